@@ -1,0 +1,70 @@
+package conf
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strings"
+)
+
+// Masked is what stands for a secret wherever one is displayed.
+const Masked = "<secret>"
+
+// Secret is text that no format displays: fmt, slog, JSON and YAML all print <secret>, or nothing for an empty one.
+type Secret string
+
+// Reveal is the text itself.
+func (s Secret) Reveal() string { return string(s) }
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return Masked
+}
+
+// Format covers the verbs that would go around String, such as %x and %#v.
+func (s Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, s.String()) }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText covers JSON and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+var secretParameter = regexp.MustCompile(`(?i)([?&][a-z_]*(?:pass|pwd|secret|token|key)[a-z_]*=)[^&#]*`)
+
+// maskURL hides the passwords of a URL or DSN, well-formed or not, and leaves what helps to recognise it.
+func maskURL(s string) string {
+	if strings.HasPrefix(s, sqliteScheme) {
+		return s
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		scheme, rest = "", s
+	} else {
+		scheme += "://"
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return scheme + maskPorts(secretParameter.ReplaceAllString(rest, "${1}"+Masked))
+	}
+	user, _, hasPassword := strings.Cut(rest[:at], ":")
+	if !hasPassword {
+		user = "" // a lone text before @ may be a password that lacks its colon
+	} else {
+		user += ":"
+	}
+	return scheme + user + Masked + secretParameter.ReplaceAllString(rest[at:], "${1}"+Masked)
+}
+
+var notPort = regexp.MustCompile(`:[^/,;?]*[^0-9/,;?][^/,;?]*`)
+
+// maskPorts hides what stands in the place of a port without being one: a password whose @host was forgotten.
+func maskPorts(s string) string {
+	if strings.HasPrefix(s, "[") { // an IPv6 address has colons of its own
+		return s
+	}
+	return notPort.ReplaceAllString(s, ":"+Masked)
+}

@@ -1,0 +1,145 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ShardHealth is what a shard tells of itself. Memory, MaxMemory and Jobs are sums over a Cluster's masters.
+type ShardHealth struct {
+	Name       string
+	State      string // active, draining
+	Up         bool
+	Err        string        // why not
+	Latency    time.Duration // of one command
+	Version    string
+	RunID      string // of the server; of a Cluster's masters, joined
+	Memory     int64  // bytes used
+	MaxMemory  int64  // bytes; 0: no limit
+	Policy     string // maxmemory-policy; anything but noeviction can lose jobs
+	AOF        bool   // append-only file on
+	WriteError string // persistence trouble: append-only file or background save
+	LinkDown   bool   // a replica that lost its master
+	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
+	Jobs       int64
+}
+
+// Ping asks the server of a bucket for its clock.
+func (s *Shard) Ping(ctx context.Context) (clock time.Time, took time.Duration, err error) {
+	start := time.Now()
+	clock, err = s.client.Time(ctx).Result()
+	if err != nil {
+		return clock, time.Since(start), fmt.Errorf("ping shard %s: %w", s.name, err)
+	}
+	return clock, time.Since(start), nil
+}
+
+// Health asks a shard about itself.
+func (s *Shard) Health(ctx context.Context) ShardHealth {
+	h := ShardHealth{Name: s.name, State: s.State()}
+	_, took, err := s.Ping(ctx)
+	h.Latency = took
+	if err == nil {
+		err = s.info(ctx, &h)
+	}
+	if err == nil {
+		h.Jobs, err = s.jobs(ctx)
+	}
+	if h.Up = err == nil; !h.Up {
+		h.Err = err.Error()
+	}
+	return h
+}
+
+// Health asks all shards at once.
+func (q *Queue) Health(ctx context.Context) []ShardHealth {
+	shards := *q.shards.Load()
+	list := make([]ShardHealth, len(shards))
+	var wg sync.WaitGroup
+	for i, s := range shards {
+		wg.Go(func() { list[i] = s.Health(ctx) })
+	}
+	wg.Wait()
+	return list
+}
+
+// info adds up INFO of the server, or of a Cluster's masters.
+func (s *Shard) info(ctx context.Context, h *ShardHealth) error {
+	var mu sync.Mutex
+	one := func(ctx context.Context, c *redis.Client) error {
+		text, err := c.Info(ctx, "server", "memory", "persistence", "replication").Result()
+		if err != nil {
+			return fmt.Errorf("info of shard %s: %w", s.name, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		h.add(parseInfo(text))
+		return nil
+	}
+	switch c := s.client.(type) {
+	case *redis.ClusterClient:
+		return c.ForEachMaster(ctx, one)
+	case *redis.Client:
+		return one(ctx, c)
+	}
+	return fmt.Errorf("info of shard %s: a client of type %T is not known", s.name, s.client)
+}
+
+func parseInfo(text string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			m[k] = v
+		}
+	}
+	return m
+}
+
+func (h *ShardHealth) add(m map[string]string) {
+	number := func(k string) int64 { n, _ := strconv.ParseInt(m[k], 10, 64); return n }
+	h.Version = m["redis_version"]
+	if h.RunID != "" {
+		h.RunID += " "
+	}
+	h.RunID += m["run_id"]
+	h.Memory += number("used_memory")
+	h.MaxMemory += number("maxmemory")
+	h.Policy = m["maxmemory_policy"]
+	h.AOF = m["aof_enabled"] == "1"
+	if m["aof_last_write_status"] == "err" {
+		h.WriteError = "the append-only file cannot be written"
+	}
+	if m["rdb_last_bgsave_status"] == "err" {
+		h.WriteError = "the last background save failed"
+	}
+	h.LinkDown = h.LinkDown || m["master_link_status"] == "down"
+	h.ReplOffset += number("master_repl_offset")
+}
+
+// jobs counts the jobs of all topics.
+func (s *Shard) jobs(ctx context.Context) (int64, error) {
+	pipe := s.client.Pipeline()
+	var cmds []*redis.StringSliceCmd
+	for b := range s.nodes {
+		for _, k := range []string{"nd", "nr", "nu", "nx"} {
+			cmds = append(cmds, pipe.HVals(ctx, prefix(b)+k))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
+	}
+	var sum int64
+	for _, c := range cmds {
+		for _, v := range c.Val() {
+			n, _ := strconv.ParseInt(v, 10, 64)
+			sum += n
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,345 @@
+package queue
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// stateNames are the letters that the scripts give states; f is delayed in a page that is not open yet.
+var stateNames = map[string]State{"d": Delayed, "f": Delayed, "r": Ready, "u": Running, "x": Dead}
+
+// described reads what describe() in common.lua tells of a job. A record that cannot be decoded is shown as far as it goes.
+func (s *Shard) described(topic string, v any, _ time.Time) (*Job, error) {
+	d, ok := v.([]any)
+	if !ok || len(d) != 6 {
+		return nil, fmt.Errorf("describe a job of %s: %w", topic, errReply)
+	}
+	letter, _ := d[1].(string)
+	record, _ := d[3].(string)
+	body, _ := d[4].(string)
+	attempts, _ := d[5].(string)
+	j := &Job{Topic: topic, Shard: s.name, State: stateNames[letter]}
+	if err := decodeRecord(j, record, body); err != nil {
+		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
+	}
+	if err := decodeAttempts(j, attempts); err != nil {
+		return nil, fmt.Errorf("describe %s/%s: %w", topic, j.ID, err)
+	}
+	switch j.State {
+	case Delayed:
+		j.NextAt = millis(d[2])
+	case Running:
+		j.LeaseUntil = millis(d[2])
+	case Dead:
+		j.DeadAt = millis(d[2])
+	}
+	return j, nil
+}
+
+// get returns nil without an error when the job is not there.
+func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
+	l := locate(topic, id, s.locators)
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.get, topic, l[:], id)
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 2 {
+		return nil, fmt.Errorf("get %s/%s: %w", topic, id, errReply)
+	}
+	if reply[1] == "" {
+		return nil, nil
+	}
+	return s.described(topic, reply[1], millis(reply[0]))
+}
+
+func (s *Shard) remove(ctx context.Context, topic, id string) (state string, err error) {
+	l := locate(topic, id, s.locators)
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.remove, topic, l[:], id)
+	if err != nil {
+		return "", err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 1 {
+		return "", fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+	}
+	state, _ = reply[0].(string)
+	return state, nil
+}
+
+// first asks the shards in a job's order until one knows it. When none does but one could not be asked, that is the error.
+func (q *Queue) first(topic, id string, ask func(*Shard) (found bool, err error)) error {
+	var missed error
+	for _, s := range q.order(topic, id) {
+		found, err := ask(s)
+		var un *UnavailableError
+		switch {
+		case errors.As(err, &un):
+			missed = err
+		case err != nil || found:
+			return err
+		}
+	}
+	if missed != nil {
+		return missed
+	}
+	return fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+}
+
+// Get returns a job with its attempts. Errors: ErrNotFound, *UnavailableError.
+func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error) {
+	err = q.first(topic, id, func(s *Shard) (bool, error) {
+		var err error
+		job, err = s.get(ctx, topic, id)
+		return job != nil, err
+	})
+	return job, err
+}
+
+// Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not stopped.
+// Errors: ErrNotFound, *UnavailableError.
+func (q *Queue) Delete(ctx context.Context, topic, id string) error {
+	return q.first(topic, id, func(s *Shard) (bool, error) {
+		state, err := s.remove(ctx, topic, id)
+		if err == nil && state == "u" {
+			err = outwaitStart(ctx)
+		}
+		return state != "", err
+	})
+}
+
+// outwaitStart waits until a dispatcher that holds a lease which just ended must have noticed (StartWindow).
+func outwaitStart(ctx context.Context) error {
+	t := time.NewTimer(StartWindow + 50*time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, *UnavailableError.
+func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
+	when := ""
+	switch {
+	case c.DueAt != nil:
+		if time.Until(*c.DueAt) > MaxDelay {
+			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
+		}
+		when = strconv.FormatInt(max(0, ceilMilli(*c.DueAt)), 10)
+	case c.Delay != nil:
+		if *c.Delay > MaxDelay {
+			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
+		}
+		when = "+" + strconv.FormatInt(max(0, c.Delay.Milliseconds()), 10)
+	}
+	priority, given, ownKey := "", "", ""
+	if c.Priority != nil {
+		priority = strconv.Itoa(int(*c.Priority))
+	}
+	var body []byte
+	if c.Body != nil {
+		given, body = "1", *c.Body
+		if len(body) > longBody {
+			ownKey = "1"
+		}
+	}
+	return q.change(ctx, topic, id, "change", when, priority, given, body, ownKey)
+}
+
+// RunNow makes a job due now; a dead one starts its attempts again. A job that is ready or running stays as it is.
+// Errors: ErrNotFound, *UnavailableError.
+func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
+	return q.change(ctx, topic, id, "run")
+}
+
+func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
+	err = q.first(topic, id, func(s *Shard) (bool, error) {
+		l := locate(topic, id, s.locators)
+		v, err := s.again(ctx, s.bucketOf(topic), s.scripts.change, append([]any{topic, l[:], id}, what...)...)
+		if err != nil {
+			return false, err
+		}
+		reply, ok := v.([]any)
+		if !ok || len(reply) != 2 {
+			return false, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
+		}
+		switch reply[1] {
+		case "none":
+			return false, nil
+		case "running":
+			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrRunning)
+		case "dead":
+			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrDead)
+		}
+		job, err = s.described(topic, reply[1], millis(reply[0]))
+		return true, err
+	})
+	return job, err
+}
+
+// listStep bounds what one call of the list script looks at.
+const listStep = 100
+
+var innerCursor = regexp.MustCompile(`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9})$`)
+
+// List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and where to go
+// on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor, *UnavailableError.
+func (q *Queue) List(ctx context.Context, topic string, state State, cursor string, limit int) ([]Job, string, error) {
+	name, inner, err := decodeCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	jobs := []Job{}
+	for _, s := range *q.shards.Load() {
+		if s.name < name {
+			continue
+		}
+		if s.name != name {
+			inner = ""
+		}
+		for {
+			found, next, err := s.list(ctx, topic, state, inner, min(listStep, limit-len(jobs)))
+			if err != nil {
+				return nil, "", err
+			}
+			jobs = append(jobs, found...)
+			if next == "" {
+				break
+			}
+			inner = next
+			if len(jobs) >= limit {
+				return jobs, encodeCursor(s.name, inner), nil
+			}
+		}
+		name = s.name
+		if len(jobs) >= limit {
+			return jobs, q.cursorBehind(s.name), nil
+		}
+	}
+	return jobs, "", nil
+}
+
+// cursorBehind is the beginning of the next shard, or "".
+func (q *Queue) cursorBehind(name string) string {
+	for _, s := range *q.shards.Load() {
+		if s.name > name {
+			return encodeCursor(s.name, "")
+		}
+	}
+	return ""
+}
+
+func encodeCursor(shard, inner string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(shard + "\n" + inner))
+}
+
+func decodeCursor(c string) (shard, inner string, err error) {
+	if c == "" {
+		return "", "", nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(c)
+	if err != nil {
+		return "", "", fmt.Errorf("cursor %.60q: %w", c, ErrCursor)
+	}
+	shard, inner, ok := strings.Cut(string(b), "\n")
+	if !ok || !innerCursor.MatchString(inner) {
+		return "", "", fmt.Errorf("cursor %.60q: %w", c, ErrCursor)
+	}
+	return shard, inner, nil
+}
+
+func (s *Shard) list(ctx context.Context, topic string, state State, inner string, limit int) ([]Job, string, error) {
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.list, topic, string(state), inner, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) < 2 {
+		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
+	}
+	next, _ := reply[1].(string)
+	var jobs []Job
+	for _, d := range reply[2:] {
+		job, err := s.described(topic, d, millis(reply[0]))
+		if err != nil {
+			s.log.Warn("a job cannot be shown", "topic", topic, "error", err)
+			continue
+		}
+		if job.State == state { // it may have moved on between two steps
+			jobs = append(jobs, *job)
+		}
+	}
+	return jobs, next, nil
+}
+
+// RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It returns how
+// many. Ids that are not dead are passed over.
+func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
+	return q.dead(ctx, topic, "retry", ids, limit)
+}
+
+// DeleteDead deletes dead jobs, chosen as in RedriveDead.
+func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
+	return q.dead(ctx, topic, "delete", ids, limit)
+}
+
+// deadStep bounds the dead jobs of one script call.
+const deadStep = 200
+
+func (q *Queue) dead(ctx context.Context, topic, what string, ids []string, limit int) (int, error) {
+	total := 0
+	for _, s := range *q.shards.Load() {
+		var n int
+		var err error
+		if len(ids) > 0 {
+			n, err = s.deadIDs(ctx, topic, what, ids)
+		} else {
+			n, err = s.deadOldest(ctx, topic, what, limit-total)
+		}
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (s *Shard) deadOldest(ctx context.Context, topic, what string, limit int) (int, error) {
+	total := 0
+	for total < limit {
+		n, err := s.count(ctx, topic, s.scripts.dead, topic, what, min(deadStep, limit-total))
+		total += n
+		if err != nil || n == 0 {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (s *Shard) deadIDs(ctx context.Context, topic, what string, ids []string) (int, error) {
+	total := 0
+	for len(ids) > 0 {
+		chunk := ids[:min(deadStep, len(ids))]
+		ids = ids[len(chunk):]
+		args := []any{topic, what, 0}
+		for _, id := range chunk {
+			l := locate(topic, id, s.locators)
+			args = append(args, l[:], id)
+		}
+		n, err := s.count(ctx, topic, s.scripts.dead, args...)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}

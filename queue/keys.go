@@ -1,0 +1,37 @@
+package queue
+
+import "fmt"
+
+// prefix begins every key of a bucket. The scripts append:
+//
+//	seq            the number of the last page
+//	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
+//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to
+//	gone           HASH: PAGE → how many of its records are gone
+//	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
+//	i:N            HASH: 8 bytes of a hash of (topic, id) → reference
+//	b:REF          STRING: a body longer than longBody
+//	a:PAGE         HASH: index → attempts of a job that has had one
+//	d:TOPIC        ZSET: delayed jobs that are near, or wait for a retry, by time
+//	due            ZSET: topics by their next event
+//	r:PRI:TOPIC    LIST: ready jobs
+//	q:PRI          LIST: the ring of topics with ready jobs
+//	park           ZSET: PRI:TOPIC out of the ring, by when to look again
+//	lease, tok     ZSET of running jobs by the lease's end, HASH of their lease tokens
+//	x:TOPIC        ZSET: dead jobs by when they died
+//	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
+//	conf           HASH: TOPIC → its limits
+//	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
+//	pos            position in the pattern of priorities
+//	v:WORKER       the last reservation of a worker
+//	idle           set while a dispatcher waits for work
+//	wake           the channel of wake-ups: T for timers, D for dispatchers
+func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
+
+func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }
+
+// registryChannel tells every process that the registry changed.
+const registryChannel = "wk:registry"
+
+// Small hashes of locators over a whole deployment: so many that each stays a compact listpack up to tens of millions of jobs.
+const locators = 1 << 17

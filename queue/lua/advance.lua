@@ -1,0 +1,121 @@
+#!lua flags=allow-oom
+-- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    how many jobs to handle at most.
+-- Returns {now, next (ms; -1 when nothing is known), moved, expired, more (1 when work was left)}.
+-- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
+--         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
+local budget = tonumber(ARGV[1])
+local moved, expired, more = 0, 0, 0
+
+local function bury(topic, ref)
+  call('ZADD', P .. 'x:' .. topic, now, ref)
+  count('nx', topic, 1)
+end
+
+local function giveBack(ref)
+  local page, index = placeOf(ref)
+  local topic = topicOf(page)
+  if not topic then return end
+  local rec = read(page, index)
+  if not rec then return end
+  count('nu', topic, -1)
+  unpark(topic)
+  local _, _, flags, _, at = decode(rec)
+  local made, snoozes, history = 0, 0, '[]'
+  local old = call('HGET', P .. 'a:' .. page, index)
+  if old then
+    local m, s, h = string.match(old, '^(%d+);(%d+);[^;]*;(.*)$')
+    made, snoozes, history = tonumber(m), tonumber(s), h
+  end
+  made = made + 1
+  local entry = '{"n":' .. made .. ',"started_at":' .. string.format('%.0f', now) ..
+    ',"took_ms":0,"error":"no outcome is known: the dispatcher died or lost its lease"}'
+  history = history == '[]' and '[' .. entry .. ']' or string.sub(history, 1, -2) .. ',' .. entry .. ']'
+  if #history > 65536 then history = '[' .. entry .. ']' end
+  local _, max = nil, nil
+  if flags then _, max = own(rec, flags, at) end
+  local dead = made >= (max or confOf(topic).max)
+  call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. (dead and 'lease' or '') .. ';' .. history)
+  if dead then return bury(topic, ref) end
+  local key = P .. 'r:' .. ref % 4 .. ':' .. topic
+  if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end
+  count('nr', topic, 1)
+  wakeDispatchers = true
+end
+
+local late = call('ZRANGE', P .. 'lease', '-inf', now, 'BYSCORE', 'LIMIT', 0, 100)
+if #late > 0 then
+  call('ZREM', P .. 'lease', unpack(late))
+  call('HDEL', P .. 'tok', unpack(late))
+  for _, ref in ipairs(late) do giveBack(tonumber(ref)) end
+  expired = #late
+  if expired == 100 then more = 1 end
+end
+
+local parked = call('ZRANGE', P .. 'park', '-inf', now, 'BYSCORE', 'LIMIT', 0, 200)
+for _, member in ipairs(parked) do
+  call('ZREM', P .. 'park', member)
+  call('RPUSH', P .. 'q:' .. string.sub(member, 1, 1), string.sub(member, 3))
+  wakeDispatchers = true
+end
+if #parked == 200 then more = 1 end
+
+-- Opens one page of a topic: its records' due times become near ones. Returns how many.
+local function open(topic)
+  local page = call('ZRANGE', P .. 'pg:' .. topic, '-inf', now + LEAD, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+  if #page == 0 then return 0 end
+  local entries = call('LRANGE', P .. 'p:' .. page[1], 0, -1)
+  local args, n = {}, 0
+  for i = 2, #entries do
+    local rec = entries[i]
+    if rec ~= '' then
+      local due, _, flags = decode(rec)
+      if not due then due, flags = now, 0 end -- reserve buries what cannot be decoded
+      args[n + 1], args[n + 2] = due, (page[1] * PAGE + i - 1) * 4 + flags % 4
+      n = n + 2
+    end
+  end
+  many('ZADD', P .. 'd:' .. topic, args)
+  call('ZREM', P .. 'pg:' .. topic, page[1])
+  call('HDEL', P .. 'cur', topic .. '/' .. page[2])
+  return n / 2
+end
+
+local function move(topic, limit)
+  local key = P .. 'd:' .. topic
+  local refs = call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit)
+  if #refs == 0 then return 0 end
+  call('ZREMRANGEBYRANK', key, 0, #refs - 1)
+  for _, ref in ipairs(refs) do ready(topic, ref % 4, ref) end
+  count('nd', topic, -#refs)
+  return #refs
+end
+
+local due = call('ZRANGE', P .. 'due', '-inf', now, 'BYSCORE', 'LIMIT', 0, 64)
+if #due == 64 then more = 1 end
+local share = math.max(20, floor(budget / math.max(1, #due)))
+for _, topic in ipairs(due) do
+  if budget > 0 then
+    local n = move(topic, math.min(share, budget))
+    moved, budget = moved + n, budget - n
+    if n < share and budget > 0 then budget = budget - open(topic) end
+  end
+  local head = call('ZRANGE', P .. 'd:' .. topic, 0, 0, 'WITHSCORES')[2]
+  local page = call('ZRANGE', P .. 'pg:' .. topic, 0, 0, 'WITHSCORES')[2]
+  local at = math.min(head and tonumber(head) or math.huge, page and page - LEAD or math.huge)
+  if at == math.huge then
+    call('ZREM', P .. 'due', topic)
+  else
+    call('ZADD', P .. 'due', at, topic)
+    if at <= now then more = 1 end
+  end
+end
+
+finish()
+local soonest = -1
+for _, key in ipairs({'due', 'lease', 'park'}) do
+  local at = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
+  if at and (soonest < 0 or tonumber(at) < soonest) then soonest = tonumber(at) end
+end
+return {now, floor(soonest), moved, expired, more}

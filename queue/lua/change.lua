@@ -1,0 +1,61 @@
+#!lua
+-- Changes a delayed or ready job, or makes a job due now.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, locator (11 bytes), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from now, 'ms'),
+--         priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
+-- Returns {now, result}: 'none' no such job, 'running', 'dead', or the description of the job as it is now.
+-- Keeps   invariants 1 to 4. A changed job gets a new place; its attempts and its creation time go along.
+local topic, id, what = ARGV[1], ARGV[3], ARGV[4]
+local n, field = struct.unpack('>I3c8', ARGV[2])
+local ref, page, index, rec = find(topic, n, field, id)
+if not ref then return {now, 'none'} end
+local due, created, flags, _, at = decode(rec)
+local state, time = stateOf(topic, ref, page, due)
+
+if what == 'run' then
+  if state == 'd' or state == 'x' then
+    detach(topic, ref, state)
+    if state == 'x' then
+      local attempts = call('HGET', P .. 'a:' .. page, index)
+      if attempts then call('HSET', P .. 'a:' .. page, index, (string.gsub(attempts, '^%d+;%d+;[^;]*;', '0;0;;', 1))) end
+    end
+    makeDue(topic, ref, page, index, rec)
+  end
+  if state ~= 'f' then
+    finish()
+    return {now, describe(topic, ref, page, index, read(page, index), true)}
+  end
+end
+if state == 'u' then return {now, 'running'} end
+if state == 'x' then return {now, 'dead'} end
+
+local when, priority, given, body, ownKey = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+if what == 'run' then when, priority, given = '+0', '', '' end
+if state == 'r' then time = due end
+if when ~= '' then
+  due = tonumber(when)
+  if string.sub(when, 1, 1) == '+' then due = now + due end
+  time = due
+end
+priority = priority == '' and ref % 4 or tonumber(priority)
+local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
+local extras = 0
+if flags % 16 >= 8 then extras = 6 end
+if flags % 32 >= 16 then extras = extras + 1 + string.byte(rec, at + extras) end
+local head = string.sub(rec, 14, at + extras - 1)
+local rest = string.sub(rec, at + extras)
+local keyed = hasBodyKey(flags)
+if given == '1' then
+  keyed = ownKey == '1'
+  if keyed then long, rest = body, '' else long, rest = '', body end
+end
+flags = flags - flags % 8 + priority + (keyed and 4 or 0)
+local attempts = call('HGET', P .. 'a:' .. page, index)
+remove(topic, ref, page, index, rec)
+local new = store(topic, priority, time, struct.pack('>I6I6B', due, created, flags) .. head .. rest)
+call('HSET', P .. 'i:' .. n, field, new)
+if long ~= '' then call('SET', P .. 'b:' .. new, long) end
+page, index = placeOf(new)
+if attempts then call('HSET', P .. 'a:' .. page, index, attempts) end
+finish()
+return {now, describe(topic, new, page, index, read(page, index), true)}

@@ -1,0 +1,286 @@
+-- What every script shares. KEYS[1] is the bucket's prefix, "wk:{BUCKET}:"; every key of the bucket begins with it, so
+-- all of them live in one slot of a Cluster. keys.go lists them.
+--
+-- A job's record is an entry of a page, a LIST of up to PAGE-1 records behind its topic's name. A reference names the
+-- place and the priority, ((page * PAGE) + index) * 4 + priority, and no place is ever used twice: a reference to a
+-- job that is gone finds an empty entry or none, whatever has been pushed since.
+--
+-- Invariants that all scripts keep:
+--   1. a live record is in exactly one of: an unopened page (pg:TOPIC), d:TOPIC, a ready list, lease, x:TOPIC;
+--   2. a ready list that is not empty has its topic either in the ring q:PRIORITY or in park, never in both;
+--   3. due holds, for every topic with something to come, a time not later than its next event;
+--   4. nd, nr, nu and nx count the live jobs of each topic by state.
+local P = KEYS[1]
+local call = redis.call
+local floor = math.floor
+local T = call('TIME')
+local now = T[1] * 1000 + floor(T[2] / 1000)
+local SLOT = 60000    -- a page of jobs that are not near holds one minute of one topic
+local LEAD = 60000    -- and is opened this long before that minute begins
+local PAGE = 1024
+local LOCATORS = @LOCATORS@
+local WINDOW = 32     -- calls in flight that a topic starts with
+local GATED = 5000    -- a topic that waits for its own calls is looked at again after this, should the event be missed
+
+local function placeOf(ref)
+  local q = floor(ref / 4)
+  local index = q % PAGE
+  return (q - index) / PAGE, index
+end
+
+local topics = {}
+local function topicOf(page)
+  local t = topics[page]
+  if t == nil then
+    t = call('LINDEX', P .. 'p:' .. page, 0)
+    topics[page] = t
+  end
+  return t
+end
+
+-- The record at a place, or nil when the job is gone.
+local function read(page, index)
+  local rec = call('LINDEX', P .. 'p:' .. page, index)
+  if rec == false or rec == '' then return nil end
+  return rec
+end
+
+-- due, created, flags, id and where the rest begins; nil for a record that cannot be decoded.
+local function decode(rec)
+  if #rec < 14 then return nil end
+  local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
+  if flags >= 32 or #rec < 14 + n then return nil end
+  return due, created, flags, string.sub(rec, at, at + n - 1), at + n
+end
+
+local function hasBodyKey(flags) return flags % 8 >= 4 end
+
+-- ttr in ms and attempts of the job itself; nil where it leaves them to its topic.
+local function own(rec, flags, at)
+  if flags % 16 < 8 then return nil, nil end
+  local ttr, max = struct.unpack('>I4I2', rec, at)
+  if ttr == 0 then ttr = nil end
+  if max == 0 then max = nil end
+  return ttr, max
+end
+
+-- A topic's limits, as "ttr max_attempts paused max_in_flight rate".
+local confs = {}
+local function confOf(topic)
+  local c = confs[topic]
+  if c then return c end
+  c = {ttr = 10000, max = 10, paused = false, flight = 0, rate = 0}
+  local s = call('HGET', P .. 'conf', topic)
+  if s then
+    local ttr, max, paused, flight, rate = string.match(s, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
+    c = {ttr = tonumber(ttr), max = tonumber(max), paused = paused == '1', flight = tonumber(flight), rate = tonumber(rate)}
+  end
+  confs[topic] = c
+  return c
+end
+
+-- Counts, events and ready jobs are gathered and written once at the end, by finish().
+local counts = {}
+local function count(state, topic, n)
+  local c = counts[state]
+  if not c then c = {}; counts[state] = c end
+  c[topic] = (c[topic] or 0) + n
+end
+
+local events = {}
+local function event(topic, at)
+  local e = events[topic]
+  if not e or at < e then events[topic] = at end
+end
+
+local readies = {}
+local function ready(topic, priority, ref)
+  local p = readies[priority]
+  if not p then p = {}; readies[priority] = p end
+  local l = p[topic]
+  if not l then l = {}; p[topic] = l end
+  l[#l + 1] = ref
+  count('nr', topic, 1)
+end
+
+local wakeTimers, wakeDispatchers = false, false
+
+-- RPUSH, ZADD and the like of many arguments, in steps that unpack() can take.
+local function many(command, key, args)
+  for i = 1, #args, 1000 do
+    call(command, key, unpack(args, i, math.min(i + 999, #args)))
+  end
+end
+
+local function unpark(topic)
+  for p = 0, 2 do
+    if call('ZREM', P .. 'park', p .. ':' .. topic) == 1 then
+      call('RPUSH', P .. 'q:' .. p, topic)
+      wakeDispatchers = true
+    end
+  end
+end
+
+local function finish()
+  for p, byTopic in pairs(readies) do
+    for topic, refs in pairs(byTopic) do
+      local key = P .. 'r:' .. p .. ':' .. topic
+      local before = call('LLEN', key)
+      many('RPUSH', key, refs)
+      if before == 0 then call('RPUSH', P .. 'q:' .. p, topic) end
+      wakeDispatchers = true
+    end
+  end
+  for state, byTopic in pairs(counts) do
+    for topic, n in pairs(byTopic) do
+      if n ~= 0 then call('HINCRBY', P .. state, topic, n) end
+    end
+  end
+  if next(events) then
+    local head = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')[2]
+    head = head and tonumber(head) or math.huge
+    for topic, at in pairs(events) do
+      call('ZADD', P .. 'due', 'LT', at, topic)
+      if at < head then wakeTimers = true end
+    end
+  end
+  if wakeTimers then call('PUBLISH', P .. 'wake', 'T') end
+  if wakeDispatchers and call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
+end
+
+local function locator(topic, id)
+  local h = redis.sha1hex(topic .. '\0' .. id)
+  local field = string.gsub(string.sub(h, 7, 22), '..', function(x) return string.char(tonumber(x, 16)) end)
+  return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
+end
+
+-- Appends a record to the page for its time and puts it where that time says; returns the reference.
+-- The caller sets the locator.
+local function store(topic, priority, at, rec)
+  local slot = at - at % SLOT
+  local near = slot - LEAD <= now
+  local field = near and topic or topic .. '/' .. slot
+  local page = call('HGET', P .. 'cur', field)
+  local length
+  if page then
+    length = call('RPUSH', P .. 'p:' .. page, rec)
+  else
+    page = call('INCR', P .. 'seq')
+    length = call('RPUSH', P .. 'p:' .. page, topic, rec)
+    call('HSET', P .. 'cur', field, page)
+    if not near then call('ZADD', P .. 'pg:' .. topic, slot, page) end
+  end
+  if length >= PAGE then call('HDEL', P .. 'cur', field) end
+  local ref = (page * PAGE + length - 1) * 4 + priority
+  if at <= now then
+    ready(topic, priority, ref)
+    return ref
+  end
+  count('nd', topic, 1)
+  if near then
+    call('ZADD', P .. 'd:' .. topic, at, ref)
+    event(topic, at)
+  else
+    event(topic, slot - LEAD)
+  end
+  return ref
+end
+
+-- A page whose records are all gone goes too.
+local function gone(topic, page, n)
+  local total = call('HINCRBY', P .. 'gone', page, n)
+  if total < call('LLEN', P .. 'p:' .. page) - 1 then return end
+  call('UNLINK', P .. 'p:' .. page, P .. 'a:' .. page)
+  call('HDEL', P .. 'gone', page)
+  local slot = call('ZSCORE', P .. 'pg:' .. topic, page)
+  local field = topic
+  if slot then
+    call('ZREM', P .. 'pg:' .. topic, page)
+    field = topic .. '/' .. slot
+  end
+  if call('HGET', P .. 'cur', field) == tostring(page) then call('HDEL', P .. 'cur', field) end
+end
+
+-- Empties a place that is in no list, lease or set any more; the locator is the caller's to remove.
+local function free(topic, ref, page, index, flags)
+  redis.pcall('LSET', P .. 'p:' .. page, index, '')
+  if hasBodyKey(flags) then call('UNLINK', P .. 'b:' .. ref) end
+  gone(topic, page, 1)
+end
+
+-- Where a live job is: d and when it becomes ready, u and the lease's end, x and when it died, r.
+local function stateOf(topic, ref, page, due)
+  local at = call('ZSCORE', P .. 'd:' .. topic, ref)
+  if at then return 'd', tonumber(at) end
+  at = call('ZSCORE', P .. 'lease', ref)
+  if at then return 'u', tonumber(at) end
+  at = call('ZSCORE', P .. 'x:' .. topic, ref)
+  if at then return 'x', tonumber(at) end
+  if call('ZSCORE', P .. 'pg:' .. topic, page) then return 'f', due end
+  return 'r', 0
+end
+
+-- Takes a live job out of whatever holds it (invariant 1), leaving its record, locator and attempts.
+local function detach(topic, ref, state)
+  if state == 'd' then
+    call('ZREM', P .. 'd:' .. topic, ref)
+    count('nd', topic, -1)
+  elseif state == 'f' then
+    count('nd', topic, -1)
+  elseif state == 'u' then
+    call('ZREM', P .. 'lease', ref)
+    call('HDEL', P .. 'tok', ref)
+    count('nu', topic, -1)
+    unpark(topic)
+  elseif state == 'x' then
+    call('ZREM', P .. 'x:' .. topic, ref)
+    count('nx', topic, -1)
+  else
+    count('nr', topic, -1) -- its ready list keeps the reference, which finds nothing
+  end
+end
+
+-- Removes a live job altogether.
+local function remove(topic, ref, page, index, rec)
+  local due, _, flags, id = decode(rec)
+  detach(topic, ref, (stateOf(topic, ref, page, due)))
+  local n, field = locator(topic, id or '')
+  call('HDEL', P .. 'i:' .. n, field)
+  call('HDEL', P .. 'a:' .. page, index)
+  free(topic, ref, page, index, flags or 0)
+end
+
+-- The reference of (topic, id) and its place and record; nil when it does not live.
+local function find(topic, n, field, id)
+  local ref = call('HGET', P .. 'i:' .. n, field)
+  if not ref then return nil end
+  ref = tonumber(ref)
+  local page, index = placeOf(ref)
+  local rec = read(page, index)
+  if not rec then return nil end
+  local _, _, _, have = decode(rec)
+  if have ~= id or topicOf(page) ~= topic then return nil, 'collision' end
+  return ref, page, index, rec
+end
+
+-- A job as the Go side decodes it: state, its time, record, body key's value, attempts.
+local function describe(topic, ref, page, index, rec, whole)
+  local due, _, flags = decode(rec)
+  local state, at = stateOf(topic, ref, page, due)
+  local attempts = call('HGET', P .. 'a:' .. page, index)
+  local body = false
+  if whole then
+    if flags and hasBodyKey(flags) then body = call('GET', P .. 'b:' .. ref) end
+  elseif attempts then
+    local head, last = string.match(attempts, '^(%d+;%d+;[^;]*;)%[.*({"n":.*)%]$')
+    if not head then head, last = string.match(attempts, '^(%d+;%d+;[^;]*;)%[({"n":.*)%]$') end
+    if head then attempts = head .. '[' .. last .. ']' end
+  end
+  return {ref, state, at, rec, body or '', attempts or ''}
+end
+
+-- Ready now, under the reference that it has; only for records outside unopened pages.
+local function makeDue(topic, ref, page, index, rec)
+  call('LSET', P .. 'p:' .. page, index, struct.pack('>I6', now) .. string.sub(rec, 7))
+  ready(topic, ref % 4, ref)
+end

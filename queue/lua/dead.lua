@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- Puts dead jobs back to ready, with attempts 0 and due now, or deletes them.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), then pairs (locator, id).
+-- Returns how many.
+-- Keeps   invariants 1 to 4. Ids that are not dead jobs are passed over.
+local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local refs = {}
+if limit > 0 then
+  refs = call('ZRANGE', P .. 'x:' .. topic, 0, limit - 1)
+else
+  for i = 4, #ARGV, 2 do
+    local n, field = struct.unpack('>I3c8', ARGV[i])
+    local ref = find(topic, n, field, ARGV[i + 1])
+    if ref and call('ZSCORE', P .. 'x:' .. topic, ref) then refs[#refs + 1] = ref end
+  end
+end
+local n = 0
+for _, ref in ipairs(refs) do
+  ref = tonumber(ref)
+  local page, index = placeOf(ref)
+  local rec = read(page, index)
+  if not rec then
+    call('ZREM', P .. 'x:' .. topic, ref)
+  elseif what == 'delete' or not decode(rec) then
+    remove(topic, ref, page, index, rec)
+    n = n + 1
+  else
+    detach(topic, ref, 'x')
+    local attempts = call('HGET', P .. 'a:' .. page, index)
+    if attempts then call('HSET', P .. 'a:' .. page, index, (string.gsub(attempts, '^%d+;%d+;[^;]*;', '0;0;;', 1))) end
+    makeDue(topic, ref, page, index, rec)
+    n = n + 1
+  end
+end
+finish()
+return n

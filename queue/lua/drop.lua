@@ -1,0 +1,52 @@
+#!lua flags=allow-oom
+-- Deletes jobs of a topic in every state, a bounded step at a time, until nothing of the topic is left.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, how many.
+-- Returns {how many were deleted, 1 when more may be left}.
+-- Keeps   invariants 1 to 4.
+local topic, limit = ARGV[1], tonumber(ARGV[2])
+local n = 0
+
+local function drop(ref)
+  local page, index = placeOf(ref)
+  local rec = read(page, index)
+  if not rec or topicOf(page) ~= topic then return end
+  remove(topic, tonumber(ref), page, index, rec)
+  n = n + 1
+end
+
+for _, key in ipairs({'x:', 'd:'}) do
+  if n >= limit then break end
+  for _, ref in ipairs(call('ZRANGE', P .. key .. topic, 0, limit - n - 1)) do drop(ref) end
+end
+for p = 0, 2 do
+  local key = P .. 'r:' .. p .. ':' .. topic
+  local refs = n < limit and call('LPOP', key, limit - n) or {}
+  for _, ref in ipairs(refs or {}) do drop(ref) end
+  if call('EXISTS', key) == 0 then
+    call('LREM', P .. 'q:' .. p, 0, topic)
+    call('ZREM', P .. 'park', p .. ':' .. topic)
+  end
+end
+if n < limit then
+  local page = call('ZRANGE', P .. 'pg:' .. topic, 0, 0)[1]
+  if page then
+    for i = 1, call('LLEN', P .. 'p:' .. page) - 1 do
+      local rec = call('LINDEX', P .. 'p:' .. page, i)
+      if rec and rec ~= '' then drop((page * PAGE + i) * 4 + string.byte(rec, 13) % 4) end
+    end
+  end
+end
+if n == 0 then
+  for _, ref in ipairs(call('ZRANGE', P .. 'lease', 0, -1)) do
+    if topicOf((placeOf(ref))) == topic then drop(ref) end
+  end
+end
+finish()
+local total = 0
+for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do total = total + math.max(0, call('HGET', P .. key, topic) or 0) end
+if total > 0 then return {n, 1} end
+for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do call('HDEL', P .. key, topic) end
+call('UNLINK', P .. 'f:' .. topic)
+call('ZREM', P .. 'due', topic)
+return {n, 0}

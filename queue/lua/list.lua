@@ -1,0 +1,94 @@
+#!lua flags=no-writes
+-- Lists the jobs of a topic in one state, a step at a time.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, state, cursor ('' at the beginning), limit.
+-- Returns {now, next cursor ('' at the end), descriptions …}, with less than limit where a step looked at enough; bodies of
+--         body keys and all but the last attempt are left out.
+local topic, state, cursor, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local out = {now, ''}
+
+local function add(ref, page, index, rec)
+  out[#out + 1] = describe(topic, ref, page, index, rec, false)
+end
+
+-- A sorted set of references from behind the last one seen; a step looks at limit members.
+local function set(key, tag, mine)
+  local score, last = string.match(cursor, '^%a:([^:]*):(.*)$')
+  local from = 0
+  if last then
+    local rank = call('ZRANK', key, last)
+    from = rank and rank + 1 or call('ZCOUNT', key, '-inf', '(' .. score)
+  end
+  local found = call('ZRANGE', key, from, from + limit - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local page, index = placeOf(found[i])
+    local rec = (not mine or topicOf(page) == topic) and read(page, index)
+    if rec then add(tonumber(found[i]), page, index, rec) end
+  end
+  if #found < 2 * limit then return false end
+  out[2] = tag .. ':' .. found[#found] .. ':' .. found[#found - 1]
+  return true
+end
+
+-- The unopened pages, minute by minute.
+local function pages()
+  local slot, last, index = string.match(cursor, '^f:([^:]*):(%d+):(%d+)$')
+  local key = P .. 'pg:' .. topic
+  local rank, from = 0, 1
+  if last then
+    local r = call('ZRANK', key, last)
+    if r then
+      rank, from = r, tonumber(index) + 1
+    else
+      rank = call('ZCOUNT', key, '-inf', '(' .. slot)
+    end
+  end
+  local page = call('ZRANGE', key, rank, rank, 'WITHSCORES')
+  if #page == 0 then return end
+  local entries = call('LRANGE', P .. 'p:' .. page[1], from, from + limit - 1)
+  for i, rec in ipairs(entries) do
+    if rec ~= '' then
+      local at = from + i - 1
+      local _, _, flags = decode(rec)
+      add((page[1] * PAGE + at) * 4 + (flags or 0) % 4, tonumber(page[1]), at, rec)
+    end
+  end
+  if #entries == limit then
+    out[2] = 'f:' .. page[2] .. ':' .. page[1] .. ':' .. (from + limit - 1)
+    return
+  end
+  local following = call('ZRANGE', key, rank + 1, rank + 1, 'WITHSCORES')
+  if #following > 0 then out[2] = 'f:' .. following[2] .. ':' .. following[1] .. ':0' end
+end
+
+-- The ready lists by position: jobs reserved meanwhile shift it, so a page may pass over some.
+local function lists()
+  local p, from = string.match(cursor, '^r:(%d):(%d+)$')
+  p, from = tonumber(p or 0), tonumber(from or 0)
+  local refs = call('LRANGE', P .. 'r:' .. p .. ':' .. topic, from, from + limit - 1)
+  for _, ref in ipairs(refs) do
+    local page, index = placeOf(ref)
+    local rec = read(page, index)
+    if rec then add(tonumber(ref), page, index, rec) end
+  end
+  if #refs == limit then
+    out[2] = 'r:' .. p .. ':' .. (from + limit)
+  elseif p < 2 then
+    out[2] = 'r:' .. (p + 1) .. ':0'
+  end
+end
+
+if state == 'delayed' then
+  if string.sub(cursor, 1, 1) == 'f' then
+    pages()
+  elseif not set(P .. 'd:' .. topic, 'd') and call('EXISTS', P .. 'pg:' .. topic) == 1 then
+    out[2] = 'f:-inf:0:0'
+  end
+elseif state == 'ready' then
+  lists()
+elseif state == 'running' then
+  set(P .. 'lease', 'u', true)
+else
+  set(P .. 'x:' .. topic, 'x')
+end
+return out

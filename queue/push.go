@@ -1,0 +1,271 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A batcher gathers the pushes of many goroutines into shared calls of the push script: what arrives while two calls are
+// under way waits and goes together in the next one. With nothing under way a push goes at once.
+type batcher struct {
+	shard    *Shard
+	bucket   int
+	timeout  time.Duration
+	accepted func([]Push, []Result) error
+
+	mu      sync.Mutex
+	waiting []*pushCall
+	jobs    int // of waiting
+	flying  int
+}
+
+// pushCall is what one goroutine hands in: at most maxJobs pushes.
+type pushCall struct {
+	pushes  []Push
+	results []Result
+	bytes   int
+	done    chan struct{}
+}
+
+const (
+	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
+	secondAt   = 16  // jobs that must wait for a second call to pay
+	maxJobs    = 256 // of one call: about 2 ms of Redis
+	maxBytes   = 1 << 20
+	maxWaiting = 20000 // jobs; more are refused
+)
+
+func (b *batcher) init(s *Shard, bucket int, o Options) {
+	b.shard, b.bucket, b.timeout, b.accepted = s, bucket, o.Timeout, o.Accepted
+}
+
+// push stores pushes of the bucket's topics and waits until all have their result.
+func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
+	if len(pushes) == 1 {
+		return b.await(ctx, b.enqueue(pushes))
+	}
+	var calls []*pushCall
+	for len(pushes) > 0 {
+		n := firstChunk(pushes)
+		calls = append(calls, b.enqueue(pushes[:n]))
+		pushes = pushes[n:]
+	}
+	var results []Result
+	for _, c := range calls {
+		results = append(results, b.await(ctx, c)...)
+	}
+	return results
+}
+
+func firstChunk(pushes []Push) int {
+	bytes := 0
+	for i := range pushes {
+		bytes += len(pushes[i].Body)
+		if i == maxJobs || (i > 0 && bytes > maxBytes) {
+			return i
+		}
+	}
+	return len(pushes)
+}
+
+func (b *batcher) await(ctx context.Context, c *pushCall) []Result {
+	select {
+	case <-c.done:
+		return c.results
+	case <-ctx.Done():
+	}
+	// The pushes may still be stored: their results belong to whoever stores them.
+	return failAll(len(c.pushes), fmt.Errorf("push to shard %s: %w", b.shard.name, ctx.Err()))
+}
+
+func failAll(n int, err error) []Result {
+	results := make([]Result, n)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// enqueue takes a call in, and makes it when nothing else is under way.
+func (b *batcher) enqueue(pushes []Push) *pushCall {
+	c := &pushCall{pushes: pushes, done: make(chan struct{})}
+	for i := range pushes {
+		c.bytes += len(pushes[i].Body)
+	}
+	b.mu.Lock()
+	if b.jobs > maxWaiting {
+		b.mu.Unlock()
+		c.results = failAll(len(pushes), b.shard.unavailable("overloaded", errors.New("too many pushes are waiting")))
+		close(c.done)
+		return c
+	}
+	b.waiting = append(b.waiting, c)
+	b.jobs += len(pushes)
+	var batch []*pushCall
+	if b.flying == 0 || (b.flying < maxFlying && b.jobs >= secondAt) {
+		b.flying++
+		batch = b.take()
+	}
+	b.mu.Unlock()
+	if batch != nil {
+		b.shard.wg.Add(1)
+		go b.fly(batch)
+	}
+	return c
+}
+
+// take removes the calls of the next batch. b.mu is held.
+func (b *batcher) take() []*pushCall {
+	jobs, bytes, n := 0, 0, 0
+	for _, c := range b.waiting {
+		jobs += len(c.pushes)
+		bytes += c.bytes
+		if n > 0 && (jobs > maxJobs || bytes > maxBytes) {
+			jobs -= len(c.pushes)
+			break
+		}
+		n++
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	if len(b.waiting) == 0 {
+		b.waiting = nil
+	}
+	b.jobs -= jobs
+	return batch
+}
+
+// fly makes calls until none wait.
+func (b *batcher) fly(batch []*pushCall) {
+	defer b.shard.wg.Done()
+	for batch != nil {
+		b.store(batch)
+		b.mu.Lock()
+		if len(b.waiting) > 0 {
+			batch = b.take()
+		} else {
+			b.flying--
+			batch = nil
+		}
+		b.mu.Unlock()
+	}
+}
+
+func (b *batcher) store(batch []*pushCall) {
+	pushes := batch[0].pushes
+	if len(batch) > 1 {
+		pushes = make([]Push, 0, maxJobs)
+		for _, c := range batch {
+			pushes = append(pushes, c.pushes...)
+		}
+	}
+	results := b.shard.storeAll(b.bucket, pushes, b.timeout)
+	if b.accepted != nil {
+		if err := b.accepted(pushes, results); err != nil {
+			b.refuse(results, err)
+		}
+	}
+	for _, c := range batch {
+		c.results, results = results[:len(c.pushes):len(c.pushes)], results[len(c.pushes):]
+		close(c.done)
+	}
+}
+
+// refuse turns stored pushes into unavailable ones: a push that the journal could not take is not acknowledged.
+func (b *batcher) refuse(results []Result, err error) {
+	err = b.shard.unavailable("journal", err)
+	for i := range results {
+		if results[i].Err == nil {
+			results[i] = Result{Err: err}
+		}
+	}
+}
+
+// storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own.
+func (s *Shard) storeAll(bucket int, pushes []Push, timeout time.Duration) []Result {
+	args := make([]any, 0, 4*len(pushes))
+	for i := range pushes {
+		record, long := tail(&pushes[i])
+		args = append(args, pushes[i].Topic, head(&pushes[i], s.locators), record, long)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	defer cancel()
+	again := false
+	v, err := s.run(ctx, bucket, s.scripts.push, args...)
+	if errors.Is(err, errConnection) {
+		again = true
+		v, err = s.run(ctx, bucket, s.scripts.push, args...)
+	}
+	if err != nil {
+		return failAll(len(pushes), err)
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != len(pushes)+1 {
+		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, errReply))
+	}
+	now := millis(reply[0])
+	results := make([]Result, len(pushes))
+	for i := range pushes {
+		results[i] = s.pushed(&pushes[i], reply[i+1], now, again)
+	}
+	return results
+}
+
+var errReply = errors.New("the script's answer has not the expected form")
+
+func (s *Shard) pushed(p *Push, v any, now time.Time, again bool) Result {
+	switch v := v.(type) {
+	case int64:
+		return Result{Job: s.fresh(p, millis(v), now)}
+	case string:
+		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
+	case []any:
+		if len(v) == 2 && v[0] == "p" {
+			return Result{Job: s.fresh(p, millis(v[1]), now), Duplicate: !again}
+		}
+		if len(v) != 2 {
+			break
+		}
+		job, err := s.described(p.Topic, v[1], now)
+		if err != nil {
+			return Result{Err: err}
+		}
+		if again && isOwn(p, job) {
+			return Result{Job: *job}
+		}
+		if v[0] == "e" {
+			return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
+		}
+		return Result{Job: *job, Duplicate: true}
+	}
+	return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
+}
+
+// isOwn says whether a job found by a repeated push is what its first, unanswered try stored.
+func isOwn(p *Push, j *Job) bool {
+	due := j.DueAt.Sub(j.CreatedAt) == p.Delay
+	if !p.DueAt.IsZero() {
+		due = j.DueAt.UnixMilli() == ceilMilli(p.DueAt)
+	}
+	return due && j.Attempts == 0 && j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
+}
+
+func (s *Shard) fresh(p *Push, due, now time.Time) Job {
+	j := Job{
+		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
+		CreatedAt: now, DueAt: due,
+	}
+	if due.After(now) {
+		j.State, j.NextAt = Delayed, due
+	}
+	return j
+}
+
+func millis(v any) time.Time {
+	n, _ := v.(int64)
+	return time.UnixMilli(n).UTC()
+}

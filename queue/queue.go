@@ -1,0 +1,306 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// ShardConfig is a shard as the registry has it.
+type ShardConfig struct {
+	Name  string
+	URL   string // as in redis.nodes of the configuration
+	State string // active, draining (takes no new jobs) or offline
+}
+
+// Options of a Queue. Zero values take the defaults that are named.
+type Options struct {
+	Timeout  time.Duration // of one Redis command, 2 s
+	PoolSize int           // connections to each server, go-redis's default
+	Buckets  int           // parts of a Cluster, 16; must stay the same for the life of its data
+	Logger   *slog.Logger
+	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes all that
+	// were stored fail. It may be called from several goroutines.
+	Accepted func([]Push, []Result) error
+}
+
+// Queue is all shards together. Its methods may be called from any goroutine.
+type Queue struct {
+	opts   Options
+	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
+
+	mu     sync.Mutex // of the following and of changes to shards
+	topics []TopicConf
+}
+
+// Open makes a queue without shards; SetShards gives it some.
+func Open(o Options) *Queue {
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Second
+	}
+	if o.Buckets <= 0 {
+		o.Buckets = 16
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	q := &Queue{opts: o}
+	q.shards.Store(&[]*Shard{})
+	return q
+}
+
+// Close ends all connections. Nothing may be called any more.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var errs []error
+	for _, s := range *q.shards.Swap(&[]*Shard{}) {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+// SetShards makes the queue use these shards. One that cannot be opened (its URL is wrong) is left out and named in the error.
+func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	old := map[string]*Shard{}
+	for _, s := range *q.shards.Load() {
+		old[s.name] = s
+	}
+	var list []*Shard
+	var errs []error
+	for _, c := range configs {
+		if c.State == "offline" {
+			continue
+		}
+		s := old[c.Name]
+		if s == nil || s.url != c.URL {
+			var err error
+			if s, err = openShard(c, q.opts, func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, s) }); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		} else {
+			delete(old, c.Name)
+		}
+		s.state.Store(c.State)
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
+	q.shards.Store(&list)
+	for _, s := range old {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Shards are those in use, by name.
+func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
+
+// Ready says why no push could be taken now, or nil.
+func (q *Queue) Ready() error {
+	err := errors.New("no shard is active: register one, or set redis.nodes")
+	for _, s := range *q.shards.Load() {
+		if s.State() != "active" {
+			continue
+		}
+		if s.Up() {
+			return nil
+		}
+		err = fmt.Errorf("shard %s does not answer", s.name)
+	}
+	return err
+}
+
+// order lists the shards in which a job is looked for: active ones by rendezvous hashing (the first is its home, the next
+// takes it while that is down), then the draining ones.
+func (q *Queue) order(topic, id string) []*Shard {
+	shards := *q.shards.Load()
+	if len(shards) <= 1 {
+		return shards
+	}
+	h := xxhash.New()
+	_, _ = h.WriteString(topic)
+	_, _ = h.Write([]byte{0})
+	_, _ = h.WriteString(id)
+	sum := h.Sum64()
+	list := slices.Clone(shards)
+	slices.SortFunc(list, func(a, b *Shard) int {
+		if aa, ba := a.State() == "active", b.State() == "active"; aa != ba {
+			if aa {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(mix(sum^b.seed), mix(sum^a.seed))
+	})
+	return list
+}
+
+// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that weights of different shards are independent.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Push stores one job.
+func (q *Queue) Push(ctx context.Context, p Push) Result {
+	return q.PushBatch(ctx, []Push{p})[0]
+}
+
+// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can take it.
+func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
+	results := make([]Result, len(pushes))
+	todo := make([]int, 0, len(pushes))
+	for i := range pushes {
+		if results[i].Err = tooFar(&pushes[i]); results[i].Err == nil {
+			todo = append(todo, i)
+		}
+	}
+	if len(*q.shards.Load()) > 1 {
+		todo = q.settleElsewhere(ctx, pushes, results, todo)
+	}
+	none := &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
+	for _, i := range todo {
+		results[i].Err = none
+	}
+	for try := 0; len(todo) > 0; try++ {
+		groups := map[*Shard][]int{}
+		for _, i := range todo {
+			if order := q.active(pushes[i].Topic, pushes[i].ID); try < len(order) {
+				groups[order[try]] = append(groups[order[try]], i)
+			}
+		}
+		if len(groups) == 0 {
+			break
+		}
+		todo = q.pushGroups(ctx, groups, pushes, results)
+	}
+	return results
+}
+
+func (q *Queue) noShard() error {
+	if err := q.Ready(); err != nil {
+		return err
+	}
+	return errors.New("no active shard took it")
+}
+
+func tooFar(p *Push) error {
+	if p.Delay > MaxDelay || (!p.DueAt.IsZero() && time.Until(p.DueAt) > MaxDelay) {
+		return fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrTooFar)
+	}
+	return nil
+}
+
+func (q *Queue) active(topic, id string) []*Shard {
+	order := q.order(topic, id)
+	n := 0
+	for n < len(order) && order[n].State() == "active" {
+		n++
+	}
+	return order[:n]
+}
+
+// pushGroups pushes to several shards and buckets at once and returns those that found their shard unavailable.
+func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes []Push, results []Result) (failed []int) {
+	type part struct {
+		shard  *Shard
+		bucket int
+		which  []int
+	}
+	var parts []part
+	for s, which := range groups {
+		if s.Buckets() == 1 {
+			parts = append(parts, part{s, 0, which})
+			continue
+		}
+		byBucket := map[int][]int{}
+		for _, i := range which {
+			b := s.bucketOf(pushes[i].Topic)
+			byBucket[b] = append(byBucket[b], i)
+		}
+		for b, w := range byBucket {
+			parts = append(parts, part{s, b, w})
+		}
+	}
+	var wg sync.WaitGroup
+	store := func(p part) {
+		list := pushes
+		if len(p.which) != len(pushes) {
+			list = make([]Push, len(p.which))
+			for k, i := range p.which {
+				list[k] = pushes[i]
+			}
+		}
+		for k, r := range p.shard.nodes[p.bucket].pushes.push(ctx, list) {
+			results[p.which[k]] = r
+		}
+	}
+	for _, p := range parts[1:] {
+		wg.Go(func() { store(p) })
+	}
+	store(parts[0])
+	wg.Wait()
+	for _, p := range parts {
+		for _, i := range p.which {
+			var un *UnavailableError
+			if errors.As(results[i].Err, &un) && un.Reason != "journal" {
+				failed = append(failed, i)
+			}
+		}
+	}
+	slices.Sort(failed)
+	return failed
+}
+
+// settleElsewhere looks for pushes that live already in a shard that is not their home: pushed while their home was down, or
+// before a shard was added. It answers those that keep or refuse, removes those that replace, and returns the rest.
+func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Result, todo []int) []int {
+	var rest []int
+	for _, i := range todo {
+		p := &pushes[i]
+		if p.Fresh || !q.answeredElsewhere(ctx, p, &results[i]) {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+func (q *Queue) answeredElsewhere(ctx context.Context, p *Push, r *Result) bool {
+	for i, s := range q.order(p.Topic, p.ID) {
+		if i == 0 && s.State() == "active" && s.Up() {
+			continue // the push itself will see
+		}
+		job, err := s.get(ctx, p.Topic, p.ID)
+		if err != nil || job == nil {
+			continue
+		}
+		switch p.OnDuplicate {
+		case Replace:
+			if _, err := s.remove(ctx, p.Topic, p.ID); err != nil {
+				r.Err = err
+				return true
+			}
+		case Refuse:
+			r.Job, r.Err = *job, fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)
+			return true
+		case Keep:
+			r.Job, r.Duplicate = *job, true
+			return true
+		}
+	}
+	return false
+}

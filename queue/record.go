@@ -1,0 +1,197 @@
+package queue
+
+import (
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // a place for an id, not a signature; redis.sha1hex gives the scripts the same one
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// longBody is the length from which a body has a key of its own, so that the pages stay small whatever is pushed.
+const longBody = 1024
+
+// Flags of a record, beside the priority in the two lowest bits. The three highest bits are its format, 0.
+const (
+	flagBodyKey = 1 << 2 // the body is under b:REF
+	flagLimits  = 1 << 3 // TTR (4 bytes, ms) and attempts (2 bytes) of its own
+	flagType    = 1 << 4 // content type of its own, behind one byte of length
+)
+
+// locator is where the reference of (topic, id) is kept: three bytes that say in which small hash, eight of the field.
+type locator [11]byte
+
+// locate computes it, as locator() in common.lua does.
+func locate(topic, id string, locators uint32) (l locator) {
+	h := sha1.New() //nolint:gosec // see the import
+	h.Write([]byte(topic))
+	h.Write([]byte{0})
+	h.Write([]byte(id))
+	var sum [sha1.Size]byte
+	h.Sum(sum[:0])
+	n := uint32(sum[0])<<16 | uint32(sum[1])<<8 | uint32(sum[2])
+	n %= locators
+	l[0], l[1], l[2] = byte(n>>16), byte(n>>8), byte(n)
+	copy(l[3:], sum[3:11])
+	return l
+}
+
+// head is the part of a push that the script reads: locator, mode and time.
+func head(p *Push, locators uint32) []byte {
+	l := locate(p.Topic, p.ID, locators)
+	b := make([]byte, 0, 18)
+	b = append(b, l[:]...)
+	mode, at := byte(p.OnDuplicate), p.Delay.Milliseconds()
+	if p.Delay%time.Millisecond != 0 {
+		at++ // never early
+	}
+	if !p.DueAt.IsZero() {
+		mode |= 4
+		at = ceilMilli(p.DueAt)
+	}
+	return appendUint48(append(b, mode), max(at, 0))
+}
+
+func ceilMilli(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return ms
+}
+
+func appendUint48(b []byte, v int64) []byte {
+	return append(b, byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+}
+
+func uint48(s string) int64 {
+	_ = s[5]
+	return int64(s[0])<<40 | int64(s[1])<<32 | int64(s[2])<<24 | int64(s[3])<<16 | int64(s[4])<<8 | int64(s[5])
+}
+
+// tail is the rest of the record behind its two times, and the body again when it gets a key of its own.
+func tail(p *Push) (record, long []byte) {
+	flags := byte(p.Priority)
+	b := make([]byte, 2, 2+len(p.ID)+len(p.Body)+8)
+	b = append(b, p.ID...)
+	if p.TTR > 0 || p.MaxAttempts > 0 {
+		flags |= flagLimits
+		b = binary.BigEndian.AppendUint32(b, uint32(min(p.TTR.Milliseconds(), math.MaxUint32)))
+		b = binary.BigEndian.AppendUint16(b, uint16(min(p.MaxAttempts, math.MaxUint16)))
+	}
+	if p.ContentType != "" {
+		flags |= flagType
+		b = append(append(b, byte(len(p.ContentType))), p.ContentType...)
+	}
+	if len(p.Body) > longBody {
+		flags |= flagBodyKey
+		long = p.Body
+	} else {
+		b = append(b, p.Body...)
+	}
+	b[0], b[1] = flags, byte(len(p.ID))
+	return b, long
+}
+
+var errRecord = errors.New("the stored record cannot be decoded")
+
+// decodeRecord fills in what a record holds. body is the value of its body key.
+func decodeRecord(j *Job, rec, body string) error {
+	if len(rec) < 14 {
+		return errRecord
+	}
+	flags, n := rec[12], int(rec[13])
+	if flags >= 32 || len(rec) < 14+n {
+		return errRecord
+	}
+	j.DueAt = time.UnixMilli(uint48(rec)).UTC()
+	j.CreatedAt = time.UnixMilli(uint48(rec[6:])).UTC()
+	j.Priority = Priority(flags & 3)
+	j.ID = rec[14 : 14+n]
+	rest := rec[14+n:]
+	if flags&flagLimits != 0 {
+		if len(rest) < 6 {
+			return errRecord
+		}
+		j.TTR = time.Duration(binary.BigEndian.Uint32([]byte(rest[:4]))) * time.Millisecond
+		j.MaxAttempts = int(binary.BigEndian.Uint16([]byte(rest[4:6])))
+		rest = rest[6:]
+	}
+	if flags&flagType != 0 {
+		if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
+			return errRecord
+		}
+		j.ContentType = rest[1 : 1+int(rest[0])]
+		rest = rest[1+int(rest[0]):]
+	}
+	if flags&flagBodyKey != 0 {
+		rest = body
+	}
+	j.Body = []byte(rest)
+	return nil
+}
+
+// decodeAttempts reads what a:PAGE keeps of a job: "attempts;snoozes;reason;history as JSON".
+func decodeAttempts(j *Job, s string) error {
+	if s == "" {
+		return nil
+	}
+	part := strings.SplitN(s, ";", 4)
+	if len(part) != 4 {
+		return fmt.Errorf("attempts %.40q: %w", s, errRecord)
+	}
+	j.Attempts, _ = strconv.Atoi(part[0])
+	j.Snoozes, _ = strconv.Atoi(part[1])
+	j.DeadReason = part[2]
+	if err := json.Unmarshal([]byte(part[3]), &j.History); err != nil {
+		return fmt.Errorf("attempts %.40q: %w", s, err)
+	}
+	return nil
+}
+
+// encodeAttempts is what Settle stores for a job after one more attempt.
+func encodeAttempts(s *Settlement) ([]byte, error) {
+	j := &s.Lease.Job
+	made, snoozes, history := j.Attempts, j.Snoozes, j.History
+	switch s.Verdict {
+	case Snooze:
+		snoozes++
+	case Retry, Bury:
+		made++
+		snoozes = 0
+	}
+	if s.Attempt != nil {
+		a := *s.Attempt
+		a.N = j.Attempts + 1
+		history = append(history[:len(history):len(history)], a)
+	}
+	if extra := len(history) - HistoryLimit; extra > 0 {
+		history = history[extra:]
+	}
+	if history == nil {
+		history = []Attempt{}
+	}
+	b := fmt.Appendf(nil, "%d;%d;%s;", made, snoozes, strings.ReplaceAll(s.Reason, ";", ","))
+	js, err := json.Marshal(history)
+	if err != nil {
+		return nil, fmt.Errorf("encode the attempts of %s/%s: %w", j.Topic, j.ID, err)
+	}
+	return append(b, js...), nil
+}
+
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewID makes an id: 26 characters, the first ten of which order ids by the time they were made.
+func NewID() string {
+	var b [16]byte
+	ms := time.Now().UnixMilli()
+	appendUint48(b[:0], ms)
+	_, _ = rand.Read(b[6:]) // never fails (crypto/rand)
+	return idEncoding.EncodeToString(b[:])
+}

@@ -1,0 +1,38 @@
+package queue
+
+import (
+	"embed"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+// scripts are the scripts of one shard, with what they share put behind their first line.
+type scripts struct {
+	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure *redis.Script
+}
+
+func loadScripts(locators uint32) *scripts {
+	common := strings.ReplaceAll(mustRead("common"), "@LOCATORS@", strconv.FormatUint(uint64(locators), 10))
+	load := func(name string) *redis.Script {
+		first, rest, _ := strings.Cut(mustRead(name), "\n") // #!lua and its flags must stay the first line
+		return redis.NewScript(first + "\n" + common + rest)
+	}
+	return &scripts{
+		push: load("push"), get: load("get"), change: load("change"), remove: load("delete"), advance: load("advance"),
+		reserve: load("reserve"), settle: load("settle"), extend: load("extend"), dead: load("dead"), list: load("list"),
+		stats: load("stats"), drop: load("drop"), configure: load("configure"),
+	}
+}
+
+func mustRead(name string) string {
+	b, err := luaFiles.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded: cannot be missing
+	}
+	return string(b)
+}

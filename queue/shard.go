@@ -1,0 +1,240 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Shard is one Redis deployment. Its methods may be called from any goroutine.
+type Shard struct {
+	name     string
+	url      string
+	seed     uint64 // of its weight in rendezvous hashing
+	state    atomic.Value
+	client   redis.UniversalClient
+	scripts  *scripts
+	locators uint32
+	nodes    []*bucketState
+	log      *slog.Logger
+	resync   func(context.Context, *Shard) error // sets the topics' limits anew
+
+	probing atomic.Bool
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	confMu   sync.Mutex
+	confSent map[string]string // what conf in Redis is known to hold
+}
+
+// bucketState is what this process knows of the server behind a bucket, and the pushes on their way there.
+type bucketState struct {
+	down   atomic.Bool
+	why    atomic.Value // error
+	pushes batcher
+}
+
+func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
+	client, buckets, err := connect(c.URL, o)
+	if err != nil {
+		return nil, fmt.Errorf("shard %s: %w", c.Name, err)
+	}
+	s := &Shard{
+		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name), client: client,
+		locators: uint32(locators / buckets), log: o.Logger.With("shard", c.Name), resync: resync, confSent: map[string]string{},
+	}
+	s.state.Store(c.State)
+	s.scripts = loadScripts(s.locators)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for b := range buckets {
+		n := &bucketState{}
+		n.pushes.init(s, b, o)
+		s.nodes = append(s.nodes, n)
+	}
+	return s, nil
+}
+
+func (s *Shard) close() error {
+	s.cancel()
+	s.wg.Wait()
+	return s.client.Close()
+}
+
+// Name is the shard's in the registry.
+func (s *Shard) Name() string { return s.name }
+
+// Buckets is how many parts the shard has: 1, or Options.Buckets of a Cluster.
+func (s *Shard) Buckets() int { return len(s.nodes) }
+
+// State is active, draining or offline, as the registry says.
+func (s *Shard) State() string { return s.state.Load().(string) }
+
+// Up says whether the last that this process heard of the shard was good.
+func (s *Shard) Up() bool {
+	for _, n := range s.nodes {
+		if n.down.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// bucketOf puts all jobs of a topic into one bucket, so that its limits, its order and its lists are exact on the shard.
+func (s *Shard) bucketOf(topic string) int {
+	if len(s.nodes) == 1 {
+		return 0
+	}
+	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
+}
+
+// run calls a script. An error other than one of the context means that the shard is not available: it is an *UnavailableError.
+func (s *Shard) run(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
+	n := s.nodes[bucket]
+	if n.down.Load() {
+		return nil, s.unavailable("down", n.why.Load().(error))
+	}
+	keys := []string{prefix(bucket)}
+	v, err := script.EvalSha(ctx, s.client, keys, args...).Result()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		v, err = script.Eval(ctx, s.client, keys, args...).Result()
+	}
+	if err == nil || errors.Is(err, redis.Nil) {
+		return v, nil
+	}
+	return nil, s.failed(ctx, bucket, err)
+}
+
+// again is run for scripts that may run twice: once more when the connection turned out to be dead.
+func (s *Shard) again(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
+	v, err := s.run(ctx, bucket, script, args...)
+	if err != nil && errors.Is(err, errConnection) {
+		v, err = s.run(ctx, bucket, script, args...)
+	}
+	return v, err
+}
+
+// errConnection marks a command whose connection died under it: a fresh one may serve at once.
+var errConnection = errors.New("the connection broke")
+
+// failed judges an error of a command: the caller's own, one of the shard's state, or one of the way there.
+func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
+	}
+	reason := reasonOf(err)
+	switch reason {
+	case "full":
+		return s.unavailable(reason, err)
+	case "script":
+		return fmt.Errorf("shard %s: %w", s.name, err)
+	case "connection":
+		return s.unavailable(reason, fmt.Errorf("%w: %w", errConnection, err))
+	}
+	s.markDown(bucket, err)
+	return s.unavailable(reason, err)
+}
+
+func (s *Shard) unavailable(reason string, err error) error {
+	retry := time.Second
+	if reason == "full" {
+		retry = 5 * time.Second
+	}
+	return &UnavailableError{Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", s.name, err)}
+}
+
+// reasonOf names what an error of Redis or of the way there means for the shard.
+func reasonOf(err error) string {
+	var ne net.Error
+	switch {
+	case redis.HasErrorPrefix(err, "OOM"):
+		return "full"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection"
+	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout):
+		return "timeout"
+	case redis.HasErrorPrefix(err, "MISCONF"):
+		return "disk"
+	case redis.HasErrorPrefix(err, "READONLY"):
+		return "readonly"
+	case redis.HasErrorPrefix(err, "LOADING"):
+		return "loading"
+	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOPERM"):
+		return "password"
+	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"), redis.HasErrorPrefix(err, "TRYAGAIN"):
+		return "cluster"
+	}
+	var re redis.Error
+	if errors.As(err, &re) && !strings.Contains(err.Error(), "redis: ") {
+		return "script"
+	}
+	return "down"
+}
+
+// markDown stops this process from waiting for a bucket that does not answer; a probe finds out when it does again.
+func (s *Shard) markDown(bucket int, err error) {
+	n := s.nodes[bucket]
+	n.why.Store(fmt.Errorf("%w", err)) // one concrete type, as atomic.Value wants
+	if n.down.Swap(true) {
+		return
+	}
+	s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
+	if s.probing.Swap(true) {
+		return
+	}
+	s.wg.Add(1)
+	go s.probe()
+}
+
+const probeEvery = 100 * time.Millisecond
+
+// probe writes to the buckets that are down until all of them take it.
+func (s *Shard) probe() {
+	defer s.wg.Done()
+	t := time.NewTicker(probeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		}
+		down := 0
+		for b, n := range s.nodes {
+			if n.down.Load() && !s.revive(b, n) {
+				down++
+			}
+		}
+		if down > 0 {
+			continue
+		}
+		s.probing.Store(false)
+		if s.Up() || s.probing.Swap(true) { // one that fell meanwhile has found a probe at work, or starts its own
+			return
+		}
+	}
+}
+
+func (s *Shard) revive(bucket int, n *bucketState) bool {
+	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+	defer cancel()
+	err := s.client.Set(ctx, prefix(bucket)+"probe", 1, time.Minute).Err()
+	if err != nil && reasonOf(err) != "full" {
+		n.why.Store(fmt.Errorf("%w", err))
+		return false
+	}
+	n.down.Store(false)
+	s.log.Info("shard answers again", "bucket", bucket)
+	return true
+}

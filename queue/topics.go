@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TopicConf is what the scripts must know of a topic.
+type TopicConf struct {
+	Name        string
+	Paused      bool // or offline: nothing is reserved
+	TTR         time.Duration
+	MaxAttempts int
+	MaxInFlight int     // 0: no limit
+	RateLimit   float64 // a second; 0: no limit
+}
+
+func (c *TopicConf) encode() string {
+	paused := 0
+	if c.Paused {
+		paused = 1
+	}
+	return fmt.Sprintf("%d %d %d %d %s", c.TTR.Milliseconds(), c.MaxAttempts, paused, c.MaxInFlight,
+		strconv.FormatFloat(c.RateLimit, 'g', -1, 64))
+}
+
+// SetTopics tells every shard the limits of topics, as far as it does not know them. A shard that is down learns them when a
+// worker's Wakeups finds it again. MaxInFlight and RateLimit hold exactly on each shard for the part given here: with several active
+// shards each gets its share, but at least one in flight.
+func (q *Queue) SetTopics(ctx context.Context, topics []TopicConf) error {
+	q.mu.Lock()
+	q.topics = topics
+	q.mu.Unlock()
+	return q.syncTopics(ctx, q.Shards()...)
+}
+
+func (q *Queue) syncTopics(ctx context.Context, shards ...*Shard) error {
+	q.mu.Lock()
+	topics := q.topics
+	q.mu.Unlock()
+	active := 0
+	for _, s := range *q.shards.Load() {
+		if s.State() == "active" {
+			active++
+		}
+	}
+	var errs []error
+	for _, s := range shards {
+		errs = append(errs, s.configure(ctx, divide(topics, active)))
+	}
+	return errors.Join(errs...)
+}
+
+// divide gives each of n shards its share of the limits. Jobs are spread evenly, so even shares lose little.
+func divide(topics []TopicConf, n int) []TopicConf {
+	if n <= 1 {
+		return topics
+	}
+	shares := make([]TopicConf, len(topics))
+	for i, c := range topics {
+		if c.MaxInFlight > 0 {
+			c.MaxInFlight = max(1, c.MaxInFlight/n)
+		}
+		c.RateLimit /= float64(n)
+		shares[i] = c
+	}
+	return shares
+}
+
+const topicStep = 200 // topics of one script call
+
+func (s *Shard) configure(ctx context.Context, topics []TopicConf) error {
+	s.confMu.Lock()
+	defer s.confMu.Unlock()
+	byBucket := map[int][]any{}
+	sent := map[string]string{}
+	flush := func(b int) error {
+		_, err := s.again(ctx, b, s.scripts.configure, byBucket[b]...)
+		delete(byBucket, b)
+		return err
+	}
+	for i := range topics {
+		name, conf := topics[i].Name, topics[i].encode()
+		sent[name] = conf
+		if s.confSent[name] == conf {
+			continue
+		}
+		b := s.bucketOf(name)
+		byBucket[b] = append(byBucket[b], name, conf)
+		if len(byBucket[b]) == 2*topicStep {
+			if err := flush(b); err != nil {
+				return fmt.Errorf("set the limits of topics: %w", err)
+			}
+		}
+	}
+	for b := range byBucket {
+		if err := flush(b); err != nil {
+			return fmt.Errorf("set the limits of topics: %w", err)
+		}
+	}
+	s.confSent = sent
+	return nil
+}
+
+// forgetTopics makes the next configure send everything: another Redis may be there now.
+func (s *Shard) forgetTopics() {
+	s.confMu.Lock()
+	s.confSent = map[string]string{}
+	s.confMu.Unlock()
+}
+
+// Stats counts the jobs of topics over all shards. A shard that does not answer is an error.
+func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, error) {
+	sum := make(map[string]Stats, len(topics))
+	for _, t := range topics {
+		sum[t] = Stats{}
+	}
+	for _, s := range *q.shards.Load() {
+		byBucket := map[int][]any{}
+		for t := range sum {
+			b := s.bucketOf(t)
+			byBucket[b] = append(byBucket[b], t)
+		}
+		for b, names := range byBucket {
+			if err := s.stats(ctx, b, names, sum); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return sum, nil
+}
+
+func (s *Shard) stats(ctx context.Context, bucket int, names []any, sum map[string]Stats) error {
+	for len(names) > 0 {
+		chunk := names[:min(topicStep, len(names))]
+		names = names[len(chunk):]
+		v, err := s.again(ctx, bucket, s.scripts.stats, chunk...)
+		if err != nil {
+			return err
+		}
+		reply, ok := v.([]any)
+		if !ok || len(reply) != 5*len(chunk) {
+			return fmt.Errorf("count jobs of shard %s: %w", s.name, errReply)
+		}
+		for i, name := range chunk {
+			add(sum, name.(string), reply[5*i:])
+		}
+	}
+	return nil
+}
+
+func add(sum map[string]Stats, topic string, reply []any) {
+	var n [5]int64
+	for i := range n {
+		n[i], _ = reply[i].(int64)
+	}
+	st := sum[topic]
+	st.Delayed += n[0]
+	st.Ready += n[1]
+	st.Running += n[2]
+	st.Dead += n[3]
+	st.OldestReady = max(st.OldestReady, time.Duration(n[4])*time.Millisecond)
+	sum[topic] = st
+}
+
+// DropTopic deletes all jobs of a topic, in steps, and returns how many.
+func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
+	total := 0
+	for _, s := range *q.shards.Load() {
+		for {
+			v, err := s.again(ctx, s.bucketOf(topic), s.scripts.drop, topic, deadStep)
+			if err != nil {
+				return total, fmt.Errorf("drop the jobs of %s: %w", topic, err)
+			}
+			reply, ok := v.([]any)
+			if !ok || len(reply) != 2 {
+				return total, fmt.Errorf("drop the jobs of %s: %w", topic, errReply)
+			}
+			n, _ := reply[0].(int64)
+			total += int(n)
+			if reply[1] == int64(0) || n == 0 {
+				break
+			}
+		}
+	}
+	return total, nil
+}
+
+// count runs a script of a topic's bucket that answers with a number.
+func (s *Shard) count(ctx context.Context, topic string, script *redis.Script, args ...any) (int, error) {
+	v, err := s.again(ctx, s.bucketOf(topic), script, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := v.(int64)
+	if !ok {
+		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
+	}
+	return int(n), nil
+}

@@ -1,0 +1,156 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Priority orders jobs that are ready. Lower values are more urgent.
+type Priority uint8
+
+// The three priorities, consumed 5:3:2 by default.
+const (
+	High Priority = iota
+	Normal
+	Low
+)
+
+var priorityNames = [...]string{"high", "normal", "low"}
+
+func (p Priority) String() string {
+	if int(p) < len(priorityNames) {
+		return priorityNames[p]
+	}
+	return fmt.Sprintf("priority(%d)", uint8(p))
+}
+
+// ParsePriority reads "high", "normal" or "low".
+func ParsePriority(s string) (Priority, error) {
+	for i, n := range priorityNames {
+		if s == n {
+			return Priority(i), nil
+		}
+	}
+	return 0, fmt.Errorf("priority %q is not high, normal or low", s)
+}
+
+// State is where a job is in its life.
+type State string
+
+// The states of a job that lives. A job that was delivered or deleted is gone.
+const (
+	Delayed State = "delayed" // waiting for its due time, or for its retry time
+	Ready   State = "ready"   // due, waiting for a dispatcher
+	Running State = "running" // reserved under a lease
+	Dead    State = "dead"    // out of attempts, kept until somebody decides
+)
+
+// OnDuplicate says what a push does when its id lives already.
+type OnDuplicate uint8
+
+// What to do with a second push of an id.
+const (
+	Keep    OnDuplicate = iota // answer with the job that is there
+	Replace                    // new body and due time, attempts start again
+	Refuse                     // ErrDuplicate
+)
+
+// Push is a job to be stored.
+type Push struct {
+	Topic       string
+	ID          string // set by the caller; NewID makes one
+	Body        []byte
+	ContentType string        // empty: application/json
+	Delay       time.Duration // counted from Redis's clock when the push arrives there
+	DueAt       time.Time     // instead of Delay when not zero; the past means now
+	Priority    Priority
+	TTR         time.Duration // 0: the topic's
+	MaxAttempts int           // 0: the topic's
+	OnDuplicate OnDuplicate
+	Fresh       bool // ID was just made by NewID, so no shard needs to be asked whether it lives already
+}
+
+// Job is a stored job.
+type Job struct {
+	Topic       string
+	ID          string
+	Shard       string // the shard that holds it
+	State       State
+	Body        []byte
+	ContentType string // empty: application/json
+	Priority    Priority
+	TTR         time.Duration // 0: the topic's
+	MaxAttempts int           // 0: the topic's
+	CreatedAt   time.Time
+	DueAt       time.Time // as pushed or changed; retries do not move it
+	NextAt      time.Time // when a delayed job becomes ready (DueAt, or its retry time); zero in other states
+	LeaseUntil  time.Time // of a running job
+	DeadAt      time.Time // of a dead job
+	DeadReason  string    // of a dead job: attempts, gone, expired, lease, …
+	Attempts    int       // made so far
+	Snoozes     int       // in a row, since the last attempt that counted
+	History     []Attempt // the last HistoryLimit attempts, oldest first
+}
+
+// HistoryLimit is how many attempts a job remembers.
+const HistoryLimit = 20
+
+// Attempt is what came of one callback. The JSON form is both the API's and the stored one.
+type Attempt struct {
+	N         int     `json:"n"`
+	StartedAt int64   `json:"started_at"` // Unix milliseconds; the API shows RFC 3339
+	TookMS    float64 `json:"took_ms"`
+	Status    int     `json:"status,omitempty"` // HTTP status, 0 without an answer
+	Error     string  `json:"error,omitempty"`
+	Answer    string  `json:"answer,omitempty"` // the beginning of the answer's body
+}
+
+// Result is the outcome of one push.
+type Result struct {
+	Job       Job  // without Body and ContentType when the push itself was stored
+	Duplicate bool // the id lived already, and (Keep) Job is what was there or (Replace) what replaced it
+	Err       error
+}
+
+// Change is an edit of a delayed or ready job; nil fields stay as they are.
+type Change struct {
+	DueAt    *time.Time
+	Delay    *time.Duration
+	Priority *Priority
+	Body     *[]byte
+}
+
+// Stats are the counts of one topic.
+type Stats struct {
+	Delayed, Ready, Running, Dead int64
+	OldestReady                   time.Duration // how long the oldest ready job has been due; 0 without one
+}
+
+// Errors of single jobs. Each is wrapped with the topic and the id.
+var (
+	ErrNotFound  = errors.New("no such job")
+	ErrRunning   = errors.New("the job is running")
+	ErrDuplicate = errors.New("the id lives already")
+	ErrDead      = errors.New("the job is dead")
+	ErrCursor    = errors.New("the cursor is not one that a list gave")
+	// ErrCollision is for an id whose hash another living id of the topic has; it needs another name.
+	ErrCollision = errors.New("the id collides with another one that lives")
+	// ErrTooFar is a due time beyond MaxDelay.
+	ErrTooFar = errors.New("the due time is too far ahead")
+)
+
+// MaxDelay is the farthest a due time may lie ahead.
+const MaxDelay = 10 * 365 * 24 * time.Hour
+
+// UnavailableError says that no shard could take or answer the request. It may or may not have been carried out.
+type UnavailableError struct {
+	Reason     string // down, full (Redis out of memory), readonly, …
+	RetryAfter time.Duration
+	Err        error
+}
+
+func (e *UnavailableError) Error() string {
+	return "no shard is available: " + e.Reason + ": " + e.Err.Error()
+}
+func (e *UnavailableError) Unwrap() error { return e.Err }

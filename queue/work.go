@@ -1,0 +1,244 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// advanceStep is how many jobs one Advance moves at most.
+const advanceStep = 1000
+
+// Advance moves what is due in a bucket: delayed jobs to the ready queues, expired leases back. It does a bounded step.
+func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
+	v, err := s.again(ctx, bucket, s.scripts.advance, advanceStep)
+	if err != nil {
+		return Advance{}, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 5 {
+		return Advance{}, fmt.Errorf("advance %s: %w", s.name, errReply)
+	}
+	var n [5]int64
+	for i := range n {
+		n[i], _ = reply[i].(int64)
+	}
+	a := Advance{Now: millis(n[0]), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
+	if n[1] >= 0 {
+		a.Next = millis(n[1])
+	}
+	return a, nil
+}
+
+// Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved all the same: the same Token again
+// returns them.
+func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
+	if r.LeaseCap <= 0 {
+		r.LeaseCap = time.Hour
+	}
+	if r.TopicMax <= 0 {
+		r.TopicMax = ReserveLimit
+	}
+	args := make([]any, 0, 7+2*len(r.Busy))
+	args = append(args, r.Worker, r.Token, min(r.Max, ReserveLimit), r.Pattern, r.TopicMax, r.LeaseCap.Milliseconds(),
+		LeaseGrace.Milliseconds())
+	for topic, n := range r.Busy {
+		args = append(args, topic, n)
+	}
+	v, err := s.run(ctx, bucket, s.scripts.reserve, args...)
+	if err != nil {
+		return Reserved{}, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply)%6 != 1 {
+		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, errReply)
+	}
+	out := Reserved{Now: millis(reply[0])}
+	for f := reply[1:]; len(f) > 0; f = f[6:] {
+		l, err := s.leased(f, r.Token)
+		if err != nil {
+			s.log.Error("a reserved job cannot be read; it dies when its leases ran out often enough", "error", err)
+			continue
+		}
+		out.Jobs = append(out.Jobs, l)
+	}
+	return out, nil
+}
+
+func (s *Shard) leased(f []any, token string) (*Lease, error) {
+	ref, _ := f[0].(int64)
+	topic, _ := f[1].(string)
+	record, _ := f[2].(string)
+	body, _ := f[3].(string)
+	attempts, _ := f[4].(string)
+	l := &Lease{Job: Job{Topic: topic, Shard: s.name, State: Running, LeaseUntil: millis(f[5])}, Token: token, ref: ref}
+	if err := decodeRecord(&l.Job, record, body); err != nil {
+		return nil, fmt.Errorf("reserve a job of %s: %w", topic, err)
+	}
+	if err := decodeAttempts(&l.Job, attempts); err != nil {
+		return nil, fmt.Errorf("reserve %s/%s: %w", topic, l.ID, err)
+	}
+	l.kept = attempts != "" || len(l.Body) > longBody
+	return l, nil
+}
+
+var verdictLetters = [...]byte{Done: 'D', Retry: 'R', Snooze: 'S', Bury: 'B', Release: 'L', Expire: 'E'}
+
+// Settle ends leases, up to ReserveLimit at once. held tells for each whether it still was one; where not, nothing was done. The same call
+// may be repeated after an error: what was done the first time then shows as not held.
+func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) (held []bool, err error) {
+	if len(st) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, 4*len(st))
+	for i := range st {
+		x := &st[i]
+		var keep []byte
+		switch x.Verdict {
+		case Done:
+			if x.Lease.kept {
+				keep = []byte{'1'}
+			}
+		case Release:
+		default:
+			if keep, err = encodeAttempts(x); err != nil {
+				return nil, err
+			}
+		}
+		l := locate(x.Lease.Topic, x.Lease.ID, s.locators)
+		b := append(make([]byte, 0, 19), l[:]...)
+		b = append(b, verdictLetters[x.Verdict], byte(x.Endpoint))
+		args = append(args, x.Lease.ref, x.Lease.Token, appendUint48(b, max(0, ceilDelay(x.Delay))), keep)
+	}
+	v, err := s.run(ctx, bucket, s.scripts.settle, args...)
+	if err != nil {
+		return nil, err
+	}
+	return flags(v, len(st), "settle on "+s.name)
+}
+
+func ceilDelay(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// Extend makes leases end d plus LeaseGrace from now. held tells for each whether it still is one.
+func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.Duration) (held []bool, err error) {
+	if len(leases) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, 1+2*len(leases))
+	args = append(args, (d + LeaseGrace).Milliseconds())
+	for _, l := range leases {
+		args = append(args, l.ref, l.Token)
+	}
+	v, err := s.again(ctx, bucket, s.scripts.extend, args...)
+	if err != nil {
+		return nil, err
+	}
+	return flags(v, len(leases), "extend on "+s.name)
+}
+
+func flags(v any, n int, what string) ([]bool, error) {
+	reply, ok := v.([]any)
+	if !ok || len(reply) != n {
+		return nil, fmt.Errorf("%s: %w", what, errReply)
+	}
+	out := make([]bool, n)
+	for i := range reply {
+		out[i] = reply[i] == int64(1)
+	}
+	return out, nil
+}
+
+// Wakeups tells when there may be work, until ctx ends; the channel is never closed. It reconnects by itself and then sends
+// WakeReconnect, since messages may have been missed. The receiver must keep receiving.
+func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
+	out := make(chan Wakeup, 4*s.Buckets()+4)
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		for ctx.Err() == nil && s.ctx.Err() == nil {
+			s.listen(ctx, out)
+			select {
+			case <-ctx.Done():
+			case <-s.ctx.Done():
+			case <-time.After(probeEvery):
+			}
+		}
+	}()
+	return out
+}
+
+// listen passes on messages until the connection ends.
+func (s *Shard) listen(ctx context.Context, out chan<- Wakeup) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	buckets := map[string]int{}
+	channels := []string{registryChannel}
+	for b := range s.nodes {
+		buckets[wakeChannel(b)] = b
+		channels = append(channels, wakeChannel(b))
+	}
+	sub := s.client.Subscribe(ctx, channels...)
+	defer func() { _ = sub.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive does not look at ctx
+	if _, err := sub.ReceiveTimeout(ctx, time.Second); err != nil {
+		return
+	}
+	s.forgetTopics()
+	if err := s.resync(ctx, s); err != nil {
+		s.log.Warn("topics' limits could not be set", "error", err)
+	}
+	send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
+	for asked := false; ; {
+		v, err := sub.ReceiveTimeout(ctx, listenTimeout)
+		var ne net.Error
+		if errors.As(err, &ne) && ne.Timeout() && !asked {
+			asked = true
+			err = sub.Ping(ctx)
+		} else {
+			asked = false
+		}
+		if err != nil {
+			return
+		}
+		if m, ok := v.(*redis.Message); ok {
+			send(ctx, out, wakeupOf(m, buckets))
+		}
+	}
+}
+
+func wakeupOf(m *redis.Message, buckets map[string]int) Wakeup {
+	b, ok := buckets[m.Channel]
+	switch {
+	case !ok:
+		return Wakeup{Bucket: -1, Kind: WakeRegistry}
+	case m.Payload == "D":
+		return Wakeup{Bucket: b, Kind: WakeDispatcher}
+	}
+	return Wakeup{Bucket: b, Kind: WakeTimer}
+}
+
+// listenTimeout is the silence after which the connection is tried, should it have died unnoticed.
+const listenTimeout = 15 * time.Second
+
+func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
+	select {
+	case out <- w:
+	case <-ctx.Done():
+	}
+}
+
+// Announce tells the processes that listen to any shard that the registry changed.
+func (q *Queue) Announce(ctx context.Context, revision int64) {
+	for _, s := range *q.shards.Load() {
+		if s.Up() {
+			_ = s.client.Publish(ctx, registryChannel, revision).Err() // a hint: the revision is looked at anyway
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package registry
+
+import "time"
+
+// Topic is a kind of job: where it is called back and how. The JSON form is the API's; durations are Go durations in text.
+// Missing fields take the defaults of NewTopic.
+type Topic struct {
+	Name         string            `json:"name"`
+	Title        string            `json:"title"`
+	CallbackURL  string            `json:"callback_url"`
+	Method       string            `json:"method"`       // POST, PUT or GET
+	ContentType  string            `json:"content_type"` // json, form
+	Headers      map[string]string `json:"headers"`
+	Delay        Duration          `json:"delay"` // of a push that names none
+	TTR          Duration          `json:"ttr"`
+	Priority     string            `json:"priority"`
+	MaxAttempts  int               `json:"max_attempts"`
+	Retry        []Duration        `json:"retry"` // empty: 1, 3, 5 … minutes
+	RetryIf      string            `json:"retry_if"`
+	MaxInFlight  int               `json:"max_in_flight"` // 0: no limit
+	RateLimit    float64           `json:"rate_limit"`    // callbacks a second; 0: no limit
+	ExpiresAfter Duration          `json:"expires_after"` // 0: never
+	Emails       []string          `json:"emails"`
+	Owner        string            `json:"owner"`
+	Secrets      []string          `json:"secrets,omitempty"` // whsec_…; accepted, never shown (see Public)
+	State        TopicState        `json:"state"`
+	CreatedAt    time.Time         `json:"created_at"`
+	UpdatedAt    time.Time         `json:"updated_at"`
+}
+
+// TopicState says what a topic accepts and delivers.
+type TopicState string
+
+// The states of a topic.
+const (
+	TopicActive  TopicState = "active"
+	TopicPaused  TopicState = "paused"  // takes pushes, calls nobody back
+	TopicOffline TopicState = "offline" // refuses pushes, calls nobody back
+)
+
+// Shard is one Redis deployment registered as a place for jobs.
+type Shard struct {
+	Name  string     `json:"name"`
+	URL   string     `json:"url"` // as in redis.nodes, or ManagedShard; holds a password, so it is never logged or shown whole
+	State ShardState `json:"state"`
+}
+
+// ManagedShard is the URL of the redis-server that the master runs itself; each installation resolves it in its own data_dir.
+const ManagedShard = "managed:"
+
+// ShardState says what a shard is used for.
+type ShardState string
+
+// The states of a shard.
+const (
+	ShardActive   ShardState = "active"
+	ShardDraining ShardState = "draining" // delivers, takes no new jobs
+	ShardOffline  ShardState = "offline"
+)
+
+// Right is something that a token allows.
+type Right string
+
+// The rights of a token.
+const (
+	RightPush   Right = "push"
+	RightRead   Right = "read"
+	RightManage Right = "manage"
+)
+
+// Token is an API token as the registry knows it: by its hash.
+type Token struct {
+	ID        uint64    `json:"id"`
+	Name      string    `json:"name"`
+	Hash      string    `json:"hash"` // hex SHA-256 of the token
+	Rights    []Right   `json:"rights"`
+	Topics    []string  `json:"topics"` // patterns: *, shop.*, shop.orders
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Allows says whether the token grants a right on a topic.
+func (t *Token) Allows(r Right, topic string) bool {
+	for _, have := range t.Rights {
+		if have == r {
+			return matchAny(t.Topics, topic)
+		}
+	}
+	return false
+}
+
+// Snapshot is a consistent, immutable view of the registry. Its maps must not be written to.
+type Snapshot struct {
+	Revision int64             `json:"revision"` // grows with every change
+	Topics   map[string]*Topic `json:"topics"`
+	Shards   []Shard           `json:"shards"`
+	Tokens   map[string]*Token `json:"tokens"` // by Hash
+}
