@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The benchmarks report µs of Redis's own time a job beside Go's, since Redis is what all processes share.
+
+func benchQueue(b *testing.B) (*Queue, *Shard) {
+	url, _ := startRedis(b)
+	q := Open(Options{})
+	b.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(b.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+		b.Fatal(err)
+	}
+	return q, q.Shards()[0]
+}
+
+func redisMicros(b *testing.B, s *Shard) float64 {
+	m := parseInfo(s.client.Info(context.Background(), "cpu").Val())
+	var user, sys float64
+	_, _ = fmt.Sscan(m["used_cpu_user_main_thread"], &user)
+	_, _ = fmt.Sscan(m["used_cpu_sys_main_thread"], &sys)
+	return (user + sys) * 1e6
+}
+
+func measured(b *testing.B, s *Shard, jobs int, run func()) {
+	before := redisMicros(b, s)
+	b.ResetTimer()
+	run()
+	b.StopTimer()
+	b.ReportMetric((redisMicros(b, s)-before)/float64(jobs), "redis-µs/job")
+	b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+func pushes(from, n int, delay func(i int) time.Duration) []Push {
+	body := []byte(`"` + strings.Repeat("x", 62) + `"`)
+	list := make([]Push, n)
+	for i := range list {
+		list[i] = Push{Topic: "shop.order.close", ID: fmt.Sprintf("order-%018d", from+i), Body: body, Delay: delay(from + i)}
+	}
+	return list
+}
+
+func BenchmarkPushSingle64(b *testing.B) {
+	q, s := benchQueue(b)
+	ps := pushes(0, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i%3600)*time.Second })
+	measured(b, s, b.N, func() {
+		var wg sync.WaitGroup
+		for w := range 64 {
+			wg.Go(func() {
+				for i := w; i < len(ps); i += 64 {
+					if r := q.Push(b.Context(), ps[i]); r.Err != nil {
+						panic(r.Err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func pushAll(b *testing.B, q *Queue, n int, delay func(i int) time.Duration) {
+	for i := 0; i < n; i += 1000 {
+		for _, r := range q.PushBatch(b.Context(), pushes(i, min(1000, n-i), delay)) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+}
+
+func BenchmarkPushBatch1000(b *testing.B) {
+	q, s := benchQueue(b)
+	measured(b, s, b.N, func() {
+		pushAll(b, q, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i%3600)*time.Second })
+	})
+}
+
+func BenchmarkReserveSettle(b *testing.B) {
+	q, s := benchQueue(b)
+	pushAll(b, q, b.N, func(int) time.Duration { return 0 })
+	measured(b, s, b.N, func() {
+		for done := 0; done < b.N; {
+			got, err := s.Reserve(b.Context(), 0, Reserve{Worker: "w", Token: fmt.Sprint(done), Max: ReserveLimit, Pattern: "0102010201"})
+			if err != nil || len(got.Jobs) == 0 {
+				b.Fatal(err, done)
+			}
+			st := make([]Settlement, len(got.Jobs))
+			for i, l := range got.Jobs {
+				st[i] = Settlement{Lease: l, Endpoint: EndpointUp}
+			}
+			if _, err := s.Settle(b.Context(), 0, st); err != nil {
+				b.Fatal(err)
+			}
+			done += len(got.Jobs)
+		}
+	})
+}
+
+func BenchmarkAdvance(b *testing.B) {
+	q, s := benchQueue(b)
+	pushAll(b, q, b.N, func(int) time.Duration { return 2 * time.Second })
+	s.client.Do(b.Context(), "DEBUG", "SLEEP", "2.1")
+	measured(b, s, b.N, func() {
+		for moved := 0; moved < b.N; {
+			a, err := s.Advance(b.Context(), 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			moved += a.Moved
+		}
+	})
+}
+
+// BenchmarkMemory reports the bytes of Redis a delayed job takes, with a body of 64 bytes and an id of 24 over an hour.
+func BenchmarkMemory(b *testing.B) {
+	q, s := benchQueue(b)
+	used := func() float64 {
+		var n float64
+		_, _ = fmt.Sscan(parseInfo(s.client.Info(b.Context(), "memory").Val())["used_memory"], &n)
+		return n
+	}
+	before := used()
+	pushAll(b, q, b.N, func(i int) time.Duration { return time.Duration(i%3600) * time.Second })
+	b.ReportMetric((used()-before)/float64(b.N), "bytes/job")
+}

@@ -1,0 +1,141 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	// A Cluster's bus listens 10000 above its port: both must be free and in range.
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if port < 55000 {
+			return port
+		}
+	}
+	t.Fatal("no free port below 55000")
+	return 0
+}
+
+func startOn(t *testing.T, port int, conf string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "redis.conf") // Sentinel rewrites its file
+	conf = fmt.Sprintf("port %d\ndir %s\nsave \"\"\nbind 127.0.0.1\n%s\n", port, dir, conf)
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{file}
+	if strings.Contains(conf, "sentinel monitor") {
+		args = append(args, "--sentinel")
+	}
+	cmd := exec.Command("redis-server", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port)})
+	defer func() { _ = c.Close() }()
+	eventually(t, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
+}
+
+func startCluster(t *testing.T) string {
+	args := []string{"--cluster", "create", "--cluster-yes"}
+	for range 3 {
+		port := freePort(t)
+		startOn(t, port, "cluster-enabled yes")
+		args = append(args, fmt.Sprint("127.0.0.1:", port))
+	}
+	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
+		t.Fatalf("create the cluster: %v\n%s", err, out)
+	}
+	return "redis+cluster://" + strings.Join(args[3:], ";")
+}
+
+func startSentinel(t *testing.T) string {
+	port, sentinel := freePort(t), freePort(t)
+	startOn(t, port, "")
+	startOn(t, sentinel, fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1", port))
+	return fmt.Sprintf("redis+sentinel://127.0.0.1:%d/mymaster", sentinel)
+}
+
+// The same life of many jobs on every kind of deployment.
+func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
+	for kind, start := range map[string]func(*testing.T) string{
+		"standalone": func(t *testing.T) string { url, _ := startRedis(t); return url },
+		"sentinel":   startSentinel,
+		"cluster":    startCluster,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			q := Open(Options{})
+			defer func() { _ = q.Close() }()
+			if err := q.SetShards(t.Context(), []ShardConfig{{"a", start(t), "active"}}); err != nil {
+				t.Fatal(err)
+			}
+			s := q.Shards()[0]
+			eventually(t, "a push is taken", func() bool {
+				return q.Push(t.Context(), Push{Topic: "first", ID: "x", OnDuplicate: Replace}).Err == nil
+			})
+			liveAndDie(t, q, s)
+			if h := s.Health(t.Context()); !h.Up || h.Jobs != 0 || h.Version == "" {
+				t.Fatalf("health = %+v", h)
+			}
+		})
+	}
+}
+
+func liveAndDie(t *testing.T, q *Queue, s *Shard) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wake := s.Wakeups(ctx)
+	if w := <-wake; w.Kind != WakeReconnect {
+		t.Fatalf("first wake-up %+v", w)
+	}
+	var batch []Push
+	for i := range 300 {
+		batch = append(batch, Push{Topic: fmt.Sprint("t", i%20), ID: fmt.Sprint(i), Delay: time.Duration(i%2) * 30 * time.Millisecond})
+	}
+	for _, r := range q.PushBatch(ctx, batch) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	seen := map[string]bool{"first/x": false}
+	round := 0
+	eventually(t, "all jobs are called", func() bool {
+		for b := range s.Buckets() {
+			if _, err := s.Advance(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+			round++
+			got, err := s.Reserve(ctx, b, Reserve{Worker: "w", Token: fmt.Sprint(round), Max: 100, Pattern: "0102010201"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var st []Settlement
+			for _, l := range got.Jobs {
+				seen[l.Topic+"/"+l.ID] = true
+				st = append(st, Settlement{Lease: l, Endpoint: EndpointUp})
+			}
+			if _, err := s.Settle(ctx, b, st); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return len(seen) == 301 && seen["first/x"]
+	})
+}

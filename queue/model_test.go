@@ -1,0 +1,298 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// modelJob is what the queue should know of a job.
+type modelJob struct {
+	state    State
+	body     string
+	priority Priority
+	attempts int
+	lease    *Lease
+}
+
+// model drives the queue's operations at random against a map, on a real Redis. Times are either now or an hour away, so
+// that no result depends on how fast the test runs.
+type model struct {
+	q    *Queue
+	s    *Shard
+	jobs map[string]*modelJob // by "topic/id"
+	n    int
+}
+
+func (m *model) key(t *rapid.T) (topic, id string) {
+	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic"), rapid.SampledFrom([]string{"1", "2", "3", "4", "é"}).Draw(t, "id")
+}
+
+func (m *model) Push(t *rapid.T) {
+	topic, id := m.key(t)
+	m.n++
+	p := Push{
+		Topic: topic, ID: id, Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority")), Body: fmt.Appendf(nil, "%d", m.n),
+		OnDuplicate: OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
+	}
+	if rapid.Bool().Draw(t, "long") {
+		p.Body = append(p.Body, make([]byte, 2000)...)
+	}
+	state := Ready
+	if rapid.Bool().Draw(t, "delayed") {
+		state = Delayed
+		p.Delay = rapid.SampledFrom([]time.Duration{50 * time.Second, time.Hour}).Draw(t, "delay")
+	}
+	r := m.q.Push(t.Context(), p)
+	old := m.jobs[topic+"/"+id]
+	switch {
+	case old != nil && p.OnDuplicate == Refuse:
+		if !errors.Is(r.Err, ErrDuplicate) {
+			t.Fatalf("push of a living id: %v", r.Err)
+		}
+		return
+	case r.Err != nil:
+		t.Fatal(r.Err)
+	case r.Duplicate != (old != nil):
+		t.Fatalf("duplicate = %v; it lived: %v", r.Duplicate, old != nil)
+	case old != nil && p.OnDuplicate == Keep:
+		if r.Job.State != old.state || string(r.Job.Body) != old.body {
+			t.Fatalf("kept %+v; want %+v", r.Job, old)
+		}
+		return
+	}
+	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority}
+}
+
+func (m *model) Delete(t *rapid.T) {
+	topic, id := m.key(t)
+	state, err := m.s.remove(t.Context(), topic, id)
+	if err != nil || (state != "") != (m.jobs[topic+"/"+id] != nil) {
+		t.Fatalf("delete = %q, %v", state, err)
+	}
+	delete(m.jobs, topic+"/"+id)
+}
+
+func (m *model) Change(t *rapid.T) {
+	topic, id := m.key(t)
+	body, delay, priority := []byte("changed"), 2*time.Hour, Priority(rapid.IntRange(0, 2).Draw(t, "priority"))
+	c := Change{Priority: &priority}
+	if rapid.Bool().Draw(t, "body") {
+		c.Body = &body
+	}
+	if rapid.Bool().Draw(t, "delay") {
+		c.Delay = &delay
+	}
+	_, err := m.q.Change(t.Context(), topic, id, c)
+	j := m.jobs[topic+"/"+id]
+	want := error(nil)
+	switch {
+	case j == nil:
+		want = ErrNotFound
+	case j.state == Running:
+		want = ErrRunning
+	case j.state == Dead:
+		want = ErrDead
+	}
+	if !errors.Is(err, want) {
+		t.Fatalf("change = %v; want %v", err, want)
+	}
+	if want != nil {
+		return
+	}
+	j.priority = priority
+	if c.Body != nil {
+		j.body = "changed"
+	}
+	if c.Delay != nil {
+		j.state = Delayed
+	}
+}
+
+func (m *model) Run(t *rapid.T) {
+	topic, id := m.key(t)
+	_, err := m.q.RunNow(t.Context(), topic, id)
+	j := m.jobs[topic+"/"+id]
+	if (j == nil) != errors.Is(err, ErrNotFound) {
+		t.Fatalf("run = %v", err)
+	}
+	if j == nil {
+		return
+	}
+	if j.state == Dead {
+		j.attempts = 0
+	}
+	if j.state != Running {
+		j.state = Ready
+	}
+}
+
+func (m *model) Reserve(t *rapid.T) {
+	m.n++
+	got, err := m.s.Reserve(t.Context(), 0, Reserve{
+		Worker: "w", Token: fmt.Sprint(m.n), Max: rapid.IntRange(1, 4).Draw(t, "max"), Pattern: "0102010201",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := 0
+	for _, j := range m.jobs {
+		if j.state == Ready {
+			ready++
+		}
+	}
+	if len(got.Jobs) == 0 && ready > 0 {
+		t.Fatalf("nothing reserved of %d ready jobs", ready)
+	}
+	for _, l := range got.Jobs {
+		j := m.jobs[l.Topic+"/"+l.ID]
+		if j == nil || j.state != Ready || j.body != string(l.Body) || j.priority != l.Priority || j.attempts != l.Attempts {
+			t.Fatalf("reserved %+v; want %+v", l.Job, j)
+		}
+		j.state, j.lease = Running, l
+	}
+}
+
+func (m *model) Settle(t *rapid.T) {
+	for _, k := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := m.jobs[k]
+		if j.state != Running || !rapid.Bool().Draw(t, "settle") {
+			continue
+		}
+		v := Verdict(rapid.IntRange(0, 5).Draw(t, "verdict"))
+		st := Settlement{Lease: j.lease, Verdict: v, Delay: time.Hour, Reason: "why", Endpoint: EndpointUp}
+		if v != Release && v != Expire {
+			st.Attempt = &Attempt{Status: 200}
+		}
+		for repeat := range 2 { // the second time the lease is lost and nothing happens
+			held, err := m.s.Settle(t.Context(), 0, []Settlement{st})
+			if err != nil || held[0] != (repeat == 0) {
+				t.Fatalf("settle %d = %v, %v", repeat, held, err)
+			}
+		}
+		switch v {
+		case Done:
+			delete(m.jobs, k)
+		case Release:
+			j.state = Ready
+		case Expire:
+			j.state = Dead
+		case Snooze:
+			j.state = Delayed
+		case Retry:
+			j.state = Delayed
+			j.attempts++
+		case Bury:
+			j.state = Dead
+			j.attempts++
+		}
+	}
+}
+
+func (m *model) Dead(t *rapid.T) {
+	topic := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic")
+	act, redrive := m.q.DeleteDead, rapid.Bool().Draw(t, "redrive")
+	if redrive {
+		act = m.q.RedriveDead
+	}
+	n, err := act(t.Context(), topic, nil, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, j := range m.jobs {
+		if k[:1] != topic || j.state != Dead {
+			continue
+		}
+		n--
+		if redrive {
+			j.state, j.attempts = Ready, 0
+		} else {
+			delete(m.jobs, k)
+		}
+	}
+	if n != 0 {
+		t.Fatalf("%d dead jobs more or less than thought", n)
+	}
+}
+
+func (m *model) Advance(t *rapid.T) {
+	if _, err := m.s.Advance(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) Check(t *rapid.T) {
+	stats, err := m.q.Stats(t.Context(), []string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Stats{"a": {}, "b": {}}
+	for k, j := range m.jobs {
+		w := want[k[:1]]
+		switch j.state {
+		case Delayed:
+			w.Delayed++
+		case Ready:
+			w.Ready++
+		case Running:
+			w.Running++
+		case Dead:
+			w.Dead++
+		}
+		want[k[:1]] = w
+		got, err := m.q.Get(t.Context(), k[:1], k[2:])
+		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body || got.Priority != j.priority {
+			t.Fatalf("get %s = %+v, %v; want %+v", k, got, err, j)
+		}
+	}
+	for topic, w := range want {
+		g := stats[topic]
+		g.OldestReady = 0
+		if g != w {
+			t.Fatalf("stats of %s = %+v; want %+v", topic, g, w)
+		}
+		for _, state := range []State{Delayed, Ready, Running, Dead} {
+			jobs, _, err := m.q.List(t.Context(), topic, state, "", 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := map[State]int64{Delayed: w.Delayed, Ready: w.Ready, Running: w.Running, Dead: w.Dead}[state]
+			if int64(len(jobs)) != n {
+				t.Fatalf("%d %s jobs of %s listed; want %d", len(jobs), state, topic, n)
+			}
+		}
+	}
+}
+
+func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
+	url, _ := startRedis(t)
+	q := Open(Options{})
+	defer func() { _ = q.Close() }()
+	if err := q.SetShards(t.Context(), []ShardConfig{{"a", url, "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		s := q.Shards()[0]
+		s.client.FlushAll(rt.Context())
+		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
+		rt.Repeat(map[string]func(*rapid.T){
+			"push": m.Push, "delete": m.Delete, "change": m.Change, "run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
+			"dead": m.Dead, "advance": m.Advance, "": m.Check,
+		})
+		for _, topic := range []string{"a", "b"} {
+			if _, err := q.DropTopic(rt.Context(), topic); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		f := &fixture{T: t, ctx: t.Context(), q: q, s: s}
+		f.clean()
+		if t.Failed() {
+			rt.Fatal("something was left behind")
+		}
+	})
+}
