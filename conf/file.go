@@ -64,7 +64,7 @@ func parseFile(name string, data []byte, keys []string) ([]assignment, []Problem
 	return r.found, r.problems
 }
 
-// parseYAML turns a panic of the parser, which some malformed input provokes, into an error.
+// parseYAML keeps a panic of the parser from ending the program: a reload must survive any file.
 func parseYAML(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,6 +95,8 @@ func (r *fileReader) node(key string, at, n ast.Node) {
 	case err != nil:
 		r.problems = append(r.problems, r.problem(at, key, err.Error()))
 	case r.sections[key] && isEmpty(texts): // a section whose keys are all commented out
+	case key == "":
+		r.problems = append(r.problems, r.problem(at, key, "a configuration is made of lines such as timers: 1"))
 	case r.sections[key]:
 		r.problems = append(r.problems, r.problem(at, key, "is a section: write its keys below it, indented"))
 	default:

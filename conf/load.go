@@ -197,10 +197,14 @@ func (l *loader) crossCheck() {
 	l.checkSameAddr("server.addr", "metrics.addr")
 	l.checkSameAddr("server.addr", "admin.addr")
 	l.checkSameAddr("admin.addr", "metrics.addr")
-	l.checkSocket(c.MasterSocket())
 	if c.ManagedRedis() {
 		l.checkSocket(c.RedisSocket())
 	}
+	l.checkSocket(c.MasterSocket())
+}
+
+func (l *loader) reported(key string) bool {
+	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == key })
 }
 
 // contradiction reports values that do not go together, unless one of them is reported already.
@@ -208,7 +212,7 @@ func (l *loader) contradiction(detail string, keys ...string) {
 	var parts []string
 	where := ""
 	for _, k := range keys {
-		if slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == k }) {
+		if l.reported(k) {
 			return
 		}
 		source := l.conf.source(k)
@@ -235,9 +239,10 @@ const maxSocketPath = 104
 
 func (l *loader) checkSocket(path string) {
 	over := len(path) - maxSocketPath
-	if over <= 0 {
+	if over <= 0 || l.reported("data_dir") {
 		return
 	}
-	l.contradiction(fmt.Sprintf("the Unix socket %s would have %d bytes, and %d is the most; choose a data_dir that is at least %d bytes shorter, "+
-		"such as /var/lib/wakecall", path, len(path), maxSocketPath, over), "data_dir")
+	l.report(Problem{Where: l.conf.source("data_dir"), Key: "data_dir", Value: l.conf.DataDir, Detail: fmt.Sprintf(
+		"is too long: the path of the Unix socket %s has %d bytes, and %d is the most; "+
+			"choose a directory whose path is at least %d bytes shorter, such as /var/lib/wakecall", path, len(path), maxSocketPath, over)})
 }

@@ -46,7 +46,7 @@ func didYouMean(name string, candidates []string) string {
 	if len(name) > tooLong {
 		return ""
 	}
-	best, least := "", 1+max(1, len(name)/3)
+	best, least := "", 1+max(2, len(name)/3)
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
 			best, least = c, d

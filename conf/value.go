@@ -243,7 +243,7 @@ func parseNodes(texts []string) ([]Secret, error) {
 	seen := map[string]bool{}
 	for _, t := range texts {
 		for u := range strings.SplitSeq(betweenNodes.ReplaceAllString(t, "\n$1"), "\n") {
-			u = strings.TrimSpace(u)
+			u = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(u), ","))
 			if u == "" {
 				continue
 			}

@@ -41,7 +41,7 @@ func (m *model) Push(t *rapid.T) {
 		OnDuplicate: OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
 	}
 	if rapid.Bool().Draw(t, "long") {
-		p.Body = append(p.Body, make([]byte, 2000)...)
+		p.Body = append(p.Body, make([]byte, longBody)...)
 	}
 	state := Ready
 	if rapid.Bool().Draw(t, "delayed") {
@@ -247,7 +247,7 @@ func (m *model) Check(t *rapid.T) {
 		want[k[:1]] = w
 		got, err := m.q.Get(t.Context(), k[:1], k[2:])
 		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body || got.Priority != j.priority {
-			t.Fatalf("get %s = %+v, %v; want %+v", k, got, err, j)
+			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts, got.Priority, got.Body, err, j)
 		}
 	}
 	for topic, w := range want {

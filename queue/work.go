@@ -20,14 +20,14 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 		return Advance{}, err
 	}
 	reply, ok := v.([]any)
-	if !ok || len(reply) != 5 {
+	if !ok || len(reply) != 6 {
 		return Advance{}, fmt.Errorf("advance %s: %w", s.name, errReply)
 	}
-	var n [5]int64
+	var n [6]int64
 	for i := range n {
 		n[i], _ = reply[i].(int64)
 	}
-	a := Advance{Now: millis(n[0]), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
+	a := Advance{Now: millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
 	if n[1] >= 0 {
 		a.Next = millis(n[1])
 	}

@@ -2,7 +2,7 @@
 -- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
--- Returns {now, next (ms; -1 when nothing is known), moved, expired, more (1 when work was left)}.
+-- Returns {now, next (ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
 -- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
 --         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
 local budget = tonumber(ARGV[1])
@@ -118,4 +118,4 @@ for _, key in ipairs({'due', 'lease', 'park'}) do
   local at = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
   if at and (soonest < 0 or tonumber(at) < soonest) then soonest = tonumber(at) end
 end
-return {now, floor(soonest), moved, expired, more}
+return {now, floor(soonest), moved, expired, more, T[2] % 1000}

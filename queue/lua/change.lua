@@ -52,7 +52,7 @@ end
 flags = flags - flags % 8 + priority + (keyed and 4 or 0)
 local attempts = call('HGET', P .. 'a:' .. page, index)
 remove(topic, ref, page, index, rec)
-local new = store(topic, priority, time, struct.pack('>I6I6B', due, created, flags) .. head .. rest)
+local new = store(topic, priority, time, struct.pack('>I6I6B', due, created, flags) .. head .. rest, due)
 call('HSET', P .. 'i:' .. n, field, new)
 if long ~= '' then call('SET', P .. 'b:' .. new, long) end
 page, index = placeOf(new)

@@ -155,10 +155,11 @@ local function locator(topic, id)
 end
 
 -- Appends a record to the page for its time and puts it where that time says; returns the reference.
--- The caller sets the locator.
-local function store(topic, priority, at, rec)
+-- The caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long it waits: what opens a
+-- page goes by the records' due times.
+local function store(topic, priority, at, rec, due)
   local slot = at - at % SLOT
-  local near = slot - LEAD <= now
+  local near = slot - LEAD <= now or at ~= due
   local field = near and topic or topic .. '/' .. slot
   local page = call('HGET', P .. 'cur', field)
   local length

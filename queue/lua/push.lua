@@ -27,7 +27,7 @@ for i = 1, #ARGV, 4 do
       remove(topic, ref, page, index, rec)
       answer = {'p', due}
     end
-    local new = store(topic, flags % 4, due, struct.pack('>I6I6', due, now) .. tail)
+    local new = store(topic, flags % 4, due, struct.pack('>I6I6', due, now) .. tail, due)
     call('HSET', P .. 'i:' .. n, field, new)
     if long ~= '' then call('SET', P .. 'b:' .. new, long) end
   end

@@ -1,0 +1,461 @@
+package conf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// write makes a configuration file and returns its name.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "wakecall.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func load(t *testing.T, text string, env ...string) *Config {
+	t.Helper()
+	c, err := Load(LoadOptions{File: write(t, text), Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// blank is a Config on which nothing is set, not even defaults.
+func blankLoader() *loader {
+	l := newLoader()
+	*l.conf = Config{sources: map[string]string{}}
+	return l
+}
+
+func TestReferenceEqualsDefaults(t *testing.T) {
+	l := blankLoader()
+	l.readYAML("wakecall.yaml", Reference)
+	if len(l.problems) > 0 {
+		t.Fatal(&l.problems)
+	}
+	for _, k := range l.keys {
+		if l.conf.source(k) == sourceDefault {
+			t.Errorf("%s does not stand in the reference", k)
+		}
+	}
+	got, want := *l.conf, *Default()
+	got.sources = nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the reference says\n%#v\nthe defaults are\n%#v", got, want)
+	}
+}
+
+// Every field of the struct must be in the table of settings, so that the test above covers it.
+func TestEveryFieldIsASetting(t *testing.T) {
+	for _, path := range leaves(reflect.TypeFor[Config](), nil) {
+		c := &Config{}
+		before := fmt.Sprintf("%q", everyText(c))
+		scribble(reflect.ValueOf(c).Elem().FieldByIndex(path))
+		if fmt.Sprintf("%q", everyText(c)) == before {
+			t.Errorf("field %v of Config has no key", reflect.TypeFor[Config]().FieldByIndex(path).Name)
+		}
+	}
+	if fields, keys := len(leaves(reflect.TypeFor[Config](), nil)), len(Default().settings()); fields != keys {
+		t.Errorf("%d fields, %d keys", fields, keys)
+	}
+}
+
+func leaves(typ reflect.Type, at []int) (paths [][]int) {
+	for i := range typ.NumField() {
+		f, path := typ.Field(i), append(append([]int(nil), at...), i)
+		switch {
+		case !f.IsExported():
+		case f.Type.Kind() == reflect.Struct:
+			paths = append(paths, leaves(f.Type, path)...)
+		default:
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func everyText(c *Config) (texts [][]string) {
+	for _, s := range c.settings() {
+		texts = append(texts, s.get())
+	}
+	return texts
+}
+
+func scribble(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("scribble")
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Array:
+		v.Index(0).SetInt(7)
+	default:
+		v.SetInt(7)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Keys() {
+		if len(k.Doc) < 10 || strings.Contains(k.Doc, ". ") {
+			t.Errorf("%s has the comment %q", k.Name, k.Doc)
+		}
+		if seen[k.Env] || seen[k.Flag] {
+			t.Errorf("%s shares its variable or flag", k.Name)
+		}
+		seen[k.Env], seen[k.Flag] = true, true
+	}
+	if !seen["WAKECALL_SERVER_MAX_BODY"] || !seen["shutdown-timeout"] {
+		t.Error("the names of variables or flags have changed")
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := write(t, "timers: 2\ndispatchers: 3\nshutdown_timeout: 1m\n")
+	c, err := Load(LoadOptions{
+		File:  file,
+		Env:   []string{"WAKECALL_DISPATCHERS=4", "WAKECALL_SHUTDOWN_TIMEOUT=2m", "HOME=/root"},
+		Flags: map[string]string{"shutdown_timeout": "3m"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Timers != 2 || c.Dispatchers != 4 || c.ShutdownTimeout != 3*time.Minute || c.Redis.PoolSize != 32 {
+		t.Errorf("got %+v", c)
+	}
+	want := map[string]Setting{
+		"timers":           {"timers", "2", file + ":1"},
+		"dispatchers":      {"dispatchers", "4", "env WAKECALL_DISPATCHERS"},
+		"shutdown_timeout": {"shutdown_timeout", "3m", "flag"},
+		"redis.pool_size":  {"redis.pool_size", "32", "default"},
+	}
+	for _, s := range c.Effective() {
+		if w, ok := want[s.Key]; ok && s != w {
+			t.Errorf("got %+v, want %+v", s, w)
+		}
+	}
+}
+
+func TestWhichFile(t *testing.T) {
+	one, two := write(t, "timers: 1\n"), write(t, "timers: 2\n")
+	missing := filepath.Join(t.TempDir(), "none.yaml")
+	for name, test := range map[string]struct {
+		opts LoadOptions
+		want string
+	}{
+		"named":            {LoadOptions{File: one, Env: []string{"WAKECALL_CONFIG=" + two}}, one},
+		"variable":         {LoadOptions{Env: []string{"WAKECALL_CONFIG=" + two}, Search: []string{one}}, two},
+		"first that exist": {LoadOptions{Search: []string{missing, two, one}}, two},
+		"none":             {LoadOptions{Search: []string{missing}}, ""},
+	} {
+		c, err := Load(test.opts)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if c.File() != test.want {
+			t.Errorf("%s: read %q, want %q", name, c.File(), test.want)
+		}
+	}
+	if _, err := Load(LoadOptions{File: missing}); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("a file that is missing: %v", err)
+	}
+}
+
+func TestEveryProblemIsReported(t *testing.T) {
+	file := write(t, `timers: two
+server:
+  adr: ":1"
+  read_timeout: -5s
+priorities: 5:3
+concurrency: 9
+`)
+	_, err := Load(LoadOptions{
+		File:  file,
+		Env:   []string{"WAKECALL_TIMER=3", "WAKECALL_LOG_LEVEL=inof", "WAKECALL_TOKEN=x", "WAKECALL_TEST_X=1"},
+		Flags: map[string]string{"server.addr": "6789", "dispatcherz": "1"},
+	})
+	problems, ok := errors.AsType[*Errors](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	want := []string{
+		file + `:1: timers: "two" is not a whole number from 0 to 64`,
+		file + `:3: server.adr: unknown key; did you mean server.addr?`,
+		file + `:4: server.read_timeout: "-5s" is not a duration above zero (write 500ms, 90s, 30m or 168h)`,
+		file + `:5: priorities: "5:3" is not three whole numbers from 1 to 100, for high, normal and low (write 5:3:2)`,
+		file + `:6: concurrency: unknown key; did you mean dispatcher.concurrency?`,
+		`WAKECALL_TIMER: no key has this environment variable; did you mean WAKECALL_TIMERS?`,
+		`WAKECALL_LOG_LEVEL: log.level: "inof" is not one of debug, info, warn, error; did you mean info?`,
+		`--dispatcherz: dispatcherz: unknown key; did you mean dispatchers?`,
+		`--server-addr: server.addr: "6789" is not HOST:PORT (write 127.0.0.1:6789, or :6789 for every address)`,
+	}
+	for i, w := range want {
+		if i >= len(*problems) || (*problems)[i].String() != w {
+			t.Fatalf("got\n%v\nwant as number %d\n%s", err, i, w)
+		}
+	}
+	if len(*problems) != len(want) || !strings.HasPrefix(err.Error(), "the configuration has 9 problems:\n  ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"timers: [1, 2]":                              `:1: timers: "1,2" is a list, where one value is wanted`,
+		"timers:":                                     `:1: timers: is not a whole number`,
+		"server: 6789":                                `:1: server: is a section: write its keys below it`,
+		"timers:\n  a: 1":                             `:2: timers.a: unknown key`,
+		"servr:\n  addr: x":                           `:2: servr.addr: unknown key; did you mean server.addr?`,
+		"timers: 1\ntimers: 2":                        `:2: it is not YAML that can be read: mapping key "timers" already defined`,
+		"log:\n  level: info\nlog.level: warn":        `:3: log.level: stands in`,
+		"a: &x 1":                                     `:1: a: is a anchor, where a plain value is wanted`,
+		"timers: 1\n---\ntimers: 2":                   `:3: a second document`,
+		"timers: {":                                   `: it is not YAML that can be read`,
+		"- a":                                         `a configuration is made of lines`,
+		"server:\n  addr: '127.0.0.1:99999'":          `:2: server.addr: "127.0.0.1:99999" has a port that is not a number from 0 to 65535`,
+		"server:\n  addr: 'a b:1'":                    `has a host that is not a name`,
+		"server:\n  max_body: 1TB":                    `is not a size`,
+		"server:\n  max_body: 17MiB":                  `is not a size from 1 to 16MiB`,
+		"server:\n  tls_cert: a.pem":                  `server.tls_cert: server.tls_cert is "a.pem"`,
+		"admin:\n  addr: :6789":                       `two listeners cannot share a port`,
+		"admin:\n  base_path: /x/":                    `does not end with it`,
+		"callback:\n  networks: 10.0.0.0/33":          `is not any, public or a list of CIDRs`,
+		"callback:\n  networks: [any, public]":        `is not any, public or a list of CIDRs`,
+		"registry:\n  dsn: postgres://u:pw@h":         `"postgres://u:<secret>@h" does not begin with mysql:// or sqlite:`,
+		"registry:\n  dsn: 'sqlite::memory:'":         `names no file`,
+		"redis:\n  nodes: [localhost:6379]":           `(number 1 of the list): it does not begin with redis://`,
+		"redis:\n  nodes: ['redis://a', 'redis://a']": `names one Redis twice (number 2 of the list)`,
+		"redis:\n  nodes: ['redis://:hunter2']":       `: redis.nodes: "redis://:<secret>" is not the URL of a Redis`,
+		"data_dir: /" + strings.Repeat("x", 90):       `at least 4 bytes shorter`,
+		"data_dir: ''":                                `data_dir: is empty`,
+		"data_dir: \"a\\0b\"":                         `has control characters`,
+	} {
+		_, err := Load(LoadOptions{File: write(t, text)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
+func TestEmptyFilesAndSections(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "redis:\n  # all commented out\n", "redis: {}\n", "redis:\n  nodes:\n"} {
+		c := load(t, text)
+		if !c.ManagedRedis() {
+			t.Errorf("%q: got nodes", text)
+		}
+	}
+}
+
+func TestNodesFromEveryLayer(t *testing.T) {
+	want := []Secret{"redis://:a,b@h:6379/0", "redis+sentinel://h1:1,h2:2/m", "unix:///s.sock"}
+	flow := load(t, "redis:\n  nodes: ['redis://:a,b@h:6379/0', 'redis+sentinel://h1:1,h2:2/m', unix:///s.sock]\n")
+	block := load(t, "redis:\n  nodes:\n  - redis://:a,b@h:6379/0\n  - redis+sentinel://h1:1,h2:2/m\n  - unix:///s.sock\n")
+	env := load(t, "", "WAKECALL_REDIS_NODES=redis://:a,b@h:6379/0, redis+sentinel://h1:1,h2:2/m,unix:///s.sock,")
+	for name, c := range map[string]*Config{"flow": flow, "block": block, "env": env} {
+		if !reflect.DeepEqual(c.Redis.Nodes, want) {
+			t.Errorf("%s: %q", name, reveal(c.Redis.Nodes))
+		}
+	}
+	if c := load(t, "redis:\n  nodes: [redis://h]\n", "WAKECALL_REDIS_NODES="); !c.ManagedRedis() {
+		t.Error("an empty variable does not empty the list")
+	}
+}
+
+func reveal(secrets []Secret) (texts []string) {
+	for _, s := range secrets {
+		texts = append(texts, s.Reveal())
+	}
+	return texts
+}
+
+func TestForeignVariables(t *testing.T) {
+	load(t, "", "WAKECALL_CHILD=1", "WAKECALL_URL=http://x", "WAKECALL_SERVICE_HOST=10.0.0.1", "WAKECALL_SERVICE_PORT_HTTP=80",
+		"WAKECALL_PORT=tcp://10.0.0.1:80", "WAKECALL_PORT_6789_TCP_ADDR=10.0.0.1", "WAKECALL_SERVER_PORT=tcp://10.0.0.1:80", "WAKECALLX=1")
+	if _, err := Load(LoadOptions{File: write(t, ""), Env: []string{"WAKECALL_SERVER_PORT=6789"}}); err == nil {
+		t.Error("WAKECALL_SERVER_PORT=6789 is accepted")
+	}
+}
+
+func TestSecretsAreNotDisplayed(t *testing.T) {
+	c := load(t, "registry:\n  dsn: mysql://u:hunter2@tcp(h:3306)/w\nredis:\n  nodes: ['rediss://:hunter2@h:1', "+
+		"'redis+sentinel://h1/m?sentinel_password=hunter2']\n")
+	inJSON, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inYAML, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged strings.Builder
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "dsn", c.Registry.DSN, "nodes", c.Redis.Nodes, "conf", c)
+	node, err := ParseNode(c.Redis.Nodes[1].Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	displays := []string{string(inJSON), string(inYAML), logged.String(), fmt.Sprint(c.Effective()), node.String()}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		displays = append(displays, fmt.Sprintf(verb, c), fmt.Sprintf(verb, c.Registry.DSN), fmt.Sprintf(verb, node))
+	}
+	for _, d := range displays {
+		if strings.Contains(d, "hunter2") || strings.Contains(d, "68756e74657232") || d == "" {
+			t.Errorf("displayed: %s", d)
+		}
+	}
+	for _, s := range c.Effective() {
+		if s.Key == "registry.dsn" && s.Value != "mysql://u:<secret>@tcp(h:3306)/w" {
+			t.Errorf("the DSN is shown as %s", s.Value)
+		}
+	}
+}
+
+func TestMaskURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"redis://:pw@h:6379/0":                          "redis://:<secret>@h:6379/0",
+		"redis://u:p@w/x@h:1":                           "redis://u:<secret>@h:1",
+		"redis://pw@h:1":                                "redis://<secret>@h:1",
+		"redis://:pw":                                   "redis://:<secret>",
+		"redis://h:6379,h2:6380/m":                      "redis://h:6379,h2:6380/m",
+		"redis://[::1]:6379":                            "redis://[::1]:6379",
+		"unix://u:pw@/x.sock?db=1":                      "unix://u:<secret>@/x.sock?db=1",
+		"redis+sentinel://h/m?Sentinel_PASSWORD=x&db=1": "redis+sentinel://h/m?Sentinel_PASSWORD=<secret>&db=1",
+		"mysql://u:pw@tcp(h:3306)/w?timeout=1s":         "mysql://u:<secret>@tcp(h:3306)/w?timeout=1s",
+		"u:pw@tcp(h:3306)/w":                            "u:<secret>@tcp(h:3306)/w",
+		"sqlite:/var/lib/a@b.db":                        "sqlite:/var/lib/a@b.db",
+		"":                                              "",
+	} {
+		if got := maskURL(in); got != want {
+			t.Errorf("%s is shown as %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestPrivateJourney(t *testing.T) {
+	c := load(t, "redis:\n  nodes: ['redis://:hunter2@h:1']\nregistry:\n  dsn: mysql://u:pw@tcp(h:1)/w\npriorities: 7:2:1\nserver:\n  max_body: 1000\n",
+		"WAKECALL_CALLBACK_NETWORKS=10.0.0.0/8, fd00::/8")
+	data, err := c.MarshalPrivate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Default()
+	if err := got.UnmarshalPrivate(data); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, c) {
+		t.Errorf("got %#v\nwant %#v", got, c)
+	}
+	if got.Callback.Networks != "10.0.0.0/8,fd00::/8" || got.Redis.Nodes[0].Reveal() != "redis://:hunter2@h:1" {
+		t.Errorf("got %q %q", got.Callback.Networks, got.Redis.Nodes[0].Reveal())
+	}
+	for _, bad := range []string{"", "{}", strings.Replace(string(data), "7:2:1", "7:2", 1)} {
+		if got.UnmarshalPrivate([]byte(bad)) == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	c := load(t, "data_dir: d\nregistry:\n  dsn: sqlite:r.db\n")
+	t.Chdir("/")
+	for got, want := range map[string]string{
+		c.DataPath():     "d",
+		c.MasterSocket(): "d/master.sock",
+		c.RedisDir():     "d/redis",
+		c.RedisSocket():  "d/redis/redis.sock",
+		c.SnapshotFile(): "d/registry-snapshot.json",
+		c.JournalDir():   "d/journal",
+		c.RegistryDSN().Reveal()[len("sqlite:"):]: "r.db",
+	} {
+		if got != filepath.Join(dir, want) {
+			t.Errorf("got %s, want %s in %s", got, want, dir)
+		}
+	}
+	c = load(t, "data_dir: /d\njournal:\n  dir: /j\n")
+	if c.JournalDir() != "/j" || c.RegistryDSN() != "sqlite:/d/registry.db" {
+		t.Errorf("got %s %s", c.JournalDir(), c.RegistryDSN().Reveal())
+	}
+	c = Default()
+	c.DataDir = dir
+	if c.MasterSocket() != filepath.Join(dir, "master.sock") {
+		t.Errorf("got %s", c.MasterSocket())
+	}
+}
+
+func TestPriorityPattern(t *testing.T) {
+	if got := Default().PriorityPattern(); got != "0120010210" {
+		t.Errorf("got %s", got)
+	}
+	for _, p := range []Priorities{{5, 3, 2}, {1, 1, 1}, {100, 100, 100}, {100, 1, 1}, {1, 2, 97}} {
+		pattern := p.Pattern()
+		sum := p[0] + p[1] + p[2]
+		if len(pattern) != sum {
+			t.Fatalf("%v: %s", p, pattern)
+		}
+		for start := range sum {
+			window := (pattern + pattern)[start : start+sum]
+			for i, w := range p {
+				if strings.Count(window, string(rune('0'+i))) != w {
+					t.Fatalf("%v: %s holds other weights", p, window)
+				}
+			}
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "4096": 4096, "256KiB": 256 * KiB, "1 MiB": MiB, "2GB": 2e9, "7B": 7} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("%s is %d, %v", text, got, err)
+		}
+		if again, err := ParseSize(got.String()); err != nil || again != want {
+			t.Errorf("%s is written %s", text, got)
+		}
+	}
+	for _, bad := range []string{"", "KiB", "-1", "1.5MiB", "9999999999GiB", "1kib", "0x10", "+ 1"} {
+		if n, err := ParseSize(bad); err == nil {
+			t.Errorf("%q is %d", bad, n)
+		}
+	}
+}
+
+// Whatever the file holds: no panic, and what is accepted survives the journey to a child.
+func FuzzFile(f *testing.F) {
+	f.Add(string(Reference))
+	for _, s := range []string{"a: [", "? a\n: b", "timers: !!int 3", "<<: *a", "redis:\n  nodes: [redis://:p@h]", "log: {level: warn}", "\x00", "a: |\n  b", "server.addr: :1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l := newLoader()
+		l.readYAML("f", []byte(text))
+		for _, p := range l.problems {
+			_ = p.String()
+		}
+		data, err := l.conf.MarshalPrivate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c Config
+		if err := c.UnmarshalPrivate(data); err != nil {
+			t.Fatalf("accepted %q, then %v", text, err)
+		}
+	})
+}

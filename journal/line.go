@@ -1,0 +1,74 @@
+package journal
+
+import (
+	"time"
+)
+
+// Op is what a request did.
+type Op string
+
+// The operations of request lines.
+const (
+	OpPush    Op = "push"
+	OpReplace Op = "replace" // a push that replaced the job of the same id
+	OpChange  Op = "change"
+	OpDelete  Op = "delete"
+	OpRun     Op = "run"     // made due now
+	OpRedrive Op = "redrive" // dead jobs made ready again
+	OpDrop    Op = "drop"    // dead jobs, or all of a topic, deleted
+)
+
+// Outcome is what came of an attempt.
+type Outcome string
+
+// The outcomes of notify lines.
+const (
+	Done    Outcome = "done"
+	Retry   Outcome = "retry"
+	Snooze  Outcome = "snooze"
+	Dead    Outcome = "dead"
+	Expired Outcome = "expired"
+	Lost    Outcome = "lost" // the lease was lost: the result counted for nothing
+)
+
+// RequestLine is one accepted request. Zero fields are left out of the line.
+type RequestLine struct {
+	TS          time.Time // zero: the time of the writing; milliseconds are kept
+	Op          Op
+	Topic       string
+	ID          string // empty where the operation concerns several jobs
+	Shard       string
+	DueAt       time.Time // milliseconds are kept
+	CreatedAt   time.Time // milliseconds are kept
+	Priority    string
+	TTR         time.Duration
+	MaxAttempts int
+	ContentType string
+	Body        []byte // byte for byte; nil: none, or unchanged
+	Count       int    // of redrive and drop: how many jobs
+}
+
+// AttemptLine is one attempt, or the end of a job without one.
+type AttemptLine struct {
+	TS        time.Time // zero: the time of the writing; milliseconds are kept
+	Topic     string
+	ID        string
+	N         int       // the attempt, from 1
+	StartedAt time.Time // milliseconds are kept
+	Took      time.Duration
+	Status    int
+	Outcome   Outcome
+	Reason    string
+	Error     string
+	Shard     string
+	Process   string // empty: Options.Process
+}
+
+// ErrorLine is something that went wrong.
+type ErrorLine struct {
+	TS      time.Time // zero: the time of the writing; milliseconds are kept
+	Process string    // empty: Options.Process
+	Where   string    // the part that failed
+	Error   string
+	Context string // what it concerned, such as "topic=shop.close id=42"
+}

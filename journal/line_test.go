@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var hostile = []string{
+	"", "plain", "a\r\nb", "\x00", "\x1f\x7f", "\"\\", "\u0085\u2028\u2029", "é€😀", "\xff\xfe", "a\xe2\x80", "\xc2", lineStart, `"}` + "\n" + lineStart,
+	"\xed\xa0\x80", "<script>&", "\ufffd", "\ufeff",
+}
+
+func hostileText() *rapid.Generator[string] {
+	return rapid.OneOf(
+		rapid.SampledFrom(hostile),
+		rapid.String(),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+		rapid.Map(rapid.SliceOfN(rapid.SampledFrom(hostile), 0, 5), func(s []string) string { return string(bytes.Join(toBytes(s), nil)) }),
+	)
+}
+
+func toBytes(s []string) (b [][]byte) {
+	for _, t := range s {
+		b = append(b, []byte(t))
+	}
+	return b
+}
+
+func instants() *rapid.Generator[time.Time] {
+	return rapid.Map(rapid.Int64Range(-1e12, 200e12), func(ms int64) time.Time { return time.UnixMilli(ms).UTC() })
+}
+
+func durations(unit time.Duration) *rapid.Generator[time.Duration] {
+	return rapid.Map(rapid.Int64Range(0, int64(30*day/unit)), func(n int64) time.Duration { return time.Duration(n) * unit })
+}
+
+// checkLine wants exactly one line, whole JSON in which the line's start occurs once, and whatever is cut off to be
+// no line at all.
+func checkLine(t interface{ Fatalf(string, ...any) }, line []byte) {
+	for _, separator := range []string{"\n", "\r", "\x00", "\u0085", "\u2028", "\u2029"} {
+		n := bytes.Count(line, []byte(separator))
+		if separator == "\n" && n == 1 && line[len(line)-1] == '\n' {
+			continue
+		}
+		if n != 0 {
+			t.Fatalf("%q has a line separator inside", line)
+		}
+	}
+	if !json.Valid(line) || !bytes.HasPrefix(line, []byte(lineStart)) || bytes.Count(line, []byte(lineStart)) != 1 {
+		t.Fatalf("%q is not one line of JSON", line)
+	}
+	if json.Valid(line[:len(line)-2]) {
+		t.Fatalf("%q is whole without its end", line)
+	}
+}
+
+func TestRequestLineRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := RequestLine{
+			TS: instants().Draw(t, "ts"), Op: Op(rapid.SampledFrom([]string{"push", "change", "drop"}).Draw(t, "op")),
+			Topic: hostileText().Draw(t, "topic"), ID: hostileText().Draw(t, "id"), Shard: hostileText().Draw(t, "shard"),
+			DueAt: instants().Draw(t, "due"), CreatedAt: instants().Draw(t, "created"), Priority: "high",
+			TTR: durations(time.Microsecond).Draw(t, "ttr"), MaxAttempts: rapid.Int().Draw(t, "max"),
+			ContentType: hostileText().Draw(t, "type"), Count: rapid.Int().Draw(t, "count"),
+		}
+		if rapid.Bool().Draw(t, "has body") {
+			want.Body = []byte(hostileText().Draw(t, "body"))
+		}
+		line := want.append(nil, noon)
+		checkLine(t, line)
+		var got RequestLine
+		if err := json.Unmarshal(line, &got); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q is read as\n%#v\nwant\n%#v", line, got, want)
+		}
+	})
+}
+
+func TestAttemptLineRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := AttemptLine{
+			TS: instants().Draw(t, "ts"), Topic: hostileText().Draw(t, "topic"), ID: hostileText().Draw(t, "id"), N: rapid.Int().Draw(t, "n"),
+			StartedAt: instants().Draw(t, "started"), Took: durations(time.Microsecond).Draw(t, "took"), Status: rapid.Int().Draw(t, "status"),
+			Outcome: Lost, Reason: hostileText().Draw(t, "reason"), Error: hostileText().Draw(t, "error"),
+			Shard: hostileText().Draw(t, "shard"), Process: "p" + hostileText().Draw(t, "process"),
+		}
+		line := want.append(nil, noon, "other")
+		checkLine(t, line)
+		var got AttemptLine
+		if err := json.Unmarshal(line, &got); err != nil || got != want {
+			t.Fatalf("%q is read as\n%#v (%v)\nwant\n%#v", line, got, err, want)
+		}
+	})
+}
+
+func FuzzErrorLine(f *testing.F) {
+	for _, s := range hostile {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, where, text string) {
+		want := ErrorLine{TS: noon, Process: "p", Where: where, Error: text, Context: where + text}
+		line := want.append(nil, noon, "")
+		checkLine(t, line)
+		var got ErrorLine
+		if err := json.Unmarshal(line, &got); err != nil || got != want {
+			t.Fatalf("%q is read as %#v (%v)", line, got, err)
+		}
+	})
+}
+
+// Whatever a file holds, reading it ends, and finds a whole line behind any garbage.
+func FuzzReadLine(f *testing.F) {
+	for _, s := range hostile {
+		f.Add([]byte(s))
+	}
+	good := bytes.TrimSpace(RequestLine{ID: "x"}.appendForTest())
+	f.Add(good)
+	f.Add(good[:20])
+	f.Fuzz(func(t *testing.T, garbage []byte) {
+		garbage = bytes.ReplaceAll(garbage, []byte("\n"), nil)
+		var last string
+		readLine(&TornError{}, append(garbage, good...), func(line []byte, _ *TornError, err error) bool {
+			if err == nil {
+				last = string(line)
+			}
+			return true
+		})
+		if last != string(good) {
+			t.Fatalf("behind %q: %q", garbage, last)
+		}
+	})
+}

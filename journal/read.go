@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Range limits what is read to lines with Since <= ts < Until. A zero time is no limit.
+type Range struct {
+	Since, Until time.Time
+}
+
+func (r Range) hasDay(d time.Time) bool {
+	// A line may stand in the file of the next day: its ts is from before the write.
+	return (r.Since.IsZero() || d.Add(day).After(r.Since)) && (r.Until.IsZero() || d.Add(-day).Before(r.Until))
+}
+
+func (r Range) has(ts time.Time) bool {
+	return (r.Since.IsZero() || !ts.Before(r.Since)) && (r.Until.IsZero() || ts.Before(r.Until))
+}
+
+// TornError is a line that cannot be read, such as one whose writer was killed in the middle.
+type TornError struct {
+	File string
+	Line int
+	Err  error
+}
+
+func (e *TornError) Error() string {
+	return fmt.Sprintf("%s:%d: a torn line: %v", e.File, e.Line, e.Err)
+}
+func (e *TornError) Unwrap() error { return e.Err }
+
+// ReadRequests goes through the accepted requests of the days in order, plain and compressed. It may be used while
+// others write. A line can come twice, when a file was being compressed or a push was tried again after an error.
+//
+// An error comes in the place of a line, and the loop may go on after it: with the next line after a *TornError, else
+// with the next file.
+func ReadRequests(dir string, r Range) iter.Seq2[RequestLine, error] {
+	return read(dir, Requests, r, func(l *RequestLine) time.Time { return l.TS })
+}
+
+// ReadAttempts is ReadRequests for attempts.
+func ReadAttempts(dir string, r Range) iter.Seq2[AttemptLine, error] {
+	return read(dir, Attempts, r, func(l *AttemptLine) time.Time { return l.TS })
+}
+
+// ReadErrors is ReadRequests for errors.
+func ReadErrors(dir string, r Range) iter.Seq2[ErrorLine, error] {
+	return read(dir, Errors, r, func(l *ErrorLine) time.Time { return l.TS })
+}
+
+func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		files, err := listFiles(dir)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		for _, f := range inOrder(files, s, r) {
+			goOn := readFile(dir, f, func(line []byte, at *TornError, err error) bool {
+				if err != nil {
+					return yield(none, err)
+				}
+				var l T
+				if at.Err = json.Unmarshal(line, &l); at.Err != nil {
+					return yield(none, at)
+				}
+				return !r.has(ts(&l)) || yield(l, nil)
+			})
+			if !goOn {
+				return
+			}
+		}
+	}
+}
+
+// inOrder selects the files to read. The packed file of a day is older than a plain one beside it.
+func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
+	for _, f := range files {
+		if f.stream != s || !r.hasDay(f.day) {
+			continue
+		}
+		last := len(selected) - 1
+		if last >= 0 && f.packed && selected[last].day.Equal(f.day) {
+			selected = append(selected[:last], f, selected[last])
+			continue
+		}
+		selected = append(selected, f)
+	}
+	return selected
+}
+
+// yieldLine takes a line of valid JSON and where it stands, or an error, and says whether to go on.
+type yieldLine func(line []byte, at *TornError, err error) bool
+
+// readFile yields the lines of a file and says whether to go on with the next file.
+func readFile(dir string, f dayFile, yield yieldLine) bool {
+	file, err := openDay(dir, f)
+	if err != nil {
+		return yield(nil, nil, fmt.Errorf("reading the journal: %w", err))
+	}
+	defer file.Close()
+	var from io.Reader = file
+	if f.packed || file.Name() != filepath.Join(dir, f.name) {
+		if from, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
+			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
+		}
+	}
+	lines := bufio.NewReaderSize(from, 64<<10)
+	for number := 1; ; number++ {
+		line, err := lines.ReadBytes('\n')
+		if !readLine(&TornError{File: file.Name(), Line: number}, bytes.TrimSpace(line), yield) {
+			return false
+		}
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err != nil {
+			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
+		}
+	}
+}
+
+// openDay opens a file, or what it became if it was compressed since the directory was listed.
+func openDay(dir string, f dayFile) (*os.File, error) {
+	path := filepath.Join(dir, f.name)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && !f.packed {
+		return os.Open(path + gz)
+	}
+	return file, err
+}
+
+// readLine yields a line. Behind a torn one there may be a good one, which another process wrote.
+func readLine(at *TornError, line []byte, yield yieldLine) bool {
+	if len(line) == 0 {
+		return true
+	}
+	if json.Valid(line) && bytes.HasPrefix(line, []byte(lineStart)) {
+		return yield(line, at, nil)
+	}
+	if !yield(nil, nil, &TornError{File: at.File, Line: at.Line, Err: errTorn}) {
+		return false
+	}
+	for rest := line; len(rest) > 0; {
+		i := bytes.Index(rest[1:], []byte(lineStart))
+		if i < 0 {
+			return true
+		}
+		rest = rest[1+i:]
+		if json.Valid(rest) {
+			return yield(rest, at, nil)
+		}
+	}
+	return true
+}
+
+var errTorn = errors.New("it is not a whole line of JSON")
