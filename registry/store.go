@@ -1,0 +1,126 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The rows. A topic is kept as JSON, so that a new field needs no migration.
+type (
+	topicRow struct {
+		Name      string `gorm:"primaryKey"`
+		Spec      string
+		CreatedAt time.Time
+		UpdatedAt time.Time
+	}
+	shardRow struct {
+		Name  string `gorm:"primaryKey"`
+		URL   string
+		State string
+	}
+	tokenRow struct {
+		ID        uint64 `gorm:"primaryKey"`
+		Name      string
+		Hash      string
+		Rights    string // joined with commas
+		Topics    string // joined with newlines
+		CreatedAt time.Time
+	}
+	userRow struct {
+		Name         string `gorm:"primaryKey"`
+		PasswordHash string
+		Role         string
+		CreatedAt    time.Time
+	}
+	auditRow struct {
+		ID          uint64 `gorm:"primaryKey"`
+		At          time.Time
+		Actor       string
+		Action      string
+		Object      string
+		BeforeState string
+		AfterState  string
+	}
+	revisionRow struct {
+		ID           int `gorm:"primaryKey"`
+		Value        int64
+		Seeded       int
+		Bootstrapped int
+	}
+)
+
+func (topicRow) TableName() string    { return "topics" }
+func (shardRow) TableName() string    { return "shards" }
+func (tokenRow) TableName() string    { return "tokens" }
+func (userRow) TableName() string     { return "users" }
+func (auditRow) TableName() string    { return "audit" }
+func (revisionRow) TableName() string { return "revision" }
+
+// storedTopic is a topic with what its public JSON leaves out.
+type storedTopic struct {
+	*Topic
+	Secrets []string `json:"secrets"`
+}
+
+func (r *topicRow) topic() (*Topic, error) {
+	t := NewTopic(r.Name)
+	if err := json.Unmarshal([]byte(r.Spec), &t); err != nil {
+		return nil, fmt.Errorf("read topic %s: %w", r.Name, err)
+	}
+	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+	return &t, nil
+}
+
+func newTopicRow(t *Topic) (*topicRow, error) {
+	spec, err := json.Marshal(storedTopic{t, t.Secrets})
+	if err != nil {
+		return nil, fmt.Errorf("store topic %s: %w", t.Name, err)
+	}
+	return &topicRow{Name: t.Name, Spec: string(spec), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}, nil
+}
+
+func (r *tokenRow) token() *Token {
+	t := &Token{ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt.UTC(), Topics: strings.Split(r.Topics, "\n")}
+	for _, right := range strings.Split(r.Rights, ",") {
+		t.Rights = append(t.Rights, Right(right))
+	}
+	return t
+}
+
+// AuditEntry is one change: who did what to which object, and how it was before and after, as JSON without secrets.
+type AuditEntry struct {
+	ID     uint64          `json:"id"`
+	At     time.Time       `json:"at"`
+	Actor  string          `json:"actor"`
+	Action string          `json:"action"`
+	Object string          `json:"object"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// visible is a value as the audit trail may show it.
+func visible(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case *Topic:
+		secrets := len(x.Secrets)
+		v = struct {
+			Topic
+			SecretsSet int `json:"secrets_set"`
+		}{x.Public(), secrets}
+	case *Shard:
+		v = Shard{Name: x.Name, URL: MaskURL(x.URL), State: x.State}
+	case *Token:
+		c := *x
+		c.Hash = "…"
+		v = c
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "null"
+	}
+	return string(b)
+}

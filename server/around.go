@@ -1,0 +1,204 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+const headerRequestID = "X-Request-Id"
+
+// around is the one middleware: what every request gets, also those that no route takes.
+func (s *Server) around(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := time.Now()
+		s.metrics.inFlight.Inc()
+		s.commonHeaders(c)
+		defer s.finish(c, start)
+		if err := s.handle(next, c); err != nil {
+			s.fail(err, c)
+		}
+		return nil
+	}
+}
+
+func (s *Server) commonHeaders(c echo.Context) {
+	h := c.Response().Header()
+	h[headerRequestID] = []string{s.ids.of(c.Request())}
+	h["X-Content-Type-Options"] = noSniff
+	h[echo.HeaderCacheControl] = noStore
+	if s.draining.Load() {
+		h[echo.HeaderConnection] = closing
+	}
+}
+
+// handle runs the handler. A request that no handler takes needs a token like any other.
+func (s *Server) handle(next echo.HandlerFunc, c echo.Context) error {
+	if c.Request().Method == http.MethodOptions {
+		return s.options(c)
+	}
+	err := next(c)
+	var unrouted *echo.HTTPError
+	if err == nil || !errors.As(err, &unrouted) || open(c.Request().URL.Path) {
+		return err
+	}
+	if _, denied := s.authenticate(c.Request()); denied != nil {
+		return denied
+	}
+	return err
+}
+
+// options tells the methods of a route.
+func (s *Server) options(c echo.Context) error {
+	if !open(c.Request().URL.Path) {
+		if _, err := s.authenticate(c.Request()); err != nil {
+			return err
+		}
+	}
+	allow := allowed(c)
+	if allow == "" {
+		return &Problem{Status: http.StatusNotFound}
+	}
+	c.Response().Header().Set(echo.HeaderAllow, allow)
+	return c.NoContent(http.StatusNoContent)
+}
+
+// open says whether a path needs no token.
+func open(path string) bool {
+	switch path {
+	case "/healthz", "/readyz", "/openapi.yaml", "/docs":
+		return true
+	}
+	return false
+}
+
+// withHead adds HEAD to a list of methods with GET.
+func withHead(allow string) string {
+	return strings.Replace(allow, http.MethodGet, http.MethodGet+", "+http.MethodHead, 1)
+}
+
+// finish ends every request, also one whose handler panicked.
+func (s *Server) finish(c echo.Context, start time.Time) {
+	s.metrics.inFlight.Dec()
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+			panic(p)
+		}
+		s.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), c)
+	}
+	took := time.Since(start)
+	r := c.Request()
+	s.metrics.request(r.Method, c.Path(), c.Response().Status, took)
+	if s.log.Enabled(r.Context(), slog.LevelDebug) {
+		s.log.Debug("request", "request_id", requestID(c), "method", r.Method, "path", r.URL.Path,
+			"status", c.Response().Status, "bytes", c.Response().Size, "took", took, "remote", r.RemoteAddr)
+	}
+}
+
+// handler is a route's handler: it knows who asks.
+type handler func(c echo.Context, token *registry.Token) error
+
+func (s *Server) authed(h handler) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		token, err := s.authenticate(c.Request())
+		if err != nil {
+			return err
+		}
+		return h(c, token)
+	}
+}
+
+// authenticate finds the token of a request in the registry's snapshot, where tokens stand by their hashes.
+func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
+	header := r.Header.Get(echo.HeaderAuthorization)
+	if header == "" {
+		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "a token is needed: send Authorization: Bearer TOKEN"}
+	}
+	scheme, secret, _ := strings.Cut(header, " ")
+	secret = strings.TrimSpace(secret)
+	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "the Authorization header must be Bearer TOKEN"}
+	}
+	token, ok := s.registry.Snapshot().Token(secret)
+	if !ok {
+		return nil, &Problem{
+			Status: http.StatusUnauthorized, Detail: "the token is unknown or was revoked", challenge: ` error="invalid_token"`,
+		}
+	}
+	return token, nil
+}
+
+// allow wants a right on a topic. Rights are asked before anything else, so that a token without them learns nothing of
+// a topic, not even whether it is there.
+func allow(token *registry.Token, right registry.Right, topic string) error {
+	if token.Allows(right, topic) {
+		return nil
+	}
+	return &Problem{
+		Status: http.StatusForbidden,
+		Detail: fmt.Sprintf("the token %s has no right to %s on topic %s", clip(token.Name), right, clip(topic)),
+	}
+}
+
+// allowSomewhere wants a right on any topic at all.
+func allowSomewhere(token *registry.Token, right registry.Right) error {
+	for _, have := range token.Rights {
+		if have == right {
+			return nil
+		}
+	}
+	return &Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf("the token %s has no right to %s", clip(token.Name), right)}
+}
+
+// requestIDs makes ids that are unique over all servers: a random beginning and a count.
+type requestIDs struct {
+	prefix string
+	n      atomic.Uint64
+}
+
+func newRequestIDs() *requestIDs {
+	return &requestIDs{prefix: strings.ToLower(rand.Text()[:12]) + "-"}
+}
+
+// of keeps the id that the client sent when it is a harmless one.
+func (ids *requestIDs) of(r *http.Request) string {
+	if sent := r.Header[headerRequestID]; len(sent) == 1 && harmless(sent[0]) {
+		return sent[0]
+	}
+	b := make([]byte, 0, 32)
+	b = append(b, ids.prefix...)
+	return string(strconv.AppendUint(b, ids.n.Add(1), 36))
+}
+
+func harmless(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case strings.IndexByte("-_.:+/=", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func requestID(c echo.Context) string {
+	if id := c.Response().Header()[headerRequestID]; len(id) == 1 {
+		return id[0]
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzDecodePush compares the scanner with encoding/json: what it accepts must be JSON, with the body's bytes unchanged,
+// and no input may make it panic.
+func FuzzDecodePush(f *testing.F) {
+	for _, s := range []string{
+		`{"id":"x","body":{"a":[1,2,{"b":null}]},"delay":"1m","priority":"low"}`, `{"body":"\ud83d\ude00","due_at":1893456000000}`,
+		`{"body":1e5,"ttr":0.5,"max_attempts":3,"on_duplicate":"keep"}`, `{"body":[[[[]]]]}`, `{"body":"\u00`, "{\"body\":\"\xff\"}", `{`, ``,
+		`{"body":true,"delay":1,"due_at":"2030-01-01T00:00:00Z"}`, `{"b\u006fdy":-0.0E-1}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var in input
+		if err := in.decode(data, batchFields); err != nil {
+			p, ok := err.(*Problem)
+			if !ok || p.Detail == "" || p.Status != 400 && p.Status != 422 {
+				t.Fatalf("refused with %#v", err)
+			}
+			return
+		}
+		if !json.Valid(data) || !utf8.Valid(data) {
+			t.Fatalf("accepted %q", data)
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(data, &members); err != nil {
+			t.Fatal(err)
+		}
+		if in.came&fieldBody != 0 && !bytes.Equal(in.push.Body, members["body"]) {
+			t.Fatalf("body %q, want %q", in.push.Body, members["body"])
+		}
+		var id string
+		if err := json.Unmarshal(members["id"], &id); members["id"] != nil && (err != nil || id != in.push.ID) {
+			t.Fatalf("id %q, want %q (%v)", in.push.ID, id, err)
+		}
+	})
+}
+
+// FuzzBatch: splitting a batch accepts only what encoding/json accepts, too.
+func FuzzBatch(f *testing.F) {
+	for _, s := range []string{`{"jobs":[{"topic":"a","body":1},2,"x"]}`, `{"jobs":[]}`, `{"jobs":[[[]],{"a":{}}]}`, `{"jobs":[1,]}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var b batch
+		if err := b.split(data, 100); err != nil {
+			return
+		}
+		if !json.Valid(data) {
+			t.Fatalf("accepted %q", data)
+		}
+		for _, m := range b.members {
+			if !json.Valid(m) {
+				t.Fatalf("member %q", m)
+			}
+		}
+	})
+}
+
+// FuzzAppendString: whatever an endpoint answered, the document stays JSON and says the same.
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "a\"\\\n\r\t\x00\x1f\x7f", "é€😀", "\xff\xc0\xaf", "\u2028</script>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
+			t.Fatal(err)
+		}
+		if want := string([]rune(s)); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
+}
+
+func TestScannerAgrees(t *testing.T) {
+	for _, s := range []string{
+		`0`, `-0`, `1.5e+3`, `"a"`, `[]`, `{}`, `[1,"a",{"b":[true,false,null]}]`, ` [ ] `, `{"a":{}}`, `01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`,
+		`[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `[1,]`, `"\q"`, `"\u12g4"`, "\"\t\"", `]`, `}`, `{]`, `[}`, `"`, `[[]`, strings.Repeat("[", 129),
+	} {
+		sc := scanner{data: []byte(s), depth: maxDepth, text: true}
+		_, err := sc.value()
+		if err == nil {
+			err = sc.end()
+		}
+		if valid := json.Valid([]byte(s)); (err == nil) != valid {
+			t.Errorf("%s: %v, valid %v", s, err, valid)
+		}
+	}
+}
+
+func TestDecodeAllocates(t *testing.T) {
+	data := []byte(`{"id":"order-0000000000000042","body":{"order":42,"text":"some text"},"delay":"30m","priority":"high"}`)
+	allocs := testing.AllocsPerRun(100, func() {
+		var in input
+		if err := in.decode(data, singleFields); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 4 { // the id, two short texts and the input itself
+		t.Errorf("%v allocations a push", allocs)
+	}
+}

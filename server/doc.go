@@ -1,0 +1,20 @@
+// Package server is Wakecall's HTTP API: it checks who asks and what, and hands the work to the queue and the registry.
+//
+// A request passes through one middleware (around.go: request id, token, metrics, panics) and one handler. Handlers
+// return errors; the only place that turns an error into an answer is fail in problem.go, so every refusal is RFC 9457
+// problem+json. Pushes are the hot path: their JSON is read by a scanner (scan.go) that keeps a job's body as the very
+// bytes that came, and answers are appended by hand (answer.go).
+//
+// # Stopping
+//
+//	serving ──ctx done──▶ draining ──LameDuck──▶ shutting down ──requests ended or ShutdownTimeout──▶ stopped
+//
+// While draining the server still accepts, /readyz answers 503 and every answer carries "Connection: close", so clients
+// with kept connections move on by themselves. Only then is the listener closed: a connection that is closed while a
+// client writes its next request on it would be a failed request.
+//
+// # Too many connections
+//
+// The gate (gate.go) bounds connections. When all places are taken, the connections that have been without a request
+// for longest give way, so half-open ones cannot keep others out.
+package server

@@ -1,0 +1,499 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/server/openapitest"
+)
+
+// fakeJobs is a queue in memory. It records what was done to it.
+type fakeJobs struct {
+	mu      sync.Mutex
+	jobs    map[string]*queue.Job
+	done    []string // every call that could change something
+	fail    error    // of every call, when set
+	failID  string   // only of this id, when set
+	last    queue.Push
+	change  queue.Change
+	hold    chan struct{} // pushes wait for it, when set
+	holding chan struct{} // gets a tick when a push waits
+}
+
+func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*queue.Job{}} }
+
+func (f *fakeJobs) did(format string, args ...any) {
+	f.done = append(f.done, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeJobs) changes() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.done)
+}
+
+func (f *fakeJobs) broken(id string) error {
+	if f.failID != "" && f.failID != id {
+		return nil
+	}
+	return f.fail
+}
+
+func (f *fakeJobs) Push(ctx context.Context, p queue.Push) queue.Result {
+	if f.hold != nil {
+		f.holding <- struct{}{}
+		<-f.hold
+	}
+	return f.PushBatch(ctx, []queue.Push{p})[0]
+}
+
+func (f *fakeJobs) PushBatch(_ context.Context, pushes []queue.Push) []queue.Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	results := make([]queue.Result, len(pushes))
+	for i := range pushes {
+		results[i] = f.push(pushes[i])
+	}
+	return results
+}
+
+func (f *fakeJobs) push(p queue.Push) queue.Result {
+	if err := f.broken(p.ID); err != nil {
+		return queue.Result{Err: err}
+	}
+	key := p.Topic + "/" + p.ID
+	old := f.jobs[key]
+	if old != nil && p.OnDuplicate == queue.Keep {
+		return queue.Result{Job: *old, Duplicate: true}
+	}
+	if old != nil && p.OnDuplicate == queue.Refuse {
+		return queue.Result{Job: *old, Err: fmt.Errorf("push: %w", queue.ErrDuplicate)}
+	}
+	p.Body = bytes.Clone(p.Body)
+	f.last = p
+	f.did("push %s", key)
+	now := time.Now()
+	due := p.DueAt
+	if due.IsZero() {
+		due = now.Add(p.Delay)
+	}
+	job := &queue.Job{
+		Topic: p.Topic, ID: p.ID, State: queue.Delayed, Body: p.Body, ContentType: p.ContentType, Priority: p.Priority,
+		TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, NextAt: due,
+	}
+	if !due.After(now) {
+		job.State, job.NextAt = queue.Ready, time.Time{}
+	}
+	f.jobs[key] = job
+	return queue.Result{Job: *job, Duplicate: old != nil}
+}
+
+func (f *fakeJobs) find(topic, id string) (*queue.Job, error) {
+	if err := f.broken(id); err != nil {
+		return nil, err
+	}
+	job := f.jobs[topic+"/"+id]
+	if job == nil {
+		return nil, fmt.Errorf("%s/%s: %w", topic, id, queue.ErrNotFound)
+	}
+	return job, nil
+}
+
+func (f *fakeJobs) Get(_ context.Context, topic, id string) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.find(topic, id)
+}
+
+func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case job.State == queue.Running:
+		return nil, fmt.Errorf("change: %w", queue.ErrRunning)
+	case job.State == queue.Dead:
+		return nil, fmt.Errorf("change: %w", queue.ErrDead)
+	}
+	f.did("change %s/%s", topic, id)
+	f.change = c
+	if c.DueAt != nil {
+		job.DueAt = *c.DueAt
+	}
+	if c.Delay != nil {
+		job.DueAt = time.Now().Add(*c.Delay)
+	}
+	if c.Priority != nil {
+		job.Priority = *c.Priority
+	}
+	if c.Body != nil {
+		job.Body = bytes.Clone(*c.Body)
+	}
+	return job, nil
+}
+
+func (f *fakeJobs) Delete(_ context.Context, topic, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.find(topic, id); err != nil {
+		return err
+	}
+	f.did("delete %s/%s", topic, id)
+	delete(f.jobs, topic+"/"+id)
+	return nil
+}
+
+func (f *fakeJobs) RunNow(_ context.Context, topic, id string) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	if err != nil {
+		return nil, err
+	}
+	f.did("run %s/%s", topic, id)
+	job.State = queue.Ready
+	return job, nil
+}
+
+func (f *fakeJobs) of(topic string, s queue.State) []*queue.Job {
+	var list []*queue.Job
+	for _, j := range f.jobs {
+		if j.Topic == topic && j.State == s {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *queue.Job) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+func (f *fakeJobs) List(
+	_ context.Context, topic string, s queue.State, cursor string, limit int,
+) (jobs []queue.Job, next string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, "", f.fail
+	}
+	if strings.HasPrefix(cursor, "bad") {
+		return nil, "", fmt.Errorf("cursor: %w", queue.ErrCursor)
+	}
+	for _, j := range f.of(topic, s) {
+		if j.ID <= cursor {
+			continue
+		}
+		if len(jobs) == limit {
+			return jobs, jobs[limit-1].ID, nil
+		}
+		jobs = append(jobs, *j)
+	}
+	return jobs, "", nil
+}
+
+func (f *fakeJobs) dead(op, topic string, ids []string, limit int, do func(*queue.Job)) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, j := range f.of(topic, queue.Dead) {
+		if n < limit || slices.Contains(ids, j.ID) {
+			f.did("%s %s/%s", op, topic, j.ID)
+			do(j)
+			n++
+		}
+	}
+	return n, f.fail
+}
+
+func (f *fakeJobs) RedriveDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
+	return f.dead("redrive", topic, ids, limit, func(j *queue.Job) { j.State, j.Attempts = queue.Ready, 0 })
+}
+
+func (f *fakeJobs) DeleteDead(_ context.Context, topic string, ids []string, limit int) (int, error) {
+	return f.dead("delete", topic, ids, limit, func(j *queue.Job) { delete(f.jobs, j.Topic+"/"+j.ID) })
+}
+
+func (f *fakeJobs) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[string]queue.Stats{}
+	for _, t := range topics {
+		count := func(s queue.State) int64 { return int64(len(f.of(t, s))) }
+		all[t] = queue.Stats{
+			Delayed: count(queue.Delayed), Ready: count(queue.Ready), Running: count(queue.Running), Dead: count(queue.Dead),
+			OldestReady: 1500 * time.Millisecond,
+		}
+	}
+	return all, f.fail
+}
+
+func (f *fakeJobs) DropTopic(_ context.Context, topic string) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for key, j := range f.jobs {
+		if j.Topic == topic {
+			delete(f.jobs, key)
+			n++
+		}
+	}
+	f.did("drop %s %d", topic, n)
+	return n, f.fail
+}
+
+func (f *fakeJobs) Health(context.Context) []queue.ShardHealth {
+	return []queue.ShardHealth{
+		{Name: "one", State: "active", Up: true, Latency: 400 * time.Microsecond, Memory: 1 << 20, Jobs: 7},
+		{Name: "two", State: "draining", Err: "connection refused"},
+	}
+}
+
+func (f *fakeJobs) Ready() error { return f.fail }
+
+// fakeRegistry keeps topics in memory.
+type fakeRegistry struct {
+	mu       sync.Mutex
+	snapshot *registry.Snapshot
+	fail     error
+	actor    string
+}
+
+func (f *fakeRegistry) Snapshot() *registry.Snapshot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.snapshot
+}
+
+// edit makes a new snapshot, as the registry does: the old one is never written to.
+func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := &registry.Snapshot{Topics: map[string]*registry.Topic{}, Tokens: map[string]*registry.Token{}, Shards: f.snapshot.Shards}
+	for k, v := range f.snapshot.Topics {
+		next.Topics[k] = v
+	}
+	for k, v := range f.snapshot.Tokens {
+		next.Tokens[k] = v
+	}
+	change(next)
+	f.snapshot = next
+}
+
+func (f *fakeRegistry) PutTopic(_ context.Context, actor string, topic registry.Topic) (bool, error) {
+	if f.fail != nil {
+		return false, f.fail
+	}
+	f.actor = actor
+	old := f.Snapshot().Topics[topic.Name]
+	topic.CreatedAt, topic.UpdatedAt = time.Now(), time.Now()
+	f.edit(func(s *registry.Snapshot) { s.Topics[topic.Name] = &topic })
+	return old == nil, nil
+}
+
+func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string) error {
+	if f.fail != nil {
+		return f.fail
+	}
+	f.actor = actor
+	f.edit(func(s *registry.Snapshot) { delete(s.Topics, name) })
+	return nil
+}
+
+func (f *fakeRegistry) Up() bool { return f.fail == nil }
+
+func newFakeRegistry() *fakeRegistry {
+	s := &registry.Snapshot{
+		Topics: map[string]*registry.Topic{}, Tokens: map[string]*registry.Token{},
+		Shards: []registry.Shard{{Name: "one", State: registry.ShardActive}, {Name: "old", State: registry.ShardOffline}},
+	}
+	for _, name := range []string{"shop.orders", "shop.mail", "bank.loans", "shop.paused", "shop.offline"} {
+		topic := registry.NewTopic(name)
+		topic.CallbackURL = "http://127.0.0.1/" + name
+		s.Topics[name] = &topic
+	}
+	s.Topics["shop.paused"].State = registry.TopicPaused
+	s.Topics["shop.offline"].State = registry.TopicOffline
+	s.Topics["shop.mail"].Priority = "low"
+	s.Topics["shop.mail"].Delay = registry.Duration(time.Hour)
+	s.Topics["shop.mail"].Secrets = []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	return &fakeRegistry{snapshot: s}
+}
+
+// grant makes a token and returns its secret.
+func (f *fakeRegistry) grant(name, topics string, rights ...registry.Right) string {
+	secret := "wk_" + name
+	f.edit(func(s *registry.Snapshot) {
+		hash := hashOf(secret)
+		s.Tokens[hash] = &registry.Token{Name: name, Hash: hash, Rights: rights, Topics: strings.Fields(topics)}
+	})
+	return secret
+}
+
+func (f *fakeRegistry) revoke(secret string) {
+	f.edit(func(s *registry.Snapshot) { delete(s.Tokens, hashOf(secret)) })
+}
+
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// api is a running server with everything around it faked. Each exchange is checked against openapi.yaml.
+type api struct {
+	t        *testing.T
+	jobs     *fakeJobs
+	registry *fakeRegistry
+	server   *server.Server
+	url      string
+	client   *http.Client
+	token    string
+	mu       sync.Mutex
+	records  []server.Record
+}
+
+func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
+	t.Helper()
+	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry()}
+	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage)
+	opts := server.Options{Jobs: a.jobs, Registry: a.registry, Version: "0.0.0-test", Record: a.record}
+	for _, f := range adjust {
+		f(&opts)
+	}
+	var err error
+	if a.server, err = server.New(opts); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(a.server)
+	t.Cleanup(web.Close)
+	a.url = web.URL
+	base := &http.Transport{DisableCompression: true}
+	t.Cleanup(base.CloseIdleConnections)
+	a.client = &http.Client{Transport: openapitest.Transport(t, base)}
+	return a
+}
+
+func (a *api) record(r server.Record) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.records = append(a.records, r)
+	return nil
+}
+
+func (a *api) recorded() []server.Record {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.records)
+}
+
+// reply is an answer that was read.
+type reply struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   string
+}
+
+func (a *api) do(method, path, body string, header ...string) reply {
+	a.t.Helper()
+	req, err := http.NewRequest(method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			req.Header.Del(header[i])
+		}
+	}
+	return a.send(req)
+}
+
+func (a *api) send(req *http.Request) reply {
+	a.t.Helper()
+	resp, err := a.client.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return reply{a.t, resp.StatusCode, resp.Header, string(data)}
+}
+
+func (r reply) want(status int) reply {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("answered %d, want %d: %s", r.status, status, r.body)
+	}
+	return r
+}
+
+// json reads the answer.
+func (r reply) json() map[string]any {
+	r.t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
+		r.t.Fatalf("%v: %s", err, r.body)
+	}
+	return v
+}
+
+// problem checks a refusal and its field; the detail must hold each of the words.
+func (r reply) problem(status int, field string, words ...string) reply {
+	r.t.Helper()
+	r.want(status)
+	v := r.json()
+	if got, _ := v["field"].(string); got != field {
+		r.t.Errorf("field %q, want %q: %s", got, field, r.body)
+	}
+	if v["status"] != float64(status) {
+		r.t.Errorf("the body's status is %v, the answer's %d", v["status"], status)
+	}
+	for _, word := range words {
+		if detail, _ := v["detail"].(string); !strings.Contains(detail, word) {
+			r.t.Errorf("the detail does not say %q: %s", word, r.body)
+		}
+	}
+	return r
+}
+
+func (panicking) Get(context.Context, string, string) (*queue.Job, error) { panic("a secret reason") }
+
+// syncBuffer is a log that tests can read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func (s *syncBuffer) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(s, nil)) }

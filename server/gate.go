@@ -1,0 +1,160 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// reservedFiles are the descriptors that connections leave to Redis, the journal and the rest of the process.
+const reservedFiles = 64
+
+// connLimit bounds connections by what the process may open.
+func connLimit(limit int) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > uint64(limit)+reservedFiles {
+		return limit
+	}
+	return max(int(files.Cur)-reservedFiles, int(files.Cur)/2, 1)
+}
+
+// quietAge is how long a connection may be without a request before it must give way to another when all places are taken.
+const quietAge = time.Second
+
+// gate is a listener with a bounded number of connections. When it is full it closes those that have been without a
+// request under way for longest, so that half-open or idle clients cannot keep others out; when every connection is
+// busy, it accepts no more until one ends.
+type gate struct {
+	net.Listener
+	limit int
+	now   func() time.Time
+
+	mu    sync.Mutex
+	conns map[*gateConn]struct{}
+	freed chan struct{} // a tick when a place became free
+	done  chan struct{} // closed by Close
+	once  sync.Once
+}
+
+func newGate(l net.Listener, limit int) *gate {
+	return &gate{
+		Listener: l, limit: limit, now: time.Now,
+		conns: map[*gateConn]struct{}{}, freed: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// gateConn is a connection that knows how long it has been quiet.
+type gateConn struct {
+	net.Conn
+	gate  *gate
+	busy  atomic.Int32
+	quiet atomic.Int64 // since when, Unix nanoseconds
+	once  sync.Once
+}
+
+// Accept waits for a free place, then for a connection.
+func (g *gate) Accept() (net.Conn, error) {
+	for !g.room() {
+		select {
+		case <-g.freed:
+		case <-time.After(quietAge / 4): // some may have become quiet for long enough
+		case <-g.done:
+			return g.Listener.Accept() // which says that it is closed
+		}
+	}
+	conn, err := g.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &gateConn{Conn: conn, gate: g}
+	c.quiet.Store(g.now().UnixNano())
+	g.mu.Lock()
+	g.conns[c] = struct{}{}
+	g.mu.Unlock()
+	return c, nil
+}
+
+func (g *gate) room() bool {
+	g.mu.Lock()
+	full := len(g.conns) >= g.limit
+	g.mu.Unlock()
+	return !full || g.evict()
+}
+
+// evict closes the quietest connections: a sixteenth at once, since each look goes over all of them.
+func (g *gate) evict() bool {
+	quiet := g.quietest(g.now().Add(-quietAge).UnixNano())
+	quiet = quiet[:min(len(quiet), max(1, g.limit/16))]
+	for _, c := range quiet {
+		if c.busy.Load() == 0 {
+			_ = c.Close()
+		}
+	}
+	return len(quiet) > 0
+}
+
+func (g *gate) quietest(before int64) []*gateConn {
+	var quiet []*gateConn
+	g.mu.Lock()
+	for c := range g.conns {
+		if c.busy.Load() == 0 && c.quiet.Load() < before {
+			quiet = append(quiet, c)
+		}
+	}
+	g.mu.Unlock()
+	slices.SortFunc(quiet, func(a, b *gateConn) int { return cmp.Compare(a.quiet.Load(), b.quiet.Load()) })
+	return quiet
+}
+
+// Close closes the listener and lets a waiting Accept go.
+func (g *gate) Close() error {
+	g.once.Do(func() { close(g.done) })
+	return g.Listener.Close()
+}
+
+// Close closes the connection and frees its place.
+func (c *gateConn) Close() error {
+	c.once.Do(func() {
+		c.gate.mu.Lock()
+		delete(c.gate.conns, c)
+		c.gate.mu.Unlock()
+		select {
+		case c.gate.freed <- struct{}{}:
+		default:
+		}
+	})
+	return c.Conn.Close()
+}
+
+type connKey struct{}
+
+// withConn puts the connection where track finds it. Under TLS it is inside of the TLS connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = wrapped.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// track marks connections with a request under way, which the gate never closes.
+func (g *gate) track(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := r.Context().Value(connKey{}).(*gateConn)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		c.busy.Add(1)
+		defer func() {
+			c.quiet.Store(g.now().UnixNano())
+			c.busy.Add(-1)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

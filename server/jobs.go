@@ -1,0 +1,558 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Ops of a Record.
+const (
+	OpChange     = "change"
+	OpDelete     = "delete"
+	OpRun        = "run"
+	OpRetryDead  = "redrive"
+	OpDeleteDead = "delete_dead"
+	OpDrop       = "drop" // all jobs of a topic
+)
+
+// Record is a change of jobs, for the journal.
+type Record struct {
+	Op        string
+	Topic     string
+	ID        string        // of change, delete and run
+	IDs       []string      // of redrive and delete_dead by ids
+	Limit     int           // of redrive and delete_dead of the oldest
+	Count     int           // how many jobs it was
+	Change    *queue.Change // of change
+	Job       *queue.Job    // of change and run: what the job is now
+	Actor     string
+	RequestID string
+}
+
+// envelope is how many bytes a push may have around its body.
+const envelope = 16 << 10
+
+// Rights that the routes ask for.
+const (
+	mayPush   = registry.RightPush   // push, change, run and delete single jobs
+	mayRead   = registry.RightRead   // see jobs, counts and shards
+	mayManage = registry.RightManage // see and change topics, retry and delete dead jobs in bulk
+)
+
+// pathText returns a parameter of the path. Echo has decoded it unless the path was sent with an encoding of its own.
+func pathText(c echo.Context, name string) (string, error) {
+	text := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return text, nil
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		return "", badField(name, "%q is not percent-encoded as it should be", clip(text))
+	}
+	return plain, nil
+}
+
+// topicFor finds the topic of the path for a token with a right on it.
+func (s *Server) topicFor(c echo.Context, token *registry.Token, right registry.Right) (*registry.Topic, error) {
+	name, err := pathText(c, "topic")
+	if err != nil {
+		return nil, err
+	}
+	return s.topic(name, token, right)
+}
+
+func (s *Server) topic(name string, token *registry.Token, right registry.Right) (*registry.Topic, error) {
+	if err := allow(token, right, name); err != nil {
+		return nil, err
+	}
+	topic := s.registry.Snapshot().Topics[name]
+	if topic == nil {
+		return nil, notFound("there is no topic %q; PUT /v1/topics/%s makes it", clip(name), url.PathEscape(clip(name)))
+	}
+	return topic, nil
+}
+
+// pushTopic finds a topic that takes pushes.
+func (s *Server) pushTopic(name string, token *registry.Token) (*registry.Topic, error) {
+	topic, err := s.topic(name, token, mayPush)
+	if err != nil {
+		return nil, err
+	}
+	if topic.State == registry.TopicOffline {
+		return nil, conflict("topic %s is offline and takes no pushes; its state must be active or paused", name)
+	}
+	return topic, nil
+}
+
+// jobFor finds the topic and the id of the path.
+func (s *Server) jobFor(c echo.Context, token *registry.Token, right registry.Right) (topic, id string, err error) {
+	t, err := s.topicFor(c, token, right)
+	if err != nil {
+		return "", "", err
+	}
+	if id, err = pathText(c, "id"); err != nil {
+		return "", "", err
+	}
+	return t.Name, id, checkID("id", id)
+}
+
+// query reads the query, in which every parameter must be known and stand once.
+func query(c echo.Context, known ...string) (url.Values, error) {
+	raw := c.Request().URL.RawQuery
+	if raw == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &Problem{Status: http.StatusBadRequest, Detail: "the query cannot be read: " + clip(err.Error())}
+	}
+	for name, texts := range values {
+		if !slices.Contains(known, name) {
+			return nil, unknownParameter(name, known)
+		}
+		if len(texts) > 1 {
+			return nil, badField(name, "stands twice in the query")
+		}
+	}
+	return values, nil
+}
+
+func unknownParameter(name string, known []string) error {
+	hint := "this route takes none"
+	if len(known) > 0 {
+		hint = "known are " + strings.Join(known, ", ")
+	}
+	return badField(clip(name), "unknown query parameter; %s", hint)
+}
+
+// writable says whether the journal takes what is about to be done.
+func (s *Server) writable() error {
+	if err := s.healthy(); err != nil {
+		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted: %v", err)
+	}
+	return nil
+}
+
+// journal records a change that was made. Without its record it is not confirmed.
+func (s *Server) journal(c echo.Context, token *registry.Token, r Record) error {
+	r.Actor, r.RequestID = actor(token), requestID(c)
+	if err := s.record(r); err != nil {
+		return unavailable(err, time.Second, "it was done, but the journal could not be written; send it again to be sure")
+	}
+	return nil
+}
+
+func actor(token *registry.Token) string { return "token:" + token.Name }
+
+func (s *Server) pushOne(c echo.Context, token *registry.Token) error {
+	name, err := pathText(c, "topic")
+	if err != nil {
+		return err
+	}
+	topic, err := s.pushTopic(name, token)
+	if err != nil {
+		return err
+	}
+	buf := s.buffers.get()
+	clean, err := s.pushJSON(c, topic, buf)
+	if err != nil {
+		s.metrics.pushed(topic.Name, resultOf(err))
+	}
+	s.giveBack(buf, clean)
+	return err
+}
+
+// giveBack returns a request's buffer, unless the queue may still refer to it after a push that failed there.
+func (s *Server) giveBack(buf *buffer, clean bool) {
+	if clean {
+		s.buffers.put(buf)
+		return
+	}
+	s.buffers.release(buf)
+}
+
+func (s *Server) pushJSON(c echo.Context, topic *registry.Topic, buf *buffer) (clean bool, err error) {
+	if _, err := query(c); err != nil {
+		return true, err
+	}
+	if err := s.read(c.Request(), buf, int64(s.limits.MaxBody)+envelope); err != nil {
+		return true, err
+	}
+	var in input
+	if err := in.decode(buf.b, singleFields); err != nil {
+		return true, err
+	}
+	if err := in.complete(topic, s.limits.MaxBody); err != nil {
+		return true, err
+	}
+	return s.store(c, &in.push)
+}
+
+// rawOptions are the query parameters of a raw push.
+var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate"}
+
+func (s *Server) pushRaw(c echo.Context, token *registry.Token) error {
+	name, err := pathText(c, "topic")
+	if err != nil {
+		return err
+	}
+	topic, err := s.pushTopic(name, token)
+	if err != nil {
+		return err
+	}
+	buf := s.buffers.get()
+	clean, err := s.pushBytes(c, topic, buf)
+	if err != nil {
+		s.metrics.pushed(topic.Name, resultOf(err))
+	}
+	s.giveBack(buf, clean)
+	return err
+}
+
+func (s *Server) pushBytes(c echo.Context, topic *registry.Topic, buf *buffer) (clean bool, err error) {
+	var in input
+	if err := in.raw(c); err != nil {
+		return true, err
+	}
+	if err := s.read(c.Request(), buf, int64(s.limits.MaxBody)); err != nil {
+		return true, err
+	}
+	in.push.Body = buf.b
+	in.came |= fieldBody
+	if err := in.complete(topic, s.limits.MaxBody); err != nil {
+		return true, err
+	}
+	return s.store(c, &in.push)
+}
+
+// raw reads all of a raw push but its body.
+func (in *input) raw(c echo.Context) (err error) {
+	if in.push.ID, err = pathText(c, "id"); err != nil {
+		return err
+	}
+	if err := checkID("id", in.push.ID); err != nil {
+		return err
+	}
+	values, err := query(c, rawOptions...)
+	if err != nil {
+		return err
+	}
+	if err := in.query(values); err != nil {
+		return err
+	}
+	in.push.ContentType, err = parseContentType(c.Request().Header.Get(echo.HeaderContentType))
+	return err
+}
+
+// store pushes and answers. It is clean when nobody refers to the body any more.
+func (s *Server) store(c echo.Context, p *queue.Push) (clean bool, err error) {
+	if err := s.writable(); err != nil {
+		return true, err
+	}
+	result := s.jobs.Push(c.Request().Context(), *p)
+	if result.Err != nil {
+		return false, pushProblem(result.Err, p)
+	}
+	s.metrics.pushed(p.Topic, storedResult(p, &result))
+	status := http.StatusOK
+	if !result.Duplicate {
+		status = http.StatusCreated
+		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
+	}
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	out.b = appendPushed(out.b, &result.Job, result.Duplicate)
+	return true, answer(c, status, jsonType, out.b)
+}
+
+// jobPath is the path of a job. Dots alone would be taken for a way through the path.
+func jobPath(topic, id string) string {
+	escaped := url.PathEscape(id)
+	if id == "." || id == ".." {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return "/v1/topics/" + topic + "/jobs/" + escaped
+}
+
+func storedResult(p *queue.Push, r *queue.Result) string {
+	switch {
+	case !r.Duplicate:
+		return resultCreated
+	case p.OnDuplicate == queue.Replace:
+		return resultReplaced
+	}
+	return resultDuplicate
+}
+
+func resultOf(err error) string {
+	switch p := problemOf(err); {
+	case p.Status < http.StatusInternalServerError:
+		return resultRefused
+	case p.Status == http.StatusServiceUnavailable:
+		return resultUnavailable
+	}
+	return resultError
+}
+
+// pushProblem says what to do about a push that the queue refused.
+func pushProblem(err error, p *queue.Push) error {
+	switch {
+	case errors.Is(err, queue.ErrDuplicate):
+		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
+			Detail: "a job " + p.ID + " lives already in topic " + p.Topic + "; push it with on_duplicate keep or replace"}
+	case errors.Is(err, queue.ErrCollision):
+		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
+			Detail: "the id " + p.ID + " cannot be told from another one that lives in topic " + p.Topic + "; choose another"}
+	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
+		return outOfRange("delay", "more than 10 years")
+	case errors.Is(err, queue.ErrTooFar):
+		return outOfRange("due_at", "more than 10 years ahead")
+	}
+	return err
+}
+
+// jobProblem words the queue's errors about one job.
+func jobProblem(err error, topic, id string) error {
+	switch {
+	case errors.Is(err, queue.ErrNotFound):
+		return notFound("there is no job %s in topic %s; a job that was delivered or deleted is gone", id, topic)
+	case errors.Is(err, queue.ErrRunning):
+		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
+	case errors.Is(err, queue.ErrDead):
+		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
+	case errors.Is(err, queue.ErrTooFar):
+		return outOfRange("due_at", "more than 10 years ahead")
+	}
+	return err
+}
+
+func (s *Server) answerJob(c echo.Context, status int, job *queue.Job) error {
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	out.b = append(appendJob(out.b, job), '}')
+	return answer(c, status, jsonType, out.b)
+}
+
+func (s *Server) getJob(c echo.Context, token *registry.Token) error {
+	topic, id, err := s.jobFor(c, token, mayRead)
+	if err != nil {
+		return err
+	}
+	if _, err := query(c); err != nil {
+		return err
+	}
+	job, err := s.jobs.Get(c.Request().Context(), topic, id)
+	if err != nil {
+		return jobProblem(err, topic, id)
+	}
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	out.b = appendWhole(out.b, job)
+	return answer(c, http.StatusOK, jsonType, out.b)
+}
+
+func (s *Server) changeJob(c echo.Context, token *registry.Token) error {
+	topic, id, err := s.jobFor(c, token, mayPush)
+	if err != nil {
+		return err
+	}
+	if _, err := query(c); err != nil {
+		return err
+	}
+	buf := s.buffers.get()
+	clean, err := s.change(c, token, topic, id, buf)
+	s.giveBack(buf, clean)
+	return err
+}
+
+func (s *Server) change(c echo.Context, token *registry.Token, topic, id string, buf *buffer) (clean bool, err error) {
+	if err := s.read(c.Request(), buf, int64(s.limits.MaxBody)+envelope); err != nil {
+		return true, err
+	}
+	var in input
+	if err := in.decode(buf.b, changeFields); err != nil {
+		return true, err
+	}
+	change, err := in.change(s.limits.MaxBody)
+	if err != nil {
+		return true, err
+	}
+	if err := s.writable(); err != nil {
+		return true, err
+	}
+	job, err := s.jobs.Change(c.Request().Context(), topic, id, change)
+	if err != nil {
+		return false, jobProblem(err, topic, id)
+	}
+	if err := s.journal(c, token, Record{Op: OpChange, Topic: topic, ID: id, Count: 1, Change: &change, Job: job}); err != nil {
+		return false, err
+	}
+	return true, s.answerJob(c, http.StatusOK, job)
+}
+
+// change makes an edit of what came.
+func (in *input) change(maxBody int) (queue.Change, error) {
+	var change queue.Change
+	if in.came == 0 {
+		return change, &Problem{
+			Status: http.StatusBadRequest, Detail: "nothing to change: give due_at or delay, priority or body",
+		}
+	}
+	if err := in.oneTime(); err != nil {
+		return change, err
+	}
+	p := in.push
+	if in.came&fieldDueAt != 0 {
+		change.DueAt = &p.DueAt
+	}
+	if in.came&fieldDelay != 0 {
+		change.Delay = &p.Delay
+	}
+	if in.came&fieldPriority != 0 {
+		change.Priority = &p.Priority
+	}
+	if in.came&fieldBody != 0 {
+		change.Body = &p.Body
+	}
+	if len(p.Body) > maxBody {
+		return change, tooLarge("body", "body: %d bytes are too large; at most %d", len(p.Body), maxBody)
+	}
+	return change, nil
+}
+
+func (s *Server) deleteJob(c echo.Context, token *registry.Token) error {
+	topic, id, err := s.jobFor(c, token, mayPush)
+	if err != nil {
+		return err
+	}
+	if _, err := query(c); err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if err := s.jobs.Delete(c.Request().Context(), topic, id); err != nil {
+		return jobProblem(err, topic, id)
+	}
+	if err := s.journal(c, token, Record{Op: OpDelete, Topic: topic, ID: id, Count: 1}); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (s *Server) runJob(c echo.Context, token *registry.Token) error {
+	topic, id, err := s.jobFor(c, token, mayPush)
+	if err != nil {
+		return err
+	}
+	if _, err := query(c); err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	job, err := s.jobs.RunNow(c.Request().Context(), topic, id)
+	if err != nil {
+		return jobProblem(err, topic, id)
+	}
+	if err := s.journal(c, token, Record{Op: OpRun, Topic: topic, ID: id, Count: 1, Job: job}); err != nil {
+		return err
+	}
+	return s.answerJob(c, http.StatusAccepted, job)
+}
+
+// Bounds of a page of a list.
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+func (s *Server) listJobs(c echo.Context, token *registry.Token) error {
+	topic, err := s.topicFor(c, token, mayRead)
+	if err != nil {
+		return err
+	}
+	values, err := query(c, "state", "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	state, limit, err := page(values)
+	if err != nil {
+		return err
+	}
+	jobs, next, err := s.jobs.List(c.Request().Context(), topic.Name, state, values.Get("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	out.b = appendJobs(out.b, jobs, next)
+	return answer(c, http.StatusOK, jsonType, out.b)
+}
+
+func page(values url.Values) (queue.State, int, error) {
+	state := queue.State(values.Get("state"))
+	switch state {
+	case queue.Delayed, queue.Ready, queue.Running, queue.Dead:
+	case "":
+		return "", 0, badField("state", "is missing; it is delayed, ready, running or dead")
+	default:
+		return "", 0, badField("state", "%q is not delayed, ready, running or dead", clip(string(state)))
+	}
+	if !values.Has("limit") {
+		return state, defaultPage, nil
+	}
+	limit, err := parseBounded("limit", values.Get("limit"), 1, maxPage)
+	return state, int(limit), err
+}
+
+func appendJobs(b []byte, jobs []queue.Job, next string) []byte {
+	b = append(b, `{"jobs":[`...)
+	for i := range jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendJob(b, &jobs[i]), '}')
+	}
+	b = append(b, `],"next":`...)
+	b = appendString(b, next)
+	return append(b, '}')
+}
+
+func (s *Server) stats(c echo.Context, token *registry.Token) error {
+	topic, err := s.topicFor(c, token, mayRead)
+	if err != nil {
+		return err
+	}
+	if _, err := query(c); err != nil {
+		return err
+	}
+	all, err := s.jobs.Stats(c.Request().Context(), []string{topic.Name})
+	if err != nil {
+		return err
+	}
+	st := all[topic.Name]
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{`{"delayed":`, st.Delayed}, {`,"ready":`, st.Ready}, {`,"running":`, st.Running}, {`,"dead":`, st.Dead},
+		{`,"oldest_ready_ms":`, st.OldestReady.Milliseconds()},
+	} {
+		out.b = strconv.AppendInt(append(out.b, n.name...), n.value, 10)
+	}
+	out.b = append(out.b, '}')
+	return answer(c, http.StatusOK, jsonType, out.b)
+}

@@ -1,0 +1,238 @@
+package openapitest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/wakecall/wakecall/server"
+)
+
+// Document loads the description and validates it; it does so once.
+var Document = sync.OnceValues(func() (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(server.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("loading openapi.yaml: %w", err)
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		return nil, fmt.Errorf("openapi.yaml is not valid: %w", err)
+	}
+	return doc, nil
+})
+
+// Transport returns a round tripper that validates every exchange. base nil is http.DefaultTransport.
+func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &transport{t, base}
+}
+
+type transport struct {
+	t    testing.TB
+	base http.RoundTripper
+}
+
+func (tr *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent, err := drain(&req.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := tr.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := Check(req, sent, resp); err != nil {
+		tr.t.Errorf("%s %s: %v", req.Method, req.URL, err)
+	}
+	return resp, nil
+}
+
+// Validate fails the test when an exchange does not match the description. The request's body is looked at when the
+// request has GetBody, as those of http.NewRequest have. The answer's body can still be read afterwards.
+func Validate(t testing.TB, req *http.Request, resp *http.Response) {
+	t.Helper()
+	var sent []byte
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent, err = io.ReadAll(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Check(req, sent, resp); err != nil {
+		t.Errorf("%s %s: %v", req.Method, req.URL, err)
+	}
+}
+
+// drain reads a body and puts it back.
+func drain(body *io.ReadCloser) ([]byte, error) {
+	if *body == nil || *body == http.NoBody {
+		return nil, nil
+	}
+	data, err := io.ReadAll(*body)
+	if err != nil {
+		return nil, err
+	}
+	if err := (*body).Close(); err != nil {
+		return nil, err
+	}
+	*body = io.NopCloser(bytes.NewReader(data))
+	return data, nil
+}
+
+// Check compares an exchange with the description. A request must match when its answer is a success; an answer must
+// match always. What no route takes (404, 405 and OPTIONS) must only look like every other refusal.
+func Check(req *http.Request, sent []byte, resp *http.Response) error {
+	doc, err := Document()
+	if err != nil {
+		return err
+	}
+	got, err := drain(&resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.Header.Get("X-Request-Id") == "" && resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		return fmt.Errorf("the answer %d has no X-Request-Id", resp.StatusCode)
+	}
+	route, params := find(doc, req)
+	if route == nil {
+		return checkUnrouted(doc, resp, got)
+	}
+	input := &openapi3filter.RequestValidationInput{
+		Request: clone(req, sent), PathParams: params, Route: route,
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: authenticated, IncludeResponseStatus: true, ExcludeRequestBody: !sentJSON(route),
+			ExcludeResponseBody: !isJSON(resp.Header) || req.Method == http.MethodHead, SkipSettingDefaults: true,
+		},
+	}
+	if resp.StatusCode < 300 {
+		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
+			return fmt.Errorf("it was accepted, but the request is not as described: %w", err)
+		}
+	}
+	return checkAnswer(input, resp, got)
+}
+
+// find is the route of a request. Paths are compared as they were sent, since an id may hold an encoded slash.
+func find(doc *openapi3.T, req *http.Request) (*routers.Route, map[string]string) {
+	method := req.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	for path, item := range doc.Paths.Map() {
+		params, ok := match(path, req.URL.EscapedPath())
+		if op := item.GetOperation(method); ok && op != nil {
+			return &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: op}, params
+		}
+	}
+	return nil, nil
+}
+
+func match(template, path string) (map[string]string, bool) {
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return nil, false
+	}
+	params := map[string]string{}
+	for i, part := range want {
+		plain, err := url.PathUnescape(got[i])
+		switch {
+		case err != nil || got[i] == "" && i > 0:
+			return nil, false
+		case strings.HasPrefix(part, "{"):
+			params[strings.Trim(part, "{}")] = plain
+		case part != plain:
+			return nil, false
+		}
+	}
+	return params, true
+}
+
+// clone makes a request with a body that can be read again. curl and others send JSON under whatever type.
+func clone(req *http.Request, sent []byte) *http.Request {
+	again := req.Clone(context.Background())
+	again.Body = io.NopCloser(bytes.NewReader(sent))
+	again.Header.Set("Content-Type", "application/json")
+	return again
+}
+
+func authenticated(_ context.Context, in *openapi3filter.AuthenticationInput) error {
+	if !strings.HasPrefix(strings.ToLower(in.RequestValidationInput.Request.Header.Get("Authorization")), "bearer ") {
+		return in.NewError(nil)
+	}
+	return nil
+}
+
+// sentJSON says whether the route takes JSON: a raw body is not looked at.
+func sentJSON(route *routers.Route) bool {
+	body := route.Operation.RequestBody
+	return body != nil && body.Value.Content["application/json"] != nil
+}
+
+func isJSON(h http.Header) bool {
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return kind == "application/json" || kind == "application/problem+json"
+}
+
+func checkAnswer(input *openapi3filter.RequestValidationInput, resp *http.Response, got []byte) error {
+	described := input.Route.Operation.Responses.Status(resp.StatusCode)
+	if described == nil {
+		return fmt.Errorf("the status %d is not described", resp.StatusCode)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if len(described.Value.Content) > 0 && described.Value.Content[kind] == nil {
+		return fmt.Errorf("the content type %q of the answer %d is not described", kind, resp.StatusCode)
+	}
+	if len(described.Value.Content) == 0 && len(got) > 0 {
+		return fmt.Errorf("the answer %d has a body, which is not described", resp.StatusCode)
+	}
+	answer := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header, Options: input.Options,
+	}
+	answer.SetBodyBytes(got)
+	if err := openapi3filter.ValidateResponse(context.Background(), answer); err != nil {
+		return fmt.Errorf("the answer %d is not as described: %w\n%s", resp.StatusCode, err, got)
+	}
+	return nil
+}
+
+func checkUnrouted(doc *openapi3.T, resp *http.Response, got []byte) error {
+	if resp.StatusCode < 400 {
+		if resp.StatusCode == http.StatusNoContent && resp.Header.Get("Allow") != "" {
+			return nil // OPTIONS
+		}
+		return fmt.Errorf("no route is described, but it answered %d", resp.StatusCode)
+	}
+	if kind := resp.Header.Get("Content-Type"); kind != "application/problem+json" {
+		if resp.StatusCode == http.StatusRequestHeaderFieldsTooLarge {
+			return nil // net/http answers before a handler is asked
+		}
+		return fmt.Errorf("a refusal of type %q", kind)
+	}
+	value, err := decodeJSON(got)
+	if err != nil {
+		return err
+	}
+	return doc.Components.Schemas["Problem"].Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
+}
+
+func decodeJSON(data []byte) (any, error) {
+	var value any
+	err := json.Unmarshal(data, &value)
+	return value, err
+}

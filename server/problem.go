@@ -1,0 +1,203 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Problem is a refusal as the client sees it (RFC 9457).
+type Problem struct {
+	Status     int
+	Title      string // empty: the status's text
+	Detail     string
+	Field      string
+	RetryAfter time.Duration // of 503
+	challenge  string        // of 401: the rest of WWW-Authenticate
+	cause      error         // for the log, never shown
+}
+
+func (p *Problem) Error() string {
+	if p.Field != "" {
+		return p.Field + ": " + p.Detail
+	}
+	return p.Detail
+}
+
+func (p *Problem) Unwrap() error { return p.cause }
+
+func (p *Problem) title() string {
+	if p.Title != "" {
+		return p.Title
+	}
+	return http.StatusText(p.Status)
+}
+
+// badField refuses a malformed value.
+func badField(field, format string, args ...any) error {
+	return &Problem{Status: http.StatusBadRequest, Field: field, Detail: field + ": " + fmt.Sprintf(format, args...)}
+}
+
+// outOfRange refuses a value that is well formed but too small or too large.
+func outOfRange(field, format string, args ...any) error {
+	return &Problem{Status: http.StatusUnprocessableEntity, Field: field, Detail: field + ": " + fmt.Sprintf(format, args...)}
+}
+
+func unknownField(name string) error {
+	return &Problem{Status: http.StatusBadRequest, Field: clip(name), Detail: "unknown field " + strconv.Quote(clip(name))}
+}
+
+func tooLarge(field, format string, args ...any) error {
+	return &Problem{Status: http.StatusRequestEntityTooLarge, Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+func notFound(format string, args ...any) error {
+	return &Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(format, args...)}
+}
+
+func conflict(format string, args ...any) error {
+	return &Problem{Status: http.StatusConflict, Detail: fmt.Sprintf(format, args...)}
+}
+
+func unavailable(cause error, after time.Duration, format string, args ...any) error {
+	return &Problem{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf(format, args...), RetryAfter: after, cause: cause}
+}
+
+// problemOf translates the errors of the packages below.
+func problemOf(err error) *Problem {
+	var (
+		problem *Problem
+		away    *queue.UnavailableError
+		field   *registry.FieldError
+		routing *echo.HTTPError
+	)
+	switch {
+	case errors.As(err, &problem):
+		return problem
+	case errors.As(err, &away):
+		return asProblem(unavailable(err, away.RetryAfter, "%s", unavailableDetail(away)))
+	case errors.As(err, &field):
+		return fieldProblem(err, field)
+	case errors.As(err, &routing):
+		return &Problem{Status: routing.Code}
+	}
+	return storeProblem(err)
+}
+
+func storeProblem(err error) *Problem {
+	p := &Problem{Detail: err.Error(), cause: err}
+	switch {
+	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic):
+		p.Status = http.StatusNotFound
+	case errors.Is(err, queue.ErrRunning), errors.Is(err, queue.ErrDuplicate), errors.Is(err, queue.ErrDead):
+		p.Status = http.StatusConflict
+	case errors.Is(err, queue.ErrCollision):
+		p.Status, p.Field = http.StatusConflict, "id"
+	case errors.Is(err, queue.ErrTooFar):
+		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
+	case errors.Is(err, queue.ErrCursor):
+		p.Status, p.Field = http.StatusBadRequest, "cursor"
+		p.Detail = "cursor: not one that this list gave out; start again without it"
+	case errors.Is(err, registry.ErrUnavailable):
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
+		p.Detail = "the registry's database is away, so topics cannot be changed now; pushes and callbacks go on"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		p.Status, p.RetryAfter, p.Detail = http.StatusServiceUnavailable, time.Second, "the request ended before it could be carried out"
+	default:
+		p.Status, p.Detail = http.StatusInternalServerError, "an internal error; the server's log has it under this request id"
+	}
+	return p
+}
+
+// registryRetry is when a client may try an edit again: the registry looks for its database about that often.
+const registryRetry = 5 * time.Second
+
+func unavailableDetail(e *queue.UnavailableError) string {
+	switch e.Reason {
+	case "full":
+		return "the queue's Redis is out of memory and takes no new jobs until some are delivered"
+	case "readonly":
+		return "the queue's Redis refuses writes now"
+	case "journal":
+		return "the journal cannot be written, so the push is not confirmed; it may be sent again"
+	}
+	return "no shard can take the request now (" + e.Reason + "); it may be sent again"
+}
+
+func fieldProblem(err error, field *registry.FieldError) *Problem {
+	p := &Problem{Status: http.StatusBadRequest, Field: field.Field, Detail: err.Error()}
+	if field.OutOfRange {
+		p.Status = http.StatusUnprocessableEntity
+	}
+	return p
+}
+
+func asProblem(err error) *Problem { return err.(*Problem) }
+
+// fail is the one place that answers with an error.
+func (s *Server) fail(err error, c echo.Context) {
+	p := problemOf(err)
+	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusServiceUnavailable {
+		s.log.Error("request failed", "request_id", requestID(c), "method", c.Request().Method, "path", c.Path(), "err", err)
+	}
+	if c.Response().Committed {
+		return
+	}
+	s.finishProblem(c, p)
+	h := c.Response().Header()
+	setProblemHeaders(h, p)
+	buf := s.buffers.get()
+	defer s.buffers.put(buf)
+	buf.b = appendProblem(buf.b, p, requestID(c))
+	_ = answer(c, p.Status, problemType, buf.b)
+}
+
+// finishProblem completes what only the request tells.
+func (s *Server) finishProblem(c echo.Context, p *Problem) {
+	if p.Detail != "" {
+		return
+	}
+	r := c.Request()
+	switch p.Status {
+	case http.StatusNotFound:
+		p.Detail = "no route " + clip(r.URL.Path) + "; /docs lists them"
+	case http.StatusMethodNotAllowed:
+		allow := allowed(c)
+		c.Response().Header().Set(echo.HeaderAllow, allow)
+		p.Detail = clip(r.Method) + " is not allowed here; use one of " + allow
+	}
+}
+
+// allowed is the Allow header of a route: HEAD goes wherever GET does.
+func allowed(c echo.Context) string {
+	allow, _ := c.Get(echo.ContextKeyHeaderAllow).(string)
+	return withHead(allow)
+}
+
+func setProblemHeaders(h http.Header, p *Problem) {
+	if p.Status == http.StatusServiceUnavailable {
+		seconds := int64(math.Ceil(p.RetryAfter.Seconds()))
+		h.Set("Retry-After", strconv.FormatInt(max(seconds, 1), 10))
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer"+p.challenge)
+	}
+}
+
+// clip shortens what a client sent before it is shown back.
+func clip(s string) string {
+	const limit = 80
+	if len(s) > limit {
+		return s[:limit] + "…"
+	}
+	return s
+}

@@ -1,0 +1,363 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/server"
+)
+
+// running is a server in Run.
+type running struct {
+	addr  string
+	jobs  *fakeJobs
+	token string
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func start(t *testing.T, l net.Listener, adjust ...func(*server.Options)) *running {
+	t.Helper()
+	reg := newFakeRegistry()
+	r := &running{addr: l.Addr().String(), jobs: newFakeJobs(), token: reg.grant("all", "*", registry.RightPush, registry.RightRead), ended: make(chan error, 1)}
+	opts := server.Options{Jobs: r.jobs, Registry: reg, LameDuck: 200 * time.Millisecond}
+	for _, f := range adjust {
+		f(&opts)
+	}
+	s, err := server.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	go func() { r.ended <- s.Run(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if r.ended != nil {
+			<-r.ended
+		}
+	})
+	return r
+}
+
+// end stops the server and waits.
+func (r *running) end(t *testing.T) error {
+	t.Helper()
+	r.stop()
+	select {
+	case err := <-r.ended:
+		r.ended = nil
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("Run does not end")
+		return nil
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newClient(t *testing.T) *http.Client {
+	tr := &http.Transport{MaxIdleConnsPerHost: 100}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+}
+
+func (r *running) push(c *http.Client) (*http.Response, error) {
+	req, err := http.NewRequest("POST", "http://"+r.addr+orders, io.NopCloser(strings.NewReader(`{"body":1}`))) // not replayable
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp, errors.Join(err, resp.Body.Close())
+}
+
+// TestGracefulStop replaces a server by another one on the same socket, as the master does, while clients push over kept
+// connections: none of their requests may fail.
+func TestGracefulStop(t *testing.T) {
+	l := listen(t)
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := net.FileListener(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	old := start(t, l)
+	var (
+		stop    = make(chan struct{})
+		clients sync.WaitGroup
+		pushed  atomic.Int64
+		closed  atomic.Int64
+	)
+	client := newClient(t)
+	for range 16 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				resp, err := old.push(client)
+				if err != nil || resp.StatusCode != 201 {
+					t.Errorf("a push failed: %v %v", resp, err)
+					return
+				}
+				if resp.Close {
+					closed.Add(1)
+				}
+				pushed.Add(1)
+			}
+		})
+	}
+	waitFor(t, func() bool { return pushed.Load() > 200 })
+	next := start(t, same)
+	if err := old.end(t); err != nil {
+		t.Errorf("the old server ended with %v", err)
+	}
+	before := pushed.Load()
+	waitFor(t, func() bool { return pushed.Load() > before+200 })
+	close(stop)
+	clients.Wait()
+	if len(next.jobs.changes()) == 0 || closed.Load() == 0 {
+		t.Errorf("the new server took %d pushes, the old one closed %d connections", len(next.jobs.changes()), closed.Load())
+	}
+	if total := len(next.jobs.changes()) + len(old.jobs.changes()); int64(total) != pushed.Load() {
+		t.Errorf("%d pushes were answered, %d stored", pushed.Load(), total)
+	}
+}
+
+func waitFor(t *testing.T, what func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !what(); {
+		if time.Now().After(end) {
+			t.Fatal("waited too long")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestStopWaitsForRequests: what is under way is answered; /readyz tells that the server goes.
+func TestStopWaitsForRequests(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = 2 * time.Second })
+	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
+	client := newClient(t)
+	status := make(chan int, 1)
+	go func() {
+		resp, err := r.push(client)
+		if err != nil {
+			t.Error(err)
+			status <- 0
+			return
+		}
+		status <- resp.StatusCode
+	}()
+	<-r.jobs.holding
+	r.stop()
+	waitFor(t, func() bool {
+		resp, err := client.Get("http://" + r.addr + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Body.Close() == nil && resp.StatusCode == 503 && resp.Close
+	})
+	close(r.jobs.hold)
+	if got := <-status; got != 201 {
+		t.Errorf("the request under way got %d", got)
+	}
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout.
+func TestStopIsBounded(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.LameDuck, o.ShutdownTimeout = -1, 100*time.Millisecond })
+	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
+	defer close(r.jobs.hold)
+	client := newClient(t)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.push(client)
+		failed <- err
+	}()
+	<-r.jobs.holding
+	if err := r.end(t); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Run ended with %v", err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("the request was answered")
+	}
+}
+
+// TestSlowloris: half-open clients, more than there are places, do not keep a normal one out.
+func TestSlowloris(t *testing.T) {
+	for name, tt := range map[string]struct{ places, halfOpen int }{"places left": {1000, 400}, "all places taken": {40, 100}} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, listen(t), func(o *server.Options) {
+				o.Limits = server.Limits{MaxConns: tt.places, HeaderTimeout: time.Minute, ReadTimeout: time.Minute}
+			})
+			for i := range tt.halfOpen {
+				c := dial(t, r.addr)
+				begin := []string{"", "P", "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nX-", "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"}[i%4]
+				if _, err := io.WriteString(c, begin); err != nil {
+					t.Fatal(err)
+				}
+			}
+			resp, err := r.push(newClient(t))
+			if err != nil || resp.StatusCode != 201 {
+				t.Errorf("%v %v", resp, err)
+			}
+		})
+	}
+}
+
+// TestBusyConnections: connections with a request under way are never given up; others wait for their place.
+func TestBusyConnections(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.Limits.MaxConns = 2 })
+	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 5)
+	client := newClient(t)
+	status := make(chan int, 5)
+	for range 5 {
+		go func() {
+			resp, err := r.push(client)
+			if err != nil {
+				t.Error(err)
+				status <- 0
+				return
+			}
+			status <- resp.StatusCode
+		}()
+	}
+	for range 2 {
+		<-r.jobs.holding
+	}
+	select {
+	case <-r.jobs.holding:
+		t.Error("a third connection was served")
+	case <-time.After(1500 * time.Millisecond): // longer than an idle connection would be left alone
+	}
+	close(r.jobs.hold)
+	for range 5 {
+		if got := <-status; got != 201 {
+			t.Errorf("answered %d", got)
+		}
+	}
+}
+
+func TestHeaderTooLarge(t *testing.T) {
+	r := start(t, listen(t))
+	c := dial(t, r.addr)
+	if _, err := fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Big: %s\r\n\r\n", strings.Repeat("x", 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 431 {
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+}
+
+// TestSlowHeader: a client that does not finish its header is cut off.
+func TestSlowHeader(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) {
+		o.Limits.HeaderTimeout, o.Limits.ReadTimeout = 50*time.Millisecond, 50*time.Millisecond
+	})
+	for _, begin := range []string{"GET /healthz HTT", "POST " + orders + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + r.token + "\r\nContent-Length: 10\r\n\r\n{"} {
+		c := dial(t, r.addr)
+		if _, err := io.WriteString(c, begin); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if err != nil {
+			t.Errorf("not closed: %v", err)
+		}
+		if strings.HasPrefix(begin, "POST") && !strings.Contains(string(answer), "could not be read to its end") {
+			t.Errorf("answered %q", answer)
+		}
+	}
+	if got := r.jobs.changes(); len(got) > 0 {
+		t.Errorf("changed %v", got)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	web := httptest.NewUnstartedServer(nil)
+	web.StartTLS() // only for its certificate
+	cert, client := web.TLS.Certificates[0], web.Client()
+	defer web.Close()
+	r := start(t, listen(t), func(o *server.Options) {
+		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	})
+	resp, err := client.Get("https://" + r.addr + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close() != nil || resp.StatusCode != 200 {
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+	client.CloseIdleConnections()
+}
+
+// TestListenerBroken: Run says so when it cannot serve.
+func TestListenerBroken(t *testing.T) {
+	l := listen(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, l)
+	select {
+	case err := <-r.ended:
+		r.ended = nil
+		if err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run does not end")
+	}
+}

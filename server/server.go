@@ -1,0 +1,287 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Pusher stores jobs.
+type Pusher interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
+}
+
+// JobReader looks at jobs.
+type JobReader interface {
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+}
+
+// JobEditor changes single jobs.
+type JobEditor interface {
+	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
+	Delete(ctx context.Context, topic, id string) error
+	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
+}
+
+// BulkEditor changes many jobs of a topic.
+type BulkEditor interface {
+	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+	DropTopic(ctx context.Context, topic string) (int, error)
+}
+
+// Shards tells how the places of jobs are.
+type Shards interface {
+	Health(ctx context.Context) []queue.ShardHealth
+	Ready() error
+}
+
+// Jobs is the queue as the API needs it. A Push's body belongs to the server again once the push was answered without error.
+type Jobs interface {
+	Pusher
+	JobReader
+	JobEditor
+	BulkEditor
+	Shards
+}
+
+// Registry is the registry as the API needs it.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	PutTopic(ctx context.Context, actor string, topic registry.Topic) (created bool, err error)
+	DeleteTopic(ctx context.Context, actor, name string) error
+	Up() bool // whether the database answers
+}
+
+// Limits bound what clients may send and hold. Zero fields take their default.
+type Limits struct {
+	MaxBody       int           // bytes of a job's body; default 256 KiB
+	MaxBatch      int           // jobs of a batch; default 1,000
+	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
+	MaxBuffered   int64         // bytes of all large requests under way; default 256 MiB
+	MaxHeader     int           // bytes of a request's header; default 16 KiB
+	MaxConns      int           // connections; default 10,000, and never more than the descriptors allow
+	HeaderTimeout time.Duration // until a request's header is there; default 5s
+	ReadTimeout   time.Duration // until its body is there; default 30s
+	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
+	IdleTimeout   time.Duration // of a kept connection; default 90s
+}
+
+func (l Limits) withDefaults() Limits {
+	orDefault(&l.MaxBody, 256<<10)
+	orDefault(&l.MaxBatch, 1000)
+	orDefault(&l.MaxBatchBytes, 64<<20)
+	orDefault(&l.MaxBuffered, 256<<20)
+	orDefault(&l.MaxHeader, 16<<10)
+	orDefault(&l.MaxConns, 10_000)
+	orDefault(&l.HeaderTimeout, 5*time.Second)
+	orDefault(&l.ReadTimeout, 30*time.Second)
+	orDefault(&l.WriteTimeout, time.Minute)
+	orDefault(&l.IdleTimeout, 90*time.Second)
+	return l
+}
+
+func orDefault[T int | int64 | time.Duration](value *T, def T) {
+	if *value == 0 {
+		*value = def
+	}
+}
+
+// Options of a Server. Jobs and Registry are needed; the rest has defaults.
+type Options struct {
+	Jobs     Jobs
+	Registry Registry
+	// Record writes a change of jobs to the journal after it was made and before it is answered. Pushes are not recorded
+	// here but by the queue.
+	Record func(Record) error
+	// Healthy says whether the journal takes entries; with an error nothing that would need one is accepted.
+	Healthy         func() error
+	Limits          Limits
+	TLS             *tls.Config   // nil: plain HTTP
+	ShutdownTimeout time.Duration // default 30s
+	LameDuck        time.Duration // how long a stopping server still accepts; default 500ms, negative: not at all
+	Version         string
+	Logger          *slog.Logger
+	Registerer      prometheus.Registerer // nil: metrics are counted and shown nowhere
+}
+
+// Server is the HTTP API.
+type Server struct {
+	jobs     Jobs
+	registry Registry
+	record   func(Record) error
+	healthy  func() error
+	limits   Limits
+	opts     Options
+	log      *slog.Logger
+	echo     *echo.Echo
+	metrics  *metrics
+	buffers  *buffers
+	ids      *requestIDs
+	docs     []byte
+	docsCSP  string
+	draining atomic.Bool
+}
+
+// New makes a server. It fails only when the metrics are registered already or the embedded documents are broken.
+func New(opts Options) (*Server, error) {
+	s := &Server{
+		jobs: opts.Jobs, registry: opts.Registry, record: opts.Record, healthy: opts.Healthy,
+		limits: opts.Limits.withDefaults(), opts: opts, log: opts.Logger, ids: newRequestIDs(),
+	}
+	if s.jobs == nil || s.registry == nil {
+		return nil, errors.New("the server needs Jobs and a Registry")
+	}
+	if s.record == nil {
+		s.record = func(Record) error { return nil }
+	}
+	if s.healthy == nil {
+		s.healthy = func() error { return nil }
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	orDefault(&s.opts.ShutdownTimeout, 30*time.Second)
+	orDefault(&s.opts.LameDuck, 500*time.Millisecond)
+	s.buffers = newBuffers(s.limits.MaxBuffered)
+	var err error
+	if s.metrics, err = newMetrics(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("registering the server's metrics: %w", err)
+	}
+	if s.docs, s.docsCSP, err = renderDocs(openAPI, opts.Version); err != nil {
+		return nil, fmt.Errorf("rendering /docs: %w", err)
+	}
+	s.echo = echo.New()
+	s.echo.HTTPErrorHandler = s.fail
+	s.echo.Use(s.around)
+	s.routes()
+	return s, nil
+}
+
+// routes registers what openapi.yaml describes; a test compares the two.
+func (s *Server) routes() {
+	e := s.echo
+	e.GET("/healthz", s.alive)
+	e.GET("/readyz", s.ready)
+	e.GET("/openapi.yaml", s.openAPI)
+	e.GET("/docs", s.docsPage)
+
+	e.POST("/v1/jobs", s.authed(s.pushBatch))
+	e.GET("/v1/topics/:topic/jobs", s.authed(s.listJobs))
+	e.POST("/v1/topics/:topic/jobs", s.authed(s.pushOne))
+	e.PUT("/v1/topics/:topic/jobs/:id", s.authed(s.pushRaw))
+	e.GET("/v1/topics/:topic/jobs/:id", s.authed(s.getJob))
+	e.PATCH("/v1/topics/:topic/jobs/:id", s.authed(s.changeJob))
+	e.DELETE("/v1/topics/:topic/jobs/:id", s.authed(s.deleteJob))
+	e.POST("/v1/topics/:topic/jobs/:id/run", s.authed(s.runJob))
+	e.POST("/v1/topics/:topic/dead/retry", s.authed(s.retryDead))
+	e.DELETE("/v1/topics/:topic/dead", s.authed(s.deleteDead))
+	e.GET("/v1/topics/:topic/stats", s.authed(s.stats))
+
+	e.GET("/v1/topics", s.authed(s.listTopics))
+	e.GET("/v1/topics/:topic", s.authed(s.getTopic))
+	e.PUT("/v1/topics/:topic", s.authed(s.putTopic))
+	e.DELETE("/v1/topics/:topic", s.authed(s.deleteTopic))
+	e.GET("/v1/shards", s.authed(s.shards))
+}
+
+// Routes lists the routes as "METHOD /path/{parameter}".
+func (s *Server) Routes() []string {
+	var routes []string
+	for _, r := range s.echo.Routes() {
+		parts := strings.Split(r.Path, "/")
+		for i, part := range parts {
+			if name, ok := strings.CutPrefix(part, ":"); ok {
+				parts[i] = "{" + name + "}"
+			}
+		}
+		routes = append(routes, r.Method+" "+strings.Join(parts, "/"))
+	}
+	return routes
+}
+
+// ServeHTTP answers one request. HEAD is served as GET; net/http leaves the body out.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		get := *r // a copy: the connection has to go on knowing that it answers a HEAD
+		get.Method = http.MethodGet
+		r = &get
+	}
+	s.echo.ServeHTTP(w, r)
+}
+
+// Run serves on l until ctx is done and then stops gracefully. It returns when every request has ended, or
+// ShutdownTimeout later; l is closed then.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	gate := newGate(l, connLimit(s.limits.MaxConns))
+	srv := s.httpServer(ctx, gate)
+	served := make(chan error, 1)
+	go func() { served <- serve(srv, gate) }()
+	select {
+	case err := <-served:
+		return errors.Join(fmt.Errorf("serving on %s: %w", l.Addr(), err), srv.Close())
+	case <-ctx.Done():
+	}
+	err := s.stop(srv)
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+func serve(srv *http.Server, l net.Listener) error {
+	if srv.TLSConfig != nil {
+		return srv.ServeTLS(l, "", "")
+	}
+	return srv.Serve(l)
+}
+
+func (s *Server) httpServer(ctx context.Context, gate *gate) *http.Server {
+	base := context.WithoutCancel(ctx) // stopping must not cancel the requests that are under way
+	srv := &http.Server{
+		Handler:           gate.track(s),
+		ReadHeaderTimeout: s.limits.HeaderTimeout,
+		ReadTimeout:       s.limits.ReadTimeout,
+		WriteTimeout:      s.limits.WriteTimeout,
+		IdleTimeout:       s.limits.IdleTimeout,
+		MaxHeaderBytes:    s.limits.MaxHeader,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConn,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	if s.opts.TLS != nil {
+		srv.TLSConfig = s.opts.TLS.Clone()
+	}
+	return srv
+}
+
+// stop drains: see the package's description for the order and why.
+func (s *Server) stop(srv *http.Server) error {
+	s.draining.Store(true)
+	if s.opts.LameDuck > 0 {
+		time.Sleep(s.opts.LameDuck)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ShutdownTimeout)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	if err == nil {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("requests were still under way after %s: %w", s.opts.ShutdownTimeout, err), srv.Close())
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	_ "embed" // openapi.yaml
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// OpenAPI returns the API's description (OpenAPI 3.1, YAML).
+func OpenAPI() []byte { return openAPI }
+
+var yamlType = []string{"application/yaml"}
+
+// alive says that the process answers.
+func (s *Server) alive(c echo.Context) error {
+	return answer(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
+}
+
+// ready says whether a push could be taken.
+func (s *Server) ready(c echo.Context) error {
+	if s.draining.Load() {
+		return unavailable(nil, time.Second, "the server is stopping")
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if err := s.jobs.Ready(); err != nil {
+		return unavailable(err, time.Second, "no shard can take a push now")
+	}
+	return answer(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
+}
+
+func (s *Server) openAPI(c echo.Context) error {
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	return answer(c, http.StatusOK, yamlType, openAPI)
+}
+
+// shardView is a shard as the API shows it: without its URL, which holds a password.
+type shardView struct {
+	Name      string  `json:"name"`
+	State     string  `json:"state"`
+	Up        bool    `json:"up"`
+	Error     string  `json:"error,omitempty"`
+	Latency   float64 `json:"latency"` // seconds
+	Memory    int64   `json:"memory"`  // bytes
+	MaxMemory int64   `json:"max_memory"`
+	Jobs      int64   `json:"jobs"`
+}
+
+func (s *Server) shards(c echo.Context, token *registry.Token) error {
+	if err := allowSomewhere(token, mayRead); err != nil {
+		return err
+	}
+	if _, err := query(c); err != nil {
+		return err
+	}
+	views := []shardView{}
+	for _, h := range s.jobs.Health(c.Request().Context()) {
+		views = append(views, viewOfShard(&h))
+	}
+	// The queue does not talk to shards that are offline, but they are still there to be seen.
+	for _, shard := range s.registry.Snapshot().Shards {
+		if shard.State == registry.ShardOffline {
+			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "taken offline"})
+		}
+	}
+	return answerJSON(c, http.StatusOK, map[string]any{"shards": views})
+}
+
+func viewOfShard(h *queue.ShardHealth) shardView {
+	return shardView{
+		Name: h.Name, State: h.State, Up: h.Up, Error: h.Err, Latency: h.Latency.Seconds(),
+		Memory: h.Memory, MaxMemory: h.MaxMemory, Jobs: h.Jobs,
+	}
+}

@@ -1,0 +1,230 @@
+package server
+
+import (
+	"math"
+	"mime"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Bounds of what a push may ask for.
+const (
+	maxIDBytes          = 128
+	minTTR              = 100 * time.Millisecond
+	maxTTR              = time.Hour
+	maxAttempts         = 1000
+	maxContentTypeBytes = 127
+)
+
+// checkID wants 1 to 128 bytes of printable UTF-8 without spaces at the ends.
+func checkID(field, id string) error {
+	switch {
+	case id == "":
+		return badField(field, "an empty id; leave it out to have one made")
+	case len(id) > maxIDBytes:
+		return badField(field, "%d bytes are too long; at most %d", len(id), maxIDBytes)
+	case id[0] == ' ' || id[len(id)-1] == ' ':
+		return badField(field, "spaces at the ends of an id are not allowed")
+	case !utf8.ValidString(id):
+		return badField(field, "not valid UTF-8")
+	}
+	for _, r := range id {
+		if !unicode.IsPrint(r) {
+			return badField(field, "%+q is not a printable character", r)
+		}
+	}
+	return nil
+}
+
+// durationShape is what time.ParseDuration reads. What has the shape and is refused all the same is out of range.
+var durationShape = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+func parseDuration(field, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		return d, nil
+	case durationShape.MatchString(text):
+		return 0, outOfRange(field, "%s is too long a time", clip(text))
+	}
+	return 0, badField(field, "%q is not a duration; write it like 90s, 30m or 1h30m", clip(text))
+}
+
+func parseSeconds(field, number string) (time.Duration, error) {
+	f, err := strconv.ParseFloat(number, 64)
+	if math.IsNaN(f) || err != nil && !math.IsInf(f, 0) {
+		return 0, badField(field, "%q is not a number of seconds", clip(number))
+	}
+	if math.Abs(f) > math.MaxInt64/float64(time.Second)/2 {
+		return 0, outOfRange(field, "%s seconds are too long a time", clip(number))
+	}
+	return time.Duration(math.Round(f * float64(time.Second))), nil
+}
+
+// duration reads a field that is a Go duration in text or a number of seconds.
+func (s *scanner) duration(field string) (time.Duration, error) {
+	switch kindOf(s.peek()) {
+	case "a string":
+		text, err := s.string(field)
+		if err != nil {
+			return 0, err
+		}
+		return parseDuration(field, text)
+	case "a number":
+		text, err := s.numeral(field)
+		if err != nil {
+			return 0, err
+		}
+		return parseSeconds(field, text)
+	}
+	return 0, s.wrongType(field, `a duration like "30m" or a number of seconds`)
+}
+
+// instant reads a field that is RFC 3339 in text or Unix milliseconds.
+func (s *scanner) instant(field string) (time.Time, error) {
+	switch kindOf(s.peek()) {
+	case "a string":
+		text, err := s.string(field)
+		if err != nil {
+			return time.Time{}, err
+		}
+		return parseInstant(field, text)
+	case "a number":
+		text, err := s.numeral(field)
+		if err != nil {
+			return time.Time{}, err
+		}
+		return parseMillis(field, text)
+	}
+	return time.Time{}, s.wrongType(field, "an RFC 3339 text or Unix milliseconds")
+}
+
+func parseInstant(field, text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, badField(field, "%q is not an instant; write it like 2030-01-31T08:00:00Z", clip(text))
+	}
+	return checkInstant(field, t)
+}
+
+func parseMillis(field, number string) (time.Time, error) {
+	ms, err := parseInteger(field, number)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return checkInstant(field, time.UnixMilli(ms))
+}
+
+// checkInstant bounds a due time. Redis's clock decides in the end; this keeps absurd ones from travelling there.
+func checkInstant(field string, t time.Time) (time.Time, error) {
+	if time.Until(t) > queue.MaxDelay {
+		return time.Time{}, outOfRange(field, "more than 10 years ahead")
+	}
+	if t.Year() < 1 {
+		t = time.Unix(0, 0) // before all calendars is the past, too
+	}
+	return ceilMillis(t), nil
+}
+
+// ceilMillis rounds up to what is stored, since a job must never be early.
+func ceilMillis(t time.Time) time.Time {
+	down := t.Truncate(time.Millisecond)
+	if down.Equal(t) {
+		return t
+	}
+	return down.Add(time.Millisecond)
+}
+
+func checkDelay(field string, d time.Duration) (time.Duration, error) {
+	switch {
+	case d < 0:
+		return 0, outOfRange(field, "%s is negative; leave it out to run now", d)
+	case d > queue.MaxDelay:
+		return 0, outOfRange(field, "more than 10 years")
+	}
+	if rest := d % time.Millisecond; rest != 0 {
+		d += time.Millisecond - rest
+	}
+	return d, nil
+}
+
+func checkTTR(field string, d time.Duration) (time.Duration, error) {
+	if d < minTTR || d > maxTTR {
+		return 0, outOfRange(field, "%s is not between %s and %s", d, minTTR, maxTTR)
+	}
+	return d.Truncate(time.Millisecond), nil
+}
+
+// parseInteger takes 3 and 3.0 and 3e2, as JSON has one kind of number.
+func parseInteger(field, number string) (int64, error) {
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	switch {
+	case math.IsInf(f, 0) || math.Abs(f) >= math.MaxInt64:
+		return 0, outOfRange(field, "%s is too large", clip(number))
+	case err != nil || f != math.Trunc(f):
+		return 0, badField(field, "expected an integer, got %s", clip(number))
+	}
+	return int64(f), nil
+}
+
+func parseBounded(field, number string, low, high int64) (int64, error) {
+	n, err := parseInteger(field, number)
+	if err != nil {
+		return 0, err
+	}
+	if n < low || n > high {
+		return 0, outOfRange(field, "%d is not between %d and %d", n, low, high)
+	}
+	return n, nil
+}
+
+func parsePriority(field, text string) (queue.Priority, error) {
+	p, err := queue.ParsePriority(text)
+	if err != nil {
+		return 0, badField(field, "%q is not high, normal or low", clip(text))
+	}
+	return p, nil
+}
+
+func parseOnDuplicate(field, text string) (queue.OnDuplicate, error) {
+	switch text {
+	case "keep":
+		return queue.Keep, nil
+	case "replace":
+		return queue.Replace, nil
+	case "error":
+		return queue.Refuse, nil
+	}
+	return 0, badField(field, "%q is not keep, replace or error", clip(text))
+}
+
+// parseContentType validates the media type that travels with a raw body. application/json is the default and costs
+// nothing to remember.
+func parseContentType(value string) (string, error) {
+	value = strings.TrimSpace(value)
+	if value == "" || value == "application/json" {
+		return "", nil
+	}
+	if len(value) > maxContentTypeBytes {
+		return "", badField("Content-Type", "%d bytes are too long; at most %d", len(value), maxContentTypeBytes)
+	}
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] >= 0x7f {
+			return "", badField("Content-Type", "only printable ASCII is allowed")
+		}
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	if err != nil || !strings.Contains(kind, "/") {
+		return "", badField("Content-Type", "%q is not a media type like text/plain", clip(value))
+	}
+	return value, nil
+}

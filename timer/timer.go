@@ -1,0 +1,173 @@
+package timer
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Shard is the part of a queue.Shard that a timer needs.
+type Shard interface {
+	Name() string
+	Buckets() int
+	Advance(ctx context.Context, bucket int) (queue.Advance, error)
+	Wakeups(ctx context.Context) <-chan queue.Wakeup
+}
+
+// Options of a Timer.
+type Options struct {
+	Shards     func() []Shard  // those in use now; the same shard must be the same value each time
+	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Nudge      func()          // the registry changed, says a shard; may be nil
+	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Timer is the timer role.
+type Timer struct {
+	opts    Options
+	metrics *metrics
+}
+
+// New makes a timer; Run starts it.
+func New(o Options) *Timer {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Timer{opts: o, metrics: newMetrics(o.Registerer)}
+}
+
+// Run works until ctx is done and everything it started has ended.
+func (t *Timer) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	running := map[Shard]context.CancelFunc{}
+	for {
+		now := map[Shard]bool{}
+		for _, s := range t.opts.Shards() {
+			now[s] = true
+			if running[s] != nil {
+				continue
+			}
+			sctx, cancel := context.WithCancel(ctx)
+			running[s] = cancel
+			wg.Go(func() { t.watch(sctx, s) })
+		}
+		for s, cancel := range running {
+			if !now[s] {
+				cancel()
+				delete(running, s)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, cancel := range running {
+				cancel()
+			}
+			return nil
+		case <-t.opts.Changed:
+		}
+	}
+}
+
+const (
+	minPause   = 200 * time.Microsecond // between two steps that found nothing, though the moment had come
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 2 * time.Second
+)
+
+// bucket is when to look at one again.
+type bucket struct {
+	at      time.Time // monotonic
+	backoff time.Duration
+}
+
+// watch keeps one shard's buckets moving.
+func (t *Timer) watch(ctx context.Context, s Shard) {
+	buckets := make([]bucket, s.Buckets())
+	wake := s.Wakeups(ctx)
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-wake:
+			t.woken(buckets, w)
+		case <-alarm.C:
+		}
+		alarm.Reset(time.Until(t.stepAll(ctx, s, buckets)))
+	}
+}
+
+func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
+	switch {
+	case w.Kind == queue.WakeTimer && w.Bucket >= 0 && w.Bucket < len(buckets):
+		buckets[w.Bucket].at = time.Time{}
+	case w.Kind == queue.WakeReconnect:
+		for b := range buckets {
+			buckets[b].at = time.Time{}
+		}
+	case w.Kind == queue.WakeRegistry && t.opts.Nudge != nil:
+		t.opts.Nudge()
+	}
+}
+
+// stepAll advances the buckets whose moment has come and says when the next one's does.
+func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Time {
+	var soonest time.Time
+	for b := range buckets {
+		if !buckets[b].at.After(time.Now()) {
+			t.step(ctx, s, b, &buckets[b])
+		}
+		if at := buckets[b].at; b == 0 || at.Before(soonest) {
+			soonest = at
+		}
+	}
+	return soonest
+}
+
+// step advances one bucket once. Where more is left its moment stays, so that the other buckets get their turn.
+func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
+	start := time.Now()
+	a, err := s.Advance(ctx, n)
+	took := time.Since(start)
+	if err != nil {
+		if ctx.Err() == nil && b.backoff == 0 {
+			t.opts.Logger.Warn("due jobs cannot be moved; trying again", "shard", s.Name(), "bucket", n, "error", err)
+		}
+		b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
+		b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff))
+		return
+	}
+	b.backoff = 0
+	t.metrics.observe(a, took)
+	if a.More {
+		b.at = time.Time{}
+		return
+	}
+	b.at = start.Add(t.poll(s))
+	if a.Next.IsZero() {
+		return
+	}
+	// Redis took its clock between start and now: counting from now is never early for a caller that trusts it.
+	next := start.Add(took + max(a.Next.Sub(a.Now), minPause))
+	if next.Before(b.at) {
+		b.at = next
+	}
+}
+
+// poll keeps an idle process below five commands a second, however many buckets there are.
+func (t *Timer) poll(s Shard) time.Duration {
+	if t.opts.Poll > 0 {
+		return t.opts.Poll
+	}
+	return max(time.Second, time.Duration(s.Buckets())*300*time.Millisecond)
+}
