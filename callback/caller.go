@@ -1,0 +1,162 @@
+package callback
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// Options of a Caller.
+type Options struct {
+	Networks string // any (the default), public, or networks like 10.1.0.0/16,fd12::/16 beside the public ones
+	Version  string // of Wakecall, for User-Agent
+	RootCAs  *x509.CertPool
+	Resolver *net.Resolver
+}
+
+// Caller makes calls over one shared pool of connections. Its methods may be called from any goroutine.
+type Caller struct {
+	client    *retryablehttp.Client
+	transport *http.Transport
+	userAgent []string
+}
+
+const (
+	maxAnswer    = 64 << 10
+	maxHeader    = 64 << 10
+	idlePerHost  = 1024
+	idleTimeout  = 60 * time.Second
+	dialTimeout  = 10 * time.Second
+	quickRetries = 1
+	quickWait    = 5 * time.Millisecond
+)
+
+// New makes a caller.
+func New(o Options) (*Caller, error) {
+	p, err := parseNetworks(o.Networks)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control}
+	t := &http.Transport{
+		Proxy:                  nil, // a proxy would dial where the policy cannot see
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
+		MaxIdleConns:           4 * idlePerHost,
+		MaxIdleConnsPerHost:    idlePerHost,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		TLSHandshakeTimeout:    dialTimeout,
+		WriteBufferSize:        8 << 10,
+		ReadBufferSize:         8 << 10,
+	}
+	c := &Caller{transport: t, userAgent: []string{"Wakecall/" + o.Version}}
+	c.client = &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport:     t,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryMax:     quickRetries,
+		RetryWaitMin: quickWait,
+		RetryWaitMax: quickWait,
+		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return quickWait },
+		CheckRetry:   unwritten,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	return c, nil
+}
+
+// Close ends connections that are idle.
+func (c *Caller) Close() { c.transport.CloseIdleConnections() }
+
+// wire notes how far a request got.
+type wire struct{ wrote atomic.Bool }
+
+type wireKey struct{}
+
+// trace makes the transport tell when the first byte of the request goes out.
+func trace(ctx context.Context) context.Context {
+	w := &wire{}
+	return httptrace.WithClientTrace(context.WithValue(ctx, wireKey{}, w), &httptrace.ClientTrace{
+		WroteHeaderField: func(string, []string) { w.wrote.Store(true) },
+	})
+}
+
+// unwritten allows a second try only where the request certainly did not reach the endpoint: nobody listened, or the connection ended
+// before anything was written.
+func unwritten(ctx context.Context, _ *http.Response, err error) (bool, error) {
+	if err == nil || ctx.Err() != nil {
+		return false, nil
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return true, nil
+	}
+	w, ok := ctx.Value(wireKey{}).(*wire)
+	reset := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
+	return ok && reset && !w.wrote.Load(), nil
+}
+
+// Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
+func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
+	o.StartedAt = time.Now()
+	defer func() { o.Took = time.Since(o.StartedAt) }()
+	u, header, body, err := c.message(e, r, o.StartedAt)
+	if err != nil {
+		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()
+		return o
+	}
+	ctx, cancel := context.WithDeadline(trace(ctx), o.StartedAt.Add(r.Timeout))
+	defer cancel()
+	req := (&http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	rr, err := retryablehttp.FromRequest(req)
+	if err == nil && len(body) > 0 {
+		err = rr.SetBody(body)
+	}
+	if err != nil {
+		o.Class, o.Reason, o.Err = Failure, "protocol", err.Error()
+		return o
+	}
+	resp, err := c.client.Do(rr)
+	if err != nil {
+		o.fail(err, r.Timeout)
+		return o
+	}
+	o.Answer, err = readAnswer(resp)
+	o.Status = resp.StatusCode
+	if err != nil {
+		o.fail(err, r.Timeout)
+		return o
+	}
+	o.judge(e, resp)
+	return o
+}
+
+// readAnswer reads what is kept of an answer. More than that is not drained: closing ends its connection.
+func readAnswer(resp *http.Response) ([]byte, error) {
+	defer func() { _ = resp.Body.Close() }()
+	if resp.ContentLength == 0 {
+		return nil, nil
+	}
+	if n := resp.ContentLength; n > 0 && n <= maxAnswer {
+		b := make([]byte, n)
+		m, err := io.ReadFull(resp.Body, b)
+		return b[:m], err
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil && len(b) < maxAnswer {
+		return b, nil
+	}
+	return b, err
+}

@@ -1,0 +1,61 @@
+package callback
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// EndpointSpec is where and how a topic is called, as the registry has it.
+type EndpointSpec struct {
+	URL         string
+	Method      string // POST, PUT or GET
+	ContentType string // json: the job's own; form: a JSON object's members as a form; else a media type for jobs without one
+	Headers     map[string]string
+	RetryIf     string
+	Secrets     []string // whsec_…
+}
+
+// Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
+type Endpoint struct {
+	url     *url.URL
+	method  string
+	form    bool
+	typ     string // content type of jobs that name none
+	headers http.Header
+	retryIf *Program
+	keys    [][]byte
+}
+
+// CompileEndpoint prepares everything that does not depend on the job.
+func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("callback_url is not a URL")
+	}
+	e := &Endpoint{url: u, method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{}}
+	if e.method == "" {
+		e.method = http.MethodPost
+	}
+	if strings.Contains(s.ContentType, "/") {
+		e.typ = s.ContentType
+	}
+	for k, v := range s.Headers {
+		e.headers.Set(k, v)
+	}
+	if s.RetryIf != "" {
+		if e.retryIf, err = CompileRetryIf(s.RetryIf); err != nil {
+			return nil, fmt.Errorf("retry_if: %w", err)
+		}
+	}
+	for _, secret := range s.Secrets {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil {
+			return nil, fmt.Errorf("a secret is not whsec_ and base64")
+		}
+		e.keys = append(e.keys, key)
+	}
+	return e, nil
+}

@@ -1,0 +1,130 @@
+package callback
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Class is what a call means for its job.
+type Class uint8
+
+// The classes.
+const (
+	Success Class = iota // delivered
+	Failure              // try again later
+	Gone                 // 410: never again
+	Snooze               // 202 with Retry-After: ask again then, it was no failure
+)
+
+// Outcome is what came of one call.
+type Outcome struct {
+	Class        Class
+	Status       int           // HTTP status; 0 without an answer
+	Reason       string        // ok, status, retry_if, timeout, refused, reset, dns, tls, blocked, bad_body, protocol, canceled
+	Err          string        // for people; empty on success
+	RetryAfter   time.Duration // as the endpoint asked with 202, 429 or 503; at most a day
+	Answer       []byte        // at most 64 KiB
+	StartedAt    time.Time
+	Took         time.Duration
+	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: it concerns the endpoint, not the job
+}
+
+// judge reads a whole answer.
+func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
+	o.EndpointDown = o.Status >= 500 || o.Status == http.StatusTooManyRequests
+	o.Class, o.Reason = Failure, "status"
+	switch {
+	case o.Status == http.StatusGone:
+		o.Class, o.Err = Gone, "the endpoint answered 410 Gone: it wants no more calls for this job"
+	case o.Status >= 300 && o.Status < 400:
+		o.Err = fmt.Sprintf("the endpoint answered %d; redirects are not followed", o.Status)
+	case o.Status < 200 || o.Status >= 300:
+		o.Err = fmt.Sprintf("the endpoint answered %d %s", o.Status, http.StatusText(o.Status))
+		if o.Status == http.StatusTooManyRequests || o.Status == http.StatusServiceUnavailable {
+			o.RetryAfter = retryAfter(resp.Header, time.Now())
+		}
+	default:
+		o.judgeSuccess(e, resp)
+	}
+}
+
+func (o *Outcome) judgeSuccess(e *Endpoint, resp *http.Response) {
+	if e.retryIf != nil {
+		retry, err := e.retryIf.run(o.Status, resp.Header, o.Answer)
+		if err != nil || retry {
+			o.Reason, o.Err = "retry_if", "the answer is one that retry_if repeats"
+			if err != nil {
+				o.Err = "retry_if cannot judge the answer: " + err.Error()
+			}
+			return
+		}
+	}
+	o.Class, o.Reason = Success, "ok"
+	if o.Status == http.StatusAccepted && resp.Header.Get("Retry-After") != "" {
+		o.Class, o.Reason, o.RetryAfter = Snooze, "snooze", retryAfter(resp.Header, time.Now())
+	}
+}
+
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter reads seconds or a date (RFC 9110, 10.2.3).
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
+		return min(max(0, time.Duration(min(s, int64(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return min(max(0, t.Sub(now)), maxRetryAfter)
+	}
+	return 0
+}
+
+// fail names why there is no whole answer.
+func (o *Outcome) fail(err error, ttr time.Duration) {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err // it quotes the URL, whose query may hold secrets
+	}
+	o.Class, o.EndpointDown = Failure, true
+	var blocked *blockedError
+	var dns *net.DNSError
+	var ne net.Error
+	switch {
+	case errors.As(err, &blocked):
+		o.Reason, o.Err, o.EndpointDown = "blocked", blocked.Error(), false
+	case errors.Is(err, context.Canceled):
+		o.Reason, o.Err, o.EndpointDown = "canceled", "the call was cut off by the dispatcher's end", false
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
+		o.Reason, o.Err = "timeout", fmt.Sprintf("no whole answer within %s", ttr)
+	case errors.As(err, &dns):
+		o.Reason, o.Err = "dns", "the host's name cannot be resolved: "+dns.Err
+	case errors.Is(err, syscall.ECONNREFUSED):
+		o.Reason, o.Err = "refused", "the connection was refused: nobody listens there"
+	case isTLS(err):
+		o.Reason, o.Err = "tls", err.Error()
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
+		o.Reason, o.Err = "reset", "the connection ended before the whole answer was there"
+	default:
+		o.Reason, o.Err = "protocol", err.Error()
+	}
+}
+
+func isTLS(err error) bool {
+	var record tls.RecordHeaderError
+	var verify *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &record) || errors.As(err, &verify) || errors.As(err, &alert) || errors.As(err, &unknown) ||
+		strings.Contains(err.Error(), "tls: ")
+}

@@ -1,0 +1,121 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// policy says which addresses may be dialled. It is asked with the address that the connection is made to, after DNS, so a name that
+// changes its mind gains nothing.
+type policy struct {
+	private bool           // loopback and private networks are allowed
+	allowed []netip.Prefix // beside the public ones
+}
+
+// parseNetworks reads callback.networks: any, public, or a list of networks that are allowed beside the public ones.
+func parseNetworks(s string) (policy, error) {
+	switch s {
+	case "", "any":
+		return policy{private: true}, nil
+	case "public":
+		return policy{}, nil
+	}
+	var p policy
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		if part == "public" {
+			continue
+		}
+		n, err := netip.ParsePrefix(part)
+		if err != nil {
+			a, aerr := netip.ParseAddr(part)
+			if aerr != nil {
+				return p, fmt.Errorf("callback.networks: %q is neither any, public nor a network like 10.1.0.0/16", part)
+			}
+			n = netip.PrefixFrom(a, a.BitLen())
+		}
+		p.allowed = append(p.allowed, n.Masked())
+	}
+	return p, nil
+}
+
+func prefixes(list ...string) []netip.Prefix {
+	ps := make([]netip.Prefix, len(list))
+	for i, s := range list {
+		ps[i] = netip.MustParsePrefix(s)
+	}
+	return ps
+}
+
+var (
+	// never: this network, link-local (where cloud metadata lives), multicast, broadcast, and the metadata services elsewhere
+	// (Alibaba, Azure's wire server, AWS over IPv6, Oracle).
+	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
+		"::/128", "fe80::/10", "ff00::/8", "fd00:ec2::254/128", "fd20:ce::254/128")
+	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and reserved ranges, unique local IPv6.
+	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15",
+		"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "::1/128", "fc00::/7", "2001:db8::/32", "100::/64")
+	nat64     = prefixes("64:ff9b::/96", "64:ff9b:1::/48")
+	sixToFour = netip.MustParsePrefix("2002::/16")
+	teredo    = netip.MustParsePrefix("2001::/32")
+	v4compat  = netip.MustParsePrefix("::/96")
+)
+
+func in(a netip.Addr, ps []netip.Prefix) bool {
+	for _, p := range ps {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// embedded is the IPv4 address that an IPv6 one leads to by a translator or tunnel; a itself where there is none.
+func embedded(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return a
+	}
+	b := a.As16()
+	switch {
+	case in(a, nat64):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case sixToFour.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	case teredo.Contains(a):
+		return netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})
+	case v4compat.Contains(a) && a != netip.IPv6Unspecified() && a != netip.IPv6Loopback():
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	}
+	return a
+}
+
+// blockedError names the address that must not be called.
+type blockedError struct{ addr netip.Addr }
+
+func (e *blockedError) Error() string {
+	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata, multicast; loopback and private networks unless callback.networks allows them)"
+}
+
+func (p *policy) check(a netip.Addr) error {
+	a = a.Unmap().WithZone("")
+	inner := embedded(a)
+	if in(a, never) || in(inner, never) {
+		return &blockedError{a}
+	}
+	if p.private || (!in(a, private) && !in(inner, private)) || in(a, p.allowed) {
+		return nil
+	}
+	return &blockedError{a}
+}
+
+// control is asked by the dialer before it connects.
+func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("the address %q cannot be judged: %w", address, err)
+	}
+	return p.check(ap.Addr())
+}

@@ -1,0 +1,179 @@
+package callback
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request is the job of one call.
+type Request struct {
+	Topic       string
+	ID          string
+	Body        []byte
+	ContentType string // empty: application/json
+	Priority    string
+	Attempt     int // from 1
+	MaxAttempts int
+	DueAt       time.Time
+	CreatedAt   time.Time
+	Timeout     time.Duration // the TTR
+}
+
+const instant = "2006-01-02T15:04:05.000Z"
+
+var errBody = errors.New("the body is not a JSON object, so it has no members to send as a query or form")
+
+// message is what goes on the wire.
+func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (u *url.URL, header http.Header, body []byte, err error) {
+	u, body = e.url, r.Body
+	typ := r.ContentType
+	if typ == "" {
+		typ = e.typ
+	}
+	if e.method == http.MethodGet || e.form {
+		values, err := members(r.Body)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if e.method == http.MethodGet {
+			u, body, typ = withQuery(e.url, values), nil, ""
+		} else {
+			body, typ = []byte(values), "application/x-www-form-urlencoded"
+		}
+	}
+	header = make(http.Header, 12+len(e.headers))
+	for k, v := range e.headers {
+		header[k] = v
+	}
+	if typ != "" {
+		header["Content-Type"] = []string{typ}
+	}
+	header["User-Agent"] = c.userAgent
+	header["Wakecall-Topic"] = []string{r.Topic}
+	header["Wakecall-Id"] = []string{escapeID(r.ID)}
+	header["Wakecall-Priority"] = []string{r.Priority}
+	header["Wakecall-Attempt"] = []string{strconv.Itoa(r.Attempt)}
+	header["Wakecall-Max-Attempts"] = []string{strconv.Itoa(r.MaxAttempts)}
+	header["Wakecall-Due-At"] = []string{r.DueAt.UTC().Format(instant)}
+	if len(e.keys) > 0 {
+		sign(header, e.keys, messageID(r), now, body)
+	}
+	return u, header, body, nil
+}
+
+// messageID is the same for every attempt of a job and differs for another push of its id. The signed text is joined with dots,
+// so it is a hash rather than the caller's words.
+func messageID(r *Request) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%s\x00%d", r.Topic, r.ID, r.CreatedAt.UnixMilli())
+	return "msg_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
+}
+
+// sign sets the headers of Standard Webhooks 1.0.0: HMAC-SHA256 of "id.timestamp.body" by each secret.
+func sign(header http.Header, keys [][]byte, id string, now time.Time, body []byte) {
+	ts := strconv.FormatInt(now.Unix(), 10)
+	var sigs strings.Builder
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + ts + "."))
+		mac.Write(body)
+		if i > 0 {
+			sigs.WriteByte(' ')
+		}
+		sigs.WriteString("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	header["Webhook-Id"] = []string{id}
+	header["Webhook-Timestamp"] = []string{ts}
+	header["Webhook-Signature"] = []string{sigs.String()}
+}
+
+// escapeID percent-encodes what a header cannot carry, and the percent sign, so that it can be undone.
+func escapeID(id string) string {
+	plain := true
+	for i := range len(id) {
+		if c := id[i]; c < 0x20 || c >= 0x7f || c == '%' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return id
+	}
+	var b strings.Builder
+	for i := range len(id) {
+		if c := id[i]; c < 0x20 || c >= 0x7f || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// members are an object's top-level members in their order, as a query: texts as they are, other values as their JSON, null empty.
+func members(body []byte) (string, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return "", errBody
+	}
+	var b strings.Builder
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return "", errBody
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return "", errBody
+		}
+		if b.Len() > 0 {
+			b.WriteByte('&')
+		}
+		name, _ := key.(string)
+		b.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(plainValue(raw)))
+	}
+	if _, err := d.Token(); err != nil {
+		return "", errBody
+	}
+	return b.String(), nil
+}
+
+func plainValue(raw json.RawMessage) string {
+	switch raw[0] {
+	case '"':
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			return s
+		}
+	case 'n':
+		return ""
+	case '{', '[':
+		var b bytes.Buffer
+		if json.Compact(&b, raw) == nil {
+			return b.String()
+		}
+	}
+	return string(raw)
+}
+
+func withQuery(u *url.URL, query string) *url.URL {
+	if query == "" {
+		return u
+	}
+	v := *u
+	if v.RawQuery != "" {
+		v.RawQuery += "&"
+	}
+	v.RawQuery += query
+	return &v
+}

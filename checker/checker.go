@@ -1,0 +1,173 @@
+package checker
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Shard is the part of a queue.Shard that the checker needs.
+type Shard interface {
+	Name() string
+	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
+	Health(ctx context.Context) queue.ShardHealth
+}
+
+// Options of a Checker.
+type Options struct {
+	Shards     func() []Shard
+	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Every      time.Duration   // between pings of a shard; 0: a second
+	Topics     func() []string // whose jobs are counted at a scrape
+	Stats      func(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Notify     func(Finding) // called at the beginning and the end of each finding; may be nil
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Checker is the redis-checker role.
+type Checker struct {
+	opts    Options
+	metrics *metrics
+
+	mu       sync.Mutex
+	findings map[key]Finding
+}
+
+type key struct {
+	shard string
+	kind  Kind
+}
+
+// New makes a checker; Run starts it.
+func New(o Options) *Checker {
+	if o.Every <= 0 {
+		o.Every = time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Checker{opts: o, findings: map[key]Finding{}}
+	c.metrics = newMetrics(c, o.Registerer)
+	return c
+}
+
+// Run watches until ctx is done and everything it started has ended.
+func (c *Checker) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	running := map[Shard]context.CancelFunc{}
+	for {
+		now := c.opts.Shards()
+		for _, s := range now {
+			if running[s] == nil {
+				sctx, cancel := context.WithCancel(ctx)
+				running[s] = cancel
+				wg.Go(func() { c.watch(sctx, s) })
+			}
+		}
+		for s, cancel := range running {
+			if !slices.Contains(now, s) {
+				cancel()
+				delete(running, s)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, cancel := range running {
+				cancel()
+			}
+			return nil
+		case <-c.opts.Changed:
+		}
+	}
+}
+
+// infoEvery is in pings: INFO is dearer than a ping.
+const infoEvery = 10
+
+func (c *Checker) watch(ctx context.Context, s Shard) {
+	t := time.NewTicker(c.opts.Every)
+	defer t.Stop()
+	w := watched{limit: c.opts.Every}
+	for n := 0; ; n++ {
+		c.apply(s.Name(), w.ping(ctx, s))
+		if n%infoEvery == 0 && w.failures == 0 {
+			c.apply(s.Name(), w.look(ctx, s))
+		}
+		c.metrics.latency.WithLabelValues(s.Name()).Set(w.last.Seconds())
+		select {
+		case <-ctx.Done():
+			c.forget(s.Name())
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// apply begins and ends findings: a kind that is named with a detail holds, one with none does not.
+func (c *Checker) apply(shard string, judged map[Kind]string) {
+	for kind, detail := range judged {
+		c.mu.Lock()
+		k := key{shard, kind}
+		f, held := c.findings[k]
+		changed := held != (detail != "")
+		switch {
+		case !changed:
+		case held:
+			delete(c.findings, k)
+			f.Ended = time.Now().UTC()
+		default:
+			f = Finding{Shard: shard, Kind: kind, Detail: detail, Since: time.Now().UTC()}
+			c.findings[k] = f
+		}
+		c.mu.Unlock()
+		if changed {
+			c.tell(f)
+		}
+	}
+}
+
+func (c *Checker) tell(f Finding) {
+	if f.Ended.IsZero() {
+		c.opts.Logger.Error("finding begins", "shard", f.Shard, "finding", f.Kind, "detail", f.Detail)
+	} else {
+		c.opts.Logger.Info("finding ends", "shard", f.Shard, "finding", f.Kind, "lasted", f.Ended.Sub(f.Since).Round(time.Millisecond).String())
+	}
+	if c.opts.Notify != nil {
+		c.opts.Notify(f)
+	}
+}
+
+// forget drops what was found of a shard that is not watched any more.
+func (c *Checker) forget(shard string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.findings {
+		if k.shard == shard {
+			delete(c.findings, k)
+		}
+	}
+}
+
+// Findings are those that hold now, by shard and kind.
+func (c *Checker) Findings() []Finding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]Finding, 0, len(c.findings))
+	for _, f := range c.findings {
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Shard+string(a.Kind), b.Shard+string(b.Kind)) })
+	return list
+}
+
+// Status is what the tree of processes shows of the checker.
+func (c *Checker) Status() map[string]any { return map[string]any{"findings": c.Findings()} }

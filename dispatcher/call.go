@@ -1,0 +1,175 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// reservation is a leased job on its way to its outcome.
+type reservation struct {
+	*queue.Lease
+	sent time.Time // when the reserve request went out (monotonic)
+	now  time.Time // Redis's clock, not before sent
+}
+
+// clock is Redis's clock now, as far as it is known here; it may be ahead by a round trip.
+func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
+
+// handle brings one job to its settlement. A panic on the way is the attempt's failure, not the process's.
+func (s *source) handle(r *reservation) {
+	defer s.calls.Done()
+	topic := s.d.opts.Topics().Topics[r.Topic]
+	st := s.judge(r, topic)
+	if st == nil { // the lease was lost before anything began
+		s.d.places.release(r.Topic)
+		return
+	}
+	s.settler.add(st)
+}
+
+// outcome is a settlement with what the journal and the metrics want to know.
+type outcome struct {
+	queue.Settlement
+	started time.Time
+	took    time.Duration
+	reason  string
+}
+
+func (s *source) judge(r *reservation, topic *registry.Topic) *outcome {
+	switch {
+	case topic == nil:
+		return end(r, queue.Expire, "topic deleted")
+	case topic.State != registry.TopicActive:
+		s.noteReleased(r.Topic)
+		return end(r, queue.Release, string(topic.State))
+	case topic.ExpiresAfter > 0 && r.clock().Sub(r.DueAt) > topic.ExpiresAfter.Std():
+		return end(r, queue.Expire, "expired")
+	}
+	ttr := r.TTR
+	if ttr <= 0 {
+		ttr = topic.TTR.Std()
+	}
+	if time.Since(r.sent) > queue.StartWindow && !s.confirm(r, ttr) {
+		s.d.metrics.lost.Inc()
+		return nil
+	}
+	defer s.leases.keep(r, ttr)()
+	return s.attempt(r, topic, ttr)
+}
+
+func end(r *reservation, v queue.Verdict, reason string) *outcome {
+	return &outcome{Settlement: queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}, reason: reason}
+}
+
+// confirm asks for the lease again, when the time in which the call may start without asking is over.
+func (s *source) confirm(r *reservation, ttr time.Duration) bool {
+	for {
+		sent := time.Now()
+		held, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, min(ttr, leaseCap))
+		if err != nil || !held[0] {
+			return false
+		}
+		if time.Since(sent) <= queue.StartWindow {
+			return true
+		}
+	}
+}
+
+func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {
+	n := r.Attempts + 1
+	most := r.MaxAttempts
+	if most <= 0 {
+		most = topic.MaxAttempts
+	}
+	if r.Attempts == 0 && r.Snoozes == 0 {
+		s.d.metrics.lateness.Observe(max(0, r.clock().Sub(r.DueAt).Seconds()))
+	}
+	started := time.Now()
+	out := s.call(r, topic, ttr, n, most)
+	o = &outcome{Settlement: queue.Settlement{Lease: r.Lease}, started: started, took: time.Since(started), reason: out.Reason}
+	if out.Class != callback.Success && s.d.calls.Err() != nil {
+		o.Verdict, o.reason = queue.Release, "shutdown" // cut off here, not failed there: it does not count
+		return o
+	}
+	o.Endpoint = queue.EndpointUp
+	if out.EndpointDown {
+		o.Endpoint = queue.EndpointDown
+	}
+	o.Attempt = &queue.Attempt{
+		StartedAt: r.now.Add(started.Sub(r.sent)).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000, Status: out.Status,
+		Error: cut(out.Err, maxError), Answer: cut(string(out.Answer), maxAnswer),
+	}
+	s.decide(o, &out, topic, n, most)
+	return o
+}
+
+// What a job remembers of an attempt, in bytes.
+const (
+	maxAnswer = 1024
+	maxError  = 512
+)
+
+// maxSnoozes in a row; the next one is a failure.
+const maxSnoozes = 100
+
+// decide turns what the endpoint said into a verdict.
+func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
+	switch {
+	case out.Class == callback.Success:
+		o.Verdict = queue.Done
+	case out.Class == callback.Snooze && o.Lease.Snoozes < maxSnoozes:
+		o.Verdict, o.Delay = queue.Snooze, max(out.RetryAfter, time.Second)
+	case out.Class == callback.Gone:
+		o.Verdict, o.Settlement.Reason = queue.Bury, "gone"
+	case n >= most:
+		o.Verdict, o.Settlement.Reason = queue.Bury, "attempts"
+	default:
+		o.Verdict, o.Delay = queue.Retry, max(topic.RetryDelay(n), out.RetryAfter)
+	}
+	if out.Class == callback.Snooze && o.Verdict != queue.Snooze {
+		o.reason, o.Attempt.Error = "snoozes", fmt.Sprintf("the endpoint asked to be called again %d times in a row", maxSnoozes)
+	}
+}
+
+func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.d.opts.Logger.Error("a callback panicked", "topic", r.Topic, "id", r.ID, "panic", p, "stack", string(debug.Stack()))
+			out = callback.Outcome{Class: callback.Failure, Reason: "panic", Err: fmt.Sprint("the dispatcher failed at this job: ", p)}
+		}
+	}()
+	e, err := s.d.endpoints.of(topic)
+	if err != nil {
+		return callback.Outcome{Class: callback.Failure, Reason: "topic", Err: err.Error()}
+	}
+	ctx, cancel := context.WithCancel(s.d.calls)
+	defer cancel()
+	return s.d.opts.Caller.Do(ctx, e, &callback.Request{
+		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(), Attempt: n, MaxAttempts: most,
+		DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
+	})
+}
+
+// cut shortens s to n bytes of valid UTF-8.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+		for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+var journalOutcomes = [...]journal.Outcome{
+	queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Snooze: journal.Snooze, queue.Bury: journal.Dead, queue.Expire: journal.Expired,
+}

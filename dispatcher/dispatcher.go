@@ -1,0 +1,190 @@
+package dispatcher
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Shard is the part of a queue.Shard that a dispatcher needs.
+type Shard interface {
+	Name() string
+	Buckets() int
+	Reserve(ctx context.Context, bucket int, r queue.Reserve) (queue.Reserved, error)
+	Settle(ctx context.Context, bucket int, st []queue.Settlement) (held []bool, err error)
+	Extend(ctx context.Context, bucket int, ls []*queue.Lease, d time.Duration) (held []bool, err error)
+	Wakeups(ctx context.Context) <-chan queue.Wakeup
+}
+
+// Caller makes one callback.
+type Caller interface {
+	Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome
+}
+
+// Journal keeps what came of attempts.
+type Journal interface {
+	Attempts(lines []journal.AttemptLine) error
+}
+
+// Options of a Dispatcher.
+type Options struct {
+	Shards          func() []Shard
+	Changed         <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Nudge           func()          // the registry changed, says a shard; may be nil
+	Topics          func() *registry.Snapshot
+	Caller          Caller
+	Journal         Journal
+	Concurrency     int    // callbacks at once
+	Pattern         string // of priorities, see queue.Reserve
+	Poll            time.Duration
+	ShutdownTimeout time.Duration
+	Logger          *slog.Logger
+	Registerer      prometheus.Registerer // nil: no metrics
+}
+
+// Dispatcher is the dispatcher role.
+type Dispatcher struct {
+	opts      Options
+	worker    string // unique for each process that ever ran
+	places    *places
+	endpoints endpoints
+	metrics   *metrics
+	tokens    atomic.Uint64
+
+	calls      context.Context // of callbacks: outlives the one of Run by the time they have to finish
+	settles    context.Context // of settling: outlives the calls
+	stopCalls  context.CancelFunc
+	stopSettle context.CancelFunc
+}
+
+// New makes a dispatcher; Run starts it.
+func New(o Options) *Dispatcher {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 256
+	}
+	if o.ShutdownTimeout <= 0 {
+		o.ShutdownTimeout = 30 * time.Second
+	}
+	d := &Dispatcher{opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency)}
+	d.metrics = newMetrics(o.Registerer, d.places)
+	d.calls, d.stopCalls = context.WithCancel(context.Background())
+	d.settles, d.stopSettle = context.WithCancel(context.Background())
+	return d
+}
+
+// Status is what the tree of processes shows of a dispatcher.
+func (d *Dispatcher) Status() map[string]any {
+	return map[string]any{"in_flight": d.opts.Concurrency - d.places.available(), "concurrency": d.opts.Concurrency}
+}
+
+var errCutOff = errors.New("callbacks were cut off at the end of the shutdown timeout; their jobs were released")
+
+// settleTime is what is left of the shutdown timeout for settling after the calls were cut off.
+const settleTime = 2 * time.Second
+
+// Run works until ctx is done, then finishes what it has within ShutdownTimeout.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	defer d.stopSettle()
+	defer d.stopCalls()
+	var wg sync.WaitGroup
+	d.follow(ctx, &wg)
+	ended := make(chan struct{})
+	go func() { wg.Wait(); close(ended) }()
+	soft := time.NewTimer(max(d.opts.ShutdownTimeout-settleTime, d.opts.ShutdownTimeout/2))
+	defer soft.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-soft.C:
+	}
+	d.stopCalls()
+	hard := time.NewTimer(settleTime / 2)
+	defer hard.Stop()
+	select {
+	case <-ended:
+	case <-hard.C:
+		d.stopSettle()
+		<-ended
+	}
+	return errCutOff
+}
+
+// follow keeps a set of sources for every shard until ctx is done.
+func (d *Dispatcher) follow(ctx context.Context, wg *sync.WaitGroup) {
+	running := map[Shard]context.CancelFunc{}
+	for {
+		now := map[Shard]bool{}
+		sources := 0
+		for _, s := range d.opts.Shards() {
+			now[s] = true
+			sources += s.Buckets()
+			if running[s] == nil {
+				sctx, cancel := context.WithCancel(ctx)
+				running[s] = cancel
+				wg.Go(func() { d.serve(sctx, s) })
+			}
+		}
+		d.places.divide(sources)
+		for s, cancel := range running {
+			if !now[s] {
+				cancel()
+				delete(running, s)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, cancel := range running {
+				cancel()
+			}
+			return
+		case <-d.opts.Changed:
+		}
+	}
+}
+
+// serve runs a shard's sources and hands them its wake-ups.
+func (d *Dispatcher) serve(ctx context.Context, s Shard) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	sources := make([]*source, s.Buckets())
+	for b := range sources {
+		sources[b] = newSource(d, s, b)
+		wg.Go(func() { sources[b].run(ctx) })
+	}
+	wake := s.Wakeups(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-wake:
+			d.pass(w, sources)
+		}
+	}
+}
+
+func (d *Dispatcher) pass(w queue.Wakeup, sources []*source) {
+	switch {
+	case w.Kind == queue.WakeDispatcher && w.Bucket >= 0 && w.Bucket < len(sources):
+		sources[w.Bucket].wakeUp()
+	case w.Kind == queue.WakeReconnect:
+		for _, s := range sources {
+			s.wakeUp()
+		}
+	case w.Kind == queue.WakeRegistry && d.opts.Nudge != nil:
+		d.opts.Nudge()
+	}
+}

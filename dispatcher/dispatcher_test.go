@@ -1,0 +1,353 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/timer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// installation is a queue on a private Redis, a timer, a dispatcher and an endpoint.
+type installation struct {
+	t     *testing.T
+	q     *queue.Queue
+	redis *exec.Cmd
+	snap  *registry.Snapshot
+
+	mu    sync.Mutex
+	calls map[string]int // by id
+	lines []journal.AttemptLine
+	hooks map[string]http.HandlerFunc // by id
+	url   string
+	d     *Dispatcher
+}
+
+func (i *installation) Attempts(lines []journal.AttemptLine) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lines = append(i.lines, lines...)
+	return nil
+}
+
+func (i *installation) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	id := r.Header.Get("Wakecall-Id")
+	i.mu.Lock()
+	i.calls[id]++
+	hook := i.hooks[id]
+	i.mu.Unlock()
+	if hook != nil {
+		hook(w, r)
+	}
+}
+
+func (i *installation) hook(id string, h http.HandlerFunc) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.hooks[id] = h
+}
+
+func (i *installation) called(id string) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.calls[id]
+}
+
+func start(t *testing.T, more ...func(*Options)) *installation {
+	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{Topics: map[string]*registry.Topic{}}}
+	dir, err := os.MkdirTemp("", "wkd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sock := filepath.Join(dir, "s")
+	i.redis = exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := i.redis.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	t.Cleanup(func() { _ = i.redis.Process.Kill(); _ = i.redis.Wait() })
+	srv := httptest.NewServer(i)
+	t.Cleanup(srv.Close)
+	i.url = srv.URL
+	i.q = queue.Open(queue.Options{Timeout: 500 * time.Millisecond})
+	t.Cleanup(func() { _ = i.q.Close() })
+	if err := i.q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"t", "slow"} {
+		i.topic(name, nil)
+	}
+	eventually(t, "Redis answers", func() bool { return i.q.SetTopics(t.Context(), i.confs()) == nil })
+	i.run(more...)
+	return i
+}
+
+func (i *installation) topic(name string, change func(*registry.Topic)) {
+	x := registry.NewTopic(name)
+	x.CallbackURL = i.url
+	x.Retry = []registry.Duration{registry.Duration(20 * time.Millisecond)}
+	if change != nil {
+		change(&x)
+	}
+	i.snap.Topics[name] = &x
+}
+
+func (i *installation) confs() (list []queue.TopicConf) {
+	for _, x := range i.snap.Topics {
+		list = append(list, queue.TopicConf{Name: x.Name, TTR: x.TTR.Std(), MaxAttempts: x.MaxAttempts})
+	}
+	return list
+}
+
+func (i *installation) run(more ...func(*Options)) {
+	c, err := callback.New(callback.Options{Version: "test"})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(c.Close)
+	o := Options{
+		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: func() *registry.Snapshot { return i.snap }, Caller: c, Journal: i,
+		Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: 5 * time.Second,
+	}
+	for _, m := range more {
+		m(&o)
+	}
+	i.d = New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := i.d.Run(ctx); err != nil && !errors.Is(err, errCutOff) {
+			i.t.Error(err)
+		}
+	})
+	wg.Go(func() {
+		_ = timer.New(timer.Options{Shards: func() []timer.Shard { return []timer.Shard{i.q.Shards()[0]} }}).Run(ctx)
+	})
+	i.t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func (i *installation) push(topic, id string, delay time.Duration) {
+	i.t.Helper()
+	if r := i.q.Push(i.t.Context(), queue.Push{Topic: topic, ID: id, Body: []byte(`{}`), Delay: delay}); r.Err != nil {
+		i.t.Fatal(r.Err)
+	}
+}
+
+func (i *installation) gone(topic, id string) bool {
+	_, err := i.q.Get(i.t.Context(), topic, id)
+	return errors.Is(err, queue.ErrNotFound)
+}
+
+func TestAJobIsCalledWhenDueAndGone(t *testing.T) {
+	i := start(t)
+	var late atomic.Int64
+	due := time.Now().Add(200 * time.Millisecond)
+	i.hook("a", func(http.ResponseWriter, *http.Request) { late.Store(int64(time.Since(due))) })
+	i.push("t", "a", 200*time.Millisecond)
+	eventually(t, "the job is delivered", func() bool { return i.gone("t", "a") })
+	if d := time.Duration(late.Load()); d < 0 || d > 100*time.Millisecond {
+		t.Fatalf("called %v after its due time", d)
+	}
+	if len(i.lines) != 1 || i.lines[0].Outcome != journal.Done || i.lines[0].Status != 200 {
+		t.Fatalf("journal = %+v", i.lines)
+	}
+}
+
+func TestAFailureIsRetriedUntilYesOrDeath(t *testing.T) {
+	i := start(t)
+	i.hook("a", func(w http.ResponseWriter, _ *http.Request) {
+		if i.called("a") < 3 {
+			http.Error(w, "not yet", 404)
+		}
+	})
+	i.hook("b", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "never", 404) })
+	i.hook("c", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) })
+	for _, id := range []string{"a", "b", "c"} {
+		i.push("t", id, 0)
+	}
+	eventually(t, "a is delivered", func() bool { return i.gone("t", "a") })
+	for id, want := range map[string]struct {
+		reason string
+		calls  int
+	}{"b": {"attempts", 10}, "c": {"gone", 1}} {
+		eventually(t, id+" is dead", func() bool {
+			j, err := i.q.Get(t.Context(), "t", id)
+			return err == nil && j.State == queue.Dead && j.DeadReason == want.reason && j.Attempts == want.calls && i.called(id) == want.calls &&
+				j.History[0].Status >= 404
+		})
+	}
+	if n := i.called("a"); n != 3 {
+		t.Fatalf("a was called %d times", n)
+	}
+}
+
+func TestASlowTopicLeavesPlacesForOthers(t *testing.T) {
+	i := start(t)
+	release := make(chan struct{})
+	for k := range 100 {
+		id := fmt.Sprint("s", k)
+		i.hook(id, func(http.ResponseWriter, *http.Request) { <-release })
+		i.push("slow", id, 0)
+	}
+	eventually(t, "the slow topic has its share", func() bool { return i.d.places.available() <= 32/4 })
+	for k := range 20 {
+		id := fmt.Sprint("q", k)
+		i.push("t", id, 0)
+		eventually(t, "a quick job is called beside", func() bool { return i.called(id) == 1 })
+	}
+	close(release)
+	eventually(t, "all slow jobs are delivered", func() bool { return i.gone("slow", "s99") && i.gone("slow", "s0") })
+}
+
+func TestOutcomesAreHeldWhileRedisIsAway(t *testing.T) {
+	i := start(t)
+	answer := make(chan struct{})
+	i.hook("a", func(http.ResponseWriter, *http.Request) { <-answer })
+	i.push("t", "a", 0)
+	eventually(t, "the call is under way", func() bool { return i.called("a") == 1 })
+	stop(t, i.redis, "-STOP")
+	close(answer)
+	eventually(t, "the journal has the outcome", func() bool { i.mu.Lock(); defer i.mu.Unlock(); return len(i.lines) == 1 })
+	stop(t, i.redis, "-CONT")
+	eventually(t, "the outcome is settled", func() bool { return i.gone("t", "a") })
+	if n := i.called("a"); n != 1 {
+		t.Fatalf("called %d times", n)
+	}
+}
+
+func stop(t *testing.T, c *exec.Cmd, signal string) {
+	t.Helper()
+	if err := exec.Command("kill", signal, fmt.Sprint(c.Process.Pid)).Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type panicking struct{ Caller }
+
+func (p panicking) Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome {
+	if r.ID == "poison" {
+		panic("poison")
+	}
+	return p.Caller.Do(ctx, e, r)
+}
+
+func TestAJobThatPanicsDiesAlone(t *testing.T) {
+	i := start(t, func(o *Options) { o.Caller = panicking{o.Caller} })
+	i.push("t", "poison", 0)
+	i.push("t", "good", 0)
+	eventually(t, "the neighbour is delivered", func() bool { return i.gone("t", "good") })
+	eventually(t, "the poison is dead", func() bool {
+		j, err := i.q.Get(t.Context(), "t", "poison")
+		return err == nil && j.State == queue.Dead && j.Attempts == 10
+	})
+}
+
+func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
+	i := start(t, func(o *Options) {
+		snap := *o.Topics()
+		paused := *snap.Topics["slow"]
+		paused.State = registry.TopicPaused
+		old := *snap.Topics["t"]
+		old.Name, old.ExpiresAfter = "old", registry.Duration(time.Second)
+		snap.Topics = map[string]*registry.Topic{"slow": &paused, "old": &old}
+		o.Topics = func() *registry.Snapshot { return &snap }
+	})
+	i.push("slow", "p", 0)
+	i.push("deleted", "d", 0)
+	if r := i.q.Push(t.Context(), queue.Push{Topic: "old", ID: "o", DueAt: time.Now().Add(-time.Hour)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for id, want := range map[string]string{"deleted": "topic deleted", "old": "expired"} {
+		eventually(t, want, func() bool {
+			j, err := i.q.Get(t.Context(), id, id[:1])
+			return err == nil && j.State == queue.Dead && j.DeadReason == want && j.Attempts == 0
+		})
+	}
+	j, err := i.q.Get(t.Context(), "slow", "p")
+	if err != nil || j.Attempts != 0 || j.State == queue.Dead || i.called("p")+i.called("d")+i.called("o") != 0 {
+		t.Fatalf("paused: %+v, %v", j, err)
+	}
+}
+
+func TestTheEndLetsCallsFinish(t *testing.T) {
+	i := start(t)
+	answer := make(chan struct{})
+	i.hook("a", func(http.ResponseWriter, *http.Request) { <-answer })
+	c, err := callback.New(callback.Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = i
+	ctx, cancel := context.WithCancel(t.Context())
+	d := New(Options{
+		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012", Concurrency: 4,
+		ShutdownTimeout: 5 * time.Second,
+	})
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	i.push("t", "a", 0)
+	eventually(t, "the call is under way", func() bool { return i.called("a") == 1 })
+	cancel()
+	close(answer)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the job is delivered", func() bool { return i.gone("t", "a") })
+	if n := i.called("a"); n != 1 {
+		t.Fatalf("called %d times", n)
+	}
+}
+
+func TestSharesFollowWhatIsFree(t *testing.T) {
+	p := newPlaces(256)
+	n := p.take(t.Context(), 128)
+	most, busy := p.shares(n)
+	if most != 192 || len(busy) != 0 {
+		t.Fatalf("of an empty dispatcher: %d, %v", most, busy)
+	}
+	for range 128 {
+		p.use("hog")
+	}
+	n = p.take(t.Context(), 128)
+	if _, busy = p.shares(n); busy["hog"] != 64 {
+		t.Fatalf("the hog may have %v more; want 64", busy)
+	}
+	p.give(n)
+	topics := make([]string, 128)
+	for k := range topics {
+		topics[k] = "hog"
+	}
+	p.release(topics...)
+	if p.available() != 256 || len(p.running) != 0 {
+		t.Fatalf("%d places free, %v", p.available(), p.running)
+	}
+}

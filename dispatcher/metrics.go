@@ -1,0 +1,57 @@
+package dispatcher
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+type metrics struct {
+	callbacks                          *prometheus.CounterVec
+	lateness                           prometheus.Histogram
+	duration                           prometheus.Histogram
+	batch                              prometheus.Histogram
+	lost, settleRetries, journalErrors prometheus.Counter
+}
+
+var verdictNames = [...]string{
+	queue.Done: "done", queue.Retry: "retry", queue.Snooze: "snooze", queue.Bury: "dead", queue.Release: "released", queue.Expire: "expired",
+}
+
+func newMetrics(r prometheus.Registerer, p *places) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	}
+	seconds := prometheus.ExponentialBuckets(0.0005, 2, 20)
+	m := &metrics{
+		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wakecall_callbacks_total", Help: "Reserved jobs by what became of them.",
+		}, []string{"topic", "outcome", "reason"}),
+		lateness:      histogram("wakecall_lateness_seconds", "From a job's due time to the start of its first callback.", seconds),
+		duration:      histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
+		batch:         histogram("wakecall_reserve_jobs", "Jobs of one reserve call.", prometheus.ExponentialBuckets(1, 2, 8)),
+		lost:          counter("wakecall_lost_leases_total", "Leases that ended before their job was settled."),
+		settleRetries: counter("wakecall_settle_retries_total", "Settle calls that had to be repeated."),
+		journalErrors: counter("wakecall_dispatcher_journal_errors_total", "Batches of attempts that the journal did not take."),
+	}
+	if r != nil {
+		free := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "wakecall_dispatcher_free_places", Help: "Callbacks that could still be started.",
+		}, func() float64 { return float64(p.available()) })
+		flight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "wakecall_dispatcher_in_flight", Help: "Jobs held: reserved, being called, waiting to be settled.",
+		}, func() float64 { return float64(p.total - p.available()) })
+		r.MustRegister(m.callbacks, m.lateness, m.duration, m.batch, m.lost, m.settleRetries, m.journalErrors, free, flight)
+	}
+	return m
+}
+
+func (m *metrics) outcome(o *outcome) {
+	m.callbacks.WithLabelValues(o.Lease.Topic, verdictNames[o.Verdict], o.reason).Inc()
+	if o.Attempt != nil {
+		m.duration.Observe(o.took.Seconds())
+	}
+}

@@ -1,0 +1,200 @@
+package dispatcher
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// A settler brings outcomes to Redis in batches. With nothing under way an outcome goes at once; otherwise those that gather
+// meanwhile go together. What Redis did not take is repeated until it does: the scripts refuse what was settled already.
+type settler struct {
+	src *source
+
+	mu      sync.Mutex
+	waiting []*outcome
+	flying  int
+	flights sync.WaitGroup
+}
+
+const (
+	maxFlying   = 2
+	secondAt    = 32 // outcomes that must wait for a second flight to pay
+	settleLimit = queue.ReserveLimit
+)
+
+func (s *settler) add(o *outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, o)
+	if s.flying == 0 || (s.flying < maxFlying && len(s.waiting) >= secondAt) {
+		s.flying++
+		s.flights.Add(1)
+		go s.fly(s.take())
+	}
+}
+
+// wait returns when everything was settled. Nothing may be added meanwhile.
+func (s *settler) wait() { s.flights.Wait() }
+
+func (s *settler) take() []*outcome {
+	n := min(len(s.waiting), settleLimit)
+	batch := s.waiting[:n:n]
+	s.waiting = s.waiting[n:]
+	return batch
+}
+
+func (s *settler) fly(batch []*outcome) {
+	defer s.flights.Done()
+	for {
+		s.settle(batch)
+		s.mu.Lock()
+		if len(s.waiting) == 0 {
+			s.waiting = nil
+			s.flying--
+			s.mu.Unlock()
+			return
+		}
+		batch = s.take()
+		s.mu.Unlock()
+	}
+}
+
+func (s *settler) settle(batch []*outcome) {
+	s.record(batch)
+	st := make([]queue.Settlement, len(batch))
+	topics := make([]string, len(batch))
+	for i, o := range batch {
+		st[i], topics[i] = o.Settlement, o.Lease.Topic
+	}
+	held := s.send(st)
+	for i := range batch {
+		if held != nil && !held[i] {
+			s.src.d.metrics.lost.Inc()
+		}
+	}
+	s.src.d.places.release(topics...)
+}
+
+// send repeats until Redis took the batch; nil when the dispatcher was told to give up. A lease reported as lost by a repeated
+// call may be one that the first call settled.
+func (s *settler) send(st []queue.Settlement) []bool {
+	d := s.src.d
+	for backoff := time.Duration(0); ; {
+		held, err := s.src.shard.Settle(d.settles, s.src.bucket, st)
+		if err == nil {
+			return held
+		}
+		if backoff == 0 {
+			d.opts.Logger.Warn("outcomes cannot be settled; holding them", "shard", s.src.shard.Name(), "jobs", len(st), "error", err)
+		}
+		d.metrics.settleRetries.Inc()
+		backoff = min(max(2*backoff, minBackoff), maxBackoff)
+		pause(d.settles, backoff/2+rand.N(backoff))
+		if d.settles.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// record writes the attempts to the journal. A journal that cannot be written stops no job.
+func (s *settler) record(batch []*outcome) {
+	d := s.src.d
+	lines := make([]journal.AttemptLine, 0, len(batch))
+	for _, o := range batch {
+		d.metrics.outcome(o)
+		if o.Verdict == queue.Release {
+			continue
+		}
+		line := journal.AttemptLine{
+			Topic: o.Lease.Topic, ID: o.Lease.ID, N: o.Lease.Attempts + 1, Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
+		}
+		if a := o.Attempt; a != nil {
+			line.StartedAt, line.Took, line.Status, line.Error = time.UnixMilli(a.StartedAt).UTC(), o.took, a.Status, a.Error
+		}
+		lines = append(lines, line)
+	}
+	if d.opts.Journal == nil || len(lines) == 0 {
+		return
+	}
+	if err := d.opts.Journal.Attempts(lines); err != nil {
+		d.metrics.journalErrors.Inc()
+	}
+}
+
+// A keeper extends the leases of calls that may last longer than their first one.
+type keeper struct {
+	src *source
+
+	mu   sync.Mutex
+	held map[*queue.Lease]*hold
+	some chan struct{}
+}
+
+type hold struct {
+	renew time.Time // monotonic
+	end   time.Time // of the call's TTR
+}
+
+// keep extends a reservation's lease until the function it returns is called.
+func (k *keeper) keep(r *reservation, ttr time.Duration) (stop func()) {
+	if ttr <= leaseCap {
+		return func() {} // the first lease lasts longer than the call
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[r.Lease] = &hold{renew: r.sent.Add(leaseCap / 3), end: time.Now().Add(ttr)}
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.held, r.Lease)
+	}
+}
+
+func (k *keeper) run(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			k.extend(ctx, k.due())
+		}
+	}
+}
+
+func (k *keeper) due() []*queue.Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	var list []*queue.Lease
+	for l, h := range k.held {
+		if now.After(h.renew) && now.Before(h.end) && len(list) < settleLimit {
+			h.renew = now.Add(leaseCap / 3)
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// extend asks once; a failure is made good by the next round, or by nobody when the lease is lost: settling will tell.
+func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) {
+	if len(leases) == 0 {
+		return
+	}
+	if _, err := k.src.shard.Extend(ctx, k.src.bucket, leases, leaseCap); err != nil {
+		k.src.d.opts.Logger.Warn("leases cannot be extended", "shard", k.src.shard.Name(), "leases", len(leases), "error", err)
+		k.mu.Lock()
+		for _, l := range leases {
+			if h := k.held[l]; h != nil {
+				h.renew = time.Time{}
+			}
+		}
+		k.mu.Unlock()
+	}
+}
