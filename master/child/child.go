@@ -1,0 +1,218 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+)
+
+// Child is what a role knows of its place under the master. Its methods may be called from any goroutine.
+type Child struct {
+	Role            string
+	Number          int
+	Config          json.RawMessage
+	Listeners       map[string]net.Listener
+	ShutdownTimeout time.Duration
+
+	conn     net.Conn
+	mu       sync.Mutex // of writes
+	gatherer atomic.Pointer[prometheus.Gatherer]
+	status   atomic.Pointer[func() map[string]any]
+	orphaned atomic.Bool
+}
+
+// Is says whether this process was started by a master.
+func Is() bool { return os.Getenv(Env) != "" }
+
+// A Role does a child's work until ctx is done; then it finishes within Child.ShutdownTimeout.
+type Role func(ctx context.Context, c *Child) error
+
+const (
+	controlFD  = 3
+	listenerFD = 4
+	grace      = time.Second // beyond the shutdown timeout, for the role to return
+)
+
+// Main is the whole life of a child process. It returns the exit code.
+func Main(roles map[string]Role) int {
+	c, err := attach()
+	if err == nil {
+		err = c.run(roles)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "wakecall: %s: %v\n", c.title(), err)
+		return 1
+	}
+	return 0
+}
+
+func (c *Child) title() string {
+	if c == nil || c.Role == "" {
+		return "child"
+	}
+	if c.Number > 0 {
+		return fmt.Sprintf("%s %d", c.Role, c.Number)
+	}
+	return c.Role
+}
+
+// attach takes over the inherited sockets and reads the boot message.
+func attach() (*Child, error) {
+	if err := os.Unsetenv(Env); err != nil { // not for processes that this one starts
+		return nil, err
+	}
+	syscall.CloseOnExec(controlFD)
+	f := os.NewFile(controlFD, "control")
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, errors.New("no master is at the other end: start `wakecall up`, or a role by its name")
+	}
+	_ = f.Close() // net has its own
+	c := &Child{conn: conn, Listeners: map[string]net.Listener{}}
+	var m Message
+	d := json.NewDecoder(conn)
+	if err := d.Decode(&m); err != nil || m.Boot == nil {
+		return nil, fmt.Errorf("the master did not say what to be: %w", err)
+	}
+	c.Role, c.Number, c.Config = m.Boot.Role, m.Boot.Number, m.Boot.Config
+	c.ShutdownTimeout = time.Duration(m.Boot.ShutdownTimeoutMS) * time.Millisecond
+	for i, name := range m.Boot.Listeners {
+		lf := os.NewFile(uintptr(listenerFD+i), name)
+		l, err := net.FileListener(lf)
+		if err != nil {
+			return c, fmt.Errorf("the socket %s was not handed down: %w", name, err)
+		}
+		_ = lf.Close()
+		c.Listeners[name] = l
+	}
+	return c, nil
+}
+
+func (c *Child) run(roles map[string]Role) error {
+	role := roles[c.Role]
+	if role == nil {
+		return fmt.Errorf("there is no role %q in this binary", c.Role)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go c.listen(cancel)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
+	signal.Ignore(syscall.SIGHUP)
+	done := make(chan error, 1)
+	go func() { done <- role(ctx, c) }()
+	var deadline <-chan time.Time
+	for {
+		select {
+		case err := <-done:
+			return err
+		case s := <-signals:
+			if ctx.Err() != nil && s != syscall.SIGUSR2 {
+				return errors.New("told twice to stop: stopped at once")
+			}
+			cancel()
+		case <-ctx.Done():
+			if deadline == nil {
+				deadline = time.After(c.ShutdownTimeout + grace)
+			}
+			select {
+			case err := <-done:
+				return err
+			case s := <-signals:
+				if s != syscall.SIGUSR2 {
+					return errors.New("told twice to stop: stopped at once")
+				}
+			case <-deadline:
+				return fmt.Errorf("it did not end within %s", c.ShutdownTimeout)
+			}
+		}
+	}
+}
+
+// listen answers the master until it is gone.
+func (c *Child) listen(gone func()) {
+	defer gone()
+	d := json.NewDecoder(c.conn)
+	for {
+		var m Message
+		if err := d.Decode(&m); err != nil {
+			c.orphaned.Store(true)
+			return
+		}
+		switch m.Ask {
+		case AskMetrics:
+			c.reply(Reply{ID: m.ID, Text: c.metrics()})
+		case AskStatus:
+			c.reply(Reply{ID: m.ID, Status: c.statusJSON()})
+		}
+	}
+}
+
+// replyTimeout bounds a write to a master that does not read.
+const replyTimeout = 5 * time.Second
+
+func (c *Child) reply(r Reply) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.conn.SetWriteDeadline(time.Now().Add(replyTimeout))
+	_, _ = c.conn.Write(append(b, '\n')) // a master that is gone shows as end of file
+}
+
+func (c *Child) metrics() string {
+	g := c.gatherer.Load()
+	if g == nil {
+		return ""
+	}
+	families, err := (*g).Gather()
+	if err != nil && len(families) == 0 {
+		return ""
+	}
+	var b bytes.Buffer
+	e := expfmt.NewEncoder(&b, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, f := range families {
+		if err := e.Encode(f); err != nil {
+			return ""
+		}
+	}
+	return b.String()
+}
+
+func (c *Child) statusJSON() json.RawMessage {
+	f := c.status.Load()
+	if f == nil {
+		return nil
+	}
+	b, err := json.Marshal((*f)())
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Ready tells the master that this process serves.
+func (c *Child) Ready() { c.reply(Reply{Ready: true}) }
+
+// SetGatherer gives what the master's /metrics shows of this process.
+func (c *Child) SetGatherer(g prometheus.Gatherer) { c.gatherer.Store(&g) }
+
+// SetStatus gives what `wakecall ps` shows of this process.
+func (c *Child) SetStatus(f func() map[string]any) { c.status.Store(&f) }
+
+// Orphaned says that the master is gone.
+func (c *Child) Orphaned() bool { return c.orphaned.Load() }

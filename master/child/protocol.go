@@ -1,0 +1,36 @@
+package child
+
+import "encoding/json"
+
+// Env marks a process that a master started.
+const Env = "WAKECALL_CHILD"
+
+// Boot is the first message: what the child is to be. Config is the role's own business.
+type Boot struct {
+	Role              string          `json:"role"`
+	Number            int             `json:"number"`
+	Config            json.RawMessage `json:"config"`
+	Listeners         []string        `json:"listeners"` // names of the sockets from fd 4 on
+	ShutdownTimeoutMS int64           `json:"shutdown_timeout_ms"`
+}
+
+// Message is a line from the master.
+type Message struct {
+	Boot *Boot  `json:"boot,omitempty"`
+	ID   int64  `json:"id,omitempty"`
+	Ask  string `json:"ask,omitempty"`
+}
+
+// Reply is a line from the child.
+type Reply struct {
+	Ready  bool            `json:"ready,omitempty"`
+	ID     int64           `json:"id,omitempty"`
+	Text   string          `json:"text,omitempty"`
+	Status json.RawMessage `json:"status,omitempty"`
+}
+
+// What a master asks.
+const (
+	AskMetrics = "metrics"
+	AskStatus  = "status"
+)

@@ -1,0 +1,270 @@
+package master
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+// Tree is what runs.
+type Tree struct {
+	Pid       int       `json:"pid"`
+	StartedAt time.Time `json:"started_at"`
+	RSS       int64     `json:"rss"`
+	Processes []Process `json:"processes"`
+}
+
+// Process is one process of the tree.
+type Process struct {
+	Role      string          `json:"role"`
+	Number    int             `json:"number,omitempty"`
+	Pid       int             `json:"pid"`
+	State     string          `json:"state"` // running, starting, waiting (to be started again), adopted
+	StartedAt time.Time       `json:"started_at,omitzero"`
+	Restarts  int             `json:"restarts"`
+	LastExit  string          `json:"last_exit,omitempty"`
+	ExitedAt  time.Time       `json:"exited_at,omitzero"`
+	RSS       int64           `json:"rss"` // bytes
+	Status    json.RawMessage `json:"status,omitempty"`
+}
+
+// ControlSocket is where a master of a data directory answers.
+const ControlSocket = "master.sock"
+
+const askLimit = time.Second
+
+type request struct {
+	Ask    string `json:"ask"` // ps, reload, restart
+	Role   string `json:"role,omitempty"`
+	Number int    `json:"number,omitempty"`
+}
+
+type response struct {
+	Tree  *Tree  `json:"tree,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// serve opens the control socket and the metrics address.
+func (m *Master) serve() (stop func(), err error) {
+	path := filepath.Join(m.options.DataDir, ControlSocket)
+	_ = os.Remove(path) // a killed master's; the lock says that none lives
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("open the control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("open the control socket: %w", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { m.answer(conn) })
+		}
+	})
+	srv, err := m.serveMetrics()
+	if err != nil {
+		_ = l.Close()
+		wg.Wait()
+		return nil, err
+	}
+	return func() {
+		_ = l.Close()
+		if srv != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+			defer cancel()
+			_ = srv.Shutdown(ctx)
+		}
+		wg.Wait()
+	}, nil
+}
+
+func (m *Master) serveMetrics() (*http.Server, error) {
+	addr := m.options.MetricsAddr
+	if addr == "" {
+		return nil, nil
+	}
+	s, err := openSocket(ListenSpec{Key: "metrics.addr", Addr: addr})
+	if err != nil {
+		return nil, err
+	}
+	_ = s.file.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", m.metricsHandler())
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	srv := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+	}
+	go func() { _ = srv.Serve(s.listener) }() // ends with Shutdown
+	return srv, nil
+}
+
+func (m *Master) answer(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetReadDeadline(time.Now().Add(askLimit))
+	var q request
+	if err := json.NewDecoder(conn).Decode(&q); err != nil {
+		return
+	}
+	r := response{}
+	var err error
+	switch q.Ask {
+	case "ps":
+		r.Tree = m.tree()
+	case "reload":
+		err = m.reload()
+	case "restart":
+		err = m.restart(q.Role, q.Number)
+	default:
+		err = fmt.Errorf("the master does not know %q", q.Ask)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(askLimit))
+	_ = json.NewEncoder(conn).Encode(r) // an error: the asker is gone
+}
+
+func (m *Master) restart(role string, number int) error {
+	m.mu.Lock()
+	slots := m.slots[role]
+	m.mu.Unlock()
+	if number == 0 && len(slots) == 1 {
+		number = 1
+	}
+	if number < 1 || number > len(slots) {
+		return fmt.Errorf("there is no %s %d", role, number)
+	}
+	s := slots[number-1]
+	s.mu.Lock()
+	spec := s.spec
+	s.mu.Unlock()
+	return s.replace(spec)
+}
+
+// tree asks all processes at once.
+func (m *Master) tree() *Tree {
+	slots := m.all()
+	t := &Tree{Pid: os.Getpid(), StartedAt: m.started, RSS: rss(os.Getpid()), Processes: make([]Process, len(slots))}
+	var wg sync.WaitGroup
+	for i, s := range slots {
+		wg.Go(func() { t.Processes[i] = s.describe() })
+	}
+	wg.Wait()
+	if m.redis != nil {
+		t.Processes = append(t.Processes, m.redis.describe())
+	}
+	return t
+}
+
+func (s *slot) describe() Process {
+	s.mu.Lock()
+	p := s.current
+	d := Process{Role: s.spec.Name, State: "waiting", Restarts: s.restarts, LastExit: s.lastExit, ExitedAt: s.exitedAt}
+	if s.spec.Numbered {
+		d.Number = s.number
+	}
+	s.mu.Unlock()
+	if p == nil {
+		return d
+	}
+	d.Pid, d.StartedAt, d.State = p.cmd.Process.Pid, p.started.UTC(), "starting"
+	d.RSS = rss(d.Pid)
+	if p.isReady() {
+		d.State = "running"
+	}
+	if r, err := p.ask(child.AskStatus, askLimit); err == nil {
+		d.Status = r.Status
+	} else {
+		d.State = "silent"
+	}
+	return d
+}
+
+func (r *redisServer) describe() Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := Process{Role: "redis-server", Pid: r.pid, State: "running", StartedAt: r.started, Restarts: r.restarts, LastExit: r.lastExit, RSS: rss(r.pid)}
+	switch {
+	case syscall.Kill(r.pid, 0) != nil:
+		d.State, d.Pid = "waiting", 0
+	case r.adopted:
+		d.State = "adopted"
+	}
+	return d
+}
+
+// rss is a process's resident memory in bytes, 0 when it is gone.
+func rss(pid int) int64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(f[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// ErrNoMaster is for a data directory on which no master runs.
+var ErrNoMaster = errors.New("no master answers; is `wakecall up` running, with this data_dir?")
+
+func ask(ctx context.Context, dataDir string, q request) (*Tree, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dataDir, ControlSocket))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dataDir, ErrNoMaster)
+	}
+	defer func() { _ = conn.Close() }()
+	if d, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(d)
+	}
+	var r response
+	err = json.NewEncoder(conn).Encode(q)
+	if err == nil {
+		err = json.NewDecoder(bufio.NewReader(conn)).Decode(&r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the master of %s: %w", dataDir, err)
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	return r.Tree, nil
+}
+
+// Ps asks the master of a data directory what runs.
+func Ps(ctx context.Context, dataDir string) (*Tree, error) {
+	return ask(ctx, dataDir, request{Ask: "ps"})
+}
+
+// Reload makes the master of a data directory reload, and waits until it has.
+func Reload(ctx context.Context, dataDir string) error {
+	_, err := ask(ctx, dataDir, request{Ask: "reload"})
+	return err
+}
+
+// Restart replaces one process; number 0 is the only one of its role.
+func Restart(ctx context.Context, dataDir, role string, number int) error {
+	_, err := ask(ctx, dataDir, request{Ask: "restart", Role: role, Number: number})
+	return err
+}

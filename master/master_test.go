@@ -1,0 +1,376 @@
+package master
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+// The test binary is also the children, and the master where a test must kill one.
+func TestMain(m *testing.M) {
+	if child.Is() {
+		os.Exit(child.Main(map[string]child.Role{"server": serverRole, "timer": idleRole, "redis-checker": checkerRole}))
+	}
+	if dir := os.Getenv("TEST_MASTER_DIR"); dir != "" {
+		os.Exit(masterMain(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// serverRole answers every connection with its pid.
+func serverRole(ctx context.Context, c *child.Child) error {
+	r := prometheus.NewRegistry()
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_gauge", Help: "h"})
+	r.MustRegister(g)
+	g.Set(7)
+	c.SetGatherer(r)
+	c.SetStatus(func() map[string]any { return map[string]any{"config": string(c.Config)} })
+	l := c.Listeners["http"]
+	go func() { <-ctx.Done(); _ = l.Close() }()
+	c.Ready()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return nil
+		}
+		_, _ = fmt.Fprintln(conn, os.Getpid())
+		_ = conn.Close()
+	}
+}
+
+func idleRole(ctx context.Context, c *child.Child) error {
+	c.Ready()
+	<-ctx.Done()
+	return nil
+}
+
+func checkerRole(ctx context.Context, c *child.Child) error {
+	c.Ready()
+	<-ctx.Done()
+	if !c.Orphaned() {
+		return nil
+	}
+	var dir string
+	if err := json.Unmarshal(c.Config, &dir); err != nil {
+		return err
+	}
+	return child.StopOrphanedRedis(context.Background(), dir, filepath.Join(dir, "redis", "redis.sock"), time.Second)
+}
+
+func options(dir, addr string) Options {
+	conf, _ := json.Marshal(dir)
+	return Options{
+		DataDir: dir, ShutdownTimeout: 5 * time.Second, Redis: RedisOptions{Managed: true, Binary: "redis-server", Dir: dir + "/redis", Socket: dir + "/redis/redis.sock"},
+		Roles: []RoleSpec{
+			{Name: "server", Count: 1, Listeners: []ListenSpec{{Name: "http", Key: "server.addr", Addr: addr}}, Config: conf},
+			{Name: "timer", Count: 2, Numbered: true, Config: conf},
+			{Name: "redis-checker", Count: 1, Config: conf},
+		},
+	}
+}
+
+func masterMain(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	o := options(dir, os.Getenv("TEST_MASTER_ADDR"))
+	o.MetricsAddr = os.Getenv("TEST_MASTER_METRICS")
+	o.Reload = func() (Options, error) {
+		if _, err := os.Stat(dir + "/bad"); err == nil {
+			return Options{}, errors.New("bad configuration")
+		}
+		return o, nil
+	}
+	if err := Run(ctx, hup, o); err != nil {
+		fmt.Fprintln(os.Stderr, "master:", err)
+		return 1
+	}
+	return 0
+}
+
+type running struct {
+	t    *testing.T
+	dir  string
+	addr string
+	cmd  *exec.Cmd
+	out  *bytes.Buffer
+}
+
+func tempDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "wkm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if pid, err := redisPID(dir + "/redis/redis.sock"); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return dir
+}
+
+func freeAddr(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func launch(t *testing.T, dir, addr string, env ...string) *running {
+	t.Helper()
+	r := &running{t: t, dir: dir, addr: addr, cmd: exec.Command(os.Args[0]), out: &bytes.Buffer{}}
+	r.cmd.Env = append(append(os.Environ(), "TEST_MASTER_DIR="+dir, "TEST_MASTER_ADDR="+addr), env...)
+	r.cmd.Stderr = os.Stderr
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.cmd.Process.Kill(); _ = r.cmd.Wait() })
+	return r
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func (r *running) tree() *Tree {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	tree, err := Ps(ctx, r.dir)
+	if err != nil {
+		return nil
+	}
+	return tree
+}
+
+// up waits until everything of this master serves.
+func (r *running) up() *Tree {
+	r.t.Helper()
+	var tree *Tree
+	eventually(r.t, "all processes run", func() bool {
+		tree = r.tree()
+		if tree == nil || tree.Pid != r.cmd.Process.Pid || len(tree.Processes) != 5 {
+			return false
+		}
+		for _, p := range tree.Processes {
+			if p.State != "running" && p.State != "adopted" {
+				return false
+			}
+		}
+		return true
+	})
+	return tree
+}
+
+func (r *running) process(role string) Process {
+	for _, p := range r.up().Processes {
+		if p.Role == role {
+			return p
+		}
+	}
+	r.t.Fatalf("no %s runs", role)
+	return Process{}
+}
+
+func dial(addr string) (pid int, err error) {
+	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	b, err := io.ReadAll(conn)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(b)))
+}
+
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z ")
+}
+
+func TestTheTreeStartsServesAndStops(t *testing.T) {
+	metrics := freeAddr(t)
+	r := launch(t, tempDir(t), freeAddr(t), "TEST_MASTER_METRICS="+metrics)
+	tree := r.up()
+	if pid, err := dial(r.addr); err != nil || pid != r.process("server").Pid {
+		t.Fatalf("served by %d, %v", pid, err)
+	}
+	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", tree.Processes[2].Pid))
+	if got := strings.TrimRight(string(cmdline), "\x00"); got != "wakecall: timer 2" {
+		t.Errorf("ps shows %q", got)
+	}
+	resp, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	for _, want := range []string{`test_gauge{process="server"} 7`, `wakecall_process_up{process="timer-2"} 1`, `wakecall_process_up{process="redis-server"} 1`, `go_goroutines{process="master"}`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if st := string(r.process("server").Status); !strings.Contains(st, r.dir) {
+		t.Errorf("status = %s", st)
+	}
+	_ = r.cmd.Process.Signal(syscall.SIGTERM)
+	if err := r.cmd.Wait(); err != nil {
+		t.Fatalf("after TERM: %v", err)
+	}
+	for _, p := range tree.Processes {
+		if alive(p.Pid) {
+			t.Errorf("%s (%d) lives after the master ended", p.Role, p.Pid)
+		}
+	}
+}
+
+func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
+	r := launch(t, tempDir(t), freeAddr(t))
+	for _, role := range []string{"server", "redis-server"} {
+		old := r.process(role)
+		_ = syscall.Kill(old.Pid, syscall.SIGKILL)
+		eventually(t, role+" is back", func() bool {
+			p := r.process(role)
+			return p.Pid != old.Pid && p.Restarts == 1 && strings.Contains(p.LastExit, "killed")
+		})
+	}
+	if _, err := dial(r.addr); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadsRefuseNoConnection(t *testing.T) {
+	r := launch(t, tempDir(t), freeAddr(t))
+	r.up()
+	stop, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				failed <- nil
+				return
+			default:
+			}
+			if _, err := dial(r.addr); err != nil {
+				failed <- err
+				return
+			}
+		}
+	}()
+	for range 10 {
+		old := r.process("server").Pid
+		_ = r.cmd.Process.Signal(syscall.SIGHUP)
+		eventually(t, "the server is replaced", func() bool { return r.process("server").Pid != old })
+	}
+	close(stop)
+	if err := <-failed; err != nil {
+		t.Fatalf("a connection failed: %v", err)
+	}
+	if err := os.WriteFile(r.dir+"/bad", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := r.process("server").Pid
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := Reload(ctx, r.dir); err == nil || !strings.Contains(err.Error(), "bad configuration") {
+		t.Fatalf("a bad reload: %v", err)
+	}
+	if got := r.process("server").Pid; got != old {
+		t.Fatal("a bad configuration replaced the server")
+	}
+}
+
+func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
+	dir, addr := tempDir(t), freeAddr(t)
+	r := launch(t, dir, addr)
+	for range 5 {
+		tree := r.up()
+		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Wait()
+		killed := time.Now()
+		next := launch(t, dir, addr)
+		for _, p := range tree.Processes {
+			if p.Role != "redis-server" {
+				eventually(t, p.Role+" notices", func() bool { return !alive(p.Pid) })
+			}
+		}
+		if took := time.Since(killed); took > 2*time.Second {
+			t.Fatalf("children left after %v", took)
+		}
+		next.up()
+		if n := redisServers(dir); n != 1 {
+			t.Fatalf("%d redis-servers on one directory", n)
+		}
+		r = next
+	}
+	redis := r.process("redis-server").Pid
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+	eventually(t, "the redis-server that nobody adopts ends", func() bool { return !alive(redis) })
+}
+
+func redisServers(dir string) (n int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range all {
+		b, _ := os.ReadFile(f)
+		if strings.Contains(string(b), "redis-server") && strings.Contains(string(b), dir+"/redis") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestASecondMasterIsRefused(t *testing.T) {
+	r := launch(t, tempDir(t), freeAddr(t))
+	r.up()
+	err := Run(t.Context(), nil, options(r.dir, freeAddr(t)))
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", r.cmd.Process.Pid)) || !strings.Contains(err.Error(), r.dir) {
+		t.Fatalf("a second master: %v", err)
+	}
+}
+
+func TestAPortInUseAndAMissingRedisAreNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	err = Run(t.Context(), nil, options(tempDir(t), l.Addr().String()))
+	if err == nil || !strings.Contains(err.Error(), "server.addr") || !strings.Contains(err.Error(), l.Addr().String()) {
+		t.Fatalf("a port in use: %v", err)
+	}
+	o := options(tempDir(t), freeAddr(t))
+	o.Redis.Binary = "no-such-redis-server"
+	if err := Run(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), "apt-get install redis-server") {
+		t.Fatalf("without redis-server: %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+package master
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+// process is one running child.
+type process struct {
+	cmd     *exec.Cmd
+	conn    net.Conn
+	started time.Time
+	ready   chan struct{} // closed when it serves
+	done    chan struct{} // closed when it ended; exit says how
+	exit    string
+
+	mu      sync.Mutex
+	next    int64
+	waiting map[int64]chan child.Reply
+}
+
+// hidden are not for children: what they need of it travels in the boot message.
+var hidden = []string{"WAKECALL_REGISTRY_DSN=", "WAKECALL_REDIS_NODES=", "WAKECALL_TOKEN=", child.Env + "="}
+
+func childEnv() []string {
+	var env []string
+next:
+	for _, e := range os.Environ() {
+		for _, h := range hidden {
+			if strings.HasPrefix(e, h) {
+				continue next
+			}
+		}
+		env = append(env, e)
+	}
+	return append(env, child.Env+"=1")
+}
+
+// socketPair makes both ends of a child's control connection.
+func socketPair() (ours net.Conn, theirs *os.File, err error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a control socket: %w", err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "control")
+	ours, err = net.FileConn(f)
+	_ = f.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "control")
+	if err != nil {
+		_ = theirs.Close()
+		return nil, nil, fmt.Errorf("make a control socket: %w", err)
+	}
+	return ours, theirs, nil
+}
+
+// start runs a child and tells it what to be.
+func start(executable, title string, boot child.Boot, sockets []*os.File) (*process, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = theirs.Close() }()
+	cmd := exec.Command(executable)
+	cmd.Args = []string{"wakecall: " + title} // what ps shows
+	cmd.Env = childEnv()
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = append([]*os.File{theirs}, sockets...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the terminal's ctrl-C is for the master
+	if err := cmd.Start(); err != nil {
+		_ = ours.Close()
+		return nil, fmt.Errorf("start %s: %w", title, err)
+	}
+	p := &process{
+		cmd: cmd, conn: ours, started: time.Now(), ready: make(chan struct{}), done: make(chan struct{}), waiting: map[int64]chan child.Reply{},
+	}
+	p.send(child.Message{Boot: &boot})
+	go p.read()
+	go p.wait()
+	return p, nil
+}
+
+func (p *process) wait() {
+	err := p.cmd.Wait()
+	p.exit = "exit 0"
+	if err != nil {
+		p.exit = err.Error()
+	}
+	_ = p.conn.Close()
+	close(p.done)
+}
+
+func (p *process) read() {
+	d := json.NewDecoder(p.conn)
+	isReady := false
+	for {
+		var r child.Reply
+		if err := d.Decode(&r); err != nil {
+			return
+		}
+		if r.Ready && !isReady {
+			isReady = true
+			close(p.ready)
+		}
+		p.mu.Lock()
+		c := p.waiting[r.ID]
+		delete(p.waiting, r.ID)
+		p.mu.Unlock()
+		if c != nil {
+			c <- r
+		}
+	}
+}
+
+func (p *process) send(m child.Message) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return
+	}
+	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = p.conn.Write(append(b, '\n')) // a child that does not read shows in not answering
+}
+
+var errSilent = errors.New("the process does not answer")
+
+// ask puts a question to the child and waits for its answer, at most limit.
+func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
+	c := make(chan child.Reply, 1)
+	p.mu.Lock()
+	p.next++
+	id := p.next
+	p.waiting[id] = c
+	p.send(child.Message{ID: id, Ask: what})
+	p.mu.Unlock()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case r := <-c:
+		return r, nil
+	case <-p.done:
+	case <-t.C:
+	}
+	p.mu.Lock()
+	delete(p.waiting, id)
+	p.mu.Unlock()
+	return child.Reply{}, errSilent
+}
+
+func (p *process) isReady() bool {
+	select {
+	case <-p.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop asks the child to end and, after limit, makes it.
+func (p *process) stop(limit time.Duration) {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error: it has ended
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-p.done:
+	case <-t.C:
+		p.kill()
+	}
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // an error: it has ended
+	<-p.done
+}

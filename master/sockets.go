@@ -1,0 +1,90 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sockets are the listening sockets of all roles, by key of the configuration. They stay open as long as the master lives, so
+// connections wait in their queue, and are not refused, while a server is being replaced.
+type sockets map[string]*socket
+
+type socket struct {
+	addr     string
+	listener net.Listener
+	file     *os.File // what children inherit
+}
+
+func openSocket(spec ListenSpec) (*socket, error) {
+	l, err := net.Listen("tcp", spec.Addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: the address %s is in use by another program: stop that one, or set %s to another address", spec.Key, spec.Addr, spec.Key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot listen on %q: %w", spec.Key, spec.Addr, err)
+	}
+	f, err := inheritable(l.(*net.TCPListener))
+	if err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("%s: %w", spec.Key, err)
+	}
+	return &socket{spec.Addr, l, f}, nil
+}
+
+// inheritable is a duplicate of the socket for os/exec. TCPListener.File's would be put into blocking mode on its way to a child, and with it
+// the socket of every child that serves it already.
+func inheritable(l *net.TCPListener) (*os.File, error) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	cerr := raw.Control(func(s uintptr) { fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) })
+	if err := errors.Join(cerr, err); err != nil {
+		return nil, fmt.Errorf("duplicate a socket: %w", err)
+	}
+	return os.NewFile(uintptr(fd), l.Addr().String()), nil
+}
+
+func (s *socket) close() {
+	_ = s.file.Close()
+	_ = s.listener.Close()
+}
+
+// open makes the sockets that roles want, taking over those of old that fit. On an error nothing of old is touched.
+func (old sockets) open(roles []RoleSpec) (sockets, error) {
+	next := sockets{}
+	var made []*socket
+	for _, r := range roles {
+		for _, spec := range r.Listeners {
+			if have := old[spec.Key]; have != nil && have.addr == spec.Addr {
+				next[spec.Key] = have
+				continue
+			}
+			s, err := openSocket(spec)
+			if err != nil {
+				for _, m := range made {
+					m.close()
+				}
+				return nil, err
+			}
+			made = append(made, s)
+			next[spec.Key] = s
+		}
+	}
+	return next, nil
+}
+
+// closeUnused closes what next does not use any more.
+func (old sockets) closeUnused(next sockets) {
+	for key, s := range old {
+		if next[key] != s {
+			s.close()
+		}
+	}
+}
