@@ -1,0 +1,85 @@
+# Wakecall. `make help` lists what is here; `make run` and `make test` install by apt-get what they miss.
+
+SHELL         := /bin/bash
+.SHELLFLAGS   := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+GO          ?= go
+BINARY      := bin/wakecall
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS     := -s -w -X main.version=$(VERSION)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# What `wakecall up` gets from `make run`, and `wakecall bench` from `make bench`.
+ARGS     ?=
+# How long `make fuzz` stays with each target.
+FUZZTIME ?= 30s
+# Narrows the integration tests: make integration RUN=TestKill
+RUN      ?= .
+
+# Everything but the integration tests, which have real processes and a target of their own.
+UNIT := packages=$$($(GO) list ./... | grep -v '/test$$');
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: need-redis build ## install what is missing, build, and start Wakecall here with a demo topic and endpoint
+	exec $(BINARY) up --demo $(ARGS)
+
+.PHONY: build
+build: ## bin/wakecall
+	$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/wakecall
+
+.PHONY: test
+test: need-all lint unit integration ## install what is missing; every check and every test
+
+.PHONY: unit
+unit: ## the packages' own tests, with the race detector
+	$(UNIT) $(GO) test -race -timeout 5m $$packages
+
+.PHONY: integration
+integration: ## tests of real processes: wakecall, redis-server, MariaDB
+	$(GO) test -race -count=1 -timeout 12m -run '$(RUN)' ./test/
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (run gofmt -w on them):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: cover
+cover: need-all ## cover.out over unit and integration tests, and the total
+	rm -rf dist/cover && mkdir -p dist/cover
+	$(UNIT) $(GO) test -timeout 5m -cover -coverpkg=./... $$packages -args -test.gocoverdir=$(CURDIR)/dist/cover
+	WAKECALL_TEST_COVERDIR=$(CURDIR)/dist/cover $(GO) test -count=1 -timeout 12m ./test/
+	$(GO) tool covdata textfmt -i=dist/cover -o=cover.out
+	$(GO) tool cover -func=cover.out | tail -1
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	@for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: bench
+bench: need-redis build ## the benchmark beside this machine's own limits, as a table
+	$(BINARY) bench $(ARGS)
+
+.PHONY: clean
+clean: ## remove what the other targets made (not ./data)
+	rm -rf bin dist cover.out
+
+# Commands and the packages that bring them. The race detector needs a C compiler.
+.PHONY: need-redis need-all
+need-redis:
+	@scripts/install redis-server=redis-server
+need-all:
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server gcc=gcc,libc6-dev git=git

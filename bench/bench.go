@@ -1,0 +1,175 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options of a benchmark.
+type Options struct {
+	Binary   string       // of wakecall: the installation under test and the helpers
+	Version  string       // of it
+	Quick    bool         // less than a minute, less exact
+	Runs     int          // medians of so many; 0: 3, quick 1
+	Only     []string     // groups to measure; empty: all
+	Progress func(string) // told what is being measured; nil: nobody
+}
+
+// scale is how long and how much is measured.
+type scale struct {
+	warmUp, load       time.Duration
+	callbacks          int           // jobs of the callback row
+	lateMin, lateMax   time.Duration // delays of the lateness rows
+	latePush           time.Duration // for how long they are pushed
+	memoryJobs         int
+	topics             int // registered on the idle installation
+	settle, idle       time.Duration
+	redisBenchRequests int
+}
+
+var (
+	fullScale = scale{
+		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000,
+		lateMin: time.Second, lateMax: 10 * time.Second, latePush: 20 * time.Second,
+		memoryJobs: 1_000_000, topics: 1000, settle: 3 * time.Second, idle: 10 * time.Second, redisBenchRequests: 300_000,
+	}
+	quickScale = scale{
+		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,
+		lateMin: time.Second, lateMax: 3 * time.Second, latePush: 6 * time.Second,
+		memoryJobs: 300_000, topics: 1000, settle: time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
+	}
+)
+
+// group is what is measured together, on one installation.
+type group struct {
+	name    string
+	about   string
+	figures []figure
+	// measure does one run and returns a raw value for each figure.
+	measure func(ctx context.Context, s *suite) ([]Raw, error)
+}
+
+var groups = []group{startGroup, pushGroup, batchGroup, callbackGroup, lateGroup, halfGroup, memoryGroup, idleGroup}
+
+// Groups are the names that Options.Only takes, with what each measures.
+func Groups() (names, about []string) {
+	for _, g := range groups {
+		names, about = append(names, g.name), append(about, g.about)
+	}
+	return names, about
+}
+
+// suite is a benchmark that runs.
+type suite struct {
+	Options
+	scale    scale
+	endpoint *helper
+	echo     *helper
+	// callbackRate is the best steady rate of callbacks so far: half of it is the load of the half group.
+	callbackRate float64
+}
+
+// Run measures and returns the report. It leaves nothing behind.
+func Run(ctx context.Context, opts Options) (report *Report, err error) {
+	chosen, err := choose(opts.Only)
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{Options: opts, scale: fullScale}
+	if opts.Quick {
+		s.scale = quickScale
+	}
+	if s.Runs == 0 {
+		s.Runs = 3
+		if opts.Quick {
+			s.Runs = 1
+		}
+	}
+	if s.Progress == nil {
+		s.Progress = func(string) {}
+	}
+	started := time.Now()
+	report = &Report{
+		StartedAt: started.UTC().Truncate(time.Second), Version: opts.Version, Quick: opts.Quick, Runs: s.Runs,
+		Machine: describeMachine(ctx),
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.startHelpers(ctx); err != nil {
+		return nil, err
+	}
+	if report.Rows, err = s.rows(ctx, chosen); err != nil {
+		return nil, err
+	}
+	report.Seconds = time.Since(started).Seconds()
+	return report, nil
+}
+
+func choose(only []string) ([]group, error) {
+	if len(only) == 0 {
+		return groups, nil
+	}
+	names, _ := Groups()
+	for _, name := range only {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("there is no row %q; there are: %s", name, strings.Join(names, ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !slices.Contains(only, g.name) }), nil
+}
+
+func (s *suite) startHelpers(ctx context.Context) (err error) {
+	if s.endpoint, err = startHelper(ctx, s.Binary, HelperEndpoint); err != nil {
+		return err
+	}
+	s.echo, err = startHelper(ctx, s.Binary, HelperEcho)
+	return err
+}
+
+func (s *suite) close() error {
+	var errs []error
+	for _, h := range []*helper{s.endpoint, s.echo} {
+		if h != nil {
+			errs = append(errs, h.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rows measures group by group, each s.Runs times.
+func (s *suite) rows(ctx context.Context, chosen []group) ([]Row, error) {
+	var rows []Row
+	for _, g := range chosen {
+		raw := make([][]Raw, len(g.figures))
+		for run := range s.Runs {
+			s.Progress(fmt.Sprintf("%s (%d of %d): %s", g.name, run+1, s.Runs, g.about))
+			values, err := g.measure(ctx, s)
+			if err != nil {
+				return nil, fmt.Errorf("measuring %s: %w", g.name, err)
+			}
+			for i, v := range values {
+				raw[i] = append(raw[i], v)
+			}
+		}
+		for i, f := range g.figures {
+			rows = append(rows, f.row(raw[i]))
+		}
+	}
+	return rows, nil
+}
+
+// on runs f on a fresh installation.
+func (s *suite) on(ctx context.Context, f func(*installation) error) (err error) {
+	in, err := startInstallation(ctx, s.Binary)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	if err := f(in); err != nil {
+		return fmt.Errorf("%w; the installation's log ends with:\n%s", err, in.logTail())
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// lateRate is the load of an installation that is nearly idle, in jobs a second.
+const lateRate = 200
+
+var lateGroup = group{
+	name: "lateness", about: "lateness at 200 jobs a second",
+	figures: []figure{
+		{group: "lateness", name: "late_p50", title: "lateness at 200 jobs/s, p50", unit: "ms", atMost: 3},
+		{group: "lateness", name: "late_p99", title: "lateness at 200 jobs/s, p99", unit: "ms", atMost: 10},
+		{group: "lateness", name: "late_max", title: "lateness at 200 jobs/s, max", unit: "ms"},
+		{group: "lateness", name: "late_early", title: "called early at 200 jobs/s", unit: "jobs", bounded: true},
+	},
+	measure: func(ctx context.Context, s *suite) ([]Raw, error) { return s.lateness(ctx, lateRate) },
+}
+
+var halfGroup = group{
+	name: "half", about: "lateness at half of the highest rate of callbacks",
+	figures: []figure{
+		{group: "half", name: "half_p50", title: "lateness at half load, p50", unit: "ms"},
+		{group: "half", name: "half_p99", title: "lateness at half load, p99", unit: "ms"},
+		{group: "half", name: "half_max", title: "lateness at half load, max", unit: "ms"},
+		{group: "half", name: "half_early", title: "called early at half load", unit: "jobs", bounded: true},
+	},
+	measure: func(ctx context.Context, s *suite) ([]Raw, error) {
+		if s.callbackRate == 0 { // --only half
+			if _, err := measureCallbacks(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+		return s.lateness(ctx, int(s.callbackRate/2))
+	},
+}
+
+// lateness pushes jobs at a steady rate, with random delays, and looks at when their callbacks came.
+func (s *suite) lateness(ctx context.Context, rate int) (raw []Raw, err error) {
+	err = s.on(ctx, func(in *installation) error {
+		if err := in.putTopic(ctx, topicName, s.endpoint.url("/late"), "active"); err != nil {
+			return err
+		}
+		if err := s.endpoint.reset(ctx); err != nil {
+			return err
+		}
+		started := time.Now()
+		pushed, err := s.pace(ctx, in, rate)
+		if err != nil {
+			return err
+		}
+		ended := time.Now()
+		if err := s.awaitCallbacks(ctx, int64(pushed), s.scale.lateMax+time.Minute); err != nil {
+			return err
+		}
+		seen, err := s.endpoint.seen(ctx, true)
+		if err != nil {
+			return err
+		}
+		// Before, the delays have not filled the load up yet; afterwards it runs dry.
+		raw = judge(seen.Samples, started.Add(s.scale.lateMax), ended.Add(s.scale.lateMin), rate)
+		return nil
+	})
+	return raw, err
+}
+
+// paceTick is how often pace pushes.
+const paceTick = 5 * time.Millisecond
+
+// pace pushes for s.scale.latePush, rate jobs a second, each due when its id says.
+func (s *suite) pace(ctx context.Context, in *installation, rate int) (pushed int, err error) {
+	conn, err := net.Dial("tcp", in.addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	w := wire{conn: conn, r: bufio.NewReader(conn)}
+	b := batch{topic: topicName, token: in.token, delay: between(s.scale.lateMin, s.scale.lateMax), id: dueID}
+	start := time.Now()
+	err = until(ctx, paceTick, func() (bool, error) {
+		since := min(time.Since(start), s.scale.latePush)
+		size := min(int(float64(rate)*since.Seconds())-pushed, 1000)
+		if size > 0 {
+			status, body, err := w.roundTrip(b.request(0, pushed, size))
+			if err == nil {
+				err = load{check: noErrors}.verify(status, body)
+			}
+			if err != nil {
+				return false, err
+			}
+			pushed += size
+		}
+		return since == s.scale.latePush && size <= 0, nil
+	})
+	return pushed, err
+}
+
+// dueID tells the endpoint when the job may be called at the earliest: its delay after it was pushed, by this machine's clock.
+func dueID(_, n int, delay time.Duration) string {
+	return fmt.Sprintf("%d-%d", n, time.Now().Add(delay).UnixMilli())
+}
+
+// judge makes the four figures of the samples that were due between from and to. Early ones count whenever they were due.
+func judge(samples []sample, from, to time.Time, rate int) []Raw {
+	var late []float64
+	early := 0
+	for _, s := range samples {
+		if s.At < s.Due*1000 || s.At < s.Wanted*1000 {
+			early++
+		}
+		if s.Due >= from.UnixMilli() && s.Due < to.UnixMilli() {
+			late = append(late, float64(s.At-s.Due*1000)/1000)
+		}
+	}
+	slices.Sort(late)
+	detail := map[string]any{"jobs": len(samples), "counted": len(late), "jobs_per_second": rate, "quantiles_ms": quantiles(late)}
+	return []Raw{
+		{Value: quantile(late, 0.5), Detail: detail}, {Value: quantile(late, 0.99)}, {Value: quantile(late, 1)}, {Value: float64(early)},
+	}
+}
+
+func quantiles(sorted []float64) map[string]float64 {
+	out := map[string]float64{}
+	for _, q := range []float64{0, 0.5, 0.9, 0.95, 0.99, 0.999, 1} {
+		out[strconv.FormatFloat(q, 'f', -1, 64)] = quantile(sorted, q)
+	}
+	return out
+}

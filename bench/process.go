@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// helper is a running bench-helper.
+type helper struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	addr  string
+}
+
+func startHelper(ctx context.Context, binary, name string) (*helper, error) {
+	cmd := exec.CommandContext(ctx, binary, "bench-helper", name)
+	cmd.Stderr = os.Stderr
+	// A group of its own: an interrupt at the terminal reaches it through this process, in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the helper %s: %w", name, err)
+	}
+	h := &helper{cmd: cmd, stdin: stdin}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the helper %s did not start: %w", name, err), h.Close())
+	}
+	h.addr = strings.TrimSpace(line)
+	return h, nil
+}
+
+// Close ends the helper and waits for it.
+func (h *helper) Close() error {
+	return errors.Join(h.stdin.Close(), h.cmd.Wait())
+}
+
+// url of a path of the helper.
+func (h *helper) url(path string) string { return "http://" + h.addr + path }
+
+func (h *helper) reset(ctx context.Context) error {
+	return h.call(ctx, http.MethodPost, "/reset", nil)
+}
+
+// seen asks the endpoint what it got; all of it, or only the count.
+func (h *helper) seen(ctx context.Context, all bool) (seenAnswer, error) {
+	path := "/seen"
+	if all {
+		path += "?all"
+	}
+	var answer seenAnswer
+	err := h.call(ctx, http.MethodGet, path, &answer)
+	return answer, err
+}
+
+func (h *helper) call(ctx context.Context, method, path string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, h.url(path), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("asking the endpoint: %w", err)
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// until asks again and again until done returns true.
+func until(ctx context.Context, every time.Duration, done func() (bool, error)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// treeCPU is the processor time that a process and its descendants have used so far.
+func treeCPU(pid int) (time.Duration, error) {
+	stats, err := readStats()
+	if err != nil {
+		return 0, err
+	}
+	children := map[int][]int{}
+	for p, s := range stats {
+		children[s.parent] = append(children[s.parent], p)
+	}
+	var total time.Duration
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		total += stats[queue[0]].cpu
+		queue = append(queue, children[queue[0]]...)
+	}
+	return total, nil
+}
+
+type processStat struct {
+	parent int
+	cpu    time.Duration
+}
+
+// clockTick is USER_HZ, which Linux fixes at 100 for everybody.
+const clockTick = 10 * time.Millisecond
+
+func readStats() (map[int]processStat, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	stats := map[int]processStat{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		if s, ok := parseStat(string(b)); ok {
+			stats[pid] = s
+		}
+	}
+	return stats, nil
+}
+
+// parseStat reads "pid (name) state ppid … utime stime …"; the name may hold anything.
+func parseStat(line string) (processStat, bool) {
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) < 13 {
+		return processStat{}, false
+	}
+	var n [3]int
+	for i, at := range []int{1, 11, 12} {
+		v, err := strconv.Atoi(fields[at])
+		if err != nil {
+			return processStat{}, false
+		}
+		n[i] = v
+	}
+	return processStat{parent: n[0], cpu: time.Duration(n[1]+n[2]) * clockTick}, true
+}

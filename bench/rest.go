@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+var memoryGroup = group{
+	name: "memory", about: "Redis memory of delayed jobs",
+	figures: []figure{{
+		group: "memory", name: "memory", title: "Redis memory per delayed job, 64-byte body, id of 24 bytes", unit: "bytes", atMost: 160,
+	}},
+	measure: measureMemory,
+}
+
+// measureMemory pushes jobs that are due over an hour and looks by how much Redis's used memory grows.
+func measureMemory(ctx context.Context, s *suite) (raw []Raw, err error) {
+	err = s.on(ctx, func(in *installation) error {
+		if err := in.putTopic(ctx, topicName, s.endpoint.url("/count"), "active"); err != nil {
+			return err
+		}
+		before, err := in.info(ctx, "memory", "used_memory")
+		if err != nil {
+			return err
+		}
+		b := batch{topic: topicName, token: in.token, size: 1000, delay: between(time.Hour, 2*time.Hour)}
+		if err := s.fill(ctx, in, b, s.scale.memoryJobs); err != nil {
+			return err
+		}
+		if err := pause(ctx, time.Second); err != nil { // what waits for the append-only file is not the jobs'
+			return err
+		}
+		after, err := in.info(ctx, "memory", "used_memory")
+		if err != nil {
+			return err
+		}
+		rss, err := in.info(ctx, "memory", "used_memory_rss")
+		raw = []Raw{{Value: float64(after-before) / float64(s.scale.memoryJobs), Detail: map[string]any{
+			"jobs": s.scale.memoryJobs, "used_memory_before": before, "used_memory_after": after, "used_memory_rss_after": rss,
+		}}}
+		return err
+	})
+	return raw, err
+}
+
+var idleGroup = group{
+	name: "idle", about: "an idle installation with 1,000 topics",
+	figures: []figure{
+		{group: "idle", name: "idle_commands", title: "Redis commands when idle, 1,000 topics", unit: "/s", atMost: 20},
+		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 1},
+	},
+	measure: measureIdle,
+}
+
+func measureIdle(ctx context.Context, s *suite) (raw []Raw, err error) {
+	err = s.on(ctx, func(in *installation) error {
+		if err := s.registerTopics(ctx, in); err != nil {
+			return err
+		}
+		if err := pause(ctx, s.scale.settle); err != nil {
+			return err
+		}
+		raw, err = s.watchIdle(ctx, in)
+		return err
+	})
+	return raw, err
+}
+
+// registerTopics puts s.scale.topics topics, a few at a time.
+func (s *suite) registerTopics(ctx context.Context, in *installation) error {
+	const workers = 4
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for n := w; n < s.scale.topics && errs[w] == nil; n += workers {
+				errs[w] = in.putTopic(ctx, fmt.Sprintf("bench.idle.%04d", n), s.endpoint.url("/count"), "active")
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) {
+	cpuBefore, err := treeCPU(in.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	before, err := in.info(ctx, "stats", "total_commands_processed")
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	if err := pause(ctx, s.scale.idle); err != nil {
+		return nil, err
+	}
+	after, err := in.info(ctx, "stats", "total_commands_processed")
+	if err != nil {
+		return nil, err
+	}
+	seconds := time.Since(started).Seconds()
+	cpuAfter, err := treeCPU(in.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	commands := after - before - 1 // the first INFO itself
+	cpu := cpuAfter - cpuBefore
+	return []Raw{
+		{Value: float64(commands) / seconds, Detail: map[string]any{"commands": commands, "seconds": seconds}},
+		{Value: 100 * cpu.Seconds() / seconds, Detail: map[string]any{"cpu_seconds": cpu.Seconds(), "seconds": seconds}},
+	}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

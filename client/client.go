@@ -1,0 +1,195 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// DefaultTimeout bounds one request, when Options.HTTPClient is not set.
+const DefaultTimeout = 30 * time.Second
+
+// answerLimit is the most that is read of an answer: a full page of jobs with the largest bodies fits.
+const answerLimit = 1 << 30
+
+// Options of a Client.
+type Options struct {
+	URL        string        // of the server, as http://127.0.0.1:6789; a path in it is kept as a prefix
+	Token      string        // sent as the bearer token
+	HTTPClient *http.Client  // default: one of its own that keeps up to 64 connections open
+	UserAgent  string        // default: wakecall-client
+	RetryFor   time.Duration // for how long what is safe to repeat is repeated; 0: not at all
+}
+
+// Client talks to one Wakecall server. It is safe for concurrent use.
+type Client struct {
+	base      *url.URL
+	token     string
+	userAgent string
+	retryFor  time.Duration
+	http      *http.Client
+}
+
+// New makes a client. It connects to nothing yet; the only error is a URL that cannot be used.
+func New(opts Options) (*Client, error) {
+	base, err := url.Parse(strings.TrimRight(opts.URL, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("the server's URL: %w", err)
+	}
+	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
+		return nil, fmt.Errorf("the server's URL %q is not http://HOST:PORT or https://HOST", opts.URL)
+	}
+	c := &Client{base: base, token: opts.Token, userAgent: opts.UserAgent, retryFor: opts.RetryFor, http: opts.HTTPClient}
+	if c.userAgent == "" {
+		c.userAgent = "wakecall-client"
+	}
+	if c.http == nil {
+		c.http = newHTTPClient()
+	}
+	return c, nil
+}
+
+func newHTTPClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 64
+	return &http.Client{Transport: t, Timeout: DefaultTimeout}
+}
+
+// URL of the server.
+func (c *Client) URL() string { return c.base.String() }
+
+// Close closes the connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Ready returns nil when the server can take a push. It needs no token.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.do(ctx, request{method: http.MethodGet, path: "/readyz", repeatable: true}, nil)
+}
+
+// request is one call of the API.
+type request struct {
+	method      string
+	path        string // escaped
+	query       url.Values
+	body        []byte // nil: none
+	contentType string // default: application/json
+	repeatable  bool   // carrying it out twice has the same result as once
+	status      *int   // when set, receives the answer's status
+}
+
+// do carries out a request and decodes the answer into out, unless out is nil.
+func (c *Client) do(ctx context.Context, r request, out any) error {
+	deadline := time.Now().Add(c.retryFor)
+	for try := 0; ; try++ {
+		err := c.once(ctx, r, out)
+		wait, again := r.pause(err, try)
+		if !again || time.Now().Add(wait).After(deadline) {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pause says whether a request that ended with err may be repeated, and how long to wait before.
+func (r request) pause(err error, try int) (time.Duration, bool) {
+	backOff := 50 * time.Millisecond << min(try, 5)
+	if errors.Is(err, ErrUnreachable) {
+		return backOff, isRefused(err)
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || !r.repeatable {
+		return 0, false
+	}
+	return max(backOff, e.RetryAfter), true
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (c *Client) once(ctx context.Context, r request, out any) error {
+	req, err := c.newRequest(ctx, r)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.transportError(ctx, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+	if err != nil {
+		return fmt.Errorf("reading the answer of %s: %w", c.base.Host, err)
+	}
+	if r.status != nil {
+		*r.status = resp.StatusCode
+	}
+	if resp.StatusCode/100 != 2 {
+		return newError(resp, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("%s %s answered %d with something that is no answer of Wakecall's: %w", r.method, r.path, resp.StatusCode, err)
+	}
+	return nil
+}
+
+func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
+	target := c.base.String() + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", firstOf(r.contentType, "application/json"))
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("Accept", "application/json, application/problem+json")
+	return req, nil
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// encode is json.Marshal without the escaping of <, > and &.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}

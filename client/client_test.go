@@ -1,0 +1,334 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// seen is what the server got.
+type seen struct {
+	method, uri, auth, contentType, body string
+}
+
+// newServer answers every request with the status and body, and tells what it got last.
+func newServer(t *testing.T, status int, answer string) (*Client, *seen) {
+	t.Helper()
+	got := &seen{}
+	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		*got = seen{r.Method, r.RequestURI, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), string(b)}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}), 0)
+	return c, got
+}
+
+func newClient(t *testing.T, h http.Handler, retryFor time.Duration) *Client {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	c, err := New(Options{URL: srv.URL + "/", Token: "tok", RetryFor: retryFor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+const jobJSON = `{"topic":"shop.close","id":"a/b","state":"delayed","due_at":"2026-01-02T03:04:05.678Z","priority":"high",
+	"attempts":1,"max_attempts":10,"ttr":"10s","created_at":"2026-01-02T03:00:00.000Z","body":{"n":1},"duplicate":true,
+	"history":[{"n":1,"started_at":"2026-01-02T03:01:00.000Z","took_ms":12.5,"status":500,"error":"status 500"}]}`
+
+func TestPushKeepsTheBodyByteForByte(t *testing.T) {
+	c, got := newServer(t, 201, jobJSON)
+	job, err := c.Push(context.Background(), "shop.close", Push{
+		ID: "a/b", Body: json.RawMessage(`{ "html": "<b>&</b>",  "n": 1.0 }`), Delay: After(90 * time.Second), Priority: High,
+		TTR: 5 * time.Second, OnDuplicate: Replace,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := seen{
+		"POST", "/v1/topics/shop.close/jobs", "Bearer tok", "application/json",
+		`{"id":"a/b","delay":"1m30s","priority":"high","ttr":"5s","on_duplicate":"replace","body":{ "html": "<b>&</b>",  "n": 1.0 }}`,
+	}
+	if *got != want {
+		t.Errorf("sent %+v\nwant %+v", *got, want)
+	}
+	if !job.Duplicate || job.TTR.Std() != 10*time.Second || job.History[0].TookMS != 12.5 {
+		t.Errorf("job %+v", job)
+	}
+	if ms := job.DueAt.UnixMilli(); ms != 1767323045678 {
+		t.Errorf("due at %d", ms)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	ctx := context.Background()
+	due := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
+	tests := map[string]struct {
+		answer string
+		call   func(*Client) error
+		want   seen
+	}{
+		"push of a body alone": {jobJSON, func(c *Client) error {
+			_, err := c.Push(ctx, "t", Push{Body: json.RawMessage(`1`)})
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"body":1}`}},
+		"raw push": {jobJSON, func(c *Client) error {
+			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain", DueAt: due, Priority: Low})
+			return err
+		}, seen{
+			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.678Z&priority=low",
+			contentType: "text/plain", body: "\x00x",
+		}},
+		"get of an id with a slash": {jobJSON, func(c *Client) error {
+			_, err := c.Get(ctx, "t", "a/b")
+			return err
+		}, seen{method: "GET", uri: "/v1/topics/t/jobs/a%2Fb"}},
+		"get of the id ..": {jobJSON, func(c *Client) error {
+			_, err := c.Get(ctx, "t", "..")
+			return err
+		}, seen{method: "GET", uri: "/v1/topics/t/jobs/%2E%2E"}},
+		"change of the priority": {jobJSON, func(c *Client) error {
+			_, err := c.Change(ctx, "t", "x", Change{Priority: Low})
+			return err
+		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json", body: `{"priority":"low"}`}},
+		"change of everything": {jobJSON, func(c *Client) error {
+			_, err := c.Change(ctx, "t", "x", Change{Delay: After(0), Body: json.RawMessage(`[ 1 ]`)})
+			return err
+		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json", body: `{"delay":"0s","body":[ 1 ]}`}},
+		"change of nothing": {jobJSON, func(c *Client) error {
+			_, err := c.Change(ctx, "t", "x", Change{})
+			return err
+		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json", body: `{}`}},
+		"delete": {"", func(c *Client) error { return c.Delete(ctx, "t", "x") }, seen{method: "DELETE", uri: "/v1/topics/t/jobs/x"}},
+		"run": {jobJSON, func(c *Client) error {
+			_, err := c.Run(ctx, "t", "x")
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/jobs/x/run"}},
+		"list": {`{"jobs":[{}],"next":"n"}`, func(c *Client) error {
+			page, err := c.List(ctx, "t", ListOptions{State: Dead, Limit: 5, Cursor: "c"})
+			if err == nil && (len(page.Jobs) != 1 || page.Next != "n") {
+				t.Errorf("page %+v", page)
+			}
+			return err
+		}, seen{method: "GET", uri: "/v1/topics/t/jobs?cursor=c&limit=5&state=dead"}},
+		"retry of the dead": {`{"count":2}`, func(c *Client) error {
+			n, err := c.RetryDead(ctx, "t", Selection{IDs: []string{"a", "b"}})
+			if n != 2 {
+				t.Errorf("retried %d", n)
+			}
+			return err
+		}, seen{method: "POST", uri: "/v1/topics/t/dead/retry", contentType: "application/json", body: `{"ids":["a","b"]}`}},
+		"delete of the dead": {`{"count":3}`, func(c *Client) error {
+			n, err := c.DeleteDead(ctx, "t", Selection{Limit: 3})
+			if n != 3 {
+				t.Errorf("deleted %d", n)
+			}
+			return err
+		}, seen{method: "DELETE", uri: "/v1/topics/t/dead", contentType: "application/json", body: `{"limit":3}`}},
+		"stats": {`{"delayed":1,"oldest_ready_ms":7}`, func(c *Client) error {
+			s, err := c.Stats(ctx, "t")
+			if err == nil && (s.Delayed != 1 || s.OldestReadyMS != 7) {
+				t.Errorf("stats %+v", s)
+			}
+			return err
+		}, seen{method: "GET", uri: "/v1/topics/t/stats"}},
+		"topics": {`{"topics":[{"name":"t","ttr":"10s"}]}`, func(c *Client) error {
+			ts, err := c.Topics(ctx)
+			if err == nil && ts[0].Name != "t" {
+				t.Errorf("topics %+v", ts)
+			}
+			return err
+		}, seen{method: "GET", uri: "/v1/topics"}},
+		"put of a topic": {`{"name":"t"}`, func(c *Client) error {
+			_, created, err := c.PutTopic(ctx, Topic{Name: "t", CallbackURL: "http://h/?a&b", Retry: []Duration{Duration(time.Minute)}})
+			if created {
+				t.Error("200 is not created")
+			}
+			return err
+		}, seen{
+			method: "PUT", uri: "/v1/topics/t", contentType: "application/json",
+			body: `{"callback_url":"http://h/?a&b","retry":["1m0s"]}`,
+		}},
+		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") }, seen{method: "DELETE", uri: "/v1/topics/t"}},
+		"drop of a topic":   {"", func(c *Client) error { return c.DropTopic(ctx, "t") }, seen{method: "DELETE", uri: "/v1/topics/t?drop=true"}},
+		"shards": {`{"shards":[{"name":"main","up":true}]}`, func(c *Client) error {
+			s, err := c.Shards(ctx)
+			if err == nil && !s[0].Up {
+				t.Errorf("shards %+v", s)
+			}
+			return err
+		}, seen{method: "GET", uri: "/v1/shards"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, got := newServer(t, 200, tt.answer)
+			if err := tt.call(c); err != nil {
+				t.Fatal(err)
+			}
+			tt.want.auth = "Bearer tok"
+			if *got != tt.want {
+				t.Errorf("sent %+v\nwant %+v", *got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBatch(t *testing.T) {
+	c, got := newServer(t, 200, `{"results":[{"topic":"t","id":"1","state":"delayed"},
+		{"error":{"status":404,"title":"Not Found","detail":"there is no topic \"u\"","field":"topic"}}]}`)
+	results, err := c.PushBatch(context.Background(), []Push{
+		{Topic: "t", ID: "1", Body: json.RawMessage(`"x"`)}, {Topic: "u", Body: json.RawMessage(`null`)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"jobs":[{"topic":"t","id":"1","body":"x"},{"topic":"u","body":null}]}`; got.body != want {
+		t.Errorf("sent %s, want %s", got.body, want)
+	}
+	if results[0].Err != nil || results[0].Job.ID != "1" {
+		t.Errorf("first result %+v", results[0])
+	}
+	if !errors.Is(results[1].Err, ErrNotFound) || results[1].Job != nil {
+		t.Errorf("second result %+v", results[1])
+	}
+}
+
+func TestErrorsNameTheProblem(t *testing.T) {
+	tests := map[string]struct {
+		status int
+		body   string
+		is     error
+		text   string
+	}{
+		"a field":         {422, `{"status":422,"title":"Unprocessable","detail":"is negative","field":"delay"}`, ErrInvalid, "delay: is negative (422)"},
+		"a detail":        {404, `{"status":404,"title":"Not Found","detail":"there is no topic \"x\""}`, ErrNotFound, `there is no topic "x" (404)`},
+		"a title alone":   {409, `{"title":"Conflict"}`, ErrConflict, "Conflict (409)"},
+		"a proxy's words": {503, "<html>  bad\nday</html>", ErrUnavailable, "<html> bad day</html> (503)"},
+		"nothing at all":  {401, "", ErrUnauthorized, "unauthorized (401)"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, _ := newServer(t, tt.status, tt.body)
+			_, err := c.Get(context.Background(), "t", "x")
+			if !errors.Is(err, tt.is) || err.Error() != tt.text {
+				t.Errorf("got %v, want %s", err, tt.text)
+			}
+		})
+	}
+}
+
+func TestAnswerThatIsNotWakecalls(t *testing.T) {
+	c, _ := newServer(t, 200, "hello")
+	if _, err := c.Get(context.Background(), "t", "x"); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestBodyMustBeJSON(t *testing.T) {
+	c, got := newServer(t, 201, jobJSON)
+	if _, err := c.Push(context.Background(), "t", Push{Body: json.RawMessage(`{`)}); err == nil || got.method != "" {
+		t.Errorf("error %v, sent %+v", err, got)
+	}
+}
+
+func TestRefusedConnectionIsUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c, err := New(Options{URL: "http://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Ready(context.Background())
+	if !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCancelledContextIsNotUnreachable(t *testing.T) {
+	c, _ := newServer(t, 200, "{}")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := c.Ready(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOnlyWhatIsSafeIsRepeated(t *testing.T) {
+	body := json.RawMessage(`1`)
+	ctx := context.Background()
+	tests := map[string]struct {
+		call func(*Client) error
+		want int32
+	}{
+		"push with an id":    {func(c *Client) error { _, err := c.Push(ctx, "t", Push{ID: "x", Body: body}); return err }, 2},
+		"push without an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err }, 1},
+		"push that refuses duplicates": {func(c *Client) error {
+			_, err := c.Push(ctx, "t", Push{ID: "x", Body: body, OnDuplicate: Refuse})
+			return err
+		}, 1},
+		"delete": {func(c *Client) error { return c.Delete(ctx, "t", "x") }, 1},
+		"get":    {func(c *Client) error { _, err := c.Get(ctx, "t", "x"); return err }, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int32
+			c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if calls.Add(1) == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				_, _ = io.WriteString(w, jobJSON)
+			}), time.Minute)
+			err := tt.call(c)
+			if calls.Load() != tt.want {
+				t.Errorf("%d requests, want %d", calls.Load(), tt.want)
+			}
+			if tt.want == 1 != errors.Is(err, ErrUnavailable) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestRetryAfterLongerThanRetryForIsNotWaitedFor(t *testing.T) {
+	var calls atomic.Int32
+	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}), time.Minute)
+	_, err := c.Get(context.Background(), "t", "x")
+	var e *Error
+	if !errors.As(err, &e) || e.RetryAfter != time.Hour || calls.Load() != 1 {
+		t.Errorf("error %v after %d requests", err, calls.Load())
+	}
+}
+
+func TestNewRefusesWhatIsNoURL(t *testing.T) {
+	for _, u := range []string{"", "127.0.0.1:6789", "ftp://x", "http://", "http://a b"} {
+		if _, err := New(Options{URL: u}); err == nil {
+			t.Errorf("%q was taken", u)
+		}
+	}
+}

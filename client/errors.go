@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What errors.Is finds in an error of this package.
+var (
+	ErrInvalid      = errors.New("invalid request")               // 400, 422
+	ErrUnauthorized = errors.New("no valid token")                // 401
+	ErrForbidden    = errors.New("the token does not allow this") // 403
+	ErrNotFound     = errors.New("not found")                     // 404
+	ErrConflict     = errors.New("conflict")                      // 409: the job runs, the id lives already, the topic is offline
+	ErrTooLarge     = errors.New("too large")                     // 413
+	ErrUnavailable  = errors.New("unavailable")                   // 503: no shard, or the registry's database is away
+	ErrUnreachable  = errors.New("no answer from the server")     // no connection, or it broke before the answer
+)
+
+var statusErrors = map[int]error{
+	http.StatusBadRequest:            ErrInvalid,
+	http.StatusUnprocessableEntity:   ErrInvalid,
+	http.StatusUnauthorized:          ErrUnauthorized,
+	http.StatusForbidden:             ErrForbidden,
+	http.StatusNotFound:              ErrNotFound,
+	http.StatusConflict:              ErrConflict,
+	http.StatusRequestEntityTooLarge: ErrTooLarge,
+	http.StatusServiceUnavailable:    ErrUnavailable,
+}
+
+// Error is a refusal by the server: RFC 9457's problem details.
+type Error struct {
+	Status     int           // of HTTP
+	Title      string        // what kind of problem
+	Detail     string        // what is wrong, and the way out
+	Field      string        // of the request, when one is to blame
+	RetryAfter time.Duration // how long the server asks to wait; 0: it does not say
+	RequestID  string        // X-Request-Id: finds the request in the server's log
+}
+
+func (e *Error) Error() string {
+	text := e.Detail
+	if text == "" {
+		text = e.Title
+	}
+	if text == "" {
+		text = strings.ToLower(http.StatusText(e.Status))
+	}
+	if e.Field != "" && !strings.Contains(text, e.Field) {
+		text = e.Field + ": " + text
+	}
+	return fmt.Sprintf("%s (%d)", text, e.Status)
+}
+
+// Is makes errors.Is(err, ErrNotFound) and its like work.
+func (e *Error) Is(target error) bool { return target != nil && statusErrors[e.Status] == target }
+
+// problem is the body of a refusal.
+type problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Field  string `json:"field"`
+}
+
+func (p problem) error() *Error {
+	return &Error{Status: p.Status, Title: p.Title, Detail: p.Detail, Field: p.Field}
+}
+
+func newError(resp *http.Response, body []byte) *Error {
+	var p problem
+	if json.Unmarshal(body, &p) != nil { // a proxy in between, most likely
+		p = problem{Detail: excerpt(body)}
+	}
+	e := p.error()
+	e.Status = resp.StatusCode
+	e.RequestID = resp.Header.Get("X-Request-Id")
+	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
+	return e
+}
+
+func excerpt(body []byte) string {
+	const limit = 200
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "")), " ")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}
+
+// retryAfter reads seconds; the server sends no dates.
+func retryAfter(header string) time.Duration {
+	n, err := strconv.Atoi(header)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// unreachableError keeps what net said, without the URL that net/http puts before it.
+type unreachableError struct {
+	host string
+	err  error
+}
+
+func (e *unreachableError) Error() string {
+	cause := e.err
+	var op *net.OpError
+	if errors.As(cause, &op) {
+		cause = op.Err // op itself repeats the address
+	}
+	return fmt.Sprintf("no answer from %s: %v", e.host, cause)
+}
+
+func (e *unreachableError) Unwrap() []error { return []error{ErrUnreachable, e.err} }
+
+func (c *Client) transportError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return &unreachableError{host: c.base.Host, err: err}
+}
+
+// isRefused says that no connection was made at all, so nothing was sent.
+func isRefused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED)
+}

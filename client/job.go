@@ -1,0 +1,366 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The states of a job.
+const (
+	Delayed = "delayed" // waiting for its due time, or for its retry time
+	Ready   = "ready"   // due, waiting for a dispatcher
+	Running = "running" // being called
+	Dead    = "dead"    // out of attempts, kept until somebody decides
+)
+
+// The priorities of a job, consumed 5:3:2.
+const (
+	High   = "high"
+	Normal = "normal"
+	Low    = "low"
+)
+
+// What a push does when its id lives already.
+const (
+	Keep    = "keep"    // answer with the job that is there (the default)
+	Replace = "replace" // new body and due time
+	Refuse  = "error"   // ErrConflict
+)
+
+// Push is a job to be stored. What is zero takes the topic's default.
+type Push struct {
+	Topic       string          // of a member of a batch; Client.Push takes it as an argument
+	ID          string          // 1 to 128 bytes; empty: the server makes one
+	Body        json.RawMessage // any JSON value; it reaches the endpoint unchanged, byte for byte
+	Delay       *time.Duration  // from its arrival; nil: the topic's
+	DueAt       time.Time       // instead of Delay; to the millisecond; the past means now
+	Priority    string          // High, Normal or Low
+	TTR         time.Duration   // how long one attempt may take
+	MaxAttempts int
+	OnDuplicate string // Keep, Replace or Refuse
+}
+
+// After is a Push.Delay.
+func After(d time.Duration) *time.Duration { return &d }
+
+// Job is a job as the API shows it. Get alone returns the body and the history.
+type Job struct {
+	Topic         string          `json:"topic"`
+	ID            string          `json:"id"`
+	State         string          `json:"state"`
+	DueAt         time.Time       `json:"due_at"` // as pushed or changed; retries do not move it
+	Priority      string          `json:"priority"`
+	Attempts      int             `json:"attempts"` // made so far
+	CreatedAt     time.Time       `json:"created_at"`
+	MaxAttempts   int             `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
+	TTR           Duration        `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
+	NextAttemptAt *time.Time      `json:"next_attempt_at,omitempty"` // of a delayed job that waits for its retry
+	LeaseUntil    *time.Time      `json:"lease_until,omitempty"`     // of a running job
+	DeadAt        *time.Time      `json:"dead_at,omitempty"`         // of a dead job
+	DeadReason    string          `json:"dead_reason,omitempty"`     // of a dead job
+	Duplicate     bool            `json:"duplicate,omitempty"`       // of a push: the id lived already
+	ContentType   string          `json:"content_type,omitempty"`    // of the body
+	Body          json.RawMessage `json:"body,omitempty"`            // JSON as it is; other text as a JSON string
+	BodyBase64    []byte          `json:"body_base64,omitempty"`     // of a body that is no text
+	History       []Attempt       `json:"history,omitempty"`         // the last 20 attempts, oldest first
+}
+
+// Attempt is one callback that was made.
+type Attempt struct {
+	N         int       `json:"n"`
+	StartedAt time.Time `json:"started_at"`
+	TookMS    float64   `json:"took_ms"`
+	Status    int       `json:"status,omitempty"` // of HTTP; 0: no answer
+	Error     string    `json:"error,omitempty"`
+	Answer    string    `json:"answer,omitempty"` // the beginning of the answer's body
+}
+
+// Result is what came of one member of a batch: a job or an error.
+type Result struct {
+	Job *Job
+	Err error // an *Error
+}
+
+// Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline; or, with Refuse, the id
+// lives already), ErrTooLarge, ErrUnavailable.
+func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
+	p.Topic = "" // it stands in the path
+	body, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
+	var job Job
+	err = c.do(ctx, request{method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable()}, &job)
+	if err != nil {
+		return nil, err
+	}
+	return &job, nil
+}
+
+// RawPush is a job whose body need not be JSON.
+type RawPush struct {
+	ID          string // required
+	Body        []byte // reaches the endpoint byte for byte
+	ContentType string // goes with it; empty: application/json
+	Delay       *time.Duration
+	DueAt       time.Time
+	Priority    string
+	TTR         time.Duration
+	MaxAttempts int
+	OnDuplicate string
+}
+
+// PushRaw stores a job with any bytes as its body. Errors are those of Push.
+func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, error) {
+	if p.ID == "" {
+		return nil, errors.New("a raw push needs an id")
+	}
+	body := p.Body
+	if body == nil {
+		body = []byte{}
+	}
+	var job Job
+	err := c.do(ctx, request{
+		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
+		repeatable: p.OnDuplicate != Refuse,
+	}, &job)
+	if err != nil {
+		return nil, err
+	}
+	return &job, nil
+}
+
+func (p RawPush) query() url.Values {
+	q := url.Values{}
+	if p.Delay != nil {
+		q.Set("delay", p.Delay.String())
+	}
+	if !p.DueAt.IsZero() {
+		q.Set("due_at", formatInstant(p.DueAt))
+	}
+	if p.TTR != 0 {
+		q.Set("ttr", p.TTR.String())
+	}
+	if p.MaxAttempts != 0 {
+		q.Set("max_attempts", strconv.Itoa(p.MaxAttempts))
+	}
+	if p.Priority != "" {
+		q.Set("priority", p.Priority)
+	}
+	if p.OnDuplicate != "" {
+		q.Set("on_duplicate", p.OnDuplicate)
+	}
+	return q
+}
+
+// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. One bad job does not fail its
+// neighbours; the error is of the request as a whole.
+func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error) {
+	body, repeatable, err := encodeBatch(pushes)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Results []batchResult `json:"results"`
+	}
+	if err := c.do(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: body, repeatable: repeatable}, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Results) != len(pushes) {
+		return nil, fmt.Errorf("%d results for %d jobs", len(answer.Results), len(pushes))
+	}
+	results := make([]Result, len(pushes))
+	for i, r := range answer.Results {
+		if r.Error != nil {
+			results[i].Err = r.Error.error()
+			continue
+		}
+		results[i].Job = &r.Job
+	}
+	return results, nil
+}
+
+func encodeBatch(pushes []Push) (body []byte, repeatable bool, err error) {
+	var b bytes.Buffer
+	b.WriteString(`{"jobs":[`)
+	repeatable = true
+	for i, p := range pushes {
+		one, err := p.encode()
+		if err != nil {
+			return nil, false, fmt.Errorf("job %d: %w", i, err)
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(one)
+		repeatable = repeatable && p.repeatable()
+	}
+	b.WriteString("]}")
+	return b.Bytes(), repeatable, nil
+}
+
+// batchResult is a job or an error.
+type batchResult struct {
+	Job
+	Error *problem `json:"error"`
+}
+
+// repeatable: with an id of its own a push can be recognised by the server, without one it would be stored twice.
+func (p Push) repeatable() bool { return p.ID != "" && p.OnDuplicate != Refuse }
+
+// wirePush is everything of a Push but the body.
+type wirePush struct {
+	Topic       string `json:"topic,omitempty"`
+	ID          string `json:"id,omitempty"`
+	Delay       string `json:"delay,omitempty"`
+	DueAt       string `json:"due_at,omitempty"`
+	Priority    string `json:"priority,omitempty"`
+	TTR         string `json:"ttr,omitempty"`
+	MaxAttempts int    `json:"max_attempts,omitempty"`
+	OnDuplicate string `json:"on_duplicate,omitempty"`
+}
+
+// encode writes the body by hand, because encoding/json would compact and escape it.
+func (p Push) encode() ([]byte, error) {
+	if !json.Valid(p.Body) {
+		return nil, errors.New("the body is not JSON; use PushRaw for other bodies")
+	}
+	w := wirePush{
+		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
+	}
+	if p.Delay != nil {
+		w.Delay = p.Delay.String()
+	}
+	if !p.DueAt.IsZero() {
+		w.DueAt = formatInstant(p.DueAt)
+	}
+	if p.TTR != 0 {
+		w.TTR = p.TTR.String()
+	}
+	head, err := encode(w)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, len(head)+len(p.Body)+9)
+	b = append(b, head[:len(head)-1]...) // without the closing brace
+	if len(head) > len("{}") {
+		b = append(b, ',')
+	}
+	b = append(b, `"body":`...)
+	b = append(b, p.Body...)
+	return append(b, '}'), nil
+}
+
+// formatInstant is RFC 3339 with milliseconds, in UTC.
+func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// Get returns a job with its attempts so far. ErrNotFound: there is none, or it was delivered.
+func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {
+	return c.job(ctx, request{method: http.MethodGet, path: jobPath(topic, id), repeatable: true})
+}
+
+// Change is an edit of a delayed or ready job; what is nil stays as it is.
+type Change struct {
+	DueAt    *time.Time      // or
+	Delay    *time.Duration  // from now
+	Priority string          // empty: as it is
+	Body     json.RawMessage // nil: as it is
+}
+
+// Change edits a job that does not run yet. ErrConflict: it runs.
+func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job, error) {
+	body, err := ch.encode()
+	if err != nil {
+		return nil, err
+	}
+	// A delay counts from its arrival: a second time it would move the job again.
+	return c.job(ctx, request{method: http.MethodPatch, path: jobPath(topic, id), body: body, repeatable: ch.Delay == nil})
+}
+
+func (ch Change) encode() ([]byte, error) {
+	p := Push{Priority: ch.Priority, Delay: ch.Delay, Body: ch.Body}
+	if ch.DueAt != nil {
+		p.DueAt = *ch.DueAt
+	}
+	if ch.Body != nil {
+		return p.encode()
+	}
+	p.Body = json.RawMessage("0")
+	b, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
+	return append(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte(`"body":0}`)), []byte(",")), '}'), nil
+}
+
+// Delete removes a job. No callback starts after it returned nil. ErrNotFound: there is none.
+func (c *Client) Delete(ctx context.Context, topic, id string) error {
+	// Not repeated after a 503: the second answer could be ErrNotFound although the first try deleted it.
+	return c.do(ctx, request{method: http.MethodDelete, path: jobPath(topic, id)}, nil)
+}
+
+// Run makes a job due now; a dead one starts again with attempt 1. ErrConflict: it runs.
+func (c *Client) Run(ctx context.Context, topic, id string) (*Job, error) {
+	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/run"})
+}
+
+func (c *Client) job(ctx context.Context, r request) (*Job, error) {
+	var job Job
+	if err := c.do(ctx, r, &job); err != nil {
+		return nil, err
+	}
+	return &job, nil
+}
+
+// ListOptions choose a page of jobs.
+type ListOptions struct {
+	State  string // Delayed, Ready, Running or Dead; required
+	Limit  int    // of the page; 0: the server's default
+	Cursor string // Page.Next of the page before; empty: the first page
+}
+
+// Page is a part of a list of jobs.
+type Page struct {
+	Jobs []Job  `json:"jobs"`
+	Next string `json:"next"` // cursor of the next page; empty at the end
+}
+
+// List returns a page of a topic's jobs in a state.
+func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, error) {
+	q := url.Values{"state": {o.State}}
+	if o.Limit > 0 {
+		q.Set("limit", strconv.Itoa(o.Limit))
+	}
+	if o.Cursor != "" {
+		q.Set("cursor", o.Cursor)
+	}
+	var page Page
+	if err := c.do(ctx, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true}, &page); err != nil {
+		return nil, err
+	}
+	return &page, nil
+}
+
+// Selection names dead jobs: some ids, or the oldest ones up to a limit.
+type Selection struct {
+	IDs   []string `json:"ids,omitempty"`
+	Limit int      `json:"limit,omitempty"`
+}
+
+func jobsPath(topic string) string { return "/v1/topics/" + url.PathEscape(topic) + "/jobs" }
+
+func jobPath(topic, id string) string {
+	escaped := url.PathEscape(id)
+	if id == "." || id == ".." { // or a proxy would take it for a way up
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return jobsPath(topic) + "/" + escaped
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Duration is a time.Duration that is text in JSON ("1m30s"); a number of seconds is understood too.
+type Duration time.Duration
+
+// Std is the duration as package time has it.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText makes it a string in JSON.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalJSON reads a string or a number of seconds.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case float64:
+		*d = Duration(v * float64(time.Second))
+	case string:
+		std, err := time.ParseDuration(v)
+		if err != nil {
+			return err
+		}
+		*d = Duration(std)
+	default:
+		return fmt.Errorf("%s is not a duration", b)
+	}
+	return nil
+}
+
+// Topic is a kind of job: where it is called back and how. When it is sent, what is zero takes the server's default.
+type Topic struct {
+	Name         string            `json:"name,omitempty"`
+	Title        string            `json:"title,omitempty"`
+	CallbackURL  string            `json:"callback_url,omitempty"`
+	Method       string            `json:"method,omitempty"`       // POST, PUT or GET
+	ContentType  string            `json:"content_type,omitempty"` // json or form
+	Headers      map[string]string `json:"headers,omitempty"`
+	Delay        Duration          `json:"delay,omitempty"` // of a push that names none
+	TTR          Duration          `json:"ttr,omitempty"`   // how long one attempt may take
+	Priority     string            `json:"priority,omitempty"`
+	MaxAttempts  int               `json:"max_attempts,omitempty"`
+	Retry        []Duration        `json:"retry,omitempty"`    // the waits between attempts; the last repeats. Empty: 1, 3, 5 … minutes
+	RetryIf      string            `json:"retry_if,omitempty"` // an expression over status, body, res and headers
+	MaxInFlight  int               `json:"max_in_flight,omitempty"`
+	RateLimit    float64           `json:"rate_limit,omitempty"` // callbacks a second
+	ExpiresAfter Duration          `json:"expires_after,omitempty"`
+	Emails       []string          `json:"emails,omitempty"`
+	Owner        string            `json:"owner,omitempty"`
+	Secrets      []string          `json:"secrets,omitempty"` // write-only: never in an answer; nil leaves them as they are
+	State        string            `json:"state,omitempty"`   // active, paused or offline
+	CreatedAt    *time.Time        `json:"created_at,omitempty"`
+	UpdatedAt    *time.Time        `json:"updated_at,omitempty"`
+}
+
+// Topics returns all topics that the token may see, by name.
+func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
+	var answer struct {
+		Topics []Topic `json:"topics"`
+	}
+	err := c.do(ctx, request{method: http.MethodGet, path: "/v1/topics", repeatable: true}, &answer)
+	return answer.Topics, err
+}
+
+// Topic returns one topic. ErrNotFound: there is none.
+func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
+	var t Topic
+	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(name), repeatable: true}, &t); err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// PutTopic creates a topic or replaces it as a whole, and says whether it was created. Errors: ErrInvalid, ErrUnavailable (the
+// registry's database is away).
+func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
+	name := t.Name
+	t.Name, t.CreatedAt, t.UpdatedAt = "", nil, nil
+	body, err := encode(t)
+	if err != nil {
+		return nil, false, err
+	}
+	return c.PutTopicJSON(ctx, name, body)
+}
+
+// PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that zero can be said where it is not the default.
+func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMessage) (saved *Topic, created bool, err error) {
+	var t Topic
+	var status int
+	r := request{method: http.MethodPut, path: topicPath(name), body: topic, repeatable: true, status: &status}
+	if err := c.do(ctx, r, &t); err != nil {
+		return nil, false, err
+	}
+	return &t, status == http.StatusCreated, nil
+}
+
+// DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: there is none.
+func (c *Client) DeleteTopic(ctx context.Context, name string) error {
+	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)
+}
+
+// DropTopic removes a topic with all its jobs. ErrNotFound: there is none.
+func (c *Client) DropTopic(ctx context.Context, name string) error {
+	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: url.Values{"drop": {"true"}}}, nil)
+}
+
+// Stats are the counts of a topic's jobs.
+type Stats struct {
+	Delayed       int64 `json:"delayed"`
+	Ready         int64 `json:"ready"`
+	Running       int64 `json:"running"`
+	Dead          int64 `json:"dead"`
+	OldestReadyMS int64 `json:"oldest_ready_ms"` // how long the oldest ready job has been due, in milliseconds
+}
+
+// Stats counts a topic's jobs.
+func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
+	var s Stats
+	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(topic) + "/stats", repeatable: true}, &s); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// RetryDead puts dead jobs back to ready with no attempts made, and returns how many.
+func (c *Client) RetryDead(ctx context.Context, topic string, s Selection) (int, error) {
+	return c.dead(ctx, http.MethodPost, topicPath(topic)+"/dead/retry", s)
+}
+
+// DeleteDead deletes dead jobs, and returns how many.
+func (c *Client) DeleteDead(ctx context.Context, topic string, s Selection) (int, error) {
+	return c.dead(ctx, http.MethodDelete, topicPath(topic)+"/dead", s)
+}
+
+func (c *Client) dead(ctx context.Context, method, path string, s Selection) (int, error) {
+	body, err := encode(s)
+	if err != nil {
+		return 0, err
+	}
+	var answer struct {
+		Count int `json:"count"`
+	}
+	err = c.do(ctx, request{method: method, path: path, body: body}, &answer)
+	return answer.Count, err
+}
+
+// Shard is a Redis deployment that holds jobs.
+type Shard struct {
+	Name      string  `json:"name"`
+	State     string  `json:"state"` // active, draining or offline
+	Up        bool    `json:"up"`
+	Error     string  `json:"error,omitempty"`
+	Latency   float64 `json:"latency"`    // of one command, in seconds
+	Memory    int64   `json:"memory"`     // bytes in use
+	MaxMemory int64   `json:"max_memory"` // bytes; 0: no limit
+	Jobs      int64   `json:"jobs"`
+}
+
+// Shards returns the shards and how they are.
+func (c *Client) Shards(ctx context.Context) ([]Shard, error) {
+	var answer struct {
+		Shards []Shard `json:"shards"`
+	}
+	err := c.do(ctx, request{method: http.MethodGet, path: "/v1/shards", repeatable: true}, &answer)
+	return answer.Shards, err
+}
+
+func topicPath(name string) string { return "/v1/topics/" + url.PathEscape(name) }

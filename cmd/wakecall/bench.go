@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/bench"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	var opts bench.Options
+	names, abouts := bench.Groups()
+	var rows strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&rows, "  %-10s %s\n", name, abouts[i])
+	}
+	cmd := &cobra.Command{
+		Use: "bench", GroupID: groupCare, Short: "measure a private installation beside this machine's own limits", Args: noArgs,
+		Long: "Starts a private installation in a temporary directory on free ports, measures it beside what this machine does without\n" +
+			"Wakecall in the same run, and removes it. Its load generator runs in this process; the endpoint and the bare echo handler\n" +
+			"in processes of their own. Nothing else should run meanwhile. The rows of --only:\n\n" + rows.String(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if opts.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding this program: %w", err)
+			}
+			opts.Version = version
+			opts.Progress = func(s string) { fmt.Fprintln(a.err, s) }
+			report, err := bench.Run(cmd.Context(), opts)
+			if err != nil {
+				if cmd.Context().Err() != nil {
+					return errors.New("interrupted")
+				}
+				return err
+			}
+			if a.output == formatJSON {
+				return report.JSON(a.out)
+			}
+			return report.Table(a.out)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "less than a minute, less exact")
+	cmd.Flags().IntVar(&opts.Runs, "runs", 0, "medians of so many runs (default 3; 1 with --quick)")
+	cmd.Flags().StringSliceVar(&opts.Only, "only", nil, "measure only these `ROWS`, separated by commas")
+	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return a.addOutputFlag(cmd)
+}
+
+// benchHelperCommand is one of the processes that the benchmark starts beside itself.
+func (a *app) benchHelperCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "bench-helper NAME", Hidden: true, Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bench.RunHelper(cmd.Context(), args[0], a.in, a.out)
+		},
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master/child"
+)
+
+// apiSocket is what the server's listening socket is called between master and child.
+const apiSocket = "api"
+
+// childRoles are what a process can be that a master started.
+func childRoles() map[string]child.Role {
+	roles := map[string]child.Role{}
+	for _, name := range []string{roleServer, roleTimer, roleDispatcher, roleChecker} {
+		roles[name] = runChild
+	}
+	return roles
+}
+
+// runChild is the life of a child process: its configuration and its socket come from the master, and the master shows its metrics.
+func runChild(ctx context.Context, c *child.Child) error {
+	var cfg conf.Config
+	if err := cfg.UnmarshalPrivate(c.Config); err != nil {
+		return err
+	}
+	process := c.Role
+	if c.Number > 0 {
+		process = fmt.Sprintf("%s %d", c.Role, c.Number)
+	}
+	log := newLogger(&cfg, os.Stderr, process)
+	p, err := openParts(ctx, &cfg, process, log)
+	if err != nil {
+		return err
+	}
+	err = p.serveChild(ctx, c)
+	managed := isManaged(p.registry.Snapshot().Shards)
+	err = errors.Join(err, p.close())
+	if c.Orphaned() && managed {
+		log.Warn("the master is gone; this process ended in an orderly way")
+		// Everybody's work is in Redis by now, so its server ends, too, unless a new master has taken it over.
+		err = errors.Join(err, child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataPath(), cfg.RedisSocket(), c.ShutdownTimeout))
+	}
+	return err
+}
+
+func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
+	r, err := p.newRole(c.Role, c.Listeners[apiSocket])
+	if err != nil {
+		return err
+	}
+	c.SetGatherer(p.metrics)
+	if r.status != nil {
+		c.SetStatus(r.status)
+	}
+	c.Ready()
+	return p.run(ctx, r.run)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wakecall/wakecall/conf"
+)
+
+// settings are a command's flags for the keys of the configuration.
+type settings struct{ flags *pflag.FlagSet }
+
+// addSettings gives a command a flag for every key of the configuration but data_dir, which every command has.
+func addSettings(cmd *cobra.Command) settings {
+	flags := cmd.Flags()
+	for _, k := range conf.Keys() {
+		if flags.Lookup(k.Flag) != nil || k.Name == "data_dir" {
+			continue
+		}
+		flags.Var(&rawFlag{shown: k.Default}, k.Flag, k.Doc)
+	}
+	return settings{flags}
+}
+
+// given are the keys whose flags stand on the command line.
+func (s settings) given() map[string]string {
+	given := map[string]string{}
+	for _, k := range conf.Keys() {
+		if f := s.flags.Lookup(k.Flag); f != nil && f.Changed && k.Name != "data_dir" {
+			given[k.Name] = f.Value.String()
+		}
+	}
+	return given
+}
+
+// rawFlag is text that package conf will parse, so that flags and files have one syntax and one kind of error.
+type rawFlag struct {
+	value, shown string
+	set          bool
+}
+
+func (f *rawFlag) String() string {
+	if f.set {
+		return f.value
+	}
+	return f.shown
+}
+
+// Set keeps the text.
+func (f *rawFlag) Set(s string) error {
+	f.value, f.set = s, true
+	return nil
+}
+
+// Type is shown in the help.
+func (f *rawFlag) Type() string { return "VALUE" }
+
+// load is the configuration with a command's own flags.
+func (a *app) load(s settings) (*conf.Config, error) { return a.config(s.given()) }
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config", GroupID: groupCare, Short: "show the effective configuration and where each value comes from", Args: noArgs,
+	}
+	reference := false
+	cmd.Flags().BoolVar(&reference, "reference", false, "print the commented reference file instead")
+	s := addSettings(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if reference {
+			_, err := a.out.Write(conf.Reference)
+			return err
+		}
+		cfg, err := a.load(s)
+		if err != nil {
+			return err
+		}
+		list := cfg.Effective()
+		return a.show(list, func(w io.Writer) error {
+			var rows [][]string
+			for _, e := range list {
+				rows = append(rows, []string{e.Key, e.Value, e.Source})
+			}
+			if err := table(w, []string{"KEY", "VALUE", "SOURCE"}, rows); err != nil {
+				return err
+			}
+			if cfg.File() == "" {
+				_, err = fmt.Fprintln(w, "there is no configuration file; `wakecall config --reference` prints one to start from")
+			}
+			return err
+		})
+	}
+	return a.addOutputFlag(cmd)
+}

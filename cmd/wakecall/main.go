@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+// version is set by the linker (make build).
+var version = "dev"
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	if child.Is() {
+		return child.Main(childRoles())
+	}
+	s := watchSignals()
+	defer s.stop()
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
+	return a.execute(s.context(context.Background()), os.Args[1:])
+}

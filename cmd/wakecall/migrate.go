@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/migrations"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (a *app) migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it", Args: noArgs,
+		Long: "`wakecall up` brings the schema up to date by itself. This is for those who want to do it before.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		a.migration("up", "bring the schema up to date", true),
+		a.migration("status", "show the schema's steps; the exit code is 1 when one is missing", false))
+	return cmd
+}
+
+func (a *app) migration(name, short string, up bool) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: noArgs}
+	s := addSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := a.load(s)
+		if err != nil {
+			return err
+		}
+		// Without a snapshot: an older state of the registry is of no use here.
+		r, err := registry.Open(registry.Options{DSN: cfg.RegistryDSN().Reveal(), Migrate: up})
+		if err != nil {
+			return adviseOnRegistry(cfg, err)
+		}
+		steps, err := r.MigrationStatus(cmd.Context())
+		if err := errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+		return a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) })
+	}
+	return a.addOutputFlag(cmd)
+}
+
+func adviseOnRegistry(cfg *conf.Config, err error) error {
+	if errors.Is(err, registry.ErrUnavailable) {
+		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
+	}
+	return err
+}
+
+func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {
+	var rows [][]string
+	for _, s := range steps {
+		state := "applied"
+		if !s.Applied {
+			state = "missing"
+		}
+		rows = append(rows, []string{strconv.FormatInt(s.Version, 10), s.Name, state})
+	}
+	if err := table(w, []string{"STEP", "NAME", "STATE"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "the schema of %s is up to date\n", registry.MaskDSN(cfg.RegistryDSN().Reveal()))
+	return err
+}

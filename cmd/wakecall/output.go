@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// format is the value of --output.
+type format string
+
+const (
+	formatTable format = "table"
+	formatJSON  format = "json"
+)
+
+func (f *format) String() string { return string(*f) }
+
+// Type is shown in the help.
+func (f *format) Type() string { return "FORMAT" }
+
+// Set reads the flag.
+func (f *format) Set(s string) error {
+	switch format(s) {
+	case formatTable, formatJSON:
+		*f = format(s)
+		return nil
+	}
+	return fmt.Errorf("%q is not table or json", s)
+}
+
+// show prints v as JSON, or as text by table.
+func (a *app) show(v any, table func(w io.Writer) error) error {
+	if a.output != formatJSON {
+		return table(a.out)
+	}
+	return writeJSON(a.out, v)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// table prints rows below their titles, in columns.
+func table(w io.Writer, titles []string, rows [][]string) error {
+	return columns(w, append([][]string{titles}, rows...))
+}
+
+// fields prints name and value pairs; empty values are left out.
+func fields(w io.Writer, pairs ...string) error {
+	var rows [][]string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			rows = append(rows, pairs[i:i+2])
+		}
+	}
+	return columns(w, rows)
+}
+
+func columns(w io.Writer, rows [][]string) error {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = plain(cell)
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain keeps what others wrote (ids, answers of endpoints) from moving the terminal's cursor or breaking a table.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// instant is a time as the API writes it, and how far away it is.
+func instant(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z") + " (" + distance(t.Sub(now)) + ")"
+}
+
+func instantOf(t *time.Time, now time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return instant(*t, now)
+}
+
+// distance says "in 5m", "5m ago" or "now".
+func distance(d time.Duration) string {
+	if d.Abs() < 500*time.Millisecond {
+		return "now"
+	}
+	if d < 0 {
+		return rounded(-d) + " ago"
+	}
+	return "in " + rounded(d)
+}
+
+// rounded is a duration with as many digits as a person wants.
+func rounded(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		d = d.Round(10 * time.Microsecond)
+	case d < time.Second:
+		d = d.Round(time.Millisecond)
+	case d < time.Minute:
+		d = d.Round(100 * time.Millisecond)
+	default:
+		d = d.Round(time.Second)
+	}
+	return shortDuration(d)
+}
+
+// shortDuration leaves out the zeros of 1h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// byteSize is a number of bytes as people read it.
+func byteSize(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, suffix := float64(n)/unit, "KiB"
+	for _, next := range []string{"MiB", "GiB", "TiB"} {
+		if value < unit {
+			break
+		}
+		value, suffix = value/unit, next
+	}
+	return fmt.Sprintf("%.1f %s", value, suffix)
+}

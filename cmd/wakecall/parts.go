@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// parts are what every role works with: the registry's snapshot, the queue that follows it, the journal and the process's metrics.
+type parts struct {
+	cfg      *conf.Config
+	log      *slog.Logger
+	metrics  *prometheus.Registry
+	journal  *journal.Journal
+	registry *registry.Registry
+	queue    *queue.Queue
+	shards   []queue.ShardConfig // as the queue has them
+	changed  chan struct{}       // ticks after the queue got other shards
+}
+
+// openParts opens everything for a process, whose name stands in its log and in the journal. The registry's database may be
+// away when a snapshot of it is on disk.
+func openParts(ctx context.Context, cfg *conf.Config, process string, log *slog.Logger) (*parts, error) {
+	p := &parts{cfg: cfg, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1)}
+	if err := p.open(process); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.apply(ctx)
+	return p, nil
+}
+
+func (p *parts) open(process string) (err error) {
+	p.journal, err = journal.Open(journal.Options{Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Logger: p.log})
+	if err != nil {
+		return err
+	}
+	p.queue = queue.Open(queue.Options{
+		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
+		Accepted: func(pushes []queue.Push, results []queue.Result) error {
+			return p.journal.Requests(acceptedLines(pushes, results))
+		},
+	})
+	p.registry, err = openRegistry(p.cfg, p.log, p.queue.Announce)
+	return err
+}
+
+// openRegistry opens the registry and brings its schema up to date. Other hosts may do so at the same time.
+func openRegistry(cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64)) (*registry.Registry, error) {
+	return registry.Open(registry.Options{
+		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log, Announce: announce,
+	})
+}
+
+func newMetrics() *prometheus.Registry {
+	m := prometheus.NewRegistry()
+	m.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// run runs a role until it ends. What it works with goes on until then, so that stopping in an orderly way has all it needs.
+func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	for _, service := range []func(context.Context) error{p.registry.Run, p.journal.RunHousekeeping, p.follow} {
+		wg.Go(func() {
+			if err := service(background); err != nil {
+				p.log.Error("a background service ended", "error", err)
+			}
+		})
+	}
+	err := role(ctx)
+	stop()
+	wg.Wait()
+	return err
+}
+
+// close closes what was opened, last first.
+func (p *parts) close() error {
+	var errs []error
+	closeOne := func(what string, c io.Closer) {
+		if err := c.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("closing the %s: %w", what, err))
+		}
+	}
+	if p.registry != nil {
+		closeOne("registry", p.registry)
+	}
+	if p.queue != nil {
+		closeOne("queue", p.queue)
+	}
+	if p.journal != nil {
+		closeOne("journal", p.journal)
+	}
+	return errors.Join(errs...)
+}
+
+// follow gives the queue the shards and topics of every new snapshot.
+func (p *parts) follow(ctx context.Context) error {
+	changed, end := p.registry.Subscribe()
+	defer end()
+	p.apply(ctx) // what changed before the subscription
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+			p.apply(ctx)
+		}
+	}
+}
+
+// applyLimit bounds how long a shard that hangs holds up the next change.
+const applyLimit = 5 * time.Second
+
+func (p *parts) apply(ctx context.Context) {
+	snapshot := p.registry.Snapshot()
+	if shards := shardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
+		if err := p.queue.SetShards(ctx, shards); err != nil {
+			p.log.Error("a shard of the registry cannot be used", "error", err)
+		}
+		p.shards = shards
+		select {
+		case p.changed <- struct{}{}:
+		default:
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyLimit)
+	defer cancel()
+	if err := p.queue.SetTopics(ctx, topicConfs(snapshot)); err != nil && !errors.Is(err, context.Canceled) {
+		p.log.Warn("the limits of topics are not in every shard yet; they follow when it answers", "error", err)
+	}
+}
+
+// shardConfigs are the registry's shards as the queue wants them, with the managed one found in this installation's data_dir.
+func shardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
+	var list []queue.ShardConfig
+	for _, s := range shards {
+		url := s.URL
+		if url == registry.ManagedShard {
+			url = "unix://" + cfg.RedisSocket()
+		}
+		list = append(list, queue.ShardConfig{Name: s.Name, URL: url, State: string(s.State)})
+	}
+	return list
+}
+
+// seedShards are the shards of the first start: redis.nodes, or the redis-server that the master runs itself.
+func seedShards(cfg *conf.Config) []registry.Shard {
+	if cfg.ManagedRedis() {
+		return []registry.Shard{{Name: "managed", URL: registry.ManagedShard, State: registry.ShardActive}}
+	}
+	var shards []registry.Shard
+	for i, node := range cfg.Redis.Nodes {
+		shards = append(shards, registry.Shard{Name: fmt.Sprintf("redis-%d", i+1), URL: node.Reveal(), State: registry.ShardActive})
+	}
+	return shards
+}
+
+func topicConfs(s *registry.Snapshot) []queue.TopicConf {
+	list := make([]queue.TopicConf, 0, len(s.Topics))
+	for _, t := range s.Topics {
+		list = append(list, queue.TopicConf{
+			Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
+			MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit,
+		})
+	}
+	return list
+}
+
+// newLogger is the process's log, as log.level and log.format say.
+func newLogger(cfg *conf.Config, w io.Writer, process string) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: cfg.LogLevel()}
+	var h slog.Handler = slog.NewTextHandler(w, opts)
+	if cfg.Log.Format == "json" {
+		h = slog.NewJSONHandler(w, opts)
+	}
+	return slog.New(h).With("process", process)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
+)
+
+// psLimit is how long the master may take to ask all its processes.
+const psLimit = 5 * time.Second
+
+func (a *app) psCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ps", GroupID: groupCare, Short: "show the master's processes and what the redis-checker has found", Args: noArgs,
+	}
+	s := addSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := a.load(s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), psLimit)
+		defer cancel()
+		tree, err := master.Ps(ctx, cfg.DataPath())
+		if err != nil {
+			return err
+		}
+		return a.show(tree, func(w io.Writer) error { return treeTable(w, tree, a.now()) })
+	}
+	return a.addOutputFlag(cmd)
+}
+
+// masterPID is the pid of the master of this data_dir, 0 when none answers.
+func masterPID(ctx context.Context, cfg *conf.Config) int {
+	ctx, cancel := context.WithTimeout(ctx, psLimit)
+	defer cancel()
+	tree, err := master.Ps(ctx, cfg.DataPath())
+	if err != nil {
+		return 0
+	}
+	return tree.Pid
+}
+
+func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
+	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", rounded(now.Sub(t.StartedAt)), "", byteSize(t.RSS), ""}}
+	var findings []checker.Finding
+	for _, p := range t.Processes {
+		rows = append(rows, processRow(p, now))
+		findings = append(findings, findingsOf(p)...)
+	}
+	if err := table(w, []string{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, rows); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n", plain(f.Shard), f.Kind, plain(f.Detail), instant(f.Since, now))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func processRow(p master.Process, now time.Time) []string {
+	name := p.Role
+	if p.Number > 0 {
+		name += " " + strconv.Itoa(p.Number)
+	}
+	if p.Pid == 0 {
+		return []string{"  " + name, "", p.State, "", strconv.Itoa(p.Restarts), "", p.LastExit}
+	}
+	return []string{
+		"  " + name, strconv.Itoa(p.Pid), p.State, rounded(now.Sub(p.StartedAt)), strconv.Itoa(p.Restarts), byteSize(p.RSS), doing(p),
+	}
+}
+
+// status is what processes tell of themselves, as far as the table has room for it.
+type status struct {
+	InFlight    *int              `json:"in_flight"`
+	Concurrency int               `json:"concurrency"`
+	Findings    []checker.Finding `json:"findings"`
+}
+
+func statusOf(p master.Process) status {
+	var s status
+	if len(p.Status) > 0 {
+		_ = json.Unmarshal(p.Status, &s) // what it does not understand it does not show
+	}
+	return s
+}
+
+func findingsOf(p master.Process) []checker.Finding { return statusOf(p).Findings }
+
+func doing(p master.Process) string {
+	s := statusOf(p)
+	var parts []string
+	if s.InFlight != nil {
+		parts = append(parts, fmt.Sprintf("%d of %d callbacks", *s.InFlight, s.Concurrency))
+	}
+	if len(s.Findings) > 0 {
+		parts = append(parts, count(len(s.Findings), "finding"))
+	}
+	if p.Restarts > 0 && p.LastExit != "" {
+		parts = append(parts, "ended before: "+p.LastExit)
+	}
+	return strings.Join(parts, "; ")
+}

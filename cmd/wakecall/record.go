@@ -1,0 +1,55 @@
+package main
+
+import (
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/server"
+)
+
+// acceptedLines are the journal's lines of the pushes that were stored. One that found its id alive and kept it changed nothing.
+func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.RequestLine {
+	lines := make([]journal.RequestLine, 0, len(pushes))
+	for i := range pushes {
+		p, r := &pushes[i], &results[i]
+		if r.Err != nil || r.Duplicate && p.OnDuplicate != queue.Replace {
+			continue
+		}
+		op := journal.OpPush
+		if r.Duplicate {
+			op = journal.OpReplace
+		}
+		lines = append(lines, journal.RequestLine{
+			Op: op, Topic: p.Topic, ID: p.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
+			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
+		})
+	}
+	return lines
+}
+
+var recordOps = map[string]journal.Op{
+	server.OpChange: journal.OpChange, server.OpDelete: journal.OpDelete, server.OpRun: journal.OpRun,
+	server.OpRetryDead: journal.OpRedrive, server.OpDeleteDead: journal.OpDrop, server.OpDrop: journal.OpDrop,
+}
+
+// recordLines are the journal's lines of a change of jobs: one for each job that is named, else one for all of them.
+func recordLines(r server.Record) []journal.RequestLine {
+	if len(r.IDs) > 0 {
+		lines := make([]journal.RequestLine, len(r.IDs))
+		for i, id := range r.IDs {
+			lines[i] = journal.RequestLine{Op: recordOps[r.Op], Topic: r.Topic, ID: id}
+		}
+		return lines
+	}
+	line := journal.RequestLine{Op: recordOps[r.Op], Topic: r.Topic, ID: r.ID}
+	if r.ID == "" {
+		line.Count = r.Count
+	}
+	if r.Job != nil {
+		line.Shard, line.DueAt, line.CreatedAt, line.Priority = r.Job.Shard, r.Job.DueAt, r.Job.CreatedAt, r.Job.Priority.String()
+		line.TTR, line.MaxAttempts = r.Job.TTR, r.Job.MaxAttempts
+	}
+	if r.Change != nil && r.Change.Body != nil {
+		line.Body = *r.Change.Body
+	}
+	return []journal.RequestLine{line}
+}

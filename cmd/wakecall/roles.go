@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/dispatcher"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/timer"
+)
+
+// The roles, by the names that they have on the command line and in the process titles.
+const (
+	roleServer     = "server"
+	roleTimer      = "timer"
+	roleDispatcher = "dispatcher"
+	roleChecker    = "redis-checker"
+)
+
+// role is a piece of work that runs until its context is done.
+type role struct {
+	run    func(context.Context) error
+	status func() map[string]any // what `wakecall ps` shows of it; may be nil
+}
+
+// newRole makes a role. The server alone has a listener.
+func (p *parts) newRole(name string, l net.Listener) (role, error) {
+	switch name {
+	case roleServer:
+		return p.newServer(l)
+	case roleTimer:
+		t := timer.New(timer.Options{
+			Shards: shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
+			Logger: p.log, Registerer: p.metrics,
+		})
+		return role{run: t.Run}, nil
+	case roleDispatcher:
+		return p.newDispatcher()
+	case roleChecker:
+		c := checker.New(checker.Options{
+			Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
+			Topics: p.topicNames, Stats: p.queue.Stats, Logger: p.log, Registerer: p.metrics,
+		})
+		return role{run: c.Run, status: c.Status}, nil
+	}
+	return role{}, fmt.Errorf("there is no role %q", name)
+}
+
+func (p *parts) newServer(l net.Listener) (role, error) {
+	certificates, err := serverTLS(p.cfg)
+	if err != nil {
+		return role{}, err
+	}
+	s, err := server.New(server.Options{
+		Jobs: p.queue, Registry: p.registry,
+		Record:  func(r server.Record) error { return p.journal.Requests(recordLines(r)) },
+		Healthy: p.journal.Probe,
+		Limits: server.Limits{
+			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections, HeaderTimeout: p.cfg.Server.ReadHeaderTimeout,
+			ReadTimeout: p.cfg.Server.ReadTimeout, IdleTimeout: p.cfg.Server.IdleTimeout,
+		},
+		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Version: version, Logger: p.log, Registerer: p.metrics,
+	})
+	if err != nil {
+		return role{}, err
+	}
+	return role{run: func(ctx context.Context) error { return s.Run(ctx, l) }}, nil
+}
+
+func serverTLS(cfg *conf.Config) (*tls.Config, error) {
+	if cfg.Server.TLSCert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cfg.Server.TLSCert, cfg.Server.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("server.tls_cert and server.tls_key: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+func (p *parts) newDispatcher() (role, error) {
+	caller, err := callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: version})
+	if err != nil {
+		return role{}, err
+	}
+	d := dispatcher.New(dispatcher.Options{
+		Shards: shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
+		Topics: p.registry.Snapshot, Caller: caller, Journal: p.journal, Concurrency: p.cfg.Dispatcher.Concurrency,
+		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
+	})
+	return role{run: func(ctx context.Context) error {
+		defer caller.Close()
+		return d.Run(ctx)
+	}, status: d.Status}, nil
+}
+
+// shardsAs lists the queue's shards as the interface that a role has of them.
+func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
+	return func() []S {
+		var list []S
+		for _, s := range q.Shards() {
+			list = append(list, as(s))
+		}
+		return list
+	}
+}
+
+func (p *parts) topicNames() []string {
+	topics := p.registry.Snapshot().Topics
+	names := make([]string, 0, len(topics))
+	for name := range topics {
+		names = append(names, name)
+	}
+	return names
+}
+
+func init() {
+	// Expressions are the callback package's, topics the registry's; the two do not know each other.
+	registry.CheckRetryIf = func(source string) error {
+		_, err := callback.CompileRetryIf(source)
+		return err
+	}
+}

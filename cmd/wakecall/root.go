@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/conf"
+)
+
+// app is one call of the program: what it reads, where it writes, and its global flags.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      []string
+	now      func() time.Time
+	signals  *signals
+
+	configFile string
+	dataDir    string
+	url        string
+	token      string
+	output     format
+}
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// execute runs one command line and returns the exit code.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(a.err, "wakecall: %s\n", text)
+	}
+	if errors.As(err, new(*usageError)) {
+		fmt.Fprintf(a.err, "`%s --help` shows the usage.\n", cmd.CommandPath())
+		return exitUsage
+	}
+	if errors.As(err, new(*conf.Errors)) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(form string, args ...any) error { return &usageError{fmt.Errorf(form, args...)} }
+
+// failure is an error that was reported already: it only sets the exit code.
+type failure struct{}
+
+func (failure) Error() string { return "" }
+
+const about = `Wakecall calls back: push a job now, and when it is due Wakecall POSTs it to the endpoint of its topic, again and
+again until the endpoint says yes.
+
+  wakecall up --demo       start everything here, with a demo topic to watch
+  wakecall push demo --body '{"order":42}' --delay 5s
+
+Commands that talk to a running Wakecall find it by --url or WAKECALL_URL, else by server.addr of the configuration, and
+use the token of --token or WAKECALL_TOKEN, else the one that the first start left in data_dir/api-token.`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
+		SilenceUsage: true, SilenceErrors: true, Version: version,
+		// Without arguments show what there is.
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noArgs,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	flags := root.PersistentFlags()
+	flags.StringVarP(&a.configFile, "config", "c", "", "configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
+	flags.StringVar(&a.dataDir, "data-dir", "", "data_dir of the configuration")
+	a.output = formatTable
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run Wakecall:"},
+		&cobra.Group{ID: groupUse, Title: "Use it:"},
+		&cobra.Group{ID: groupCare, Title: "Look after it:"},
+	)
+	root.SetHelpCommandGroupID(groupCare)
+	root.SetCompletionCommandGroupID(groupCare)
+	for _, c := range a.commands() {
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// Groups of commands in the help.
+const (
+	groupRun  = "run"
+	groupUse  = "use"
+	groupCare = "care"
+)
+
+func (a *app) commands() []*cobra.Command {
+	return append(append([]*cobra.Command{a.upCommand()}, a.roleCommands()...),
+		a.pushCommand(), a.getCommand(), a.deleteCommand(), a.runCommand(), a.listCommand(),
+		a.topicCommand(), a.statsCommand(), a.shardsCommand(),
+		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(),
+		a.benchHelperCommand(), a.demoEndpointCommand(),
+	)
+}
+
+// Argument checks whose errors are usage errors.
+var noArgs = exactArgs()
+
+// exactArgs wants an argument for each name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("%s: %s is missing", cmd.CommandPath(), strings.Join(names[len(args):], " and "))
+		}
+		if len(args) > len(names) {
+			return unexpected(cmd, args[len(names)])
+		}
+		return nil
+	}
+}
+
+func unexpected(cmd *cobra.Command, arg string) error {
+	if cmd.HasSubCommands() {
+		return usagef("%s has no command %q%s", cmd.CommandPath(), arg, suggestion(cmd, arg))
+	}
+	return usagef("%s: unexpected argument %q", cmd.CommandPath(), arg)
+}
+
+func suggestion(cmd *cobra.Command, arg string) string {
+	cmd.SuggestionsMinimumDistance = 2
+	if s := cmd.SuggestionsFor(arg); len(s) > 0 {
+		return "; did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return ""
+}
+
+// config loads the configuration; given are the keys that have flags of their own on the command line.
+func (a *app) config(given map[string]string) (*conf.Config, error) {
+	flags := map[string]string{}
+	for k, v := range given {
+		flags[k] = v
+	}
+	if a.dataDir != "" {
+		flags["data_dir"] = a.dataDir
+	}
+	return conf.Load(conf.LoadOptions{File: a.configFile, Env: a.env, Flags: flags})
+}
+
+// getenv is os.Getenv of the app's environment.
+func (a *app) getenv(name string) string {
+	for _, kv := range a.env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// addClientFlags gives a command the flags of those that talk to the API.
+func (a *app) addClientFlags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&a.url, "url", "", "`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
+	cmd.Flags().StringVar(&a.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
+	return a.addOutputFlag(cmd)
+}
+
+func (a *app) addOutputFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().VarP(&a.output, "output", "o", "table or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// client makes the API's client.
+func (a *app) client() (*client.Client, error) {
+	url, token := firstOf(a.url, a.getenv("WAKECALL_URL")), firstOf(a.token, a.getenv("WAKECALL_TOKEN"))
+	if url == "" || token == "" {
+		cfg, err := a.config(nil)
+		if err != nil {
+			return nil, err
+		}
+		if url == "" {
+			url = apiURL(cfg)
+		}
+		if token == "" {
+			if token, err = readToken(cfg); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c, err := client.New(client.Options{URL: url, Token: token, UserAgent: "wakecall-cli/" + version})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return c, nil
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// apiURL is where the API of this configuration is reached from this machine.
+func apiURL(cfg *conf.Config) string {
+	scheme := "http"
+	if cfg.Server.TLSCert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + reachable(cfg.Server.Addr)
+}
+
+func readToken(cfg *conf.Config) (string, error) {
+	file := tokenFile(cfg)
+	token, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
+			"(the first `wakecall up` makes it; --data-dir names another place)", file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the API token: %w; --token and WAKECALL_TOKEN give another", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
+// withClient wraps what a command does with the API, and explains its errors.
+func (a *app) withClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return explain(f(cmd.Context(), c, args), c)
+	}
+}
+
+// explain adds what to do next to an error of the API.
+func explain(err error, c *client.Client) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, client.ErrUnreachable):
+		return fmt.Errorf("%w. Is `wakecall up` running? --url or WAKECALL_URL names another server than %s", err, c.URL())
+	case errors.Is(err, client.ErrUnauthorized):
+		return fmt.Errorf("%w. --token or WAKECALL_TOKEN gives another token than the one in data_dir/api-token", err)
+	}
+	return err
+}

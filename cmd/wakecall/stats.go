@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/client"
+)
+
+// topicStats are the counts of one topic.
+type topicStats struct {
+	Topic string `json:"topic"`
+	client.Stats
+}
+
+func (a *app) statsCommand() *cobra.Command {
+	return a.addClientFlags(&cobra.Command{
+		Use: "stats [TOPIC]", GroupID: groupUse, Short: "count the jobs of a topic, or of all", ValidArgsFunction: a.completeTopics,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return unexpected(cmd, args[1])
+			}
+			return nil
+		},
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if len(args) == 1 {
+				s, err := c.Stats(ctx, args[0])
+				if err != nil {
+					return hintTopics(err)
+				}
+				one := topicStats{args[0], *s}
+				return a.show(one, func(w io.Writer) error { return statsTable(w, []topicStats{one}) })
+			}
+			all, err := allStats(ctx, c)
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) error { return statsTable(w, all) })
+		}),
+	})
+}
+
+// allStats asks for every topic, a few at a time. A topic that is deleted meanwhile is left out.
+func allStats(ctx context.Context, c *client.Client) ([]topicStats, error) {
+	topics, err := c.Topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const workers = 8
+	stats := make([]*client.Stats, len(topics))
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(topics) && errs[w] == nil; i += workers {
+				stats[i], errs[w] = c.Stats(ctx, topics[i].Name)
+				if errors.Is(errs[w], client.ErrNotFound) {
+					errs[w] = nil
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all := []topicStats{}
+	for i, s := range stats {
+		if s != nil {
+			all = append(all, topicStats{topics[i].Name, *s})
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+func statsTable(w io.Writer, stats []topicStats) error {
+	var rows [][]string
+	var sum client.Stats
+	for _, s := range stats {
+		rows = append(rows, statsRow(s.Topic, s.Stats))
+		sum.Delayed += s.Delayed
+		sum.Ready += s.Ready
+		sum.Running += s.Running
+		sum.Dead += s.Dead
+		sum.OldestReadyMS = max(sum.OldestReadyMS, s.OldestReadyMS)
+	}
+	if len(stats) > 1 {
+		rows = append(rows, statsRow(fmt.Sprintf("(all %d)", len(stats)), sum))
+	}
+	return table(w, []string{"TOPIC", "DELAYED", "READY", "RUNNING", "DEAD", "OLDEST READY"}, rows)
+}
+
+func statsRow(name string, s client.Stats) []string {
+	n := func(v int64) string { return strconv.FormatInt(v, 10) }
+	oldest := ""
+	if s.Ready > 0 {
+		oldest = rounded(time.Duration(s.OldestReadyMS) * time.Millisecond)
+	}
+	return []string{name, n(s.Delayed), n(s.Ready), n(s.Running), n(s.Dead), oldest}
+}
+
+func (a *app) shardsCommand() *cobra.Command {
+	return a.addClientFlags(&cobra.Command{
+		Use: "shards", GroupID: groupCare, Short: "show the Redis deployments that hold the jobs", Args: noArgs,
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			shards, err := c.Shards(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(shards, func(w io.Writer) error { return shardTable(w, shards) })
+		}),
+	})
+}
+
+func shardTable(w io.Writer, shards []client.Shard) error {
+	var rows [][]string
+	for _, s := range shards {
+		health := "up"
+		if !s.Up {
+			health = "down: " + s.Error
+		}
+		memory := byteSize(s.Memory)
+		if s.MaxMemory > 0 {
+			memory += " of " + byteSize(s.MaxMemory)
+		}
+		latency := rounded(time.Duration(s.Latency * float64(time.Second)))
+		rows = append(rows, []string{s.Name, s.State, latency, memory, strconv.FormatInt(s.Jobs, 10), health})
+	}
+	return table(w, []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}, rows)
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/client"
+)
+
+func (a *app) topicCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "topic", GroupID: groupUse, Short: "list, show, apply and delete topics", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.topicListCommand(), a.topicShowCommand(), a.topicApplyCommand(), a.topicDeleteCommand())
+	return cmd
+}
+
+func (a *app) topicListCommand() *cobra.Command {
+	return a.addClientFlags(&cobra.Command{
+		Use: "list", Short: "list the topics", Args: noArgs,
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			topics, err := c.Topics(ctx)
+			if err != nil {
+				return err
+			}
+			if topics == nil {
+				topics = []client.Topic{}
+			}
+			return a.show(topics, func(w io.Writer) error { return topicTable(w, topics) })
+		}),
+	})
+}
+
+func topicTable(w io.Writer, topics []client.Topic) error {
+	if len(topics) == 0 {
+		_, err := fmt.Fprintln(w, "there are no topics yet; `wakecall topic apply -f FILE` makes some")
+		return err
+	}
+	var rows [][]string
+	for _, t := range topics {
+		rows = append(rows, []string{
+			t.Name, t.State, t.Priority, shortDuration(t.TTR.Std()), strconv.Itoa(t.MaxAttempts), t.CallbackURL, t.Title,
+		})
+	}
+	return table(w, []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}, rows)
+}
+
+func (a *app) topicShowCommand() *cobra.Command {
+	return a.addClientFlags(&cobra.Command{
+		Use: "show TOPIC", Short: "show a topic, as YAML for apply", Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			topic, err := c.Topic(ctx, args[0])
+			if err != nil {
+				return hintTopics(err)
+			}
+			return a.show(topic, func(w io.Writer) error { return topicYAML(w, *topic) })
+		}),
+	})
+}
+
+// hintTopics says where the names are when one is wrong.
+func hintTopics(err error) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("%w. `wakecall topic list` shows those there are", err)
+	}
+	return err
+}
+
+// topicYAML writes a topic as apply reads it: the instants are the registry's own.
+func topicYAML(w io.Writer, t client.Topic) error {
+	t.CreatedAt, t.UpdatedAt = nil, nil
+	b, err := yaml.MarshalWithOptions(t, yaml.UseJSONMarshaler())
+	if err != nil {
+		return fmt.Errorf("writing the topic as YAML: %w", err)
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+func (a *app) topicDeleteCommand() *cobra.Command {
+	drop := false
+	cmd := &cobra.Command{
+		Use: "delete TOPIC", Short: "delete a topic", Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := deleteTopic(ctx, c, args[0], drop); err != nil {
+				return hintTopics(err)
+			}
+			return a.show(map[string]any{"topic": args[0], "deleted": true}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "deleted topic %s\n", plain(args[0]))
+				return err
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "delete its jobs, too; without it a topic that has jobs stays")
+	return a.addClientFlags(cmd)
+}
+
+func deleteTopic(ctx context.Context, c *client.Client, name string, drop bool) error {
+	if drop {
+		return c.DropTopic(ctx, name)
+	}
+	err := c.DeleteTopic(ctx, name)
+	if errors.Is(err, client.ErrConflict) {
+		return fmt.Errorf("%w. --drop-jobs deletes them, too", err)
+	}
+	return err
+}

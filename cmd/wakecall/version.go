@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	return a.addOutputFlag(&cobra.Command{
+		Use: "version", GroupID: groupCare, Short: "show the version", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return a.show(v, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "wakecall %s (%s, %s)\n", v["version"], v["go"], v["platform"])
+				return err
+			})
+		},
+	})
+}

@@ -1,0 +1,61 @@
+package test
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/wakecall/wakecall/"
+
+// mayImport lists, for each package, which others of this repository it may import: cmd → processes → queue, registry,
+// callback, journal → conf. What is below a package may also import that package's own tree, and cmd everything but test.
+var mayImport = map[string][]string{
+	"conf":       {},
+	"client":     {},
+	"migrations": {},
+	"queue":      {"conf"},
+	"registry":   {"conf", "migrations"},
+	"callback":   {"conf"},
+	"journal":    {"conf"},
+	"timer":      parts,
+	"dispatcher": parts,
+	"checker":    parts,
+	"server":     parts,
+	"master":     parts,
+	"bench":      {"client", "conf"},
+	"test":       {"server"}, // its OpenAPI document
+}
+
+var parts = []string{"queue", "registry", "callback", "journal", "conf"}
+
+// TestBoundaries: packages depend on each other in one direction only, and nothing that ships depends on test code.
+func TestBoundaries(t *testing.T) {
+	out, err := exec.Command("go", "list", "-e", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(strings.ReplaceAll(line, module, "./"))
+		name, imports := strings.TrimPrefix(fields[0], "./"), fields[1:]
+		top, _, _ := strings.Cut(name, "/")
+		allowed, listed := mayImport[top]
+		if !listed && top != "cmd" {
+			t.Errorf("%s is not in mayImport; the packages there are %v", name, slices.Sorted(maps.Keys(mayImport)))
+		}
+		for _, path := range imports {
+			used, ours := strings.CutPrefix(path, "./")
+			usedTop, _, _ := strings.Cut(used, "/")
+			switch {
+			case !ours && path == "testing" && top != "test" && !strings.HasSuffix(name, "test"):
+				t.Errorf("%s imports testing: that is for test packages, whose names end in test", name)
+			case !ours || usedTop == top:
+			case top == "cmd" && usedTop != "test":
+			case !slices.Contains(allowed, usedTop):
+				t.Errorf("%s imports %s, and may import %v of this repository", name, used, allowed)
+			}
+		}
+	}
+}

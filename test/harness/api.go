@@ -1,0 +1,209 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/server/openapitest"
+)
+
+// API speaks to a server over plain net/http, so that the tests see what any client would.
+type API struct {
+	Base  string
+	Token string
+	http  *http.Client
+}
+
+// NewAPI returns an API at a base address such as http://127.0.0.1:6789.
+func NewAPI(base, token string) *API {
+	return &API{Base: base, Token: token, http: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+		Timeout:   20 * time.Second,
+	}}
+}
+
+// checked makes every exchange from now on a test of the server's OpenAPI document.
+func (a *API) checked(t testing.TB) *API {
+	a.http.Transport = openapitest.Transport(t, a.http.Transport)
+	return a
+}
+
+// Quick returns the API without that test, for loads.
+func (a *API) Quick() *API { return NewAPI(a.Base, a.Token) }
+
+// WithoutKeepAlive is Quick with a new connection for each request.
+func (a *API) WithoutKeepAlive() *API {
+	c := a.Quick()
+	c.http.Transport.(*http.Transport).DisableKeepAlives = true
+	return c
+}
+
+// Answer is what came of a request: a status, or Err when there was none.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Err    error
+}
+
+func (a Answer) String() string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	return fmt.Sprintf("%d %s", a.Status, bytes.TrimSpace(a.Body))
+}
+
+// JSON decodes the body into v.
+func (a Answer) JSON(v any) error {
+	if a.Err != nil {
+		return a.Err
+	}
+	if err := json.Unmarshal(a.Body, v); err != nil {
+		return fmt.Errorf("answer %s: %w", a, err)
+	}
+	return nil
+}
+
+// Do makes a request. A []byte or string goes as it is, anything else but nil as JSON.
+func (a *API) Do(ctx context.Context, method, path string, body any) Answer {
+	return a.DoHeader(ctx, method, path, body, nil)
+}
+
+// DoHeader is Do with headers of one's own.
+func (a *API) DoHeader(ctx context.Context, method, path string, body any, header http.Header) Answer {
+	payload, isJSON, err := encode(body)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.Base+path, payload)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	if isJSON {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.Token)
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	res, err := a.http.Do(req)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: b, Err: err}
+}
+
+func encode(body any) (payload io.Reader, isJSON bool, err error) {
+	switch b := body.(type) {
+	case nil:
+		return http.NoBody, false, nil
+	case []byte:
+		return bytes.NewReader(b), true, nil
+	case string:
+		return bytes.NewReader([]byte(b)), true, nil
+	}
+	b, err := json.Marshal(body)
+	return bytes.NewReader(b), true, err
+}
+
+// M is a JSON object in a test.
+type M = map[string]any
+
+// Job is a job as the API shows it.
+type Job struct {
+	Topic      string          `json:"topic"`
+	ID         string          `json:"id"`
+	State      string          `json:"state"`
+	DueAt      time.Time       `json:"due_at"`
+	Priority   string          `json:"priority"`
+	Attempts   int             `json:"attempts"`
+	CreatedAt  time.Time       `json:"created_at"`
+	Duplicate  bool            `json:"duplicate"`
+	Body       json.RawMessage `json:"body"`
+	History    []Attempt       `json:"history"`
+	DeadReason string          `json:"dead_reason"`
+	Error      *Problem        `json:"error"`
+}
+
+// Attempt is one callback in a job's history.
+type Attempt struct {
+	N         int       `json:"n"`
+	StartedAt time.Time `json:"started_at"`
+	TookMS    float64   `json:"took_ms"`
+	Status    int       `json:"status"`
+	Error     string    `json:"error"`
+	Answer    string    `json:"answer"`
+}
+
+// Problem is an error as the API tells it.
+type Problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Field  string `json:"field"`
+}
+
+// Stats are the counts of a topic.
+type Stats struct {
+	Delayed, Ready, Running, Dead int
+	OldestReadyMS                 float64 `json:"oldest_ready_ms"`
+}
+
+// JobPath is the address of a job.
+func JobPath(topic, id string) string {
+	return "/v1/topics/" + topic + "/jobs/" + url.PathEscape(id)
+}
+
+// Push pushes one job with the fields given.
+func (a *API) Push(ctx context.Context, topic string, fields M) Answer {
+	return a.Do(ctx, http.MethodPost, "/v1/topics/"+topic+"/jobs", fields)
+}
+
+// Stats asks for the counts of a topic.
+func (a *API) Stats(ctx context.Context, topic string) (Stats, error) {
+	var s Stats
+	answer := a.Do(ctx, http.MethodGet, "/v1/topics/"+topic+"/stats", nil)
+	if answer.Err == nil && answer.Status != http.StatusOK {
+		return s, fmt.Errorf("stats of %s: %s", topic, answer)
+	}
+	return s, answer.JSON(&s)
+}
+
+// List walks all pages of a topic's jobs in a state.
+func (a *API) List(ctx context.Context, topic, state string) ([]Job, error) {
+	var all []Job
+	cursor := ""
+	for {
+		q := url.Values{"state": {state}, "limit": {"100"}}
+		if cursor != "" {
+			q.Set("cursor", cursor)
+		}
+		answer := a.Do(ctx, http.MethodGet, "/v1/topics/"+topic+"/jobs?"+q.Encode(), nil)
+		if answer.Err == nil && answer.Status != http.StatusOK {
+			return nil, fmt.Errorf("listing %s jobs of %s: %s", state, topic, answer)
+		}
+		var page struct {
+			Jobs []Job  `json:"jobs"`
+			Next string `json:"next"`
+		}
+		if err := answer.JSON(&page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Jobs...)
+		cursor = page.Next
+		if cursor == "" {
+			return all, nil
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+const (
+	// binaryEnv names a wakecall binary to test instead of building one.
+	binaryEnv = "WAKECALL_TEST_BINARY"
+	// coverEnv names a directory for the coverage of the tested processes (make cover).
+	coverEnv = "WAKECALL_TEST_COVERDIR"
+)
+
+var built = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(binaryEnv); path != "" {
+		return filepath.Abs(path)
+	}
+	dir, err := root()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "wakecall")
+	args := []string{"build", "-buildvcs=false", "-o", binary}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	if os.Getenv(coverEnv) != "" {
+		args = append(args, "-cover", "-coverpkg=github.com/wakecall/wakecall/...")
+	}
+	out, err := exec.Command("go", append(args, "github.com/wakecall/wakecall/cmd/wakecall")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building wakecall: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// Binary is the wakecall under test: built once in a test process, with the race detector when the tests have it.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

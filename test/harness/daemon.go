@@ -1,0 +1,144 @@
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// logTail is how much of a process's log a failed test shows.
+const logTail = 12 << 10
+
+// daemon is a started process whose output goes to a file.
+type daemon struct {
+	t    testing.TB
+	name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when the process has ended and been waited for
+}
+
+// startDaemon starts cmd. Its output is appended to dir/name.log and shown when the test fails.
+func startDaemon(t testing.TB, dir, name string, cmd *exec.Cmd) *daemon {
+	t.Helper()
+	d := &daemon{t: t, name: name, cmd: cmd, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	_, noLogYet := os.Stat(d.log)
+	out, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("starting %s: %v", name, err)
+	}
+	go func() {
+		_ = cmd.Wait() // how it ended is read from ProcessState
+		close(d.done)
+	}()
+	if noLogYet != nil { // later starts share the log of the first
+		t.Cleanup(d.showLogOfFailure)
+	}
+	t.Cleanup(func() { d.Signal(syscall.SIGKILL); <-d.done })
+	return d
+}
+
+func (d *daemon) showLogOfFailure() {
+	if d.t.Failed() {
+		d.t.Logf("== log of %s\n%s", d.name, d.Log(logTail))
+	}
+}
+
+// Log returns the end of what the process wrote, at most limit bytes (0: all).
+func (d *daemon) Log(limit int) string {
+	b, err := os.ReadFile(d.log)
+	if err != nil {
+		return err.Error()
+	}
+	if limit > 0 && len(b) > limit {
+		b = b[len(b)-limit:]
+		b = b[bytes.IndexByte(b, '\n')+1:]
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// PID of the process.
+func (d *daemon) PID() int { return d.cmd.Process.Pid }
+
+// Signal sends a signal; a process that is gone already is no mistake.
+func (d *daemon) Signal(sig syscall.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		d.t.Errorf("signal %v to %s: %v", sig, d.name, err)
+	}
+}
+
+// Exited says whether the process has ended.
+func (d *daemon) Exited() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitExit waits for the end of the process and returns its exit code, -1 when a signal ended it.
+func (d *daemon) WaitExit(limit time.Duration) int {
+	d.t.Helper()
+	select {
+	case <-d.done:
+		return d.cmd.ProcessState.ExitCode()
+	case <-time.After(limit):
+		d.t.Fatalf("%s (pid %d) still runs after %s", d.name, d.PID(), limit)
+		return 0
+	}
+}
+
+// Kill9 kills the process the hard way and waits until it is gone.
+func (d *daemon) Kill9() {
+	d.t.Helper()
+	d.Signal(syscall.SIGKILL)
+	d.WaitExit(10 * time.Second)
+}
+
+// Pause stops the process in its tracks (SIGSTOP) and returns when it stands still.
+func (d *daemon) Pause() {
+	d.t.Helper()
+	d.Signal(syscall.SIGSTOP)
+	d.t.Cleanup(func() { d.Signal(syscall.SIGCONT) })
+	Eventually(d.t, 5*time.Second, d.name+" to stand still", func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.PID()))
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(stat, []byte(") T ")) {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+}
+
+// Resume lets a paused process go on.
+func (d *daemon) Resume() { d.t.Helper(); d.Signal(syscall.SIGCONT) }
+
+// need finds a command, or ends the test with the way to get it.
+func need(t testing.TB, command, pkg string) string {
+	t.Helper()
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
+		path := filepath.Join(dir, command)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	t.Fatalf("there is no %s on this machine; install it with: apt-get install %s (make test does)", command, pkg)
+	return ""
+}

@@ -1,0 +1,178 @@
+package harness
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Key names a job.
+type Key struct{ Topic, ID string }
+
+func (k Key) String() string { return k.Topic + "/" + k.ID }
+
+// Call is a callback as it arrived.
+type Call struct {
+	Key
+	At      time.Time // when its headers had arrived
+	Method  string
+	Path    string
+	Query   url.Values
+	Header  http.Header
+	Body    []byte
+	Attempt int
+	DueAt   time.Time
+	Status  int // what was answered; 0 while it was not
+}
+
+// Behaviour answers a call, or does something worse.
+type Behaviour func(w http.ResponseWriter, r *http.Request, c Call)
+
+// Endpoint is an HTTP server that notes every call and behaves, path by path, as it is told: by default it answers 200.
+type Endpoint struct {
+	t    testing.TB
+	addr string
+	srv  *http.Server
+
+	mu         sync.Mutex
+	calls      []Call
+	behaviours map[string]Behaviour
+}
+
+// StartEndpoint starts an endpoint that ends with the test.
+func StartEndpoint(t testing.TB) *Endpoint {
+	t.Helper()
+	e := &Endpoint{t: t, addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t)), behaviours: map[string]Behaviour{}}
+	e.Start()
+	t.Cleanup(e.Stop)
+	return e
+}
+
+// Start listens, again if need be, on the endpoint's address.
+func (e *Endpoint) Start() {
+	e.t.Helper()
+	l, err := net.Listen("tcp", e.addr)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(e.serve)}
+	e.srv = srv
+	go func() { _ = srv.Serve(l) }() // ends with Stop
+}
+
+// Stop stops listening and cuts every connection: from here on, connections are refused.
+func (e *Endpoint) Stop() { _ = e.srv.Close() }
+
+// URL is the address of a path at this endpoint.
+func (e *Endpoint) URL(path string) string { return "http://" + e.addr + path }
+
+// Set says how a path behaves from now on.
+func (e *Endpoint) Set(path string, b Behaviour) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.behaviours[path] = b
+}
+
+func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
+	c := Call{At: time.Now(), Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone()}
+	c.Topic = r.Header.Get("Wakecall-Topic")
+	c.ID = unescape(r.Header.Get("Wakecall-Id"))
+	c.Attempt, _ = strconv.Atoi(r.Header.Get("Wakecall-Attempt"))
+	c.DueAt, _ = time.Parse(time.RFC3339, r.Header.Get("Wakecall-Due-At"))
+	c.Body, _ = io.ReadAll(r.Body) // a call that is cut off counts as it arrived
+
+	e.mu.Lock()
+	e.calls = append(e.calls, c)
+	n := len(e.calls) - 1
+	behave := e.behaviours[c.Path]
+	e.mu.Unlock()
+	answer := &recorder{ResponseWriter: w}
+	if behave != nil {
+		behave(answer, r, c)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls[n].Status = answer.result()
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status   int
+	hijacked bool
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Hijack is asked for by the behaviours that break HTTP.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.hijacked = true
+	return http.NewResponseController(r.ResponseWriter).Hijack()
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// result is the status that was answered; 599 stands for something that was no answer.
+func (r *recorder) result() int {
+	switch {
+	case r.hijacked:
+		return 599
+	case r.status == 0:
+		return http.StatusOK
+	}
+	return r.status
+}
+
+func unescape(id string) string {
+	if s, err := url.PathUnescape(id); err == nil {
+		return s
+	}
+	return id
+}
+
+// Calls are the calls for a topic so far, in the order of their arrival; of all topics for "".
+func (e *Endpoint) Calls(topic string) []Call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if topic == "" {
+		return slices.Clone(e.calls)
+	}
+	var calls []Call
+	for _, c := range e.calls {
+		if c.Topic == topic {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// CallsOf are the calls for one job so far.
+func (e *Endpoint) CallsOf(topic, id string) []Call {
+	return slices.DeleteFunc(e.Calls(topic), func(c Call) bool { return c.ID != id })
+}
+
+// WaitCalls waits for n calls for a topic and returns all that came.
+func (e *Endpoint) WaitCalls(t testing.TB, topic string, n int, limit time.Duration) []Call {
+	t.Helper()
+	var calls []Call
+	Eventually(t, limit, fmt.Sprintf("%d calls for %s", n, topic), func() error {
+		calls = e.Calls(topic)
+		if len(calls) < n {
+			return fmt.Errorf("there were %d", len(calls))
+		}
+		return nil
+	})
+	return calls
+}

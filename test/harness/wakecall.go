@@ -1,0 +1,245 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// readyLimit is how long an installation may take to be ready, on a machine that does much else.
+const readyLimit = 45 * time.Second
+
+// Options say how an installation is configured. The zero value is the embedded default: managed redis-server, SQLite.
+type Options struct {
+	Env  map[string]string // more configuration, as WAKECALL_… variables
+	File string            // text of a configuration file
+	Args []string          // more arguments of `wakecall up`
+}
+
+// Wakecall is an installation: `wakecall up` with a data directory and ports of its own.
+type Wakecall struct {
+	*API
+	*daemon
+	t    testing.TB
+	Dir  string // working directory of the processes
+	Data string // data_dir
+	env  map[string]string
+	opts Options
+}
+
+// New prepares an installation without starting it.
+func New(t testing.TB, opts Options) *Wakecall {
+	t.Helper()
+	dir := newDir(t, "up")
+	w := &Wakecall{t: t, Dir: dir, Data: filepath.Join(dir, "data"), opts: opts}
+	server, metrics := FreePort(t), FreePort(t)
+	w.env = map[string]string{
+		"WAKECALL_DATA_DIR":     w.Data,
+		"WAKECALL_SERVER_ADDR":  fmt.Sprintf("127.0.0.1:%d", server),
+		"WAKECALL_METRICS_ADDR": fmt.Sprintf("127.0.0.1:%d", metrics),
+		"WAKECALL_ADMIN_ADDR":   fmt.Sprintf("127.0.0.1:%d", FreePort(t)),
+	}
+	maps.Copy(w.env, opts.Env)
+	w.API = NewAPI("http://"+w.env["WAKECALL_SERVER_ADDR"], "").checked(t)
+	t.Cleanup(w.checkRaces)
+	return w
+}
+
+// StartWakecall starts an installation and waits until it can take a push.
+func StartWakecall(t testing.TB, opts Options) *Wakecall {
+	t.Helper()
+	w := New(t, opts)
+	w.Up()
+	w.WaitReady(readyLimit)
+	return w
+}
+
+// Up starts `wakecall up`, again if need be, on the same data directory and ports. It does not wait.
+func (w *Wakecall) Up() {
+	w.t.Helper()
+	cmd := w.command(append([]string{"up"}, w.opts.Args...)...)
+	w.daemon = startDaemon(w.t, w.Dir, filepath.Base(w.Dir), cmd)
+}
+
+// command is the wakecall binary with this installation's configuration and nothing of the environment's.
+func (w *Wakecall) command(args ...string) *exec.Cmd {
+	w.t.Helper()
+	if w.opts.File != "" {
+		w.WriteFile(w.opts.File)
+		args = append(args, "--config", w.file())
+	}
+	cmd := exec.Command(Binary(w.t), args...)
+	cmd.Dir = w.Dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + w.Dir, "GORACE=halt_on_error=0"}
+	if dir := os.Getenv(coverEnv); dir != "" {
+		cmd.Env = append(cmd.Env, "GOCOVERDIR="+dir)
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.env)) {
+		cmd.Env = append(cmd.Env, key+"="+w.env[key])
+	}
+	return cmd
+}
+
+func (w *Wakecall) file() string { return filepath.Join(w.Dir, "wakecall.yaml") }
+
+// WriteFile changes the configuration file.
+func (w *Wakecall) WriteFile(text string) {
+	w.t.Helper()
+	w.opts.File = text
+	if err := os.WriteFile(w.file(), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Metrics is the master's metrics address.
+func (w *Wakecall) Metrics() *API { return NewAPI("http://"+w.env["WAKECALL_METRICS_ADDR"], "") }
+
+// SetEnv changes the configuration for the next start.
+func (w *Wakecall) SetEnv(key, value string) { w.env[key] = value }
+
+// WaitReady waits until /readyz says yes, and reads the API token that the first start made.
+func (w *Wakecall) WaitReady(limit time.Duration) {
+	w.t.Helper()
+	Eventually(w.t, limit, "wakecall to be ready", func() error {
+		if w.Exited() {
+			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(0), w.Log(logTail))
+		}
+		return w.Readyz()
+	})
+	token := w.readToken()
+	if token == "" {
+		w.t.Fatalf("wakecall is ready, but made no %s", filepath.Join(w.Data, "api-token"))
+	}
+	if token != w.Token { // it never changes: a load may be reading it
+		w.Token = token
+	}
+}
+
+func (w *Wakecall) readToken() string {
+	token, err := os.ReadFile(filepath.Join(w.Data, "api-token"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(token))
+}
+
+// SharedToken is the token of two installations on one registry: that of the one that made it.
+func (w *Wakecall) SharedToken(other *Wakecall) string {
+	w.t.Helper()
+	for _, token := range []string{w.readToken(), other.readToken()} {
+		if token != "" {
+			return token
+		}
+	}
+	w.t.Fatal("neither of the two made a token")
+	return ""
+}
+
+// Readyz is nil when the installation can take a push.
+func (w *Wakecall) Readyz() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	a := w.Do(ctx, http.MethodGet, "/readyz", nil)
+	if a.Err != nil {
+		return a.Err
+	}
+	return Equal("status of /readyz", a.Status, http.StatusOK)
+}
+
+// Run runs a wakecall command with this installation's configuration and returns its exit code and what it printed.
+func (w *Wakecall) Run(args ...string) (code int, output string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := w.command(args...)
+	kill := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer kill()
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		w.t.Fatalf("wakecall %s still runs after 30s:\n%s", strings.Join(args, " "), out)
+	}
+	if cmd.ProcessState == nil {
+		w.t.Fatalf("wakecall %s: %v", strings.Join(args, " "), err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// Role returns the pids of the processes with a role, by their titles: "wakecall: dispatcher 2"; of the managed
+// redis-server for "redis".
+func (w *Wakecall) Role(role string) []int {
+	var pids []int
+	for _, p := range Processes(w.Dir) {
+		if strings.HasPrefix(p.Title+" ", "wakecall: "+role+" ") || (role == "redis" && strings.Contains(p.Title, "redis-server")) {
+			pids = append(pids, p.PID)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// WaitRole waits until n processes of a role run, none of them among those given, and returns them.
+func (w *Wakecall) WaitRole(role string, n int, not ...int) []int {
+	w.t.Helper()
+	var pids []int
+	Eventually(w.t, 20*time.Second, fmt.Sprintf("%d of %s", n, role), func() error {
+		pids = slices.DeleteFunc(w.Role(role), func(pid int) bool { return slices.Contains(not, pid) })
+		return Equal("their number", len(pids), n)
+	})
+	return pids
+}
+
+// KillRole kills one process of a role the hard way, returns when it is gone, and says which it was.
+func (w *Wakecall) KillRole(role string) int {
+	w.t.Helper()
+	pids := w.Role(role)
+	if len(pids) == 0 {
+		w.t.Fatalf("there is no %s to kill among %v", role, Processes(w.Dir))
+	}
+	Kill9(w.t, pids[0])
+	return pids[0]
+}
+
+// Kill9 kills a process and returns when it is gone.
+func Kill9(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("kill -9 %d: %v", pid, err)
+	}
+	Eventually(t, 10*time.Second, fmt.Sprintf("process %d to be gone", pid), func() error {
+		return Equal("alive", alive(pid), false)
+	})
+}
+
+// Children are the pids of everything but the master.
+func (w *Wakecall) Children() []int {
+	var pids []int
+	for _, p := range Processes(w.Dir) {
+		if p.PID != w.PID() {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+// checkRaces fails the test when the race detector found something in one of the processes, or one of them panicked.
+func (w *Wakecall) checkRaces() {
+	if w.daemon == nil {
+		return
+	}
+	log := w.Log(0)
+	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
+		if i := strings.Index(log, mark); i >= 0 {
+			w.t.Errorf("%q in the log of wakecall:\n%s", mark, log[i:min(len(log), i+6000)])
+			return
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// inFlight is how many calls may have been under way at a fault: what duplicates it may explain.
+const inFlight = 64
+
+func TestDispatcherKilledInMidCalls(t *testing.T) {
+	const jobs = 40
+	i := start(t, harness.Options{})
+	// The first call of each job is never answered.
+	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)), M{"ttr": "3s", "retry": []string{"100ms"}})
+	ledger := harness.NewLedger()
+	for n := range jobs {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
+	}
+	i.endpoint.WaitCalls(t, topic, 10, soon)
+	before := i.Role("dispatcher")
+	for _, pid := range before {
+		harness.Kill9(t, pid)
+	}
+	killed := time.Now()
+	held := map[string]bool{}
+	for _, c := range i.endpoint.Calls(topic) {
+		held[c.ID] = true
+	}
+	i.WaitRole("dispatcher", 2, before...)
+
+	harness.Eventually(t, 30*time.Second, "the jobs of the dead dispatchers to be called again", func() error {
+		for id := range held {
+			if len(i.endpoint.CallsOf(topic, id)) < 2 {
+				return fmt.Errorf("%s was not", id)
+			}
+		}
+		return nil
+	})
+	for id := range held {
+		again := i.endpoint.CallsOf(topic, id)[1]
+		if wait := again.At.Sub(killed); wait > 3*time.Second+time.Second+3*time.Second { // TTR, grace, and a slow machine
+			t.Errorf("%s was called again %s after the kill, its lease was 3s and one more", id, wait)
+		}
+	}
+	ledger.Verdict(t, i.API, i.endpoint, jobs, 60*time.Second)
+}
+
+func TestDispatcherKilledUnderLoad(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "2s", "retry": []string{"100ms"}})
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+	for range 2 {
+		ledger.WaitAcknowledged(t, 60, soon)
+		old := i.KillRole("dispatcher")
+		i.WaitRole("dispatcher", 2, old)
+	}
+	ledger.WaitAcknowledged(t, 50, soon)
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, 2*inFlight, 30*time.Second)
+}
+
+func TestTimerKilledUnderLoad(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "300ms"}, PushFailed: noFailure(t)})
+	for range 2 {
+		ledger.WaitAcknowledged(t, 60, soon)
+		old := i.KillRole("timer")
+		i.WaitRole("timer", 1, old)
+	}
+	ledger.WaitAcknowledged(t, 50, soon)
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+func TestServerKilledUnderLoad(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 200, Pushers: 16, Fields: M{"delay": "50ms"}})
+	for range 2 {
+		ledger.WaitAcknowledged(t, 100, soon)
+		old := i.KillRole("server")
+		i.WaitRole("server", 1, old)
+	}
+	ledger.WaitAcknowledged(t, 100, soon)
+	load.Stop()
+	if n := ledger.Unknown(); n > 2*16 {
+		t.Errorf("%d pushes got no answer: more than the connections of the two servers that were killed", n)
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+func TestManagedRedisKilledUnderLoad(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "200ms"}})
+	ledger.WaitAcknowledged(t, 100, soon)
+	old := i.KillRole("redis")
+	i.WaitRole("redis", 1, old)
+	ledger.WaitAcknowledged(t, 100, 20*time.Second)
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+func TestMasterKilled(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "300ms"}})
+	ledger.WaitAcknowledged(t, 100, soon)
+
+	old := i.Children()
+	i.Kill9()
+	killed := time.Now()
+	i.Up() // at once
+	harness.Eventually(t, soon, "the old children to notice", func() error {
+		for _, p := range harness.Processes(i.Dir) {
+			if slices.Contains(old, p.PID) && strings.HasPrefix(p.Title, "wakecall") {
+				return fmt.Errorf("%+v still runs", p)
+			}
+		}
+		return nil
+	})
+	if took := time.Since(killed); took > 4*time.Second { // 2 s to notice; the calls under way are quick
+		t.Errorf("the old children were gone after %s", took)
+	}
+	i.WaitReady(30 * time.Second)
+	ledger.WaitAcknowledged(t, 100, soon)
+	load.Stop()
+	i.WaitRole("redis", 1)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+func TestMasterKilledAgainAndAgain(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	for n := range 5 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), M{"delay": "200ms"})
+		i.Kill9()
+		i.Up()
+		i.WaitReady(30 * time.Second)
+		harness.Stays(t, 100*time.Millisecond, "one redis-server on the files", func() error {
+			if pids := i.Role("redis"); len(pids) > 1 {
+				return fmt.Errorf("there are %v", pids)
+			}
+			return nil
+		})
+	}
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+func TestSecondMasterIsRefused(t *testing.T) {
+	i := start(t, harness.Options{})
+	before := i.Children()
+	code, output := i.Run("up")
+	if code == 0 || !strings.Contains(output, fmt.Sprint(i.PID())) || !strings.Contains(output, i.Data) {
+		t.Errorf("code %d, want an error that names the directory %s and the pid %d:\n%s", code, i.Data, i.PID(), output)
+	}
+	for _, pid := range before {
+		if !slices.Contains(i.Children(), pid) {
+			t.Errorf("process %d of the first master is gone", pid)
+		}
+	}
+}
+
+func TestTermFinishesCallsInFlight(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, harness.Slow(1500*time.Millisecond), nil)
+	ledger := harness.NewLedger()
+	for n := range 30 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
+	}
+	i.endpoint.WaitCalls(t, topic, 5, soon)
+	i.Signal(syscall.SIGTERM)
+	if code := i.WaitExit(15 * time.Second); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+	if left := i.Children(); len(left) > 0 {
+		t.Errorf("processes %v outlive the master", left)
+	}
+	i.Up()
+	i.WaitReady(30 * time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+func TestTermDoesNotWaitForEver(t *testing.T) {
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "2s"}})
+	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)), M{"ttr": "5s", "retry": []string{"100ms"}})
+	ledger := harness.NewLedger()
+	for n := range 20 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
+	}
+	held := len(i.endpoint.WaitCalls(t, topic, 5, soon))
+	began := time.Now()
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(15 * time.Second)
+	if took := time.Since(began); took > 6*time.Second {
+		t.Errorf("the stop took %s with a shutdown_timeout of 2s", took)
+	}
+	i.Up()
+	i.WaitReady(30 * time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, held+20, 60*time.Second)
+}
+
+func TestSecondTermStopsAtOnce(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, harness.Hang(), M{"ttr": "60s"})
+	i.MustPush(t, topic, M{"id": "x", "body": 1})
+	i.endpoint.WaitCalls(t, topic, 1, soon)
+	i.Signal(syscall.SIGTERM)
+	harness.Eventually(t, soon, "the server to stop", func() error {
+		return harness.Equal("servers", len(i.Role("server")), 0)
+	})
+	began := time.Now()
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(15 * time.Second)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the second SIGTERM took %s", took)
+	}
+}
+
+func TestHangupReplacesChildrenWithoutARefusal(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	i.put(t, topic+".kept", nil, nil)
+	ledger := harness.NewLedger()
+	// A new connection for each push: it is those that a server that goes away would refuse.
+	load := harness.StartLoad(t, i.API.WithoutKeepAlive(), ledger,
+		harness.LoadOptions{Topic: topic, Rate: 150, Pushers: 8, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+	kept := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic + ".kept", Rate: 50, Pushers: 4, PushFailed: noFailure(t)})
+	for range 3 {
+		ledger.WaitAcknowledged(t, 50, soon)
+		old := slices.DeleteFunc(i.Children(), func(pid int) bool { return slices.Contains(i.Role("redis"), pid) })
+		i.Signal(syscall.SIGHUP)
+		i.WaitRole("server", 1, old...)
+		i.WaitRole("dispatcher", 2, old...)
+		i.WaitRole("timer", 1, old...)
+	}
+	ledger.WaitAcknowledged(t, 50, soon)
+	load.Stop()
+	kept.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+func TestHangupWithABrokenConfigurationKeepsTheOldOne(t *testing.T) {
+	i := start(t, harness.Options{File: "dispatchers: 2\n"})
+	before := i.Children()
+	i.WriteFile("dispatchers: many\n")
+	i.Signal(syscall.SIGHUP)
+	harness.Eventually(t, soon, "the log to name the key", func() error {
+		if !strings.Contains(i.Log(4000), "dispatchers") {
+			return fmt.Errorf("it ends with %s", i.Log(300))
+		}
+		return nil
+	})
+	if now := i.Children(); !slices.Equal(before, now) {
+		t.Errorf("the children were %v and are %v", before, now)
+	}
+}
+
+// noFailure reports the first of the pushes that fail where none may.
+func noFailure(t *testing.T) func(harness.Answer) {
+	var told atomic.Bool
+	return func(a harness.Answer) {
+		if told.CompareAndSwap(false, true) {
+			t.Errorf("a push failed: %s", a)
+		}
+	}
+}
+
+func TestProcessesAndMetricsAreVisible(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	i.MustPush(t, topic, M{"id": "x", "body": 1})
+	i.endpoint.WaitCalls(t, topic, 1, soon)
+
+	code, output := i.Run("ps")
+	if code != 0 {
+		t.Fatalf("wakecall ps: code %d\n%s", code, output)
+	}
+	for _, role := range []string{"server", "timer", "dispatcher", "redis"} {
+		for _, pid := range i.Role(role) {
+			if !strings.Contains(output, fmt.Sprint(pid)) {
+				t.Errorf("wakecall ps does not show %s %d:\n%s", role, pid, output)
+			}
+		}
+	}
+	harness.Eventually(t, soon, "the metrics to show the callback", func() error {
+		metrics := i.Metrics().Do(ctx, http.MethodGet, "/metrics", nil)
+		if metrics.Err != nil || metrics.Status != http.StatusOK {
+			return fmt.Errorf("/metrics: %s", metrics)
+		}
+		for _, name := range []string{"wakecall_", "go_goroutines", topic} {
+			if !strings.Contains(string(metrics.Body), name) {
+				return fmt.Errorf("they hold no %q", name)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,112 @@
+package test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
+	needProcesses(t)
+	db := harness.StartMariaDB(t)
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": db.DSN()}})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+	ledger.WaitAcknowledged(t, 50, soon)
+
+	db.Kill9()
+	ledger.WaitAcknowledged(t, 100, soon)
+	i.refusesEdits(t, topic)
+	db.Start()
+	i.takesEdits(t, topic)
+
+	db.Pause() // worse than dead: it takes connections and says nothing
+	ledger.WaitAcknowledged(t, 100, soon)
+	i.refusesEdits(t, topic)
+	db.Resume()
+	i.takesEdits(t, topic)
+
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+// refusesEdits checks that a change of the registry is refused in time and clearly while the database is away.
+func (i *installation) refusesEdits(t *testing.T, topic string) {
+	t.Helper()
+	began := time.Now()
+	answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
+	if problem(t, answer); answer.Status != http.StatusServiceUnavailable {
+		t.Errorf("an edit without the database: %s, want 503", answer)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the refusal took %s", took)
+	}
+	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
+}
+
+func (i *installation) takesEdits(t *testing.T, topic string) {
+	t.Helper()
+	harness.Eventually(t, 20*time.Second, "an edit to be taken", func() error {
+		answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
+		if answer.Err != nil {
+			return answer.Err
+		}
+		return harness.Equal("status", answer.Status, http.StatusOK)
+	})
+}
+
+func TestRestartWithoutMySQL(t *testing.T) {
+	needProcesses(t)
+	db := harness.StartMariaDB(t)
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": db.DSN()}})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	ledger.MustPush(t, i.API, topic, "before", M{"delay": "1s"})
+	db.Kill9()
+	i.Kill9()
+	i.Up()
+	i.WaitReady(30 * time.Second)
+	ledger.MustPush(t, i.API, topic, "without", nil)
+	i.endpoint.WaitCalls(t, topic, 2, soon)
+	db.Start()
+	i.takesEdits(t, topic)
+	ledger.Verdict(t, i.API, i.endpoint, 1, 30*time.Second)
+}
+
+// TestTwoHostsShareAnInstallation: two masters on one MySQL and one Redis, each with a data directory of its own.
+func TestTwoHostsShareAnInstallation(t *testing.T) {
+	needProcesses(t)
+	db, r := harness.StartMariaDB(t), harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN()
+	one, two := harness.New(t, opts), harness.New(t, opts)
+	one.Up() // both at once: one of them migrates
+	two.Up()
+	i := &installation{one, harness.StartEndpoint(t)}
+	harness.Eventually(t, time.Minute, "both to be ready", func() error {
+		if err := one.Readyz(); err != nil {
+			return err
+		}
+		return two.Readyz()
+	})
+	one.Token = one.SharedToken(two)
+	two.Token = one.Token
+
+	topic := i.topic(t, nil, nil)
+	harness.Eventually(t, soon, "the other host to know the topic", func() error {
+		return harness.Equal("status", two.Do(ctx, http.MethodGet, "/v1/topics/"+topic, nil).Status, http.StatusOK)
+	})
+	ledger := harness.NewLedger()
+	first := harness.StartLoad(t, one.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+	ledger.WaitAcknowledged(t, 100, soon)
+	first.Stop()
+	second := harness.StartLoad(t, two.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "two", Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+	ledger.WaitAcknowledged(t, 50, soon)
+	one.Kill9()
+	ledger.WaitAcknowledged(t, 50, soon)
+	second.Stop()
+	ledger.Verdict(t, two.API, i.endpoint, inFlight, 30*time.Second)
+}

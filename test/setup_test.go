@@ -1,0 +1,113 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// soon bounds the wait for something that ought to happen at once, on a machine that does much else.
+const soon = 10 * time.Second
+
+type (
+	// M is a JSON object.
+	M = harness.M
+	// installation is a running Wakecall and an endpoint for its callbacks.
+	installation struct {
+		*harness.Wakecall
+		endpoint *harness.Endpoint
+	}
+)
+
+var ctx = context.Background()
+
+// start starts an installation of the test's own.
+func start(t *testing.T, opts harness.Options) *installation {
+	t.Helper()
+	needProcesses(t)
+	return &installation{harness.StartWakecall(t, opts), harness.StartEndpoint(t)}
+}
+
+// needProcesses skips a test that starts real processes when only quick ones are wanted.
+func needProcesses(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real processes; run without -short")
+	}
+}
+
+var notInTopics = regexp.MustCompile(`[^a-z0-9]+`)
+
+// topic registers a topic named after the test, with an endpoint path of its own that behaves as given (nil: 200), and
+// returns its name.
+func (i *installation) topic(t *testing.T, b harness.Behaviour, fields M) string {
+	t.Helper()
+	name := strings.Trim(notInTopics.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
+	name = name[max(0, len(name)-60):]
+	name = strings.TrimLeft(name, "-")
+	i.put(t, name, b, fields)
+	return name
+}
+
+// put registers a topic under a name, or changes it.
+func (i *installation) put(t *testing.T, name string, b harness.Behaviour, fields M) {
+	t.Helper()
+	i.endpoint.Set("/"+name, b)
+	topic := M{"callback_url": i.endpoint.URL("/" + name)}
+	for k, v := range fields {
+		topic[k] = v
+	}
+	i.MustPutTopic(t, name, topic)
+}
+
+// waitGone waits until a job is no more, as after its delivery.
+func (i *installation) waitGone(t *testing.T, topic, id string) {
+	t.Helper()
+	i.waitStatus(t, topic, id, http.StatusNotFound)
+}
+
+func (i *installation) waitStatus(t *testing.T, topic, id string, status int) {
+	t.Helper()
+	harness.Eventually(t, soon, fmt.Sprintf("GET of %s/%s to answer %d", topic, id, status), func() error {
+		answer := i.Do(ctx, http.MethodGet, harness.JobPath(topic, id), nil)
+		if answer.Err != nil || answer.Status != status {
+			return fmt.Errorf("it answers %s", answer)
+		}
+		return nil
+	})
+}
+
+// waitState waits until a job is in a state, and returns it.
+func (i *installation) waitState(t *testing.T, topic, id, state string) harness.Job {
+	t.Helper()
+	var j harness.Job
+	harness.Eventually(t, soon, fmt.Sprintf("%s/%s to be %s", topic, id, state), func() error {
+		answer := i.Do(ctx, http.MethodGet, harness.JobPath(topic, id), nil)
+		if answer.Err != nil || answer.Status != http.StatusOK {
+			return fmt.Errorf("GET answers %s", answer)
+		}
+		j = harness.Job{}
+		if err := answer.JSON(&j); err != nil {
+			return err
+		}
+		return harness.Equal("its state", j.State, state)
+	})
+	return j
+}
+
+// passes pushes a marker to a topic of its own and waits for its call: whatever was due before has had its chance.
+func (i *installation) passes(t *testing.T) {
+	t.Helper()
+	i.put(t, "marker", nil, nil)
+	id := fmt.Sprintf("marker-%d", time.Now().UnixNano())
+	i.MustPush(t, "marker", M{"id": id, "body": 1})
+	harness.Eventually(t, soon, "the marker to be called", func() error {
+		return harness.Equal("called", len(i.endpoint.CallsOf("marker", id)) > 0, true)
+	})
+}

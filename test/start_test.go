@@ -1,0 +1,172 @@
+package test
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // for a registry from the future
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestStartIsRefused: a wrong configuration ends the start with a message that names the thing and the way out, and leaves
+// nothing behind.
+func TestStartIsRefused(t *testing.T) {
+	needProcesses(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, c := range map[string]struct {
+		file  string
+		env   map[string]string
+		names []string // what the message has to hold
+	}{
+		"unknown key":            {"server:\n  adr: 127.0.0.1:1\n", nil, []string{"server.adr", "wakecall.yaml", "2"}},
+		"bad duration":           {"shutdown_timeout: soon\n", nil, []string{"shutdown_timeout", "soon", "30s"}},
+		"bad duration, environ":  {"", map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "soon"}, []string{"WAKECALL_SHUTDOWN_TIMEOUT", "soon"}},
+		"unknown variable":       {"", map[string]string{"WAKECALL_SERVER_ADR": "127.0.0.1:1"}, []string{"WAKECALL_SERVER_ADR"}},
+		"no YAML":                {"server: [\n", nil, []string{"wakecall.yaml"}},
+		"port in use":            {"", map[string]string{"WAKECALL_SERVER_ADDR": taken.Addr().String()}, []string{"server.addr", taken.Addr().String()}},
+		"metrics port in use":    {"", map[string]string{"WAKECALL_METRICS_ADDR": taken.Addr().String()}, []string{"metrics.addr", taken.Addr().String()}},
+		"bad Redis URL":          {"redis:\n  nodes: ['http://127.0.0.1:1']\n", nil, []string{"redis.nodes", "http"}},
+		"bad DSN":                {"", map[string]string{"WAKECALL_REGISTRY_DSN": "oracle://x"}, []string{"registry.dsn"}},
+		"data_dir is a file":     {"", map[string]string{"WAKECALL_DATA_DIR": "/etc/passwd"}, []string{"data_dir", "/etc/passwd"}},
+		"priorities":             {"priorities: 5:3\n", nil, []string{"priorities"}},
+		"no redis-server":        {"redis:\n  binary: no-such-redis-server\n", nil, []string{"no-such-redis-server", "apt-get install redis-server"}},
+		"file that is not there": {"", map[string]string{"WAKECALL_CONFIG": "/no/such.yaml"}, []string{"/no/such.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := harness.New(t, harness.Options{File: c.file, Env: c.env})
+			code, output := w.Run("up")
+			if code <= 0 {
+				t.Errorf("exit code %d", code)
+			}
+			for _, want := range c.names {
+				if !strings.Contains(output, want) {
+					t.Errorf("the message does not name %q:\n%s", want, output)
+				}
+			}
+			if strings.Contains(output, "goroutine ") {
+				t.Errorf("it panicked:\n%s", output)
+			}
+			if left := w.Children(); len(left) > 0 {
+				t.Errorf("processes %v are left", left)
+			}
+		})
+	}
+}
+
+func TestWrongRedisPassword(t *testing.T) {
+	needProcesses(t)
+	r := harness.StartRedis(t, harness.RedisOptions{Password: "right-one"})
+	url := strings.Replace(r.URL(), "right-one", "wrong-one", 1)
+	w := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": url}})
+	for _, command := range []string{"check", "up"} {
+		code, output := w.Run(command)
+		if code <= 0 || !strings.Contains(strings.ToLower(output), "password") {
+			t.Errorf("wakecall %s: code %d, want an error that names the password:\n%s", command, code, output)
+		}
+		if strings.Contains(output, "wrong-one") {
+			t.Errorf("wakecall %s shows the password:\n%s", command, output)
+		}
+	}
+}
+
+func TestCheckTriesEveryConnection(t *testing.T) {
+	i := start(t, harness.Options{})
+	if code, output := i.Run("check"); code != 0 {
+		t.Errorf("code %d beside a healthy installation:\n%s", code, output)
+	}
+	away := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
+	w := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:hidden@tcp(" + away + ")/x"}})
+	code, output := w.Run("check")
+	if code <= 0 || !strings.Contains(output, away) || strings.Contains(output, "hidden") {
+		t.Errorf("code %d, want an error that names %s and hides the password:\n%s", code, away, output)
+	}
+}
+
+func TestRegistryNewerThanTheBinary(t *testing.T) {
+	i := start(t, harness.Options{})
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(15 * time.Second)
+	db := i.registryFile(t)
+	if _, err := db.Exec(`INSERT INTO schema_version (version_id, is_applied) VALUES (99999, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	code, output := i.Run("up")
+	if code <= 0 || !strings.Contains(output, "99999") || !strings.Contains(output, "newer") {
+		t.Errorf("code %d, want an error that names the schema's version and says what is newer:\n%s", code, output)
+	}
+}
+
+// registryFile opens the installation's SQLite registry.
+func (i *installation) registryFile(t *testing.T) *sql.DB {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(i.Data, "*.db"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("data_dir holds %v (%v), want one *.db", files, err)
+	}
+	db, err := sql.Open("sqlite", files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// TestFirstStart: the secrets it makes are for the owner's eyes, told by their place only, and made once.
+func TestFirstStart(t *testing.T) {
+	i := start(t, harness.Options{})
+	secrets := map[string]string{}
+	for _, name := range []string{"api-token", "admin-password"} {
+		path := filepath.Join(i.Data, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %o", name, info.Mode().Perm())
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name] = strings.TrimSpace(string(b))
+		if log := i.Log(0); !strings.Contains(log, path) || strings.Contains(log, secrets[name]) {
+			t.Errorf("the log has to tell where %s is and not what:\n%s", name, log)
+		}
+	}
+	i.Signal(syscall.SIGTERM)
+	if code := i.WaitExit(15 * time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	i.Up()
+	i.WaitReady(30 * time.Second)
+	if i.Token != secrets["api-token"] {
+		t.Error("the second start made another token")
+	}
+}
+
+// TestJobsSurviveARestart of everything, on the embedded default.
+func TestJobsSurviveARestart(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	for n := range 50 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), M{"delay": "1s"})
+	}
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(15 * time.Second)
+	i.Up()
+	i.WaitReady(30 * time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
