@@ -39,8 +39,8 @@ var (
 	}
 	quickScale = scale{
 		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,
-		lateMin: time.Second, lateMax: 3 * time.Second, latePush: 6 * time.Second,
-		memoryJobs: 300_000, topics: 1000, settle: time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
+		lateMin: time.Second, lateMax: 2 * time.Second, latePush: 4 * time.Second,
+		memoryJobs: 300_000, topics: 1000, settle: 2 * time.Second, idle: 4 * time.Second, redisBenchRequests: 50_000,
 	}
 )
 

@@ -255,6 +255,17 @@ func TestInfoNumber(t *testing.T) {
 	}
 }
 
+func TestCommandsBetweenTwoInfos(t *testing.T) {
+	before := "# Stats\r\ntotal_commands_processed:100\r\ncmdstat_get:calls=3,usec=1\r\ncmdstat_set:calls=7,usec=1\r\n"
+	after := "# Stats\r\ntotal_commands_processed:141\r\ncmdstat_get:calls=8,usec=1\r\ncmdstat_set:calls=7,usec=1\r\ncmdstat_ping:calls=2,usec=1\r\n"
+	if n, err := commandsBetween(before, after); err != nil || n != 40 {
+		t.Errorf("%d commands, %v", n, err)
+	}
+	if got := fmt.Sprint(callsBetween(before, after)); got != "map[get:5 ping:2]" {
+		t.Errorf("calls %s", got)
+	}
+}
+
 func TestChooseNamesTheRows(t *testing.T) {
 	got, err := choose([]string{"idle", "push"})
 	if err != nil || len(got) != 2 || got[0].name != "push" {

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -94,7 +96,7 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 	if err != nil {
 		return nil, err
 	}
-	before, err := in.info(ctx, "stats", "total_commands_processed")
+	before, err := in.redis.Info(ctx, "stats", "commandstats").Result()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 	if err := pause(ctx, s.scale.idle); err != nil {
 		return nil, err
 	}
-	after, err := in.info(ctx, "stats", "total_commands_processed")
+	after, err := in.redis.Info(ctx, "stats", "commandstats").Result()
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +113,55 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 	if err != nil {
 		return nil, err
 	}
-	commands := after - before - 1 // the first INFO itself
+	commands, err := commandsBetween(before, after)
+	if err != nil {
+		return nil, err
+	}
 	cpu := cpuAfter - cpuBefore
 	return []Raw{
-		{Value: float64(commands) / seconds, Detail: map[string]any{"commands": commands, "seconds": seconds}},
+		{Value: float64(commands) / seconds, Detail: map[string]any{
+			"commands": commands, "seconds": seconds, "by_command": callsBetween(before, after),
+		}},
 		{Value: 100 * cpu.Seconds() / seconds, Detail: map[string]any{"cpu_seconds": cpu.Seconds(), "seconds": seconds}},
 	}, nil
+}
+
+// commandsBetween is how many commands Redis processed between two INFOs, those of scripts included, the first INFO itself not.
+func commandsBetween(before, after string) (int64, error) {
+	const key = "total_commands_processed"
+	first, err := infoNumber(before, key)
+	if err != nil {
+		return 0, err
+	}
+	second, err := infoNumber(after, key)
+	return second - first - 1, err
+}
+
+// callsBetween are the calls of each command between two INFOs.
+func callsBetween(before, after string) map[string]int64 {
+	calls := commandCalls(after)
+	for name, n := range commandCalls(before) {
+		if calls[name] -= n; calls[name] == 0 {
+			delete(calls, name)
+		}
+	}
+	return calls
+}
+
+// commandCalls reads lines like cmdstat_get:calls=3,usec=…
+func commandCalls(info string) map[string]int64 {
+	calls := map[string]int64{}
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if !ok {
+			continue
+		}
+		digits, _, _ := strings.Cut(rest, ",")
+		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+			calls[name] = n
+		}
+	}
+	return calls
 }
 
 func pause(ctx context.Context, d time.Duration) error {

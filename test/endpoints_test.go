@@ -119,7 +119,7 @@ func (i *installation) memory(t *testing.T) (sum int64) {
 
 func (i *installation) endpointRefuses(t *testing.T) {
 	other := harness.StartEndpoint(t)
-	topic := i.topic(t, nil, nil)
+	topic := topicName(t)
 	i.MustPutTopic(t, topic, M{"callback_url": other.URL("/"), "retry": []string{"200ms"}, "max_attempts": 100})
 	other.Stop()
 	ledger := harness.NewLedger()

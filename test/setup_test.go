@@ -48,11 +48,15 @@ var notInTopics = regexp.MustCompile(`[^a-z0-9]+`)
 // returns its name.
 func (i *installation) topic(t *testing.T, b harness.Behaviour, fields M) string {
 	t.Helper()
-	name := strings.Trim(notInTopics.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
-	name = name[max(0, len(name)-60):]
-	name = strings.TrimLeft(name, "-")
+	name := topicName(t)
 	i.put(t, name, b, fields)
 	return name
+}
+
+func topicName(t *testing.T) string {
+	name := strings.Trim(notInTopics.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
+	name = name[max(0, len(name)-60):]
+	return strings.TrimLeft(name, "-")
 }
 
 // put registers a topic under a name, or changes it.

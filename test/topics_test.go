@@ -101,12 +101,12 @@ func (i *installation) slowNeighbour(t *testing.T) {
 			t.Errorf("%s of the quick topic was %s late", c.ID, late)
 		}
 	}
-	i.MustDo(t, http.StatusNoContent, http.MethodDelete, "/v1/topics/"+slow, nil)
+	i.MustDo(t, http.StatusNoContent, http.MethodDelete, "/v1/topics/"+slow+"?drop=true", nil)
 }
 
 func (i *installation) breaker(t *testing.T) {
 	const jobs = 100
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "max_attempts": 1000})
+	topic := topicName(t)
 	dead := harness.StartEndpoint(t)
 	i.MustPutTopic(t, topic, M{"callback_url": dead.URL("/"), "retry": []string{"100ms"}, "max_attempts": 1000})
 	dead.Stop()

@@ -47,6 +47,7 @@ func (p *parts) open(process string) (err error) {
 	if err != nil {
 		return err
 	}
+	p.log = slog.New(&errorLog{Handler: p.log.Handler(), journal: p.journal})
 	p.queue = queue.Open(queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: func(pushes []queue.Push, results []queue.Result) error {

@@ -118,7 +118,6 @@ func masterOptions(cfg *conf.Config, shards []registry.Shard) (master.Options, e
 		Redis: master.RedisOptions{
 			Managed: isManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(), MaxMemory: int64(cfg.Redis.MaxMemory),
 		},
-		Gatherer: newMetrics(),
 	}, nil
 }
 

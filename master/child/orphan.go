@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// heldLong is how often in a row the lock must be seen held. A dying master's control sockets may close before its lock does.
+const heldLong = 4
+
 // LockFile is what the living master of a data directory holds locked.
 const LockFile = "master.lock"
 
@@ -23,10 +26,14 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 	defer cancel()
 	t := time.NewTicker(200 * time.Millisecond)
 	defer t.Stop()
-	for {
+	for held := 0; ; {
 		unlock, err := lockMaster(dataDir)
 		if err != nil {
-			return nil // a new master is there: the server is its own
+			if held++; held == heldLong {
+				return nil // a new master is there: the server is its own
+			}
+			<-t.C
+			continue
 		}
 		n, cerr := clients(socket)
 		if cerr != nil {

@@ -188,11 +188,14 @@ func (l *Ledger) drained(api *API) error {
 
 func (l *Ledger) judge(api *API, e *Endpoint) (Tally, []string) {
 	dead, faults := l.dead(api)
+	topics := l.topics()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	calls := map[Key][]Call{}
-	for _, c := range e.Calls("") {
-		calls[c.Key] = append(calls[c.Key], c)
+	for _, topic := range topics { // others may share the endpoint
+		for _, c := range e.Calls(topic) {
+			calls[c.Key] = append(calls[c.Key], c)
+		}
 	}
 	for key := range l.acknowledged {
 		if len(calls[key]) == 0 && !dead[key] && !l.deleted[key] {
