@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +58,46 @@ func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
 		return nil, nil
 	}
 	return s.described(topic, reply[1], millis(reply[0]))
+}
+
+// getStep is how many jobs one call of the get script reads.
+const getStep = 100
+
+// getMany looks for the pushes of these indexes and returns the jobs that live, by index. What cannot be asked counts as not there.
+func (s *Shard) getMany(ctx context.Context, pushes []Push, which []int) map[int]*Job {
+	found := map[int]*Job{}
+	byBucket := map[int][]int{}
+	for _, i := range which {
+		b := s.bucketOf(pushes[i].Topic)
+		byBucket[b] = append(byBucket[b], i)
+	}
+	for b, list := range byBucket {
+		for chunk := range slices.Chunk(list, getStep) {
+			s.getChunk(ctx, b, pushes, chunk, found)
+		}
+	}
+	return found
+}
+
+func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) {
+	args := make([]any, 0, 3*len(which))
+	for _, i := range which {
+		l := locate(pushes[i].Topic, pushes[i].ID, s.locators)
+		args = append(args, pushes[i].Topic, l[:], pushes[i].ID)
+	}
+	v, err := s.again(ctx, bucket, s.scripts.get, args...)
+	reply, ok := v.([]any)
+	if err != nil || !ok || len(reply) != len(which)+1 {
+		return
+	}
+	for k, i := range which {
+		if reply[k+1] == "" {
+			continue
+		}
+		if job, err := s.described(pushes[i].Topic, reply[k+1], millis(reply[0])); err == nil {
+			found[i] = job
+		}
+	}
 }
 
 func (s *Shard) remove(ctx context.Context, topic, id string) (state string, err error) {

@@ -267,40 +267,48 @@ func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes 
 }
 
 // settleElsewhere looks for pushes that live already in a shard that is not their home: pushed while their home was down, or
-// before a shard was added. It answers those that keep or refuse, removes those that replace, and returns the rest.
+// before a shard was added. It answers those that keep or refuse, removes those that replace, and returns the rest. A shard that
+// does not answer cannot be asked.
 func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Result, todo []int) []int {
-	var rest []int
+	away := map[*Shard][]int{}
 	for _, i := range todo {
-		p := &pushes[i]
-		if p.Fresh || !q.answeredElsewhere(ctx, p, &results[i]) {
-			rest = append(rest, i)
-		}
-	}
-	return rest
-}
-
-func (q *Queue) answeredElsewhere(ctx context.Context, p *Push, r *Result) bool {
-	for i, s := range q.order(p.Topic, p.ID) {
-		if i == 0 && s.State() == "active" && s.Up() {
-			continue // the push itself will see
-		}
-		job, err := s.get(ctx, p.Topic, p.ID)
-		if err != nil || job == nil {
+		if pushes[i].Fresh {
 			continue
 		}
-		switch p.OnDuplicate {
-		case Replace:
-			if _, err := s.remove(ctx, p.Topic, p.ID); err != nil {
-				r.Err = err
-				return true
+		for k, s := range q.order(pushes[i].Topic, pushes[i].ID) {
+			if s.Up() && (k > 0 || s.State() != "active") { // its home sees by itself
+				away[s] = append(away[s], i)
 			}
-		case Refuse:
-			r.Job, r.Err = *job, fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)
-			return true
-		case Keep:
-			r.Job, r.Duplicate = *job, true
-			return true
 		}
 	}
-	return false
+	var mu sync.Mutex
+	answered := map[int]bool{}
+	var wg sync.WaitGroup
+	for s, which := range away {
+		wg.Go(func() {
+			for i, job := range s.getMany(ctx, pushes, which) {
+				mu.Lock()
+				if !answered[i] {
+					answered[i] = s.answer(ctx, &pushes[i], job, &results[i])
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] })
+}
+
+// answer is what a push gets whose id lives in this shard, which is not its home; false lets the push go on.
+func (s *Shard) answer(ctx context.Context, p *Push, job *Job, r *Result) bool {
+	switch p.OnDuplicate {
+	case Replace:
+		_, r.Err = s.remove(ctx, p.Topic, p.ID)
+		return r.Err != nil
+	case Refuse:
+		r.Job, r.Err = *job, fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)
+	case Keep:
+		r.Job, r.Duplicate = *job, true
+	}
+	return true
 }
