@@ -157,6 +157,7 @@ func (s *source) ask(ctx context.Context, r queue.Reserve) (got queue.Reserved, 
 		if backoff == 0 {
 			s.d.opts.Logger.Warn("jobs cannot be reserved; trying again", "shard", s.shard.Name(), "error", err)
 		}
+		r.Again = true
 		backoff = min(max(2*backoff, minBackoff), maxBackoff)
 		pause(ctx, backoff/2+rand.N(backoff))
 	}

@@ -347,7 +347,8 @@ func TestTheSameTokenReturnsTheSameJobs(t *testing.T) {
 		f.push("t", fmt.Sprint(i), 0)
 	}
 	same := func(r *Reserve) { r.Token = "lost-reply" }
-	a, b := f.reserve(3, same), f.reserve(3, same)
+	again := func(r *Reserve) { r.Again = true }
+	a, b := f.reserve(3, same), f.reserve(3, same, again)
 	if len(a) != 3 || len(b) != 3 {
 		t.Fatalf("reserved %d, then %d", len(a), len(b))
 	}

@@ -34,8 +34,8 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 	return a, nil
 }
 
-// Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved all the same: the same Token again
-// returns them.
+// Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved all the same: the same request with
+// Again returns them.
 func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
 	if r.LeaseCap <= 0 {
 		r.LeaseCap = time.Hour
@@ -43,9 +43,13 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 	if r.TopicMax <= 0 {
 		r.TopicMax = ReserveLimit
 	}
-	args := make([]any, 0, 7+2*len(r.Busy))
+	again := ""
+	if r.Again {
+		again = "1"
+	}
+	args := make([]any, 0, 8+2*len(r.Busy))
 	args = append(args, r.Worker, r.Token, min(r.Max, ReserveLimit), r.Pattern, r.TopicMax, r.LeaseCap.Milliseconds(),
-		LeaseGrace.Milliseconds())
+		LeaseGrace.Milliseconds(), again)
 	for topic, n := range r.Busy {
 		args = append(args, topic, n)
 	}

@@ -14,7 +14,8 @@ type Advance struct {
 // Reserve asks for ready jobs.
 type Reserve struct {
 	Worker string // one dispatcher; it has one Reserve at a time under way for a bucket
-	Token  string // unique to this call. The same token again, after an answer got lost, returns the same jobs
+	Token  string // unique to this call
+	Again  bool   // the same call is made again, after an answer got lost: it returns the same jobs
 	Max    int    // at most ReserveLimit
 	// Pattern is the order in which priorities are served, one digit a job ("0102010201" is 5:3:2); the position is kept
 	// in Redis, so it holds over all dispatchers.

@@ -5,6 +5,19 @@
 -- Returns {now, next (ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
 -- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
 --         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
+-- When something is to be done next, by the heads of the three sets; -1 when nothing is known.
+local function soonest()
+  local at = math.huge
+  for _, key in ipairs({'due', 'lease', 'park'}) do
+    local head = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
+    if head then at = math.min(at, tonumber(head)) end
+  end
+  return at < math.huge and floor(at) or -1
+end
+
+local first = soonest()
+if first < 0 or first > now then return {now, first, 0, 0, 0, T[2] % 1000} end
+
 local budget = tonumber(ARGV[1])
 local moved, expired, more = 0, 0, 0
 
@@ -113,9 +126,4 @@ for _, topic in ipairs(due) do
 end
 
 finish()
-local soonest = -1
-for _, key in ipairs({'due', 'lease', 'park'}) do
-  local at = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
-  if at and (soonest < 0 or tonumber(at) < soonest) then soonest = tonumber(at) end
-end
-return {now, floor(soonest), moved, expired, more, T[2] % 1000}
+return {now, soonest(), moved, expired, more, T[2] % 1000}

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Reserves ready jobs under leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, then pairs
---         (topic, how many more of it).
+-- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, '1' when the
+--         token is asked again, then pairs (topic, how many more of it).
 -- Returns {now, six a job: ref, topic, record, body of a body key or '', attempts, lease's end}.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is noted under the
 --         worker's name, so the same token asked again returns the same jobs (those still leased under it).
@@ -19,7 +19,7 @@ local function answer(ref, topic, page, index, rec, expiry)
   out[n + 6] = expiry
 end
 
-local note = call('GET', P .. 'v:' .. worker)
+local note = ARGV[8] == '1' and call('GET', P .. 'v:' .. worker)
 if note and string.sub(note, 1, #token + 1) == token .. ' ' then
   for ref in string.gmatch(string.sub(note, #token + 2), '%S+') do
     if call('HGET', P .. 'tok', ref) == token then
@@ -31,8 +31,14 @@ if note and string.sub(note, 1, #token + 1) == token .. ' ' then
   return out
 end
 
+-- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
+if call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2') == 0 then
+  call('SET', P .. 'idle', 1, 'EX', 30)
+  return out
+end
+
 local busy = {}
-for i = 8, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 -- A gate is what a topic may have of this call: left by its limits, its window, its breaker (room) and by the
 -- dispatcher's own share (mine). wait is when to look again, where that is known.
