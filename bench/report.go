@@ -60,6 +60,7 @@ type figure struct {
 	limit                    string // what the limit is called, if there is one
 	atLeast, atMost, ratio   float64
 	bounded                  bool // atMost counts although it is 0
+	fullOnly                 bool // a quick run measures something else: no target then
 }
 
 func (f figure) row(raw []Raw) Row {

@@ -6,11 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -18,10 +16,13 @@ import (
 
 // Options of a Caller.
 type Options struct {
-	Networks string // any (the default), public, or networks like 10.1.0.0/16,fd12::/16 beside the public ones
-	Version  string // of Wakecall, for User-Agent
+	Networks string       // any (the default), public, or networks like 10.1.0.0/16,fd12::/16 beside the public ones
+	Version  string       // of Wakecall, for User-Agent
+	Logger   *slog.Logger // nil: silent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
+
+	MaxConnsPerHost int // 0: as many as there are calls
 }
 
 // Caller makes calls over one shared pool of connections. Its methods may be called from any goroutine.
@@ -29,14 +30,16 @@ type Caller struct {
 	client    *retryablehttp.Client
 	transport *http.Transport
 	userAgent []string
+	log       *slog.Logger
 }
 
 const (
 	maxAnswer    = 64 << 10
 	maxHeader    = 64 << 10
 	idlePerHost  = 1024
-	idleTimeout  = 60 * time.Second
+	idleTimeout  = 90 * time.Second
 	dialTimeout  = 10 * time.Second
+	writeBuffer  = 8 << 10
 	quickRetries = 1
 	quickWait    = 5 * time.Millisecond
 )
@@ -56,23 +59,27 @@ func New(o Options) (*Caller, error) {
 		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
 		MaxIdleConns:           4 * idlePerHost,
 		MaxIdleConnsPerHost:    idlePerHost,
+		MaxConnsPerHost:        o.MaxConnsPerHost,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		TLSHandshakeTimeout:    dialTimeout,
-		WriteBufferSize:        8 << 10,
+		WriteBufferSize:        writeBuffer,
 		ReadBufferSize:         8 << 10,
 	}
-	c := &Caller{transport: t, userAgent: []string{"Wakecall/" + o.Version}}
+	c := &Caller{transport: t, userAgent: []string{"Wakecall/" + o.Version}, log: o.Logger}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
 	c.client = &retryablehttp.Client{
 		HTTPClient: &http.Client{
-			Transport:     t,
+			Transport:     once{t},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		RetryMax:     quickRetries,
 		RetryWaitMin: quickWait,
 		RetryWaitMax: quickWait,
 		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return quickWait },
-		CheckRetry:   unwritten,
+		CheckRetry:   c.checkRetry,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	return c, nil
@@ -81,33 +88,6 @@ func New(o Options) (*Caller, error) {
 // Close ends connections that are idle.
 func (c *Caller) Close() { c.transport.CloseIdleConnections() }
 
-// wire notes how far a request got.
-type wire struct{ wrote atomic.Bool }
-
-type wireKey struct{}
-
-// trace makes the transport tell when the first byte of the request goes out.
-func trace(ctx context.Context) context.Context {
-	w := &wire{}
-	return httptrace.WithClientTrace(context.WithValue(ctx, wireKey{}, w), &httptrace.ClientTrace{
-		WroteHeaderField: func(string, []string) { w.wrote.Store(true) },
-	})
-}
-
-// unwritten allows a second try only where the request certainly did not reach the endpoint: nobody listened, or the connection ended
-// before anything was written.
-func unwritten(ctx context.Context, _ *http.Response, err error) (bool, error) {
-	if err == nil || ctx.Err() != nil {
-		return false, nil
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return true, nil
-	}
-	w, ok := ctx.Value(wireKey{}).(*wire)
-	reset := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
-	return ok && reset && !w.wrote.Load(), nil
-}
-
 // Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	o.StartedAt = time.Now()
@@ -115,9 +95,12 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	u, header, body, err := c.message(e, r, o.StartedAt)
 	if err != nil {
 		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()
+		if errors.Is(err, errHeader) {
+			o.Reason = "protocol"
+		}
 		return o
 	}
-	ctx, cancel := context.WithDeadline(trace(ctx), o.StartedAt.Add(r.Timeout))
+	ctx, cancel := context.WithDeadline(trace(ctx, u), o.StartedAt.Add(r.Timeout))
 	defer cancel()
 	req := (&http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	rr, err := retryablehttp.FromRequest(req)
@@ -154,9 +137,5 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 		m, err := io.ReadFull(resp.Body, b)
 		return b[:m], err
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err == nil && len(b) < maxAnswer {
-		return b, nil
-	}
-	return b, err
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 }

@@ -2,10 +2,13 @@ package callback
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // EndpointSpec is where and how a topic is called, as the registry has it.
@@ -32,17 +35,23 @@ type Endpoint struct {
 // CompileEndpoint prepares everything that does not depend on the job.
 func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	u, err := url.Parse(s.URL)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("callback_url is not a URL")
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
 	}
 	e := &Endpoint{url: u, method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{}}
 	if e.method == "" {
 		e.method = http.MethodPost
 	}
+	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
+		return nil, fmt.Errorf("method %q is none of POST, PUT and GET", s.Method)
+	}
 	if strings.Contains(s.ContentType, "/") {
 		e.typ = s.ContentType
 	}
 	for k, v := range s.Headers {
+		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(v) {
+			return nil, fmt.Errorf("header %q cannot be sent", k) // net/http would refuse it at every call
+		}
 		e.headers.Set(k, v)
 	}
 	if s.RetryIf != "" {
@@ -52,8 +61,8 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	}
 	for _, secret := range s.Secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		if err != nil {
-			return nil, fmt.Errorf("a secret is not whsec_ and base64")
+		if err != nil || len(key) == 0 {
+			return nil, errors.New("a secret is not whsec_ and base64")
 		}
 		e.keys = append(e.keys, key)
 	}

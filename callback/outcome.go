@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +30,7 @@ const (
 type Outcome struct {
 	Class        Class
 	Status       int           // HTTP status; 0 without an answer
-	Reason       string        // ok, status, retry_if, timeout, refused, reset, dns, tls, blocked, bad_body, protocol, canceled
+	Reason       string        // ok, status, retry_if, snooze, timeout, refused, reset, dns, tls, blocked, bad_body, protocol, canceled
 	Err          string        // for people; empty on success
 	RetryAfter   time.Duration // as the endpoint asked with 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB
@@ -92,14 +91,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // fail names why there is no whole answer.
 func (o *Outcome) fail(err error, ttr time.Duration) {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err // it quotes the URL, whose query may hold secrets
-	}
+	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true
 	var blocked *blockedError
 	var dns *net.DNSError
 	var ne net.Error
+	var op *net.OpError
 	switch {
 	case errors.As(err, &blocked):
 		o.Reason, o.Err, o.EndpointDown = "blocked", blocked.Error(), false
@@ -107,10 +104,15 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 		o.Reason, o.Err, o.EndpointDown = "canceled", "the call was cut off by the dispatcher's end", false
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		o.Reason, o.Err = "timeout", fmt.Sprintf("no whole answer within %s", ttr)
+		if time.Since(o.StartedAt) < ttr {
+			o.Err = "no connection within " + dialTimeout.String()
+		}
 	case errors.As(err, &dns):
 		o.Reason, o.Err = "dns", "the host's name cannot be resolved: "+dns.Err
 	case errors.Is(err, syscall.ECONNREFUSED):
 		o.Reason, o.Err = "refused", "the connection was refused: nobody listens there"
+	case errors.As(err, &op) && op.Op == "dial":
+		o.Reason, o.Err = "refused", "no connection: "+op.Err.Error()
 	case isTLS(err):
 		o.Reason, o.Err = "tls", err.Error()
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):

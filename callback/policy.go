@@ -105,11 +105,14 @@ func (p *policy) check(a netip.Addr) error {
 	if in(a, never) || in(inner, never) {
 		return &blockedError{a}
 	}
-	if p.private || (!in(a, private) && !in(inner, private)) || in(a, p.allowed) {
+	if p.private || (p.permits(a) && p.permits(inner)) {
 		return nil
 	}
 	return &blockedError{a}
 }
+
+// permits judges one address: a network listed for the tunnel does not open what lies behind it.
+func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.allowed) }
 
 // control is asked by the dialer before it connects.
 func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {

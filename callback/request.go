@@ -8,11 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Request is the job of one call.
@@ -31,7 +34,10 @@ type Request struct {
 
 const instant = "2006-01-02T15:04:05.000Z"
 
-var errBody = errors.New("the body is not a JSON object, so it has no members to send as a query or form")
+var (
+	errBody   = errors.New("the body is not a JSON object, so it has no members to send as a query or form")
+	errHeader = errors.New("the job's content type cannot be sent as a header")
+)
 
 // message is what goes on the wire.
 func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (u *url.URL, header http.Header, body []byte, err error) {
@@ -50,6 +56,9 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (u *url.URL, he
 		} else {
 			body, typ = []byte(values), "application/x-www-form-urlencoded"
 		}
+	}
+	if !httpguts.ValidHeaderFieldValue(typ) {
+		return nil, nil, nil, errHeader
 	}
 	header = make(http.Header, 12+len(e.headers))
 	for k, v := range e.headers {
@@ -143,6 +152,9 @@ func members(body []byte) (string, error) {
 		b.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(plainValue(raw)))
 	}
 	if _, err := d.Token(); err != nil {
+		return "", errBody
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // something follows the object
 		return "", errBody
 	}
 	return b.String(), nil

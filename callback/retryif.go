@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+	"github.com/expr-lang/expr/vm/runtime"
 )
 
 // Program is a compiled retry_if expression. It may be used by many calls at once.
@@ -28,6 +30,7 @@ type environment struct {
 	Body    string            `expr:"body"`
 	Res     any               `expr:"res"`
 	Headers map[string]string `expr:"headers"` // names in lower case, first values
+	Rounds  *rounds           `expr:"_rounds"`
 }
 
 // oldPath is the older spelling of a path, {res.code}.
@@ -74,6 +77,8 @@ func (l *lenient) Visit(node *ast.Node) {
 		if !n.Method {
 			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: "_step"}, Arguments: []ast.Node{n.Node, n.Property}})
 		}
+	case *ast.PredicateNode:
+		n.Node = &ast.CallNode{Callee: &ast.IdentifierNode{Value: "_tick"}, Arguments: []ast.Node{&ast.IdentifierNode{Value: "_rounds"}, n.Node}}
 	case *ast.IdentifierNode:
 		if n.Value == "res" {
 			l.usesRes = true
@@ -91,17 +96,53 @@ func step(params ...any) (any, error) {
 		key, _ := params[1].(string)
 		return base[strings.ToLower(key)], nil
 	case []any:
-		if i, ok := params[1].(int); ok && i >= 0 && i < len(base) {
-			return base[i], nil
+		if i, ok := params[1].(int); ok {
+			if i < 0 {
+				i += len(base)
+			}
+			if i >= 0 && i < len(base) {
+				return base[i], nil
+			}
 		}
+		return nil, nil
+	case nil, string:
+		return nil, nil
 	}
-	return nil, nil
+	return fetch(params[0], params[1]), nil
 }
 
-// maxNodes bounds an expression, memoryBudget what it may make while it runs.
+// fetch serves what functions of the language make, like split's []string.
+func fetch(base, key any) (v any) {
+	defer func() {
+		if recover() != nil {
+			v = nil
+		}
+	}()
+	return runtime.Fetch(base, key)
+}
+
+// rounds counts the rounds of an evaluation's loops. Nested over an answer of 64 KiB they could hold a slot for minutes, and the
+// machine knows no deadline.
+type rounds struct{ left int }
+
+var errRounds = errors.New("its loops take too many rounds")
+
+func tick(params ...any) (any, error) {
+	r, ok := params[0].(*rounds)
+	if !ok {
+		return nil, errRounds
+	}
+	if r.left--; r.left < 0 {
+		return nil, errRounds
+	}
+	return params[1], nil
+}
+
+// maxNodes bounds an expression, memoryBudget what it may make while it runs, maxRounds its loops.
 const (
 	maxNodes     = 500
 	memoryBudget = 100_000
+	maxRounds    = 100_000
 )
 
 // CompileRetryIf compiles an expression that says, after an answer, whether the call must be repeated. An error names the position.
@@ -113,7 +154,7 @@ func CompileRetryIf(src string) (p *Program, err error) {
 	}()
 	var l lenient
 	program, err := expr.Compile(modern(src), expr.Env(environment{}), expr.AsBool(), expr.Patch(&l), expr.MaxNodes(maxNodes),
-		expr.Function("_step", step, new(func(any, any) any)))
+		expr.Function("_step", step, new(func(any, any) any)), expr.Function("_tick", tick, new(func(any, any) any)))
 	var fe *file.Error
 	if errors.As(err, &fe) {
 		return nil, fmt.Errorf("line %d, column %d: %s%s", fe.Line, fe.Column+1, fe.Message, fe.Snippet)
@@ -131,7 +172,7 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	env := environment{Status: status, Body: string(body), Headers: make(map[string]string, len(header))}
+	env := environment{Status: status, Body: string(body), Headers: make(map[string]string, len(header)), Rounds: &rounds{left: maxRounds}}
 	for k, v := range header {
 		env.Headers[strings.ToLower(k)] = v[0]
 	}
@@ -155,7 +196,10 @@ func parse(body []byte) any {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var v any
-	if d.Decode(&v) != nil || d.More() {
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil
 	}
 	return numbers(v)

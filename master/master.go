@@ -45,13 +45,13 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if err := o.defaults(); err != nil {
 		return err
 	}
-	unlock, err := lock(o.DataDir)
+	unlock, unclean, err := lock(o.DataDir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	m := &Master{started: time.Now().UTC(), options: o, held: sockets{}, slots: map[string][]*slot{}}
-	if m.held, err = m.held.open(o.Roles); err != nil {
+	if m.held, err = m.openFirst(ctx, unclean); err != nil {
 		return err
 	}
 	defer func() { m.sockets().closeUnused(nil) }()
@@ -75,24 +75,47 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	return m.stopAll()
 }
 
-// lock makes sure that no other master works on the directory.
-func lock(dir string) (unlock func(), err error) {
+// orphansLeave is how long the children of a killed master may take to close their sockets.
+const orphansLeave = 5 * time.Second
+
+// openFirst opens the sockets. After a master that was killed, its server may still be listening for a moment.
+func (m *Master) openFirst(ctx context.Context, unclean bool) (sockets, error) {
+	deadline := time.Now().Add(orphansLeave)
+	for {
+		held, err := m.held.open(m.options.Roles)
+		if err == nil || !unclean || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return held, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// lock makes sure that no other master works on the directory. unclean says that the last one did not unlock it by itself.
+func lock(dir string) (unlock func(), unclean bool, err error) {
 	path := filepath.Join(dir, child.LockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock the data directory: %w", err)
+		return nil, false, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := flockSoon(f); err != nil {
-		pid, _ := os.ReadFile(path)
+	lockErr := flockSoon(f)
+	pid, err := os.ReadFile(path)
+	if lockErr != nil || err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("another master (pid %s) runs on %s: stop it first, or set data_dir to another directory", strings.TrimSpace(string(pid)), dir)
+		return nil, false, fmt.Errorf("another master (pid %s) runs on %s: stop it first, or set data_dir to another directory", strings.TrimSpace(string(pid)), dir)
 	}
 	err = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))
 	if err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("lock the data directory: %w", err)
+		return nil, false, fmt.Errorf("lock the data directory: %w", err)
 	}
-	return func() { _ = f.Close() }, nil // the file stays: removing it would race with another master's lock
+	return func() {
+		_ = f.Truncate(0)
+		_ = f.Close() // the file stays: removing it would race with another master's lock
+	}, len(pid) > 0, nil
 }
 
 func writeAt(f *os.File, s string) error {

@@ -23,7 +23,7 @@ type socket struct {
 func openSocket(spec ListenSpec) (*socket, error) {
 	l, err := net.Listen("tcp", spec.Addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s: the address %s is in use by another program: stop that one, or set %s to another address", spec.Key, spec.Addr, spec.Key)
+		return nil, &inUse{spec}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: cannot listen on %q: %w", spec.Key, spec.Addr, err)
@@ -35,6 +35,15 @@ func openSocket(spec ListenSpec) (*socket, error) {
 	}
 	return &socket{spec.Addr, l, f}, nil
 }
+
+// inUse is an address that another program listens on.
+type inUse struct{ spec ListenSpec }
+
+func (e *inUse) Error() string {
+	return fmt.Sprintf("%s: the address %s is in use by another program: stop that one, or set %s to another address", e.spec.Key, e.spec.Addr, e.spec.Key)
+}
+
+func (e *inUse) Unwrap() error { return syscall.EADDRINUSE }
 
 // inheritable is a duplicate of the socket for os/exec. TCPListener.File's would be put into blocking mode on its way to a child, and with it
 // the socket of every child that serves it already.

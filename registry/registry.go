@@ -59,6 +59,7 @@ type Registry struct {
 	mu          sync.Mutex
 	subscribers map[chan struct{}]struct{}
 	checked     bool // the schema was found to be right
+	unkept      bool // the snapshot is newer than its file
 }
 
 const (
@@ -210,7 +211,23 @@ func (r *Registry) MigrationStatus(ctx context.Context) ([]migrations.Step, erro
 }
 
 // Close ends the connections.
-func (r *Registry) Close() error { return r.sql.Close() }
+func (r *Registry) Close() error {
+	r.keep()
+	return r.sql.Close()
+}
+
+// OpenSchema connects for Migrate and MigrationStatus only: the schema may be of any version.
+func OpenSchema(dsn string) (*Registry, error) {
+	r := &Registry{opts: Options{DSN: dsn, Logger: slog.New(slog.DiscardHandler)}}
+	if err := r.connect(); err != nil {
+		return nil, err
+	}
+	if err := r.Ping(context.Background()); err != nil {
+		_ = r.sql.Close()
+		return nil, fmt.Errorf("registry %s: %w", MaskDSN(dsn), err)
+	}
+	return r, nil
+}
 
 // Ping asks the database whether it is there.
 func (r *Registry) Ping(ctx context.Context) error {
@@ -250,6 +267,7 @@ func (r *Registry) wrap(err error) error {
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
 	for {
+		r.keep()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -325,10 +343,24 @@ func (r *Registry) load(ctx context.Context) error {
 		return r.wrap(err)
 	}
 	r.publish(s)
-	if err := writeSnapshot(r.opts.SnapshotFile, s); err != nil {
+	r.mu.Lock()
+	r.unkept = true
+	r.mu.Unlock()
+	return nil
+}
+
+// keep writes the last snapshot to its file. Run does so between looks, so that many changes cost one write.
+func (r *Registry) keep() {
+	r.mu.Lock()
+	unkept := r.unkept
+	r.unkept = false
+	r.mu.Unlock()
+	if !unkept {
+		return
+	}
+	if err := writeSnapshot(r.opts.SnapshotFile, r.Snapshot()); err != nil {
 		r.opts.Logger.Warn("the registry's snapshot cannot be kept; a restart without the database would fail", "error", err)
 	}
-	return nil
 }
 
 func (s *Snapshot) read(tx *gorm.DB) error {

@@ -274,7 +274,7 @@ func (i *installation) metadataAddress(t *testing.T) {
 		"plain": "http://169.254.169.254/latest/meta-data/", "mapped": "http://[::ffff:169.254.169.254]/", "unspecified": "http://0.0.0.0:80/",
 	} {
 		t.Run(name, func(t *testing.T) {
-			topic := i.topic(t, nil, nil)
+			topic := topicName(t)
 			answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": url, "max_attempts": 1})
 			if answer.Status == http.StatusBadRequest || answer.Status == http.StatusUnprocessableEntity {
 				return // refused when it was saved: as good

@@ -42,13 +42,13 @@ func (i *installation) badThenGood(t *testing.T, bad harness.Behaviour, n int, t
 		}
 		return nil
 	})
-	ledger.Verdict(t, i.API, i.endpoint, n, 30*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
 	return topic
 }
 
 func (i *installation) endpointFails(t *testing.T, bad harness.Behaviour) {
-	i.badThenGood(t, bad, 10, "5s")
-	topic := i.topic(t, bad, M{"max_attempts": 1})
+	topic := i.badThenGood(t, bad, 10, "5s") + ".once"
+	i.put(t, topic, bad, M{"max_attempts": 1})
 	i.MustPush(t, topic, M{"id": "reason", "body": 1})
 	j := i.waitState(t, topic, "reason", "dead")
 	if h := j.History; len(h) != 1 || h[0].Error == "" {
@@ -56,10 +56,11 @@ func (i *installation) endpointFails(t *testing.T, bad harness.Behaviour) {
 	}
 }
 
-// dies checks that a call that would last for ever is ended by the TTR of a second.
+// endsByTTR checks that a call that would last for ever is ended by the TTR of a second.
 func (i *installation) endsByTTR(t *testing.T, bad harness.Behaviour) {
 	t.Helper()
-	topic := i.topic(t, bad, M{"ttr": "1s", "max_attempts": 1})
+	topic := topicName(t) + ".once"
+	i.put(t, topic, bad, M{"ttr": "1s", "max_attempts": 1})
 	i.MustPush(t, topic, M{"id": "reason", "body": 1})
 	j := i.waitState(t, topic, "reason", "dead")
 	if h := j.History; len(h) != 1 || h[0].Error == "" || h[0].TookMS < 950 || h[0].TookMS > 2500 {
@@ -89,7 +90,7 @@ func (i *installation) endpointFloods(t *testing.T) {
 	}
 	i.endpoint.WaitCalls(t, topic, 20, soon)
 	i.endpoint.Set("/"+topic, nil)
-	ledger.Verdict(t, i.API, i.endpoint, 20, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
 	if n := taken.Load(); n > 20*(8<<20) { // what fits in the sockets' buffers
 		t.Errorf("%d MB of the answers were taken", n>>20)
 	}

@@ -273,11 +273,11 @@ func TestHangupWithABrokenConfigurationKeepsTheOldOne(t *testing.T) {
 	}
 }
 
-// noFailure reports the first of the pushes that fail where none may.
+// noFailure reports the first few pushes that fail where none may.
 func noFailure(t *testing.T) func(harness.Answer) {
-	var told atomic.Bool
+	var told atomic.Int32
 	return func(a harness.Answer) {
-		if told.CompareAndSwap(false, true) {
+		if told.Add(1) <= 3 {
 			t.Errorf("a push failed: %s", a)
 		}
 	}

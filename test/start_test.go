@@ -31,7 +31,7 @@ func TestStartIsRefused(t *testing.T) {
 		names []string // what the message has to hold
 	}{
 		"unknown key":            {"server:\n  adr: 127.0.0.1:1\n", nil, []string{"server.adr", "wakecall.yaml", "2"}},
-		"bad duration":           {"shutdown_timeout: soon\n", nil, []string{"shutdown_timeout", "soon", "30s"}},
+		"bad duration":           {"shutdown_timeout: soon\n", nil, []string{"shutdown_timeout", "soon", "90s"}},
 		"bad duration, environ":  {"", map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "soon"}, []string{"WAKECALL_SHUTDOWN_TIMEOUT", "soon"}},
 		"unknown variable":       {"", map[string]string{"WAKECALL_SERVER_ADR": "127.0.0.1:1"}, []string{"WAKECALL_SERVER_ADR"}},
 		"no YAML":                {"server: [\n", nil, []string{"wakecall.yaml"}},

@@ -13,6 +13,7 @@ import (
 
 func (a *app) benchCommand() *cobra.Command {
 	var opts bench.Options
+	file := ""
 	names, abouts := bench.Groups()
 	var rows strings.Builder
 	for i, name := range names {
@@ -36,6 +37,11 @@ func (a *app) benchCommand() *cobra.Command {
 				}
 				return err
 			}
+			if file != "" {
+				if err := saveReport(file, report); err != nil {
+					return err
+				}
+			}
 			if a.output == formatJSON {
 				return report.JSON(a.out)
 			}
@@ -45,8 +51,17 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "less than a minute, less exact")
 	cmd.Flags().IntVar(&opts.Runs, "runs", 0, "medians of so many runs (default 3; 1 with --quick)")
 	cmd.Flags().StringSliceVar(&opts.Only, "only", nil, "measure only these `ROWS`, separated by commas")
+	cmd.Flags().StringVar(&file, "report", "", "also write the JSON with all raw figures to `FILE`")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return a.addOutputFlag(cmd)
+}
+
+func saveReport(file string, report *bench.Report) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return errors.Join(report.JSON(f), f.Close())
 }
 
 // benchHelperCommand is one of the processes that the benchmark starts beside itself.

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/wakecall/wakecall/conf"
 )
@@ -82,6 +86,23 @@ func checkPorts(ctx context.Context, cfg *conf.Config) []finding {
 	return findings
 }
 
+// isOurs says whether a role that runs alone answers there.
+func isOurs(key, addr string) bool {
+	path, mark := "/healthz", `{"status":"ok"}`
+	if key == "metrics.addr" {
+		path, mark = "/metrics", "wakecall_"
+	}
+	c := http.Client{Timeout: 2 * time.Second}
+	defer c.CloseIdleConnections()
+	resp, err := c.Get("http://" + reachable(addr) + path)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return err == nil && strings.Contains(string(text), mark)
+}
+
 func checkPort(key, addr string, master int) finding {
 	l, err := net.Listen("tcp", addr)
 	switch {
@@ -90,6 +111,8 @@ func checkPort(key, addr string, master int) finding {
 		return fine(key, "%s is free", addr)
 	case errors.Is(err, syscall.EADDRINUSE) && master > 0:
 		return fine(key, "%s is held by the master (pid %d) of this data_dir", addr, master)
+	case errors.Is(err, syscall.EADDRINUSE) && isOurs(key, addr):
+		return fine(key, "a Wakecall answers at %s already", addr)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return failed(key, addr+" is in use by another program", "Stop it (ss -ltnp shows which), or set "+key+" to another address")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -63,14 +63,12 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []findi
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
 	defer cancel()
-	for _, shard := range q.Shards() {
-		h := shard.Health(ctx)
-		if !h.Up {
-			return []finding{unreachableShard(what, s, h.Err)}
-		}
-		return append([]finding{describeShard(what, h)}, judgeShard(ctx, what, shard, h)...)
+	shard := q.Shards()[0]
+	h := shard.Health(ctx)
+	if !h.Up {
+		return []finding{unreachableShard(what, s, h.Err)}
 	}
-	return nil
+	return append([]finding{describeShard(what, h)}, judgeShard(ctx, what, shard, h)...)
 }
 
 func unreachableShard(what string, s registry.Shard, text string) finding {
@@ -179,5 +177,5 @@ func unregistered(cfg *conf.Config, snapshot *registry.Snapshot) []finding {
 		return nil
 	}
 	return []finding{warn("redis.nodes", count(missing, "node")+" of redis.nodes is not among the shards of the registry, and is not used",
-		"redis.nodes seeds the registry at the first start only")}
+		"redis.nodes seeds the registry at the first start only; `wakecall shard put` adds one")}
 }

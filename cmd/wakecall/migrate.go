@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -33,16 +34,27 @@ func (a *app) migration(name, short string, up bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		// Without a snapshot: an older state of the registry is of no use here.
-		r, err := registry.Open(registry.Options{DSN: cfg.RegistryDSN().Reveal(), Migrate: up})
+		r, err := registry.OpenSchema(cfg.RegistryDSN().Reveal())
 		if err != nil {
 			return adviseOnRegistry(cfg, err)
 		}
-		steps, err := r.MigrationStatus(cmd.Context())
+		if up {
+			_, err = r.Migrate(cmd.Context())
+		}
+		var steps []migrations.Step
+		if err == nil {
+			steps, err = r.MigrationStatus(cmd.Context())
+		}
 		if err := errors.Join(err, r.Close()); err != nil {
 			return err
 		}
-		return a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) })
+		if err := a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
+			return errors.New("the schema lacks a step: run `wakecall migrate up`")
+		}
+		return nil
 	}
 	return a.addOutputFlag(cmd)
 }
@@ -65,6 +77,9 @@ func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {
 	}
 	if err := table(w, []string{"STEP", "NAME", "STATE"}, rows); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
+		return nil
 	}
 	_, err := fmt.Fprintf(w, "the schema of %s is up to date\n", registry.MaskDSN(cfg.RegistryDSN().Reveal()))
 	return err

@@ -102,33 +102,3 @@ func statsRow(name string, s client.Stats) []string {
 	}
 	return []string{name, n(s.Delayed), n(s.Ready), n(s.Running), n(s.Dead), oldest}
 }
-
-func (a *app) shardsCommand() *cobra.Command {
-	return a.addClientFlags(&cobra.Command{
-		Use: "shards", GroupID: groupCare, Short: "show the Redis deployments that hold the jobs", Args: noArgs,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			shards, err := c.Shards(ctx)
-			if err != nil {
-				return err
-			}
-			return a.show(shards, func(w io.Writer) error { return shardTable(w, shards) })
-		}),
-	})
-}
-
-func shardTable(w io.Writer, shards []client.Shard) error {
-	var rows [][]string
-	for _, s := range shards {
-		health := "up"
-		if !s.Up {
-			health = "down: " + s.Error
-		}
-		memory := byteSize(s.Memory)
-		if s.MaxMemory > 0 {
-			memory += " of " + byteSize(s.MaxMemory)
-		}
-		latency := rounded(time.Duration(s.Latency * float64(time.Second)))
-		rows = append(rows, []string{s.Name, s.State, latency, memory, strconv.FormatInt(s.Jobs, 10), health})
-	}
-	return table(w, []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}, rows)
-}

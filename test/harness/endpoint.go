@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -100,7 +101,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.calls[n].Status = answer.result()
+	e.calls[n].Status = answer.result(r.Context())
 }
 
 // recorder remembers the status of an answer.
@@ -124,11 +125,13 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// result is the status that was answered; 599 stands for something that was no answer.
-func (r *recorder) result() int {
+// result is the status that was answered; 499 stands for a caller that hung up before, 599 for something that was no answer.
+func (r *recorder) result(ctx context.Context) int {
 	switch {
 	case r.hijacked:
 		return 599
+	case ctx.Err() != nil:
+		return 499
 	case r.status == 0:
 		return http.StatusOK
 	}

@@ -70,6 +70,15 @@ func (w *Wakecall) Up() {
 	w.daemon = startDaemon(w.t, w.Dir, filepath.Base(w.Dir), cmd)
 }
 
+// StartRole starts one role alone in the foreground, as containers have it.
+func (w *Wakecall) StartRole(role string) *Role {
+	w.t.Helper()
+	return &Role{startDaemon(w.t, w.Dir, role, w.command(role))}
+}
+
+// Role is a process that runs one role without a master.
+type Role struct{ *daemon }
+
 // command is the wakecall binary with this installation's configuration and nothing of the environment's.
 func (w *Wakecall) command(args ...string) *exec.Cmd {
 	w.t.Helper()
@@ -79,7 +88,7 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(Binary(w.t), args...)
 	cmd.Dir = w.Dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + w.Dir, "GORACE=halt_on_error=0"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + w.Dir, "GORACE=halt_on_error=0 atexit_sleep_ms=0"}
 	if dir := os.Getenv(coverEnv); dir != "" {
 		cmd.Env = append(cmd.Env, "GOCOVERDIR="+dir)
 	}
@@ -110,8 +119,8 @@ func (w *Wakecall) SetEnv(key, value string) { w.env[key] = value }
 func (w *Wakecall) WaitReady(limit time.Duration) {
 	w.t.Helper()
 	Eventually(w.t, limit, "wakecall to be ready", func() error {
-		if w.Exited() {
-			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(0), w.Log(logTail))
+		if w.daemon != nil && w.Exited() { // there is none when the roles run alone
+			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(time.Second), w.Log(logTail))
 		}
 		return w.Readyz()
 	})
@@ -232,13 +241,24 @@ func (w *Wakecall) Children() []int {
 
 // checkRaces fails the test when the race detector found something in one of the processes, or one of them panicked.
 func (w *Wakecall) checkRaces() {
-	if w.daemon == nil {
-		return
+	logs, err := filepath.Glob(filepath.Join(w.Dir, "*.log"))
+	if err != nil {
+		w.t.Error(err)
 	}
-	log := w.Log(0)
+	for _, file := range logs {
+		w.checkRacesIn(file)
+	}
+}
+
+func (w *Wakecall) checkRacesIn(file string) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Error(err)
+	}
+	log := string(b)
 	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
 		if i := strings.Index(log, mark); i >= 0 {
-			w.t.Errorf("%q in the log of wakecall:\n%s", mark, log[i:min(len(log), i+6000)])
+			w.t.Errorf("%q in %s:\n%s", mark, filepath.Base(file), log[i:min(len(log), i+6000)])
 			return
 		}
 	}

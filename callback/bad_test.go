@@ -1,0 +1,156 @@
+package callback
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func raw(t *testing.T, handle func(n int, c net.Conn)) (url string, accepted *atomic.Int32) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	accepted = &atomic.Int32{}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n := int(accepted.Add(1))
+			go func() { defer func() { _ = c.Close() }(); handle(n, c) }()
+		}
+	}()
+	return "http://" + l.Addr().String(), accepted
+}
+
+func readRequest(c net.Conn) {
+	r, err := http.ReadRequest(bufio.NewReader(c))
+	if err == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+}
+
+func untilClosed(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
+	reply := func(s string) func(int, net.Conn) {
+		return func(_ int, c net.Conn) { readRequest(c); _, _ = io.WriteString(c, s); untilClosed(c) }
+	}
+	flood := func(head, chunk string) func(int, net.Conn) {
+		return func(_ int, c net.Conn) {
+			readRequest(c)
+			_, err := io.WriteString(c, head)
+			for err == nil {
+				_, err = io.WriteString(c, chunk)
+			}
+		}
+	}
+	cases := []struct {
+		name   string
+		handle func(int, net.Conn)
+		reason string
+		whole  bool // takes the whole TTR
+	}{
+		{"hangs", func(_ int, c net.Conn) { untilClosed(c) }, "timeout", true},
+		{"never reads", func(_ int, c net.Conn) { <-t.Context().Done() }, "timeout", true},
+		{"drips", func(_ int, c net.Conn) {
+			readRequest(c)
+			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
+				_, err = io.WriteString(c, "x")
+			}
+		}, "timeout", true},
+		{"endless 1xx", flood("", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), "", false},
+		{"endless headers", flood("HTTP/1.1 200 OK\r\n", "X-A: "+strings.Repeat("b", 1000)+"\r\n"), "protocol", false},
+		{"garbage", reply("SSH-2.0-OpenSSH\r\n\r\n"), "protocol", false},
+		{"resets", func(_ int, c net.Conn) {
+			readRequest(c)
+			_ = c.(*net.TCPConn).SetLinger(0)
+		}, "reset", false},
+		{"ends early", func(_ int, c net.Conn) {
+			readRequest(c)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+		}, "reset", false},
+	}
+	c := caller(t, Options{})
+	for _, x := range cases {
+		t.Run(x.name, func(t *testing.T) {
+			url, _ := raw(t, x.handle)
+			r := job()
+			r.Timeout = 300 * time.Millisecond
+			start := time.Now()
+			o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), r)
+			took := time.Since(start)
+			if o.Class != Failure || !o.EndpointDown || (x.reason != "" && o.Reason != x.reason) {
+				t.Fatalf("outcome = %+v", o)
+			}
+			if took > r.Timeout+100*time.Millisecond || (x.whole && took < r.Timeout) {
+				t.Fatalf("it took %v with a TTR of %v", took, r.Timeout)
+			}
+		})
+	}
+}
+
+func TestAHugeAnswerIsCutAndItsConnectionClosed(t *testing.T) {
+	var written atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		chunk := make([]byte, 1<<20)
+		for range 1024 {
+			n, err := w.Write(chunk)
+			written.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job())
+	runtime.ReadMemStats(&after)
+	if o.Class != Success || len(o.Answer) != maxAnswer {
+		t.Fatalf("%v with %d bytes kept", o.Class, len(o.Answer))
+	}
+	if n := written.Load(); n > 64<<20 {
+		t.Fatalf("%d MiB were taken", n>>20)
+	}
+}
+
+func TestASecondTryOnlyWhereTheFirstReachedNobody(t *testing.T) {
+	c := caller(t, Options{})
+	address, accepted := raw(t, func(_ int, c net.Conn) { readRequest(c) })
+	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address}), job()); o.Reason != "reset" {
+		t.Fatalf("outcome = %+v", o)
+	}
+	if n := accepted.Load(); n != 1 {
+		t.Fatalf("an endpoint that read the request was called %d times", n)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = l.Addr().String()
+	_ = l.Close()
+	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: "http://" + address}), job()); o.Reason != "refused" || !o.EndpointDown {
+		t.Fatalf("outcome = %+v", o)
+	}
+	tries := 0
+	refused := fmt.Errorf("dial: %w", &net.OpError{Err: syscall.ECONNREFUSED})
+	if again, _ := c.checkRetry(trace(t.Context(), &url.URL{}), nil, refused); again {
+		tries++
+	}
+	if tries != 1 {
+		t.Fatal("a refused connection is not tried again")
+	}
+}

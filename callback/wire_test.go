@@ -1,0 +1,161 @@
+package callback
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// keeping answers the first request of its first connection, and closes every later one after it has read it.
+func keeping(t *testing.T) (address string, requests *atomic.Int32) {
+	requests = &atomic.Int32{}
+	address, _ = raw(t, func(_ int, c net.Conn) {
+		for b := bufio.NewReader(c); ; {
+			r, err := http.ReadRequest(b)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if requests.Add(1) > 1 {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	return address, requests
+}
+
+func TestAWrittenRequestIsNeverRepeated(t *testing.T) {
+	cases := map[string]EndpointSpec{
+		"POST":           {Method: "POST"},
+		"PUT":            {Method: "PUT"},
+		"GET":            {Method: "GET"},
+		"idempotent":     {Method: "POST", Headers: map[string]string{"Idempotency-Key": "k"}},
+		"idempotent PUT": {Method: "PUT", Headers: map[string]string{"X-Idempotency-Key": "k"}},
+	}
+	for name, s := range cases {
+		t.Run(name, func(t *testing.T) {
+			address, requests := keeping(t)
+			s.URL = address
+			c, e := caller(t, Options{}), endpoint(t, s)
+			if o := c.Do(t.Context(), e, job()); o.Class != Success {
+				t.Fatalf("the first call: %+v", o)
+			}
+			if o := c.Do(t.Context(), e, job()); o.Class != Failure || o.Reason != "reset" {
+				t.Fatalf("the second call: %+v", o)
+			}
+			if n := requests.Load(); n != 2 {
+				t.Fatalf("two calls arrived as %d", n)
+			}
+		})
+	}
+}
+
+func TestARefusedDialIsTriedOnceMore(t *testing.T) {
+	for failures, want := range map[int32]Class{1: Success, 2: Failure} {
+		var arrived, dials atomic.Int32
+		address := serve(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) })
+		c := caller(t, Options{})
+		dial := c.transport.DialContext
+		c.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials.Add(1) <= failures {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return dial(ctx, network, addr)
+		}
+		o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address}), job())
+		if o.Class != want || dials.Load() != 2 || arrived.Load() != 2-failures {
+			t.Errorf("after %d refusals: %d dials, %d arrivals, %+v", failures, dials.Load(), arrived.Load(), o)
+		}
+	}
+}
+
+func TestWhatCountsAsUnwritten(t *testing.T) {
+	closed, late := errors.New("http: server closed idle connection"), &net.OpError{Op: "read", Err: context.DeadlineExceeded}
+	cases := []struct {
+		name          string
+		reused, wrote bool
+		err           error
+		want          bool
+	}{
+		{"refused", false, false, syscall.ECONNREFUSED, true},
+		{"reset before", false, false, syscall.ECONNRESET, true},
+		{"reset after", false, true, syscall.ECONNRESET, false},
+		{"end before", false, false, io.EOF, true},
+		{"end after", true, true, io.EOF, false},
+		{"kept one closed before", true, false, closed, true},
+		{"kept one closed after", true, true, closed, false},
+		{"kept one late", true, false, late, false},
+		{"another error on a new one", false, false, closed, false},
+	}
+	for _, x := range cases {
+		ctx := trace(t.Context(), &url.URL{})
+		w, _ := ctx.Value(wireKey{}).(*wire)
+		w.reused.Store(x.reused)
+		w.wrote.Store(x.wrote)
+		if got := unwritten(ctx, &url.Error{Op: "Post", URL: "http://h/?q", Err: x.err}); got != x.want {
+			t.Errorf("%s: %v", x.name, got)
+		}
+	}
+}
+
+func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
+
+	address, n := raw(t, func(_ int, c net.Conn) {
+
+		for b := bufio.NewReader(c); ; {
+			r, err := http.ReadRequest(b)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	c := caller(t, Options{})
+	good, bad := endpoint(t, EndpointSpec{URL: address}), endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"})
+	for range 5 {
+		if o := c.Do(t.Context(), good, job()); o.Class != Success {
+			t.Fatalf("outcome = %+v", o)
+		}
+		if o := c.Do(t.Context(), bad, job()); o.Reason != "refused" {
+			t.Fatalf("outcome = %+v", o)
+		}
+	}
+	if n.Load() != 1 {
+		t.Fatalf("five calls took %d connections", n.Load())
+	}
+}
+
+func TestWhatCannotBeSentIsRefused(t *testing.T) {
+	for name, s := range map[string]EndpointSpec{
+		"scheme": {URL: "ftp://h/"}, "relative": {URL: "/hook"}, "method": {URL: "http://h", Method: "TRACE"},
+		"header value": {URL: "http://h", Headers: map[string]string{"x": "a\r\nb: c"}}, "header name": {URL: "http://h", Headers: map[string]string{"x y": "a"}},
+		"secret": {URL: "http://h", Secrets: []string{"whsec_!"}}, "empty secret": {URL: "http://h", Secrets: []string{"whsec_"}},
+		"retry_if": {URL: "http://h", RetryIf: "res.code !"},
+	} {
+		if _, err := CompileEndpoint(s); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	r := job()
+	r.ContentType = "text/plain\r\nX-Evil: 1"
+	o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"}), r)
+	if o.Class != Failure || o.Reason != "protocol" || o.EndpointDown {
+		t.Fatalf("a content type with a line break: %+v", o)
+	}
+}
+
+func TestProxyVariablesAreIgnored(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	if c := caller(t, Options{}); c.transport.Proxy != nil {
+		t.Fatal("a proxy would dial past the policy")
+	}
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func TestMigrate(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if got := here(nil, "", "migrate", "up"); got.code != 0 || !strings.Contains(got.out, "applied") || !strings.Contains(got.out, "up to date") {
+		t.Errorf("up: code %d: %s%s", got.code, got.out, got.err)
+	}
+	got := here(nil, "", "migrate", "status", "-o", "json")
+	var steps []struct{ Applied bool }
+	if err := json.Unmarshal([]byte(got.out), &steps); err != nil || len(steps) == 0 || !steps[0].Applied {
+		t.Errorf("status: %v: %s%s", err, got.out, got.err)
+	}
+}
+
+func TestMigrateWithTheDatabaseAway(t *testing.T) {
+	got := wakecall(t, []string{"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(127.0.0.1:1)/w"}, "", "migrate", "status")
+	if got.code != 1 || !strings.Contains(got.err, "127.0.0.1:1") || strings.Contains(got.err, "hidden") || !strings.Contains(got.err, "registry.dsn") {
+		t.Errorf("code %d: %s", got.code, got.err)
+	}
+}
+
+func TestShardsAreKeptInTheRegistry(t *testing.T) {
+	t.Chdir(t.TempDir())
+	steps := []struct {
+		input string
+		args  []string
+		code  int
+		says  string
+	}{
+		{"", []string{"put", "redis-1"}, 2, "--url"},
+		{"", []string{"put", "redis-1", "--url", "http://x"}, 2, "redis://"},
+		{"", []string{"put", "Redis 1", "--url", "redis://127.0.0.1:1"}, 1, "Redis 1"},
+		{"redis://:hidden@127.0.0.1:1/0\n", []string{"put", "redis-1", "--url", "-"}, 0, "redis-1 (redis://:***@127.0.0.1:1/0, active) saved"},
+		{"", []string{"put", "redis-1", "--state", "asleep"}, 1, "asleep"},
+		{"", []string{"delete", "redis-1"}, 1, "--state draining"},
+		{"", []string{"put", "redis-1", "--state", "offline"}, 0, "offline) saved"},
+		{"", []string{"delete", "redis-1"}, 0, "forgotten"},
+		{"", []string{"delete", "redis-1"}, 1, "no such shard"},
+	}
+	for _, s := range steps {
+		got := here(nil, s.input, append([]string{"shard"}, s.args...)...)
+		if got.code != s.code || !strings.Contains(got.out+got.err, s.says) {
+			t.Errorf("%v: code %d, want %d and %q: %s%s", s.args, got.code, s.code, s.says, got.out, got.err)
+		}
+		if strings.Contains(got.out+got.err, "hidden") {
+			t.Errorf("%v shows the password: %s%s", s.args, got.out, got.err)
+		}
+	}
+}
+
+func TestFirstStepsSeedTheShardsOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx := context.Background()
+	first := func(env ...string) []registry.Shard {
+		t.Helper()
+		a := &app{env: env}
+		cfg, err := a.config(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards, err := firstSteps(ctx, cfg, newLogger(cfg, t.Output(), "test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shards
+	}
+	shards := first("WAKECALL_REDIS_NODES=redis://127.0.0.1:1,redis://127.0.0.1:2")
+	if len(shards) != 2 || shards[0].Name != "redis-1" || shards[1].URL != "redis://127.0.0.1:2" {
+		t.Errorf("seeded %+v", shards)
+	}
+	for _, file := range []string{"api-token", "admin-password"} {
+		info, err := os.Stat(filepath.Join("data", file))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info, err)
+		}
+	}
+	if again := first("WAKECALL_REDIS_NODES=redis://127.0.0.1:3"); len(again) != 2 {
+		t.Errorf("the second start seeded %+v", again)
+	}
+}
+
+func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
+	t.Chdir(t.TempDir())
+	a := &app{env: []string{"WAKECALL_REDIS_BINARY=no-such-redis"}}
+	cfg, err := a.config(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = firstSteps(context.Background(), cfg, newLogger(cfg, t.Output(), "test"))
+	if err == nil || !strings.Contains(err.Error(), "no-such-redis") || !strings.Contains(err.Error(), "apt-get install redis-server") {
+		t.Errorf("error %v", err)
+	}
+	r, err := openRegistry(cfg, newLogger(cfg, t.Output(), "test"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if s := r.Snapshot().Shards; len(s) > 0 {
+		t.Errorf("it registered %+v", s)
+	}
+}
+
+func findingOf(findings []finding, what string) finding {
+	for _, f := range findings {
+		if strings.HasPrefix(f.What, what) {
+			return f
+		}
+	}
+	return finding{}
+}
+
+func runCheck(t *testing.T, env ...string) (ran, []finding) {
+	t.Helper()
+	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
+	var findings []finding
+	if err := json.Unmarshal([]byte(got.out), &findings); err != nil {
+		t.Fatalf("%v: %s%s", err, got.out, got.err)
+	}
+	return got, findings
+}
+
+func TestCheckBeforeTheFirstStart(t *testing.T) {
+	t.Chdir(t.TempDir())
+	bin := t.TempDir()
+	fake := filepath.Join(bin, "redis-server")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho Redis server v=7.0.15 sha=0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got, findings := runCheck(t, "WAKECALL_REDIS_BINARY="+fake)
+	if got.code != 0 {
+		t.Errorf("code %d: %+v", got.code, findings)
+	}
+	for what, want := range map[string]string{
+		"data_dir": "first start", "registry": "first start", "redis": "7.0.15", "callback.networks": "any", "server.addr": "free",
+	} {
+		if f := findingOf(findings, what); f.Verdict != good || !strings.Contains(f.Detail, want) {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
+		t.Errorf("the check left %v, %v", entries, err)
+	}
+}
+
+func TestCheckNamesWhatIsWrong(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("data", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, findings := runCheck(t, "WAKECALL_REDIS_NODES=redis://:hidden@127.0.0.1:1/0", "WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(127.0.0.1:1)/w",
+		"WAKECALL_CALLBACK_NETWORKS=public")
+	if got.code != 1 || strings.Contains(got.out, "hidden") {
+		t.Errorf("code %d: %s", got.code, got.out)
+	}
+	for what, want := range map[string]string{"data_dir": "not a directory", "registry": "127.0.0.1:1", "redis redis-1": "127.0.0.1:1"} {
+		if f := findingOf(findings, what); f.Verdict != bad || !strings.Contains(f.Detail, want) || f.Advice == "" {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+}
+
+func TestCheckPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if f := checkPort("server.addr", addr, 42); f.Verdict != good || !strings.Contains(f.Detail, "42") {
+		t.Errorf("held by our master: %+v", f)
+	}
+	l.Close()
+	if f := checkPort("server.addr", addr, 0); f.Verdict != good {
+		t.Errorf("free: %+v", f)
+	}
+	if f := checkPort("server.addr", "192.0.2.1:1", 0); f.Verdict != bad || !strings.Contains(f.Detail, "192.0.2.1") {
+		t.Errorf("not ours: %+v", f)
+	}
+	other := newFakeAPI(t)
+	if f := checkPort("server.addr", strings.TrimPrefix(other.url, "http://"), 0); f.Verdict != bad || !strings.Contains(f.Advice, "server.addr") {
+		t.Errorf("held by another: %+v", f)
+	}
+}
+
+func TestTreeTable(t *testing.T) {
+	tree := &master.Tree{Pid: 100, StartedAt: testNow.Add(-time.Hour), RSS: 30 << 20, Processes: []master.Process{
+		{Role: "server", Pid: 101, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 40 << 20},
+		{Role: "dispatcher", Number: 1, Pid: 102, State: "running", StartedAt: testNow.Add(-time.Minute), Restarts: 2, LastExit: "signal: killed",
+			RSS: 50 << 20, Status: json.RawMessage(`{"in_flight":17,"concurrency":256}`)},
+		{Role: "timer", Number: 1, State: "waiting", Restarts: 9, LastExit: "exit status 1"},
+		{Role: "redis-checker", Pid: 104, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
+			Status: json.RawMessage(`{"findings":[{"shard":"main","kind":"memory","detail":"90 % of maxmemory","since":"2026-01-02T03:00:00Z"}]}`)},
+		{Role: "redis-server", Pid: 105, State: "adopted", StartedAt: testNow.Add(-48 * time.Hour), RSS: 1 << 30},
+	}}
+	var b strings.Builder
+	if err := treeTable(&b, tree, testNow); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "ps.table", b.String())
+}
+
+func TestPsWithoutAMaster(t *testing.T) {
+	got := wakecall(t, nil, "", "ps")
+	if got.code != 1 || !strings.Contains(got.err, "wakecall up") {
+		t.Errorf("code %d: %s", got.code, got.err)
+	}
+}
+
+func TestShardConfigsFindTheManagedRedis(t *testing.T) {
+	cfg := conf.Default()
+	cfg.DataDir = "/d"
+	got := shardConfigs(cfg, seedShards(cfg))
+	want := queue.ShardConfig{Name: "managed", URL: "unix:///d/redis/redis.sock", State: "active"}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
+	cfg := conf.Default()
+	cfg.Registry.DSN = "mysql://u:hidden@tcp(h:3306)/w"
+	opts, err := masterOptions(cfg, []registry.Shard{{Name: "x", URL: "redis://h", State: registry.ShardActive}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opts.Redis.Managed {
+		t.Error("there is no managed shard")
+	}
+	var back conf.Config
+	if err := back.UnmarshalPrivate(opts.Roles[0].Config); err != nil || back.Registry.DSN.Reveal() != "mysql://u:hidden@tcp(h:3306)/w" {
+		t.Errorf("a child would get %q, %v", back.Registry.DSN.Reveal(), err)
+	}
+	roles := childRoles()
+	for _, r := range opts.Roles {
+		if roles[r.Name] == nil {
+			t.Errorf("no child can be a %s", r.Name)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// BenchmarkDispatch is one dispatcher's way from reserve to settle, with Redis and the endpoint on the same machine.
+func BenchmarkDispatch(b *testing.B) {
+	dir, err := os.MkdirTemp("", "wkb")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	sock := filepath.Join(dir, "s")
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	q := queue.Open(queue.Options{})
+	defer func() { _ = q.Close() }()
+	if err := q.SetShards(b.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		b.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); q.Push(b.Context(), queue.Push{Topic: "warm", ID: "up", Delay: time.Hour}).Err != nil; {
+		if time.Now().After(deadline) {
+			b.Fatal("Redis does not answer")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	body := []byte(`"` + strings.Repeat("x", 62) + `"`)
+	for i := 0; i < b.N; i += 1000 {
+		var batch []queue.Push
+		for k := i; k < min(i+1000, b.N); k++ {
+			batch = append(batch, queue.Push{Topic: "t", ID: fmt.Sprint(k), Body: body})
+		}
+		for _, r := range q.PushBatch(b.Context(), batch) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	var called atomic.Int64
+	done := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if called.Add(1) == int64(b.N) {
+			close(done)
+		}
+	}))
+	defer srv.Close()
+	topic := registry.NewTopic("t")
+	topic.CallbackURL = srv.URL
+	snap := &registry.Snapshot{Topics: map[string]*registry.Topic{"t": &topic}}
+	c, err := callback.New(callback.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	d := New(Options{
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Topics: func() *registry.Snapshot { return snap }, Caller: c, Pattern: "0120010210",
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error)
+	b.ResetTimer()
+	go func() { ended <- d.Run(ctx) }()
+	<-done
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "callbacks/s")
+	cancel()
+	<-ended
+}

@@ -1,0 +1,219 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestCommands: the command line does what the API does, for scripts and for eyes.
+func TestCommands(t *testing.T) {
+	i := start(t, harness.Options{})
+	t.Run("topics are applied from YAML", i.applyTopics)
+	t.Run("push, get, run, delete", i.commandJobs)
+	t.Run("what goes wrong has an exit code", i.commandErrors)
+	t.Run("shards, stats, migrations", i.commandViews)
+}
+
+func (i *installation) applyTopics(t *testing.T) {
+	topic := topicName(t)
+	file := filepath.Join(i.Dir, "topics.yaml")
+	write := func(yaml string) {
+		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fmt.Sprintf("name: %s\ncallback_url: %s\nttr: 3s\nretry: [1s, 2s]\n", topic, i.endpoint.URL("/")))
+	i.succeeds(t, "topic", "apply", "-f", file)
+	if out := i.succeeds(t, "topic", "show", topic); !strings.Contains(out, "3s") {
+		t.Errorf("topic show tells\n%s", out)
+	}
+	write(fmt.Sprintf("name: %s\ncallback_url: %s\ncolour: red\n", topic, i.endpoint.URL("/")))
+	if code, out := i.Run("topic", "apply", "-f", file); code == 0 || !strings.Contains(out, "colour") {
+		t.Errorf("an unknown field: code %d\n%s", code, out)
+	}
+	if out := i.succeeds(t, "topic", "list"); !strings.Contains(out, topic) {
+		t.Errorf("topic list tells\n%s", out)
+	}
+	i.succeeds(t, "topic", "delete", topic)
+	if out := i.succeeds(t, "topic", "list"); strings.Contains(out, topic) {
+		t.Errorf("after topic delete, topic list tells\n%s", out)
+	}
+}
+
+func (i *installation) commandJobs(t *testing.T) {
+	topic := i.topic(t, nil, nil)
+	var j harness.Job
+	out := i.succeeds(t, "push", topic, "--id", "x", "--delay", "1h", "--priority", "high", "--body", `{"a":1}`, "--output", "json")
+	if err := json.Unmarshal([]byte(out), &j); err != nil || j.ID != "x" || j.Priority != "high" || j.State != "delayed" {
+		t.Errorf("push tells %s (%v)", out, err)
+	}
+	if out := i.succeeds(t, "get", topic, "x"); !strings.Contains(out, "delayed") {
+		t.Errorf("get tells\n%s", out)
+	}
+	i.succeeds(t, "run", topic, "x")
+	if c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]; string(c.Body) != `{"a":1}` {
+		t.Errorf("called with %s", c.Body)
+	}
+	i.succeeds(t, "push", topic, "--id", "y", "--due", "2030-01-02T03:04:05Z")
+	i.succeeds(t, "delete", topic, "y")
+	i.waitGone(t, topic, "y")
+}
+
+func (i *installation) commandErrors(t *testing.T) {
+	for name, args := range map[string][]string{
+		"unknown topic":   {"push", "no-such-topic", "--body", "1"},
+		"unknown job":     {"get", "no-such-topic", "x"},
+		"unknown command": {"pusch"},
+		"unknown flag":    {"push", "x", "--dealy", "3s"},
+		"bad body":        {"push", "no-such-topic", "--body", "{"},
+		"wrong token":     {"topic", "list", "--token", "wrong"},
+		"nobody there":    {"topic", "list", "--url", "http://127.0.0.1:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := i.Run(args...)
+			if code <= 0 || !strings.HasPrefix(out, "wakecall: ") || strings.Contains(out, "goroutine ") {
+				t.Errorf("code %d, want an error that begins with wakecall:\n%s", code, out)
+			}
+		})
+	}
+}
+
+func (i *installation) commandViews(t *testing.T) {
+	i.succeeds(t, "shard", "list")
+	i.succeeds(t, "stats")
+	i.succeeds(t, "version")
+	i.succeeds(t, "migrate", "status")
+	i.succeeds(t, "config")
+}
+
+// succeeds runs a command that has to, and returns what it printed.
+func (i *installation) succeeds(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out := i.Run(args...)
+	if code != 0 {
+		t.Fatalf("wakecall %s: code %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// TestDemo: what `make run` starts prints how to push and shows the callback.
+func TestDemo(t *testing.T) {
+	needProcesses(t)
+	w := harness.StartWakecall(t, harness.Options{Args: []string{"--demo"}})
+	harness.Eventually(t, soon, "the demo to tell how to push", func() error {
+		if log := w.Log(0); !strings.Contains(log, "curl ") || !strings.Contains(log, "/v1/topics/demo/jobs") {
+			return fmt.Errorf("it tells\n%s", log)
+		}
+		return nil
+	})
+	w.MustPush(t, "demo", M{"id": "watch-me", "body": M{"hello": "world"}, "delay": "300ms"})
+	harness.Eventually(t, soon, "the callback to show", func() error {
+		if log := w.Log(0); !strings.Contains(log, "watch-me") || !strings.Contains(log, `{"hello":"world"}`) {
+			return fmt.Errorf("it shows\n%s", log)
+		}
+		return nil
+	})
+	w.Signal(syscall.SIGINT)
+	if code := w.WaitExit(15 * time.Second); code != 0 {
+		t.Errorf("exit code %d after an interrupt", code)
+	}
+	if left := w.Children(); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// TestRolesRunAlone in the foreground, as containers and systemd have them.
+func TestRolesRunAlone(t *testing.T) {
+	needProcesses(t)
+	w := harness.New(t, onRedis(harness.StartRedis(t, harness.RedisOptions{})))
+	var roles []*harness.Role
+	for _, role := range []string{"server", "timer", "dispatcher", "redis-checker"} {
+		roles = append(roles, w.StartRole(role))
+	}
+	w.WaitReady(time.Minute)
+	i := &installation{w, harness.StartEndpoint(t)}
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	for n := range 20 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), M{"delay": fmt.Sprintf("%dms", 20*n)})
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+	for n, r := range roles {
+		r.Signal(syscall.SIGTERM)
+		if code := r.WaitExit(15 * time.Second); code != 0 {
+			t.Errorf("role %d: exit code %d after SIGTERM", n, code)
+		}
+	}
+}
+
+// TestJournal: every push that was accepted and every attempt stands in the files of the day.
+func TestJournal(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, harness.FirstCalls(1, harness.Status(500), harness.Status(200)), M{"retry": []string{"50ms"}})
+	const jobs = 20
+	for n := range jobs {
+		i.MustPush(t, topic, M{"id": fmt.Sprint("job-", n), "body": M{"n": n}})
+	}
+	for n := range jobs {
+		i.waitGone(t, topic, fmt.Sprint("job-", n))
+	}
+	pushes := i.journal(t, "request", topic)
+	if len(pushes) != jobs {
+		t.Errorf("request-*.jsonl has %d lines of the topic, want %d", len(pushes), jobs)
+	}
+	for _, line := range pushes {
+		if !strings.Contains(string(line), `"n":`) {
+			t.Errorf("a push without its body: %s", line)
+		}
+	}
+	harness.Eventually(t, soon, "all attempts to be written", func() error {
+		return harness.Equal("lines of notify-*.jsonl", len(i.journal(t, "notify", topic)), 2*jobs)
+	})
+}
+
+// journal returns the lines of one kind that name a topic. Each line has to be JSON.
+func (i *installation) journal(t *testing.T, kind, topic string) (lines []json.RawMessage) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(i.Data, "journal", kind+"-????????.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no %s-YYYYMMDD.jsonl in %s (%v)", kind, i.Data, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%s: a line is no JSON: %s", file, line)
+			}
+			if strings.Contains(line, `"`+topic+`"`) {
+				lines = append(lines, json.RawMessage(line))
+			}
+		}
+	}
+	return lines
+}
+
+// TestDeploymentConfiguration: the example for production is a configuration that this version takes.
+func TestDeploymentConfiguration(t *testing.T) {
+	needProcesses(t)
+	w := harness.New(t, harness.Options{})
+	example, err := filepath.Abs("../deploy/wakecall.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, out := w.Run("config", "--config", example); code != 0 {
+		t.Errorf("code %d\n%s", code, out)
+	} else if strings.Contains(out, "CHANGE-ME") {
+		t.Errorf("wakecall config shows a password:\n%s", out)
+	}
+}
