@@ -132,7 +132,6 @@ type keeper struct {
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
-	some chan struct{}
 }
 
 type hold struct {

@@ -136,9 +136,6 @@ func (in *input) text(f fields, name, text string) (err error) {
 	return err
 }
 
-// rawFields are what a raw push takes from its query.
-const rawFields = fieldDelay | fieldDueAt | fieldPriority | fieldTTR | fieldMaxAttempts | fieldOnDuplicate
-
 // query reads the options of a raw push. Numbers have no type of their own there, so durations may be seconds too.
 func (in *input) query(values url.Values) error {
 	for name, texts := range values {
