@@ -27,7 +27,7 @@ func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 // handle brings one job to its settlement. A panic on the way is the attempt's failure, not the process's.
 func (s *source) handle(r *reservation) {
 	defer s.calls.Done()
-	topic := s.d.opts.Topics().Topics[r.Topic]
+	topic := s.d.topic(r.Topic)
 	st := s.judge(r, topic)
 	if st == nil { // the lease was lost before anything began
 		s.d.places.release(r.Topic)
@@ -46,6 +46,9 @@ type outcome struct {
 
 func (s *source) judge(r *reservation, topic *registry.Topic) *outcome {
 	switch {
+	case topic == nil && s.d.opts.RegistryUp != nil && !s.d.opts.RegistryUp():
+		s.noteReleased(r.Topic)
+		return end(r, queue.Release, "topic unknown")
 	case topic == nil:
 		return end(r, queue.Expire, "topic deleted")
 	case topic.State != registry.TopicActive:

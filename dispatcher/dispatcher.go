@@ -43,6 +43,7 @@ type Options struct {
 	Changed         <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Nudge           func()          // the registry changed, says a shard; may be nil
 	Topics          func() *registry.Snapshot
+	RegistryUp      func() bool // whether Topics can be trusted not to know a topic; nil: always
 	Caller          Caller
 	Journal         Journal
 	Concurrency     int    // callbacks at once
@@ -59,6 +60,7 @@ type Dispatcher struct {
 	worker    string // unique for each process that ever ran
 	places    *places
 	endpoints endpoints
+	unknown   unknowns
 	metrics   *metrics
 	tokens    atomic.Uint64
 

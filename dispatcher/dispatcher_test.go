@@ -300,6 +300,26 @@ func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 	}
 }
 
+func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
+	var news atomic.Pointer[registry.Snapshot]
+	i := start(t, func(o *Options) {
+		news.Store(o.Topics())
+		o.Topics = news.Load
+	})
+	i.push("new", "n", 0)
+	old := news.Load()
+	next := &registry.Snapshot{Revision: old.Revision + 1, Topics: map[string]*registry.Topic{}}
+	topic := *old.Topics["t"]
+	topic.Name = "new"
+	next.Topics["new"] = &topic
+	eventually(t, "the job is reserved", func() bool {
+		j, err := i.q.Get(t.Context(), "new", "n")
+		return err == nil && j.State == queue.Running
+	})
+	news.Store(next)
+	eventually(t, "the job is delivered", func() bool { return i.gone("new", "n") })
+}
+
 func TestTheEndLetsCallsFinish(t *testing.T) {
 	i := start(t)
 	answer := make(chan struct{})

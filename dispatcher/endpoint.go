@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/registry"
@@ -40,6 +41,53 @@ func (e *endpoints) of(t *registry.Topic) (*callback.Endpoint, error) {
 	}
 	e.byName[t.Name] = compiled{t, ep, err}
 	return ep, err
+}
+
+// A topic that was just registered may have jobs before this process hears of it. topicWait is how long it listens for that before it
+// believes that the topic was deleted, looking every topicLook.
+const (
+	topicWait = 2 * time.Second
+	topicLook = 5 * time.Millisecond
+)
+
+// topic returns nil for one that does not exist. It waits for news of an unknown one, once for each state of the registry.
+func (d *Dispatcher) topic(name string) *registry.Topic {
+	snap := d.opts.Topics()
+	if t := snap.Topics[name]; t != nil || d.unknown.seen(name, snap.Revision) {
+		return t
+	}
+	for deadline := time.Now().Add(topicWait); time.Now().Before(deadline) && d.calls.Err() == nil; pause(d.calls, topicLook) {
+		if d.opts.Nudge != nil {
+			d.opts.Nudge()
+		}
+		if t := d.opts.Topics().Topics[name]; t != nil {
+			return t
+		}
+	}
+	d.unknown.note(name, d.opts.Topics().Revision)
+	return nil
+}
+
+// unknowns are topics that were looked for in vain, and the registry's revision then.
+type unknowns struct {
+	mu     sync.Mutex
+	byName map[string]int64
+}
+
+func (u *unknowns) seen(name string, revision int64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r, ok := u.byName[name]
+	return ok && r == revision
+}
+
+func (u *unknowns) note(name string, revision int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.byName == nil || len(u.byName) > maxEndpoints {
+		u.byName = map[string]int64{}
+	}
+	u.byName[name] = revision
 }
 
 // maxEndpoints bounds what deleted topics leave behind; past it everything is compiled anew.

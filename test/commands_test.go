@@ -157,7 +157,7 @@ func TestRolesRunAlone(t *testing.T) {
 // TestJournal: every push that was accepted and every attempt stands in the files of the day.
 func TestJournal(t *testing.T) {
 	i := start(t, harness.Options{})
-	topic := i.topic(t, harness.FirstCalls(1, harness.Status(500), harness.Status(200)), M{"retry": []string{"50ms"}})
+	topic := i.topic(t, harness.FirstCalls(1, harness.Status(409), harness.Status(200)), M{"retry": []string{"50ms"}})
 	const jobs = 20
 	for n := range jobs {
 		i.MustPush(t, topic, M{"id": fmt.Sprint("job-", n), "body": M{"n": n}})

@@ -69,6 +69,58 @@ func TestDispatcherKilledUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 2*inFlight, 30*time.Second)
 }
 
+func TestDispatcherStandsStillLongerThanItsLeases(t *testing.T) {
+	i := start(t, harness.Options{})
+	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "1s", "retry": []string{"100ms"}})
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, PushFailed: noFailure(t)})
+	ledger.WaitAcknowledged(t, 50, soon)
+	resume := harness.Pause(t, i.Role("dispatcher")[0])
+	paused := time.Now()
+	harness.Eventually(t, soon, "the other one to do all the work, for longer than a lease", func() error {
+		if err := ledger.AllCalled(i.endpoint); err == nil && time.Since(paused) > 3*time.Second {
+			return nil
+		}
+		return fmt.Errorf("%s after the pause: %v", time.Since(paused), ledger.AllCalled(i.endpoint))
+	})
+	resume()
+	ledger.WaitAcknowledged(t, 50, soon)
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 30*time.Second)
+}
+
+// No call starts after a DELETE was answered: neither of a job that was reserved already.
+func TestDispatcherThatStoodStillDoesNotCallWhatWasDeleted(t *testing.T) {
+	const jobs = 150
+	i := start(t, harness.Options{})
+	topic := i.topic(t, harness.Slow(50*time.Millisecond), nil)
+	batch := make([]M, jobs)
+	for n := range batch {
+		batch[n] = M{"topic": topic, "id": fmt.Sprint(n), "body": n}
+	}
+	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
+	i.endpoint.WaitCalls(t, topic, 20, soon)
+	resume := harness.Pause(t, i.Role("dispatcher")...)
+	began := map[string]bool{}
+	for _, c := range i.endpoint.Calls(topic) {
+		began[c.ID] = true
+	}
+	deleted := map[string]bool{}
+	for n := range jobs {
+		if answer := i.Do(ctx, http.MethodDelete, harness.JobPath(topic, fmt.Sprint(n)), nil); answer.Status == http.StatusNoContent {
+			deleted[fmt.Sprint(n)] = true
+		}
+	}
+	resume()
+	i.passes(t)
+	for _, c := range i.endpoint.Calls(topic) {
+		if deleted[c.ID] && !began[c.ID] {
+			t.Errorf("%s was called at %s, after its deletion", c.ID, c.At)
+		}
+	}
+	t.Logf("%d calls had begun, %d jobs were deleted", len(began), len(deleted))
+}
+
 func TestTimerKilledUnderLoad(t *testing.T) {
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
@@ -255,6 +307,17 @@ func TestHangupReplacesChildrenWithoutARefusal(t *testing.T) {
 	load.Stop()
 	kept.Stop()
 	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+func TestHangupFollowsTheConfiguration(t *testing.T) {
+	i := start(t, harness.Options{File: "dispatchers: 1\ntimers: 2\n"})
+	i.WaitRole("dispatcher", 1)
+	i.WaitRole("timer", 2)
+	i.WriteFile("dispatchers: 3\ntimers: 1\n")
+	i.Signal(syscall.SIGHUP)
+	i.WaitRole("dispatcher", 3)
+	i.WaitRole("timer", 1)
+	i.passes(t)
 }
 
 func TestHangupWithABrokenConfigurationKeepsTheOldOne(t *testing.T) {

@@ -113,22 +113,20 @@ func (d *daemon) Kill9() {
 // Pause stops the process in its tracks (SIGSTOP) and returns when it stands still.
 func (d *daemon) Pause() {
 	d.t.Helper()
-	d.Signal(syscall.SIGSTOP)
-	d.t.Cleanup(func() { d.Signal(syscall.SIGCONT) })
-	Eventually(d.t, 5*time.Second, d.name+" to stand still", func() error {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.PID()))
-		if err != nil {
-			return err
-		}
-		if !bytes.Contains(stat, []byte(") T ")) {
-			return errors.New("it still runs")
-		}
-		return nil
-	})
+	Pause(d.t, d.PID())
 }
 
 // Resume lets a paused process go on.
 func (d *daemon) Resume() { d.t.Helper(); d.Signal(syscall.SIGCONT) }
+
+// standsStill is nil when the process is stopped.
+func standsStill(pid int) error {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err == nil && !bytes.Contains(stat, []byte(") T ")) {
+		err = errors.New("it still runs")
+	}
+	return err
+}
 
 // need finds a command, or ends the test with the way to get it.
 func need(t testing.TB, command, pkg string) string {

@@ -228,6 +228,23 @@ func Kill9(t testing.TB, pid int) {
 	})
 }
 
+// Pause stops the processes in their tracks. They go on with the test's end at the latest.
+func Pause(t testing.TB, pids ...int) (resume func()) {
+	t.Helper()
+	signal := func(sig syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, sig) // one that is gone stands still
+		}
+	}
+	signal(syscall.SIGSTOP)
+	resume = func() { signal(syscall.SIGCONT) }
+	t.Cleanup(resume)
+	for _, pid := range pids {
+		Eventually(t, 5*time.Second, fmt.Sprintf("process %d to stand still", pid), func() error { return standsStill(pid) })
+	}
+	return resume
+}
+
 // Children are the pids of everything but the master.
 func (w *Wakecall) Children() []int {
 	var pids []int
