@@ -70,7 +70,6 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 		defer m.redis.stop()
 	}
 	m.startAll(o.Roles)
-	m.tellReady(ctx)
 	m.attend(ctx, hup)
 	return m.stopAll()
 }
@@ -159,21 +158,20 @@ func (m *Master) all() []*slot {
 
 // tellReady calls Options.Ready once all processes serve.
 func (m *Master) tellReady(ctx context.Context) {
-	if m.options.Ready == nil {
+	ready := m.opts().Ready
+	if ready == nil {
 		return
 	}
-	go func() {
-		t := time.NewTicker(20 * time.Millisecond)
-		defer t.Stop()
-		for !m.allReady() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
+	t := time.NewTicker(20 * time.Millisecond)
+	defer t.Stop()
+	for !m.allReady() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
 		}
-		m.options.Ready()
-	}()
+	}
+	ready()
 }
 
 func (m *Master) allReady() bool {
@@ -191,6 +189,7 @@ func (m *Master) allReady() bool {
 func (m *Master) attend(ctx context.Context, hup <-chan os.Signal) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { m.tellReady(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

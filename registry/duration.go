@@ -27,10 +27,17 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	}
 	seconds, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e9 {
-		return fmt.Errorf("%.40q is not a duration: write it like 90s, 30m or 1h30m", b)
+		return errDuration(b)
 	}
 	*d = Duration(seconds * float64(time.Second))
 	return nil
+}
+
+// errDuration is a text that is no duration.
+type errDuration string
+
+func (e errDuration) Error() string {
+	return fmt.Sprintf("%.40q is not a duration: write it like 90s, 30m or 1h30m", string(e))
 }
 
 // UnmarshalJSON reads a text or a number of seconds.
@@ -43,7 +50,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if _, err := strconv.ParseFloat(s, 64); err == nil && s != "0" {
-		return fmt.Errorf("%.40q is not a duration: write it like 90s, 30m or 1h30m", s)
+		return errDuration(s)
 	}
 	return d.UnmarshalText([]byte(s))
 }

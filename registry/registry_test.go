@@ -371,6 +371,8 @@ func TestDecodeTopic(t *testing.T) {
 		{"title", `{"callback_url":"http://h","title":1}`, false},
 		{"title", `{"callback_url":"http://h","title":"a","title":"b"}`, false},
 		{"title", `{"callback_url":"http://h","title":"a\u0000"}`, false},
+		{"ttr", `{"callback_url":"http://h","ttr":"soon"}`, false},
+		{"retry", `{"callback_url":"http://h","retry":["1s","soon"]}`, false},
 		{"ttr", `{"callback_url":"http://h","ttr":"0s"}`, true},
 		{"ttr", `{"callback_url":"http://h","ttr":"2h"}`, true},
 		{"delay", `{"callback_url":"http://h","delay":"-1s"}`, true},

@@ -94,6 +94,10 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil {
+		var de errDuration
+		if errors.As(err, &de) {
+			return nil, malformed(durationField(data), "%s", de.Error())
+		}
 		return nil, jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -135,6 +139,23 @@ func (b *topicBody) topic(name string) *Topic {
 		t.Emails = b.Emails
 	}
 	return &t
+}
+
+// durationField finds the field whose duration cannot be read: encoding/json does not tell.
+func durationField(data []byte) string {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(data, &fields) // it is JSON: one field of it was wrong
+	var d Duration
+	var list []Duration
+	for _, name := range []string{"delay", "ttr", "expires_after"} {
+		if raw, ok := fields[name]; ok && json.Unmarshal(raw, &d) != nil {
+			return name
+		}
+	}
+	if raw, ok := fields["retry"]; ok && json.Unmarshal(raw, &list) != nil {
+		return "retry"
+	}
+	return ""
 }
 
 func set[T any](to, from *T) {
