@@ -2,7 +2,9 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,11 +36,18 @@ type Options struct {
 
 // Checker is the redis-checker role.
 type Checker struct {
-	opts    Options
-	metrics *metrics
+	opts Options
 
 	mu       sync.Mutex
 	findings map[key]Finding
+	shards   map[string]view
+}
+
+// view is what was last seen of a shard.
+type view struct {
+	up     bool
+	ping   time.Duration
+	health queue.ShardHealth // zero until it told about itself
 }
 
 type key struct {
@@ -54,8 +63,10 @@ func New(o Options) *Checker {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Checker{opts: o, findings: map[key]Finding{}}
-	c.metrics = newMetrics(c, o.Registerer)
+	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]view{}}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(&collector{c})
+	}
 	return c
 }
 
@@ -63,32 +74,34 @@ func New(o Options) *Checker {
 func (c *Checker) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	running := map[Shard]context.CancelFunc{}
+	running := map[Shard]context.CancelCauseFunc{}
 	for {
 		now := c.opts.Shards()
 		for _, s := range now {
 			if running[s] == nil {
-				sctx, cancel := context.WithCancel(ctx)
+				sctx, cancel := context.WithCancelCause(ctx)
 				running[s] = cancel
 				wg.Go(func() { c.watch(sctx, s) })
 			}
 		}
 		for s, cancel := range running {
 			if !slices.Contains(now, s) {
-				cancel()
+				cancel(errRemoved)
 				delete(running, s)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			for _, cancel := range running {
-				cancel()
+				cancel(nil)
 			}
 			return nil
 		case <-c.opts.Changed:
 		}
 	}
 }
+
+var errRemoved = errors.New("the shard is not in use any more")
 
 // infoEvery is in pings: INFO is dearer than a ping.
 const infoEvery = 10
@@ -97,15 +110,27 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	t := time.NewTicker(c.opts.Every)
 	defer t.Stop()
 	w := watched{limit: c.opts.Every}
-	for n := 0; ; n++ {
-		c.apply(s.Name(), w.ping(ctx, s))
-		if n%infoEvery == 0 && w.failures == 0 {
-			c.apply(s.Name(), w.look(ctx, s))
+	defer func() {
+		if errors.Is(context.Cause(ctx), errRemoved) { // else the finding lasts, and only this process ends
+			c.forget(s.Name())
 		}
-		c.metrics.latency.WithLabelValues(s.Name()).Set(w.last.Seconds())
+	}()
+	for n := 0; ; n++ {
+		failed := w.failures
+		c.apply(s.Name(), w.ping(ctx, s))
+		c.see(s.Name(), func(v *view) { v.up, v.ping = w.failures < downAfter, w.last })
+		if back := failed > 0; w.failures == 0 && (back || n%infoEvery == 0) {
+			h := w.look(ctx, s)
+			if ctx.Err() != nil {
+				return
+			}
+			c.apply(s.Name(), w.judge(h))
+			if h.Up {
+				c.see(s.Name(), func(v *view) { v.health = h })
+			}
+		}
 		select {
 		case <-ctx.Done():
-			c.forget(s.Name())
 			return
 		case <-t.C:
 		}
@@ -146,15 +171,33 @@ func (c *Checker) tell(f Finding) {
 	}
 }
 
-// forget drops what was found of a shard that is not watched any more.
-func (c *Checker) forget(shard string) {
+func (c *Checker) see(shard string, change func(*view)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	v := c.shards[shard]
+	change(&v)
+	c.shards[shard] = v
+}
+
+// seen is what was last seen of each shard.
+func (c *Checker) seen() map[string]view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.shards)
+}
+
+// forget drops what was seen of a shard that is not watched any more, and ends its findings.
+func (c *Checker) forget(shard string) {
+	c.mu.Lock()
+	delete(c.shards, shard)
+	ended := map[Kind]string{}
 	for k := range c.findings {
 		if k.shard == shard {
-			delete(c.findings, k)
+			ended[k.kind] = ""
 		}
 	}
+	c.mu.Unlock()
+	c.apply(shard, ended)
 }
 
 // Findings are those that hold now, by shard and kind.

@@ -3,15 +3,19 @@ package checker
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/queue"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a shard whose answers a test sets.
 type fake struct {
@@ -20,6 +24,7 @@ type fake struct {
 	took   time.Duration
 	off    time.Duration
 	health queue.ShardHealth
+	part   string // why a part does not answer
 	pings  int
 	infos  int
 }
@@ -37,7 +42,7 @@ func (f *fake) Health(context.Context) queue.ShardHealth {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.infos++
-	f.health.Up = true
+	f.health.Up, f.health.Err = f.part == "", f.part
 	return f.health
 }
 
@@ -103,7 +108,7 @@ func TestASlowMinuteIsFound(t *testing.T) {
 }
 
 func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
-	watching(t, func(t *testing.T, c *Checker, f *fake, told *[]Finding) {
+	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.off = 5 * time.Second })
 		pass(time.Second)
 		kinds := map[Kind]bool{}
@@ -130,7 +135,6 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 		if kinds[Clock] || kinds[Stepped] {
 			t.Errorf("the clock's findings did not end: %v", kinds)
 		}
-		_ = told
 	})
 }
 
@@ -143,4 +147,115 @@ func TestAnHourOfWatchingIsCheap(t *testing.T) {
 			t.Fatalf("%d pings and %d looks in an hour", f.pings, f.infos)
 		}
 	})
+}
+
+func TestAShardThatIsDownIsNotCalledSlow(t *testing.T) {
+	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
+		f.set(func() { f.took, f.err = time.Second, errors.New("no answer") })
+		pass(time.Minute)
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != Down {
+			t.Fatalf("findings = %+v", got)
+		}
+	})
+}
+
+func TestAShardThatCameBackIsLookedAtAtOnce(t *testing.T) {
+	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
+		f.set(func() { f.err = errors.New("no answer") })
+		pass(3100 * time.Millisecond)
+		f.set(func() { f.err = nil; f.health.RunID = "2" })
+		pass(time.Second)
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != Restarted {
+			t.Fatalf("a second after it came back as another process: %+v", got)
+		}
+	})
+}
+
+func TestAPartThatDoesNotAnswerIsFound(t *testing.T) {
+	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
+		f.set(func() { f.part = "info of shard a: dial tcp 10.0.0.3:7003: connection refused" })
+		pass(21 * time.Second)
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != Partial {
+			t.Fatalf("findings = %+v", got)
+		}
+		f.set(func() { f.part = "" })
+		pass(11 * time.Second)
+		if got := c.Findings(); len(got) != 0 {
+			t.Fatalf("after it answered: %+v", got)
+		}
+	})
+}
+
+func TestAScrapeTellsShardsAndJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{took: time.Millisecond, health: queue.ShardHealth{RunID: "1", Memory: 30, MaxMemory: 100, Jobs: 7, Policy: "noeviction"}}
+		shards := []Shard{f}
+		changed, counted := make(chan struct{}), 0
+		var told []Finding
+		r := prometheus.NewRegistry()
+		c := New(Options{
+			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r, Topics: func() []string { return []string{"t"} },
+			Notify: func(x Finding) { told = append(told, x) },
+			Stats: func(context.Context, []string) (map[string]queue.Stats, error) {
+				counted++
+				return map[string]queue.Stats{"t": {Ready: 5}}, nil
+			},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		pass(time.Minute)
+		if counted != 0 {
+			t.Errorf("jobs were counted %d times though nobody scraped", counted)
+		}
+		got := scrape(t, r)
+		for name, want := range map[string]float64{
+			"wakecall_redis_up a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100, "wakecall_redis_jobs a": 7,
+			"wakecall_redis_ping_seconds a": 0.001, "wakecall_jobs ready t": 5,
+		} {
+			if v, ok := got[name]; !ok || v != want {
+				t.Errorf("%s = %v (there: %v), want %v", name, v, ok, want)
+			}
+		}
+		f.set(func() { f.err = errors.New("no answer") })
+		pass(4 * time.Second)
+		if got := scrape(t, r); got["wakecall_redis_up a"] != 0 || got["wakecall_shard_finding down a"] != 1 {
+			t.Errorf("of a shard that is down: %v", got)
+		}
+		shards = nil
+		changed <- struct{}{}
+		synctest.Wait()
+		if last := told[len(told)-1]; last.Kind != Down || last.Ended.IsZero() {
+			t.Errorf("the finding of a shard that is not watched any more lasts: %+v", last)
+		}
+		for name := range scrape(t, r) {
+			if strings.HasSuffix(name, " a") {
+				t.Errorf("%s is told of a shard that is not watched any more", name)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// scrape gathers values by metric and the values of its labels, which come sorted by their names.
+func scrape(t *testing.T, r *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, x := range families {
+		for _, m := range x.GetMetric() {
+			name := x.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue()
+		}
+	}
+	return got
 }

@@ -15,6 +15,7 @@ type Kind string
 // The kinds of findings.
 const (
 	Down       Kind = "down"        // three pings in a row failed
+	Partial    Kind = "partial"     // pings are answered, but a part (a Cluster's master) does not tell about itself
 	Slow       Kind = "slow"        // the 99th percentile of a minute's pings is over 100 ms
 	Memory     Kind = "memory"      // over 85 % of maxmemory
 	Eviction   Kind = "eviction"    // a maxmemory-policy that throws jobs away
@@ -36,6 +37,7 @@ type Finding struct {
 
 const (
 	downAfter   = 3
+	blindAfter  = 2
 	slowOver    = 100 * time.Millisecond
 	memoryOver  = 0.85
 	clockOff    = 2 * time.Second
@@ -47,9 +49,10 @@ const (
 // watched is what is remembered of one shard between looks.
 type watched struct {
 	limit    time.Duration // of one ping
-	failures int
+	failures int           // of pings in a row
+	blind    int           // looks in a row without an answer
 	last     time.Duration
-	pings    []time.Duration // of the last minute
+	pings    []time.Duration // that were answered in the last minute or so
 
 	clock time.Time // Redis's, at
 	at    time.Time // this moment here (monotonic)
@@ -67,18 +70,17 @@ func (w *watched) ping(ctx context.Context, s Shard) map[Kind]string {
 		return nil
 	}
 	w.last = took
+	if err != nil {
+		if w.failures++; w.failures >= downAfter {
+			return map[Kind]string{Down: err.Error()}
+		}
+		return nil
+	}
 	if w.pings = append(w.pings, took); len(w.pings) > pingsAMin {
 		w.pings = w.pings[1:]
 	}
-	judged := map[Kind]string{Slow: w.slow()}
-	if err != nil {
-		if w.failures++; w.failures >= downAfter {
-			judged[Down] = err.Error()
-		}
-		return judged
-	}
 	w.failures = 0
-	judged[Down] = ""
+	judged := map[Kind]string{Down: "", Slow: w.slow()}
 	w.judgeClock(judged, clock, took)
 	return judged
 }
@@ -110,15 +112,23 @@ func (w *watched) judgeClock(judged map[Kind]string, clock time.Time, took time.
 	w.clock, w.at = clock, now
 }
 
-// look judges what INFO tells.
-func (w *watched) look(ctx context.Context, s Shard) map[Kind]string {
+// look asks a shard about itself. It is not up when the answer is no use.
+func (w *watched) look(ctx context.Context, s Shard) queue.ShardHealth {
 	ictx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
-	h := s.Health(ictx)
+	return s.Health(ictx)
+}
+
+// judge judges what a shard told about itself.
+func (w *watched) judge(h queue.ShardHealth) map[Kind]string {
 	if !h.Up {
-		return nil // pings decide that
+		if w.blind++; w.blind >= blindAfter {
+			return map[Kind]string{Partial: h.Err}
+		}
+		return nil
 	}
-	judged := map[Kind]string{Memory: "", Eviction: "", WriteError: h.WriteError, LinkDown: "", Restarted: w.restarted(h)}
+	w.blind = 0
+	judged := map[Kind]string{Partial: "", Memory: "", Eviction: "", WriteError: h.WriteError, LinkDown: "", Restarted: w.restarted(h)}
 	if h.MaxMemory > 0 && float64(h.Memory) > memoryOver*float64(h.MaxMemory) {
 		judged[Memory] = fmt.Sprintf("%d MiB of %d MiB are used; raise maxmemory, or pushes will be refused", h.Memory>>20, h.MaxMemory>>20)
 	}

@@ -13,40 +13,54 @@ var (
 	findDesc = prometheus.NewDesc("wakecall_shard_finding", "1 while something is wrong with a shard.", []string{"shard", "finding"}, nil)
 )
 
-// metrics counts jobs when it is scraped, and only then.
-type metrics struct {
-	c       *Checker
-	latency *prometheus.GaugeVec
-}
+// Of shards: by pings each second, and by what they told about themselves in the last ten.
+var (
+	upDesc     = prometheus.NewDesc("wakecall_redis_up", "Whether a shard answers: 0 after three pings that failed.", []string{"shard"}, nil)
+	pingDesc   = prometheus.NewDesc("wakecall_redis_ping_seconds", "Duration of the last ping of a shard.", []string{"shard"}, nil)
+	memoryDesc = prometheus.NewDesc("wakecall_redis_memory_bytes", "Memory that a shard uses.", []string{"shard"}, nil)
+	maxDesc    = prometheus.NewDesc("wakecall_redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", []string{"shard"}, nil)
+	countDesc  = prometheus.NewDesc("wakecall_redis_jobs", "Jobs that a shard holds.", []string{"shard"}, nil)
+)
 
-func newMetrics(c *Checker, r prometheus.Registerer) *metrics {
-	m := &metrics{c: c, latency: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "wakecall_redis_ping_seconds", Help: "Duration of the last ping of a shard.",
-	}, []string{"shard"})}
-	if r != nil {
-		r.MustRegister(m, m.latency)
-	}
-	return m
-}
+// A collector counts jobs when it is scraped, and only then.
+type collector struct{ c *Checker }
 
 // Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- jobsDesc
-	ch <- ageDesc
-	ch <- findDesc
+func (m *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{jobsDesc, ageDesc, findDesc, upDesc, pingDesc, memoryDesc, maxDesc, countDesc} {
+		ch <- d
+	}
 }
 
 // collectTime is what counting may take at a scrape.
 const collectTime = 800 * time.Millisecond
 
 // Collect implements prometheus.Collector.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, f := range m.c.Findings() {
 		gauge(findDesc, 1, f.Shard, string(f.Kind))
 	}
+	for shard, v := range m.c.seen() {
+		up := 0.0
+		if v.up {
+			up = 1
+		}
+		gauge(upDesc, up, shard)
+		gauge(pingDesc, v.ping.Seconds(), shard)
+		if v.health.Up {
+			gauge(memoryDesc, float64(v.health.Memory), shard)
+			gauge(maxDesc, float64(v.health.MaxMemory), shard)
+			gauge(countDesc, float64(v.health.Jobs), shard)
+		}
+	}
+	m.jobs(gauge)
+}
+
+// jobs counts the jobs of all topics. Shards that do not answer in time leave them out.
+func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
 	if m.c.opts.Topics == nil || m.c.opts.Stats == nil {
 		return
 	}

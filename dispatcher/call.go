@@ -27,13 +27,13 @@ func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 // handle brings one job to its settlement. A panic on the way is the attempt's failure, not the process's.
 func (s *source) handle(r *reservation) {
 	defer s.calls.Done()
-	topic := s.d.topic(r.Topic)
-	st := s.judge(r, topic)
-	if st == nil { // the lease was lost before anything began
+	o := s.judge(r)
+	if o == nil { // the lease was lost before anything began
+		s.d.metrics.lost.Inc()
 		s.d.places.release(r.Topic)
 		return
 	}
-	s.settler.add(st)
+	s.settler.add(o)
 }
 
 // outcome is a settlement with what the journal and the metrics want to know.
@@ -44,7 +44,35 @@ type outcome struct {
 	reason  string
 }
 
-func (s *source) judge(r *reservation, topic *registry.Topic) *outcome {
+// judge calls a job or says why not; nil when its lease was lost.
+func (s *source) judge(r *reservation) *outcome {
+	topic := s.d.topic(r.Topic)
+	if o := s.refuse(r, topic); o != nil {
+		return o
+	}
+	ttr := r.TTR
+	if ttr <= 0 {
+		ttr = topic.TTR.Std()
+	}
+	if time.Since(r.sent) > queue.StartWindow {
+		held, err := s.confirm(r, ttr)
+		switch {
+		case err != nil:
+			return end(r, queue.Release, "shutdown")
+		case !held:
+			return nil
+		}
+		topic = s.d.topic(r.Topic) // asking may have taken long
+		if o := s.refuse(r, topic); o != nil {
+			return o
+		}
+	}
+	defer s.leases.keep(r, ttr)()
+	return s.attempt(r, topic, ttr)
+}
+
+// refuse is the end of a job that is not to be called, and nil of all others.
+func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	switch {
 	case topic == nil && s.d.opts.RegistryUp != nil && !s.d.opts.RegistryUp():
 		s.noteReleased(r.Topic)
@@ -57,34 +85,30 @@ func (s *source) judge(r *reservation, topic *registry.Topic) *outcome {
 	case topic.ExpiresAfter > 0 && r.clock().Sub(r.DueAt) > topic.ExpiresAfter.Std():
 		return end(r, queue.Expire, "expired")
 	}
-	ttr := r.TTR
-	if ttr <= 0 {
-		ttr = topic.TTR.Std()
-	}
-	if time.Since(r.sent) > queue.StartWindow && !s.confirm(r, ttr) {
-		s.d.metrics.lost.Inc()
-		return nil
-	}
-	defer s.leases.keep(r, ttr)()
-	return s.attempt(r, topic, ttr)
+	return nil
 }
 
 func end(r *reservation, v queue.Verdict, reason string) *outcome {
 	return &outcome{Settlement: queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}, reason: reason}
 }
 
-// confirm asks for the lease again, when the time in which the call may start without asking is over.
-func (s *source) confirm(r *reservation, ttr time.Duration) bool {
-	for {
+// confirm asks for the lease again, when the time in which the call may start without asking is over. While no answer comes it asks
+// on: the lease may still be held, and letting go of it would count an attempt that was none. The error is that of a source that ends.
+func (s *source) confirm(r *reservation, ttr time.Duration) (held bool, err error) {
+	for backoff := minBackoff; s.ctx.Err() == nil; {
 		sent := time.Now()
-		held, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, min(ttr, leaseCap))
-		if err != nil || !held[0] {
-			return false
-		}
-		if time.Since(sent) <= queue.StartWindow {
-			return true
+		answer, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, min(ttr, leaseCap))
+		switch {
+		case err != nil:
+			pause(s.ctx, jittered(backoff))
+			backoff = min(2*backoff, maxBackoff)
+		case !answer[0]:
+			return false, nil
+		case time.Since(sent) <= queue.StartWindow:
+			return true, nil
 		}
 	}
+	return false, fmt.Errorf("asking for a lease: %w", context.Cause(s.ctx))
 }
 
 func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {

@@ -93,7 +93,10 @@ func (d *Dispatcher) Status() map[string]any {
 	return map[string]any{"in_flight": d.opts.Concurrency - d.places.available(), "concurrency": d.opts.Concurrency}
 }
 
-var errCutOff = errors.New("callbacks were cut off at the end of the shutdown timeout; their jobs were released")
+var (
+	errRemoved   = errors.New("the shard is not in use any more")
+	errUnsettled = errors.New("outcomes could not be settled before the shutdown timeout; their jobs are called again when their leases end")
+)
 
 // settleTime is what is left of the shutdown timeout for settling after the calls were cut off.
 const settleTime = 2 * time.Second
@@ -113,21 +116,24 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return nil
 	case <-soft.C:
 	}
+	d.opts.Logger.Warn("callbacks are cut off at the end of the shutdown timeout; their jobs are released uncounted",
+		"held", d.opts.Concurrency-d.places.available())
 	d.stopCalls()
 	hard := time.NewTimer(settleTime / 2)
 	defer hard.Stop()
 	select {
 	case <-ended:
+		return nil
 	case <-hard.C:
-		d.stopSettle()
-		<-ended
 	}
-	return errCutOff
+	d.stopSettle()
+	<-ended
+	return errUnsettled
 }
 
 // follow keeps a set of sources for every shard until ctx is done.
 func (d *Dispatcher) follow(ctx context.Context, wg *sync.WaitGroup) {
-	running := map[Shard]context.CancelFunc{}
+	running := map[Shard]context.CancelCauseFunc{}
 	for {
 		now := map[Shard]bool{}
 		sources := 0
@@ -135,7 +141,7 @@ func (d *Dispatcher) follow(ctx context.Context, wg *sync.WaitGroup) {
 			now[s] = true
 			sources += s.Buckets()
 			if running[s] == nil {
-				sctx, cancel := context.WithCancel(ctx)
+				sctx, cancel := context.WithCancelCause(ctx)
 				running[s] = cancel
 				wg.Go(func() { d.serve(sctx, s) })
 			}
@@ -143,14 +149,14 @@ func (d *Dispatcher) follow(ctx context.Context, wg *sync.WaitGroup) {
 		d.places.divide(sources)
 		for s, cancel := range running {
 			if !now[s] {
-				cancel()
+				cancel(errRemoved)
 				delete(running, s)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			for _, cancel := range running {
-				cancel()
+				cancel(nil)
 			}
 			return
 		case <-d.opts.Changed:
@@ -164,8 +170,8 @@ func (d *Dispatcher) serve(ctx context.Context, s Shard) {
 	defer wg.Wait()
 	sources := make([]*source, s.Buckets())
 	for b := range sources {
-		sources[b] = newSource(d, s, b)
-		wg.Go(func() { sources[b].run(ctx) })
+		sources[b] = newSource(ctx, d, s, b)
+		wg.Go(func() { sources[b].run() })
 	}
 	wake := s.Wakeups(ctx)
 	for {

@@ -147,7 +147,7 @@ func (i *installation) run(more ...func(*Options)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := i.d.Run(ctx); err != nil && !errors.Is(err, errCutOff) {
+		if err := i.d.Run(ctx); err != nil {
 			i.t.Error(err)
 		}
 	})

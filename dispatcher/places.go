@@ -15,10 +15,11 @@ type places struct {
 	sources int
 	running map[string]int // by topic
 	freed   chan struct{}  // closed and renewed when places get free
+	ended   chan struct{}  // closed and renewed when jobs' places get free, and not only unused ones
 }
 
 func newPlaces(n int) *places {
-	return &places{total: n, free: n, sources: 1, running: map[string]int{}, freed: make(chan struct{})}
+	return &places{total: n, free: n, sources: 1, running: map[string]int{}, freed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 func (p *places) available() int {
@@ -26,6 +27,16 @@ func (p *places) available() int {
 	defer p.mu.Unlock()
 	return p.free
 }
+
+// pollEvery is how often a source that hears nothing looks for itself. Together they stay below five commands a second.
+func (p *places) pollEvery() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(max(time.Second, time.Duration(p.sources)*300*time.Millisecond), maxPoll)
+}
+
+// maxPoll stays well below the time for which a reserve leaves the note that a dispatcher waits.
+const maxPoll = 10 * time.Second
 
 // divide says among how many sources the free places are shared.
 func (p *places) divide(sources int) {
@@ -70,9 +81,19 @@ func (p *places) take(ctx context.Context, limit int) int {
 }
 
 func (p *places) grab(limit int) int {
-	n := min(limit, (p.free+p.sources-1)/p.sources)
+	n := min(limit, (max(0, p.free)+p.sources-1)/p.sources)
 	p.free -= n
 	return n
+}
+
+// book takes places for n jobs that are here already and says how many of those places were free. The others have to be released
+// before anybody gets one.
+func (p *places) book(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	have := min(n, max(0, p.free))
+	p.free -= n
+	return have
 }
 
 // use notes that a taken place is a job's of a topic now.
@@ -90,6 +111,8 @@ func (p *places) release(topics ...string) {
 			delete(p.running, t)
 		}
 	}
+	close(p.ended)
+	p.ended = make(chan struct{})
 	p.mu.Unlock()
 	p.give(len(topics))
 }
@@ -106,11 +129,11 @@ func (p *places) give(n int) {
 	p.mu.Unlock()
 }
 
-// changed is closed when places get free the next time.
-func (p *places) changed() <-chan struct{} {
+// jobEnds is closed when the next job's place gets free.
+func (p *places) jobEnds() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.freed
+	return p.ended
 }
 
 // alpha of the dynamic threshold rule (Choudhury and Hahne, IEEE/ACM Transactions on Networking 1998): a topic holds at most
@@ -121,7 +144,7 @@ const alpha = 3
 func (p *places) shares(n int) (most int, busy map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	free := p.free + n
+	free := max(0, p.free+n)
 	most = (alpha*free + alpha) / (1 + alpha) // rounded up
 	for topic, has := range p.running {
 		more := max(0, (alpha*free-has)/(1+alpha))

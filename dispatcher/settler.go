@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -73,29 +72,36 @@ func (s *settler) settle(batch []*outcome) {
 	}
 	held := s.send(st)
 	for i := range batch {
-		if held != nil && !held[i] {
+		if held == nil || !held[i] {
 			s.src.d.metrics.lost.Inc()
 		}
 	}
 	s.src.d.places.release(topics...)
 }
 
-// send repeats until Redis took the batch; nil when the dispatcher was told to give up. A lease reported as lost by a repeated
+// send repeats until Redis took the batch; nil when it gave up: at the dispatcher's end, or when the shard is out of use and its
+// places are wanted for others. A lease reported as lost by a repeated
 // call may be one that the first call settled.
 func (s *settler) send(st []queue.Settlement) []bool {
 	d := s.src.d
-	for backoff := time.Duration(0); ; {
+	warned := false
+	for backoff, left := minBackoff, lastTries; ; backoff = min(2*backoff, maxBackoff) {
 		held, err := s.src.shard.Settle(d.settles, s.src.bucket, st)
 		if err == nil {
 			return held
 		}
-		if backoff == 0 {
+		if !warned {
 			d.opts.Logger.Warn("outcomes cannot be settled; holding them", "shard", s.src.shard.Name(), "jobs", len(st), "error", err)
+			warned = true
 		}
 		d.metrics.settleRetries.Inc()
-		backoff = min(max(2*backoff, minBackoff), maxBackoff)
-		pause(d.settles, backoff/2+rand.N(backoff))
-		if d.settles.Err() != nil {
+		if s.src.removed() {
+			backoff = minBackoff
+			left--
+		}
+		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
+			d.opts.Logger.Error("outcomes were not settled; their jobs are called again when their leases end",
+				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
 			return nil
 		}
 	}
@@ -132,6 +138,8 @@ type keeper struct {
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
+
+	failed bool // the last time; run's alone
 }
 
 type hold struct {
@@ -162,7 +170,8 @@ func (k *keeper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			k.extend(ctx, k.due())
+			for list := k.due(); len(list) > 0 && k.extend(ctx, list); list = k.due() {
+			}
 		}
 	}
 }
@@ -181,19 +190,24 @@ func (k *keeper) due() []*queue.Lease {
 	return list
 }
 
-// extend asks once; a failure is made good by the next round, or by nobody when the lease is lost: settling will tell.
-func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) {
-	if len(leases) == 0 {
-		return
+// extend asks once and says whether an answer came; without one the next round asks again. A lease that is lost is nobody's to mend:
+// settling will tell.
+func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) bool {
+	_, err := k.src.shard.Extend(ctx, k.src.bucket, leases, leaseCap)
+	if err == nil {
+		k.failed = false
+		return true
 	}
-	if _, err := k.src.shard.Extend(ctx, k.src.bucket, leases, leaseCap); err != nil {
-		k.src.d.opts.Logger.Warn("leases cannot be extended", "shard", k.src.shard.Name(), "leases", len(leases), "error", err)
-		k.mu.Lock()
-		for _, l := range leases {
-			if h := k.held[l]; h != nil {
-				h.renew = time.Time{}
-			}
+	if !k.failed {
+		k.src.d.opts.Logger.Warn("leases cannot be extended; trying again", "shard", k.src.shard.Name(), "leases", len(leases), "error", err)
+	}
+	k.failed = true
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range leases {
+		if h := k.held[l]; h != nil {
+			h.renew = time.Time{}
 		}
-		k.mu.Unlock()
 	}
+	return false
 }

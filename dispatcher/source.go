@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -13,6 +14,7 @@ import (
 // A source reserves from one bucket of one shard.
 type source struct {
 	d       *Dispatcher
+	ctx     context.Context // ends when nothing is to be reserved any more; its cause is errRemoved when the shard is out of use
 	shard   Shard
 	bucket  int
 	wake    chan struct{}
@@ -24,8 +26,8 @@ type source struct {
 	avoided map[string]time.Time // topics whose jobs were released, until their limits reach Redis
 }
 
-func newSource(d *Dispatcher, s Shard, bucket int) *source {
-	src := &source{d: d, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{}}
+func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
+	src := &source{d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{}}
 	src.settler = &settler{src: src}
 	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}}
 	return src
@@ -38,22 +40,26 @@ func (s *source) wakeUp() {
 	}
 }
 
+// removed says whether the shard is out of use: it will not answer any more.
+func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), errRemoved) }
+
 const (
 	leaseCap   = 15 * time.Second
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
+	lastTries  = 40 // after the end was asked for, minBackoff apart
 )
 
-// run reserves until ctx is done, then waits for the calls that are under way and for their settling.
-func (s *source) run(ctx context.Context) {
+// run reserves until its context is done, then waits for the calls that are under way and for their settling.
+func (s *source) run() {
 	var wg sync.WaitGroup
 	kctx, stop := context.WithCancel(context.Background())
 	wg.Go(func() { s.leases.run(kctx) })
-	for ctx.Err() == nil {
-		if s.reserve(ctx) {
+	for s.ctx.Err() == nil {
+		if s.reserve() {
 			continue
 		}
-		s.idle(ctx)
+		s.wait(nil)
 	}
 	s.calls.Wait()
 	s.settler.wait()
@@ -61,55 +67,98 @@ func (s *source) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// idle waits until there may be work.
-func (s *source) idle(ctx context.Context) {
+// wait is until there may be work: it was said so, it is time to look, or (more) places got free. It says whether it was not the end.
+func (s *source) wait(more <-chan struct{}) bool {
 	poll := time.NewTimer(s.poll())
 	defer poll.Stop()
 	select {
-	case <-ctx.Done():
+	case <-s.ctx.Done():
+		return false
 	case <-s.wake:
 	case <-poll.C:
+	case <-more:
 	}
+	return true
 }
 
 func (s *source) poll() time.Duration {
 	if s.d.opts.Poll > 0 {
 		return s.d.opts.Poll
 	}
-	return max(time.Second, time.Duration(s.shard.Buckets())*300*time.Millisecond)
+	return s.d.places.pollEvery()
 }
 
-// reserve fills places and says whether there may be more at once. The same token is asked again until an answer comes: a
-// reservation whose answer got lost is found again.
-func (s *source) reserve(ctx context.Context) (more bool) {
-	n := s.d.places.take(ctx, queue.ReserveLimit)
+// reserve fills places and says whether there may be more at once.
+func (s *source) reserve() (more bool) {
+	n := s.d.places.take(s.ctx, queue.ReserveLimit)
 	if n == 0 {
 		return false
 	}
+	r := s.request(n)
+	ends := s.d.places.jobEnds() // from before asking: the answer does not know of what ends meanwhile
+	sent := time.Now()
+	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
+	if err != nil {
+		s.d.places.give(n) // a shard that is away holds no places
+		return s.recover(r, err)
+	}
+	s.begin(got, sent, len(got.Jobs))
+	s.d.places.give(n - len(got.Jobs))
+	if len(got.Jobs) == n {
+		return true
+	}
+	return limited(r, got.Jobs) && s.wait(ends)
+}
+
+func (s *source) request(n int) queue.Reserve {
 	r := queue.Reserve{
 		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n, Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
 	}
 	r.TopicMax, r.Busy = s.d.places.shares(n)
 	r.Busy = s.avoid(r.Busy)
-	got, sent, err := s.ask(ctx, r)
-	if err != nil {
-		s.d.places.give(n)
-		return false
-	}
+	return r
+}
+
+// begin starts the calls of reserved jobs; those past the first n have no place and go back, as all do at the end.
+func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
-	for _, l := range got.Jobs {
+	for i, l := range got.Jobs {
 		s.d.places.use(l.Topic)
-		s.calls.Add(1)
-		go s.handle(&reservation{Lease: l, sent: sent, now: got.Now})
+		r := &reservation{Lease: l, sent: sent, now: got.Now}
+		switch {
+		case s.ctx.Err() != nil:
+			s.settler.add(end(r, queue.Release, "shutdown"))
+		case i >= n:
+			s.settler.add(end(r, queue.Release, "no place"))
+		default:
+			s.calls.Add(1)
+			go s.handle(r)
+		}
 	}
-	s.d.places.give(n - len(got.Jobs))
-	if len(got.Jobs) == n {
+}
+
+// recover repeats a reserve whose outcome is not known, with the same token, until it is: the jobs that a lost answer named would
+// otherwise wait for their leases to end and count an attempt that was none. No places are held meanwhile, since others can use
+// them; jobs that then find none go back uncounted.
+func (s *source) recover(r queue.Reserve, err error) (more bool) {
+	s.d.opts.Logger.Warn("jobs cannot be reserved; trying again", "shard", s.shard.Name(), "bucket", s.bucket, "error", err)
+	r.Again = true
+	for backoff, left := minBackoff, lastTries; left > 0 && !s.removed() && s.d.calls.Err() == nil; backoff = min(2*backoff, maxBackoff) {
+		if s.ctx.Err() == nil {
+			pause(s.ctx, jittered(backoff))
+		} else {
+			left--
+			pause(s.d.calls, minBackoff)
+		}
+		sent := time.Now()
+		got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
+		if err != nil {
+			continue
+		}
+		s.begin(got, sent, s.d.places.book(len(got.Jobs)))
 		return true
 	}
-	if !limited(r, got.Jobs) {
-		return false
-	}
-	return s.waitForPlaces(ctx)
+	return false
 }
 
 // limited says whether this dispatcher's own shares kept jobs away: then it looks again when places get free.
@@ -131,37 +180,8 @@ func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	return false
 }
 
-// waitForPlaces is idle that ends when places get free, too.
-func (s *source) waitForPlaces(ctx context.Context) bool {
-	poll := time.NewTimer(s.poll())
-	defer poll.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-s.wake:
-	case <-poll.C:
-	case <-s.d.places.changed():
-	}
-	return true
-}
-
-func (s *source) ask(ctx context.Context, r queue.Reserve) (got queue.Reserved, sent time.Time, err error) {
-	for backoff := time.Duration(0); ; {
-		sent = time.Now()
-		if got, err = s.shard.Reserve(ctx, s.bucket, r); err == nil {
-			return got, sent, nil
-		}
-		if ctx.Err() != nil {
-			return got, sent, err
-		}
-		if backoff == 0 {
-			s.d.opts.Logger.Warn("jobs cannot be reserved; trying again", "shard", s.shard.Name(), "error", err)
-		}
-		r.Again = true
-		backoff = min(max(2*backoff, minBackoff), maxBackoff)
-		pause(ctx, backoff/2+rand.N(backoff))
-	}
-}
+// jittered keeps those that failed together from trying again together.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

@@ -91,6 +91,14 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 			eventually(t, "a push is taken", func() bool {
 				return q.Push(t.Context(), Push{Topic: "first", ID: "x", OnDuplicate: Replace}).Err == nil
 			})
+			eventually(t, "every part of it answers", func() bool { // the nodes of a new Cluster agree one after the other
+				for b := range s.Buckets() {
+					if _, err := s.Advance(t.Context(), b); err != nil {
+						return false
+					}
+				}
+				return true
+			})
 			liveAndDie(t, q, s)
 			if h := s.Health(t.Context()); !h.Up || h.Jobs != 0 || h.Version == "" {
 				t.Fatalf("health = %+v", h)

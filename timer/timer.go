@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type Options struct {
 type Timer struct {
 	opts    Options
 	metrics *metrics
+	buckets atomic.Int32 // of all shards
 }
 
 // New makes a timer; Run starts it.
@@ -51,8 +53,10 @@ func (t *Timer) Run(ctx context.Context) error {
 	running := map[Shard]context.CancelFunc{}
 	for {
 		now := map[Shard]bool{}
+		buckets := 0
 		for _, s := range t.opts.Shards() {
 			now[s] = true
+			buckets += s.Buckets()
 			if running[s] != nil {
 				continue
 			}
@@ -60,6 +64,7 @@ func (t *Timer) Run(ctx context.Context) error {
 			running[s] = cancel
 			wg.Go(func() { t.watch(sctx, s) })
 		}
+		t.buckets.Store(int32(buckets))
 		for s, cancel := range running {
 			if !now[s] {
 				cancel()
@@ -81,11 +86,13 @@ const (
 	minPause   = 200 * time.Microsecond // between two steps that found nothing, though the moment had come
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
+	maxPoll    = 10 * time.Second
 )
 
 // bucket is when to look at one again.
 type bucket struct {
 	at      time.Time // monotonic
+	next    time.Time // by Redis's clock, as the last step named it
 	backoff time.Duration
 }
 
@@ -139,21 +146,26 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	start := time.Now()
 	a, err := s.Advance(ctx, n)
 	took := time.Since(start)
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil {
-		if ctx.Err() == nil && b.backoff == 0 {
+		if b.backoff == 0 {
 			t.opts.Logger.Warn("due jobs cannot be moved; trying again", "shard", s.Name(), "bucket", n, "error", err)
 		}
+		t.metrics.failures.Inc()
 		b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
-		b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff))
+		b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff/2))
 		return
 	}
 	b.backoff = 0
-	t.metrics.observe(a, took)
+	t.metrics.observe(a, b.next, took)
+	b.next = a.Next
 	if a.More {
 		b.at = time.Time{}
 		return
 	}
-	b.at = start.Add(t.poll(s))
+	b.at = start.Add(t.poll())
 	if a.Next.IsZero() {
 		return
 	}
@@ -165,9 +177,9 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 }
 
 // poll keeps an idle process below five commands a second, however many buckets there are.
-func (t *Timer) poll(s Shard) time.Duration {
+func (t *Timer) poll() time.Duration {
 	if t.opts.Poll > 0 {
 		return t.opts.Poll
 	}
-	return max(time.Second, time.Duration(s.Buckets())*300*time.Millisecond)
+	return min(max(time.Second, time.Duration(t.buckets.Load())*300*time.Millisecond), maxPoll)
 }

@@ -8,8 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
 	"github.com/wakecall/wakecall/queue"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a shard with one due time, in a bubble of fake time.
 type fake struct {
@@ -19,13 +24,24 @@ type fake struct {
 	calls int
 	err   error
 	wake  chan queue.Wakeup
+
+	stuck bool          // Next is reached here and never there
+	more  int           // steps that leave work
+	took  time.Duration // of a step
 }
 
 func (f *fake) Name() string                                { return "a" }
 func (f *fake) Buckets() int                                { return 1 }
 func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
 
-func (f *fake) Advance(context.Context, int) (queue.Advance, error) {
+func (f *fake) Advance(ctx context.Context, _ int) (queue.Advance, error) {
+	if f.took > 0 {
+		select {
+		case <-time.After(f.took):
+		case <-ctx.Done():
+			return queue.Advance{}, ctx.Err()
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
@@ -33,6 +49,15 @@ func (f *fake) Advance(context.Context, int) (queue.Advance, error) {
 		return queue.Advance{}, f.err
 	}
 	a := queue.Advance{Now: time.Now()}
+	switch {
+	case f.stuck:
+		a.Next = a.Now
+		return a, nil
+	case f.more > 0:
+		f.more--
+		a.More = true
+		return a, nil
+	}
 	if !f.due.IsZero() && !f.due.After(a.Now) {
 		f.moved = append(f.moved, a.Now)
 		f.due = time.Time{}
@@ -124,5 +149,162 @@ func TestAShardThatFailsIsAskedLessAndLess(t *testing.T) {
 				t.Fatal("it did not go on when the shard came back")
 			}
 		})
+	})
+}
+
+func TestManyIdleBucketsShareThePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shards []Shard
+		for range 10 {
+			shards = append(shards, &fake{wake: make(chan queue.Wakeup)})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- New(Options{Shards: func() []Shard { return shards }}).Run(ctx) }()
+		pass(time.Minute)
+		n := 0
+		for _, s := range shards {
+			f := s.(*fake)
+			f.set(func() { n += f.calls })
+		}
+		if n > 5*60 {
+			t.Errorf("%d calls in a minute", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAMomentThatRedisHasNotReachedIsNotAskedForInALoop(t *testing.T) {
+	running(t, func(t *testing.T, f *fake) {
+		f.set(func() { f.stuck = true; f.calls = 0 })
+		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		pass(100 * time.Millisecond)
+		f.set(func() {
+			if f.calls > 501 {
+				t.Errorf("%d calls in 100 ms for a moment that does not come", f.calls)
+			}
+			f.stuck = false
+		})
+	})
+}
+
+func TestWorkThatIsLeftIsGoneOnWithAtOnce(t *testing.T) {
+	running(t, func(t *testing.T, f *fake) {
+		pass(300 * time.Millisecond)
+		f.set(func() { f.more = 50; f.calls = 0 })
+		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		synctest.Wait()
+		f.set(func() {
+			if f.calls != 51 {
+				t.Errorf("%d calls for 50 steps that left work", f.calls)
+			}
+		})
+	})
+}
+
+func TestAReconnectLooksAtEveryBucket(t *testing.T) {
+	running(t, func(t *testing.T, f *fake) {
+		pass(300 * time.Millisecond)
+		f.set(func() { f.calls = 0 })
+		f.wake <- queue.Wakeup{Bucket: -1, Kind: queue.WakeReconnect}
+		synctest.Wait()
+		f.set(func() {
+			if f.calls != 1 {
+				t.Errorf("%d calls after a reconnect", f.calls)
+			}
+		})
+	})
+}
+
+func TestAShardThatHangsDoesNotDelayAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := &fake{wake: make(chan queue.Wakeup), took: 30 * time.Second}
+		works := &fake{wake: make(chan queue.Wakeup)}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{hangs, works} }}).Run(ctx) }()
+		pass(time.Second)
+		due := time.Now().Add(50 * time.Millisecond)
+		works.set(func() { works.due = due })
+		works.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		pass(time.Second)
+		works.set(func() {
+			if len(works.moved) != 1 || works.moved[0].Sub(due) > time.Millisecond {
+				t.Errorf("due at %v, moved at %v", due, works.moved)
+			}
+		})
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestShardsComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &fake{wake: make(chan queue.Wakeup)}, &fake{wake: make(chan queue.Wakeup)}
+		var mu sync.Mutex
+		shards := []Shard{a}
+		changed := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- New(Options{Shards: func() []Shard { mu.Lock(); defer mu.Unlock(); return shards }, Changed: changed}).Run(ctx)
+		}()
+		pass(5 * time.Second)
+		mu.Lock()
+		shards = []Shard{b}
+		mu.Unlock()
+		changed <- struct{}{}
+		synctest.Wait()
+		before := 0
+		a.set(func() { before = a.calls })
+		pass(5 * time.Second)
+		a.set(func() {
+			if a.calls != before {
+				t.Errorf("a shard out of use was asked %d times", a.calls-before)
+			}
+		})
+		b.set(func() {
+			if b.calls < 4 {
+				t.Errorf("a new shard was asked %d times", b.calls)
+			}
+		})
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestMetricsTellHowLateJobsWereMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{wake: make(chan queue.Wakeup), due: time.Now().Add(500 * time.Millisecond)}
+		r := prometheus.NewRegistry()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- New(Options{Shards: func() []Shard { return []Shard{f} }, Registerer: r}).Run(ctx) }()
+		pass(700 * time.Millisecond)
+		f.set(func() { f.err = errors.New("down") })
+		pass(time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range families {
+			m := x.GetMetric()[0]
+			got[x.GetName()] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+		if got["wakecall_timer_moved_total"] != 1 || got["wakecall_timer_lag_seconds"] != 1 || got["wakecall_timer_failures_total"] < 1 {
+			t.Errorf("metrics = %v", got)
+		}
 	})
 }

@@ -19,7 +19,13 @@ local function answer(ref, topic, page, index, rec, expiry)
   out[n + 6] = expiry
 end
 
-local note = ARGV[8] == '1' and call('GET', P .. 'v:' .. worker)
+-- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
+if ARGV[8] ~= '1' and call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2') == 0 then
+  call('SET', P .. 'idle', 1, 'EX', 30)
+  return out
+end
+
+local note = call('GET', P .. 'v:' .. worker)
 if note and string.sub(note, 1, #token + 1) == token .. ' ' then
   for ref in string.gmatch(string.sub(note, #token + 2), '%S+') do
     if call('HGET', P .. 'tok', ref) == token then
@@ -28,12 +34,6 @@ if note and string.sub(note, 1, #token + 1) == token .. ' ' then
       if rec then answer(tonumber(ref), topicOf(page), page, index, rec, tonumber(call('ZSCORE', P .. 'lease', ref))) end
     end
   end
-  return out
-end
-
--- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
-if call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2') == 0 then
-  call('SET', P .. 'idle', 1, 'EX', 30)
   return out
 end
 

@@ -1,0 +1,84 @@
+package checker
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
+	dir, err := os.MkdirTemp("", "wkc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sock := filepath.Join(dir, "s")
+	start := func() (kill func()) {
+		cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "", "--maxmemory", "100mb")
+		if err := cmd.Start(); err != nil {
+			t.Fatalf("start redis-server: %v", err)
+		}
+		return func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	}
+	kill := start()
+	q := queue.Open(queue.Options{Timeout: time.Second})
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan Finding, 10)
+	ended := make(chan Finding, 10)
+	c := New(Options{
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 20 * time.Millisecond,
+		Notify: func(f Finding) {
+			if f.Ended.IsZero() {
+				begun <- f
+			} else {
+				ended <- f
+			}
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	for deadline := time.Now().Add(15 * time.Second); !c.seen()["a"].health.Up; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the shard was not seen")
+		}
+	}
+	if h := c.seen()["a"].health; h.MaxMemory != 100<<20 || h.Memory == 0 {
+		t.Errorf("memory %d of %d", h.Memory, h.MaxMemory)
+	}
+	kill()
+	want(t, begun, Down)
+	kill = start()
+	want(t, ended, Down)
+	want(t, begun, Restarted)
+	want(t, ended, Restarted)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	kill()
+}
+
+// want waits for a finding of a kind and passes over others: the machine may be busy.
+func want(t *testing.T, from <-chan Finding, kind Kind) {
+	t.Helper()
+	limit := time.After(15 * time.Second)
+	for {
+		select {
+		case f := <-from:
+			if f.Kind == kind {
+				return
+			}
+		case <-limit:
+			t.Fatalf("not in time: %s", kind)
+		}
+	}
+}

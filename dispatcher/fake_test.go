@@ -1,0 +1,245 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+var errAway = errors.New("no answer")
+
+// fake is a shard with one bucket in a bubble of fake time. Its fields may be changed by set while a dispatcher works on it.
+type fake struct {
+	name string
+	wake chan queue.Wakeup
+
+	mu       sync.Mutex
+	ready    []*queue.Lease
+	pushed   int
+	lost     []*queue.Lease // reserved under token, in an answer that got lost
+	token    string
+	reserves []queue.Reserve
+	settled  []queue.Settlement
+	extended map[*queue.Lease]int
+
+	reserveErr error // the request is carried out if swallow is set, and not otherwise
+	swallow    bool
+	took       time.Duration // of a reserve
+	settleErr  error
+	extendErr  error
+	gone       bool // no lease is held any more
+}
+
+func newFake(name string) *fake {
+	return &fake{name: name, wake: make(chan queue.Wakeup), extended: map[*queue.Lease]int{}}
+}
+
+func (f *fake) Name() string                                { return f.name }
+func (f *fake) Buckets() int                                { return 1 }
+func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
+
+func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
+	got, took, err := f.reserve(r)
+	time.Sleep(took)
+	return got, err
+}
+
+func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reserves = append(f.reserves, r)
+	got := queue.Reserved{Now: time.Now()}
+	switch {
+	case f.reserveErr != nil && !f.swallow:
+		return got, f.took, f.reserveErr
+	case r.Again && r.Token == f.token:
+		got.Jobs, f.lost = f.lost, nil
+	default:
+		got.Jobs = f.take(r)
+	}
+	f.token = r.Token
+	if f.reserveErr != nil {
+		f.lost = append(f.lost, got.Jobs...)
+		return queue.Reserved{}, f.took, f.reserveErr
+	}
+	return got, f.took, nil
+}
+
+// take keeps to the most of each topic, as the script does.
+func (f *fake) take(r queue.Reserve) (jobs []*queue.Lease) {
+	has := map[string]int{}
+	var left []*queue.Lease
+	for _, l := range f.ready {
+		most, ok := r.Busy[l.Topic]
+		if !ok {
+			most = r.TopicMax
+		}
+		if len(jobs) == r.Max || has[l.Topic] == most {
+			left = append(left, l)
+			continue
+		}
+		has[l.Topic]++
+		jobs = append(jobs, l)
+	}
+	f.ready = left
+	return jobs
+}
+
+func (f *fake) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.settleErr != nil {
+		return nil, f.settleErr
+	}
+	f.settled = append(f.settled, st...)
+	return answers(len(st), !f.gone), nil
+}
+
+func (f *fake) Extend(_ context.Context, _ int, ls []*queue.Lease, _ time.Duration) ([]bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.extendErr != nil {
+		return nil, f.extendErr
+	}
+	for _, l := range ls {
+		f.extended[l]++
+	}
+	return answers(len(ls), !f.gone), nil
+}
+
+func answers(n int, held bool) []bool {
+	list := make([]bool, n)
+	for i := range list {
+		list[i] = held
+	}
+	return list
+}
+
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// push makes n jobs ready.
+func (f *fake) push(topic string, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		f.pushed++
+		f.ready = append(f.ready, &queue.Lease{Job: queue.Job{Topic: topic, ID: fmt.Sprint(f.name, f.pushed), DueAt: time.Now()}})
+	}
+}
+
+// verdicts counts how jobs were settled.
+func (f *fake) verdicts() map[queue.Verdict]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count := map[queue.Verdict]int{}
+	for _, st := range f.settled {
+		count[st.Verdict]++
+	}
+	return count
+}
+
+// stage is a dispatcher on fake shards, whose calls a test ends.
+type stage struct {
+	t       *testing.T
+	d       *Dispatcher
+	shards  []Shard
+	changed chan struct{}
+	answer  chan struct{} // closed: every call ends; nil: calls end at once
+	topics  map[string]*registry.Topic
+	stop    context.CancelFunc
+	done    chan error
+
+	mu     sync.Mutex
+	called map[string]int
+	flying int
+}
+
+func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Request) callback.Outcome {
+	s.mu.Lock()
+	s.called[r.ID]++
+	s.flying++
+	s.mu.Unlock()
+	defer func() { s.mu.Lock(); s.flying--; s.mu.Unlock() }()
+	if s.answer == nil {
+		return callback.Outcome{Class: callback.Success, Status: 200, Reason: "ok"}
+	}
+	select {
+	case <-s.answer:
+		return callback.Outcome{Class: callback.Success, Status: 200, Reason: "ok"}
+	case <-ctx.Done():
+		return callback.Outcome{Class: callback.Failure, Reason: "canceled", Err: "cut off"}
+	}
+}
+
+func (s *stage) calls() (ids, most, flying int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.called {
+		most = max(most, n)
+	}
+	return len(s.called), most, s.flying
+}
+
+// setting is what a test may choose before the dispatcher starts.
+type setting struct {
+	concurrency int
+	hang        bool // calls end when the test closes answer
+	ttr         time.Duration
+	shards      []*fake
+}
+
+func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1), topics: map[string]*registry.Topic{}, done: make(chan error, 1)}
+		for _, f := range set.shards {
+			f.wake = make(chan queue.Wakeup) // of this bubble
+			s.shards = append(s.shards, f)
+		}
+		if set.hang {
+			s.answer = make(chan struct{})
+		}
+		for c := 'a'; c <= 'z'; c++ {
+			x := registry.NewTopic(string(c))
+			x.CallbackURL = "http://endpoint.test/"
+			if set.ttr > 0 {
+				x.TTR = registry.Duration(set.ttr)
+			}
+			s.topics[x.Name] = &x
+		}
+		snap := &registry.Snapshot{Topics: s.topics}
+		s.d = New(Options{
+			Shards:  func() []Shard { s.mu.Lock(); defer s.mu.Unlock(); return s.shards },
+			Changed: s.changed, Topics: func() *registry.Snapshot { return snap }, Caller: s,
+			Concurrency: set.concurrency, Pattern: "0120010210", ShutdownTimeout: 10 * time.Second,
+		})
+		var ctx context.Context
+		ctx, s.stop = context.WithCancel(t.Context())
+		go func() { s.done <- s.d.Run(ctx) }()
+		synctest.Wait()
+		defer func() {
+			s.stop()
+			if err := <-s.done; err != nil {
+				t.Error(err)
+			}
+		}()
+		test(t, s)
+	})
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) // of the bubble: it takes no time
+	synctest.Wait()
+}

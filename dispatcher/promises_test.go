@@ -1,0 +1,277 @@
+package dispatcher
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+func TestAnIdleDispatcherAsksOnceASecond(t *testing.T) {
+	f := newFake("a")
+	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
+		pass(time.Minute)
+		f.set(func() {
+			if n := len(f.reserves); n > 62 || n < 55 {
+				t.Errorf("%d reserves in a minute", n)
+			}
+		})
+	})
+}
+
+func TestSeveralIdleShardsShareThePolls(t *testing.T) {
+	shards := []*fake{}
+	for i := range 10 {
+		shards = append(shards, newFake(fmt.Sprint(i)))
+	}
+	play(t, setting{concurrency: 256, shards: shards}, func(t *testing.T, _ *stage) {
+		pass(time.Minute)
+		n := 0
+		for _, f := range shards {
+			f.set(func() { n += len(f.reserves) })
+		}
+		if n > 5*60 {
+			t.Errorf("%d reserves in a minute", n)
+		}
+	})
+}
+
+func TestAWakeUpIsAnsweredWithinAMillisecond(t *testing.T) {
+	f := newFake("a")
+	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(300 * time.Millisecond)
+		f.push("a", 1)
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(time.Millisecond)
+		if n, _, _ := s.calls(); n != 1 {
+			t.Errorf("%d jobs were called", n)
+		}
+	})
+}
+
+func TestALostReserveReplyIsRepeatedWithTheSameToken(t *testing.T) {
+	f := newFake("a")
+	f.reserveErr, f.swallow = errAway, true
+	f.push("a", 3)
+	play(t, setting{concurrency: 16, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(5 * time.Second)
+		f.set(func() { f.reserveErr = nil })
+		pass(5 * time.Second)
+		if n, most, _ := s.calls(); n != 3 || most != 1 {
+			t.Errorf("%d jobs were called, up to %d times", n, most)
+		}
+		f.set(func() {
+			for _, r := range f.reserves[1:4] {
+				if r.Token != f.reserves[0].Token || !r.Again {
+					t.Errorf("repeated as %+v after %+v", r, f.reserves[0])
+				}
+			}
+		})
+	})
+}
+
+func TestAShardThatIsAwayIsAskedLessAndLess(t *testing.T) {
+	f := newFake("a")
+	f.reserveErr = errAway
+	play(t, setting{concurrency: 16, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
+		pass(time.Minute)
+		f.set(func() {
+			if n := len(f.reserves); n > 70 || n < 15 {
+				t.Errorf("%d reserves in a minute of failures", n)
+			}
+		})
+	})
+}
+
+func TestAShardThatIsAwayHoldsNoPlaces(t *testing.T) {
+	up, down := newFake("up"), newFake("down")
+	down.reserveErr = errAway
+	for c := 'a'; c < 'a'+16; c++ {
+		up.push(string(c), 1)
+	}
+	play(t, setting{concurrency: 16, hang: true, shards: []*fake{up, down}}, func(t *testing.T, s *stage) {
+		pass(10 * time.Second)
+		if _, _, flying := s.calls(); flying != 16 {
+			t.Errorf("%d of 16 places are used while another shard is away", flying)
+		}
+		close(s.answer)
+	})
+}
+
+func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
+	up, down := newFake("up"), newFake("down")
+	down.reserveErr, down.swallow = errAway, true
+	down.push("z", 1)
+	play(t, setting{concurrency: 4, hang: true, shards: []*fake{up, down}}, func(t *testing.T, s *stage) {
+		for _, topic := range []string{"a", "b", "c", "d"} {
+			up.push(topic, 1)
+		}
+		pass(5 * time.Second)
+		if _, _, flying := s.calls(); flying != 4 {
+			t.Fatalf("%d of 4 places are used", flying)
+		}
+		down.set(func() { down.reserveErr = nil })
+		pass(5 * time.Second)
+		if _, _, flying := s.calls(); flying != 4 {
+			t.Errorf("%d callbacks at once with a concurrency of 4", flying)
+		}
+		if got := down.verdicts(); got[queue.Release] != 1 || len(got) != 1 {
+			t.Errorf("verdicts = %v, want the job released", got)
+		}
+		close(s.answer)
+		pass(time.Second)
+		if free := s.d.places.available(); free != 4 {
+			t.Errorf("%d of 4 places are free at the end", free)
+		}
+	})
+}
+
+func TestJobsOfAReplyThatWasLostBeforeTheEndAreReleased(t *testing.T) {
+	f := newFake("a")
+	f.reserveErr, f.swallow = errAway, true
+	f.push("a", 2)
+	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(100 * time.Millisecond)
+		s.stop()
+		synctest.Wait()
+		f.set(func() { f.reserveErr = nil })
+		pass(3 * time.Second)
+		if got := f.verdicts(); got[queue.Release] != 2 || len(got) != 1 {
+			t.Errorf("verdicts = %v, want both released", got)
+		}
+		if n, _, _ := s.calls(); n != 0 {
+			t.Errorf("%d calls started after the end was asked for", n)
+		}
+	})
+}
+
+func TestACallDoesNotStartAfterItsWindowWithoutAsking(t *testing.T) {
+	for held, want := range map[bool]int{true: 1, false: 0} {
+		t.Run(fmt.Sprintf("held=%v", held), func(t *testing.T) {
+			f := newFake("a")
+			f.took, f.gone = queue.StartWindow+time.Millisecond, !held
+			f.push("a", 1)
+			play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+				pass(5 * time.Second)
+				if n, _, _ := s.calls(); n != want {
+					t.Errorf("%d calls of a lease with held=%v", n, held)
+				}
+				f.set(func() { f.took = 0 })
+				pass(time.Second)
+				if free := s.d.places.available(); free != 4 {
+					t.Errorf("%d of 4 places are free", free)
+				}
+			})
+		})
+	}
+}
+
+func TestALateCallWhoseLeaseCannotBeAskedForWaits(t *testing.T) {
+	f := newFake("a")
+	f.took, f.extendErr = queue.StartWindow+time.Millisecond, errAway
+	f.push("a", 1)
+	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(2 * time.Second)
+		if n, _, _ := s.calls(); n != 0 {
+			t.Fatal("called without asking")
+		}
+		f.set(func() { f.extendErr, f.took = nil, 0 })
+		pass(4 * time.Second)
+		if n, most, _ := s.calls(); n != 1 || most != 1 {
+			t.Errorf("%d jobs were called, up to %d times; the job was forgotten", n, most)
+		}
+	})
+}
+
+func TestResultsAreHeldWhileRedisIsAway(t *testing.T) {
+	f := newFake("a")
+	f.settleErr = errAway
+	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
+		f.push(topic, 1)
+	}
+	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(time.Minute)
+		if n, _, _ := s.calls(); n != 4 || s.d.places.available() != 0 {
+			t.Errorf("%d calls with 4 places and nothing settled", n)
+		}
+		f.set(func() { f.settleErr = nil })
+		pass(5 * time.Second)
+		if got := f.verdicts(); got[queue.Done] != 6 || len(got) != 1 {
+			t.Errorf("verdicts = %v", got)
+		}
+	})
+}
+
+func TestResultsOfAShardThatIsTakenOutOfUseHoldNoPlaces(t *testing.T) {
+	kept, removed := newFake("kept"), newFake("removed")
+	removed.settleErr = errAway
+	removed.push("a", 1)
+	removed.push("b", 1)
+	play(t, setting{concurrency: 4, shards: []*fake{kept, removed}}, func(t *testing.T, s *stage) {
+		pass(time.Second)
+		s.mu.Lock()
+		s.shards = s.shards[:1]
+		s.mu.Unlock()
+		s.changed <- struct{}{}
+		pass(30 * time.Second)
+		if free := s.d.places.available(); free != 4 {
+			t.Errorf("%d of 4 places are free, half a minute after the shard is gone", free)
+		}
+	})
+}
+
+func TestLongCallsKeepTheirLeases(t *testing.T) {
+	const jobs = 1500
+	f := newFake("a")
+	for c := 'a'; c <= 'z'; c++ {
+		f.push(string(c), jobs/26+1)
+	}
+	play(t, setting{concurrency: 1600, hang: true, ttr: time.Minute, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(12 * time.Second)
+		_, _, flying := s.calls()
+		f.set(func() {
+			if flying < jobs || len(f.extended) < flying {
+				t.Errorf("after 12 s of %d calls %d leases were extended; they end after 16 s", flying, len(f.extended))
+			}
+		})
+		close(s.answer)
+	})
+}
+
+func TestAPlaceThatGetsFreeDuringAReserveIsUsed(t *testing.T) {
+	f := newFake("a")
+	f.push("a", 3)
+	play(t, setting{concurrency: 4, hang: true, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(300 * time.Millisecond) // the topic has its share of 3
+		f.push("a", 1)
+		f.set(func() { f.took = 20 * time.Millisecond })
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		time.Sleep(5 * time.Millisecond)
+		close(s.answer) // while the script runs that finds the topic at its limit
+		pass(100 * time.Millisecond)
+		if n, _, _ := s.calls(); n != 4 {
+			t.Errorf("%d of 4 jobs were called; the last waits for a poll", n)
+		}
+		f.set(func() { f.took = 0 })
+	})
+}
+
+func TestCallsThatDoNotEndAreCutOffAndReleased(t *testing.T) {
+	f := newFake("a")
+	f.push("a", 2)
+	play(t, setting{concurrency: 8, hang: true, ttr: time.Minute, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(time.Second)
+		began := time.Now()
+		s.stop()
+		err := <-s.done
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the end took %s with a shutdown timeout of 10s", took)
+		}
+		if got := f.verdicts(); got[queue.Release] != 2 || len(got) != 1 || err != nil {
+			t.Errorf("verdicts = %v, %v", got, err)
+		}
+		s.done <- nil
+	})
+}

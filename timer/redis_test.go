@@ -1,0 +1,137 @@
+package timer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// counting is a real shard that notes what was moved and when.
+type counting struct {
+	*queue.Shard
+	mu    sync.Mutex
+	moved int
+	calls int
+	late  []time.Duration // by Redis's clock, of steps that moved what was named before
+	next  time.Time
+}
+
+func (c *counting) Advance(ctx context.Context, bucket int) (queue.Advance, error) {
+	a, err := c.Shard.Advance(ctx, bucket)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	c.moved += a.Moved
+	if a.Moved > 0 && !c.next.IsZero() && !a.Now.Before(c.next) {
+		c.late = append(c.late, a.Now.Sub(c.next))
+	}
+	c.next = a.Next
+	return a, err
+}
+
+func (c *counting) total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
+}
+
+func startQueue(t *testing.T) *queue.Queue {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wkt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sock := filepath.Join(dir, "s")
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	q := queue.Open(queue.Options{Timeout: time.Second})
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Redis answers", func() bool {
+		_, err := q.Shards()[0].Advance(t.Context(), 0)
+		return err == nil
+	})
+	return q
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
+	q := startQueue(t)
+	one, two := &counting{Shard: q.Shards()[0]}, &counting{Shard: q.Shards()[0]}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, c := range []*counting{one, two} {
+		wg.Go(func() { _ = New(Options{Shards: func() []Shard { return []Shard{c} }}).Run(ctx) })
+	}
+	const jobs = 3000
+	batch := make([]queue.Push, jobs)
+	for i := range batch {
+		batch[i] = queue.Push{Topic: fmt.Sprint("t", i%7), ID: fmt.Sprint(i), Body: []byte("1"), Delay: time.Duration(500+i%1000) * time.Millisecond}
+	}
+	for _, r := range q.PushBatch(t.Context(), batch) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	eventually(t, "everything is moved", func() bool { return one.total()+two.total() >= jobs })
+	cancel()
+	wg.Wait()
+	stats, err := q.Stats(t.Context(), []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := int64(0)
+	for _, s := range stats {
+		ready += s.Ready
+	}
+	if n := one.total() + two.total(); n != jobs || ready != jobs {
+		t.Errorf("%d jobs were moved and %d are ready, of %d", n, ready, jobs)
+	}
+	late := append(one.late, two.late...)
+	slices.Sort(late)
+	t.Logf("%d + %d moved in %d + %d steps; late p50 %v, p99 %v, max %v", one.moved, two.moved, one.calls, two.calls,
+		late[len(late)/2], late[len(late)*99/100], late[len(late)-1])
+}
+
+func TestAnEarlierJobIsMovedThoughTheTimerSleeps(t *testing.T) {
+	q := startQueue(t)
+	c := &counting{Shard: q.Shards()[0]}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = New(Options{Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx) // no poll helps it
+	})
+	defer wg.Wait()
+	defer cancel()
+	push := func(id string, delay time.Duration) {
+		if r := q.Push(t.Context(), queue.Push{Topic: "t", ID: id, Body: []byte("1"), Delay: delay}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	eventually(t, "the timer listens", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.calls >= 2 })
+	push("late", time.Hour)
+	push("early", 50*time.Millisecond)
+	eventually(t, "the earlier job is moved", func() bool { return c.total() == 1 })
+}
