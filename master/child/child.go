@@ -27,7 +27,8 @@ type Child struct {
 	ShutdownTimeout time.Duration
 
 	conn     net.Conn
-	mu       sync.Mutex // of writes
+	in       *json.Decoder // one for all messages: it reads ahead
+	mu       sync.Mutex    // of writes
 	gatherer atomic.Pointer[prometheus.Gatherer]
 	status   atomic.Pointer[func() map[string]any]
 	orphaned atomic.Bool
@@ -80,10 +81,9 @@ func attach() (*Child, error) {
 		return nil, errors.New("no master is at the other end: start `wakecall up`, or a role by its name")
 	}
 	_ = f.Close() // net has its own
-	c := &Child{conn: conn, Listeners: map[string]net.Listener{}}
+	c := &Child{conn: conn, in: json.NewDecoder(conn), Listeners: map[string]net.Listener{}}
 	var m Message
-	d := json.NewDecoder(conn)
-	if err := d.Decode(&m); err != nil || m.Boot == nil {
+	if err := c.in.Decode(&m); err != nil || m.Boot == nil {
 		return nil, fmt.Errorf("the master did not say what to be: %w", err)
 	}
 	c.Role, c.Number, c.Config = m.Boot.Role, m.Boot.Number, m.Boot.Config
@@ -144,10 +144,9 @@ func (c *Child) run(roles map[string]Role) error {
 // listen answers the master until it is gone.
 func (c *Child) listen(gone func()) {
 	defer gone()
-	d := json.NewDecoder(c.conn)
 	for {
 		var m Message
-		if err := d.Decode(&m); err != nil {
+		if err := c.in.Decode(&m); err != nil {
 			c.orphaned.Store(true)
 			return
 		}
