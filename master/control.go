@@ -58,7 +58,7 @@ type response struct {
 }
 
 // serve opens the control socket and the metrics address.
-func (m *Master) serve() (stop func(), err error) {
+func (m *Master) serve(ctx context.Context) (stop func(), err error) {
 	path := filepath.Join(m.options.DataDir, ControlSocket)
 	_ = os.Remove(path) // a killed master's; the lock says that none lives
 	l, err := net.Listen("unix", path)
@@ -76,7 +76,7 @@ func (m *Master) serve() (stop func(), err error) {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { m.answer(conn) })
+			wg.Go(func() { m.answer(ctx, conn) })
 		}
 	})
 	srv, err := m.serveMetrics()
@@ -117,7 +117,7 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	return srv, nil
 }
 
-func (m *Master) answer(conn net.Conn) {
+func (m *Master) answer(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetReadDeadline(time.Now().Add(askLimit))
 	var q request
@@ -130,9 +130,9 @@ func (m *Master) answer(conn net.Conn) {
 	case "ps":
 		r.Tree = m.tree()
 	case "reload":
-		err = m.reload()
+		err = m.reload(ctx)
 	case "restart":
-		err = m.restart(q.Role, q.Number)
+		err = m.restart(ctx, q.Role, q.Number)
 	default:
 		err = fmt.Errorf("the master does not know %q", q.Ask)
 	}
@@ -143,7 +143,7 @@ func (m *Master) answer(conn net.Conn) {
 	_ = json.NewEncoder(conn).Encode(r) // an error: the asker is gone
 }
 
-func (m *Master) restart(role string, number int) error {
+func (m *Master) restart(ctx context.Context, role string, number int) error {
 	m.mu.Lock()
 	slots := m.slots[role]
 	m.mu.Unlock()
@@ -157,7 +157,7 @@ func (m *Master) restart(role string, number int) error {
 	s.mu.Lock()
 	spec := s.spec
 	s.mu.Unlock()
-	return s.replace(spec)
+	return s.replace(ctx, spec)
 }
 
 // tree asks all processes at once.

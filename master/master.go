@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type Master struct {
 	held    sockets
 	slots   map[string][]*slot // by role
 	order   []string
+	leaving []*slot    // a reload took them away; they end by themselves
 	reloads sync.Mutex // one at a time
 }
 
@@ -45,7 +47,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if err := o.defaults(); err != nil {
 		return err
 	}
-	unlock, unclean, err := lock(o.DataDir)
+	unlock, unclean, err := lock(ctx, o.DataDir)
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	if o.Redis.Managed {
 		m.redis = newRedis(o.Redis, o.Logger)
 	}
-	stopServing, err := m.serve()
+	stopServing, err := m.serve(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,14 +96,18 @@ func (m *Master) openFirst(ctx context.Context, unclean bool) (sockets, error) {
 }
 
 // lock makes sure that no other master works on the directory. unclean says that the last one did not unlock it by itself.
-func lock(dir string) (unlock func(), unclean bool, err error) {
+func lock(ctx context.Context, dir string) (unlock func(), unclean bool, err error) {
 	path := filepath.Join(dir, child.LockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, false, fmt.Errorf("lock the data directory: %w", err)
 	}
-	lockErr := flockSoon(f)
+	lockErr := flockSoon(ctx, f)
 	pid, err := os.ReadFile(path)
+	if ctx.Err() != nil {
+		_ = f.Close()
+		return nil, false, ctx.Err()
+	}
 	if lockErr != nil || err != nil {
 		_ = f.Close()
 		return nil, false, fmt.Errorf("another master (pid %s) runs on %s: stop it first, or set data_dir to another directory", strings.TrimSpace(string(pid)), dir)
@@ -122,16 +128,33 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// flockSoon waits a moment: a process that looks whether a master lives holds the lock for that long.
-func flockSoon(f *os.File) error {
-	var err error
-	for range 20 {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			return nil
+const (
+	lockGlance   = 500 * time.Millisecond // how long a process that looks whether a master lives holds the lock
+	lockShutdown = 10 * time.Second       // how long one that shuts down a dead master's redis-server may hold it
+)
+
+// flockSoon waits for those that hold the lock without being a master.
+func flockSoon(ctx context.Context, f *os.File) error {
+	for began := time.Now(); ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		waited := time.Since(began)
+		if err == nil || waited > lockShutdown || waited > lockGlance && ownerLives(f) {
+			return err
 		}
-		time.Sleep(25 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(25 * time.Millisecond):
+		}
 	}
-	return err
+}
+
+// ownerLives says whether the process that the lock file names runs. An empty file is that of a master that is just starting.
+func ownerLives(f *os.File) bool {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0) // an error: its end
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	return err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
 func (m *Master) startAll(roles []RoleSpec) {
@@ -196,7 +219,7 @@ func (m *Master) attend(ctx context.Context, hup <-chan os.Signal) {
 			return
 		case <-hup:
 			wg.Go(func() {
-				if err := m.reload(); err != nil {
+				if err := m.reload(ctx); err != nil {
 					m.opts().Logger.Error("reload failed", "error", err)
 				}
 			})
@@ -205,9 +228,12 @@ func (m *Master) attend(ctx context.Context, hup <-chan os.Signal) {
 }
 
 // reload reads the configuration again and replaces the processes one by one.
-func (m *Master) reload() error {
+func (m *Master) reload(ctx context.Context) error {
 	m.reloads.Lock()
 	defer m.reloads.Unlock()
+	if ctx.Err() != nil {
+		return errStopping
+	}
 	old := m.opts()
 	if old.Reload == nil {
 		return errors.New("there is nothing to reload")
@@ -229,16 +255,28 @@ func (m *Master) reload() error {
 	m.options, m.held = next, held
 	m.mu.Unlock()
 	var errs []error
-	for _, r := range next.Roles {
-		errs = append(errs, m.resize(r)...)
+	for _, r := range append(m.dropped(next.Roles), next.Roles...) {
+		errs = append(errs, m.resize(ctx, r)...)
 	}
 	before.closeUnused(held)
 	old.Logger.Info("reloaded", "errors", len(errs))
 	return errors.Join(errs...)
 }
 
+// dropped are the roles that a new configuration does not know any more, with no process.
+func (m *Master) dropped(next []RoleSpec) (list []RoleSpec) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range m.order {
+		if !slices.ContainsFunc(next, func(r RoleSpec) bool { return r.Name == name }) {
+			list = append(list, RoleSpec{Name: name})
+		}
+	}
+	return list
+}
+
 // resize brings a role to its new configuration and number.
-func (m *Master) resize(r RoleSpec) (errs []error) {
+func (m *Master) resize(ctx context.Context, r RoleSpec) (errs []error) {
 	m.mu.Lock()
 	slots := m.slots[r.Name]
 	keep := slots[:min(len(slots), r.Count)]
@@ -249,15 +287,19 @@ func (m *Master) resize(r RoleSpec) (errs []error) {
 	}
 	m.mu.Unlock()
 	for _, s := range keep {
-		if err := s.replace(r); err != nil {
+		if err := s.replace(ctx, r); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	for _, s := range surplus {
-		s.stop()
+		s.cancel()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.leaving = append(slices.DeleteFunc(m.leaving, (*slot).hasEnded), surplus...)
+	if !slices.Contains(m.order, r.Name) {
+		m.order = append(m.order, r.Name)
+	}
 	for n, s := range next {
 		if s == nil {
 			next[n] = m.newSlot(r, n+1)
@@ -267,24 +309,58 @@ func (m *Master) resize(r RoleSpec) (errs []error) {
 	return errs
 }
 
-var errKilled = errors.New("told twice to stop: stopped at once; jobs in flight come back when their leases end")
+var (
+	errStopping = errors.New("the master is stopping")
+	errKilled   = errors.New("told twice to stop: stopped at once; jobs in flight come back when their leases end")
+)
 
-// stopAll stops all processes at once; the managed redis-server follows when they are gone.
+// headStart is how long a role may take to end before the next one is told to. In the ordinary case they so end one after another, the
+// server first; a role that needs its whole shutdown timeout does not make the stop longer.
+const headStart = 500 * time.Millisecond
+
+// stopAll stops the roles in their order; the managed redis-server follows when all are gone.
 func (m *Master) stopAll() error {
-	var wg sync.WaitGroup
-	for _, s := range m.all() {
-		wg.Go(s.stop)
+	m.reloads.Lock() // one that is under way sees the end and gives up; a later one does not begin
+	defer m.reloads.Unlock()
+	kill := m.opts().Kill
+	var all sync.WaitGroup
+	for _, slots := range m.byRole() {
+		ended := make(chan struct{})
+		all.Go(func() {
+			defer close(ended)
+			stopSlots(slots)
+		})
+		select {
+		case <-ended:
+		case <-kill:
+		case <-time.After(headStart):
+		}
 	}
-	ended := make(chan struct{})
-	go func() { wg.Wait(); close(ended) }()
+	all.Wait() // what is told to end also hears of kill
 	select {
-	case <-ended:
+	case <-kill:
+		return errKilled
+	default:
 		return nil
-	case <-m.opts().Kill:
 	}
-	for _, s := range m.all() {
-		s.kill()
+}
+
+// byRole groups the slots as they are to be stopped.
+func (m *Master) byRole() [][]*slot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var groups [][]*slot
+	for _, name := range m.order {
+		groups = append(groups, m.slots[name])
 	}
-	<-ended
-	return errKilled
+	return append(groups, m.leaving)
+}
+
+func stopSlots(slots []*slot) {
+	for _, s := range slots {
+		s.cancel()
+	}
+	for _, s := range slots {
+		<-s.ended
+	}
 }

@@ -27,7 +27,9 @@ import (
 // The test binary is also the children, and the master where a test must kill one.
 func TestMain(m *testing.M) {
 	if child.Is() {
-		os.Exit(child.Main(map[string]child.Role{"server": serverRole, "timer": idleRole, "redis-checker": checkerRole}))
+		os.Exit(child.Main(map[string]child.Role{
+			"server": serverRole, "timer": idleRole, "redis-checker": checkerRole, "worker": workerRole, "stuck": stuckRole,
+		}))
 	}
 	if dir := os.Getenv("TEST_MASTER_DIR"); dir != "" {
 		os.Exit(masterMain(dir))
@@ -121,9 +123,12 @@ func tempDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if pid, err := redisPID(dir + "/redis/redis.sock"); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
+		eventually(t, "no redis-server is left", func() bool {
+			if pid, _ := redisPID(dir + "/redis/redis.sock"); pid > 0 {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return redisUnlocked(dir)
+		})
 		_ = os.RemoveAll(dir)
 	})
 	return dir
@@ -312,8 +317,12 @@ func TestReloadsRefuseNoConnection(t *testing.T) {
 func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
 	dir, addr := tempDir(t), freeAddr(t)
 	r := launch(t, dir, addr)
-	for range 5 {
+	for round := range 5 {
 		tree := r.up()
+		key := fmt.Sprint("round", round)
+		if got := redisSays(t, dir, "SET "+key+" kept"); got != "+OK" {
+			t.Fatal(got)
+		}
 		_ = r.cmd.Process.Kill()
 		_ = r.cmd.Wait()
 		killed := time.Now()
@@ -330,12 +339,25 @@ func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
 		if n := redisServers(dir); n != 1 {
 			t.Fatalf("%d redis-servers on one directory", n)
 		}
+		if got := redisSays(t, dir, "EXISTS "+key); got != ":1" {
+			t.Fatalf("what was written in round %d is lost: %s", round, got)
+		}
 		r = next
 	}
 	redis := r.process("redis-server").Pid
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 	eventually(t, "the redis-server that nobody adopts ends", func() bool { return !alive(redis) })
+}
+
+// redisUnlocked says that no redis-server lives on the directory, nor one that is just starting.
+func redisUnlocked(dir string) bool {
+	f, err := os.Open(dir + "/redis/lock")
+	if err != nil {
+		return true
+	}
+	defer func() { _ = f.Close() }()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
 func redisServers(dir string) (n int) {

@@ -55,14 +55,17 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 		return g
 	}
 	up := gauge("wakecall_process_up", "1 while the process runs.")
-	restarts := gauge("wakecall_process_restarts_total", "How often the process was started again.")
+	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wakecall_process_restarts_total", Help: "How often the process was started again.",
+	}, []string{"process"})
+	r.MustRegister(restarts)
 	memory := gauge("wakecall_process_rss_bytes", "Resident memory.")
 	set := func(name string, pid, n int) {
 		up.WithLabelValues(name).Set(0)
 		if pid > 0 {
 			up.WithLabelValues(name).Set(1)
 		}
-		restarts.WithLabelValues(name).Set(float64(n))
+		restarts.WithLabelValues(name).Add(float64(n))
 		memory.WithLabelValues(name).Set(float64(rss(pid)))
 	}
 	set("master", os.Getpid(), 0)

@@ -164,13 +164,27 @@ func (p *process) isReady() bool {
 	}
 }
 
-// stop asks the child to end and, after limit, makes it.
-func (p *process) stop(limit time.Duration) {
+// stop asks the child to end and, after limit or when now is closed, makes it.
+func (p *process) stop(limit time.Duration, now <-chan struct{}) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error: it has ended
+	p.await(limit, now)
+}
+
+// retire is stop for a child whose successor serves.
+func (p *process) retire(limit time.Duration, now <-chan struct{}) {
+	p.mu.Lock()
+	p.send(child.Message{Replaced: true})
+	p.mu.Unlock()
+	p.await(limit, now)
+}
+
+func (p *process) await(limit time.Duration, now <-chan struct{}) {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-p.done:
+	case <-now:
+		p.kill()
 	case <-t.C:
 		p.kill()
 	}

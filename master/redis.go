@@ -83,8 +83,7 @@ func (r *redisServer) prepare() error {
 
 // launch starts a server, or adopts the living one, and waits until it answers. wait blocks until that server has ended.
 func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, redisUpWithin)
-	defer cancel()
+	patience := newPatience()
 	for {
 		lock, err := os.OpenFile(filepath.Join(r.opts.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
@@ -100,16 +99,39 @@ func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 		}
 		_ = lock.Close()
 		// An earlier master's server lives: adopt it when it answers; it may also be on its way out.
-		if pid, err := redisPID(r.opts.Socket); err == nil {
-			r.log.Info("adopting the redis-server that an earlier master left", "pid", pid)
+		pid, err := redisPID(r.opts.Socket)
+		if pid > 0 {
 			r.set(pid, true)
+		}
+		if err == nil {
+			r.log.Info("adopting the redis-server that an earlier master left", "pid", pid)
 			return func() { awaitExit(pid) }, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("an earlier redis-server on %s neither answers nor ends; look for it: fuser %s", r.opts.Dir, filepath.Join(r.opts.Dir, "lock"))
-		case <-time.After(redisPoll):
+		if err := patience.wait(ctx, err); err != nil {
+			return nil, fmt.Errorf("an earlier redis-server on %s neither answers nor ends (%w); look for it: fuser %s",
+				r.opts.Dir, err, filepath.Join(r.opts.Dir, "lock"))
 		}
+	}
+}
+
+// patience is how much longer to wait for an answer: as long as a server loads its data it is alive, however long that takes.
+type patience struct{ until time.Time }
+
+func newPatience() *patience { return &patience{time.Now().Add(redisUpWithin)} }
+
+// wait waits until it is time to ask again. err is what the last question gave.
+func (p *patience) wait(ctx context.Context, err error) error {
+	if errors.Is(err, errLoading) {
+		p.until = time.Now().Add(redisUpWithin)
+	}
+	if time.Now().After(p.until) {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(redisPoll / 4):
+		return nil
 	}
 }
 
@@ -152,14 +174,12 @@ func (r *redisServer) set(pid int, adopted bool) {
 
 // untilUp waits until the server answers; while it loads its data it counts as alive, however long that takes.
 func (r *redisServer) untilUp(ctx context.Context) error {
+	patience := newPatience()
 	for {
 		pid, err := redisPID(r.opts.Socket)
 		if err == nil {
 			r.log.Info("the managed redis-server answers", "pid", pid)
 			return nil
-		}
-		if errors.Is(err, errLoading) {
-			ctx = context.WithoutCancel(ctx)
 		}
 		r.mu.Lock()
 		gone := syscall.Kill(r.pid, 0) != nil
@@ -167,10 +187,8 @@ func (r *redisServer) untilUp(ctx context.Context) error {
 		if gone {
 			return fmt.Errorf("the managed redis-server ended at once; its log is %s", filepath.Join(r.opts.Dir, "redis.log"))
 		}
-		select {
-		case <-ctx.Done():
+		if err := patience.wait(ctx, err); err != nil {
 			return fmt.Errorf("the managed redis-server does not answer (%w); its log is %s", err, filepath.Join(r.opts.Dir, "redis.log"))
-		case <-time.After(redisPoll / 4):
 		}
 	}
 }
@@ -234,7 +252,7 @@ func (r *redisServer) terminate() {
 
 var errLoading = errors.New("it is loading its data")
 
-// redisPID asks the server at a socket for its process.
+// redisPID asks the server at a socket for its process. It may give one beside errLoading.
 func redisPID(socket string) (int, error) {
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err != nil {
@@ -245,16 +263,18 @@ func redisPID(socket string) (int, error) {
 	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\n"); err != nil {
 		return 0, err
 	}
+	var state error
 	for s := bufio.NewScanner(conn); s.Scan(); {
 		line := strings.TrimSpace(s.Text())
 		if strings.HasPrefix(line, "-LOADING") {
-			return 0, errLoading
+			state = errLoading
 		}
 		if pid, ok := strings.CutPrefix(line, "process_id:"); ok {
-			return strconv.Atoi(pid)
+			n, err := strconv.Atoi(pid)
+			return n, errors.Join(state, err)
 		}
 	}
-	return 0, errors.New("it gave no answer")
+	return 0, errors.Join(state, errors.New("it gave no answer"))
 }
 
 // awaitExit waits for a process that is not a child of this one.

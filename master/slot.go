@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -82,7 +81,7 @@ func (s *slot) attend(ctx context.Context, p *process, old *sync.WaitGroup) (end
 	for {
 		select {
 		case <-ctx.Done():
-			p.stop(s.m.opts().ShutdownTimeout + 2*time.Second)
+			s.end(p)
 			return true
 		case <-p.done:
 			s.m.opts().Logger.Warn("a process ended; starting another", "process", s.title(), "pid", p.cmd.Process.Pid, "exit", p.exit)
@@ -95,7 +94,7 @@ func (s *slot) attend(ctx context.Context, p *process, old *sync.WaitGroup) (end
 			q, err := s.successor(ctx, r.spec)
 			if err == nil {
 				before := p
-				old.Go(func() { before.stop(s.m.opts().ShutdownTimeout + 2*time.Second) })
+				old.Go(func() { s.retire(before) })
 				p = q
 			}
 			r.done <- err
@@ -147,8 +146,12 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 	var files []*os.File
 	held := s.m.sockets()
 	for _, l := range spec.Listeners {
+		socket := held[l.Key]
+		if socket == nil { // a reload took it away, and the process died before its turn came
+			return nil, fmt.Errorf("there is no socket for %s any more", l.Key)
+		}
 		boot.Listeners = append(boot.Listeners, l.Name)
-		files = append(files, held[l.Key].file)
+		files = append(files, socket.file)
 	}
 	return start(o.Executable, s.title(), boot, files)
 }
@@ -172,34 +175,47 @@ func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 	case <-t.C:
 		err = fmt.Errorf("its successor did not serve within %s", readyWithin)
 	case <-ctx.Done():
-		err = errors.New("the master is stopping")
+		err = errStopping
 	}
 	q.kill()
 	return nil, fmt.Errorf("%s: %w; the old process stays", s.title(), err)
 }
 
 // replace has a successor take the place of the slot's process.
-func (s *slot) replace(spec RoleSpec) error {
+func (s *slot) replace(ctx context.Context, spec RoleSpec) error {
 	r := replacement{spec, make(chan error, 1)}
 	select {
 	case s.requests <- r:
-		return <-r.done
 	case <-s.ended:
-		return errors.New("it is stopping")
+		return errStopping
+	case <-ctx.Done():
+		return errStopping
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return errStopping
 	}
 }
 
-// stop ends the slot and waits for its process.
-func (s *slot) stop() {
-	s.cancel()
-	<-s.ended
+func (s *slot) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
-func (s *slot) kill() {
-	s.mu.Lock()
-	p := s.current
-	s.mu.Unlock()
-	if p != nil {
-		_ = p.cmd.Process.Kill() // an error: it has ended
-	}
+// end stops a process of the slot within the shutdown timeout, or at once when the master is told twice.
+func (s *slot) end(p *process) {
+	o := s.m.opts()
+	p.stop(o.ShutdownTimeout+2*time.Second, o.Kill)
+}
+
+// retire ends a process that has a successor. One that does not listen is killed when its time is over, like any other.
+func (s *slot) retire(p *process) {
+	o := s.m.opts()
+	p.retire(o.ShutdownTimeout+2*time.Second, o.Kill)
 }

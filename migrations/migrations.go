@@ -1,4 +1,3 @@
-// Package migrations holds the registry's schema as numbered SQL files, one folder a database, and applies them.
 package migrations
 
 import (
@@ -27,32 +26,8 @@ const (
 // ErrSchemaNewer is a schema that a newer wakecall made.
 var ErrSchemaNewer = errors.New("the registry's schema is newer than this wakecall: use the newer binary, or restore a backup")
 
-// lockSeconds is how long one host waits while another migrates.
-const lockSeconds = 60
-
-// Up applies what is missing. Of several hosts that start at once one does the work; the others wait for it.
-func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
-	unlock, err := lock(ctx, db, d)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	p, err := provider(db, d)
-	if err != nil {
-		return 0, err
-	}
-	if err := notNewer(ctx, p); err != nil {
-		return 0, err
-	}
-	done, err := p.Up(ctx)
-	if err != nil && d == SQLite && current(ctx, p) {
-		return 0, nil // another process on this machine was first
-	}
-	if err != nil {
-		return len(done), fmt.Errorf("migrate the registry: %w", err)
-	}
-	return len(done), nil
-}
+// versionTable is where goose notes what was applied.
+const versionTable = "schema_version"
 
 // Step is one migration.
 type Step struct {
@@ -61,33 +36,73 @@ type Step struct {
 	Applied bool   `json:"applied"`
 }
 
-// Status lists all migrations.
+// Up applies what is missing and says how many steps that were. Of several hosts that start at once one does the work; the others
+// wait for it. The connections of db need read timeouts longer than a step takes.
+func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
+	p, err := provider(db, d)
+	if err != nil {
+		return 0, err
+	}
+	unlock, err := lock(ctx, db, d)
+	if err != nil {
+		return 0, fmt.Errorf("lock the registry's schema: %w", err)
+	}
+	defer unlock()
+	if err := mendVersions(ctx, db, d); err != nil {
+		return 0, fmt.Errorf("migrate the registry: %w", err)
+	}
+	if err := notNewer(ctx, p); err != nil {
+		return 0, err
+	}
+	done, err := p.Up(ctx)
+	if err != nil {
+		return len(done), fmt.Errorf("migrate the registry: %w", err)
+	}
+	return len(done), nil
+}
+
+// Status lists all migrations. It changes nothing, not even in an empty database.
 func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Step, error) {
 	p, err := provider(db, d)
 	if err != nil {
 		return nil, err
 	}
+	used, err := hasVersions(ctx, db, d)
+	if err != nil {
+		return nil, fmt.Errorf("read the registry's schema version: %w", err)
+	}
+	if !used {
+		return pending(p), nil
+	}
 	list, err := p.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the registry's schema version: %w", err)
 	}
-	var steps []Step
-	for _, s := range list {
-		steps = append(steps, Step{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied})
+	steps := make([]Step, len(list))
+	for i, s := range list {
+		steps[i] = Step{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied}
 	}
 	return steps, notNewer(ctx, p)
 }
 
-func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
-	dir, err := fs.Sub(files, string(d))
-	if err != nil {
-		return nil, fmt.Errorf("migrations for %s: %w", d, err)
+func pending(p *goose.Provider) []Step {
+	var steps []Step
+	for _, s := range p.ListSources() {
+		steps = append(steps, Step{Version: s.Version, Name: s.Path})
 	}
+	return steps
+}
+
+func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
 	dialect := goose.DialectMySQL
 	if d == SQLite {
 		dialect = goose.DialectSQLite3
 	}
-	p, err := goose.NewProvider(dialect, db, dir, goose.WithTableName("schema_version"))
+	dir, err := fs.Sub(files, string(d))
+	if err != nil {
+		return nil, fmt.Errorf("migrations for %s: %w", d, err)
+	}
+	p, err := goose.NewProvider(dialect, db, dir, goose.WithTableName(versionTable))
 	if err != nil {
 		return nil, fmt.Errorf("migrations for %s: %w", d, err)
 	}
@@ -105,31 +120,34 @@ func notNewer(ctx context.Context, p *goose.Provider) error {
 	return nil
 }
 
-func current(ctx context.Context, p *goose.Provider) bool {
-	have, want, err := p.GetVersions(ctx)
-	return err == nil && have == want
+// mendVersions completes the version table of a host that died between making it and its first row. Only MySQL has that in between.
+func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
+	there, err := hasTable(ctx, db, d)
+	if err != nil || !there || d == SQLite {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
+		"SELECT 0, 1 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM "+versionTable+")")
+	return err
 }
 
-// lock keeps other hosts from migrating at the same time. SQLite needs none: its one writer at a time and the version table do.
-func lock(ctx context.Context, db *sql.DB, d Dialect) (unlock func(), err error) {
+// hasVersions says whether the database was ever migrated.
+func hasVersions(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
+	there, err := hasTable(ctx, db, d)
+	if err != nil || !there {
+		return false, err
+	}
+	var n int
+	err = db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+versionTable).Scan(&n)
+	return n > 0, err
+}
+
+func hasTable(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
+	query := "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
 	if d == SQLite {
-		return func() {}, nil
+		query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
 	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("lock the registry's schema: %w", err)
-	}
-	var got sql.NullInt64
-	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK('wakecall_migrate', ?)", lockSeconds).Scan(&got)
-	if err == nil && got.Int64 != 1 {
-		err = fmt.Errorf("another host has been migrating for %d s", lockSeconds)
-	}
-	if err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("lock the registry's schema: %w", err)
-	}
-	return func() {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK('wakecall_migrate')") // ends with the connection anyway
-		_ = conn.Close()
-	}, nil
+	var n int
+	err := db.QueryRowContext(ctx, query, versionTable).Scan(&n)
+	return n > 0, err
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"time"
 )
 
 // diskSnapshot keeps the topics' secrets too, so that signing goes on after a restart without the database.
@@ -18,20 +18,16 @@ type diskSnapshot struct {
 	Topics map[string]storedTopic `json:"topics"`
 }
 
-// writeSnapshot replaces the file in one step, readable by its owner only.
+// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old one or the new one.
 func writeSnapshot(file string, s *Snapshot) error {
 	if file == "" {
 		return nil
 	}
-	d := diskSnapshot{Snapshot: s, Topics: make(map[string]storedTopic, len(s.Topics))}
-	for name, t := range s.Topics {
-		d.Topics[name] = storedTopic{t, t.Secrets}
-	}
-	b, err := json.Marshal(d)
+	b, err := encodeSnapshot(s)
 	if err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+leftover) // 0600
 	if err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
@@ -44,26 +40,78 @@ func writeSnapshot(file string, s *Snapshot) error {
 		_ = os.Remove(f.Name())
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
+	return syncDir(filepath.Dir(file))
+}
+
+// leftover is the pattern of files that a process writes before it renames them.
+const leftover = ".*.new"
+
+// removeLeftovers removes what processes left that were killed while they wrote. Several write beside each other, so only what is old.
+func removeLeftovers(file string) {
+	if file == "" {
+		return
+	}
+	files, _ := filepath.Glob(file + leftover)
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(f)
+		}
+	}
+}
+
+// syncDir makes what was renamed or made in a directory survive a power failure.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
 	return nil
 }
 
-func readSnapshot(file string) (*Snapshot, error) {
-	if file == "" {
-		return nil, os.ErrNotExist
+func encodeSnapshot(s *Snapshot) ([]byte, error) {
+	d := diskSnapshot{Snapshot: s, Topics: make(map[string]storedTopic, len(s.Topics))}
+	for name, t := range s.Topics {
+		d.Topics[name] = storedTopic{t, t.Secrets}
 	}
+	return json.Marshal(d)
+}
+
+func readSnapshot(file string) (*Snapshot, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	}
-	d := diskSnapshot{Snapshot: &Snapshot{}}
-	if err := json.Unmarshal(b, &d); err != nil {
+	s, err := decodeSnapshot(b)
+	if err != nil {
 		return nil, fmt.Errorf("read the snapshot %s: %w", file, err)
 	}
+	return s, nil
+}
+
+func decodeSnapshot(b []byte) (*Snapshot, error) {
+	d := diskSnapshot{Snapshot: &Snapshot{}}
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, err
+	}
 	s := d.Snapshot
+	if s == nil || s.Revision == 0 {
+		return nil, errors.New("it is no snapshot of a registry")
+	}
 	s.Topics = make(map[string]*Topic, len(d.Topics))
 	for name, st := range d.Topics {
+		if st.Topic == nil || st.Name != name {
+			return nil, fmt.Errorf("topic %.80q is damaged", name)
+		}
 		st.Topic.Secrets = st.Secrets
 		s.Topics[name] = st.Topic
+	}
+	for hash, t := range s.Tokens {
+		if t == nil || t.Hash != hash {
+			return nil, errors.New("a token is damaged")
+		}
 	}
 	return s, nil
 }
@@ -84,14 +132,3 @@ func (s *Snapshot) Token(secret string) (*Token, bool) {
 	}
 	return t, true
 }
-
-var (
-	dsnPassword = regexp.MustCompile(`^(mysql://[^:@/]*):.*@`)
-	urlPassword = regexp.MustCompile(`^([a-z+]+://[^:@/]*):.*@`)
-)
-
-// MaskDSN hides the password of a registry's address.
-func MaskDSN(dsn string) string { return dsnPassword.ReplaceAllString(dsn, "$1:***@") }
-
-// MaskURL hides the password of a shard's address.
-func MaskURL(u string) string { return urlPassword.ReplaceAllString(u, "$1:***@") }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -58,6 +59,9 @@ func (userRow) TableName() string     { return "users" }
 func (auditRow) TableName() string    { return "audit" }
 func (revisionRow) TableName() string { return "revision" }
 
+// errSpec is a topic that somebody else than Wakecall stored.
+var errSpec = errors.New("what is stored is no topic")
+
 // storedTopic is a topic with what its public JSON leaves out.
 type storedTopic struct {
 	*Topic
@@ -67,7 +71,7 @@ type storedTopic struct {
 func (r *topicRow) topic() (*Topic, error) {
 	t := NewTopic(r.Name)
 	if err := json.Unmarshal([]byte(r.Spec), &t); err != nil {
-		return nil, fmt.Errorf("read topic %s: %w", r.Name, err)
+		return nil, fmt.Errorf("read topic %s: %w: %w", r.Name, errSpec, err)
 	}
 	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt.UTC(), r.UpdatedAt.UTC()
 	return &t, nil
@@ -81,46 +85,16 @@ func newTopicRow(t *Topic) (*topicRow, error) {
 	return &topicRow{Name: t.Name, Spec: string(spec), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}, nil
 }
 
+func (r *shardRow) shard() Shard { return Shard{Name: r.Name, URL: r.URL, State: ShardState(r.State)} }
+
+func (r *userRow) user() User {
+	return User{Name: r.Name, Role: Role(r.Role), CreatedAt: r.CreatedAt.UTC()}
+}
+
 func (r *tokenRow) token() *Token {
 	t := &Token{ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt.UTC(), Topics: strings.Split(r.Topics, "\n")}
 	for _, right := range strings.Split(r.Rights, ",") {
 		t.Rights = append(t.Rights, Right(right))
 	}
 	return t
-}
-
-// AuditEntry is one change: who did what to which object, and how it was before and after, as JSON without secrets.
-type AuditEntry struct {
-	ID     uint64          `json:"id"`
-	At     time.Time       `json:"at"`
-	Actor  string          `json:"actor"`
-	Action string          `json:"action"`
-	Object string          `json:"object"`
-	Before json.RawMessage `json:"before"`
-	After  json.RawMessage `json:"after"`
-}
-
-// visible is a value as the audit trail may show it.
-func visible(v any) string {
-	switch x := v.(type) {
-	case nil:
-		return "null"
-	case *Topic:
-		secrets := len(x.Secrets)
-		v = struct {
-			Topic
-			SecretsSet int `json:"secrets_set"`
-		}{x.Public(), secrets}
-	case *Shard:
-		v = Shard{Name: x.Name, URL: MaskURL(x.URL), State: x.State}
-	case *Token:
-		c := *x
-		c.Hash = "…"
-		v = c
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "null"
-	}
-	return string(b)
 }

@@ -2,21 +2,23 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 )
 
-// errDone ends a transaction that found nothing to change.
-var errDone = errors.New("nothing to change")
+// changed is what a change tells the audit trail.
+type changed struct {
+	object        string
+	before, after any
+}
 
 // change makes a change, its audit entry and the next revision in one transaction, and shows it in the snapshot before it returns.
-func (r *Registry) change(ctx context.Context, actor, action, object string, do func(tx *gorm.DB) (before, after any, err error)) error {
+func (r *Registry) change(ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *changed) error) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	if err := r.checkSchema(ctx); err != nil {
@@ -27,12 +29,13 @@ func (r *Registry) change(ctx context.Context, actor, action, object string, do 
 		if err := tx.Model(&revisionRow{}).Where("id = 1").UpdateColumn("value", gorm.Expr("value + 1")).Error; err != nil {
 			return err
 		}
-		before, after, err := do(tx)
-		if err != nil {
+		c := changed{object: object}
+		if err := do(tx, &c); err != nil {
 			return err
 		}
 		return tx.Create(&auditRow{
-			At: time.Now().UTC(), Actor: actor, Action: action, Object: object, BeforeState: visible(before), AfterState: visible(after),
+			At: now(), Actor: clip(actor, maxActor), Action: action, Object: clip(c.object, maxObject),
+			BeforeState: visible(c.before), AfterState: visible(c.after),
 		}).Error
 	})
 	if err != nil && !errors.Is(err, errDone) {
@@ -48,144 +51,165 @@ func (r *Registry) change(ctx context.Context, actor, action, object string, do 
 	return nil
 }
 
-func missing(err error) bool { return errors.Is(err, gorm.ErrRecordNotFound) }
+// now is as exact as the databases keep it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// PutTopic stores a topic, new or changed. Secrets nil keeps those it has. Errors: *FieldError, ErrUnavailable.
+// take reads the row with a key, and says whether there is one.
+func take(tx *gorm.DB, row any, column string, key any) (found bool, err error) {
+	err = tx.Where(clause.Eq{Column: column, Value: key}).Take(row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// PutTopic stores a topic, new or changed. Secrets nil keeps those it has, empty removes them. What is as it was changes nothing.
+// Errors: *FieldError, ErrUnavailable.
 func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created bool, err error) {
 	if err := t.Validate(); err != nil {
 		return false, err
 	}
-	err = r.change(ctx, actor, "put", "topic/"+t.Name, func(tx *gorm.DB) (any, any, error) {
+	err = r.change(ctx, actor, "put", "topic/"+t.Name, func(tx *gorm.DB, c *changed) error {
+		t.CreatedAt = now()
+		t.UpdatedAt = t.CreatedAt
 		var row topicRow
-		var old any
-		t.UpdatedAt = time.Now().UTC().Truncate(time.Microsecond)
-		t.CreatedAt = t.UpdatedAt
-		err := tx.Where("name = ?", t.Name).Take(&row).Error
-		switch created = missing(err); {
-		case created:
-		case err != nil:
-			return nil, nil, err
-		default:
-			was, err := row.topic()
-			if err != nil {
-				return nil, nil, err
-			}
-			old, t.CreatedAt = was, was.CreatedAt
+		found, err := take(tx, &row, "name", t.Name)
+		if err != nil {
+			return err
+		}
+		created = !found
+		// A row that cannot be read is replaced: this is how to mend it.
+		if was, err := row.topic(); found && err == nil {
+			c.before, t.CreatedAt = was, was.CreatedAt
 			if t.Secrets == nil {
 				t.Secrets = was.Secrets
 			}
+			if sameTopic(&t, was) {
+				return errDone
+			}
 		}
+		c.after = &t
 		next, err := newTopicRow(&t)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		return old, &t, tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(next).Error
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(next).Error
 	})
-	return created, err
+	return created && err == nil, err
+}
+
+// sameTopic says whether a topic would be stored as it is.
+func sameTopic(t, was *Topic) bool {
+	next := *t
+	next.UpdatedAt = was.UpdatedAt
+	a, errA := newTopicRow(&next)
+	b, errB := newTopicRow(was)
+	return errA == nil && errB == nil && a.Spec == b.Spec
 }
 
 // DeleteTopic removes a topic. Errors: ErrNoTopic, ErrUnavailable.
 func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
-	return r.change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB) (any, any, error) {
+	return r.change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *changed) error {
 		var row topicRow
-		if err := tx.Where("name = ?", name).Take(&row).Error; missing(err) {
-			return nil, nil, fmt.Errorf("%s: %w", name, ErrNoTopic)
-		} else if err != nil {
-			return nil, nil, err
+		if found, err := take(tx, &row, "name", name); err != nil {
+			return err
+		} else if !found {
+			return fmt.Errorf("%.80q: %w", name, ErrNoTopic)
 		}
-		was, err := row.topic()
-		if err != nil {
-			return nil, nil, err
+		if was, err := row.topic(); err == nil {
+			c.before = was
 		}
-		return was, nil, tx.Delete(&row).Error
+		return tx.Delete(&row).Error
 	})
 }
 
-// SeedShards registers shards at the first start, once and for all: afterwards the registry holds them.
+// SeedShards registers shards at the first start, once and for all: afterwards the registry holds them. None leaves that for later.
 func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
-	return r.change(ctx, "configuration", "seed", "shards", func(tx *gorm.DB) (any, any, error) {
-		res := tx.Model(&revisionRow{}).Where("id = 1 AND seeded = 0").UpdateColumn("seeded", 1)
-		if res.Error != nil || res.RowsAffected == 0 {
-			return nil, nil, errors.Join(res.Error, errDone)
+	if len(shards) == 0 {
+		return nil
+	}
+	for _, s := range shards {
+		if err := validShard(s); err != nil {
+			return err
 		}
-		var names []string
-		for _, s := range shards {
-			names = append(names, s.Name)
+	}
+	return r.change(ctx, "configuration", "seed", "shards", func(tx *gorm.DB, c *changed) error {
+		if err := once(tx, "seeded"); err != nil {
+			return err
+		}
+		var there int64
+		if err := tx.Model(&shardRow{}).Count(&there).Error; err != nil {
+			return err
+		}
+		if there > 0 { // somebody registered one by hand before the first start
+			return nil
+		}
+		names := make([]string, len(shards))
+		for i, s := range shards {
+			names[i] = s.Name
 			if err := tx.Create(&shardRow{s.Name, s.URL, string(s.State)}).Error; err != nil {
-				return nil, nil, err
+				return err
 			}
 		}
-		return nil, names, nil
+		c.after = names
+		return nil
 	})
 }
 
-// PutShard registers a shard or changes one. Its URL is the caller's to check.
+// once raises a flag of the revision's row; it is errDone when it was up already.
+func once(tx *gorm.DB, flag string) error {
+	res := tx.Model(&revisionRow{}).Where("id = 1 AND "+flag+" = 0").UpdateColumn(flag, 1)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return errDone
+	}
+	return res.Error
+}
+
+func validShard(s Shard) error {
+	errs := []error{validName("shard", s.Name), oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline))}
+	if s.URL == "" {
+		errs = append(errs, malformed("url", "is missing: the address of a Redis, like redis://:password@host:6379/0"))
+	}
+	return errors.Join(errs...)
+}
+
+// PutShard registers a shard or changes one. Its URL is the caller's to check. Errors: *FieldError, ErrUnavailable.
 func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
-	err := errors.Join(ValidTopicName(s.Name), oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline)))
-	if err != nil {
+	if err := validShard(s); err != nil {
 		return err
 	}
-	return r.change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB) (any, any, error) {
+	return r.change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB, c *changed) error {
 		var row shardRow
-		var old any
-		if err := tx.Where("name = ?", s.Name).Take(&row).Error; err == nil {
-			old = &Shard{row.Name, row.URL, ShardState(row.State)}
-		} else if !missing(err) {
-			return nil, nil, err
+		found, err := take(tx, &row, "name", s.Name)
+		if err != nil {
+			return err
 		}
-		return old, &s, tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
+		if found {
+			was := row.shard()
+			if was == s {
+				return errDone
+			}
+			c.before = &was
+		}
+		c.after = &s
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
 	})
 }
 
 // DeleteShard forgets a shard; whatever jobs it holds stay in it. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
-	return r.change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB) (any, any, error) {
+	return r.change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *changed) error {
 		var row shardRow
-		if err := tx.Where("name = ?", name).Take(&row).Error; missing(err) {
-			return nil, nil, fmt.Errorf("%s: %w", name, ErrNoShard)
-		} else if err != nil {
-			return nil, nil, err
+		if found, err := take(tx, &row, "name", name); err != nil {
+			return err
+		} else if !found {
+			return fmt.Errorf("%.80q: %w", name, ErrNoShard)
 		}
-		return &Shard{row.Name, row.URL, ShardState(row.State)}, nil, tx.Delete(&row).Error
+		was := row.shard()
+		c.before = &was
+		return tx.Delete(&row).Error
 	})
 }
 
-// AuditFilter chooses entries of the audit trail; zero fields choose all.
-type AuditFilter struct {
-	Object string // such as topic/shop.close
-	Before uint64 // entries older than this one
-	Limit  int    // 0: 100
-}
-
-// Audit lists changes, newest first.
-func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
-	if f.Limit <= 0 {
-		f.Limit = 100
-	}
-	q := r.db.WithContext(ctx).Order("id DESC").Limit(f.Limit)
-	if f.Object != "" {
-		q = q.Where("object = ?", f.Object)
-	}
-	if f.Before > 0 {
-		q = q.Where("id < ?", f.Before)
-	}
-	var rows []auditRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, r.wrap(err)
-	}
-	list := make([]AuditEntry, len(rows))
-	for i, a := range rows {
-		list[i] = AuditEntry{
-			a.ID, a.At.UTC(), a.Actor, a.Action, a.Object, json.RawMessage(a.BeforeState), json.RawMessage(a.AfterState),
-		}
-	}
-	return list, nil
-}
-
-func joinRights(rights []Right) string {
-	s := make([]string, len(rights))
-	for i, r := range rights {
-		s[i] = string(r)
-	}
-	return strings.Join(s, ",")
-}
+// ListShards lists the shards as last seen, by name. It works with the database away.
+func (r *Registry) ListShards() []Shard { return slices.Clone(r.Snapshot().Shards) }

@@ -302,6 +302,9 @@ func (f *fakeRegistry) PutTopic(_ context.Context, actor string, topic registry.
 	f.actor = actor
 	old := f.Snapshot().Topics[topic.Name]
 	topic.CreatedAt, topic.UpdatedAt = time.Now(), time.Now()
+	if old != nil && topic.Secrets == nil {
+		topic.Secrets = old.Secrets
+	}
 	f.edit(func(s *registry.Snapshot) { s.Topics[topic.Name] = &topic })
 	return old == nil, nil
 }

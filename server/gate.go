@@ -118,6 +118,25 @@ func (g *gate) Close() error {
 	return g.Listener.Close()
 }
 
+// empty waits until no connection is left, at most limit.
+func (g *gate) empty(limit time.Duration) {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	for {
+		g.mu.Lock()
+		left := len(g.conns)
+		g.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-g.freed:
+		case <-t.C:
+			return
+		}
+	}
+}
+
 // Close closes the connection and frees its place.
 func (c *gateConn) Close() error {
 	c.once.Do(func() {

@@ -96,7 +96,7 @@ func problemOf(err error) *Problem {
 func storeProblem(err error) *Problem {
 	p := &Problem{Detail: err.Error(), cause: err}
 	switch {
-	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic):
+	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard):
 		p.Status = http.StatusNotFound
 	case errors.Is(err, queue.ErrRunning), errors.Is(err, queue.ErrDuplicate), errors.Is(err, queue.ErrDead):
 		p.Status = http.StatusConflict

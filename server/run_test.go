@@ -179,6 +179,30 @@ func waitFor(t *testing.T, what func() bool) {
 	}
 }
 
+// TestReplacedServerWaitsForKeptConnections: none is closed before it has brought one more request, whose answer says that it ends.
+func TestReplacedServerWaitsForKeptConnections(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.LameDuck, o.Replaced = -1, func() bool { return true } })
+	client := newClient(t)
+	if resp, err := r.push(client); err != nil || resp.Close {
+		t.Fatalf("the first push: %v %v", resp, err)
+	}
+	r.stop()
+	waitFor(t, func() bool { // until it is a server that accepts no more
+		conn, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	resp, err := r.push(client)
+	if err != nil || resp.StatusCode != http.StatusCreated || !resp.Close {
+		t.Fatalf("a push over the kept connection: %v %v", resp, err)
+	}
+	if err := r.end(t); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
 // TestStopWaitsForRequests: what is under way is answered; /readyz tells that the server goes.
 func TestStopWaitsForRequests(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = 2 * time.Second })

@@ -116,9 +116,12 @@ type Options struct {
 	TLS             *tls.Config   // nil: plain HTTP
 	ShutdownTimeout time.Duration // default 30s
 	LameDuck        time.Duration // how long a stopping server still accepts; default 500ms, negative: not at all
-	Version         string
-	Logger          *slog.Logger
-	Registerer      prometheus.Registerer // nil: metrics are counted and shown nowhere
+	// Replaced says, when the server is told to stop, whether another one serves the same socket already. Kept connections may then take
+	// up to ten seconds (a third of ShutdownTimeout at most) to bring one more request.
+	Replaced   func() bool
+	Version    string
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
 }
 
 // Server is the HTTP API.
@@ -238,8 +241,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return errors.Join(fmt.Errorf("serving on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
 	}
-	err := s.stop(srv)
-	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+	err := s.stop(srv, gate)
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) && !errors.Is(serveErr, net.ErrClosed) {
 		err = errors.Join(err, serveErr)
 	}
 	return err
@@ -271,11 +274,19 @@ func (s *Server) httpServer(ctx context.Context, gate *gate) *http.Server {
 	return srv
 }
 
+// maxLinger is how long a replaced server waits for kept connections to bring the request whose answer says that they end. Closing one
+// that has been quiet for so long hardly ever meets a request that is on its way.
+const maxLinger = 10 * time.Second
+
 // stop drains: see the package's description for the order and why.
-func (s *Server) stop(srv *http.Server) error {
+func (s *Server) stop(srv *http.Server, gate *gate) error {
 	s.draining.Store(true)
 	if s.opts.LameDuck > 0 {
 		time.Sleep(s.opts.LameDuck)
+	}
+	if s.opts.Replaced != nil && s.opts.Replaced() {
+		_ = gate.Close() // its successor accepts
+		gate.empty(min(maxLinger, s.opts.ShutdownTimeout/3))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ShutdownTimeout)
 	defer cancel()

@@ -127,37 +127,27 @@ func (s *Server) readTopic(c echo.Context, name string) (*registry.Topic, error)
 		return nil, err
 	}
 	body := slices.Clone(buf.b) // the registry may keep parts of it
-	secrets, err := namesSecrets(body)
-	if err != nil {
+	if err := wellFormed(body); err != nil {
 		return nil, err
 	}
-	topic, err := registry.DecodeTopic(name, body)
-	if err != nil {
-		return nil, err
-	}
-	// Secrets are write-only, so a client that changes what it got cannot send them back: only naming them changes them.
-	if old := s.registry.Snapshot().Topics[name]; old != nil && !secrets {
-		topic.Secrets = slices.Clone(old.Secrets)
-	}
-	return topic, nil
+	// Secrets are write-only, so a client that changes what it got cannot send them back: the registry keeps them unless they are named.
+	return registry.DecodeTopic(name, body)
 }
 
-// namesSecrets refuses malformed JSON, and says whether the object has a member secrets.
-func namesSecrets(body []byte) (bool, error) {
+// wellFormed refuses malformed JSON with the place of the mistake.
+func wellFormed(body []byte) error {
 	s := scanner{data: body, depth: maxDepth, text: true}
 	if s.space(); s.pos == len(body) {
-		return false, s.errorf("the request has no body; expected a topic like {\"callback_url\":\"https://…\"}")
+		return s.errorf("the request has no body; expected a topic like {\"callback_url\":\"https://…\"}")
 	}
-	found := false
-	err := s.object("the request", func(key []byte) error {
-		found = found || string(key) == "secrets"
+	err := s.object("the request", func([]byte) error {
 		_, err := s.value()
 		return err
 	})
 	if err != nil {
-		return false, err
+		return err
 	}
-	return found, s.end()
+	return s.end()
 }
 
 // deleteTopic refuses while there are jobs, unless they are to go, too. They go before the topic, so that a failure half-way

@@ -63,7 +63,7 @@ func runAlone(ctx context.Context, cfg *conf.Config, name string, log *slog.Logg
 			return err
 		}
 	}
-	r, err := p.newRole(name, l)
+	r, err := p.newRole(name, l, nil)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func runChild(ctx context.Context, c *child.Child) error {
 }
 
 func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
-	r, err := p.newRole(c.Role, c.Listeners[apiSocket])
+	r, err := p.newRole(c.Role, c.Listeners[apiSocket], c.Replaced)
 	if err != nil {
 		return err
 	}

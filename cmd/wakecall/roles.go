@@ -30,11 +30,11 @@ type role struct {
 	status func() map[string]any // what `wakecall ps` shows of it; may be nil
 }
 
-// newRole makes a role. The server alone has a listener.
-func (p *parts) newRole(name string, l net.Listener) (role, error) {
+// newRole makes a role. The server alone has a listener, and wants to know whether a successor serves it already (nil: never).
+func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case roleServer:
-		return p.newServer(l)
+		return p.newServer(l, replaced)
 	case roleTimer:
 		t := timer.New(timer.Options{
 			Shards: shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
@@ -53,7 +53,7 @@ func (p *parts) newRole(name string, l net.Listener) (role, error) {
 	return role{}, fmt.Errorf("there is no role %q", name)
 }
 
-func (p *parts) newServer(l net.Listener) (role, error) {
+func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	certificates, err := serverTLS(p.cfg)
 	if err != nil {
 		return role{}, err
@@ -66,7 +66,7 @@ func (p *parts) newServer(l net.Listener) (role, error) {
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections, HeaderTimeout: p.cfg.Server.ReadHeaderTimeout,
 			ReadTimeout: p.cfg.Server.ReadTimeout, IdleTimeout: p.cfg.Server.IdleTimeout,
 		},
-		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Version: version, Logger: p.log, Registerer: p.metrics,
+		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: version, Logger: p.log, Registerer: p.metrics,
 	})
 	if err != nil {
 		return role{}, err

@@ -32,6 +32,7 @@ type Child struct {
 	gatherer atomic.Pointer[prometheus.Gatherer]
 	status   atomic.Pointer[func() map[string]any]
 	orphaned atomic.Bool
+	replaced atomic.Bool
 }
 
 // Is says whether this process was started by a master.
@@ -150,6 +151,11 @@ func (c *Child) listen(gone func()) {
 			c.orphaned.Store(true)
 			return
 		}
+		if m.Replaced {
+			c.replaced.Store(true)
+			gone() // here and not by a signal, which could overtake the message
+			continue
+		}
 		switch m.Ask {
 		case AskMetrics:
 			c.reply(Reply{ID: m.ID, Text: c.metrics()})
@@ -212,6 +218,9 @@ func (c *Child) SetGatherer(g prometheus.Gatherer) { c.gatherer.Store(&g) }
 
 // SetStatus gives what `wakecall ps` shows of this process.
 func (c *Child) SetStatus(f func() map[string]any) { c.status.Store(&f) }
+
+// Replaced says that a successor serves already.
+func (c *Child) Replaced() bool { return c.replaced.Load() }
 
 // Orphaned says that the master is gone.
 func (c *Child) Orphaned() bool { return c.orphaned.Load() }

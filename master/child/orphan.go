@@ -3,6 +3,7 @@ package child
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,9 @@ import (
 // heldLong is how often in a row the lock must be seen held. A dying master's control sockets may close before its lock does.
 const heldLong = 4
 
+// absentLong is how often in a row its socket must be seen missing: a redis-server that is just starting has none yet.
+const absentLong = 4
+
 // LockFile is what the living master of a data directory holds locked.
 const LockFile = "master.lock"
 
@@ -26,7 +30,7 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 	defer cancel()
 	t := time.NewTicker(200 * time.Millisecond)
 	defer t.Stop()
-	for held := 0; ; {
+	for held, absent := 0, 0; ; {
 		unlock, err := lockMaster(dataDir)
 		if err != nil {
 			if held++; held == heldLong {
@@ -35,15 +39,21 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 			<-t.C
 			continue
 		}
-		n, cerr := clients(socket)
-		if cerr != nil {
+		n, err := clients(socket)
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
 			unlock()
-			return nil // it is gone already
+			if absent++; absent == absentLong {
+				return nil // it is gone already
+			}
+			<-t.C
+			continue
 		}
-		if n == 0 || ctx.Err() != nil {
+		absent = 0
+		// One that only does not answer, because it loads its data, say, is not gone.
+		if err == nil && n == 0 || ctx.Err() != nil {
 			defer unlock()
 			_, err := ask(socket, "SHUTDOWN")
-			if err != nil && err != io.EOF {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return fmt.Errorf("shut down the redis-server that was left behind: %w", err)
 			}
 			return nil
@@ -92,6 +102,9 @@ func ask(socket, command string) (string, error) {
 	head, err := r.ReadString('\n')
 	if err != nil {
 		return "", err
+	}
+	if refusal, ok := strings.CutPrefix(head, "-"); ok {
+		return "", fmt.Errorf("redis: %s", strings.TrimSpace(refusal))
 	}
 	var n int
 	if _, err := fmt.Sscanf(head, "$%d", &n); err != nil {

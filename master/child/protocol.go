@@ -19,6 +19,8 @@ type Message struct {
 	Boot *Boot  `json:"boot,omitempty"`
 	ID   int64  `json:"id,omitempty"`
 	Ask  string `json:"ask,omitempty"`
+	// Replaced says that a successor serves already, so that the child need not hurry to let go of what clients hold.
+	Replaced bool `json:"replaced,omitempty"`
 }
 
 // Reply is a line from the child.

@@ -1,0 +1,48 @@
+package master
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
+	dir := tempDir(t)
+	if err := os.WriteFile(dir+"/"+child.LockFile, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := options(dir, "").Redis
+	stopped := make(chan error, 1)
+	go func() { stopped <- child.StopOrphanedRedis(t.Context(), dir, o.Socket, 20*time.Second) }()
+	r := newRedis(o, slog.New(slog.DiscardHandler)) // starts while the orphan looks already
+	if err := r.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	wait, err := r.launch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	if !redisUnlocked(dir) {
+		t.Fatal("the redis-server lives")
+	}
+}
+
+func TestPatienceLastsAsLongAsRedisLoads(t *testing.T) {
+	p := &patience{time.Now().Add(-time.Second)}
+	if err := p.wait(t.Context(), errors.Join(errLoading)); err != nil {
+		t.Fatalf("while it loads: %v", err)
+	}
+	silent := errors.New("silent")
+	p.until = time.Now().Add(-time.Second)
+	if err := p.wait(t.Context(), silent); !errors.Is(err, silent) {
+		t.Fatalf("silent for too long: %v", err)
+	}
+}

@@ -1,0 +1,119 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	// lockWait is how long one host waits while another migrates.
+	lockWait = time.Minute
+	// lockTry is one look at the lock. It is shorter than any connection's read timeout, which would end a longer wait.
+	lockTry = time.Second
+	// lockPause lies between two looks at the lock of a file, which cannot be waited for with a limit.
+	lockPause = 20 * time.Millisecond
+)
+
+// schemaLock is what keeps other hosts from migrating at the same time. It ends with release, and with the process.
+type schemaLock interface {
+	try(ctx context.Context) (got bool, err error)
+	release()
+}
+
+func lock(ctx context.Context, db *sql.DB, d Dialect) (unlock func(), err error) {
+	l, err := newLock(ctx, db, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, l); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l.release, nil
+}
+
+func newLock(ctx context.Context, db *sql.DB, d Dialect) (schemaLock, error) {
+	if d == SQLite {
+		return newFileLock(ctx, db)
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &advisoryLock{conn}, nil
+}
+
+func wait(ctx context.Context, l schemaLock) error {
+	for deadline := time.Now().Add(lockWait); ; {
+		if got, err := l.try(ctx); got || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("another host or process has been migrating for %s; see what holds it up, then start again", lockWait)
+		}
+	}
+}
+
+// advisoryLock is GET_LOCK of MySQL and MariaDB. It belongs to its connection.
+type advisoryLock struct{ conn *sql.Conn }
+
+func (l *advisoryLock) try(ctx context.Context) (bool, error) {
+	var got sql.NullInt64 // NULL: the server ended the wait
+	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK('wakecall_migrate', ?)", int(lockTry.Seconds())).Scan(&got)
+	return got.Int64 == 1, err
+}
+
+func (l *advisoryLock) release() {
+	_, _ = l.conn.ExecContext(context.Background(), "DO RELEASE_LOCK('wakecall_migrate')") // ends with the connection anyway
+	_ = l.conn.Close()
+}
+
+// fileLock is flock(2) on a file beside the database. The database's own file is SQLite's to lock: closing another descriptor of it
+// would drop the locks of every connection in this process.
+type fileLock struct{ file *os.File }
+
+// newFileLock opens the file. A database in memory has none, and nobody to share it with.
+func newFileLock(ctx context.Context, db *sql.DB) (schemaLock, error) {
+	var path string
+	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return &fileLock{}, nil
+	}
+	f, err := os.OpenFile(path+"-migrate", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &fileLock{f}, nil
+}
+
+func (l *fileLock) try(ctx context.Context) (bool, error) {
+	if l.file == nil {
+		return true, nil
+	}
+	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case err == nil:
+		return true, nil
+	case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+		return false, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+	}
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-time.After(lockPause):
+		return false, nil
+	}
+}
+
+func (l *fileLock) release() {
+	if l.file != nil {
+		_ = l.file.Close() // takes the lock with it
+	}
+}

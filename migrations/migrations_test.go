@@ -1,0 +1,160 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+)
+
+// The tests on MariaDB stand in package registry, beside those of what is kept there.
+
+func open(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestUpAppliesWhatIsMissingOnce(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "r.db"))
+	before, err := Status(t.Context(), db, SQLite)
+	if err != nil || len(before) == 0 {
+		t.Fatal(before, err)
+	}
+	for _, want := range []int{len(before), 0} {
+		if n, err := Up(t.Context(), db, SQLite); err != nil || n != want {
+			t.Errorf("applied %d, %v; want %d", n, err, want)
+		}
+	}
+	after, err := Status(t.Context(), db, SQLite)
+	if err != nil || len(after) != len(before) {
+		t.Fatal(after, err)
+	}
+	for i, s := range after {
+		if before[i].Applied || !s.Applied || s.Version != int64(i+1) || s.Name != before[i].Name {
+			t.Errorf("step %d was %+v and is %+v", i+1, before[i], s)
+		}
+	}
+}
+
+func TestANewerSchemaIsLeftAlone(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "r.db"))
+	if _, err := Up(t.Context(), db, SQLite); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("INSERT INTO " + versionTable + " (version_id, is_applied) VALUES (99999, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Up(t.Context(), db, SQLite); n != 0 || !errors.Is(err, ErrSchemaNewer) || !strings.Contains(err.Error(), "99999") {
+		t.Errorf("up: %d, %v", n, err)
+	}
+	if _, err := Status(t.Context(), db, SQLite); !errors.Is(err, ErrSchemaNewer) {
+		t.Errorf("status: %v", err)
+	}
+}
+
+func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.db")
+	const processes = 8
+	steps, errs := [processes]int{}, [processes]error{}
+	var wg sync.WaitGroup
+	for i := range processes {
+		db := open(t, path)
+		wg.Go(func() { steps[i], errs[i] = Up(t.Context(), db, SQLite) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, n := range steps {
+		sum += n
+	}
+	if sum != len(both(t)) {
+		t.Errorf("the steps were made %v times", steps)
+	}
+	if info, err := os.Stat(path + "-migrate"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the lock's file: %v, %v", info, err)
+	}
+}
+
+func TestTheWaitForTheLockEndsWithTheContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.db")
+	a, b := open(t, path), open(t, path)
+	unlock, err := lock(t.Context(), a, SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Up(ctx, b, SQLite); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another has the lock: %v", err)
+	}
+	unlock()
+	if _, err := Up(t.Context(), b, SQLite); err != nil {
+		t.Errorf("after it let go: %v", err)
+	}
+}
+
+func TestADatabaseInMemoryNeedsNoLock(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:memory?mode=memory&cache=shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxIdleConns(1)
+	unlock, err := lock(t.Context(), db, SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+// both are the steps, which must be the same for both databases.
+func both(t *testing.T) []string {
+	t.Helper()
+	var names [2][]string
+	for i, d := range []Dialect{MySQL, SQLite} {
+		var err error
+		if names[i], err = fs.Glob(files, string(d)+"/*.sql"); err != nil {
+			t.Fatal(err)
+		}
+		for j := range names[i] {
+			names[i][j] = filepath.Base(names[i][j])
+		}
+	}
+	if strings.Join(names[0], " ") != strings.Join(names[1], " ") {
+		t.Errorf("MySQL has the steps %v, SQLite %v", names[0], names[1])
+	}
+	return names[0]
+}
+
+// What MySQL commits one by one must bear being repeated after a crash.
+func TestStepsForMySQLCanBeRepeated(t *testing.T) {
+	for _, name := range both(t) {
+		text, err := fs.ReadFile(files, "mysql/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		for statement := range strings.SplitSeq(up, ";\n") {
+			for _, c := range []struct{ begin, needs string }{{"CREATE TABLE", "IF NOT EXISTS"}, {"CREATE INDEX", "IF NOT EXISTS"}, {"INSERT", "IGNORE"}} {
+				if i := strings.Index(statement, c.begin); i >= 0 && !strings.HasPrefix(strings.TrimSpace(statement[i+len(c.begin):]), c.needs) {
+					t.Errorf("%s: %s without %s: %.80s", name, c.begin, c.needs, statement[i:])
+				}
+			}
+		}
+	}
+}

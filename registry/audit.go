@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// AuditEntry is one change: who did what to which object, and how it was before and after, as JSON without secrets.
+type AuditEntry struct {
+	ID     uint64          `json:"id"`
+	At     time.Time       `json:"at"`
+	Actor  string          `json:"actor"`
+	Action string          `json:"action"`
+	Object string          `json:"object"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// AuditFilter chooses entries of the audit trail; zero fields choose all.
+type AuditFilter struct {
+	Object string // such as topic/shop.close
+	Actor  string
+	Action string
+	Before uint64 // entries older than the one with this ID
+	Limit  int    // 0: 100
+}
+
+const (
+	defaultAuditLimit = 100
+	maxAuditLimit     = 1000
+	maxActor          = 128
+	maxObject         = 255
+)
+
+// Audit lists changes, newest first.
+func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	if f.Limit <= 0 {
+		f.Limit = defaultAuditLimit
+	}
+	q := r.db.WithContext(ctx).Order("id DESC").Limit(min(f.Limit, maxAuditLimit))
+	for column, value := range map[string]string{"object = ?": f.Object, "actor = ?": f.Actor, "action = ?": f.Action} {
+		if value != "" {
+			q = q.Where(column, value)
+		}
+	}
+	if f.Before > 0 {
+		q = q.Where("id < ?", f.Before)
+	}
+	var rows []auditRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, r.wrap(err)
+	}
+	list := make([]AuditEntry, len(rows))
+	for i, a := range rows {
+		list[i] = AuditEntry{
+			a.ID, a.At.UTC(), a.Actor, a.Action, a.Object, json.RawMessage(a.BeforeState), json.RawMessage(a.AfterState),
+		}
+	}
+	return list, nil
+}
+
+// visible is a value as the audit trail may show it.
+func visible(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case *Topic:
+		v = visibleTopic(x)
+	case *Shard:
+		v = Shard{Name: x.Name, URL: MaskURL(x.URL), State: x.State}
+	case *Token:
+		c := *x
+		c.Hash = mask
+		v = c
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "null"
+	}
+	return string(b)
+}
+
+const mask = "***"
+
+// visibleTopic shows of each secret a fingerprint, so that a rotation can be seen.
+func visibleTopic(t *Topic) any {
+	public := t.Public()
+	public.Headers = make(map[string]string, len(t.Headers))
+	for name, value := range t.Headers {
+		if isCredential(name) {
+			value = mask + fingerprint(value)
+		}
+		public.Headers[name] = value
+	}
+	secrets := make([]string, len(t.Secrets))
+	for i, s := range t.Secrets {
+		secrets[i] = mask + fingerprint(s)
+	}
+	return struct {
+		Topic
+		Secrets []string `json:"secrets"`
+	}{public, secrets}
+}
+
+// fingerprint tells two secrets apart, and says too little of one to guess it by.
+func fingerprint(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:2])
+}
+
+// isCredential says whether a header's value is likely to be a secret.
+func isCredential(header string) bool {
+	name := strings.ToLower(header)
+	for _, part := range []string{"auth", "cookie", "token", "secret", "password", "key", "signature"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// clip cuts a text to what its column takes.
+func clip(s string, most int) string {
+	if runes := []rune(strings.ToValidUTF8(s, "�")); len(runes) > most {
+		return string(runes[:most])
+	}
+	return strings.ToValidUTF8(s, "�")
+}

@@ -1,0 +1,480 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Everything that the registry does, it does alike on both databases.
+
+func TestTopics(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		x := topic("shop.close")
+		x.Title, x.Secrets, x.Headers = "Schließen 🛒", []string{oneSecret}, map[string]string{"X-Team": "shop"}
+		x.Retry, x.RateLimit, x.Emails = []Duration{Duration(time.Second)}, 0.5, []string{"a@b.example"}
+		if created, err := r.PutTopic(t.Context(), "me", x); err != nil || !created {
+			t.Fatalf("put = %v, %v", created, err)
+		}
+		got := *r.Snapshot().Topics["shop.close"]
+		if got.CreatedAt.IsZero() || !got.CreatedAt.Equal(got.UpdatedAt) || got.CreatedAt.Location() != time.UTC {
+			t.Errorf("created %v, updated %v", got.CreatedAt, got.UpdatedAt)
+		}
+		created := got.CreatedAt
+		got.CreatedAt, got.UpdatedAt = time.Time{}, time.Time{}
+		if !reflect.DeepEqual(got, x) {
+			t.Errorf("right after the put the snapshot has\n%+v, not\n%+v", got, x)
+		}
+		x.Title = "Titel"
+		if created, err := r.PutTopic(t.Context(), "me", x); err != nil || created {
+			t.Fatalf("second put = %v, %v", created, err)
+		}
+		if got := r.Snapshot().Topics["shop.close"]; got.Title != "Titel" || !got.CreatedAt.Equal(created) || !got.UpdatedAt.After(created) {
+			t.Errorf("after the second put: %+v", got)
+		}
+		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); err != nil || r.Snapshot().Topics["shop.close"] != nil {
+			t.Errorf("delete: %v", err)
+		}
+		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); !errors.Is(err, ErrNoTopic) || !strings.Contains(err.Error(), "shop.close") {
+			t.Errorf("delete of nothing: %v", err)
+		}
+		var fe *FieldError
+		if _, err := r.PutTopic(t.Context(), "me", NewTopic("t")); !errors.As(err, &fe) || fe.Field != "callback_url" {
+			t.Errorf("put of an invalid topic: %v", err)
+		}
+	})
+}
+
+func TestSecretsStayUntilTheyAreNamed(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		for i, step := range []struct {
+			put  []string
+			want int
+		}{{[]string{oneSecret}, 1}, {nil, 1}, {[]string{anotherSecret, oneSecret}, 2}, {nil, 2}, {[]string{}, 0}, {nil, 0}} {
+			x := topic("t")
+			x.Title, x.Secrets = fmt.Sprint(i), step.put
+			put(t, r, x)
+			if got := r.Snapshot().Topics["t"].Secrets; len(got) != step.want {
+				t.Errorf("step %d: put %v left %v", i, step.put, got)
+			}
+		}
+	})
+}
+
+func TestWhatIsAsItWasChangesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		announced := 0
+		r := open(t, Options{DSN: dsn, Announce: func(context.Context, int64) { announced++ }})
+		shard := Shard{"one", "redis://h:1", ShardActive}
+		for range 2 {
+			put(t, r, topic("t"))
+			if err := r.PutShard(t.Context(), "me", shard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		trail, err := r.Audit(t.Context(), AuditFilter{})
+		if err != nil || len(trail) != 2 || announced != 2 || r.Snapshot().Revision != 3 {
+			t.Errorf("%d entries, %d announcements, revision %d, %v; want 2, 2 and 3", len(trail), announced, r.Snapshot().Revision, err)
+		}
+	})
+}
+
+func TestAudit(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		x := topic("shop.close")
+		x.Secrets, x.Headers = []string{oneSecret}, map[string]string{"Authorization": "Bearer hidden", "X-Team": "shop"}
+		put(t, r, x)
+		x.Secrets, x.Title = []string{anotherSecret}, "Titel"
+		if _, err := r.PutTopic(t.Context(), "you", x); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.DeleteTopic(t.Context(), strings.Repeat("long ", 100), "shop.close"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.PutShard(t.Context(), "me", Shard{"s", "redis://:hidden@h:2", ShardDraining}); err != nil {
+			t.Fatal(err)
+		}
+		_, token, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"shop.*"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.CreateUser(t.Context(), "me", "anna", "hidden hidden", RoleViewer); err != nil {
+			t.Fatal(err)
+		}
+		trail, err := r.Audit(t.Context(), AuditFilter{Object: "topic/shop.close"})
+		if err != nil || len(trail) != 3 {
+			t.Fatalf("audit = %+v, %v", trail, err)
+		}
+		del, change, create := trail[0], trail[1], trail[2]
+		if string(create.Before) != "null" || string(del.After) != "null" || change.Actor != "you" || change.Action != "put" || time.Since(change.At) > time.Minute {
+			t.Errorf("audit = %s, %s, %+v", create.Before, del.After, change)
+		}
+		if string(change.Before) == string(change.After) || !strings.Contains(string(change.After), "Titel") || strings.Contains(string(change.Before), "Titel") {
+			t.Errorf("before %s, after %s", change.Before, change.After)
+		}
+		all, err := r.Audit(t.Context(), AuditFilter{})
+		if err != nil || len(all) != 6 {
+			t.Fatalf("%d entries, %v", len(all), err)
+		}
+		text := fmt.Sprint(all)
+		for _, e := range all {
+			text += string(e.Before) + string(e.After)
+		}
+		for _, secret := range []string{"whsec_", "hidden", token.Hash, "$2a$"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("the audit trail shows %s: %s", secret, text)
+			}
+		}
+		for filter, want := range map[AuditFilter]int{
+			{Actor: "you"}: 1, {Action: "create"}: 2, {Limit: 2}: 2, {Before: all[4].ID}: 1, {Object: tokenObject(token)}: 1, {Actor: "nobody"}: 0,
+		} {
+			if list, err := r.Audit(t.Context(), filter); err != nil || len(list) != want {
+				t.Errorf("%+v: %d entries, %v; want %d", filter, len(list), err, want)
+			}
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		ctx := t.Context()
+		r := open(t, Options{DSN: dsn})
+		secret, tok, err := r.CreateToken(ctx, "me", "team", []Right{RightPush}, []string{"shop.*", "bank.pay"})
+		if err != nil || !strings.HasPrefix(secret, "wk_") || len(secret) < 43 || strings.Contains(fmt.Sprint(*tok), secret) {
+			t.Fatalf("%s, %+v, %v", secret, tok, err)
+		}
+		second, _, err := r.CreateToken(ctx, "me", "team", []Right{RightManage, RightRead}, []string{"*"})
+		if err != nil || second == secret {
+			t.Fatal(second, err)
+		}
+		got, ok := r.Snapshot().Token(secret)
+		if !ok || !reflect.DeepEqual(got, tok) {
+			t.Fatalf("the snapshot has %+v, not %+v", got, tok)
+		}
+		for _, c := range []struct {
+			right Right
+			topic string
+			want  bool
+		}{
+			{RightPush, "shop.close", true}, {RightPush, "bank.pay", true}, {RightPush, "bank.pays", false}, {RightRead, "shop.close", false},
+			{RightPush, "shop", false}, {RightPush, "bank.close", false},
+		} {
+			if got.Allows(c.right, c.topic) != c.want {
+				t.Errorf("%s of %s: want %v", c.right, c.topic, c.want)
+			}
+		}
+		for _, wrong := range []string{"", "wk_", secret + "x", tok.Hash} {
+			if _, ok := r.Snapshot().Token(wrong); ok {
+				t.Errorf("%q was taken for a token", wrong)
+			}
+		}
+		if list := r.ListTokens(); len(list) != 2 || list[0].ID != tok.ID || list[0].Name != "team" {
+			t.Errorf("list = %+v", list)
+		}
+		if err := r.RevokeToken(ctx, "me", tok.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.Snapshot().Token(secret); ok {
+			t.Error("a revoked token works")
+		}
+		if err := r.RevokeToken(ctx, "me", tok.ID); !errors.Is(err, ErrNoToken) {
+			t.Errorf("second revocation: %v", err)
+		}
+	})
+}
+
+func TestUsers(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		ctx := t.Context()
+		r := open(t, Options{DSN: dsn})
+		const password = "correct horse battery"
+		if err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleAdmin); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleViewer); !errors.Is(err, ErrExists) {
+			t.Errorf("second user of the name: %v", err)
+		}
+		if u, err := r.CheckPassword(ctx, "anna@shop.example", password); err != nil || u.Role != RoleAdmin {
+			t.Errorf("right password: %+v, %v", u, err)
+		}
+		for _, c := range [][2]string{{"anna@shop.example", "wrong"}, {"anna@shop.example", ""}, {"nobody", password}, {"", ""}, {"nobody", "nobody has this password"}} {
+			if u, err := r.CheckPassword(ctx, c[0], c[1]); !errors.Is(err, ErrNoUser) {
+				t.Errorf("%v: %+v, %v", c, u, err)
+			}
+		}
+		if err := r.SetPassword(ctx, "me", "anna@shop.example", "another horse"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.CheckPassword(ctx, "anna@shop.example", password); !errors.Is(err, ErrNoUser) {
+			t.Errorf("the old password: %v", err)
+		}
+		if _, err := r.CheckPassword(ctx, "anna@shop.example", "another horse"); err != nil {
+			t.Errorf("the new password: %v", err)
+		}
+		for what, err := range map[string]error{
+			"delete": r.DeleteUser(ctx, "me", "anna@shop.example"), "set role": r.SetRole(ctx, "me", "anna@shop.example", RoleViewer),
+		} {
+			if !errors.Is(err, ErrLastAdmin) {
+				t.Errorf("%s of the last admin: %v", what, err)
+			}
+		}
+		if err := r.CreateUser(ctx, "me", "bert", password, RoleOperator); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(r.SetRole(ctx, "me", "bert", RoleAdmin), r.DeleteUser(ctx, "me", "anna@shop.example")); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := r.ListUsers(ctx); err != nil || len(list) != 1 || list[0].Name != "bert" || list[0].Role != RoleAdmin {
+			t.Errorf("users = %+v, %v", list, err)
+		}
+		for what, err := range map[string]error{
+			"set password": r.SetPassword(ctx, "me", "x", password), "set role": r.SetRole(ctx, "me", "x", RoleViewer), "delete": r.DeleteUser(ctx, "me", "x"),
+		} {
+			if !errors.Is(err, ErrNoUser) {
+				t.Errorf("%s of nobody: %v", what, err)
+			}
+		}
+	})
+}
+
+func TestUnknownUsersTakeAsLongAsKnownOnes(t *testing.T) {
+	if cost, err := bcrypt.Cost([]byte(nobody)); err != nil || cost != passwordCost {
+		t.Fatalf("nobody's hash has the cost %d, %v; passwords have %d", cost, err, passwordCost)
+	}
+}
+
+func TestShards(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		ctx := t.Context()
+		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
+		first := Shard{"local", "redis://:pw@h:1", ShardActive}
+		for _, seed := range [][]Shard{nil, {first}, {first, {"other", "redis://h:2", ShardActive}}} {
+			for _, r := range []*Registry{a, b} {
+				if err := r.SeedShards(ctx, seed); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := b.ListShards(); len(got) != 1 || got[0] != first {
+			t.Fatalf("shards = %+v", got)
+		}
+		first.State = ShardOffline
+		if err := a.PutShard(ctx, "me", first); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.ListShards(); len(got) != 1 || got[0] != first {
+			t.Errorf("shards = %+v", got)
+		}
+		if err := a.DeleteShard(ctx, "me", "local"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.DeleteShard(ctx, "me", "local"); !errors.Is(err, ErrNoShard) {
+			t.Errorf("delete of nothing: %v", err)
+		}
+		if err := a.SeedShards(ctx, []Shard{first}); err != nil || len(a.ListShards()) != 0 {
+			t.Errorf("what was deleted was seeded again: %v", err)
+		}
+		for _, wrong := range []Shard{{"A", "redis://h", ShardActive}, {"a", "", ShardActive}, {"a", "redis://h", "asleep"}} {
+			var fe *FieldError
+			if err := a.PutShard(ctx, "me", wrong); !errors.As(err, &fe) {
+				t.Errorf("%+v: %v", wrong, err)
+			}
+		}
+	})
+}
+
+func TestShardsOfBeforeTheFirstStartAreNotSeededOver(t *testing.T) {
+	r := open(t, Options{DSN: newSQLite(t)})
+	mine := Shard{"redis-1", "redis://mine", ShardActive}
+	if err := r.PutShard(t.Context(), "me", mine); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SeedShards(t.Context(), []Shard{{"redis-1", "redis://other", ShardActive}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.ListShards(); len(got) != 1 || got[0] != mine {
+		t.Errorf("shards = %+v", got)
+	}
+}
+
+func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		const hosts = 4
+		dirs, made, errs := [hosts]string{}, [hosts][]string{}, [hosts]error{}
+		var wg sync.WaitGroup
+		var first *Registry
+		for i := range hosts {
+			r := open(t, Options{DSN: dsn})
+			first, dirs[i] = r, t.TempDir()
+			wg.Go(func() { made[i], errs[i] = r.Bootstrap(t.Context(), dirs[i]) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatal(err)
+		}
+		var files []string
+		for i := range hosts {
+			files = append(files, made[i]...)
+			if entries, err := os.ReadDir(dirs[i]); err != nil || len(entries) != len(made[i]) {
+				t.Errorf("host %d made %v, and in its directory there is %v", i, made[i], entries)
+			}
+		}
+		if len(files) != 2 || filepath.Base(files[0]) != TokenFile || filepath.Base(files[1]) != PasswordFile {
+			t.Fatalf("made %v", files)
+		}
+		token, password := privateFile(t, files[0]), privateFile(t, files[1])
+		eventually(t, "the first token works", func() bool { _, ok := first.Snapshot().Token(token); return ok })
+		got, _ := first.Snapshot().Token(token)
+		if !got.Allows(RightManage, "x") || !got.Allows(RightPush, "x") || !got.Allows(RightRead, "x") {
+			t.Errorf("the first token has %+v", got)
+		}
+		if u, err := first.CheckPassword(t.Context(), "admin", password); err != nil || u.Role != RoleAdmin {
+			t.Errorf("the first password: %+v, %v", u, err)
+		}
+	})
+}
+
+func privateFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v", path, info.Mode(), err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func TestOtherProcessesFollowWithinASecond(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
+		ticks, end := b.Subscribe()
+		defer end()
+		best := time.Hour
+		for i := range 3 {
+			name := fmt.Sprint("t", i)
+			put(t, a, topic(name))
+			start := time.Now()
+			for b.Snapshot().Topics[name] == nil {
+				select {
+				case <-ticks:
+				case <-time.After(patience):
+					t.Fatalf("%s was not seen", name)
+				}
+			}
+			best = min(best, time.Since(start))
+		}
+		if best > time.Second { // of three: the machine may be busy
+			t.Errorf("it took %v", best)
+		}
+	})
+}
+
+func TestNudgeLooksAtOnce(t *testing.T) {
+	dsn := newSQLite(t)
+	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour})
+	put(t, a, topic("t"))
+	b.Nudge()
+	eventually(t, "the topic is seen", func() bool { return b.Snapshot().Topics["t"] != nil })
+}
+
+func TestManyWriters(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
+		before := a.Snapshot().Revision
+		const writers = 20
+		var wg sync.WaitGroup
+		errs := make([]error, writers)
+		for i := range writers {
+			wg.Go(func() { _, errs[i] = []*Registry{a, b}[i%2].PutTopic(t.Context(), "me", topic(fmt.Sprint("t", i))) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*Registry{a, b} {
+			eventually(t, "all changes are seen", func() bool {
+				s := r.Snapshot()
+				return len(s.Topics) == writers && s.Revision == before+writers
+			})
+		}
+	})
+}
+
+func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		put(t, r, topic("a"))
+		put(t, r, topic("b"))
+		before := r.Snapshot()
+		b := topic("b")
+		b.Title = "other"
+		put(t, r, b)
+		if after := r.Snapshot(); after.Topics["a"] != before.Topics["a"] || after.Topics["b"] == before.Topics["b"] || before.Topics["b"].Title != "" {
+			t.Errorf("before %p %p, after %p %p", before.Topics["a"], before.Topics["b"], after.Topics["a"], after.Topics["b"])
+		}
+	})
+}
+
+// A backup that is restored has an older revision than what every process has in memory.
+func TestARestoredBackupIsFollowed(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn, Poll: 20 * time.Millisecond})
+		put(t, r, topic("a"))
+		put(t, r, topic("b"))
+		for _, statement := range []string{"DELETE FROM topics WHERE name = 'b'", "UPDATE revision SET value = 2"} {
+			if _, err := r.sql.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "the backup's state is seen", func() bool { s := r.Snapshot(); return s.Revision == 2 && s.Topics["b"] == nil && s.Topics["a"] != nil })
+	})
+}
+
+func TestADamagedTopicStaysAsItWas(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		put(t, r, topic("a"))
+		if _, err := r.sql.Exec("UPDATE topics SET spec = '{' WHERE name = 'a'"); err != nil {
+			t.Fatal(err)
+		}
+		put(t, r, topic("b"))
+		if s := r.Snapshot(); s.Topics["a"] == nil || s.Topics["b"] == nil || !r.Up() {
+			t.Errorf("topics %v, up %v", s.Topics, r.Up())
+		}
+		put(t, r, topic("a")) // mends it
+		if err := r.DeleteTopic(t.Context(), "me", "a"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		if _, err := r.sql.Exec("DROP TABLE users"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.ListUsers(t.Context()); err == nil || errors.Is(err, ErrUnavailable) || !r.Up() {
+			t.Errorf("without the table: %v, up %v", err, r.Up())
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.PutTopic(gone, "me", topic("t")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) {
+			t.Errorf("a caller that went away: %v", err)
+		}
+	})
+}

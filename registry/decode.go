@@ -1,0 +1,226 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// DecodeTopic reads a topic from JSON over the defaults and validates it. A field that is null is as if it were not there. Secrets is nil when
+// the JSON has none, which keeps those that the topic has, and empty for [], which removes them. Errors are *FieldErrors, joined.
+func DecodeTopic(name string, data []byte) (*Topic, error) {
+	if err := ValidTopicName(name); err != nil {
+		return nil, err
+	}
+	members, err := objectMembers(data)
+	if err != nil {
+		return nil, err
+	}
+	t := NewTopic(name)
+	fields := t.fields()
+	var errs []error
+	for _, m := range members {
+		decode, ok := fields[m.name]
+		if !ok {
+			errs = append(errs, malformed(short(m.name, 64), "is not a field of a topic, which are %s", fieldNames))
+			continue
+		}
+		if err := m.decode(decode); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// fieldNames are those that a client may set.
+var fieldNames = strings.Join([]string{
+	"title", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry", "retry_if",
+	"max_in_flight", "rate_limit", "expires_after", "emails", "owner", "secrets", "state",
+}, ", ")
+
+// Kinds of values, as an error says what was expected.
+const (
+	aText      = "a text"
+	aWhole     = "a whole number"
+	aDuration  = "a duration like \"90s\" or \"30m\", or a number of seconds"
+	aTextList  = "a list of texts"
+	aTextTable = "an object of texts, like {\"X-Team\": \"shop\"}"
+)
+
+// field reads the value of one member. What may be secret is not shown in its errors.
+type field struct {
+	into   func(value []byte) error
+	kind   string
+	secret bool
+}
+
+// fields are those of a topic by their names, strictly: encoding/json would take callback_URL too.
+func (t *Topic) fields() map[string]field {
+	return map[string]field{
+		"title":         {into: value(&t.Title), kind: aText},
+		"callback_url":  {into: value(&t.CallbackURL), kind: aText},
+		"method":        {into: value(&t.Method), kind: aText},
+		"content_type":  {into: value(&t.ContentType), kind: aText},
+		"headers":       {into: t.decodeHeaders, kind: aTextTable, secret: true},
+		"delay":         {into: value(&t.Delay), kind: aDuration},
+		"ttr":           {into: value(&t.TTR), kind: aDuration},
+		"priority":      {into: value(&t.Priority), kind: aText},
+		"max_attempts":  {into: value(&t.MaxAttempts), kind: aWhole},
+		"retry":         {into: list(&t.Retry), kind: "a list of durations, like [\"10s\", \"1m\"]"},
+		"retry_if":      {into: value(&t.RetryIf), kind: aText},
+		"max_in_flight": {into: value(&t.MaxInFlight), kind: aWhole},
+		"rate_limit":    {into: value(&t.RateLimit), kind: "a number"},
+		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
+		"emails":        {into: list(&t.Emails), kind: aTextList},
+		"owner":         {into: value(&t.Owner), kind: aText},
+		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
+		"state":         {into: value(&t.State), kind: aText},
+		// Shown, and so accepted back; they change nothing.
+		"name":       {into: t.isName, kind: aText},
+		"created_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
+		"updated_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
+	}
+}
+
+func value[T any](to *T) func([]byte) error {
+	return func(b []byte) error { return json.Unmarshal(b, to) }
+}
+
+// list also refuses null in the list, which encoding/json reads as the zero value.
+func list[T any](to *[]T) func([]byte) error {
+	return func(b []byte) error {
+		var items []*T
+		if err := json.Unmarshal(b, &items); err != nil {
+			return err
+		}
+		*to = make([]T, len(items))
+		for i, item := range items {
+			if item == nil {
+				return errors.New("null in a list")
+			}
+			(*to)[i] = *item
+		}
+		return nil
+	}
+}
+
+func (t *Topic) isName(b []byte) error {
+	var name string
+	if err := json.Unmarshal(b, &name); err != nil {
+		return err
+	}
+	if name != t.Name {
+		return malformed("name", "%.80q is not the topic of the address, %q", name, t.Name)
+	}
+	return nil
+}
+
+func (t *Topic) decodeHeaders(b []byte) error {
+	var headers map[string]*string
+	if err := json.Unmarshal(b, &headers); err != nil {
+		return err
+	}
+	members, err := objectMembers(b)
+	if err != nil {
+		return malformed("headers", "%s", err.Error())
+	}
+	if len(members) != len(headers) {
+		return errors.New("a header twice")
+	}
+	for name, v := range headers {
+		if v == nil {
+			return malformed("headers", "%.60q is null; expected a text", name)
+		}
+		t.Headers[name] = *v
+	}
+	return nil
+}
+
+// member is one name and value of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+func (m member) decode(f field) error {
+	if string(m.value) == "null" {
+		return nil
+	}
+	if !utf8.Valid(m.value) {
+		return malformed(m.name, "is not UTF-8")
+	}
+	err := f.into(m.value)
+	var fe *FieldError
+	switch {
+	case err == nil || errors.As(err, &fe):
+		return err
+	case f.secret:
+		return malformed(m.name, "expected %s", f.kind)
+	}
+	return malformed(m.name, "%s: expected %s", short(string(m.value), 60), f.kind)
+}
+
+// objectMembers takes a JSON object apart. It refuses an object that says one thing twice: readers would disagree about which counts.
+func objectMembers(data []byte) ([]member, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := d.Token(); err != nil {
+		return nil, jsonError(err)
+	} else if begin != json.Delim('{') {
+		return nil, malformed("", "expected a JSON object")
+	}
+	var members []member
+	seen := map[string]bool{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, jsonError(err)
+		}
+		m := member{}
+		m.name, _ = name.(string) // the decoder takes nothing else there
+		if seen[m.name] {
+			return nil, malformed(short(m.name, 64), "stands twice; say it once")
+		}
+		seen[m.name] = true
+		if err := d.Decode(&m.value); err != nil {
+			return nil, jsonError(err)
+		}
+		members = append(members, m)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, jsonError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, malformed("", "there is something behind the JSON object")
+	}
+	return members, nil
+}
+
+// jsonError turns what encoding/json says into words for people.
+func jsonError(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return malformed("", "the JSON ends too early; expected an object like {\"callback_url\": \"https://…\"}")
+	case errors.As(err, &syntax):
+		return malformed("", "it is not JSON: %v, at byte %d", syntax, syntax.Offset)
+	}
+	return malformed("", "%s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// short is a text cut to so many characters.
+func short(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}

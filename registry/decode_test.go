@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDecodeTopic(t *testing.T) {
+	for in, ok := range map[string]func(*Topic) bool{
+		`{"callback_url":"http://h/x"}`: func(x *Topic) bool {
+			return x.MaxAttempts == 10 && x.TTR.Std() == 10*time.Second && x.Secrets == nil && x.Name == "t"
+		},
+		`{"callback_url":"http://h","ttr":1.5,"retry":["10s",60]}`: func(x *Topic) bool {
+			return x.TTR.Std() == 1500*time.Millisecond && x.Retry[1].Std() == time.Minute
+		},
+		`{"callback_url":"https://h","secrets":[],"state":"paused"}`:       func(x *Topic) bool { return x.Secrets != nil && x.State == TopicPaused },
+		`{"callback_url":"https://h","secrets":null,"ttr":null}`:           func(x *Topic) bool { return x.Secrets == nil && x.TTR.Std() == 10*time.Second },
+		`{"callback_url":"https://h","secrets":["` + oneSecret + `"]}`:     func(x *Topic) bool { return x.Secrets[0] == oneSecret },
+		`{"name":"t","callback_url":"http://h","content_type":"form"}`:     func(x *Topic) bool { return x.ContentType == "form" },
+		`{"callback_url":"http://h","headers":{"X-A":"b"},"delay":"1h"}`:   func(x *Topic) bool { return x.Headers["X-A"] == "b" && x.Delay.Std() == time.Hour },
+		`{"callback_url":"http://h","rate_limit":0.5,"max_in_flight":1}`:   func(x *Topic) bool { return x.RateLimit == 0.5 && x.MaxInFlight == 1 },
+		` {"callback_url":"http://h","title":"\u00e4 ","emails":[]}` + " ": func(x *Topic) bool { return x.Title == "ä " && len(x.Emails) == 0 },
+	} {
+		x, err := DecodeTopic("t", []byte(in))
+		if err != nil || !ok(x) {
+			t.Errorf("%s: %+v, %v", in, x, err)
+			continue
+		}
+		b, _ := json.Marshal(x.Public())
+		back, err := DecodeTopic("t", b)
+		if err != nil {
+			t.Errorf("what was read cannot be put back: %s: %v", b, err)
+			continue
+		}
+		if x.Secrets = nil; !reflect.DeepEqual(x, back) {
+			t.Errorf("%s became %+v", b, back)
+		}
+	}
+}
+
+func TestBadTopicsInJSON(t *testing.T) {
+	for _, c := range []struct{ field, in, says string }{
+		{"callback_url", `{}`, "missing"},
+		{"callback_url", `{"callback_url":null}`, "missing"},
+		{"nonsense", `{"callback_url":"http://h","nonsense":1}`, "is not a field of a topic, which are title, callback_url"},
+		{"Title", `{"callback_url":"http://h","Title":"x"}`, "is not a field"},
+		{"title", `{"callback_url":"http://h","title":1}`, "1: expected a text"},
+		{"title", `{"callback_url":"http://h","title":"a","title":"b"}`, "twice"},
+		{"title", `{"callback_url":"http://h","title":"a","t\u0069tle":"b"}`, "twice"},
+		{"title", "{\"callback_url\":\"http://h\",\"title\":\"\xff\"}", "UTF-8"},
+		{"title", `{"callback_url":"http://h","title":"a\u0000"}`, "control character"},
+		{"ttr", `{"callback_url":"http://h","ttr":"soon"}`, `"soon": expected a duration like "90s"`},
+		{"ttr", `{"callback_url":"http://h","ttr":"90"}`, "expected a duration"},
+		{"ttr", `{"callback_url":"http://h","ttr":{}}`, "expected a duration"},
+		{"ttr", `{"callback_url":"http://h","ttr":1e400}`, "expected a duration"},
+		{"ttr", `{"callback_url":"http://h","ttr":true}`, "expected a duration"},
+		{"max_attempts", `{"callback_url":"http://h","max_attempts":1.5}`, "1.5: expected a whole number"},
+		{"max_attempts", `{"callback_url":"http://h","max_attempts":"3"}`, "expected a whole number"},
+		{"max_attempts", `{"callback_url":"http://h","max_attempts":99999999999999999999}`, "expected a whole number"},
+		{"rate_limit", `{"callback_url":"http://h","rate_limit":1e999}`, "expected a number"},
+		{"rate_limit", `{"callback_url":"http://h","rate_limit":"NaN"}`, "expected a number"},
+		{"retry", `{"callback_url":"http://h","retry":"1m"}`, "expected a list of durations"},
+		{"retry", `{"callback_url":"http://h","retry":["1s","soon"]}`, "expected a list of durations"},
+		{"retry", `{"callback_url":"http://h","retry":["1m",null]}`, "expected a list of durations"},
+		{"emails", `{"callback_url":"http://h","emails":[1]}`, "expected a list of texts"},
+		{"headers", `{"callback_url":"http://h","headers":[]}`, "expected an object of texts"},
+		{"headers", `{"callback_url":"http://h","headers":{"X-A":1}}`, "expected an object of texts"},
+		{"headers", `{"callback_url":"http://h","headers":{"X-A":null}}`, `"X-A" is null`},
+		{"headers", `{"callback_url":"http://h","headers":{"X-A":"hidden","X-A":"b"}}`, "twice"},
+		{"secrets", `{"callback_url":"http://h","secrets":"hidden"}`, "expected a list of texts"},
+		{"secrets", `{"callback_url":"http://h","secrets":["hidden",1]}`, "expected a list of texts"},
+		{"secrets", `{"callback_url":"http://h","secrets":["hidden"]}`, "whsec_"},
+		{"name", `{"callback_url":"http://h","name":"other"}`, "not the topic of the address"},
+		{"name", `{"callback_url":"http://h","name":1}`, "expected a text"},
+		{"created_at", `{"callback_url":"http://h","created_at":"yesterday"}`, "expected an instant"},
+		{"", ``, "ends too early"},
+		{"", `{"callback_url":`, "ends too early"},
+		{"", `{"callback_url":"http://h"`, "ends too early"},
+		{"", `null`, "expected a JSON object"},
+		{"", `[]`, "expected a JSON object"},
+		{"", `nonsense`, "not JSON"},
+		{"", `{"callback_url":"http://h",}`, "not JSON"},
+		{"", `{"callback_url":"http://h"} x`, "behind the JSON object"},
+		{"", `{"callback_url":"http://h"}{}`, "behind the JSON object"},
+		{strings.Repeat("a", 64) + "…", `{"` + strings.Repeat("a", 99) + `":1}`, "is not a field"},
+	} {
+		x, err := DecodeTopic("t", []byte(c.in))
+		var fe *FieldError
+		if !errors.As(err, &fe) || x != nil || fe.Field != c.field || fe.OutOfRange || !strings.Contains(fe.Detail, c.says) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", c.in, err)
+		}
+	}
+	if _, err := DecodeTopic("A", []byte(`{"callback_url":"http://h"}`)); err == nil {
+		t.Error("the name A was accepted")
+	}
+	_, err := DecodeTopic("t", []byte(`{"ttr":"soon","nonsense":1,"title":[]}`))
+	for _, field := range []string{"ttr: ", "nonsense: ", "title: "} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not in: %v", field, err)
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		`"90s"`: 90 * time.Second, `"1h30m"`: 90 * time.Minute, `90`: 90 * time.Second, `0.25`: 250 * time.Millisecond, `"0"`: 0, `0`: 0, `-1`: -time.Second,
+	} {
+		var d Duration
+		if err := json.Unmarshal([]byte(in), &d); err != nil || d.Std() != want {
+			t.Errorf("%s: %v, %v", in, d, err)
+		}
+	}
+	for _, in := range []string{`"90"`, `""`, `"soon"`, `null`, `true`, `[]`, `1e12`, `"-"`, `1e400`} {
+		var d Duration
+		if err := d.UnmarshalJSON([]byte(in)); err == nil {
+			t.Errorf("%s became %v", in, d)
+		}
+	}
+	if b, err := json.Marshal(Duration(90 * time.Second)); err != nil || string(b) != `"1m30s"` {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// What is accepted can be stored and read back, and comes out as it went in.
+func FuzzDecodeTopic(f *testing.F) {
+	for _, seed := range []string{
+		`{"callback_url":"http://h/x","ttr":1.5,"retry":["10s",60],"headers":{"X-A":"b"},"secrets":["` + oneSecret + `"]}`,
+		`{"callback_url":"https://[::1]:8443/?a=b","title":"ä","emails":["a@b.example"],"rate_limit":0.5,"state":"paused","name":"t"}`,
+		`{"callback_url":"http://h","title":1,"title":"\ud800","headers":{"a":null}} x`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x, err := DecodeTopic("t", data)
+		if err != nil {
+			var fe *FieldError
+			if !errors.As(err, &fe) || x != nil {
+				t.Fatalf("%v is not a FieldError, or came with %v", err, x)
+			}
+			return
+		}
+		row, err := newTopicRow(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := row.topic()
+		if err != nil || !reflect.DeepEqual(x, back) {
+			t.Fatalf("%+v was read back as %+v, %v", x, back, err)
+		}
+		if err := back.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

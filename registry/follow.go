@@ -1,0 +1,195 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/migrations"
+)
+
+// maxWait is the longest pause between two looks at a database that is away.
+const maxWait = 4 * time.Second
+
+// Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done.
+func (r *Registry) Run(ctx context.Context) error {
+	wait := r.opts.Poll
+	for {
+		r.keep()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.nudge:
+		case <-time.After(wait/2 + rand.N(wait)): // not in step with the other processes
+		}
+		err := r.follow(ctx)
+		if err == nil {
+			wait = r.opts.Poll
+			continue
+		}
+		if ctx.Err() == nil && wait == r.opts.Poll {
+			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", MaskDSN(r.opts.DSN), "error", err)
+		}
+		wait = min(2*wait, max(maxWait, r.opts.Poll))
+	}
+}
+
+// follow loads what changed since the last look.
+func (r *Registry) follow(ctx context.Context) error {
+	was := r.Up()
+	if err := r.mendSchema(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	var row revisionRow
+	if err := r.wrap(r.db.WithContext(ctx).Take(&row, 1).Error); err != nil {
+		return err
+	}
+	if !was {
+		r.opts.Logger.Info("the registry's database answers again", "dsn", MaskDSN(r.opts.DSN))
+	}
+	if was && row.Value == r.Snapshot().Revision {
+		return nil
+	}
+	return r.load(ctx)
+}
+
+// Nudge makes Run look at once.
+func (r *Registry) Nudge() {
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Snapshot is the last state that was seen. It never blocks.
+func (r *Registry) Snapshot() *Snapshot {
+	if s := r.snap.Load(); s != nil {
+		return s
+	}
+	return &Snapshot{}
+}
+
+// Subscribe gives a channel that ticks after new snapshots, and the way to end that.
+func (r *Registry) Subscribe() (<-chan struct{}, func()) {
+	c := make(chan struct{}, 1)
+	r.mu.Lock()
+	r.subscribers[c] = struct{}{}
+	r.mu.Unlock()
+	return c, func() {
+		r.mu.Lock()
+		delete(r.subscribers, c)
+		r.mu.Unlock()
+	}
+}
+
+// load reads everything in one transaction and publishes it. What it publishes is the database's state, even with an older revision
+// than the last one: somebody restored a backup.
+func (r *Registry) load(ctx context.Context) error {
+	select {
+	case r.loading <- struct{}{}:
+	case <-ctx.Done():
+		return r.wrap(ctx.Err())
+	}
+	defer func() { <-r.loading }()
+	s := &Snapshot{Topics: map[string]*Topic{}, Tokens: map[string]*Token{}, Shards: []Shard{}}
+	err := r.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return r.read(tx, s) }, r.readOnly())
+	if err != nil {
+		return r.wrap(err)
+	}
+	r.publish(s)
+	r.mu.Lock()
+	r.unkept = true
+	r.mu.Unlock()
+	return nil
+}
+
+// readOnly is a transaction that sees one state of the database and stops no writer.
+func (r *Registry) readOnly() *sql.TxOptions {
+	if r.address.dialect == migrations.SQLite {
+		return &sql.TxOptions{ReadOnly: true}
+	}
+	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
+}
+
+func (r *Registry) read(tx *gorm.DB, s *Snapshot) error {
+	var rev revisionRow
+	var topics []topicRow
+	var shards []shardRow
+	var tokens []tokenRow
+	for _, err := range []error{tx.Take(&rev, 1).Error, tx.Find(&topics).Error, tx.Order("name").Find(&shards).Error, tx.Find(&tokens).Error} {
+		if err != nil {
+			return err
+		}
+	}
+	s.Revision = rev.Value
+	for i := range topics {
+		r.readTopic(&topics[i], s)
+	}
+	for i := range shards {
+		s.Shards = append(s.Shards, shards[i].shard())
+	}
+	for i := range tokens {
+		s.Tokens[tokens[i].Hash] = tokens[i].token()
+	}
+	return nil
+}
+
+// readTopic leaves a topic that somebody damaged as it was, so that it does not keep all others from being followed.
+func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
+	t, err := row.topic()
+	if err != nil {
+		t = r.Snapshot().Topics[row.Name]
+		r.opts.Logger.Error("a topic in the registry's database cannot be read; it stays as it was last seen: save it again",
+			"topic", row.Name, "error", err)
+	}
+	if t != nil {
+		s.Topics[row.Name] = t
+	}
+}
+
+// publish makes s the snapshot. Topics that did not change keep their value, so that what was compiled for them stays valid.
+func (r *Registry) publish(s *Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.snap.Load(); old != nil {
+		for name, t := range s.Topics {
+			if o := old.Topics[name]; o != nil && reflect.DeepEqual(o, t) {
+				s.Topics[name] = o
+			}
+		}
+	}
+	r.snap.Store(s)
+	for c := range r.subscribers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// keep writes the last snapshot to its file. Run does so between looks, so that many changes cost one write.
+func (r *Registry) keep() {
+	r.mu.Lock()
+	unkept := r.unkept
+	r.unkept = false
+	r.mu.Unlock()
+	if !unkept {
+		return
+	}
+	err := writeSnapshot(r.opts.SnapshotFile, r.Snapshot())
+	r.mu.Lock()
+	failedBefore := r.keepFailed
+	r.keepFailed = err != nil
+	r.unkept = r.unkept || err != nil // until there is room again
+	r.mu.Unlock()
+	if err != nil && !failedBefore {
+		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins with an older one",
+			"file", r.opts.SnapshotFile, "error", err)
+	}
+}

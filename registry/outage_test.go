@@ -1,0 +1,244 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
+	db := startMariaDB(t)
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	r := open(t, Options{DSN: db.dsn("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+	other := open(t, Options{DSN: db.dsn("wakecall"), Poll: 50 * time.Millisecond})
+	x := topic("t")
+	x.Secrets = []string{oneSecret}
+	put(t, r, x)
+	secret, _, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the last change is kept", func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 })
+	readers := readOn(t, r)
+
+	db.kill()
+	eventually(t, "its absence is noticed", func() bool { return !r.Up() && !other.Up() })
+	start := time.Now()
+	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) || time.Since(start) > 5*time.Second {
+		t.Errorf("a change without the database: %v after %v", err, time.Since(start))
+	}
+	if _, err := r.CheckPassword(t.Context(), "admin", "x"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a sign-in without the database: %v", err)
+	}
+	again := open(t, Options{DSN: db.dsn("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+	if got := again.Snapshot().Topics["t"]; got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
+		t.Errorf("after a restart without the database: %+v", got)
+	}
+	if token, ok := again.Snapshot().Token(secret); !ok || !token.Allows(RightPush, "t") {
+		t.Errorf("the token after a restart without the database: %+v", token)
+	}
+	nowhere := filepath.Join(t.TempDir(), "none.json")
+	if _, err := Open(Options{DSN: db.dsn("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), nowhere) {
+		t.Errorf("a first start without the database: %v", err)
+	}
+
+	if err := db.start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Registry{r, other, again} {
+		eventually(t, "its return is noticed", r.Up)
+	}
+	put(t, r, topic("u"))
+	for _, r := range []*Registry{r, other, again} {
+		eventually(t, "changes are followed again", func() bool { return r.Snapshot().Topics["u"] != nil })
+	}
+	if n := readers(); n == 0 {
+		t.Error("nothing read the snapshot meanwhile")
+	}
+}
+
+// readOn reads a registry's snapshot without a pause until it is told to stop. Topic t must always be there.
+func readOn(t *testing.T, r *Registry) (stop func() int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	var wg sync.WaitGroup
+	n := 0
+	wg.Go(func() {
+		for ; ctx.Err() == nil; n++ {
+			if r.Snapshot().Topics["t"] == nil {
+				t.Error("the snapshot went with the database")
+				return
+			}
+			time.Sleep(time.Millisecond) // leaves the processor to the others
+		}
+	})
+	return func() int { cancel(); wg.Wait(); return n }
+}
+
+// A process that started without the database finds it with an older schema later, since another installed it meanwhile.
+func TestTheSchemaIsMendedWhenTheDatabaseComes(t *testing.T) {
+	db := startMariaDB(t)
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
+		t.Fatal(err)
+	}
+	db.kill()
+	r := open(t, Options{DSN: db.dsn("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+	if err := db.start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the empty database is migrated and followed", func() bool { return r.Snapshot().Revision == 1 })
+	put(t, r, topic("t"))
+}
+
+func TestSnapshotsOnDisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	x := topic("t")
+	x.Secrets = []string{oneSecret}
+	s := &Snapshot{
+		Revision: 3, Topics: map[string]*Topic{"t": &x}, Shards: []Shard{{"one", "redis://:pw@h", ShardDraining}},
+		Tokens: map[string]*Token{"ab": {ID: 1, Hash: "ab", Rights: []Right{RightRead}, Topics: []string{"*"}}},
+	}
+	for range 2 { // the second replaces the first
+		if err := writeSnapshot(file, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	privateFile(t, file)
+	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+	got, err := readSnapshot(file)
+	if err != nil || got.Revision != 3 || len(got.Shards) != 1 || got.Shards[0].URL != "redis://:pw@h" || got.Topics["t"].Secrets[0] != oneSecret || got.Tokens["ab"].ID != 1 {
+		t.Errorf("read %+v, %v", got, err)
+	}
+}
+
+func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	for _, text := range []string{
+		``, `null`, `{`, `[]`, `{}`, `"x"`, `{"revision":1,"topics":{"t":null}}`, `{"revision":1,"topics":{"t":{"name":"u"}}}`,
+		`{"revision":1,"tokens":{"ab":null}}`, `{"revision":1,"tokens":{"ab":{"hash":"cd"}}}`, `{"revision":1,"topics":{"t":{"name":"t","ttr":"soon"}}}`,
+	} {
+		file := filepath.Join(t.TempDir(), "snapshot.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(Options{DSN: "mysql://u:hidden@unix(/nowhere)/db", SnapshotFile: file})
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestOldLeftoversAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "snapshot.json")
+	for name, age := range map[string]time.Duration{"snapshot.json.1.new": time.Hour, "snapshot.json.2.new": 0, "other": time.Hour} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeLeftovers(file)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != "other" || entries[1].Name() != "snapshot.json.2.new" {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+func TestASnapshotThatCannotBeKeptIsTriedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	file := filepath.Join(dir, "snapshot.json")
+	var log syncBuffer
+	open(t, Options{DSN: newSQLite(t), SnapshotFile: file, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	eventually(t, "a warning", func() bool { return strings.Contains(log.String(), file) })
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the snapshot is kept", func() bool { _, err := readSnapshot(file); return err == nil })
+	if n := strings.Count(log.String(), "WARN"); n != 1 {
+		t.Errorf("%d warnings: %s", n, log.String())
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestAFailedFirstStartLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, Options{DSN: newSQLite(t)})
+	fail := errors.New("no room")
+	if err := r.db.Callback().Create().Before("gorm:create").Register("fail", func(tx *gorm.DB) {
+		if tx.Statement.Table == "audit" { // the last step before the commit
+			_ = tx.AddError(fail)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := r.Bootstrap(t.Context(), dir); !errors.Is(err, fail) || made != nil {
+		t.Errorf("made %v, %v", made, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+	if err := r.db.Callback().Create().Remove("fail"); err != nil {
+		t.Fatal(err)
+	}
+	var fe *FieldError
+	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none")); !errors.As(err, &fe) || fe.Field != "data_dir" {
+		t.Errorf("without the directory: %v", err)
+	}
+	// What a crash before the commit left is replaced, and made private.
+	if err := os.WriteFile(filepath.Join(dir, TokenFile), []byte(strings.Repeat("wk_old", 30)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made, err := r.Bootstrap(t.Context(), dir)
+	if err != nil || len(made) != 2 {
+		t.Fatalf("made %v, %v", made, err)
+	}
+	if _, ok := r.Snapshot().Token(privateFile(t, made[0])); !ok {
+		t.Error("the file has another token")
+	}
+	if again, err := r.Bootstrap(t.Context(), t.TempDir()); err != nil || again != nil {
+		t.Errorf("the second start made %v, %v", again, err)
+	}
+}
+
+func TestAnAdminMadeByHandIsLeftAlone(t *testing.T) {
+	r := open(t, Options{DSN: newSQLite(t)})
+	if err := r.CreateUser(t.Context(), "me", "admin", "made by hand", RoleAdmin); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := r.Bootstrap(t.Context(), t.TempDir()); err != nil || len(made) != 1 || filepath.Base(made[0]) != TokenFile {
+		t.Errorf("made %v, %v", made, err)
+	}
+	if _, err := r.CheckPassword(t.Context(), "admin", "made by hand"); err != nil {
+		t.Error(err)
+	}
+}

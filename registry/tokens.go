@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// newSecret is 32 random bytes in text behind a prefix.
+func newSecret(prefix string) string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return prefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// CreateToken makes an API token and returns it; it cannot be read again. Errors: *FieldError, ErrUnavailable.
+func (r *Registry) CreateToken(ctx context.Context, actor, name string, rights []Right, topics []string) (secret string, t *Token, err error) {
+	if err := validToken(name, rights, topics); err != nil {
+		return "", nil, err
+	}
+	secret = newSecret("wk_")
+	t = &Token{Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics), CreatedAt: now()}
+	err = r.change(ctx, actor, "create", "token", func(tx *gorm.DB, c *changed) error {
+		row := newTokenRow(t)
+		if err := tx.Create(row).Error; err != nil {
+			return err
+		}
+		t.ID = row.ID
+		c.object, c.after = tokenObject(t), t
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return secret, t, nil
+}
+
+func tokenObject(t *Token) string { return fmt.Sprint("token/", t.ID) }
+
+func newTokenRow(t *Token) *tokenRow {
+	return &tokenRow{
+		Name: t.Name, Hash: t.Hash, Rights: joinRights(t.Rights), Topics: strings.Join(t.Topics, "\n"), CreatedAt: t.CreatedAt,
+	}
+}
+
+func joinRights(rights []Right) string {
+	s := make([]string, len(rights))
+	for i, r := range rights {
+		s[i] = string(r)
+	}
+	return strings.Join(s, ",")
+}
+
+const maxPatterns = 100
+
+func validToken(name string, rights []Right, topics []string) error {
+	errs := []error{text("name", name, 100)}
+	if strings.TrimSpace(name) == "" {
+		errs = append(errs, malformed("name", "is missing: say whose token it is"))
+	}
+	if len(rights) == 0 {
+		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage"))
+	}
+	if len(topics) == 0 {
+		errs = append(errs, malformed("topics", "are missing: give at least one pattern, like shop.* or *"))
+	}
+	if len(topics) > maxPatterns {
+		errs = append(errs, outOfRange("topics", "are %d patterns; at most %d", len(topics), maxPatterns))
+	}
+	for i, x := range rights {
+		errs = append(errs, oneOf("rights", string(x), string(RightPush), string(RightRead), string(RightManage)))
+		if slices.Contains(rights[:i], x) {
+			errs = append(errs, malformed("rights", "%s stands twice", x))
+		}
+	}
+	for _, p := range topics {
+		errs = append(errs, ValidTopicPattern(p))
+	}
+	return errors.Join(errs...)
+}
+
+// RevokeToken ends a token everywhere within a second. Errors: ErrNoToken, ErrUnavailable.
+func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) error {
+	return r.change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *changed) error {
+		var row tokenRow
+		if found, err := take(tx, &row, "id", id); err != nil {
+			return err
+		} else if !found {
+			return fmt.Errorf("%d: %w", id, ErrNoToken)
+		}
+		c.before = row.token()
+		return tx.Delete(&row).Error
+	})
+}
+
+// ListTokens lists the tokens as last seen, oldest first. It works with the database away.
+func (r *Registry) ListTokens() []*Token {
+	var list []*Token
+	for _, t := range r.Snapshot().Tokens {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *Token) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}

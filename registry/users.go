@@ -1,0 +1,188 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	"gorm.io/gorm"
+)
+
+// Role is what a user of the web admin may do.
+type Role string
+
+// The roles of users.
+const (
+	RoleAdmin    Role = "admin"
+	RoleOperator Role = "operator"
+	RoleViewer   Role = "viewer"
+)
+
+// User is somebody who may sign in to the web admin.
+type User struct {
+	Name      string    `json:"name"`
+	Role      Role      `json:"role"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+const (
+	minPassword  = 10
+	maxPassword  = 72 // what bcrypt reads
+	passwordCost = bcrypt.DefaultCost
+)
+
+func hashPassword(password string) (string, error) {
+	if len(password) < minPassword || len(password) > maxPassword {
+		return "", outOfRange("password", "has %d bytes; it needs %d to %d", len(password), minPassword, maxPassword)
+	}
+	h, err := bcrypt.GenerateFromPassword([]byte(password), passwordCost)
+	if err != nil {
+		return "", fmt.Errorf("hash the password: %w", err)
+	}
+	return string(h), nil
+}
+
+var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
+
+func validUserName(name string) error {
+	if !userName.MatchString(name) {
+		return malformed("name", "%.80q is not a user's name: 1 to 64 of a-z, 0-9 and . _ @ + -, beginning with a letter or digit", name)
+	}
+	return nil
+}
+
+func validRole(role Role) error {
+	return oneOf("role", string(role), string(RoleAdmin), string(RoleOperator), string(RoleViewer))
+}
+
+// CreateUser registers a user of the web admin. Errors: *FieldError, ErrExists, ErrUnavailable.
+func (r *Registry) CreateUser(ctx context.Context, actor, name, password string, role Role) error {
+	if err := errors.Join(validUserName(name), validRole(role)); err != nil {
+		return err
+	}
+	hash, err := hashPassword(password)
+	if err != nil {
+		return err
+	}
+	return r.change(ctx, actor, "create", "user/"+name, func(tx *gorm.DB, c *changed) error {
+		if found, err := take(tx, &userRow{}, "name", name); err != nil {
+			return err
+		} else if found {
+			return fmt.Errorf("user %s: %w", name, ErrExists)
+		}
+		u := userRow{Name: name, PasswordHash: hash, Role: string(role), CreatedAt: now()}
+		c.after = u.user()
+		return tx.Create(&u).Error
+	})
+}
+
+// SetPassword gives a user another password. Errors: *FieldError, ErrNoUser, ErrUnavailable.
+func (r *Registry) SetPassword(ctx context.Context, actor, name, password string) error {
+	hash, err := hashPassword(password)
+	if err != nil {
+		return err
+	}
+	return r.changeUser(ctx, actor, "set password", name, func(tx *gorm.DB, u *userRow, c *changed) error {
+		c.after = u.user()
+		return tx.Model(u).UpdateColumn("password_hash", hash).Error
+	})
+}
+
+// SetRole gives a user another role. Errors: *FieldError, ErrNoUser, ErrLastAdmin, ErrUnavailable.
+func (r *Registry) SetRole(ctx context.Context, actor, name string, role Role) error {
+	if err := validRole(role); err != nil {
+		return err
+	}
+	return r.changeUser(ctx, actor, "set role", name, func(tx *gorm.DB, u *userRow, c *changed) error {
+		if u.Role == string(role) {
+			return errDone
+		}
+		if err := anotherAdmin(tx, u); err != nil {
+			return err
+		}
+		u.Role = string(role)
+		c.after = u.user()
+		return tx.Model(u).UpdateColumn("role", u.Role).Error
+	})
+}
+
+// DeleteUser removes a user. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
+func (r *Registry) DeleteUser(ctx context.Context, actor, name string) error {
+	return r.changeUser(ctx, actor, "delete", name, func(tx *gorm.DB, u *userRow, _ *changed) error {
+		if err := anotherAdmin(tx, u); err != nil {
+			return err
+		}
+		return tx.Delete(u).Error
+	})
+}
+
+// changeUser is change for a user that must be there.
+func (r *Registry) changeUser(ctx context.Context, actor, action, name string, do func(*gorm.DB, *userRow, *changed) error) error {
+	return r.change(ctx, actor, action, "user/"+name, func(tx *gorm.DB, c *changed) error {
+		var u userRow
+		if found, err := take(tx, &u, "name", name); err != nil {
+			return err
+		} else if !found {
+			return fmt.Errorf("%.80q: %w", name, ErrNoUser)
+		}
+		c.before = u.user()
+		return do(tx, &u, c)
+	})
+}
+
+// anotherAdmin is ErrLastAdmin when nobody could let anybody in any more without u.
+func anotherAdmin(tx *gorm.DB, u *userRow) error {
+	if u.Role != string(RoleAdmin) {
+		return nil
+	}
+	var others int64
+	if err := tx.Model(&userRow{}).Where("role = ? AND name <> ?", string(RoleAdmin), u.Name).Count(&others).Error; err != nil {
+		return err
+	}
+	if others == 0 {
+		return fmt.Errorf("user %s: %w", u.Name, ErrLastAdmin)
+	}
+	return nil
+}
+
+// ListUsers lists the users by name.
+func (r *Registry) ListUsers(ctx context.Context) ([]User, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	var rows []userRow
+	if err := r.wrap(r.db.WithContext(ctx).Order("name").Find(&rows).Error); err != nil {
+		return nil, err
+	}
+	list := make([]User, len(rows))
+	for i := range rows {
+		list[i] = rows[i].user()
+	}
+	return list, nil
+}
+
+// nobody is the hash of a password that nobody has. It is compared for unknown users, so that the answer takes as long as for known ones.
+const nobody = "$2a$10$HhFVSyaSR4J.S/HlLkR5POcQNFLohlheGBn4Ut4QZRWWqRfMqGpM."
+
+// CheckPassword returns the user, or ErrNoUser when name and password do not belong together.
+func (r *Registry) CheckPassword(ctx context.Context, name, password string) (*User, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	var row userRow
+	found, err := take(r.db.WithContext(ctx), &row, "name", name)
+	if err := r.wrap(err); err != nil {
+		return nil, err
+	}
+	hash := row.PasswordHash
+	if !found {
+		hash = nobody
+	}
+	wrong := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
+	if wrong != nil || !found || len(password) > maxPassword {
+		return nil, ErrNoUser
+	}
+	u := row.user()
+	return &u, nil
+}
