@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -147,7 +146,7 @@ func TestASecondTryOnlyWhereTheFirstReachedNobody(t *testing.T) {
 	}
 	tries := 0
 	refused := fmt.Errorf("dial: %w", &net.OpError{Err: syscall.ECONNREFUSED})
-	if again, _ := c.checkRetry(trace(t.Context(), &url.URL{}), nil, refused); again {
+	if again, _ := c.checkRetry(traced(t.Context()), nil, refused); again {
 		tries++
 	}
 	if tries != 1 {

@@ -53,7 +53,7 @@ func New(o Options) (*Caller, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control}
 	t := &http.Transport{
 		Proxy:                  nil, // a proxy would dial where the policy cannot see
-		DialContext:            dialer.DialContext,
+		DialContext:            gatedDial(dialer),
 		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
@@ -85,6 +85,16 @@ func New(o Options) (*Caller, error) {
 	return c, nil
 }
 
+func gatedDial(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &gated{Conn: c}, nil
+	}
+}
+
 // Close ends connections that are idle.
 func (c *Caller) Close() { c.transport.CloseIdleConnections() }
 
@@ -100,10 +110,12 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		}
 		return o
 	}
-	ctx, cancel := context.WithDeadline(trace(ctx, u), o.StartedAt.Add(r.Timeout))
+	req := &http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	ctx, w := trace(ctx, req)
+	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
 	defer cancel()
-	req := (&http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	rr, err := retryablehttp.FromRequest(req)
+	w.begin, w.cancel = r.Begin, cancel
+	rr, err := retryablehttp.FromRequest(req.WithContext(ctx))
 	if err == nil && len(body) > 0 {
 		err = rr.SetBody(body)
 	}
@@ -112,6 +124,13 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		return o
 	}
 	resp, err := c.client.Do(rr)
+	if w.held.Load() {
+		o.Class, o.Reason, o.Err = Held, "held", errHeld.Error()
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return o
+	}
 	if err != nil {
 		o.fail(err, r.Timeout)
 		return o

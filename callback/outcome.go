@@ -24,13 +24,14 @@ const (
 	Failure              // try again later
 	Gone                 // 410: never again
 	Snooze               // 202 with Retry-After: ask again then, it was no failure
+	Held                 // nothing was sent: Request.Begin forbade it
 )
 
 // Outcome is what came of one call.
 type Outcome struct {
 	Class        Class
 	Status       int           // HTTP status; 0 without an answer
-	Reason       string        // ok, status, retry_if, snooze, timeout, refused, reset, dns, tls, blocked, bad_body, protocol, canceled
+	Reason       string        // ok, status, retry_if, snooze, timeout, refused, reset, dns, tls, blocked, bad_body, protocol, canceled, held
 	Err          string        // for people; empty on success
 	RetryAfter   time.Duration // as the endpoint asked with 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB

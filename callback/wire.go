@@ -2,7 +2,9 @@ package callback
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,25 +15,89 @@ import (
 	"syscall"
 )
 
-// wire notes how far a request got. Its flags are set on the transport's goroutines.
-type wire struct{ reused, wrote atomic.Bool }
+// wire notes how far a request got, and asks once more before its first byte leaves. Its flags are set on the transport's goroutines.
+type wire struct {
+	reused, wrote, held atomic.Bool
+	begin               func() error // may be nil
+	cancel              context.CancelFunc
+}
 
 type wireKey struct{}
 
-// trace makes the transport tell when a connection is taken and when the first header goes into its buffer, which is before the
-// first byte leaves. Only a request line longer than the buffer leaves earlier; such a request counts as written at once.
-func trace(ctx context.Context, u *url.URL) context.Context {
+// trace makes the transport tell when a connection is taken and when the headers are in its buffer, which is before the first byte
+// leaves. Only headers longer than the buffer leave earlier; such a request counts as written at once, and so does one over HTTP/2,
+// whose transport knows itself what it may repeat.
+func trace(ctx context.Context, r *http.Request) (context.Context, *wire) {
 	w := &wire{}
-	long := len(u.Path)*3+len(u.RawQuery) > writeBuffer/2
+	long := size(r) > writeBuffer/2
 	return httptrace.WithClientTrace(context.WithValue(ctx, wireKey{}, w), &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) {
 			w.reused.Store(i.Reused)
 			if long {
 				w.wrote.Store(true)
 			}
+			w.take(i.Conn)
 		},
-		WroteHeaderField: func(string, []string) { w.wrote.Store(true) },
-	})
+		WroteHeaders: func() { w.wrote.Store(true) },
+	}), w
+}
+
+// size is at least that of the request's line and headers.
+func size(r *http.Request) int {
+	n := len(r.URL.Path)*3 + len(r.URL.RawQuery)
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return n
+}
+
+// take has begin asked before the first byte: by the connection's next write, or at once over HTTP/2, which writes nothing of a
+// request whose context has ended.
+func (w *wire) take(c net.Conn) {
+	if w.begin == nil {
+		return
+	}
+	if t, ok := c.(*tls.Conn); ok {
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			w.wrote.Store(true)
+			_ = w.allow()
+			return
+		}
+		c = t.NetConn()
+	}
+	if g, ok := c.(*gated); ok {
+		g.next.Store(w)
+	}
+}
+
+var errHeld = errors.New("the call was not to begin any more")
+
+func (w *wire) allow() error {
+	err := w.begin()
+	if err == nil {
+		return nil
+	}
+	w.held.Store(true)
+	w.cancel() // or the transport would try its other connections
+	return fmt.Errorf("%w: %w", errHeld, err)
+}
+
+// gated is a connection whose next write may have to ask first.
+type gated struct {
+	net.Conn
+	next atomic.Pointer[wire]
+}
+
+// Write implements net.Conn.
+func (g *gated) Write(b []byte) (int, error) {
+	if w := g.next.Swap(nil); w != nil {
+		if err := w.allow(); err != nil {
+			return 0, err
+		}
+	}
+	return g.Conn.Write(b)
 }
 
 // checkRetry tells the client whether a second try is allowed.

@@ -3,10 +3,12 @@ package callback
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"sync/atomic"
 	"syscall"
@@ -96,7 +98,7 @@ func TestWhatCountsAsUnwritten(t *testing.T) {
 		{"another error on a new one", false, false, closed, false},
 	}
 	for _, x := range cases {
-		ctx := trace(t.Context(), &url.URL{})
+		ctx := traced(t.Context())
 		w, _ := ctx.Value(wireKey{}).(*wire)
 		w.reused.Store(x.reused)
 		w.wrote.Store(x.wrote)
@@ -157,5 +159,47 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	if c := caller(t, Options{}); c.transport.Proxy != nil {
 		t.Fatal("a proxy would dial past the policy")
+	}
+}
+
+func traced(ctx context.Context) context.Context {
+	ctx, _ = trace(ctx, &http.Request{URL: &url.URL{}})
+	return ctx
+}
+
+// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, under TLS and under HTTP/2.
+func TestNothingIsSentThatMustNotBegin(t *testing.T) {
+	for _, kind := range []string{"plain", "tls", "h2"} {
+		t.Run(kind, func(t *testing.T) {
+			var requests atomic.Int32
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+			o := Options{}
+			if kind == "plain" {
+				s.Start()
+			} else {
+				s.EnableHTTP2 = kind == "h2"
+				s.StartTLS()
+				o.RootCAs = x509.NewCertPool()
+				o.RootCAs.AddCert(s.Certificate())
+			}
+			defer s.Close()
+			c, e := caller(t, o), endpoint(t, EndpointSpec{URL: s.URL})
+			over := job()
+			over.Begin = func() error { return errors.New("its lease is over") }
+			for range 2 {
+				if out := c.Do(t.Context(), e, over); out.Class != Held {
+					t.Errorf("a call that must not begin: %+v", out)
+				}
+				in := job()
+				asked := 0
+				in.Begin = func() error { asked++; return nil }
+				if out := c.Do(t.Context(), e, in); out.Class != Success || asked != 1 {
+					t.Errorf("a call that may begin: %+v, asked %d times", out, asked)
+				}
+			}
+			if n := requests.Load(); n != 2 {
+				t.Errorf("%d requests arrived, want 2", n)
+			}
+		})
 	}
 }

@@ -2,9 +2,11 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -19,7 +21,20 @@ type reservation struct {
 	*queue.Lease
 	sent time.Time // when the reserve request went out (monotonic)
 	now  time.Time // Redis's clock, not before sent
+
+	asked time.Time // when the lease was last asked for: its callback may start within queue.StartWindow of it
+	start atomic.Int32
 }
+
+// Where a callback is whose start has to be asked for late, when a connection is there: the one who asks and the one who waits for the
+// call's end settle by compare-and-swap whether it begins.
+const (
+	unasked int32 = iota
+	asking
+	begun
+	lost      // the lease is somebody else's
+	abandoned // it was not known in time whether the lease is still held
+)
 
 // clock is Redis's clock now, as far as it is known here; it may be ahead by a round trip.
 func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
@@ -54,8 +69,8 @@ func (s *source) judge(r *reservation) *outcome {
 	if ttr <= 0 {
 		ttr = topic.TTR.Std()
 	}
-	if time.Since(r.sent) > queue.StartWindow {
-		held, err := s.confirm(r, ttr)
+	if time.Since(r.asked) > queue.StartWindow {
+		held, err := s.confirm(s.ctx, r, ttr)
 		switch {
 		case err != nil:
 			return end(r, queue.Release, "shutdown")
@@ -93,22 +108,47 @@ func end(r *reservation, v queue.Verdict, reason string) *outcome {
 }
 
 // confirm asks for the lease again, when the time in which the call may start without asking is over. While no answer comes it asks
-// on: the lease may still be held, and letting go of it would count an attempt that was none. The error is that of a source that ends.
-func (s *source) confirm(r *reservation, ttr time.Duration) (held bool, err error) {
-	for backoff := minBackoff; s.ctx.Err() == nil; {
+// on: the lease may still be held, and letting go of it would count an attempt that was none. The error is that ctx or the source ended.
+func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
+	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		sent := time.Now()
 		answer, err := s.shard.Extend(s.d.settles, s.bucket, []*queue.Lease{r.Lease}, min(ttr, leaseCap))
 		switch {
 		case err != nil:
-			pause(s.ctx, jittered(backoff))
+			pause(ctx, jittered(backoff))
 			backoff = min(2*backoff, maxBackoff)
 		case !answer[0]:
 			return false, nil
 		case time.Since(sent) <= queue.StartWindow:
+			r.asked = sent
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("asking for a lease: %w", context.Cause(s.ctx))
+	return false, fmt.Errorf("asking for a lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
+}
+
+var errNotHeld = errors.New("the lease is not held any more")
+
+// begins is asked when a connection is there: waiting for it, or standing still, may have taken longer than the call may take to start.
+func (s *source) begins(ctx context.Context, r *reservation, ttr time.Duration) error {
+	if time.Since(r.asked) <= queue.StartWindow {
+		return nil
+	}
+	if !r.start.CompareAndSwap(unasked, asking) && !r.start.CompareAndSwap(begun, asking) {
+		return errNotHeld
+	}
+	held, err := s.confirm(ctx, r, ttr)
+	next := begun
+	switch {
+	case err != nil:
+		next = abandoned
+	case !held:
+		err, next = errNotHeld, lost
+	}
+	if !r.start.CompareAndSwap(asking, next) {
+		return errNotHeld
+	}
+	return err
 }
 
 func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duration) (o *outcome) {
@@ -117,11 +157,19 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	if most <= 0 {
 		most = topic.MaxAttempts
 	}
-	if r.Attempts == 0 && r.Snoozes == 0 {
-		s.d.metrics.lateness.Observe(max(0, r.clock().Sub(r.DueAt).Seconds()))
-	}
+	late := max(0, r.clock().Sub(r.DueAt).Seconds())
 	started := time.Now()
 	out := s.call(r, topic, ttr, n, most)
+	r.start.CompareAndSwap(asking, abandoned)
+	switch r.start.Load() {
+	case lost:
+		return nil
+	case abandoned:
+		return end(r, queue.Release, "not confirmed")
+	}
+	if r.Attempts == 0 && r.Snoozes == 0 {
+		s.d.metrics.lateness.Observe(late)
+	}
 	o = &outcome{Settlement: queue.Settlement{Lease: r.Lease}, started: started, took: time.Since(started), reason: out.Reason}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {
 		o.Verdict, o.reason = queue.Release, "shutdown" // cut off here, not failed there: it does not count
@@ -178,11 +226,9 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 	if err != nil {
 		return callback.Outcome{Class: callback.Failure, Reason: "topic", Err: err.Error()}
 	}
-	ctx, cancel := context.WithCancel(s.d.calls)
-	defer cancel()
-	return s.d.opts.Caller.Do(ctx, e, &callback.Request{
+	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
 		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(), Attempt: n, MaxAttempts: most,
-		DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
+		DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr, Begin: func() error { return s.begins(s.d.calls, r, ttr) },
 	})
 }
 

@@ -59,6 +59,7 @@ type Dispatcher struct {
 	opts      Options
 	worker    string // unique for each process that ever ran
 	places    *places
+	workers   *workers
 	endpoints endpoints
 	unknown   unknowns
 	metrics   *metrics
@@ -81,7 +82,7 @@ func New(o Options) *Dispatcher {
 	if o.ShutdownTimeout <= 0 {
 		o.ShutdownTimeout = 30 * time.Second
 	}
-	d := &Dispatcher{opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency)}
+	d := &Dispatcher{opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency), workers: newWorkers()}
 	d.metrics = newMetrics(o.Registerer, d.places)
 	d.calls, d.stopCalls = context.WithCancel(context.Background())
 	d.settles, d.stopSettle = context.WithCancel(context.Background())
@@ -108,7 +109,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	d.follow(ctx, &wg)
 	ended := make(chan struct{})
-	go func() { wg.Wait(); close(ended) }()
+	go func() { wg.Wait(); d.workers.stop(); close(ended) }()
 	soft := time.NewTimer(max(d.opts.ShutdownTimeout-settleTime, d.opts.ShutdownTimeout/2))
 	defer soft.Stop()
 	select {

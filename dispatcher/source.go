@@ -124,7 +124,7 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	for i, l := range got.Jobs {
 		s.d.places.use(l.Topic)
-		r := &reservation{Lease: l, sent: sent, now: got.Now}
+		r := &reservation{Lease: l, sent: sent, asked: sent, now: got.Now}
 		switch {
 		case s.ctx.Err() != nil:
 			s.settler.add(end(r, queue.Release, "shutdown"))
@@ -132,7 +132,7 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 			s.settler.add(end(r, queue.Release, "no place"))
 		default:
 			s.calls.Add(1)
-			go s.handle(r)
+			s.d.workers.do(s, r)
 		}
 	}
 }

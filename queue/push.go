@@ -33,7 +33,7 @@ type pushCall struct {
 
 const (
 	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
-	secondAt   = 16  // jobs that must wait for a second call to pay
+	secondAt   = 32  // jobs that must wait for a second call to pay
 	maxJobs    = 128 // of one call: about 1 ms of Redis
 	maxBytes   = 1 << 20
 	maxWaiting = 20000 // jobs; more are refused

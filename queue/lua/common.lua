@@ -38,9 +38,19 @@ local function topicOf(page)
   return t
 end
 
+local pageKeys = {} -- making a key of a number is slow
+local function pageKey(page)
+  local key = pageKeys[page]
+  if not key then
+    key = P .. 'p:' .. page
+    pageKeys[page] = key
+  end
+  return key
+end
+
 -- The record at a place, or nil when the job is gone.
 local function read(page, index)
-  local rec = call('LINDEX', P .. 'p:' .. page, index)
+  local rec = call('LINDEX', pageKey(page), index)
   if rec == false or rec == '' then return nil end
   return rec
 end

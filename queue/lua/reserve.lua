@@ -10,13 +10,22 @@ local worker, token, wanted, pattern = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV
 local topicMax, cap, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local out = {now}
 
-local function answer(ref, topic, page, index, rec, expiry)
-  local _, _, flags = decode(rec)
-  local body = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
+-- What is known of a job's attempts. Most pages have none of any job.
+local attempted = {}
+local function attemptsOf(page, index)
+  local some = attempted[page]
+  if some == nil then
+    some = call('EXISTS', P .. 'a:' .. page) == 1
+    attempted[page] = some
+  end
+  return some and call('HGET', P .. 'a:' .. page, index) or ''
+end
+
+local function answer(ref, topic, page, index, rec, flags, expiry)
   local n = #out
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = ref, topic, rec, body
-  out[n + 5] = call('HGET', P .. 'a:' .. page, index) or ''
-  out[n + 6] = expiry
+  out[n + 1], out[n + 2], out[n + 3] = tonumber(ref), topic, rec
+  out[n + 4] = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
+  out[n + 5], out[n + 6] = attemptsOf(page, index), expiry
 end
 
 -- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
@@ -31,7 +40,8 @@ if note and string.sub(note, 1, #token + 1) == token .. ' ' then
     if call('HGET', P .. 'tok', ref) == token then
       local page, index = placeOf(ref)
       local rec = read(page, index)
-      if rec then answer(tonumber(ref), topicOf(page), page, index, rec, tonumber(call('ZSCORE', P .. 'lease', ref))) end
+      local _, _, flags = decode(rec or '')
+      if flags then answer(ref, topicOf(page), page, index, rec, flags, tonumber(call('ZSCORE', P .. 'lease', ref))) end
     end
   end
   return out
@@ -79,15 +89,34 @@ local function bury(topic, ref, page, index)
 end
 
 local function lease(topic, ref, page, index, rec)
-  local due, _, flags, _, at = decode(rec)
-  if not due then return bury(topic, ref, page, index) end
-  local ttr = own(rec, flags, at) or confOf(topic).ttr
+  local flags, n = string.byte(rec, 13, 14)
+  if not n or flags >= 32 or #rec < 14 + n then return bury(topic, ref, page, index) end
+  local ttr = own(rec, flags, 15 + n) or confOf(topic).ttr
   local expiry = now + math.min(ttr, cap) + grace
-  leases[#leases + 1], leases[#leases + 2] = expiry, ref
+  leases[#leases + 1], leases[#leases + 2] = string.format('%d', expiry), ref
   tokens[#tokens + 1], tokens[#tokens + 2] = ref, token
   refs[#refs + 1] = ref
-  answer(ref, topic, page, index, rec, expiry)
+  answer(ref, topic, page, index, rec, flags, expiry)
   return true
+end
+
+-- The records of references: those that stand close together on a page are read at once.
+local function readMany(list)
+  local recs, pages, indexes = {}, {}, {}
+  for k, ref in ipairs(list) do pages[k], indexes[k] = placeOf(ref) end
+  local k = 1
+  while k <= #list do
+    local page, first, j = pages[k], indexes[k], k
+    while j < #list and pages[j + 1] == page and indexes[j + 1] > indexes[j] and indexes[j + 1] <= indexes[j] + 4 do j = j + 1 end
+    if j == k then
+      recs[k] = read(page, first) or ''
+    else
+      local found = call('LRANGE', pageKey(page), first, indexes[j])
+      for m = k, j do recs[m] = found[indexes[m] - first + 1] or '' end
+    end
+    k = j + 1
+  end
+  return recs, pages, indexes
 end
 
 -- Takes up to n jobs of a topic and priority; looked bounds the empty places passed over.
@@ -99,10 +128,9 @@ local function take(topic, p, n)
     local popped = call('LPOP', key, n - got)
     if not popped then break end
     looked = looked + #popped
-    for _, ref in ipairs(popped) do
-      local page, index = placeOf(ref)
-      local rec = read(page, index)
-      if rec and lease(topic, tonumber(ref), page, index, rec) then got = got + 1 end
+    local recs, pages, indexes = readMany(popped)
+    for k, ref in ipairs(popped) do
+      if recs[k] ~= '' and lease(topic, ref, pages[k], indexes[k], recs[k]) then got = got + 1 end
     end
   end
   if got > 0 then

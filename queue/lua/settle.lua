@@ -32,8 +32,8 @@ for k, ref in ipairs(refs) do
     t[endpoint] = t[endpoint] + 1
     count('nu', topic, -1)
     if verdict == 'D' then
-      redis.pcall('LSET', P .. 'p:' .. page, index, '')
-      call('HDEL', P .. 'i:' .. n, field)
+      redis.pcall('LSET', pageKey(page), index, '')
+      call('HDEL', P .. 'i:' .. string.format('%d', n), field)
       if attempts ~= '' then
         call('UNLINK', P .. 'b:' .. ref)
         call('HDEL', P .. 'a:' .. page, index)

@@ -1,0 +1,45 @@
+package dispatcher
+
+import "sync"
+
+// workers are goroutines that handle reservations one after another. A new goroutine for each would grow its stack anew through
+// net/http, which costs more than the call's own work.
+type workers struct {
+	free chan work // unbuffered: what is sent is being worked on
+	end  chan struct{}
+	all  sync.WaitGroup
+}
+
+type work struct {
+	src *source
+	r   *reservation
+}
+
+func newWorkers() *workers { return &workers{free: make(chan work), end: make(chan struct{})} }
+
+// do gives a reservation to a worker that is free, or to a new one: there are never more than reservations at once.
+func (w *workers) do(s *source, r *reservation) {
+	select {
+	case w.free <- work{s, r}:
+	default:
+		w.all.Go(func() { w.run(work{s, r}) })
+	}
+}
+
+func (w *workers) run(next work) {
+	for {
+		next.src.handle(next.r)
+		next = work{}
+		select {
+		case next = <-w.free:
+		case <-w.end:
+			return
+		}
+	}
+}
+
+// stop ends the workers and waits for them. Nothing may be given to them any more.
+func (w *workers) stop() {
+	close(w.end)
+	w.all.Wait()
+}
