@@ -37,9 +37,13 @@ type Queue struct {
 	opts   Options
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
 
-	mu     sync.Mutex // of the following and of changes to shards
-	topics []TopicConf
+	mu      sync.Mutex // of the following and of changes to shards
+	topics  []TopicConf
+	retired map[*Shard]*time.Timer // not in use any more, until they are closed
 }
+
+// retireAfter is how long a shard that is not in use any more stays open, for what came of calls that were under way.
+const retireAfter = time.Minute
 
 // Open makes a queue without shards; SetShards gives it some.
 func Open(o Options) *Queue {
@@ -52,7 +56,7 @@ func Open(o Options) *Queue {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{opts: o}
+	q := &Queue{opts: o, retired: map[*Shard]*time.Timer{}}
 	q.shards.Store(&[]*Shard{})
 	return q
 }
@@ -65,7 +69,24 @@ func (q *Queue) Close() error {
 	for _, s := range *q.shards.Swap(&[]*Shard{}) {
 		errs = append(errs, s.close())
 	}
+	for s, t := range q.retired {
+		if t.Stop() {
+			errs = append(errs, s.close())
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// retire closes a shard after a while. q.mu is held.
+func (q *Queue) retire(s *Shard) {
+	q.retired[s] = time.AfterFunc(retireAfter, func() {
+		if err := s.close(); err != nil {
+			q.opts.Logger.Warn("the connections of a shard that is not in use any more could not be closed", "shard", s.name, "error", err)
+		}
+		q.mu.Lock()
+		delete(q.retired, s)
+		q.mu.Unlock()
+	})
 }
 
 // SetShards makes the queue use these shards. One that cannot be opened (its URL is wrong) is left out and named in the error.
@@ -98,7 +119,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
 	q.shards.Store(&list)
 	for _, s := range old {
-		errs = append(errs, s.close())
+		q.retire(s)
 	}
 	return errors.Join(errs...)
 }
@@ -157,7 +178,12 @@ func mix(x uint64) uint64 {
 
 // Push stores one job.
 func (q *Queue) Push(ctx context.Context, p Push) Result {
-	return q.PushBatch(ctx, []Push{p})[0]
+	push := []Push{p}
+	shards := *q.shards.Load()
+	if len(shards) != 1 || shards[0].State() != "active" || tooFar(&p) != nil {
+		return q.PushBatch(ctx, push)[0]
+	}
+	return shards[0].nodes[shards[0].bucketOf(p.Topic)].pushes.push(ctx, push)[0]
 }
 
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can take it.

@@ -729,3 +729,17 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 		t.Fatalf("get = %+v, %v", j, err)
 	}
 }
+
+// TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay: what came of its calls is not left to their leases.
+func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "1", 0)
+	jobs := f.reserve(1)
+	elsewhere, _ := startRedis(t)
+	if err := f.q.SetShards(f.ctx, []ShardConfig{{"a", elsewhere, "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := f.settle(Done, nil, jobs...); !held[0] {
+		t.Error("the outcome was refused")
+	}
+}

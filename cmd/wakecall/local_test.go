@@ -116,6 +116,28 @@ func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
 	}
 }
 
+func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
+	t.Chdir(t.TempDir())
+	a := &app{env: []string{"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(h:3306)/w"}}
+	cfg, err := a.config(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := seedShards(cfg)
+	if err := othersRedis(cfg, nil); err != nil {
+		t.Errorf("the first host: %v", err)
+	}
+	if err := othersRedis(cfg, theirs); err == nil || !strings.Contains(err.Error(), "data/redis") || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("another host: %v", err)
+	}
+	if err := os.MkdirAll(cfg.RedisDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := othersRedis(cfg, theirs); err != nil {
+		t.Errorf("the first host again: %v", err)
+	}
+}
+
 func findingOf(findings []finding, what string) finding {
 	for _, f := range findings {
 		if strings.HasPrefix(f.What, what) {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -80,6 +82,9 @@ func firstSteps(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]regi
 		return nil, adviseOnRegistry(cfg, err)
 	}
 	defer r.Close()
+	if err := othersRedis(cfg, r.Snapshot().Shards); err != nil {
+		return nil, err
+	}
 	planned := plannedShards(cfg, r.Snapshot())
 	if isManaged(planned) {
 		if f := checkRedisBinary(ctx, "redis-server", cfg.Redis.Binary); f.Verdict == bad {
@@ -93,6 +98,21 @@ func firstSteps(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]regi
 		return nil, err
 	}
 	return r.Snapshot().Shards, nil
+}
+
+// othersRedis refuses to run a redis-server of this host's own beside that of another one: the two would share a registry, and the jobs
+// pushed to one would be unknown to the other.
+func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
+	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !isManaged(registered) {
+		return nil
+	}
+	_, err := os.Stat(cfg.RedisDir())
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("the registry has the shard %q, a redis-server that the master of one host runs for itself, and %s of this host has none of its data. "+
+		"Several hosts need a Redis that all of them reach: register it with `wakecall shard put redis-1 --url redis://…` and take %[1]q away. "+
+		"If this host takes the other's place, copy its %[2]s here; to begin with an empty one, make the directory", "managed", cfg.RedisDir())
 }
 
 // isManaged says whether a shard is the redis-server that the master runs itself.
