@@ -32,7 +32,7 @@ var errDone = errors.New("nothing to change")
 
 // known are errors that say something of the request, not of the database.
 var known = []error{
-	ErrNoTopic, ErrNoShard, ErrNoToken, ErrNoUser, ErrExists, ErrLastAdmin, ErrSchemaNewer, ErrSchemaOlder, ErrUnavailable, context.Canceled, errDone,
+	ErrNoTopic, ErrNoShard, ErrNoToken, ErrNoUser, ErrExists, ErrLastAdmin, ErrNoTask, ErrSecretKey, ErrSchemaNewer, ErrSchemaOlder, ErrUnavailable, context.Canceled, errDone,
 }
 
 // wrap makes ErrUnavailable of whatever a database says that is not its answer to what was asked.

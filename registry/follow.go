@@ -137,7 +137,7 @@ func (r *Registry) read(tx *gorm.DB, s *Snapshot) error {
 	for i := range tokens {
 		s.Tokens[tokens[i].Hash] = tokens[i].token()
 	}
-	return nil
+	return readExtras(tx, s)
 }
 
 // readTopic leaves a topic that somebody damaged as it was, so that it does not keep all others from being followed.
@@ -155,6 +155,7 @@ func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
 
 // publish makes s the snapshot. Topics that did not change keep their value, so that what was compiled for them stays valid.
 func (r *Registry) publish(s *Snapshot) {
+	s.key = r.opts.SecretKey
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old := r.snap.Load(); old != nil {

@@ -22,6 +22,7 @@ type Options struct {
 	Migrate      bool   // bring an older schema up to date
 	Poll         time.Duration
 	Logger       *slog.Logger
+	SecretKey    []byte                                    // for what is kept encrypted, see LoadSecretKey; nil: nothing such can be stored or read
 	Announce     func(ctx context.Context, revision int64) // called after every change made here; may be nil
 }
 

@@ -1,6 +1,9 @@
 package registry
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Topic is a kind of job: where it is called back and how. The JSON form is the API's; durations are Go durations in text.
 // Missing fields take the defaults of NewTopic.
@@ -94,4 +97,9 @@ type Snapshot struct {
 	Topics   map[string]*Topic `json:"topics"`
 	Shards   []Shard           `json:"shards"`
 	Tokens   map[string]*Token `json:"tokens"` // by Hash
+
+	Settings map[string]json.RawMessage `json:"settings,omitempty"` // read them with Setting
+	Notes    map[string]TopicNote       `json:"notes,omitempty"`    // by topic
+
+	key []byte // of what is sealed in Settings
 }

@@ -115,6 +115,9 @@ func (r *Registry) DeleteUser(ctx context.Context, actor, name string) error {
 		if err := anotherAdmin(tx, u); err != nil {
 			return err
 		}
+		if err := tx.Where("user = ?", name).Delete(&factorRow{}).Error; err != nil {
+			return err
+		}
 		return tx.Delete(u).Error
 	})
 }

@@ -93,6 +93,17 @@ func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created
 		if err != nil {
 			return err
 		}
+		was, _ := c.before.(*Topic)
+		if len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)) {
+			if err := noteSecrets(tx, t.Name); err != nil {
+				return err
+			}
+		}
+		if t.State == TopicActive {
+			if err := tx.Model(&noteRow{}).Where("topic = ?", t.Name).Updates(notPaused).Error; err != nil {
+				return err
+			}
+		}
 		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(next).Error
 	})
 	return created && err == nil, err
@@ -118,6 +129,9 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
 		}
 		if was, err := row.topic(); err == nil {
 			c.before = was
+		}
+		if err := tx.Where("topic = ?", name).Delete(&noteRow{}).Error; err != nil {
+			return err
 		}
 		return tx.Delete(&row).Error
 	})

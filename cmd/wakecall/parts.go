@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -63,9 +64,21 @@ func (p *parts) open(process string) (err error) {
 
 // openRegistry opens the registry and brings its schema up to date. Other hosts may do so at the same time.
 func openRegistry(cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64)) (*registry.Registry, error) {
+	key, err := secretKey(cfg)
+	if err != nil {
+		return nil, err
+	}
 	return registry.Open(registry.Options{
-		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log, Announce: announce,
+		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log, SecretKey: key, Announce: announce,
 	})
+}
+
+// secretKey is the key for what the registry keeps encrypted; none where there is no data_dir, which commands can do without.
+func secretKey(cfg *conf.Config) ([]byte, error) {
+	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return registry.LoadSecretKey(filepath.Join(cfg.DataPath(), "secret-key"))
 }
 
 func newMetrics() *prometheus.Registry {

@@ -1,0 +1,234 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// Alert is something that is, or was, wrong.
+type Alert struct {
+	ID         uint64     `json:"id"`
+	Key        string     `json:"key"` // what it is about: one alert of a key is open at a time
+	Kind       string     `json:"kind"`
+	Severity   string     `json:"severity"`
+	Subject    string     `json:"subject"`
+	Topic      string     `json:"topic,omitempty"`
+	Shard      string     `json:"shard,omitempty"`
+	Detail     string     `json:"detail"`
+	Host       string     `json:"host"` // that raised it
+	BeganAt    time.Time  `json:"began_at"`
+	LastSeenAt time.Time  `json:"last_seen_at"`
+	EndedAt    *time.Time `json:"ended_at,omitempty"`
+	RemindedAt time.Time  `json:"reminded_at"` // the last time that somebody was told
+	Count      int        `json:"count"`       // how often it was seen
+}
+
+// AlertDelivery is one message about an alert to one recipient.
+type AlertDelivery struct {
+	ID        uint64    `json:"id"`
+	AlertID   uint64    `json:"alert_id"`
+	At        time.Time `json:"at"`
+	Channel   string    `json:"channel"`
+	Recipient string    `json:"recipient"`
+	Subject   string    `json:"subject"`
+	State     string    `json:"state"` // sent, failed
+	Tries     int       `json:"tries"`
+	Error     string    `json:"error,omitempty"`
+}
+
+type (
+	alertRow struct {
+		ID         uint64 `gorm:"primaryKey"`
+		OpenKey    *string
+		AlertKey   string
+		Kind       string
+		Severity   string
+		Subject    string
+		Topic      string
+		Shard      string
+		Detail     string
+		Host       string
+		BeganAt    time.Time
+		LastSeenAt time.Time
+		EndedAt    *time.Time
+		RemindedAt time.Time
+		Seen       int
+	}
+	deliveryRow struct {
+		ID        uint64 `gorm:"primaryKey"`
+		AlertID   uint64
+		At        time.Time
+		Channel   string
+		Recipient string
+		Subject   string
+		State     string
+		Tries     int
+		Error     string
+	}
+)
+
+func (alertRow) TableName() string    { return "alerts" }
+func (deliveryRow) TableName() string { return "alert_deliveries" }
+
+func (a *alertRow) alert() Alert {
+	alert := Alert{
+		ID: a.ID, Key: a.AlertKey, Kind: a.Kind, Severity: a.Severity, Subject: a.Subject, Topic: a.Topic, Shard: a.Shard, Detail: a.Detail,
+		Host: a.Host, BeganAt: a.BeganAt.UTC(), LastSeenAt: a.LastSeenAt.UTC(), RemindedAt: a.RemindedAt.UTC(), Count: a.Seen,
+	}
+	if a.EndedAt != nil {
+		at := a.EndedAt.UTC()
+		alert.EndedAt = &at
+	}
+	return alert
+}
+
+// What alerts keep of texts, in characters.
+const (
+	maxAlertKey     = 191
+	maxAlertSubject = 255
+	maxAlertDetail  = 4000
+)
+
+// RaiseAlert notes that something is wrong. raised says that it is new: of several hosts that see it, one is told so. The alert comes back
+// as it is stored.
+func (r *Registry) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raised bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	at := now()
+	key := clip(a.Key, maxAlertKey)
+	row := alertRow{
+		OpenKey: &key, AlertKey: key, Kind: a.Kind, Severity: a.Severity, Subject: clip(a.Subject, maxAlertSubject), Topic: a.Topic, Shard: a.Shard,
+		Detail: clip(a.Detail, maxAlertDetail), Host: clip(a.Host, maxActor), BeganAt: at, LastSeenAt: at, RemindedAt: at, Seen: 1,
+	}
+	db := r.db.WithContext(ctx)
+	res := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	if res.Error != nil {
+		return a, false, r.wrap(res.Error)
+	}
+	if res.RowsAffected > 0 {
+		r.up.Store(true)
+		return row.alert(), true, nil
+	}
+	res = db.Model(&alertRow{}).Where("open_key = ?", key).
+		Updates(map[string]any{"last_seen_at": at, "detail": row.Detail, "severity": row.Severity, "seen": gorm.Expr("seen + 1")})
+	if res.Error != nil {
+		return a, false, r.wrap(res.Error)
+	}
+	var open alertRow
+	found, err := take(db, &open, "open_key", key)
+	if err := r.wrap(err); err != nil || !found { // it ended meanwhile; the next look raises it anew
+		return a, false, err
+	}
+	return open.alert(), false, nil
+}
+
+// EndAlert notes that something is right again. ended says that it was open until now: of several hosts one is told so.
+func (r *Registry) EndAlert(ctx context.Context, key string, at time.Time) (stored Alert, ended bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	key = clip(key, maxAlertKey)
+	db := r.db.WithContext(ctx)
+	var row alertRow
+	found, err := take(db, &row, "open_key", key)
+	if err := r.wrap(err); err != nil || !found {
+		return Alert{}, false, err
+	}
+	at = at.UTC().Truncate(time.Microsecond)
+	res := db.Model(&alertRow{}).Where("id = ? AND open_key = ?", row.ID, key).Updates(map[string]any{"open_key": nil, "ended_at": at})
+	if res.Error != nil {
+		return Alert{}, false, r.wrap(res.Error)
+	}
+	row.EndedAt = &at
+	return row.alert(), res.RowsAffected > 0, nil
+}
+
+// ClaimReminder says whether this host is the one to tell of an alert again, every so often.
+func (r *Registry) ClaimReminder(ctx context.Context, id uint64, every time.Duration, at time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	at = at.UTC().Truncate(time.Microsecond)
+	res := r.db.WithContext(ctx).Model(&alertRow{}).Where("id = ? AND open_key IS NOT NULL AND reminded_at <= ?", id, at.Add(-every)).
+		UpdateColumn("reminded_at", at)
+	return res.RowsAffected > 0, r.wrap(res.Error)
+}
+
+// AlertFilter chooses alerts; zero fields choose all.
+type AlertFilter struct {
+	Open   *bool
+	Kind   string
+	Topic  string
+	Before uint64 // older than the one with this ID
+	Limit  int    // 0: 100
+}
+
+// ListAlerts lists alerts, the newest first.
+func (r *Registry) ListAlerts(ctx context.Context, f AlertFilter) ([]Alert, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	if f.Limit <= 0 {
+		f.Limit = defaultAuditLimit
+	}
+	q := r.db.WithContext(ctx).Order("id DESC").Limit(min(f.Limit, maxAuditLimit))
+	if f.Open != nil && *f.Open {
+		q = q.Where("open_key IS NOT NULL")
+	} else if f.Open != nil {
+		q = q.Where("open_key IS NULL")
+	}
+	if f.Kind != "" {
+		q = q.Where("kind = ?", f.Kind)
+	}
+	if f.Topic != "" {
+		q = q.Where("topic = ?", f.Topic)
+	}
+	if f.Before > 0 {
+		q = q.Where("id < ?", f.Before)
+	}
+	var rows []alertRow
+	if err := r.wrap(q.Find(&rows).Error); err != nil {
+		return nil, err
+	}
+	list := make([]Alert, len(rows))
+	for i := range rows {
+		list[i] = rows[i].alert()
+	}
+	return list, nil
+}
+
+// deliveriesKept is how many messages the registry remembers.
+const deliveriesKept = 5000
+
+// AddDelivery remembers a message.
+func (r *Registry) AddDelivery(ctx context.Context, d AlertDelivery) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	row := deliveryRow{
+		AlertID: d.AlertID, At: d.At.UTC(), Channel: clip(d.Channel, 64), Recipient: clip(d.Recipient, 255), Subject: clip(d.Subject, 255),
+		State: d.State, Tries: d.Tries, Error: clip(d.Error, maxAlertDetail),
+	}
+	db := r.db.WithContext(ctx)
+	if err := db.Create(&row).Error; err != nil {
+		return r.wrap(err)
+	}
+	if row.ID%100 != 0 || row.ID <= deliveriesKept {
+		return nil
+	}
+	return r.wrap(db.Where("id <= ?", row.ID-deliveriesKept).Delete(&deliveryRow{}).Error)
+}
+
+// ListDeliveries lists messages, the newest first.
+func (r *Registry) ListDeliveries(ctx context.Context, limit int) ([]AlertDelivery, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	var rows []deliveryRow
+	if err := r.wrap(r.db.WithContext(ctx).Order("id DESC").Limit(min(max(limit, 1), maxAuditLimit)).Find(&rows).Error); err != nil {
+		return nil, err
+	}
+	list := make([]AlertDelivery, len(rows))
+	for i, d := range rows {
+		list[i] = AlertDelivery{d.ID, d.AlertID, d.At.UTC(), d.Channel, d.Recipient, d.Subject, d.State, d.Tries, d.Error}
+	}
+	return list, nil
+}

@@ -1,0 +1,204 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+type (
+	settingRow struct {
+		Name      string `gorm:"primaryKey"`
+		Value     string
+		UpdatedAt time.Time
+	}
+	noteRow struct {
+		Topic            string `gorm:"primaryKey"`
+		PauseReason      string
+		PausedBy         string
+		PausedAt         *time.Time
+		SecretsChangedAt *time.Time
+	}
+	factorRow struct {
+		User   string `gorm:"primaryKey"`
+		Secret string
+	}
+)
+
+func (settingRow) TableName() string { return "settings" }
+func (noteRow) TableName() string    { return "topic_notes" }
+func (factorRow) TableName() string  { return "second_factors" }
+
+// PutSetting stores a value as JSON under a name, its Sealed texts encrypted. What is as it was changes nothing. Errors: ErrSecretKey,
+// ErrUnavailable.
+func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
+	open, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("store the setting %s: %w", name, err)
+	}
+	sealed, err := sealJSON(r.opts.SecretKey, "setting/"+name, open)
+	if err != nil {
+		return fmt.Errorf("store the setting %s: %w", name, err)
+	}
+	return r.change(ctx, actor, "put", "setting/"+name, func(tx *gorm.DB, c *changed) error {
+		var row settingRow
+		found, err := take(tx, &row, "name", name)
+		if err != nil {
+			return err
+		}
+		if found {
+			was, err := unsealJSON(r.opts.SecretKey, "setting/"+name, []byte(row.Value))
+			if err == nil {
+				c.before = maskJSON(was)
+			}
+			if err == nil && sameJSON(was, open) {
+				return errDone
+			}
+		}
+		c.after = maskJSON(open)
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&settingRow{name, string(sealed), now()}).Error
+	})
+}
+
+func sameJSON(a, b []byte) bool {
+	same := func(s string) (string, error) { return s, nil }
+	x, errX := mapTexts(a, same)
+	y, errY := mapTexts(b, same)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// Setting reads a setting as last seen; it works with the database away. Errors: ErrSecretKey.
+func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
+	raw, found := s.Settings[name]
+	if !found {
+		return false, nil
+	}
+	open, err := unsealJSON(s.key, "setting/"+name, raw)
+	if err == nil {
+		err = json.Unmarshal(open, into)
+	}
+	if err != nil {
+		return true, fmt.Errorf("read the setting %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// TopicNote is what is known of a topic beside itself.
+type TopicNote struct {
+	PauseReason      string    `json:"pause_reason,omitempty"`
+	PausedBy         string    `json:"paused_by,omitempty"`
+	PausedAt         time.Time `json:"paused_at,omitzero"`
+	SecretsChangedAt time.Time `json:"secrets_changed_at,omitzero"`
+}
+
+func (n *noteRow) note() TopicNote {
+	note := TopicNote{PauseReason: n.PauseReason, PausedBy: n.PausedBy}
+	if n.PausedAt != nil {
+		note.PausedAt = n.PausedAt.UTC()
+	}
+	if n.SecretsChangedAt != nil {
+		note.SecretsChangedAt = n.SecretsChangedAt.UTC()
+	}
+	return note
+}
+
+const maxReason = 500
+
+// SetPauseReason says why a topic is paused; an empty reason takes it away. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason string) error {
+	if err := text("reason", reason, maxReason); err != nil {
+		return err
+	}
+	at := now()
+	note := noteRow{Topic: topic, PauseReason: reason, PausedBy: clip(actor, maxActor), PausedAt: &at}
+	if reason == "" {
+		note.PausedBy, note.PausedAt = "", nil
+	}
+	return r.change(ctx, actor, "note", "topic/"+topic, func(tx *gorm.DB, c *changed) error {
+		if found, err := take(tx, &topicRow{}, "name", topic); err != nil {
+			return err
+		} else if !found {
+			return fmt.Errorf("%.80q: %w", topic, ErrNoTopic)
+		}
+		var was noteRow
+		if _, err := take(tx, &was, "topic", topic); err != nil {
+			return err
+		}
+		if was.PauseReason == reason {
+			return errDone
+		}
+		note.SecretsChangedAt = was.SecretsChangedAt
+		c.before, c.after = was.note(), note.note()
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&note).Error
+	})
+}
+
+// notPaused takes the reason of a pause away.
+var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
+
+// noteSecrets remembers when the secrets of a topic changed.
+func noteSecrets(tx *gorm.DB, topic string) error {
+	at := now()
+	return tx.Clauses(clause.OnConflict{
+		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),
+	}).Create(&noteRow{Topic: topic, SecretsChangedAt: &at}).Error
+}
+
+// SetTOTP gives a user a second factor. Errors: ErrNoUser, ErrSecretKey, ErrUnavailable.
+func (r *Registry) SetTOTP(ctx context.Context, actor, user, secret string) error {
+	sealed, err := seal(r.opts.SecretKey, "totp/"+user, secret)
+	if err != nil {
+		return fmt.Errorf("store the second factor of %s: %w", user, err)
+	}
+	return r.changeUser(ctx, actor, "set second factor", user, func(tx *gorm.DB, u *userRow, c *changed) error {
+		c.after = u.user()
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&factorRow{user, sealed}).Error
+	})
+}
+
+// ClearTOTP takes a user's second factor away. Errors: ErrNoUser, ErrUnavailable.
+func (r *Registry) ClearTOTP(ctx context.Context, actor, user string) error {
+	return r.changeUser(ctx, actor, "clear second factor", user, func(tx *gorm.DB, u *userRow, c *changed) error {
+		c.after = u.user()
+		return tx.Where("user = ?", user).Delete(&factorRow{}).Error
+	})
+}
+
+// TOTPSecret is the secret of a user's second factor, empty when there is none. Errors: ErrSecretKey, ErrUnavailable.
+func (r *Registry) TOTPSecret(ctx context.Context, user string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	var row factorRow
+	found, err := take(r.db.WithContext(ctx), &row, "user", user)
+	if err := r.wrap(err); err != nil || !found {
+		return "", err
+	}
+	secret, err := unseal(r.opts.SecretKey, "totp/"+user, row.Secret)
+	if err != nil {
+		return "", fmt.Errorf("the second factor of %s: %w", user, err)
+	}
+	return secret, nil
+}
+
+// readExtras reads settings and notes into a snapshot.
+func readExtras(tx *gorm.DB, s *Snapshot) error {
+	var settings []settingRow
+	var notes []noteRow
+	if err := errors.Join(tx.Find(&settings).Error, tx.Find(&notes).Error); err != nil {
+		return err
+	}
+	s.Settings = make(map[string]json.RawMessage, len(settings))
+	for _, row := range settings {
+		s.Settings[row.Name] = json.RawMessage(row.Value)
+	}
+	s.Notes = make(map[string]TopicNote, len(notes))
+	for i := range notes {
+		s.Notes[notes[i].Topic] = notes[i].note()
+	}
+	return nil
+}

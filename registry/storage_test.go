@@ -1,0 +1,330 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func secretKey(b byte) []byte { return bytes.Repeat([]byte{b}, secretKeyBytes) }
+
+type mailSettings struct {
+	Host     string   `json:"host"`
+	Port     int      `json:"port"`
+	Password Sealed   `json:"password"`
+	To       []string `json:"to"`
+}
+
+func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		file := filepath.Join(t.TempDir(), "snapshot.json")
+		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1), SnapshotFile: file})
+		in := mailSettings{Host: "mail", Port: 587, Password: "hunter22", To: []string{"a@b.example"}}
+		for range 2 {
+			if err := r.PutSetting(t.Context(), "me", "smtp", in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out mailSettings
+		if found, err := r.Snapshot().Setting("smtp", &out); err != nil || !found || fmt.Sprintf("%#v", out.To) != fmt.Sprintf("%#v", in.To) || out.Password != in.Password {
+			t.Errorf("it came back as %+v: %v, %v", out, found, err)
+		}
+		if found, err := r.Snapshot().Setting("other", &out); found || err != nil {
+			t.Errorf("one that is not there: %v, %v", found, err)
+		}
+		entries, err := r.Audit(t.Context(), AuditFilter{Object: "setting/smtp"})
+		if err != nil || len(entries) != 1 || !strings.Contains(string(entries[0].After), "***") {
+			t.Errorf("the audit trail has %v, %v", entries, err)
+		}
+		eventually(t, "the snapshot is on disk", func() bool {
+			b, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(b), "smtp")
+		})
+		b, _ := os.ReadFile(file)
+		all, _ := json.Marshal(entries)
+		if strings.Contains(string(b)+string(all), "hunter22") || strings.Contains(fmt.Sprintf("%v %+v %#v", in, in, in), "hunter22") {
+			t.Error("the password can be read")
+		}
+		foreign := open(t, Options{DSN: dsn, SecretKey: secretKey(2)})
+		if _, err := foreign.Snapshot().Setting("smtp", &out); !errors.Is(err, ErrSecretKey) {
+			t.Errorf("read with another key: %v", err)
+		}
+		if err := open(t, Options{DSN: dsn}).PutSetting(t.Context(), "me", "smtp", in); !errors.Is(err, ErrSecretKey) {
+			t.Errorf("stored without a key: %v", err)
+		}
+		kept, err := readSnapshot(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.key = secretKey(1)
+		if _, err := kept.Setting("smtp", &out); err != nil || out.Password != "hunter22" {
+			t.Errorf("from the file: %v", err)
+		}
+	})
+}
+
+func TestOneSecretKeyIsMade(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret-key")
+	keys := make([][]byte, 8)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() {
+			var err error
+			if keys[i], err = LoadSecretKey(file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, k := range keys {
+		if !bytes.Equal(k, keys[0]) || len(k) != secretKeyBytes {
+			t.Errorf("keys %x and %x", k, keys[0])
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadSecretKey(file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a damaged key: %v", err)
+	}
+}
+
+func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
+		ctx := t.Context()
+		if err := r.SetTOTP(ctx, "me", "ann", "ABC"); !errors.Is(err, ErrNoUser) {
+			t.Errorf("of nobody: %v", err)
+		}
+		for _, name := range []string{"root", "ann"} {
+			if err := r.CreateUser(ctx, "me", name, "long enough", RoleAdmin); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(secret string) {
+			t.Helper()
+			if got, err := r.TOTPSecret(ctx, "ann"); err != nil || got != secret {
+				t.Errorf("the secret is %q, want %q: %v", got, secret, err)
+			}
+		}
+		want("")
+		for _, secret := range []string{"ABC", "DEF"} {
+			if err := r.SetTOTP(ctx, "me", "ann", secret); err != nil {
+				t.Fatal(err)
+			}
+			want(secret)
+		}
+		if err := r.ClearTOTP(ctx, "me", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		want("")
+		if err := errors.Join(r.SetTOTP(ctx, "me", "ann", "GHI"), r.DeleteUser(ctx, "me", "ann"), r.CreateUser(ctx, "me", "ann", "long enough", RoleViewer)); err != nil {
+			t.Fatal(err)
+		}
+		want("") // a new user of the name does not inherit it
+	})
+}
+
+func TestSessionsEnd(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := open(t, Options{DSN: dsn}).Sessions()
+		later := time.Now().Add(time.Hour)
+		if err := errors.Join(s.Commit("a", []byte("1"), later), s.Commit("a", []byte("2"), later), s.Commit("b", []byte("3"), time.Now().Add(-time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		if data, found, err := s.Find("a"); err != nil || !found || string(data) != "2" {
+			t.Errorf("a is %q, %v, %v", data, found, err)
+		}
+		if _, found, err := s.Find("b"); err != nil || found {
+			t.Errorf("an expired one: %v, %v", found, err)
+		}
+		if all, err := s.All(); err != nil || len(all) != 1 {
+			t.Errorf("all are %v, %v", all, err)
+		}
+		if err := s.Delete("a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, found, _ := s.Find("a"); found {
+			t.Error("it was ended and is there")
+		}
+	})
+}
+
+// TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one that it ended.
+func TestOneHostIsToldOfAnAlert(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		ctx := t.Context()
+		atOnce := func(do func() bool) (told int) {
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for range 6 {
+				wg.Go(func() {
+					if do() {
+						mu.Lock()
+						told++
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			return told
+		}
+		must := func(ok bool, err error) bool {
+			if err != nil {
+				t.Error(err)
+			}
+			return ok
+		}
+		for round := range 2 {
+			raise := func() bool {
+				_, raised, err := r.RaiseAlert(ctx, Alert{Key: "shard/a", Kind: "shard_down", Severity: "critical", Subject: "a is down", Shard: "a", Host: "h"})
+				return must(raised, err)
+			}
+			if n := atOnce(raise); n != 1 {
+				t.Errorf("round %d: %d were told that it began", round, n)
+			}
+			a, raised, err := r.RaiseAlert(ctx, Alert{Key: "shard/a", Detail: "still"})
+			if err != nil || raised || a.Count < 2 || a.Subject != "a is down" {
+				t.Errorf("seen again: %+v, %v, %v", a, raised, err)
+			}
+			remind := func(at time.Time) func() bool {
+				return func() bool { return must(r.ClaimReminder(ctx, a.ID, 30*time.Minute, at)) }
+			}
+			if n := atOnce(remind(time.Now())); n != 0 {
+				t.Errorf("%d were to remind at once", n)
+			}
+			if n := atOnce(remind(time.Now().Add(31 * time.Minute))); n != 1 {
+				t.Errorf("%d were to remind", n)
+			}
+			open := true
+			if list, err := r.ListAlerts(ctx, AlertFilter{Open: &open}); err != nil || len(list) != 1 || list[0].EndedAt != nil {
+				t.Errorf("open ones: %+v, %v", list, err)
+			}
+			end := func() bool {
+				_, ended, err := r.EndAlert(ctx, "shard/a", time.Now())
+				return must(ended, err)
+			}
+			if n := atOnce(end); n != 1 {
+				t.Errorf("%d were told that it ended", n)
+			}
+		}
+		if list, err := r.ListAlerts(ctx, AlertFilter{Kind: "shard_down"}); err != nil || len(list) != 2 || list[0].EndedAt == nil {
+			t.Errorf("the history: %+v, %v", list, err)
+		}
+		if err := r.AddDelivery(ctx, AlertDelivery{AlertID: 1, At: time.Now(), Channel: "mail", Recipient: "a@b.example", State: "failed", Tries: 3, Error: "550 no"}); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := r.ListDeliveries(ctx, 10); err != nil || len(list) != 1 || list[0].Error != "550 no" {
+			t.Errorf("deliveries: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestSamplesAreReplacedAndPruned(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		ctx, at := t.Context(), time.Now().Truncate(time.Minute)
+		var many []Sample
+		for i := range 2500 {
+			many = append(many, Sample{fmt.Sprint("t", i), "1m", at, []byte(`{"p":1}`)})
+		}
+		many = append(many, Sample{"t1", "1m", at.Add(-24 * time.Hour), []byte(`{}`)}, Sample{"t1", "1h", at.Add(-24 * time.Hour), []byte(`{}`)})
+		if err := errors.Join(r.PutSamples(ctx, many), r.PutSamples(ctx, []Sample{{"t1", "1m", at, []byte(`{"p":2}`)}}), r.PruneSamples(ctx, at)); err != nil {
+			t.Fatal(err)
+		}
+		list, err := r.Samples(ctx, "t1", "1m", at.Add(-48*time.Hour), at.Add(time.Minute))
+		if err != nil || len(list) != 1 || string(list[0].Data) != `{"p":2}` || !list[0].At.Equal(at) {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if list, err := r.Samples(ctx, "t1", "1h", at.Add(-48*time.Hour), at); err != nil || len(list) != 1 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func TestOneHostLeads(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		lead := func(host string, ttl time.Duration) bool {
+			ok, err := r.Lead(t.Context(), "history", host, ttl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		if !lead("a", time.Minute) || !lead("a", time.Minute) || lead("b", time.Minute) {
+			t.Error("a has it and b has not")
+		}
+		if !lead("a", time.Millisecond) {
+			t.Error("a may shorten its lease")
+		}
+		eventually(t, "b leads when a's lease is over", func() bool { return lead("b", time.Minute) })
+		if lead("a", time.Minute) {
+			t.Error("a leads beside b")
+		}
+	})
+}
+
+func TestTasksGoOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		ctx := t.Context()
+		id, err := r.CreateTask(ctx, Task{Kind: "redrive", Params: json.RawMessage(`{"topic":"t"}`), State: "queued", Actor: "user/ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(r.CancelTask(ctx, "user/bob", id), r.UpdateTask(ctx, Task{ID: id, State: "running", Done: 3, Total: 10, Errors: 1})); err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.GetTask(ctx, id)
+		if err != nil || got.Done != 3 || got.Errors != 1 || !got.CancelRequested || got.Actor != "user/ann" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if list, err := r.ListTasks(ctx, 10); err != nil || len(list) != 1 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if _, err := r.GetTask(ctx, id+1); !errors.Is(err, ErrNoTask) {
+			t.Errorf("one that is not there: %v", err)
+		}
+	})
+}
+
+func TestAPauseHasAReason(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		ctx := t.Context()
+		if err := r.SetPauseReason(ctx, "ann", "shop.close", "x"); !errors.Is(err, ErrNoTopic) {
+			t.Errorf("of no topic: %v", err)
+		}
+		x := topic("shop.close")
+		x.Secrets = []string{oneSecret}
+		x.State = TopicPaused
+		put(t, r, x)
+		rotated := r.Snapshot().Notes["shop.close"].SecretsChangedAt
+		if time.Since(rotated) > time.Minute {
+			t.Errorf("the secret changed at %s", rotated)
+		}
+		if err := r.SetPauseReason(ctx, "ann", "shop.close", "the bank is closed"); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "the bank is closed" || n.PausedBy != "ann" || !n.SecretsChangedAt.Equal(rotated) {
+			t.Errorf("the note is %+v", n)
+		}
+		x.State, x.Secrets = TopicActive, nil
+		put(t, r, x)
+		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "" || !n.PausedAt.IsZero() || !n.SecretsChangedAt.Equal(rotated) {
+			t.Errorf("after it went on the note is %+v", n)
+		}
+	})
+}
