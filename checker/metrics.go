@@ -59,7 +59,7 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	m.jobs(gauge)
 }
 
-// jobs counts the jobs of all topics. Shards that do not answer in time leave them out.
+// jobs counts the jobs of all topics on the shards that answer in time.
 func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
 	if m.c.opts.Topics == nil || m.c.opts.Stats == nil {
 		return
@@ -67,9 +67,8 @@ func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...str
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
 	stats, err := m.c.opts.Stats(ctx, m.c.opts.Topics())
-	if err != nil {
-		m.c.opts.Logger.Warn("jobs cannot be counted for a scrape", "error", err)
-		return
+	if err != nil { // the numbers are those of the shards that answered
+		m.c.opts.Logger.Warn("not all jobs can be counted for a scrape", "error", err)
 	}
 	for topic, s := range stats {
 		gauge(jobsDesc, float64(s.Delayed), topic, "delayed")

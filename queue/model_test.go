@@ -227,7 +227,7 @@ func (m *model) Advance(t *rapid.T) {
 }
 
 func (m *model) Check(t *rapid.T) {
-	stats, err := m.q.Stats(t.Context(), []string{"a", "b"})
+	stats, err := m.q.Totals(t.Context(), []string{"a", "b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,8 @@ func (m *model) Check(t *rapid.T) {
 		}
 	}
 	for topic, w := range want {
-		g := stats[topic]
+		balances(t, topic, stats[topic])
+		g := stats[topic].Stats
 		g.OldestReady = 0
 		if g != w {
 			t.Fatalf("stats of %s = %+v; want %+v", topic, g, w)

@@ -114,58 +114,42 @@ func (s *Shard) forgetTopics() {
 	s.confMu.Unlock()
 }
 
-// Stats counts the jobs of topics over all shards. A shard that does not answer is an error.
+// Stats counts the jobs of topics over all shards. With a *PartialError the numbers are those of the shards that answered.
 func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, error) {
 	sum := make(map[string]Stats, len(topics))
 	for _, t := range topics {
 		sum[t] = Stats{}
 	}
-	for _, s := range *q.shards.Load() {
-		byBucket := map[int][]any{}
-		for t := range sum {
-			b := s.bucketOf(t)
-			byBucket[b] = append(byBucket[b], t)
-		}
-		for b, names := range byBucket {
-			if err := s.stats(ctx, b, names, sum); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return sum, nil
-}
-
-func (s *Shard) stats(ctx context.Context, bucket int, names []any, sum map[string]Stats) error {
-	for len(names) > 0 {
-		chunk := names[:min(topicStep, len(names))]
-		names = names[len(chunk):]
-		v, err := s.again(ctx, bucket, s.scripts.stats, chunk...)
+	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
+		v, err := s.again(ctx, bucket, s.scripts.stats, anys(some)...)
 		if err != nil {
 			return err
 		}
 		reply, ok := v.([]any)
-		if !ok || len(reply) != 5*len(chunk) {
+		if !ok || len(reply) != 5*len(some) {
 			return fmt.Errorf("count jobs of shard %s: %w", s.name, errReply)
 		}
-		for i, name := range chunk {
-			add(sum, name.(string), reply[5*i:])
+		for i, topic := range some {
+			st := sum[topic]
+			st.addCounts(reply[5*i:])
+			sum[topic] = st
 		}
-	}
-	return nil
+		return nil
+	})
+	return sum, err
 }
 
-func add(sum map[string]Stats, topic string, reply []any) {
+// addCounts adds what one shard says: delayed, ready, running, dead, ms since the oldest ready one fell due.
+func (st *Stats) addCounts(reply []any) {
 	var n [5]int64
 	for i := range n {
 		n[i], _ = reply[i].(int64)
 	}
-	st := sum[topic]
 	st.Delayed += n[0]
 	st.Ready += n[1]
 	st.Running += n[2]
 	st.Dead += n[3]
 	st.OldestReady = max(st.OldestReady, time.Duration(n[4])*time.Millisecond)
-	sum[topic] = st
 }
 
 // DropTopic deletes all jobs of a topic, in steps, and returns how many.

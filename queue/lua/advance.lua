@@ -24,6 +24,7 @@ local moved, expired, more = 0, 0, 0
 local function bury(topic, ref)
   call('ZADD', P .. 'x:' .. topic, now, ref)
   count('nx', topic, 1)
+  total('k', topic, 1)
 end
 
 local function giveBack(ref)
@@ -42,6 +43,7 @@ local function giveBack(ref)
     made, snoozes, history = tonumber(m), tonumber(s), h
   end
   made = made + 1
+  total('f', topic, 1)
   local entry = '{"n":' .. made .. ',"started_at":' .. string.format('%.0f', now) ..
     ',"took_ms":0,"error":"no outcome is known: the dispatcher died or lost its lease"}'
   history = history == '[]' and '[' .. entry .. ']' or string.sub(history, 1, -2) .. ',' .. entry .. ']'
@@ -54,6 +56,7 @@ local function giveBack(ref)
   local key = P .. 'r:' .. ref % 4 .. ':' .. topic
   if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end
   count('nr', topic, 1)
+  total('r', topic, 1)
   wakeDispatchers = true
 end
 

@@ -16,6 +16,7 @@ if what == 'run' then
   if state == 'd' or state == 'x' then
     detach(topic, ref, state)
     if state == 'x' then
+      total('v', topic, 1)
       local attempts = call('HGET', P .. 'a:' .. page, index)
       if attempts then call('HSET', P .. 'a:' .. page, index, (string.gsub(attempts, '^%d+;%d+;[^;]*;', '0;0;;', 1))) end
     end

@@ -97,6 +97,51 @@ local function count(state, topic, n)
   c[topic] = (c[topic] or 0) + n
 end
 
+-- What happened to a topic's jobs, counted for ever in t:TOPIC: p pushed, d delivered, f attempts that failed, r retries, z snoozes, x deleted,
+-- k died, e of those because they expired, v dead ones put back, o dead ones deleted, y replaced. p = d + x + o + y + the jobs that live.
+local TOTALS = 'pdfrzxkevoy'
+local totals = {}
+local function total(what, topic, n)
+  local t = totals[topic]
+  if not t then t = {}; totals[topic] = t end
+  t[what] = (t[what] or 0) + n
+end
+
+local DAYS = 40 -- that finished days are kept
+
+-- The first event of a day (UTC): what the day before brought is put aside, and where the totals stand now.
+local function newDay(key, was, today)
+  local have = call('HGETALL', key)
+  local at = {}
+  for i = 1, #have, 2 do at[have[i]] = have[i + 1] end
+  local brought = {}
+  for what in string.gmatch(TOTALS, '.') do
+    local n = at[what] or 0
+    brought[#brought + 1] = string.format('%d', n - (at['s' .. what] or 0))
+    call('HSET', key, 's' .. what, n)
+  end
+  if was then
+    call('HSET', key, 'D:' .. was, table.concat(brought, ' '))
+    for day = math.max(was, today - 64) - DAYS, today - DAYS - 1 do call('HDEL', key, 'D:' .. day) end
+  end
+  call('HSET', key, 'day', today)
+  call('ZREMRANGEBYSCORE', P .. 'act', '-inf', now - DAYS * 86400000)
+end
+
+local function writeTotals()
+  local today = string.format('%d', floor(now / 86400000))
+  for topic, t in pairs(totals) do
+    local key = P .. 't:' .. topic
+    local last = call('HMGET', key, 'day', 'at')
+    if last[1] ~= today then newDay(key, last[1], today) end
+    if now - (last[2] or 0) >= 1000 then
+      call('HSET', key, 'at', string.format('%d', now))
+      call('ZADD', P .. 'act', string.format('%d', now), topic)
+    end
+    for what, n in pairs(t) do call('HINCRBY', key, what, n) end
+  end
+end
+
 local events = {}
 local function event(topic, at)
   local e = events[topic]
@@ -146,6 +191,7 @@ local function finish()
       if n ~= 0 then call('HINCRBY', P .. state, topic, n) end
     end
   end
+  writeTotals()
   if next(events) then
     local head = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')[2]
     head = head and tonumber(head) or math.huge
@@ -288,6 +334,24 @@ local function describe(topic, ref, page, index, rec, whole)
     if head then attempts = head .. '[' .. last .. ']' end
   end
   return {ref, state, at, rec, body or '', attempts or ''}
+end
+
+-- How long the oldest ready job of a topic has been due, in ms.
+local function oldestReady(topic)
+  local oldest = 0
+  for p = 0, 2 do
+    local refs = call('LRANGE', P .. 'r:' .. p .. ':' .. topic, 0, 9)
+    for _, ref in ipairs(refs) do
+      local page, index = placeOf(ref)
+      local rec = read(page, index)
+      local due = rec and decode(rec)
+      if due then
+        oldest = math.max(oldest, now - due)
+        break
+      end
+    end
+  end
+  return oldest
 end
 
 -- Ready now, under the reference that it has; only for records outside unopened pages.

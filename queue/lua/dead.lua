@@ -25,12 +25,14 @@ for _, ref in ipairs(refs) do
   elseif what == 'delete' or not decode(rec) then
     remove(topic, ref, page, index, rec)
     n = n + 1
+    total('o', topic, 1)
   else
     detach(topic, ref, 'x')
     local attempts = call('HGET', P .. 'a:' .. page, index)
     if attempts then call('HSET', P .. 'a:' .. page, index, (string.gsub(attempts, '^%d+;%d+;[^;]*;', '0;0;;', 1))) end
     makeDue(topic, ref, page, index, rec)
     n = n + 1
+    total('v', topic, 1)
   end
 end
 finish()

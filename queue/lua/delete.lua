@@ -12,7 +12,9 @@ for i = 1, #ARGV, 3 do
   local ref, page, index, rec = find(topic, n, field, ARGV[i + 2])
   if ref then
     local due = decode(rec)
-    out[#out + 1] = (stateOf(topic, ref, page, due))
+    local state = stateOf(topic, ref, page, due)
+    out[#out + 1] = state
+    total(state == 'x' and 'o' or 'x', topic, 1)
     remove(topic, ref, page, index, rec)
   else
     out[#out + 1] = ''

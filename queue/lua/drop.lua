@@ -11,6 +11,7 @@ local function drop(ref)
   local page, index = placeOf(ref)
   local rec = read(page, index)
   if not rec or topicOf(page) ~= topic then return end
+  total(stateOf(topic, ref, page, decode(rec)) == 'x' and 'o' or 'x', topic, 1)
   remove(topic, tonumber(ref), page, index, rec)
   n = n + 1
 end

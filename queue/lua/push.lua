@@ -74,6 +74,7 @@ local function decide(topic, n, field, tail, mode, due)
   if not ref then return due, true end
   if mode ~= 1 then return {mode == 0 and 'k' or 'e', describe(topic, ref, page, index, rec, true)}, false end
   remove(topic, ref, page, index, rec)
+  total('y', topic, 1)
   return {'p', due}, true
 end
 
@@ -101,6 +102,7 @@ for i = 1, #ARGV, 4 do
     end
   end
   if stored then
+    total('p', topic, 1)
     if long ~= '' then call('SET', P .. 'b:' .. ref, long) end
     if due <= now then
       ready(topic, priority, ref)

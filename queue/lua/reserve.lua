@@ -86,6 +86,7 @@ local function bury(topic, ref, page, index)
   call('HSET', P .. 'a:' .. page, index, '0;0;corrupt;[]')
   count('nr', topic, -1)
   count('nx', topic, 1)
+  total('k', topic, 1)
 end
 
 local function lease(topic, ref, page, index, rec)

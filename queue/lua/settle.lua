@@ -32,6 +32,7 @@ for k, ref in ipairs(refs) do
     t[endpoint] = t[endpoint] + 1
     count('nu', topic, -1)
     if verdict == 'D' then
+      total('d', topic, 1)
       redis.pcall('LSET', pageKey(page), index, '')
       call('HDEL', P .. 'i:' .. string.format('%d', n), field)
       if attempts ~= '' then
@@ -46,13 +47,17 @@ for k, ref in ipairs(refs) do
       wakeDispatchers = true
     else
       call('HSET', P .. 'a:' .. page, index, attempts)
+      if verdict ~= 'E' then total(verdict == 'S' and 'z' or 'f', topic, 1) end
       if verdict == 'R' or verdict == 'S' then
+        if verdict == 'R' then total('r', topic, 1) end
         call('ZADD', P .. 'd:' .. topic, now + delay, ref)
         count('nd', topic, 1)
         event(topic, now + delay)
       else
         call('ZADD', P .. 'x:' .. topic, now, ref)
         count('nx', topic, 1)
+        total('k', topic, 1)
+        if verdict == 'E' then total('e', topic, 1) end
       end
     end
   end

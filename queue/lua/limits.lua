@@ -1,0 +1,12 @@
+#!lua flags=no-writes
+-- Reads how the calls of topics go.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topics.
+-- Returns now, then three a topic: its window, failures in a row, until when its breaker is open (0: it is closed).
+local out = {now}
+for _, topic in ipairs(ARGV) do
+  local f = call('HMGET', P .. 'f:' .. topic, 'w', 'k', 'o')
+  local n = #out
+  out[n + 1], out[n + 2], out[n + 3] = floor(f[1] or WINDOW), floor(f[2] or 0), floor(f[3] or 0)
+end
+return out

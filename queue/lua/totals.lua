@@ -1,0 +1,17 @@
+#!lua flags=no-writes
+-- Reads what happened to topics' jobs, and counts those that live, at one instant.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topics.
+-- Returns the number of today (days since 1970, UTC), then two a topic: delayed, ready, running, dead, ms since the oldest ready job fell due;
+--         t:TOPIC as names and values.
+local out = {floor(now / 86400000)}
+local byState = {}
+for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(ARGV)) end
+for k, topic in ipairs(ARGV) do
+  local counts = {}
+  for i = 1, 4 do counts[i] = math.max(0, tonumber(byState[i][k] or 0)) end
+  counts[5] = counts[2] > 0 and oldestReady(topic) or 0
+  out[#out + 1] = counts
+  out[#out + 1] = call('HGETALL', P .. 't:' .. topic)
+end
+return out

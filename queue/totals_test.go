@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// balances checks the ledger: what was accepted is what ended or lives.
+func balances(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, topic string, x TopicTotals) {
+	t.Helper()
+	living := x.Delayed + x.Ready + x.Running + x.Stats.Dead
+	if ended := x.Total.Delivered + x.Total.Deleted + x.Total.Dropped + x.Total.Replaced; x.Total.Pushed != ended+living {
+		t.Errorf("%s: %d were pushed, %d ended and %d live: %+v", topic, x.Total.Pushed, ended, living, x.Total)
+	}
+}
+
+func (f *fixture) totals(topic string) TopicTotals {
+	f.Helper()
+	all, err := f.q.Totals(f.ctx, []string{topic})
+	if err != nil {
+		f.Fatal(err)
+	}
+	balances(f, topic, all[topic])
+	return all[topic]
+}
+
+func TestTotalsCountWhatHappened(t *testing.T) {
+	f := newFixture(t)
+	for i := range 8 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	f.push("t", "later", time.Hour)
+	f.push("t", "later", 2*time.Hour, func(p *Push) { p.OnDuplicate = Replace })
+	f.push("t", "later", 3*time.Hour) // kept: nothing happens
+	jobs := f.reserve(8)
+	f.settle(Done, nil, jobs[0], jobs[1])
+	f.settle(Retry, func(s *Settlement) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[2])
+	f.settle(Snooze, func(s *Settlement) { s.Delay, s.Attempt = time.Hour, &Attempt{} }, jobs[3])
+	f.settle(Bury, func(s *Settlement) { s.Attempt = &Attempt{} }, jobs[4], jobs[5])
+	f.settle(Expire, nil, jobs[6])
+	if err := f.q.Delete(f.ctx, "t", "later"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.q.DeleteDead(f.ctx, "t", []string{jobs[4].ID}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.q.RedriveDead(f.ctx, "t", []string{jobs[5].ID}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.q.RunNow(f.ctx, "t", jobs[6].ID); err != nil {
+		t.Fatal(err)
+	}
+	got := f.totals("t")
+	want := Totals{
+		Pushed: 10, Delivered: 2, Failed: 3, Retried: 1, Snoozed: 1, Deleted: 1, Died: 3, Expired: 1, Redriven: 2, Dropped: 1, Replaced: 1,
+	}
+	if got.Total != want || got.Today != want || len(got.Days) != 0 {
+		t.Errorf("totals are\n%+v, today\n%+v, want\n%+v; earlier days %v", got.Total, got.Today, want, got.Days)
+	}
+	if active, err := f.q.Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(active) != 1 || active[0] != "t" {
+		t.Errorf("active are %v, %v", active, err)
+	}
+	if active, err := f.q.Active(f.ctx, time.Now().Add(time.Minute)); err != nil || len(active) > 1 {
+		t.Errorf("active in future are %v, %v", active, err)
+	}
+}
+
+// TestADayEnds: what the days brought adds up, whatever was missed in between.
+func TestADayEnds(t *testing.T) {
+	f := newFixture(t)
+	today := time.Now().UTC()
+	rewind := func(days int) {
+		t.Helper()
+		if err := f.s.client.HSet(f.ctx, prefix(0)+"t:t", "day", today.Unix()/86400-int64(days)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.push("t", "1", time.Hour)
+	f.push("t", "2", time.Hour)
+	rewind(3) // they were pushed three days ago
+	if got := f.totals("t"); got.Today.Pushed != 0 || got.Days[today.AddDate(0, 0, -3).Format("20060102")].Pushed != 2 {
+		t.Errorf("before anything happens today: today %+v, days %+v", got.Today, got.Days)
+	}
+	f.push("t", "3", time.Hour)
+	got := f.totals("t")
+	if got.Total.Pushed != 3 || got.Today.Pushed != 1 || got.Days[today.AddDate(0, 0, -3).Format("20060102")].Pushed != 2 || len(got.Days) != 1 {
+		t.Errorf("total %d, today %d, days %+v", got.Total.Pushed, got.Today.Pushed, got.Days)
+	}
+	rewind(100)
+	f.push("t", "4", time.Hour)
+	rewind(50)
+	f.push("t", "5", time.Hour)
+	if got := f.totals("t"); len(got.Days) > 3 || got.Total.Pushed != 5 {
+		t.Errorf("after long silences %+v, days %+v", got.Total, got.Days)
+	}
+}
+
+func TestAnIdIsFoundInManyTopics(t *testing.T) {
+	f := newFixture(t)
+	var topics []string
+	for i := range 1200 {
+		topics = append(topics, fmt.Sprint("topic", i))
+	}
+	f.push("topic7", "order-42", time.Hour)
+	f.push("topic1100", "order-42", 0)
+	f.push("topic8", "order-43", 0)
+	jobs, err := f.q.Find(f.ctx, "order-42", topics)
+	if err != nil || len(jobs) != 2 || jobs[0].Topic != "topic7" || jobs[1].Topic != "topic1100" || jobs[1].State != Ready {
+		t.Errorf("found %+v, %v", jobs, err)
+	}
+	if jobs, err := f.q.Find(f.ctx, "nobody", topics); err != nil || len(jobs) != 0 {
+		t.Errorf("found %+v, %v", jobs, err)
+	}
+}
+
+func TestTheForecastCountsWhatIsStored(t *testing.T) {
+	f := newFixture(t)
+	for _, delay := range []time.Duration{30 * time.Second, 90 * time.Second, 10*time.Minute + time.Second, 3 * time.Hour, 30 * time.Hour} {
+		for i := range 3 {
+			f.push("t", fmt.Sprint(delay, i), delay)
+		}
+	}
+	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(3*time.Hour, 0)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.q.Forecast(f.ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour, day := int64(0), int64(0)
+	for _, n := range got.Minutes {
+		hour += n
+	}
+	for _, n := range got.Hours {
+		day += n
+	}
+	if hour != 9 || day != 11 || got.Minutes[0] != 3 || got.Minutes[9]+got.Minutes[10] != 3 || got.Hours[2]+got.Hours[3] != 2 {
+		t.Errorf("%d within the hour, %d within the day: %v %v", hour, day, got.Minutes, got.Hours)
+	}
+	if limits, err := f.q.TopicLimits(f.ctx, []string{"t"}); err != nil || limits["t"].Window == 0 || !limits["t"].BreakerOpen.IsZero() {
+		t.Errorf("limits %+v, %v", limits, err)
+	}
+}
+
+// TestAShardThatIsDownLeavesTheOthersNumbers: what is known is shown, and that it is not all.
+func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
+	urlA, cmd := startRedis(t)
+	urlB, _ := startRedis(t)
+	q := Open(Options{Timeout: 500 * time.Millisecond})
+	defer func() { _ = q.Close() }()
+	if err := q.SetShards(t.Context(), []ShardConfig{{"a", urlA, "active"}, {"b", urlB, "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	on := map[string]int64{}
+	for i := range 100 {
+		r := q.Push(t.Context(), Push{Topic: "t", ID: fmt.Sprint(i), Delay: time.Hour})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		on[r.Job.Shard]++
+	}
+	_ = cmd.Process.Kill()
+	stats, err := q.Stats(t.Context(), []string{"t"})
+	if !IsPartial(err) || stats["t"].Delayed != on["b"] {
+		t.Errorf("stats %+v, %v; b has %d", stats["t"], err, on["b"])
+	}
+	totals, err := q.Totals(t.Context(), []string{"t"})
+	if !IsPartial(err) || totals["t"].Total.Pushed != on["b"] {
+		t.Errorf("totals %+v, %v", totals["t"], err)
+	}
+}
