@@ -56,6 +56,8 @@ type outcome struct {
 	queue.Settlement
 	started time.Time
 	took    time.Duration
+	late    float64 // seconds from the job's due time to the call
+	answer  string  // its beginning, longer than what the job remembers
 	reason  string
 }
 
@@ -170,7 +172,10 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	if r.Attempts == 0 && r.Snoozes == 0 {
 		s.d.metrics.lateness.Observe(late)
 	}
-	o = &outcome{Settlement: queue.Settlement{Lease: r.Lease}, started: started, took: time.Since(started), reason: out.Reason}
+	o = &outcome{
+		Settlement: queue.Settlement{Lease: r.Lease}, started: started, took: time.Since(started), late: late,
+		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
+	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {
 		o.Verdict, o.reason = queue.Release, "shutdown" // cut off here, not failed there: it does not count
 		return o
@@ -181,7 +186,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	}
 	o.Attempt = &queue.Attempt{
 		StartedAt: r.now.Add(started.Sub(r.sent)).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000, Status: out.Status,
-		Error: cut(out.Err, maxError), Answer: cut(string(out.Answer), maxAnswer),
+		Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
 	s.decide(o, &out, topic, n, most)
 	return o
@@ -192,6 +197,9 @@ const (
 	maxAnswer = 1024
 	maxError  = 512
 )
+
+// maxShown is how much of an answer is kept for those who look at the topic's last attempts.
+const maxShown = 2048
 
 // maxSnoozes in a row; the next one is a failure.
 const maxSnoozes = 100

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
@@ -25,6 +26,7 @@ type Shard interface {
 	Settle(ctx context.Context, bucket int, st []queue.Settlement) (held []bool, err error)
 	Extend(ctx context.Context, bucket int, ls []*queue.Lease, d time.Duration) (held []bool, err error)
 	Wakeups(ctx context.Context) <-chan queue.Wakeup
+	activity.Sink
 }
 
 // Caller makes one callback.
@@ -46,8 +48,9 @@ type Options struct {
 	RegistryUp      func() bool // whether Topics can be trusted not to know a topic; nil: always
 	Caller          Caller
 	Journal         Journal
-	Concurrency     int    // callbacks at once
-	Pattern         string // of priorities, see queue.Reserve
+	Activity        *activity.Recorder // nil: nobody looks
+	Concurrency     int                // callbacks at once
+	Pattern         string             // of priorities, see queue.Reserve
 	Poll            time.Duration
 	ShutdownTimeout time.Duration
 	Logger          *slog.Logger
@@ -107,6 +110,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.stopSettle()
 	defer d.stopCalls()
 	var wg sync.WaitGroup
+	noting := d.note()
+	defer noting()
 	d.follow(ctx, &wg)
 	ended := make(chan struct{})
 	go func() { wg.Wait(); d.workers.stop(); close(ended) }()
@@ -130,6 +135,20 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.stopSettle()
 	<-ended
 	return errUnsettled
+}
+
+// note runs the recorder of what happens until the function that it returns is called.
+func (d *Dispatcher) note() (stop func()) {
+	if d.opts.Activity == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { d.opts.Activity.Run(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // follow keeps a set of sources for every shard until ctx is done.

@@ -46,6 +46,8 @@ func (f *fake) Name() string                                { return f.name }
 func (f *fake) Buckets() int                                { return 1 }
 func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
 
+func (f *fake) Note(context.Context, int, queue.Notes) error { return nil }
+
 func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
 	got, took, err := f.reserve(r)
 	time.Sleep(took)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 )
@@ -124,12 +125,35 @@ func (s *settler) record(batch []*outcome) {
 		}
 		lines = append(lines, line)
 	}
+	if d.opts.Activity != nil {
+		d.opts.Activity.Record(s.src.shard, s.src.bucket, attempts(batch))
+	}
 	if d.opts.Journal == nil || len(lines) == 0 {
 		return
 	}
 	if err := d.opts.Journal.Attempts(lines); err != nil {
 		d.metrics.journalErrors.Inc()
 	}
+}
+
+// attempts are a batch as those who look at it want it.
+func attempts(batch []*outcome) []activity.Attempt {
+	list := make([]activity.Attempt, 0, len(batch))
+	for _, o := range batch {
+		if o.Verdict == queue.Release {
+			continue
+		}
+		l := o.Lease
+		a := activity.Attempt{
+			Topic: l.Topic, ID: l.ID, N: l.Attempts + 1, Shard: l.Shard, LateMS: 1000 * o.late, Outcome: string(journalOutcomes[o.Verdict]), Reason: o.reason,
+			Answer: o.answer, Priority: l.Priority, First: l.Attempts == 0 && l.Snoozes == 0,
+		}
+		if made := o.Attempt; made != nil {
+			a.Called, a.StartedAt, a.TookMS, a.Status, a.Error = true, made.StartedAt, made.TookMS, made.Status, made.Error
+		}
+		list = append(list, a)
+	}
+	return list
 }
 
 // A keeper extends the leases of calls that may last longer than their first one.

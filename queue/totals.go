@@ -209,46 +209,32 @@ const activeStep = 1000
 func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 	seen := map[string]bool{}
 	ago := max(0, time.Since(since).Milliseconds())
-	var partial *PartialError
-	for _, s := range *q.shards.Load() {
-		if err := s.active(ctx, ago, seen); err != nil {
-			if partial == nil {
-				partial = &PartialError{Err: err}
-			}
-			partial.Shards = append(partial.Shards, s.name)
-		}
-	}
+	err := q.everywhere(func(s *Shard, bucket int) error { return s.active(ctx, bucket, ago, seen) })
 	list := make([]string, 0, len(seen))
 	for t := range seen {
 		list = append(list, t)
 	}
-	if partial == nil {
-		return list, nil
-	}
-	return list, partial
+	return list, err
 }
 
-func (s *Shard) active(ctx context.Context, ago int64, seen map[string]bool) error {
-	for b := range s.nodes {
-		for skip := 0; ; skip += activeStep {
-			v, err := s.again(ctx, b, s.scripts.active, ago, activeStep, skip)
-			if err != nil {
-				return err
-			}
-			list, ok := v.([]any)
-			if !ok {
-				return fmt.Errorf("list the active topics of shard %s: %w", s.name, errReply)
-			}
-			for _, t := range list {
-				name, _ := t.(string)
-				seen[name] = true
-			}
-			if len(list) < activeStep {
-				break
-			}
+func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[string]bool) error {
+	for skip := 0; ; skip += activeStep {
+		v, err := s.again(ctx, bucket, s.scripts.active, ago, activeStep, skip)
+		if err != nil {
+			return err
+		}
+		list, ok := v.([]any)
+		if !ok {
+			return fmt.Errorf("list the active topics of shard %s: %w", s.name, errReply)
+		}
+		for _, t := range list {
+			name, _ := t.(string)
+			seen[name] = true
+		}
+		if len(list) < activeStep {
+			return nil
 		}
 	}
-	return nil
 }
 
 // findStep is how many topics one call of the script looks into: well under a millisecond of Redis.

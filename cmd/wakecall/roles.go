@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/conf"
@@ -92,7 +93,7 @@ func (p *parts) newDispatcher() (role, error) {
 	}
 	d := dispatcher.New(dispatcher.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
-		Topics: p.registry.Snapshot, RegistryUp: p.registry.Up, Caller: caller, Journal: p.journal, Concurrency: p.cfg.Dispatcher.Concurrency,
+		Topics: p.registry.Snapshot, RegistryUp: p.registry.Up, Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
 		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
 	})
 	return role{run: func(ctx context.Context) error {

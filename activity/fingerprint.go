@@ -1,0 +1,51 @@
+package activity
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// What differs from one error to the next of the same kind: ids in quotes or hex, numbers.
+var (
+	hexes   = regexp.MustCompile(`\b[0-9a-fA-F]{8,}(-[0-9a-fA-F]{4,})*\b`)
+	numbers = regexp.MustCompile(`\d+([.:,]\d+)*`)
+	spaces  = regexp.MustCompile(`\s+`)
+)
+
+const maxFingerprint = 160
+
+// Fingerprint is an error's text without what differs from one job to the next. The status of an answer stays: 500 and 503 are two kinds.
+func Fingerprint(text string) string {
+	status := ""
+	if _, after, found := strings.Cut(text, "answered "); found && len(after) >= 3 {
+		status = after[:3]
+	}
+	text = hexes.ReplaceAllString(text, "#")
+	text = numbers.ReplaceAllString(text, "#")
+	text = spaces.ReplaceAllString(strings.TrimSpace(text), " ")
+	if status != "" {
+		text = strings.Replace(text, "answered #", "answered "+status, 1)
+	}
+	return clip(text, maxFingerprint)
+}
+
+// clip cuts a text to at most n bytes of valid UTF-8.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// inOrder are attempts by when they began.
+func inOrder(lists ...[]Attempt) []Attempt {
+	all := slices.Concat(lists...)
+	slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.StartedAt, b.StartedAt) })
+	return all
+}

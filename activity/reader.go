@@ -1,0 +1,61 @@
+package activity
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Source is the part of a queue.Queue that a Reader needs.
+type Source interface {
+	Attempts(ctx context.Context, topic string, limit int) ([][]byte, error)
+	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
+	ClearErrors(ctx context.Context, topic string) error
+	LatenessCounts(ctx context.Context, topic string, since time.Time) ([queue.LatenessBuckets]int64, error)
+	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
+}
+
+// Reader reads what recorders of all hosts noted. An error that queue.IsPartial knows comes with the answers of the shards that are up.
+type Reader struct{ source Source }
+
+// NewReader makes a reader.
+func NewReader(s Source) *Reader { return &Reader{s} }
+
+// Attempts are the last ones of a topic (100 a shard are kept), newest first.
+func (r *Reader) Attempts(ctx context.Context, topic string, limit int) ([]Attempt, error) {
+	raw, err := r.source.Attempts(ctx, topic, limit)
+	list := make([]Attempt, 0, len(raw))
+	for _, b := range raw {
+		a := Attempt{Topic: topic}
+		if json.Unmarshal(b, &a) == nil {
+			list = append(list, a)
+		}
+	}
+	list = inOrder(list)
+	slices.Reverse(list)
+	return list[:min(limit, len(list))], err
+}
+
+// Errors are the kinds of errors of a topic in the last week, the latest first.
+func (r *Reader) Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error) {
+	return r.source.Errors(ctx, topic)
+}
+
+// ClearErrors forgets them.
+func (r *Reader) ClearErrors(ctx context.Context, topic string) error {
+	return r.source.ClearErrors(ctx, topic)
+}
+
+// Lateness is how late first calls began since a time (an hour ago at most), of one topic or, for "", of all.
+func (r *Reader) Lateness(ctx context.Context, topic string, since time.Time) (Histogram, error) {
+	counts, err := r.source.LatenessCounts(ctx, topic, since)
+	return Histogram(counts), err
+}
+
+// Reserved counts the jobs taken by priority (high, normal, low) since a time, an hour ago at most.
+func (r *Reader) Reserved(ctx context.Context, since time.Time) ([3]int64, error) {
+	return r.source.ReserveCounts(ctx, since)
+}

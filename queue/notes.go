@@ -1,0 +1,199 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Notes are what a dispatcher tells of its calls, for people to look at; no job depends on them.
+type Notes struct {
+	Reserved [3]int64 // jobs by priority
+	Topics   []TopicNotes
+}
+
+// TopicNotes are those of one topic.
+type TopicNotes struct {
+	Topic    string
+	Attempts [][]byte // JSON, oldest first
+	Errors   []ErrorNote
+	Lateness []int64 // calls by bucket; at most LatenessBuckets
+}
+
+// ErrorNote is a kind of error.
+type ErrorNote struct {
+	Fingerprint string
+	N           int64
+	Example     string
+	First, Last time.Time // when read
+}
+
+// LatenessBuckets is how many buckets a histogram of lateness can have.
+const LatenessBuckets = 32
+
+// noteTopics is how many topics one call of the script notes.
+const noteTopics = 50
+
+// Note keeps notes on the jobs of a bucket.
+func (s *Shard) Note(ctx context.Context, bucket int, n Notes) error {
+	reserved := n.Reserved
+	for some := range slices.Chunk(n.Topics, noteTopics) {
+		args := []any{fmt.Sprintf("%d %d %d", reserved[0], reserved[1], reserved[2])}
+		reserved = [3]int64{}
+		for i := range some {
+			args = some[i].appendTo(args)
+		}
+		if _, err := s.run(ctx, bucket, s.scripts.note, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *TopicNotes) appendTo(args []any) []any {
+	args = append(args, t.Topic, len(t.Attempts))
+	for _, a := range t.Attempts {
+		args = append(args, a)
+	}
+	args = append(args, len(t.Errors))
+	for _, e := range t.Errors {
+		args = append(args, e.Fingerprint, e.N, e.Example)
+	}
+	var late strings.Builder
+	for b, n := range t.Lateness {
+		if n > 0 {
+			fmt.Fprintf(&late, "%d %d ", b, n)
+		}
+	}
+	return append(args, late.String())
+}
+
+// noted asks every shard for what was noted of a topic.
+func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
+	return q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+		return s.notedIn(ctx, bucket, take, args...)
+	})
+}
+
+func (s *Shard) notedIn(ctx context.Context, bucket int, take func([]any) error, args ...any) error {
+	v, err := s.again(ctx, bucket, s.scripts.noted, args...)
+	if err != nil {
+		return err
+	}
+	reply, ok := v.([]any)
+	if !ok {
+		return fmt.Errorf("read notes of shard %s: %w", s.name, errReply)
+	}
+	return take(reply)
+}
+
+// Attempts are the last attempts noted of a topic as JSON, those of each shard newest first. With a *PartialError they are those of the shards that
+// answered; the same holds of the other readers.
+func (q *Queue) Attempts(ctx context.Context, topic string, limit int) (list [][]byte, err error) {
+	err = q.noted(ctx, topic, func(reply []any) error {
+		for _, v := range reply {
+			text, _ := v.(string)
+			list = append(list, []byte(text))
+		}
+		return nil
+	}, "log", topic, limit)
+	return list, err
+}
+
+// Errors are the kinds of errors noted of a topic in the last week.
+func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
+	byPrint := map[string]ErrorNote{}
+	err := q.noted(ctx, topic, func(reply []any) error {
+		for i := 0; i+1 < len(reply); i += 2 {
+			print, _ := reply[i].(string)
+			packed, _ := reply[i+1].(string)
+			f := strings.SplitN(packed, " ", 4)
+			if len(f) != 4 {
+				continue
+			}
+			e, seen := byPrint[print]
+			first, last := time.UnixMilli(number(f[1])).UTC(), time.UnixMilli(number(f[2])).UTC()
+			if !seen || first.Before(e.First) {
+				e.First = first
+			}
+			if last.After(e.Last) {
+				e.Last, e.Example = last, f[3]
+			}
+			e.Fingerprint, e.N = print, e.N+number(f[0])
+			byPrint[print] = e
+		}
+		return nil
+	}, "err", topic)
+	list := make([]ErrorNote, 0, len(byPrint))
+	for _, e := range byPrint {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b ErrorNote) int { return b.Last.Compare(a.Last) })
+	return list, err
+}
+
+// ClearErrors forgets the kinds of errors of a topic.
+func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
+	return q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+		_, err := s.again(ctx, bucket, s.scripts.noted, "clear", topic)
+		return err
+	})
+}
+
+// LatenessCounts sums up calls by bucket of lateness since a time (an hour ago at most), of one topic or, for "", of all.
+func (q *Queue) LatenessCounts(ctx context.Context, topic string, since time.Time) (sums [LatenessBuckets]int64, err error) {
+	take := func(reply []any) error { return addAll(sums[:], reply) }
+	args := []any{"lat", topic, slotsSince(since), LatenessBuckets}
+	if topic != "" {
+		return sums, q.noted(ctx, topic, take, args...)
+	}
+	return sums, q.everywhere(func(s *Shard, bucket int) error { return s.notedIn(ctx, bucket, take, args...) })
+}
+
+// ReserveCounts sums up the jobs reserved by priority since a time, an hour ago at most.
+func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int64, err error) {
+	err = q.everywhere(func(s *Shard, bucket int) error {
+		return s.notedIn(ctx, bucket, func(reply []any) error { return addAll(sums[:], reply) }, "pri", slotsSince(since))
+	})
+	return sums, err
+}
+
+// slotsSince is how many whole slots of 10 s lie between a time and now, within the hour that they are kept.
+func slotsSince(t time.Time) int {
+	return int(min(max(0, time.Since(t)), time.Hour) / (10 * time.Second))
+}
+
+func addAll(sums []int64, reply []any) error {
+	if len(reply) != len(sums) {
+		return errReply
+	}
+	for i := range sums {
+		n, _ := reply[i].(int64)
+		sums[i] += n
+	}
+	return nil
+}
+
+// everywhere asks every bucket of every shard. What fails makes a *PartialError; the rest is done.
+func (q *Queue) everywhere(ask func(s *Shard, bucket int) error) error {
+	var partial *PartialError
+	for _, s := range *q.shards.Load() {
+		for b := range s.nodes {
+			err := ask(s, b)
+			if err == nil {
+				continue
+			}
+			if partial == nil {
+				partial = &PartialError{Err: err}
+			}
+			partial.Shards = append(partial.Shards, s.name)
+			break
+		}
+	}
+	if partial == nil {
+		return nil
+	}
+	return partial
+}

@@ -1,0 +1,54 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestNotesAreReadBackAndBounded(t *testing.T) {
+	f := newFixture(t)
+	n := Notes{Reserved: [3]int64{5, 3, 2}}
+	for i := range 60 {
+		topic := TopicNotes{Topic: fmt.Sprint("t", i), Lateness: make([]int64, LatenessBuckets)}
+		topic.Lateness[3] = 2
+		n.Topics = append(n.Topics, topic)
+	}
+	for i := range 150 {
+		n.Topics[0].Attempts = append(n.Topics[0].Attempts, fmt.Appendf(nil, `{"id":"%d"}`, i))
+		n.Topics[0].Errors = append(n.Topics[0].Errors, ErrorNote{Fingerprint: fmt.Sprint("kind ", i), N: 2, Example: "an example of " + fmt.Sprint(i)})
+	}
+	since := time.Now().Add(-time.Minute)
+	for range 2 {
+		if err := f.s.Note(f.ctx, 0, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attempts, err := f.q.Attempts(f.ctx, "t0", 100)
+	if err != nil || len(attempts) != 100 || string(attempts[0]) != `{"id":"149"}` {
+		t.Errorf("%d attempts, the newest %s, %v", len(attempts), attempts[0], err)
+	}
+	kinds, err := f.q.Errors(f.ctx, "t0")
+	if err != nil || len(kinds) != 100 {
+		t.Fatalf("%d kinds, %v", len(kinds), err)
+	}
+	for _, k := range kinds {
+		if k.N < 2 || k.First.After(k.Last) || time.Since(k.Last) > time.Minute || k.Example == "" {
+			t.Fatalf("kind %+v", k)
+		}
+	}
+	for topic, want := range map[string]int64{"t7": 4, "": 240, "nobody": 0} {
+		if got, err := f.q.LatenessCounts(f.ctx, topic, since); err != nil || got[3] != want {
+			t.Errorf("lateness of %q: %v, %v", topic, got, err)
+		}
+	}
+	if got, err := f.q.ReserveCounts(f.ctx, since); err != nil || got != [3]int64{10, 6, 4} {
+		t.Errorf("reserved %v, %v", got, err)
+	}
+	if err := f.q.ClearErrors(f.ctx, "t0"); err != nil {
+		t.Fatal(err)
+	}
+	if kinds, err := f.q.Errors(f.ctx, "t0"); err != nil || len(kinds) != 0 {
+		t.Errorf("after they were cleared: %v, %v", kinds, err)
+	}
+}
