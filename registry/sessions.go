@@ -66,7 +66,7 @@ func (s *Sessions) AllCtx(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// Find, Commit, Delete and All are those of the interface without a context, which scs wants to exist and does not call.
+// Find is FindCtx, without a context: scs wants these four to exist and calls the others.
 func (s *Sessions) Find(token string) ([]byte, bool, error) {
 	return s.FindCtx(context.Background(), token)
 }

@@ -1,0 +1,363 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Finding is something that is wrong now.
+type Finding struct {
+	Kind     string // shard_down, topic_failing, …
+	Severity string
+	Subject  string // in one line
+	Detail   string
+	Topic    string
+	Shard    string
+}
+
+// Key tells one trouble from another.
+func (f *Finding) Key() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
+
+// Store is where alerts are kept and hosts agree on who sends; *registry.Registry is one.
+type Store interface {
+	RaiseAlert(ctx context.Context, a registry.Alert) (stored registry.Alert, raised bool, err error)
+	EndAlert(ctx context.Context, key string, at time.Time) (stored registry.Alert, ended bool, err error)
+	ClaimReminder(ctx context.Context, id uint64, every time.Duration, at time.Time) (bool, error)
+	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
+	AddDelivery(ctx context.Context, d registry.AlertDelivery) error
+}
+
+// Options of Alerts.
+type Options struct {
+	Store      Store
+	Settings   func() (Settings, error)
+	Find       func(ctx context.Context, r Rules) []Finding // all that is wrong now
+	Dead       func(ctx context.Context) []Dead             // jobs that died since it was asked last; nil: no digests
+	Host       string
+	AdminURL   string // of the web admin, for links; may be empty
+	Every      time.Duration
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Alerts watches and tells. Run is its life.
+type Alerts struct {
+	opts   Options
+	outbox *outbox
+	open   map[string]*open // what this host finds, by key; the round's alone
+	begun  bool             // open holds what an earlier run of this host left
+	swept  time.Time        // when alerts that nobody finds any more were looked for
+	digest time.Time
+
+	mu       sync.Mutex
+	settings Settings // the last that could be read
+
+	sent *prometheus.CounterVec
+}
+
+// open is an alert as this host knows it.
+type open struct {
+	alert    registry.Alert
+	stored   bool // the store knows it
+	told     bool // somebody was told that it began
+	seen     time.Time
+	reminded time.Time
+}
+
+const (
+	every      = 5 * time.Second
+	touchEvery = 30 * time.Second // of what the store knows already
+	staleAfter = 5 * time.Minute
+	roundLimit = 4 * time.Second
+)
+
+// New makes alerts.
+func New(o Options) *Alerts {
+	if o.Every <= 0 {
+		o.Every = every
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Alerts{opts: o, open: map[string]*open{}, settings: Defaults()}
+	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state."},
+		[]string{"channel", "state"})
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(a.sent)
+	}
+	a.outbox = newOutbox(a.note)
+	return a
+}
+
+// Run watches and sends until ctx is done. Messages that wait then are lost; what they told of is told again if it lasts.
+func (a *Alerts) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { a.outbox.run(ctx) })
+	defer wg.Wait()
+	t := time.NewTicker(a.opts.Every)
+	defer t.Stop()
+	for {
+		a.round(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+func (a *Alerts) note(ctx context.Context, d registry.AlertDelivery) {
+	a.sent.WithLabelValues(d.Channel, d.State).Inc()
+	if d.State != "sent" {
+		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient, "subject", d.Subject, "tries", d.Tries, "error", d.Error)
+	}
+	if err := a.opts.Store.AddDelivery(ctx, d); err != nil && ctx.Err() == nil {
+		a.opts.Logger.Warn("what became of a message cannot be kept", "error", err)
+	}
+}
+
+func (a *Alerts) current() Settings {
+	s, err := a.opts.Settings()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		a.settings = s
+	} else {
+		a.opts.Logger.Warn("the settings of alerts cannot be read; those last seen hold", "error", err)
+	}
+	return a.settings
+}
+
+// round looks once.
+func (a *Alerts) round(ctx context.Context) {
+	s := a.current()
+	ctx, cancel := context.WithTimeout(ctx, a.opts.Every+roundLimit)
+	defer cancel()
+	a.begin(ctx)
+	now := time.Now().UTC()
+	found := map[string]bool{}
+	for _, f := range a.opts.Find(ctx, s.Rules) {
+		found[f.Key()] = true
+		a.hold(ctx, s, f, now)
+	}
+	if ctx.Err() != nil {
+		return // what was not looked at has not ended
+	}
+	for key, o := range a.open {
+		if !found[key] {
+			a.end(ctx, s, key, o, now)
+		}
+	}
+	a.sweep(ctx, s, now)
+	a.digests(ctx, s, now)
+}
+
+// begin takes over what an earlier run of this host left open.
+func (a *Alerts) begin(ctx context.Context) {
+	if a.begun {
+		return
+	}
+	yes := true
+	list, err := a.opts.Store.ListAlerts(ctx, registry.AlertFilter{Open: &yes, Limit: 1000})
+	if err != nil {
+		return
+	}
+	a.begun = true
+	for _, alert := range list {
+		if alert.Host == a.opts.Host && a.open[alert.Key] == nil {
+			a.open[alert.Key] = &open{alert: alert, stored: true, told: true}
+		}
+	}
+}
+
+// hold notes that something is wrong, and tells of it when it is new or has lasted.
+func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time) {
+	key := f.Key()
+	o := a.open[key]
+	if o == nil {
+		o = &open{alert: registry.Alert{
+			Key: key, Kind: f.Kind, Severity: f.Severity, Subject: f.Subject, Topic: f.Topic, Shard: f.Shard, Host: a.opts.Host, BeganAt: now,
+		}, reminded: now}
+		a.open[key] = o
+		a.opts.Logger.Error("an alert begins", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
+	}
+	o.alert.Detail = f.Detail
+	if !o.stored || now.Sub(o.seen) >= touchEvery {
+		a.store(ctx, s, o, now)
+	}
+	if now.Sub(o.reminded) >= s.RemindAfter.Std() {
+		a.remind(ctx, s, o, now)
+	}
+}
+
+func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) {
+	stored, raised, err := a.opts.Store.RaiseAlert(ctx, o.alert)
+	o.seen = now
+	switch {
+	case err != nil && !o.told: // somebody must be told, and nobody can be asked who does it
+		o.told = true
+		a.tell(ctx, s, Begins, o.alert, now)
+	case err != nil:
+	case raised && !o.told, !o.stored && raised:
+		tell := !o.told
+		o.alert, o.stored, o.told = stored, true, true
+		if tell {
+			a.tell(ctx, s, Begins, o.alert, now)
+		}
+	case stored.ID != 0:
+		o.alert, o.stored, o.told = stored, true, true
+	}
+}
+
+func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time) {
+	o.reminded = now
+	if o.stored {
+		mine, err := a.opts.Store.ClaimReminder(ctx, o.alert.ID, s.RemindAfter.Std(), now)
+		if err == nil && !mine {
+			return
+		}
+	}
+	a.tell(ctx, s, Lasts, o.alert, now)
+}
+
+// end closes what is not found any more. While the store cannot note it, what it knows stays open here and is tried again.
+func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now time.Time) {
+	alert, ended := o.alert, true
+	if o.stored {
+		var err error
+		var stored registry.Alert
+		stored, ended, err = a.opts.Store.EndAlert(ctx, key, now)
+		if err != nil {
+			if !o.alert.LastSeenAt.IsZero() && o.told { // tell now, note later
+				o.told = false
+				a.tell(ctx, s, Ends, o.alert, now)
+			}
+			return
+		}
+		if ended {
+			alert = stored
+		}
+	}
+	delete(a.open, key)
+	a.opts.Logger.Info("an alert is over", "kind", alert.Kind, "subject", alert.Subject, "lasted", now.Sub(alert.BeganAt).Round(time.Second).String())
+	if ended && o.told {
+		a.tell(ctx, s, Ends, alert, now)
+	}
+}
+
+// sweep ends what nobody has found for a while: the host that found it is gone.
+func (a *Alerts) sweep(ctx context.Context, s Settings, now time.Time) {
+	if now.Sub(a.swept) < time.Minute {
+		return
+	}
+	a.swept = now
+	yes := true
+	list, err := a.opts.Store.ListAlerts(ctx, registry.AlertFilter{Open: &yes, Limit: 1000})
+	if err != nil {
+		return
+	}
+	for _, alert := range list {
+		if a.open[alert.Key] != nil || now.Sub(alert.LastSeenAt) < staleAfter {
+			continue
+		}
+		if stored, ended, err := a.opts.Store.EndAlert(ctx, alert.Key, now); err == nil && ended {
+			a.tell(ctx, s, Ends, stored, now)
+		}
+	}
+}
+
+// tell puts a message about an alert into the outbox for everybody.
+func (a *Alerts) tell(ctx context.Context, s Settings, p Phase, alert registry.Alert, now time.Time) {
+	a.tellTo(ctx, s, &Message{Phase: p, Alert: alert, Link: a.link(&alert), At: now}, s.Recipients, true)
+}
+
+func (a *Alerts) tellTo(ctx context.Context, s Settings, m *Message, recipients []string, webhooks bool) {
+	if s.Mail.Host != "" {
+		for _, to := range recipients {
+			a.outbox.put(ctx, delivery{message: m, channel: "mail", recipient: to, send: func(context.Context) error { return SendMail(s.Mail, to, m) }})
+		}
+	}
+	if !webhooks {
+		return
+	}
+	for _, w := range s.Webhooks {
+		a.outbox.put(ctx, delivery{message: m, channel: w.Name, recipient: w.Preset, send: func(ctx context.Context) error { return SendWebhook(ctx, w, m) }})
+	}
+}
+
+func (a *Alerts) link(alert *registry.Alert) string {
+	if a.opts.AdminURL == "" {
+		return ""
+	}
+	base := strings.TrimRight(a.opts.AdminURL, "/")
+	switch {
+	case alert.Topic != "":
+		return base + "/topics/" + alert.Topic
+	case alert.Shard != "":
+		return base + "/shards"
+	}
+	return base + "/alerts"
+}
+
+// TestMessage is what people get to try a channel.
+func TestMessage(host, link string) *Message {
+	now := time.Now().UTC()
+	return &Message{
+		Phase: Test, Link: link, At: now,
+		Alert: registry.Alert{Kind: "test", Severity: Warning, Subject: "a test message", Detail: "If you read this, messages about alerts arrive.", Host: host, BeganAt: now},
+	}
+}
+
+// Dead are jobs of a topic that died lately.
+type Dead struct {
+	Topic      string
+	Recipients []string // the topic's addresses
+	Count      int64
+	Last       []DeadJob // some of them, the latest first
+}
+
+// DeadJob is one of them.
+type DeadJob struct {
+	ID    string
+	Error string
+}
+
+const (
+	digestEvery = time.Minute
+	digestJobs  = 20
+)
+
+// digests mail dead jobs to their topics' addresses, a mail a topic and minute at most.
+func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
+	if a.opts.Dead == nil || now.Sub(a.digest) < digestEvery {
+		return
+	}
+	a.digest = now
+	dead := a.opts.Dead(ctx)
+	if !s.DeadDigest {
+		return
+	}
+	for _, d := range dead {
+		alert := registry.Alert{Kind: "dead_jobs", Severity: Warning, Topic: d.Topic, Subject: digestSubject(d), Host: a.opts.Host, BeganAt: now}
+		m := &Message{Phase: Digest, Alert: alert, Link: a.link(&alert), At: now}
+		for _, j := range d.Last[:min(len(d.Last), digestJobs)] {
+			m.Lines = append(m.Lines, j.ID+": "+j.Error)
+		}
+		a.tellTo(ctx, s, m, d.Recipients, false)
+	}
+}
+
+func digestSubject(d Dead) string {
+	if d.Count == 1 {
+		return "a job of " + d.Topic + " is dead"
+	}
+	return fmt.Sprint(d.Count) + " jobs of " + d.Topic + " are dead"
+}

@@ -1,0 +1,20 @@
+// Package alert tells people of trouble: by mail, and by webhooks for Slack, Feishu, DingTalk, WeCom and others.
+//
+// # The life of an alert
+//
+//	           a round finds it             every Settings.RemindAfter
+//	nothing ────────────────────> open ──────────────────────────────> open
+//	                 "begins"      │ no round finds it any more   "still"
+//	                               v
+//	                             ended  "is over"
+//
+// Rounds (every five seconds) find what is wrong now: levels, not events. Of the hosts that find the same, the store tells one that it began, one
+// each time that it lasts, and one that it ended, so one mail goes out and not one each. A host ends only what it found itself, or what
+// nobody has found for five minutes. While the store is away each host goes by its own memory and the last known settings: trouble with the
+// registry must not keep a mail about Redis from going out. Two hosts may then both send it.
+//
+// # Sending
+//
+// Each recipient of each message is one delivery in a bounded queue. One goroutine a channel sends, with time limits and five tries over about
+// ten minutes; what became of it is kept in the store. Nothing here ever waits for a mail server.
+package alert

@@ -1,0 +1,109 @@
+package alert
+
+import (
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Phase is what a message tells of its alert.
+type Phase string
+
+// The phases.
+const (
+	Begins Phase = "begins"
+	Lasts  Phase = "lasts"
+	Ends   Phase = "ends"
+	Digest Phase = "digest" // of dead jobs; no alert
+	Test   Phase = "test"
+)
+
+// Severities.
+const (
+	Critical = "critical"
+	Warning  = "warning"
+)
+
+// Message is what people are told.
+type Message struct {
+	Phase Phase
+	Alert registry.Alert
+	Link  string // to the admin; empty: nobody said where it is
+	At    time.Time
+	Lines []string // of a digest
+}
+
+// Subject is the first line.
+func (m *Message) Subject() string {
+	s := m.Alert.Subject
+	switch m.Phase {
+	case Lasts:
+		s = "still: " + s
+	case Ends:
+		s = "is over: " + s
+	}
+	return "[Wakecall] " + s
+}
+
+// Text is the whole in plain text.
+func (m *Message) Text() string {
+	lines := append([]string{m.Subject()}, m.facts()...)
+	lines = append(lines, m.Lines...)
+	if m.Link != "" {
+		lines = append(lines, m.Link)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *Message) facts() []string {
+	var facts []string
+	if m.Alert.Detail != "" {
+		facts = append(facts, m.Alert.Detail)
+	}
+	switch m.Phase {
+	case Begins:
+		facts = append(facts, "since "+instant(m.Alert.BeganAt)+", seen from "+m.Alert.Host)
+	case Lasts:
+		facts = append(facts, fmt.Sprintf("since %s (%s), seen from %s", instant(m.Alert.BeganAt), m.At.Sub(m.Alert.BeganAt).Round(time.Second), m.Alert.Host))
+	case Ends:
+		facts = append(facts, fmt.Sprintf("it began %s and lasted %s", instant(m.Alert.BeganAt), m.At.Sub(m.Alert.BeganAt).Round(time.Second)))
+	}
+	return facts
+}
+
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+var page = template.Must(template.New("mail").Parse(`<!doctype html><html><body style="font-family:system-ui,sans-serif;font-size:15px;color:#1d2530">
+<p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
+{{range .Facts}}<p style="margin:0 0 8px;white-space:pre-wrap">{{.}}</p>{{end}}
+{{if .Lines}}<table style="border-collapse:collapse">{{range .Lines}}<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;font-family:monospace;font-size:13px">{{.}}</td></tr>{{end}}</table>{{end}}
+{{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
+</body></html>`))
+
+// HTML is the whole as a page; whatever comes from users is escaped.
+func (m *Message) HTML() string {
+	colour := "#d63939"
+	switch {
+	case m.Phase == Ends || m.Phase == Test:
+		colour = "#2fb344"
+	case m.Alert.Severity == Warning:
+		colour = "#f76707"
+	}
+	var b strings.Builder
+	err := page.Execute(&b, map[string]any{"Subject": m.Subject(), "Facts": m.facts(), "Lines": m.Lines, "Link": m.Link, "Colour": template.CSS(colour)})
+	if err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// thread names the messages of one alert, so that mail programs show them together: the first has this id, the others refer to it.
+func (m *Message) thread() string {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, m.Alert.Key, m.Alert.BeganAt.UnixMicro())
+	return fmt.Sprintf("<alert-%x@wakecall>", h.Sum64())
+}

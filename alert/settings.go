@@ -1,0 +1,216 @@
+package alert
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// SettingName is where Settings are kept in the registry.
+const SettingName = "alerts"
+
+// Settings are what people set in the admin.
+type Settings struct {
+	Mail        Mail              `json:"mail"`
+	Recipients  []string          `json:"recipients"` // of all alerts
+	Webhooks    []Webhook         `json:"webhooks"`
+	RemindAfter registry.Duration `json:"remind_after"` // of an alert that lasts
+	DeadDigest  bool              `json:"dead_digest"`  // mail dead jobs to their topics' addresses
+	Rules       Rules             `json:"rules"`
+}
+
+// How a mail server's connection is encrypted.
+const (
+	TLSNone          = "none"
+	TLSOpportunistic = "opportunistic" // STARTTLS where the server offers it
+	TLSStart         = "starttls"      // STARTTLS or nothing
+	TLSDirect        = "tls"           // from the first byte
+)
+
+// Mail is the SMTP server. Without a host no mail is sent.
+type Mail struct {
+	Host     string          `json:"host"`
+	Port     int             `json:"port"`
+	Username string          `json:"username"`
+	Password registry.Sealed `json:"password"`
+	TLS      string          `json:"tls"`
+	From     string          `json:"from"`
+}
+
+// Webhook is a second way to tell people.
+type Webhook struct {
+	Name     string          `json:"name"`
+	URL      registry.Sealed `json:"url"` // it often holds a token
+	Preset   string          `json:"preset"`
+	Template string          `json:"template"` // of the JSON body, instead of the preset's
+}
+
+// Rules say what is an alert. A limit of zero switches its rule off.
+type Rules struct {
+	Shards       bool              `json:"shards"`        // what the redis-checker finds
+	Registry     bool              `json:"registry"`      // its database is away
+	Journal      bool              `json:"journal"`       // it cannot be written
+	Ledger       bool              `json:"ledger"`        // what was accepted is not what ended or lives
+	Breaker      bool              `json:"breaker"`       // an endpoint is not called any more
+	NoConsumer   registry.Duration `json:"no_consumer"`   // ready jobs that nobody takes for so long
+	BacklogAge   registry.Duration `json:"backlog_age"`   // the oldest ready job has been due for so long
+	FailingShare float64           `json:"failing_share"` // of the attempts of five minutes, 0 to 1
+	FailingLeast int64             `json:"failing_least"` // and at least so many attempts
+	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
+	Lateness     registry.Duration `json:"lateness"`      // p99 of a minute
+}
+
+// Defaults are the settings of an installation that nobody has changed.
+func Defaults() Settings {
+	return Settings{
+		Mail: Mail{Port: 587, TLS: TLSOpportunistic}, Recipients: []string{}, Webhooks: []Webhook{},
+		RemindAfter: registry.Duration(30 * time.Minute), DeadDigest: true,
+		Rules: Rules{
+			Shards: true, Registry: true, Journal: true, Ledger: true, Breaker: true, NoConsumer: registry.Duration(2 * time.Minute),
+			BacklogAge: registry.Duration(5 * time.Minute), FailingShare: 0.5, FailingLeast: 20, DeadJobs: 10, Lateness: registry.Duration(5 * time.Second),
+		},
+	}
+}
+
+// Read takes the settings out of a snapshot; what they do not name has its default.
+func Read(s *registry.Snapshot) (Settings, error) {
+	settings := Defaults()
+	_, err := s.Setting(SettingName, &settings)
+	return settings, err
+}
+
+const (
+	maxRecipients = 50
+	maxWebhooks   = 10
+	minReminder   = time.Minute
+)
+
+func wrong(field, format string, args ...any) error {
+	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Validate says what is wrong with settings: joined *registry.FieldErrors.
+func (s *Settings) Validate() error {
+	errs := []error{s.Mail.validate(), s.Rules.validate()}
+	if len(s.Recipients) > maxRecipients {
+		errs = append(errs, wrong("recipients", "are %d; at most %d", len(s.Recipients), maxRecipients))
+	}
+	for _, to := range s.Recipients {
+		if _, err := mail.ParseAddress(to); err != nil {
+			errs = append(errs, wrong("recipients", "%.80q is not a mail address, like ops@example.com", to))
+		}
+	}
+	if len(s.Recipients) > 0 && s.Mail.Host == "" {
+		errs = append(errs, wrong("mail.host", "is missing: the recipients need an SMTP server"))
+	}
+	if len(s.Webhooks) > maxWebhooks {
+		errs = append(errs, wrong("webhooks", "are %d; at most %d", len(s.Webhooks), maxWebhooks))
+	}
+	names := map[string]bool{}
+	for i := range s.Webhooks {
+		w := &s.Webhooks[i]
+		errs = append(errs, w.Validate())
+		if names[w.Name] {
+			errs = append(errs, wrong("webhooks", "the name %q stands twice", w.Name))
+		}
+		names[w.Name] = true
+	}
+	if s.RemindAfter.Std() < minReminder {
+		errs = append(errs, wrong("remind_after", "%s is too short; at least %s", s.RemindAfter, minReminder))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Mail) validate() error {
+	if m.Host == "" {
+		return nil
+	}
+	var errs []error
+	if strings.ContainsAny(m.Host, " /:@") && !strings.Contains(m.Host, "::") {
+		errs = append(errs, wrong("mail.host", "%.80q is not a host's name or address", m.Host))
+	}
+	if m.Port < 1 || m.Port > 65535 {
+		errs = append(errs, wrong("mail.port", "%d is not a port: 587, 465 or 25 are usual", m.Port))
+	}
+	if !slices.Contains([]string{TLSNone, TLSOpportunistic, TLSStart, TLSDirect}, m.TLS) {
+		errs = append(errs, wrong("mail.tls", "%.40q is none of none, opportunistic, starttls, tls", m.TLS))
+	}
+	if _, err := mail.ParseAddress(m.From); err != nil {
+		errs = append(errs, wrong("mail.from", "%.80q is not a mail address, like wakecall@example.com", m.From))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Rules) validate() error {
+	if r.FailingShare < 0 || r.FailingShare > 1 {
+		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
+	}
+	if min(r.NoConsumer, r.BacklogAge, r.Lateness) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
+		return wrong("rules", "limits are not negative; 0 switches a rule off")
+	}
+	return nil
+}
+
+// Validate says what is wrong with a webhook.
+func (w *Webhook) Validate() error {
+	var errs []error
+	if strings.TrimSpace(w.Name) == "" || len(w.Name) > 60 {
+		errs = append(errs, wrong("webhooks.name", "%.80q is not a name of 1 to 60 bytes", w.Name))
+	}
+	u, err := url.Parse(string(w.URL))
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))
+	}
+	if _, err := w.body(&Message{}); err != nil {
+		errs = append(errs, wrong("webhooks.template", "of %s: %v", w.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Presets are the bodies that common services want. {{json .Text}} is the message as a JSON string.
+var Presets = map[string]string{
+	"slack":    `{"text": {{json .Text}}}`,
+	"feishu":   `{"msg_type": "text", "content": {"text": {{json .Text}}}}`,
+	"dingtalk": `{"msgtype": "text", "text": {"content": {{json .Text}}}}`,
+	"wecom":    `{"msgtype": "text", "text": {"content": {{json .Text}}}}`,
+	"generic": `{"phase": {{json .Phase}}, "kind": {{json .Alert.Kind}}, "severity": {{json .Alert.Severity}}, "subject": {{json .Alert.Subject}}, ` +
+		`"detail": {{json .Alert.Detail}}, "topic": {{json .Alert.Topic}}, "shard": {{json .Alert.Shard}}, "host": {{json .Alert.Host}}, ` +
+		`"began_at": {{json .Alert.BeganAt}}, "ended_at": {{json .Alert.EndedAt}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
+}
+
+// body renders what is posted; it is always JSON.
+func (w *Webhook) body(m *Message) ([]byte, error) {
+	text := w.Template
+	if strings.TrimSpace(text) == "" {
+		preset, known := Presets[w.Preset]
+		if !known {
+			return nil, fmt.Errorf("there is no preset %.40q: slack, feishu, dingtalk, wecom or generic, or a template", w.Preset)
+		}
+		text = preset
+	}
+	t, err := template.New("webhook").Option("missingkey=error").Funcs(template.FuncMap{"json": asJSON}).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, m); err != nil {
+		return nil, err
+	}
+	if !json.Valid([]byte(b.String())) {
+		return nil, errors.New("what it makes is not JSON: write texts as {{json .Text}}")
+	}
+	return []byte(b.String()), nil
+}
+
+func asJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}
