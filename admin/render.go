@@ -203,3 +203,8 @@ func parseAddress(remote string) net.IP {
 }
 
 func stack() string { return string(debug.Stack()) }
+
+// below joins a path below the base path, for redirect.
+func (a *Admin) below(first string, rest ...any) string {
+	return strings.TrimPrefix(a.path(first, rest...), a.base)
+}
