@@ -34,6 +34,7 @@ type Admin struct {
 	hub       *hub
 	echo      *echo.Echo
 	handler   http.Handler
+	codes     *codes
 	shown     atomic.Pointer[Strip]
 	tasks     []func(context.Context) error // what groups run beside serving
 }
@@ -45,7 +46,7 @@ func New(opts Options) (*Admin, error) {
 	}
 	a := &Admin{
 		opts: opts, base: strings.TrimRight(opts.BasePath, "/"), log: opts.Logger, queue: opts.Queue, registry: opts.Registry,
-		attempts: newLoginLimit(opts.Now), templates: map[string]*web.Templates{},
+		attempts: newLoginLimit(opts.Now), templates: map[string]*web.Templates{}, codes: &codes{now: opts.Now, last: map[string]int64{}},
 	}
 	a.users = &users{registry: opts.Registry, now: opts.Now, known: map[string]knownUser{}}
 	a.hub = newHub(a.renderPartial, a.log)

@@ -38,3 +38,18 @@ func flatten(err error) []error {
 	}
 	return list
 }
+
+// formErrors is fieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
+func formErrors(err error, first string) (fields map[string]string, rest error) {
+	fields, rest = fieldErrors(err)
+	if rest != nil && isRefusal(rest) {
+		fields[first] = rest.Error()
+		rest = nil
+	}
+	return fields, rest
+}
+
+// isRefusal says whether the registry answered that it cannot be done, rather than failed.
+func isRefusal(err error) bool {
+	return errors.Is(err, registry.ErrExists) || errors.Is(err, registry.ErrLastAdmin)
+}

@@ -198,3 +198,14 @@ func (h *hub) close() {
 	h.mu.Unlock()
 	h.wg.Wait()
 }
+
+// spawn runs something beside the requests, which close waits for; false: the hub is closed.
+func (h *hub) spawn(do func(context.Context)) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return false
+	}
+	h.wg.Go(func() { do(h.ctx) })
+	return true
+}

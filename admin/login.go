@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"time"
@@ -13,6 +14,7 @@ import (
 func (a *Admin) loginRoutes(g *echo.Group) {
 	g.GET("/login", a.loginPage)
 	g.POST("/login", a.login)
+	g.POST("/login/code", a.loginCode)
 	g.POST("/logout", a.logout)
 }
 
@@ -44,6 +46,13 @@ func (a *Admin) login(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	second, err := a.hasTOTP(c.Request().Context(), u.Name)
+	if err != nil {
+		return err
+	}
+	if second {
+		return a.askCode(c, u, form.Next)
+	}
 	a.attempts.passed(form.Username, c.RealIP())
 	return a.enter(c, u, form.Next)
 }
@@ -54,7 +63,9 @@ func (a *Admin) enter(c echo.Context, u *registry.User, next string) error {
 	if err := a.sessions.RenewToken(ctx); err != nil {
 		return err
 	}
+	a.sessions.Remove(ctx, keyPending)
 	a.sessions.Put(ctx, keyUser, u.Name)
+	a.sessions.Put(ctx, keyOwn, rand.Text())
 	a.sessions.Put(ctx, keySince, a.opts.Now().Unix())
 	a.users.forget()
 	return a.redirect(c, a.local(next, "/"))

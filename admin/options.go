@@ -48,6 +48,7 @@ type Options struct {
 	Registry Registry
 	Master   Master    // nil: this process runs without one
 	Config   Config    // nil: the page of processes shows none
+	TOTP     TOTPStore // nil: second factors are not offered
 	Pages    PageParts // what single groups work with; may be empty
 
 	BasePath        string       // under which everything is served: / or /wakecall

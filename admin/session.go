@@ -91,6 +91,7 @@ func (a *Admin) signedIn(next echo.HandlerFunc) echo.HandlerFunc {
 			return a.toLogin(c)
 		}
 		c.Set(viewerKey, u)
+		a.note(c)
 		return next(c)
 	}
 }
