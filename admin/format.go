@@ -18,7 +18,8 @@ func (a *Admin) funcs(language string) template.FuncMap {
 	return template.FuncMap{
 		"t": t, "has": func(key string) bool { return a.texts[language].Has(key) },
 		"path": a.path, "asset": a.asset, "icon": a.icon, "languages": languages,
-		"num": num, "dec": dec, "percent": percent, "bytes": byteSize, "dur": duration, "ms": milliseconds, "json": prettyJSON,
+		"num": num, "dec": dec, "percent": percent, "bytes": byteSize, "json": prettyJSON,
+		"dur": func(v any) string { return inWords(t, duration(v)) }, "ms": func(v float64) string { return inWords(t, milliseconds(v)) },
 		"ago":     func(at any) template.HTML { return a.ago(language, at) },
 		"instant": instant,
 		"dict":    dict, "list": func(v ...any) []any { return v }, "join": func(sep string, v []string) string { return strings.Join(v, sep) },
@@ -131,6 +132,19 @@ func duration(v any) string {
 	return "0s"
 }
 
+// inWords writes the units of a duration as the language does.
+func inWords(t func(string, ...any) string, text string) string {
+	parts := strings.Fields(text)
+	for i, part := range parts {
+		number := strings.TrimRight(part, "dhms")
+		if number == "" || number == part {
+			return text
+		}
+		parts[i] = t("common.unit_"+part[len(number):], number)
+	}
+	return strings.Join(parts, " ")
+}
+
 // milliseconds writes a number of them.
 func milliseconds(v float64) string {
 	switch {
@@ -183,9 +197,9 @@ func (a *Admin) ago(language string, v any) template.HTML {
 	case d.Abs() < time.Second:
 		return timeElement(at, texts.T("common.now"))
 	case d < 0:
-		return timeElement(at, texts.T("common.ahead", duration((-d).Round(time.Second))))
+		return timeElement(at, texts.T("common.ahead", inWords(texts.T, duration((-d).Round(time.Second)))))
 	}
-	return timeElement(at, texts.T("common.ago", duration(d.Round(time.Second))))
+	return timeElement(at, texts.T("common.ago", inWords(texts.T, duration(d.Round(time.Second)))))
 }
 
 func timeElement(at time.Time, text string) template.HTML {

@@ -60,6 +60,9 @@ func (l processLine) Color() string {
 	return "red"
 }
 
+// Busy says whether it is one that works on callbacks.
+func (l processLine) Busy() bool { return l.InFlight != nil }
+
 // Managed says whether the master can restart it: everything but its redis-server.
 func (l processLine) Managed() bool { return l.Role != "redis-server" }
 
