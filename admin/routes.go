@@ -11,8 +11,10 @@ func (a *Admin) routes() {
 	e := a.echo
 	e.Use(a.headers)
 	e.GET(a.base+"/assets/:name", echo.WrapHandler(a.assets))
-	e.GET(a.base+"/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	alive := func(c echo.Context) error { return c.JSONBlob(http.StatusOK, []byte(`{"status":"ok"}`)) }
+	e.GET("/healthz", alive)
 	if a.base != "" {
+		e.GET(a.base+"/healthz", alive)
 		e.GET("/", func(c echo.Context) error { return a.redirect(c, "/") })
 		e.GET(a.base, func(c echo.Context) error { return a.redirect(c, "/") })
 	}

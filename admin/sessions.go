@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -32,6 +33,23 @@ type sessionLine struct {
 	Since, Seen    time.Time
 	Current        bool
 	own            string
+}
+
+// Browser is the agent in short, such as Firefox, Linux.
+func (s sessionLine) Browser() string {
+	var found []string
+	for _, group := range [][]string{{"Edg/", "OPR/", "Firefox/", "Chrome/", "Safari/", "curl/"}, {"Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux"}} {
+		for _, mark := range group {
+			if strings.Contains(s.Agent, mark) {
+				found = append(found, strings.Replace(strings.TrimSuffix(mark, "/"), "Edg", "Edge", 1))
+				break
+			}
+		}
+	}
+	if len(found) == 0 {
+		return s.Agent
+	}
+	return strings.Join(found, ", ")
 }
 
 // note keeps in the session who uses it from where. It changes once a minute at most.
