@@ -108,14 +108,16 @@ const (
 	readTimeout   = 30 * time.Second
 	writeTimeout  = time.Minute
 	idleTimeout   = 2 * time.Minute
+	restWithin    = 3 * time.Second // of connections with a request, before those that have none are closed
 )
 
 // Run serves on l until ctx is done and then stops gracefully: streams end at once, requests have ShutdownTimeout. l is closed then.
 func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := a.runTasks(inner)
+	conns := newDrain()
 	srv := &http.Server{
-		Handler: a, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		ConnState: conns.note, Handler: a, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	if a.opts.TLS != nil {
@@ -128,8 +130,11 @@ func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	case err = <-served:
 		err = errors.Join(fmt.Errorf("serving the admin on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
+		a.hub.close() // streams would go on for ever
+		_ = l.Close() // a successor accepts, if there is one
+		<-served      // from here on every connection that was accepted is known
+		conns.wait(min(restWithin, a.opts.ShutdownTimeout/3))
 		err = a.stop(srv)
-		<-served
 	}
 	a.hub.close()
 	stop()
@@ -144,7 +149,6 @@ func serve(srv *http.Server, l net.Listener) error {
 }
 
 func (a *Admin) stop(srv *http.Server) error {
-	a.hub.close() // streams would keep Shutdown waiting
 	ctx, cancel := context.WithTimeout(context.Background(), a.opts.ShutdownTimeout)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
