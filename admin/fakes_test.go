@@ -61,7 +61,7 @@ type site struct {
 func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
-	opts := Options{Queue: s.queue, Registry: s.registry, Version: "test"}
+	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: s.registry.Sessions(), Version: "test"}
 	if change != nil {
 		change(&opts)
 	}

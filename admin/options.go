@@ -8,7 +8,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/alexedwards/scs/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/conf"
@@ -53,7 +52,7 @@ type Options struct {
 
 	BasePath        string       // under which everything is served: / or /wakecall
 	TrustedProxies  []*net.IPNet // whose X-Forwarded-For and -Proto count
-	Sessions        scs.Store    // nil: in memory, they end with the process
+	Sessions        SessionStore // nil: in memory, they end with the process
 	TLS             *tls.Config  // nil: plain HTTP
 	ShutdownTimeout time.Duration
 	Version         string

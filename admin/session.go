@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/gob"
 	"net/http"
 	"net/url"
 	"time"
@@ -25,12 +24,11 @@ const (
 	sessionIdle   = 12 * time.Hour
 )
 
-func init() { gob.Register([]Flash{}) }
-
 func (a *Admin) newSessions() *scs.SessionManager {
 	m := scs.New() // in memory
+	m.Codec = sessionCodec{}
 	if a.opts.Sessions != nil {
-		m.Store = a.opts.Sessions
+		m.Store = newSteadyStore(a.opts.Sessions, a.opts.Now)
 	}
 	m.Lifetime, m.IdleTimeout, m.HashTokenInStore = sessionLife, sessionIdle, true
 	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, a.base+"/"
