@@ -2,11 +2,14 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,22 +31,45 @@ func (q *fakeQueue) Stats(context.Context, []string) (map[string]queue.Stats, er
 	return q.stats, nil
 }
 
-// openRegistry is a real registry in memory of the test's directory, with the users root (admin), ops (operator) and look (viewer), all with
-// the password "correct horse".
+// openRegistry is a real registry in a directory of the test, with the users root (admin), ops (operator) and look (viewer), all with the
+// password "correct horse". It begins as a copy of one that is made once: hashing passwords takes long.
 func openRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + t.TempDir() + "/registry.db", Migrate: true})
+	seed, err := seededRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "registry.db")
+	if err := os.WriteFile(file, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: true, SecretKey: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	for name, role := range map[string]registry.Role{"root": registry.RoleAdmin, "ops": registry.RoleOperator, "look": registry.RoleViewer} {
-		if err := r.CreateUser(t.Context(), "test", name, password, role); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return r
 }
+
+var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
+	dir, err := os.MkdirTemp("", "wakecall-admin")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "registry.db")
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: true})
+	if err != nil {
+		return nil, err
+	}
+	for name, role := range map[string]registry.Role{"root": registry.RoleAdmin, "ops": registry.RoleOperator, "look": registry.RoleViewer} {
+		err = errors.Join(err, r.CreateUser(context.Background(), "test", name, password, role))
+	}
+	if err := errors.Join(err, r.Close()); err != nil { // which also brings the log into the file
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
 
 const password = "correct horse"
 

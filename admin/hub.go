@@ -35,6 +35,8 @@ type feed struct {
 	cancel  context.CancelFunc
 	readers map[*reader]struct{}
 	last    map[string]string // by language
+	data    any               // of the last run, for the first reader of another language
+	ran     bool
 }
 
 // reader is one open page. Of each event it keeps the newest only: a slow browser misses some, and holds nobody up.
@@ -94,6 +96,14 @@ func (h *hub) subscribe(r *reader, event string) {
 	f.readers[r] = struct{}{}
 	if text, ok := f.last[r.language]; ok {
 		r.put(event, text)
+		return
+	}
+	if !f.ran {
+		return
+	}
+	if text, err := h.text(r.language, s, f.data); err == nil {
+		f.last[r.language] = text
+		r.put(event, text)
 	}
 }
 
@@ -134,6 +144,9 @@ func (h *hub) run(ctx context.Context, event, arg string, s source, f *feed) {
 
 // publish renders the data in every language that somebody reads and tells those whose page it changes.
 func (h *hub) publish(event string, s source, f *feed, data any) {
+	h.mu.Lock()
+	f.data, f.ran = data, true
+	h.mu.Unlock()
 	for language, readers := range h.readersOf(f) {
 		text, err := h.text(language, s, data)
 		if err != nil {

@@ -1,38 +1,19 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/pquerna/otp/totp"
 )
 
-// fakeTOTP keeps secrets in memory.
-type fakeTOTP struct{ m sync.Map }
-
-func (f *fakeTOTP) TOTPSecret(_ context.Context, name string) (string, error) {
-	secret, _ := f.m.Load(name)
-	text, _ := secret.(string)
-	return text, nil
-}
-
-func (f *fakeTOTP) SetTOTP(_ context.Context, _, name, secret string) error {
-	f.m.Store(name, secret)
-	return nil
-}
-
-func (f *fakeTOTP) ClearTOTP(_ context.Context, _, name string) error {
-	f.m.Delete(name)
-	return nil
-}
-
 func TestSecondFactor(t *testing.T) {
-	s := open(t, func(o *Options) { o.TOTP = &fakeTOTP{} }).as("ops")
+	s := open(t, nil)
+	s.admin.opts.TOTP = s.registry
+	s.as("ops")
 	_, body := s.post("/account/totp/begin")
 	found := regexp.MustCompile(`id="totp-secret">([A-Z2-7]+)<`).FindStringSubmatch(body)
 	if found == nil || !strings.Contains(body, `src="data:image/png;base64,`) {
