@@ -34,6 +34,9 @@ func (a *Admin) flashText(c echo.Context, kind, text string) {
 }
 
 func (a *Admin) takeFlashes(c echo.Context) []Flash {
+	if c.Get(sessionKey) == nil {
+		return nil
+	}
 	list, _ := a.sessions.Pop(c.Request().Context(), keyFlashes).([]Flash)
 	return list
 }

@@ -61,6 +61,11 @@ func TestSecurityHeaders(t *testing.T) {
 
 func TestBasePath(t *testing.T) {
 	s := open(t, func(o *Options) { o.BasePath = "/wakecall" }).as("look")
+	if res, err := http.Get(strings.TrimSuffix(s.url, "/wakecall") + "/topics"); err != nil || res.StatusCode != http.StatusNotFound {
+		t.Errorf("outside of the base path: %v, %v", res, err)
+	} else {
+		_ = res.Body.Close()
+	}
 	if status, body := s.get("/topics"); status != http.StatusOK || strings.Contains(body, `href="/topics"`) || !strings.Contains(body, `href="/wakecall/topics"`) {
 		t.Errorf("got %d\n%s", status, body)
 	}

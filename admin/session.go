@@ -42,6 +42,11 @@ func (a *Admin) newSessions() *scs.SessionManager {
 
 // session opens the session for a request and keeps what became of it.
 func (a *Admin) session(next echo.HandlerFunc) echo.HandlerFunc {
+	marked := next
+	next = func(c echo.Context) error {
+		c.Set(sessionKey, true)
+		return marked(c)
+	}
 	plain := echo.WrapMiddleware(a.sessions.LoadAndSave)(next)
 	tls := *a.sessions
 	tls.Cookie.Secure = true
@@ -53,6 +58,9 @@ func (a *Admin) session(next echo.HandlerFunc) echo.HandlerFunc {
 		return plain(c)
 	}
 }
+
+// sessionKey marks requests that have a session; addresses outside of the base path have none.
+const sessionKey = "session"
 
 const viewerKey = "viewer"
 
