@@ -34,6 +34,11 @@ run: need-redis build ## install what is missing, build, and start Wakecall here
 build: ## bin/wakecall
 	$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/wakecall
 
+.PHONY: web
+web: ## fetch what the web admin takes from npm, and make web/dist of it (committed)
+	npm ci --no-audit --no-fund --ignore-scripts
+	node scripts/web/build.mjs
+
 .PHONY: test
 test: need-all lint unit integration ## install what is missing; every check and every test
 

@@ -55,8 +55,11 @@ type Server struct {
 
 // Admin is the web admin.
 type Admin struct {
-	Addr     string
-	BasePath string
+	Addr           string
+	BasePath       string
+	TrustedProxies string // CIDRs joined with commas; see Proxies
+	TLSCert        string
+	TLSKey         string
 }
 
 // Metrics is where the master serves /metrics.

@@ -194,6 +194,9 @@ func (l *loader) crossCheck() {
 	if (c.Server.TLSCert == "") != (c.Server.TLSKey == "") {
 		l.contradiction("set both for HTTPS, or neither", "server.tls_cert", "server.tls_key")
 	}
+	if (c.Admin.TLSCert == "") != (c.Admin.TLSKey == "") {
+		l.contradiction("set both for HTTPS, or neither", "admin.tls_cert", "admin.tls_key")
+	}
 	l.checkSameAddr("server.addr", "metrics.addr")
 	l.checkSameAddr("server.addr", "admin.addr")
 	l.checkSameAddr("admin.addr", "metrics.addr")

@@ -235,9 +235,8 @@ func ask(ctx context.Context, dataDir string, q request) (*Tree, error) {
 		return nil, fmt.Errorf("%s: %w", dataDir, ErrNoMaster)
 	}
 	defer func() { _ = conn.Close() }()
-	if d, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(d)
-	}
+	// The end of ctx, by its deadline or not, ends the waiting; what was asked for goes on.
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	var r response
 	err = json.NewEncoder(conn).Encode(q)
 	if err == nil {

@@ -24,6 +24,7 @@ func (a *app) roleCommands() []*cobra.Command {
 		a.roleCommand(roleTimer, "one timer alone: moves due jobs, returns expired leases"),
 		a.roleCommand(roleDispatcher, "one dispatcher alone: calls the endpoints"),
 		a.roleCommand(roleChecker, "the redis-checker alone: watches every shard"),
+		a.roleCommand(roleAdmin, "the web admin alone, in the foreground"),
 	}
 }
 
@@ -58,8 +59,8 @@ func runAlone(ctx context.Context, cfg *conf.Config, name string, log *slog.Logg
 		return err
 	}
 	var l net.Listener
-	if name == roleServer {
-		if l, err = listen("server.addr", cfg.Server.Addr); err != nil {
+	if key, addr := addressOfRole(cfg, name); key != "" {
+		if l, err = listen(key, addr); err != nil {
 			return err
 		}
 	}
@@ -71,6 +72,17 @@ func runAlone(ctx context.Context, cfg *conf.Config, name string, log *slog.Logg
 	defer stop()
 	log.Info("started", "version", version)
 	return p.run(ctx, r.run)
+}
+
+// addressOfRole is the key of the configuration and the address that a role listens on; empty for a role that does not.
+func addressOfRole(cfg *conf.Config, role string) (key, addr string) {
+	switch role {
+	case roleServer:
+		return "server.addr", cfg.Server.Addr
+	case roleAdmin:
+		return "admin.addr", cfg.Admin.Addr
+	}
+	return "", ""
 }
 
 // listen opens a listener, and names the key of the configuration when it cannot.

@@ -80,7 +80,7 @@ func freeSpace(dir string) (int64, error) {
 func checkPorts(ctx context.Context, cfg *conf.Config) []finding {
 	master := masterPID(ctx, cfg)
 	var findings []finding
-	for _, at := range []struct{ key, addr string }{{"server.addr", cfg.Server.Addr}, {"metrics.addr", cfg.Metrics.Addr}} {
+	for _, at := range []struct{ key, addr string }{{"server.addr", cfg.Server.Addr}, {"admin.addr", cfg.Admin.Addr}, {"metrics.addr", cfg.Metrics.Addr}} {
 		findings = append(findings, checkPort(at.key, at.addr, master))
 	}
 	return findings

@@ -10,13 +10,27 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// apiSocket is what the server's listening socket is called between master and child.
-const apiSocket = "api"
+// What the listening sockets are called between master and child.
+const (
+	apiSocket   = "api"
+	adminSocket = "admin"
+)
+
+// socketOf is the name of a role's listening socket, empty for a role without one.
+func socketOf(role string) string {
+	switch role {
+	case roleServer:
+		return apiSocket
+	case roleAdmin:
+		return adminSocket
+	}
+	return ""
+}
 
 // childRoles are what a process can be that a master started.
 func childRoles() map[string]child.Role {
 	roles := map[string]child.Role{}
-	for _, name := range []string{roleServer, roleTimer, roleDispatcher, roleChecker} {
+	for _, name := range []string{roleServer, roleTimer, roleDispatcher, roleChecker, roleAdmin} {
 		roles[name] = runChild
 	}
 	return roles
@@ -49,7 +63,7 @@ func runChild(ctx context.Context, c *child.Child) error {
 }
 
 func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
-	r, err := p.newRole(c.Role, c.Listeners[apiSocket], c.Replaced)
+	r, err := p.newRole(c.Role, c.Listeners[socketOf(c.Role)], c.Replaced)
 	if err != nil {
 		return err
 	}

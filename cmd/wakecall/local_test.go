@@ -149,7 +149,7 @@ func findingOf(findings []finding, what string) finding {
 
 func runCheck(t *testing.T, env ...string) (ran, []finding) {
 	t.Helper()
-	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
+	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0", "WAKECALL_ADMIN_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
 	var findings []finding
 	if err := json.Unmarshal([]byte(got.out), &findings); err != nil {
 		t.Fatalf("%v: %s%s", err, got.out, got.err)

@@ -23,6 +23,7 @@ const (
 	roleTimer      = "timer"
 	roleDispatcher = "dispatcher"
 	roleChecker    = "redis-checker"
+	roleAdmin      = "admin"
 )
 
 // role is a piece of work that runs until its context is done.
@@ -31,11 +32,13 @@ type role struct {
 	status func() map[string]any // what `wakecall ps` shows of it; may be nil
 }
 
-// newRole makes a role. The server alone has a listener, and wants to know whether a successor serves it already (nil: never).
+// newRole makes a role. The server and the admin have a listener; the server wants to know whether a successor serves it already (nil: never).
 func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case roleServer:
 		return p.newServer(l, replaced)
+	case roleAdmin:
+		return p.newAdmin(l)
 	case roleTimer:
 		t := timer.New(timer.Options{
 			Shards: shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,

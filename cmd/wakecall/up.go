@@ -58,7 +58,7 @@ func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 		return masterOptions(next, shards)
 	}
 	opts.Ready = func() {
-		log.Info("up", "api", apiURL(cfg), "metrics", "http://"+reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
+		log.Info("up", "api", apiURL(cfg), "admin", adminURL(cfg), "metrics", "http://"+reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
 	}
 	if withDemo {
 		end, err := a.demo(ctx, cfg, log)
@@ -134,6 +134,7 @@ func masterOptions(cfg *conf.Config, shards []registry.Shard) (master.Options, e
 			{Name: roleTimer, Count: cfg.Timers, Numbered: true, Config: config},
 			{Name: roleDispatcher, Count: cfg.Dispatchers, Numbered: true, Config: config},
 			{Name: roleChecker, Count: 1, Config: config},
+			{Name: roleAdmin, Count: 1, Config: config, Listeners: []master.ListenSpec{{Name: adminSocket, Key: "admin.addr", Addr: cfg.Admin.Addr}}},
 		},
 		Redis: master.RedisOptions{
 			Managed: isManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(), MaxMemory: int64(cfg.Redis.MaxMemory),

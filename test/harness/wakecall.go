@@ -63,6 +63,9 @@ func StartWakecall(t testing.TB, opts Options) *Wakecall {
 	return w
 }
 
+// AdminURL is where the web admin answers, without a slash at its end.
+func (w *Wakecall) AdminURL() string { return "http://" + w.env["WAKECALL_ADMIN_ADDR"] }
+
 // Up starts `wakecall up`, again if need be, on the same data directory and ports. It does not wait.
 func (w *Wakecall) Up() {
 	w.t.Helper()

@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+func TestOnlyAdminsSeeAccess(t *testing.T) {
+	s := open(t, nil)
+	for user, want := range map[string]int{"root": http.StatusOK, "ops": http.StatusForbidden, "look": http.StatusForbidden} {
+		s.as(user)
+		if status, _ := s.get("/access"); status != want {
+			t.Errorf("%s got %d, want %d", user, status, want)
+		}
+		if user == "root" {
+			continue
+		}
+		if status, _ := s.post("/access/users", "name", "evil", "password", password, "role", "admin"); status != http.StatusForbidden {
+			t.Errorf("%s made a user: %d", user, status)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	s := open(t, nil).as("root")
+	if status, body := s.post("/access/users", "name", "new", "password", "short", "role", "viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "10 to 72") {
+		t.Errorf("a short password got %d\n%s", status, body)
+	}
+	if status, body := s.post("/access/users", "name", "ops", "password", password, "role", "viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "exists already") {
+		t.Errorf("a name that is taken got %d\n%s", status, body)
+	}
+	if status, body := s.post("/access/users", "name", "new", "password", password, "role", "viewer"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
+		t.Fatalf("a new user got %d\n%s", status, body)
+	}
+	s.as("new").as("root")
+	s.post("/access/users/new/role", "role", "operator")
+	if got := s.role("new"); got != registry.RoleOperator {
+		t.Errorf("the role is %s", got)
+	}
+	s.post("/access/users/root/role", "role", "viewer")
+	if got := s.role("root"); got != registry.RoleAdmin {
+		t.Error("the last admin lost the role")
+	}
+	s.post("/access/users/root/delete")
+	if s.role("root") == "" {
+		t.Error("somebody deleted themselves")
+	}
+	s.post("/access/users/new/delete")
+	if s.role("new") != "" {
+		t.Error("the user is still there")
+	}
+	if _, body := s.get("/audit?object=user/new"); !strings.Contains(body, "user/root") || !strings.Contains(body, "set role") {
+		t.Errorf("the audit trail is\n%s", body)
+	}
+}
+
+func (s *site) role(name string) registry.Role {
+	s.Helper()
+	list, err := s.registry.ListUsers(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, u := range list {
+		if u.Name == name {
+			return u.Role
+		}
+	}
+	return ""
+}
+
+func TestADeletedUserIsOut(t *testing.T) {
+	s := open(t, nil).as("ops")
+	ops := s.client
+	s.as("root").post("/access/users/ops/delete")
+	s.client = ops
+	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
+		t.Error("the session goes on")
+	}
+}
+
+func TestATokenIsShownOnce(t *testing.T) {
+	s := open(t, nil).as("root")
+	status, body := s.post("/access/tokens", "name", `<script>alert(1)</script>`, "rights", "push", "rights", "read", "topics", "shop.*, demo")
+	found := regexp.MustCompile(`wk_[A-Za-z0-9_-]{43}`).FindString(body)
+	if status != http.StatusOK || found == "" {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+	if strings.Contains(body, "<script>alert") {
+		t.Error("the name is not escaped")
+	}
+	if token, ok := s.registry.Snapshot().Token(found); !ok || !token.Allows(registry.RightPush, "shop.close") || token.Allows(registry.RightManage, "demo") {
+		t.Errorf("the token is %+v", token)
+	}
+	_, body = s.get("/access")
+	if strings.Contains(body, found) || strings.Contains(body, "<script>alert") {
+		t.Error("the page of access shows the token, or what is not escaped")
+	}
+	id := regexp.MustCompile(`/access/tokens/(\d+)/revoke`).FindStringSubmatch(body)
+	s.post("/access/tokens/" + id[1] + "/revoke")
+	if _, ok := s.registry.Snapshot().Token(found); ok {
+		t.Error("the token is not revoked")
+	}
+	if status, body := s.post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "at least one of push") {
+		t.Errorf("a token without rights got %d\n%s", status, body)
+	}
+}
+
+func TestSessionsAreSeenAndEnded(t *testing.T) {
+	s := open(t, nil).as("look")
+	s.get("/")
+	look := s.client
+	s.as("root").get("/")
+	_, body := s.get("/access")
+	if strings.Count(body, "/end\"") != 1 {
+		t.Fatalf("one session but the own one should have a button:\n%s", body)
+	}
+	path := regexp.MustCompile(`action="(/access/sessions/[0-9a-f]+/end)"`).FindStringSubmatch(body)
+	s.post(path[1])
+	s.client = look
+	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
+		t.Error("the session goes on")
+	}
+}
+
+func TestChangingThePasswordEndsOtherSessions(t *testing.T) {
+	s := open(t, nil).as("ops")
+	s.get("/")
+	other := s.client
+	s.as("ops")
+	if status, body := s.post("/account/password", "current", "wrong password", "password", "another horse", "again", "another horse"); status != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong password got %d\n%s", status, body)
+	}
+	if status, body := s.post("/account/password", "current", password, "password", "another horse", "again", "another horse"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+	s.client = other
+	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
+		t.Error("the other session goes on")
+	}
+}

@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// fakeQueue is the queue of tests. Groups add their methods in files of their own.
+type fakeQueue struct {
+	mu    sync.Mutex
+	stats map[string]queue.Stats
+}
+
+func (q *fakeQueue) Stats(context.Context, []string) (map[string]queue.Stats, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats, nil
+}
+
+// openRegistry is a real registry in a directory of the test, with the users root (admin), ops (operator) and look (viewer), all with the
+// password "correct horse". It begins as a copy of one that is made once: hashing passwords takes long.
+func openRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	seed, err := seededRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "registry.db")
+	if err := os.WriteFile(file, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: true, SecretKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
+	dir, err := os.MkdirTemp("", "wakecall-admin")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "registry.db")
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + file, Migrate: true})
+	if err != nil {
+		return nil, err
+	}
+	for name, role := range map[string]registry.Role{"root": registry.RoleAdmin, "ops": registry.RoleOperator, "look": registry.RoleViewer} {
+		err = errors.Join(err, r.CreateUser(context.Background(), "test", name, password, role))
+	}
+	if err := errors.Join(err, r.Close()); err != nil { // which also brings the log into the file
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+const password = "correct horse"
+
+// site is an admin that serves a test.
+type site struct {
+	*testing.T
+	admin    *Admin
+	queue    *fakeQueue
+	registry *registry.Registry
+	url      string
+	client   *http.Client
+}
+
+// open serves an admin; change may alter its options.
+func open(t *testing.T, change func(*Options)) *site {
+	t.Helper()
+	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
+	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: s.registry.Sessions(), Version: "test"}
+	if change != nil {
+		change(&opts)
+	}
+	a, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(a)
+	t.Cleanup(func() {
+		a.hub.close()
+		srv.Close()
+	})
+	s.admin, s.url = a, srv.URL+a.base
+	s.client = newClient()
+	return s
+}
+
+func newClient() *http.Client {
+	jar, _ := cookiejar.New(nil) // has no errors without options
+	return &http.Client{Jar: jar, Timeout: 20 * time.Second}
+}
+
+// as signs in.
+func (s *site) as(name string) *site {
+	s.Helper()
+	s.client = newClient()
+	if status, body := s.post("/login", "username", name, "password", password); status != http.StatusOK {
+		s.Fatalf("signing in as %s: %d\n%s", name, status, body)
+	}
+	return s
+}
+
+func (s *site) get(path string) (int, string) {
+	s.Helper()
+	return s.do(http.MethodGet, path, nil)
+}
+
+// post sends a form, whose fields come in pairs, and follows the redirect.
+func (s *site) post(path string, pairs ...string) (int, string) {
+	s.Helper()
+	form := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Add(pairs[i], pairs[i+1])
+	}
+	return s.do(http.MethodPost, path, strings.NewReader(form.Encode()))
+}
+
+func (s *site) do(method, path string, body io.Reader) (int, string) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	res, err := s.client.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}

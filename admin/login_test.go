@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSignIn(t *testing.T) {
+	s := open(t, nil)
+	if status, body := s.get("/topics"); status != http.StatusOK || !strings.Contains(body, `name="password"`) {
+		t.Fatalf("a stranger got %d\n%s", status, body)
+	}
+	if status, _ := s.post("/login", "username", "root", "password", "wrong password"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong password got %d", status)
+	}
+	s.as("root")
+	if status, body := s.get("/"); status != http.StatusOK || !strings.Contains(body, "/logout") {
+		t.Fatalf("root got %d\n%s", status, body)
+	}
+	if status, body := s.get("/nowhere"); status != http.StatusNotFound || !strings.Contains(body, "/logout") {
+		t.Errorf("a page that does not exist got %d\n%s", status, body)
+	}
+	s.post("/logout")
+	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
+		t.Error("signing out did not end the session")
+	}
+}
+
+func TestChangesFromOtherSitesAreRefused(t *testing.T) {
+	s := open(t, nil).as("root")
+	r, _ := http.NewRequest(http.MethodPost, s.url+"/logout", nil)
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	res, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusForbidden {
+		t.Errorf("it got %d", res.StatusCode)
+	}
+}
+
+func TestSecurityHeaders(t *testing.T) {
+	s := open(t, nil)
+	res, err := http.Get(s.url + "/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+		if got := res.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if csp := res.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'self'") || strings.Contains(csp, "unsafe") {
+		t.Errorf("the policy is %q", csp)
+	}
+}
+
+func TestBasePath(t *testing.T) {
+	s := open(t, func(o *Options) { o.BasePath = "/wakecall" }).as("look")
+	if res, err := http.Get(strings.TrimSuffix(s.url, "/wakecall") + "/topics"); err != nil || res.StatusCode != http.StatusNotFound {
+		t.Errorf("outside of the base path: %v, %v", res, err)
+	} else {
+		_ = res.Body.Close()
+	}
+	if status, body := s.get("/topics"); status != http.StatusOK || strings.Contains(body, `href="/topics"`) || !strings.Contains(body, `href="/wakecall/topics"`) {
+		t.Errorf("got %d\n%s", status, body)
+	}
+}
+
+func TestLanguageAndTheme(t *testing.T) {
+	s := open(t, nil).as("look")
+	s.post("/language", "choice", "zh-Hans", "back", "/topics")
+	s.post("/theme", "choice", "dark", "back", "/topics")
+	if _, body := s.get("/topics"); !strings.Contains(body, `lang="zh-Hans"`) || !strings.Contains(body, `data-bs-theme="dark"`) {
+		t.Errorf("got\n%.400s", body)
+	}
+}
+
+func TestRedirectsStayHere(t *testing.T) {
+	a := open(t, func(o *Options) { o.BasePath = "/w" }).admin
+	for to, want := range map[string]string{
+		"/w/topics?a=b": "/topics?a=b", "/topics": "/x", "//evil": "/x", "https://evil/": "/x", `/\evil`: "/x", "": "/x", "/wx": "/x", "/w//evil": "/x",
+	} {
+		if got := a.local(to, "/x"); got != want {
+			t.Errorf("local(%q) = %q, want %q", to, got, want)
+		}
+	}
+}
+
+func TestLoginLimit(t *testing.T) {
+	now := time.Now()
+	l := newLoginLimit(func() time.Time { return now })
+	for range accountTries {
+		if wait := l.try("root", "10.0.0.1"); wait > 0 {
+			t.Fatalf("an early try waits %s", wait)
+		}
+	}
+	if l.try("root", "10.0.0.2") == 0 {
+		t.Error("the account is not limited over addresses")
+	}
+	if l.try("ops", "10.0.0.1") > 0 {
+		t.Error("another account waits, too")
+	}
+	now = now.Add(loginWindow)
+	if l.try("root", "10.0.0.1") > 0 {
+		t.Error("the limit does not end")
+	}
+	for range addressTries {
+		l.try(time.Now().String(), "10.0.0.9")
+	}
+	if l.try("new", "10.0.0.9") == 0 {
+		t.Error("the address is not limited over accounts")
+	}
+}

@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (a *Admin) processesRoutes(g *echo.Group) {
+	a.live("processes", 3*time.Second, "partials/processes", func(ctx context.Context, arg string) (any, error) {
+		return a.processTree(ctx, arg == "edit"), nil
+	})
+	g.GET("/processes", a.processesPage)
+	g.POST("/processes/reload", a.need(registry.RoleAdmin, a.reload))
+	g.POST("/processes/restart", a.need(registry.RoleOperator, a.restart))
+}
+
+type processesData struct {
+	Tree     processTree
+	Settings []conf.Setting
+}
+
+// processTree is what runs, or why that is not known.
+type processTree struct {
+	*master.Tree
+	Lines   []processLine
+	Missing bool   // no master answers
+	Problem string // another fault
+	CanEdit bool
+}
+
+type processLine struct {
+	master.Process
+	InFlight    *int `json:"in_flight"`
+	Concurrency int  `json:"concurrency"`
+	Findings    []struct {
+		Shard  string `json:"shard"`
+		Kind   string `json:"kind"`
+		Detail string `json:"detail"`
+	} `json:"findings"`
+}
+
+// Color belongs to the state.
+func (l processLine) Color() string {
+	switch l.State {
+	case "running", "adopted":
+		return "green"
+	case "starting":
+		return "blue"
+	}
+	return "red"
+}
+
+// Busy says whether it is one that works on callbacks.
+func (l processLine) Busy() bool { return l.InFlight != nil }
+
+// Managed says whether the master can restart it: everything but its redis-server.
+func (l processLine) Managed() bool { return l.Role != "redis-server" }
+
+const psLimit = 5 * time.Second
+
+func (a *Admin) processTree(ctx context.Context, edit bool) processTree {
+	if a.opts.Master == nil {
+		return processTree{Missing: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, psLimit)
+	defer cancel()
+	tree, err := a.opts.Master.Ps(ctx)
+	if errors.Is(err, master.ErrNoMaster) {
+		return processTree{Missing: true}
+	}
+	if err != nil {
+		return processTree{Problem: err.Error()}
+	}
+	t := processTree{Tree: tree, CanEdit: edit}
+	for _, p := range tree.Processes {
+		line := processLine{Process: p}
+		if len(p.Status) > 0 {
+			_ = json.Unmarshal(p.Status, &line) // what is not understood is not shown
+		}
+		line.Process = p
+		t.Lines = append(t.Lines, line)
+	}
+	return t
+}
+
+func (a *Admin) processesPage(c echo.Context) error {
+	data := processesData{Tree: a.processTree(c.Request().Context(), reaches(viewer(c).Role, registry.RoleOperator))}
+	if a.opts.Config != nil && reaches(viewer(c).Role, registry.RoleOperator) {
+		data.Settings = a.opts.Config.Effective()
+	}
+	return a.render(c, http.StatusOK, "processes", data)
+}
+
+func (a *Admin) reload(c echo.Context) error {
+	if a.opts.Master == nil {
+		return echo.ErrNotFound
+	}
+	a.log.Info("a reload was asked for", "user", viewer(c).Name)
+	return a.ordered(c, "processes.reloaded", a.opts.Master.Reload)
+}
+
+func (a *Admin) restart(c echo.Context) error {
+	if a.opts.Master == nil {
+		return echo.ErrNotFound
+	}
+	role := c.FormValue("role")
+	number, _ := strconv.Atoi(c.FormValue("number")) // 0: the only one of its role
+	a.log.Info("a restart was asked for", "user", viewer(c).Name, "role", role, "number", number)
+	return a.ordered(c, "processes.restarted", func(ctx context.Context) error { return a.opts.Master.Restart(ctx, role, number) })
+}
+
+const (
+	orderLimit = 2 * time.Minute
+	orderWait  = 2 * time.Second
+)
+
+// ordered tells the master to do something, and waits a moment for the outcome: when this very process is to be replaced, its answer has to
+// be out before. The order goes on without anybody waiting.
+func (a *Admin) ordered(c echo.Context, done string, order func(context.Context) error) error {
+	result := make(chan error, 1)
+	if !a.hub.spawn(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, orderLimit)
+		defer cancel()
+		result <- order(ctx)
+	}) {
+		return echo.NewHTTPError(http.StatusServiceUnavailable)
+	}
+	select {
+	case err := <-result:
+		if err != nil {
+			a.flashText(c, "danger", err.Error())
+		} else {
+			a.flash(c, "success", done)
+		}
+	case <-time.After(orderWait):
+		a.flash(c, "info", "processes.under_way")
+	case <-a.hub.ctx.Done():
+		a.flash(c, "info", "processes.under_way")
+	}
+	return a.redirect(c, "/processes")
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
+)
+
+type fakeMaster struct {
+	mu      sync.Mutex
+	ordered []string
+	err     error
+}
+
+func (m *fakeMaster) Ps(context.Context) (*master.Tree, error) {
+	return &master.Tree{Pid: 7, Processes: []master.Process{
+		{Role: "dispatcher", Number: 2, Pid: 4711, State: "running", LastExit: "<script>", Status: json.RawMessage(`{"in_flight":3,"concurrency":9}`)},
+		{Role: "redis-checker", Pid: 8, State: "silent", Status: json.RawMessage(`{"findings":[{"shard":"a","detail":"does not answer"}]}`)},
+	}}, nil
+}
+
+func (m *fakeMaster) order(what string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ordered = append(m.ordered, what)
+	return m.err
+}
+
+func (m *fakeMaster) Reload(context.Context) error { return m.order("reload") }
+func (m *fakeMaster) Restart(_ context.Context, role string, number int) error {
+	return m.order("restart " + role + " " + string(rune('0'+number)))
+}
+
+func TestProcesses(t *testing.T) {
+	m := &fakeMaster{}
+	s := open(t, func(o *Options) { o.Master, o.Config = m, conf.Default() }).as("root")
+	_, body := s.get("/processes")
+	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "dispatcher.concurrency"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%q is missing on\n%s", want, body)
+		}
+	}
+	if _, body := s.post("/processes/restart", "role", "dispatcher", "number", "2"); !strings.Contains(body, "alert-success") {
+		t.Errorf("got\n%s", body)
+	}
+	s.post("/processes/reload")
+	if got := strings.Join(m.ordered, ", "); got != "restart dispatcher 2, reload" {
+		t.Errorf("the master was told: %s", got)
+	}
+	s.as("look")
+	if _, body := s.get("/processes"); strings.Contains(body, "/processes/restart") || strings.Contains(body, "dispatcher.concurrency") {
+		t.Error("a viewer sees buttons, or the configuration")
+	}
+	if status, _ := s.post("/processes/restart", "role", "dispatcher"); status != http.StatusForbidden {
+		t.Errorf("a viewer restarted a process: %d", status)
+	}
+	if status, _ := s.as("ops").post("/processes/reload"); status != http.StatusForbidden {
+		t.Errorf("an operator reloaded: %d", status)
+	}
+}
+
+func TestProcessesWithoutAMaster(t *testing.T) {
+	if _, body := open(t, nil).as("root").get("/processes"); !strings.Contains(body, "No master") {
+		t.Errorf("got\n%s", body)
+	}
+}

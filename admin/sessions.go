@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/labstack/echo/v4"
+)
+
+// What a session tells of itself in the list of sessions.
+const (
+	keyAddress = "address"
+	keyAgent   = "agent"
+	keySeen    = "seen" // Unix seconds, at most seenStep old
+)
+
+const (
+	seenStep = time.Minute
+	maxAgent = 200
+)
+
+// sessionLine is one session in a list.
+type sessionLine struct {
+	ID             string // a hash of its token's hash: names it and opens nothing
+	User           string
+	Address, Agent string
+	Since, Seen    time.Time
+	Current        bool
+	own            string
+}
+
+// Browser is the agent in short, such as Firefox, Linux.
+func (s sessionLine) Browser() string {
+	var found []string
+	for _, group := range [][]string{{"Edg/", "OPR/", "Firefox/", "Chrome/", "Safari/", "curl/"}, {"Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux"}} {
+		for _, mark := range group {
+			if strings.Contains(s.Agent, mark) {
+				found = append(found, strings.Replace(strings.TrimSuffix(mark, "/"), "Edg", "Edge", 1))
+				break
+			}
+		}
+	}
+	if len(found) == 0 {
+		return s.Agent
+	}
+	return strings.Join(found, ", ")
+}
+
+// note keeps in the session who uses it from where. It changes once a minute at most.
+func (a *Admin) note(c echo.Context) {
+	ctx := c.Request().Context()
+	now := a.opts.Now().Unix()
+	if now-a.sessions.GetInt64(ctx, keySeen) < int64(seenStep/time.Second) {
+		return
+	}
+	agent := c.Request().UserAgent()
+	a.sessions.Put(ctx, keySeen, now)
+	a.sessions.Put(ctx, keyAddress, c.RealIP())
+	a.sessions.Put(ctx, keyAgent, agent[:min(len(agent), maxAgent)])
+}
+
+func describeSession(key string, values map[string]any) sessionLine {
+	sum := sha256.Sum256([]byte("session " + key))
+	text := func(name string) string { s, _ := values[name].(string); return s }
+	at := func(name string) time.Time { n, _ := values[name].(int64); return time.Unix(n, 0) }
+	return sessionLine{
+		ID: hex.EncodeToString(sum[:12]), User: text(keyUser), Address: text(keyAddress), Agent: text(keyAgent), Since: at(keySince), Seen: at(keySeen),
+		own: text(keyOwn),
+	}
+}
+
+// listSessions lists the signed-in sessions of a user, or of all, the last seen first.
+func (a *Admin) listSessions(c echo.Context, user string) ([]sessionLine, error) {
+	var list []sessionLine
+	err := a.eachSession(c, func(_ string, s sessionLine) error {
+		if user == "" || s.User == user {
+			list = append(list, s)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(x, y sessionLine) int { return y.Seen.Compare(x.Seen) })
+	return list, err
+}
+
+// endSessions ends those that are chosen.
+func (a *Admin) endSessions(c echo.Context, chosen func(sessionLine) bool) error {
+	return a.eachSession(c, func(key string, s sessionLine) error {
+		if !chosen(s) {
+			return nil
+		}
+		if store, ok := a.sessions.Store.(scs.CtxStore); ok {
+			return store.DeleteCtx(c.Request().Context(), key)
+		}
+		return a.sessions.Store.Delete(key)
+	})
+}
+
+// eachSession goes over the store itself: the manager's Iterate would hash keys that are hashes already.
+func (a *Admin) eachSession(c echo.Context, do func(key string, s sessionLine) error) error {
+	all, err := a.storedSessions(c.Request().Context())
+	if err != nil {
+		return fmt.Errorf("list the sessions: %w", err)
+	}
+	own := a.sessions.GetString(c.Request().Context(), keyOwn)
+	for key, data := range all {
+		_, values, err := a.sessions.Codec.Decode(data)
+		if err != nil {
+			return fmt.Errorf("read a session: %w", err)
+		}
+		s := describeSession(key, values)
+		if s.User == "" {
+			continue // somebody at the page for signing in
+		}
+		s.Current = s.own != "" && s.own == own
+		if err := do(key, s); err != nil {
+			return fmt.Errorf("end a session: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *Admin) storedSessions(ctx context.Context) (map[string][]byte, error) {
+	switch store := a.sessions.Store.(type) {
+	case scs.IterableCtxStore:
+		return store.AllCtx(ctx)
+	case scs.IterableStore:
+		return store.All()
+	}
+	return nil, nil
+}
+
+// keyOwn is a random word of each session, which tells the request's own among those of the store.
+const keyOwn = "own"

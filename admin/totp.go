@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"html/template"
+	"image/png"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// TOTPStore keeps the secrets of second factors.
+type TOTPStore interface {
+	TOTPSecret(ctx context.Context, name string) (string, error) // empty: the user has none
+	SetTOTP(ctx context.Context, actor, name, secret string) error
+	ClearTOTP(ctx context.Context, actor, name string) error
+}
+
+// What a session holds on the way to a second factor.
+const (
+	keyPending      = "pending" // who gave the password and owes the code
+	keyPendingSince = "pending_since"
+	keyNewSecret    = "new_totp" // of an authenticator that is being set up
+)
+
+const pendingLife = 5 * time.Minute
+
+func (a *Admin) hasTOTP(ctx context.Context, user string) (bool, error) {
+	if a.opts.TOTP == nil {
+		return false, nil
+	}
+	secret, err := a.opts.TOTP.TOTPSecret(ctx, user)
+	return secret != "", err
+}
+
+// askCode remembers that the password was right. The session's token changes, so that one planted before is worth nothing.
+func (a *Admin) askCode(c echo.Context, u *registry.User, next string) error {
+	ctx := c.Request().Context()
+	if err := a.sessions.RenewToken(ctx); err != nil {
+		return err
+	}
+	a.sessions.Put(ctx, keyPending, u.Name)
+	a.sessions.Put(ctx, keyPendingSince, a.opts.Now().Unix())
+	return a.render(c, http.StatusOK, "login_code", loginForm{Next: next})
+}
+
+func (a *Admin) loginCode(c echo.Context) error {
+	ctx := c.Request().Context()
+	name, next := a.sessions.GetString(ctx, keyPending), c.FormValue("next")
+	began := time.Unix(a.sessions.GetInt64(ctx, keyPendingSince), 0)
+	if name == "" || a.opts.TOTP == nil || a.opts.Now().Sub(began) > pendingLife {
+		return a.redirect(c, "/login")
+	}
+	if wait := a.attempts.try(name, c.RealIP()); wait > 0 {
+		form := loginForm{Next: next, Error: a.t(c, "login.wait", duration(wait.Round(time.Second)))}
+		return a.render(c, http.StatusTooManyRequests, "login_code", form)
+	}
+	secret, err := a.opts.TOTP.TOTPSecret(ctx, name)
+	if err != nil {
+		return err
+	}
+	u, err := a.users.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if u == nil || secret == "" || !a.codes.use(name, c.FormValue("code"), secret) {
+		a.log.Warn("a second factor failed", "user", name, "address", c.RealIP())
+		return a.render(c, http.StatusUnauthorized, "login_code", loginForm{Next: next, Error: a.t(c, "login.wrong_code")})
+	}
+	a.attempts.passed(name, c.RealIP())
+	return a.enter(c, u, next)
+}
+
+// totpSetup is what somebody needs to set up an authenticator.
+type totpSetup struct {
+	Secret string
+	QR     template.URL // an image
+}
+
+func newTOTP(user string) (string, error) {
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: "Wakecall", AccountName: user})
+	if err != nil {
+		return "", err
+	}
+	return key.Secret(), nil
+}
+
+const qrSize = 240
+
+func setupOf(user, secret string) (*totpSetup, error) {
+	key, err := otp.NewKeyFromURL("otpauth://totp/Wakecall:" + user + "?issuer=Wakecall&secret=" + secret)
+	if err != nil {
+		return nil, err
+	}
+	img, err := key.Image(qrSize, qrSize)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		return nil, err
+	}
+	return &totpSetup{secret, template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}, nil
+}

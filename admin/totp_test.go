@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+)
+
+func TestSecondFactor(t *testing.T) {
+	s := open(t, nil)
+	s.admin.opts.TOTP = s.registry
+	s.as("ops")
+	_, body := s.post("/account/totp/begin")
+	found := regexp.MustCompile(`id="totp-secret">([A-Z2-7]+)<`).FindStringSubmatch(body)
+	if found == nil || !strings.Contains(body, `src="data:image/png;base64,`) {
+		t.Fatalf("there is no secret to scan:\n%s", body)
+	}
+	code := func(at time.Time) string {
+		text, err := totp.GenerateCode(found[1], at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	now := time.Now()
+	if status, _ := s.post("/account/totp/finish", "code", "000000"); status != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong code got %d", status)
+	}
+	if status, body := s.post("/account/totp/finish", "code", code(now.Add(-25*time.Second))); status != http.StatusOK || !strings.Contains(body, "alert-success") {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+	s.client = newClient()
+	_, body = s.post("/login", "username", "ops", "password", password)
+	if !strings.Contains(body, `name="code"`) {
+		t.Fatalf("the code is not asked for:\n%s", body)
+	}
+	if _, body := s.get("/topics"); !strings.Contains(body, `name="password"`) {
+		t.Error("the password alone let somebody in")
+	}
+	if status, _ := s.post("/login/code", "code", "000000"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong code got %d", status)
+	}
+	if status, body := s.post("/login/code", "code", code(now.Add(25*time.Second)), "next", "/topics"); status != http.StatusOK || !strings.Contains(body, "/logout") {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+}
+
+func TestACodeWorksOnce(t *testing.T) {
+	now := time.Now()
+	u := &codes{now: func() time.Time { return now }, last: map[string]int64{}}
+	secret, err := newTOTP("ops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := totp.GenerateCode(secret, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !u.use("ops", code, secret) || u.use("ops", code, secret) {
+		t.Error("a code does not work once")
+	}
+	if u.use("look", "", secret) || u.use("look", "12345x", secret) {
+		t.Error("nonsense works")
+	}
+}

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+)
+
+//go:embed dist
+var dist embed.FS
+
+// Assets are the files that pages link to.
+type Assets struct {
+	names map[string]string // app.css → app.0123456789.css
+	files map[string]asset  // by hashed name
+}
+
+type asset struct {
+	kind         string
+	plain, small []byte // small is gzip's, empty where it saves nothing
+}
+
+// LoadAssets reads the embedded assets and compresses them once.
+func LoadAssets() (*Assets, error) {
+	a := &Assets{names: map[string]string{}, files: map[string]asset{}}
+	manifest, err := dist.ReadFile("dist/manifest.json")
+	if err != nil {
+		return nil, fmt.Errorf("read the list of assets: %w", err)
+	}
+	if err := json.Unmarshal(manifest, &a.names); err != nil {
+		return nil, fmt.Errorf("read the list of assets: %w", err)
+	}
+	for _, name := range a.names {
+		plain, err := fs.ReadFile(dist, "dist/"+name)
+		if err != nil {
+			return nil, fmt.Errorf("read the asset %s: %w", name, err)
+		}
+		a.files[name] = asset{kind: contentType(name), plain: plain, small: compress(plain)}
+	}
+	return a, nil
+}
+
+// contentType does not ask the machine's tables, which differ.
+func contentType(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return mime.TypeByExtension(path.Ext(name))
+}
+
+func compress(plain []byte) []byte {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil
+	}
+	_, err = w.Write(plain)
+	if err != nil || w.Close() != nil || b.Len() > len(plain)*9/10 {
+		return nil
+	}
+	return b.Bytes()
+}
+
+// Name is the hashed name of an asset, empty when there is none.
+func (a *Assets) Name(name string) string { return a.names[name] }
+
+// Symbols are the names of the icons.
+func (a *Assets) Symbols() map[string]bool {
+	symbols := map[string]bool{}
+	for _, part := range strings.Split(string(a.files[a.names["icons.svg"]].plain), `<symbol id="`)[1:] {
+		name, _, _ := strings.Cut(part, `"`)
+		symbols[name] = true
+	}
+	return symbols
+}
+
+// ServeHTTP serves the asset that the last element of the path names. Its name changes with its content, so it may be kept for ever.
+func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f, ok := a.files[path.Base(r.URL.Path)]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", f.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	body := f.plain
+	if f.small != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = f.small
+	}
+	h.Set("Content-Length", fmt.Sprint(len(body)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // an error: the browser is gone
+	}
+}

@@ -1,0 +1,178 @@
+// The admin's own script. Pages work without it except for live numbers, charts and dialogs.
+(() => {
+  "use strict";
+  const $ = (selector, root = document) => root.querySelector(selector);
+
+  // --- live parts: one stream for a page -----------------------------------------------------------------------------
+  // <body data-events="/events?on=strip,overview">; <div data-live="overview"> gets the event's HTML. Every event is also told to scripts
+  // as the DOM event "live" with {name, data}. A page that nobody looks at lets its stream go after a minute.
+  let stream = null;
+  let sleep = 0;
+  function names() {
+    const found = [...document.querySelectorAll("[data-live]")].map((e) => e.dataset.live);
+    return [...new Set(found)].sort();
+  }
+  function open() {
+    const base = document.body.dataset.events;
+    const on = names();
+    if (!base || stream || on.length === 0) return;
+    stream = new EventSource(base + "?on=" + encodeURIComponent(on.join(",")));
+    for (const name of on) stream.addEventListener(name, (e) => show(name, e.data));
+    stream.addEventListener("bye", () => { close(); setTimeout(open, 1000 + Math.random() * 2000); });
+    stream.onopen = () => document.body.classList.remove("wk-offline");
+    stream.onerror = () => {
+      document.body.classList.add("wk-offline");
+      if (stream && stream.readyState === EventSource.CLOSED) { close(); setTimeout(open, 5000 + Math.random() * 5000); }
+    };
+  }
+  function close() {
+    if (stream) stream.close();
+    stream = null;
+  }
+  function show(name, data) {
+    for (const e of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
+      if (e.dataset.liveAs === "data" || e.contains(document.activeElement) && document.activeElement !== document.body) continue;
+      e.innerHTML = data; // rendered by html/template of this server
+      window.htmx && htmx.process(e);
+      enhance(e);
+    }
+    document.dispatchEvent(new CustomEvent("live", { detail: { name, data } }));
+  }
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(sleep);
+    if (document.hidden) sleep = setTimeout(close, 60000);
+    else open();
+  });
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", open);
+
+  // --- confirmation --------------------------------------------------------------------------------------------------
+  // <form data-confirm="Delete it?" data-confirm-word="shop.close" data-confirm-label="Delete">
+  const dialog = () => $("#wk-confirm");
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    const by = event.submitter;
+    const text = (by && by.dataset.confirm) || form.dataset.confirm;
+    if (!text || form.dataset.confirmed) { delete form.dataset.confirmed; return; }
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    ask(text, (by && by.dataset.confirmWord) || form.dataset.confirmWord || "", (by && by.dataset.confirmLabel) || form.dataset.confirmLabel, () => {
+      form.dataset.confirmed = "yes";
+      form.requestSubmit(by || undefined);
+    });
+  }, true);
+  function ask(text, word, label, yes) {
+    const d = dialog();
+    const input = $("input", d);
+    const ok = $("[data-ok]", d);
+    $("[data-text]", d).textContent = text;
+    $("[data-word-row]", d).hidden = !word;
+    $("[data-word]", d).textContent = word;
+    ok.textContent = label || ok.dataset.ok;
+    input.value = "";
+    ok.disabled = Boolean(word);
+    input.oninput = () => { ok.disabled = input.value !== word; };
+    d.onclose = () => { if (d.returnValue === "ok" && (!word || input.value === word)) yes(); };
+    d.returnValue = "";
+    d.showModal();
+    if (word) input.focus();
+  }
+
+  // --- small behaviours by attribute ---------------------------------------------------------------------------------
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const from = button.dataset.copy ? $(button.dataset.copy) : null;
+    const text = from ? (from.value ?? from.textContent) : button.dataset.copyText || "";
+    if (await copy(text)) {
+      button.classList.add("wk-copied");
+      $("#wk-status").textContent = document.body.dataset.copied;
+      setTimeout(() => button.classList.remove("wk-copied"), 1500);
+    }
+  });
+  async function copy(text) {
+    try { await navigator.clipboard.writeText(text); return true; } catch { /* plain http: the old way */ }
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+  // <select data-submit> sends its form when changed; <input type=checkbox data-check-all="name"> sets all of a name.
+  document.addEventListener("change", (event) => {
+    const e = event.target;
+    if (e.matches("[data-submit]")) e.form.requestSubmit();
+    if (e.dataset.checkAll) for (const box of document.getElementsByName(e.dataset.checkAll)) if (box.type === "checkbox") box.checked = e.checked;
+  });
+  // "/" goes to the search box.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;
+    const search = $("#wk-search");
+    if (search) { event.preventDefault(); search.focus(); }
+  });
+
+  // --- charts --------------------------------------------------------------------------------------------------------
+  // <div class="wk-chart" data-chart="/overview/chart?span=15m" data-chart-every="10">, which answers
+  // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}. data-chart-json holds the same without a request.
+  const charts = new Map();
+  const palette = ["--tblr-blue", "--tblr-green", "--tblr-red", "--tblr-orange", "--tblr-purple", "--tblr-cyan"];
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (n) => (n == null ? "–" : Math.abs(n) >= 1e6 ? +(n / 1e6).toFixed(1) + "M" : Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4)));
+  function draw(box, data) {
+    if (!window.uPlot || !box.isConnected) return;
+    const old = charts.get(box);
+    if (old) old.plot.destroy();
+    box.replaceChildren();
+    const grid = { stroke: css("--tblr-border-color"), width: 1 };
+    const axis = { stroke: css("--tblr-secondary") || "#667", grid, ticks: { show: false }, font: "11px system-ui" };
+    const plot = new uPlot({
+      width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
+      axes: [axis, { ...axis, size: 56, values: (_, list) => list.map((n) => short(n) + (data.unit || "")) }],
+      scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
+      series: [{ value: (_, t) => (t == null ? "–" : new Date(t * 1000).toLocaleString()) }, ...data.series.map((s, i) => {
+        const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
+        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, fill: data.series.length === 1 ? color + "22" : undefined,
+          points: { show: data.at.length < 2 }, value: (_, n) => short(n) + (data.unit || "") };
+      })],
+    }, [data.at, ...data.series.map((s) => s.values)], box);
+    charts.set(box, { plot, data });
+  }
+  async function load(box) {
+    if (document.hidden || !box.isConnected) return;
+    try {
+      const answer = await fetch(box.dataset.chart, { headers: { Accept: "application/json" } });
+      if (answer.ok) draw(box, await answer.json());
+    } catch { /* the server is away; the next time */ }
+  }
+  setInterval(() => {
+    for (const [box] of charts) if (!box.isConnected) { charts.get(box).plot.destroy(); charts.delete(box); }
+    for (const box of document.querySelectorAll("[data-chart-every]")) {
+      const every = Math.max(5, Number(box.dataset.chartEvery)) * 1000;
+      if (Date.now() - (Number(box.dataset.loaded) || 0) >= every) { box.dataset.loaded = Date.now(); load(box); }
+    }
+  }, 1000);
+  const resized = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const c = charts.get(target);
+      if (c && target.clientWidth > 0 && c.plot.width !== target.clientWidth) c.plot.setSize({ width: target.clientWidth, height: c.plot.height });
+    }
+  });
+  new MutationObserver(() => { for (const [box, c] of charts) draw(box, c.data); })
+    .observe(document.documentElement, { attributes: true, attributeFilter: ["data-bs-theme"] });
+
+  function enhance(root) {
+    for (const box of root.querySelectorAll("[data-chart], [data-chart-json]")) {
+      if (box.dataset.ready) continue;
+      box.dataset.ready = "yes";
+      resized.observe(box);
+      if (box.dataset.chartJson) draw(box, JSON.parse(box.dataset.chartJson));
+      else { box.dataset.loaded = Date.now(); load(box); }
+    }
+    for (const bar of root.querySelectorAll("[data-width]")) bar.style.width = bar.dataset.width + "%";
+    for (const time of root.querySelectorAll("time[datetime]:not([title])")) time.title = new Date(time.dateTime).toLocaleString();
+  }
+  document.addEventListener("htmx:afterSettle", (e) => enhance(e.target));
+  document.addEventListener("DOMContentLoaded", () => { enhance(document); open(); });
+})();

@@ -1,0 +1,119 @@
+package web
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// keyOf finds t "section.key" in templates; keys that are put together at run time are not seen.
+var keyOf = regexp.MustCompile(`(?:\bt|"(?:Label|Help)") "([a-z_]+\.[a-z0-9_.]+)"`)
+
+var iconOf = regexp.MustCompile(`(?:icon|"Icon") "([a-z0-9-]+)"`)
+
+func TestEveryTextIsInEveryLanguage(t *testing.T) {
+	all, err := LoadTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range Languages {
+		for _, b := range Languages {
+			for key, text := range all[a.Code] {
+				if strings.HasSuffix(key, ".one") {
+					continue // not every language tells one from many
+				}
+				if !all[b.Code].Has(key) {
+					t.Errorf("%s: %s is missing", b.Code, key)
+				}
+				if strings.TrimSpace(text) == "" {
+					t.Errorf("%s: %s is empty", a.Code, key)
+				}
+				if want, have := placeholders(text), placeholders(all[b.Code][key]); !slices.Equal(want, have) {
+					t.Errorf("%s has the placeholders %v in %s and %v in %s", key, want, a.Code, have, b.Code)
+				}
+			}
+		}
+	}
+}
+
+func placeholders(text string) []string {
+	found := regexp.MustCompile(`\{\d+\}`).FindAllString(text, -1)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func TestEveryKeyOfTheTemplatesHasAText(t *testing.T) {
+	all, err := LoadTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := Sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Sorted(maps.Keys(sources)) {
+		for _, m := range keyOf.FindAllStringSubmatch(sources[file], -1) {
+			if !all["en"].Has(m[1]) && !strings.HasSuffix(m[1], "_") {
+				t.Errorf("%s: there is no text %s", file, m[1])
+			}
+		}
+	}
+}
+
+func TestEveryIconOfTheTemplatesIsInTheSprite(t *testing.T) {
+	assets, err := LoadAssets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := Sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols := assets.Symbols()
+	for file, text := range sources {
+		for _, m := range iconOf.FindAllStringSubmatch(text, -1) {
+			if !symbols[m[1]] {
+				t.Errorf("%s: the icon %s is not in scripts/web/icons.txt (then: make web)", file, m[1])
+			}
+		}
+	}
+}
+
+var inline = regexp.MustCompile(`(?i)<style|<script>|\sstyle=|\son[a-z]+=|javascript:`)
+
+func TestNoTemplateHasInlineScriptOrStyle(t *testing.T) {
+	sources, err := Sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range sources {
+		if found := inline.FindString(text); found != "" {
+			t.Errorf("%s has %q, which the Content-Security-Policy forbids", file, found)
+		}
+	}
+}
+
+func TestMatchLanguage(t *testing.T) {
+	for _, c := range []struct{ choice, accept, want string }{
+		{"", "", "en"}, {"", "zh-CN,zh;q=0.9", "zh-Hans"}, {"", "de,fr", "en"}, {"zh-Hans", "en", "zh-Hans"}, {"xx", "zh", "zh-Hans"},
+		{"en", "zh", "en"}, {"", "\x00", "en"},
+	} {
+		if got := MatchLanguage(c.choice, c.accept); got != c.want {
+			t.Errorf("MatchLanguage(%q, %q) = %s, want %s", c.choice, c.accept, got, c.want)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	texts := Texts{"a.jobs": "{0} jobs of {1}", "a.jobs.one": "one job of {1}"}
+	for want, got := range map[string]string{
+		"2 jobs of x": texts.T("a.jobs", 2, "x"), "one job of x": texts.T("a.jobs", 1, "x"), "a.none": texts.T("a.none"),
+		"2 jobs of {0}": texts.T("a.jobs", 2, "{0}"), // an argument is not replaced in
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
