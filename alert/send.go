@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/mail"
 	"strings"
@@ -19,6 +20,18 @@ import (
 )
 
 const sendTimeout = 10 * time.Second // of each step of a conversation
+
+// A server that accepts a connection and says nothing would otherwise hold a sender for ever: the library sets its first deadline after
+// the greeting.
+func init() {
+	gomail.NetDialTimeout = func(network, address string, limit time.Duration) (net.Conn, error) {
+		c, err := net.DialTimeout(network, address, limit)
+		if err != nil {
+			return nil, err
+		}
+		return c, c.SetDeadline(time.Now().Add(limit))
+	}
+}
 
 // SendMail tells one recipient. The error holds the server's words as they are.
 func SendMail(s Mail, to string, m *Message) error {

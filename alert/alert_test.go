@@ -1,0 +1,345 @@
+package alert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// stage is a host that watches, with a world that the test can break.
+type stage struct {
+	mu       sync.Mutex
+	findings []Finding
+	settings Settings
+	store    Store
+	a        *Alerts
+}
+
+func (s *stage) wrong(list ...Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.findings = list
+}
+
+func newStore(t *testing.T) *registry.Registry {
+	t.Helper()
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func play(t *testing.T, host string, store Store, settings Settings) *stage {
+	t.Helper()
+	s := &stage{settings: settings, store: store}
+	s.a = New(Options{
+		Store: store, Host: host, Every: 20 * time.Millisecond, AdminURL: "http://admin.example/",
+		Settings: func() (Settings, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.settings, nil
+		},
+		Find: func(context.Context, Rules) []Finding {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return append([]Finding(nil), s.findings...)
+		},
+	})
+	s.a.outbox.waits = []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.a.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return s
+}
+
+func mailTo(s *smtptest.Server, to ...string) Settings {
+	x := Defaults()
+	x.Mail = Mail{Host: s.Host, Port: s.Port, TLS: TLSOpportunistic, From: "Wakecall <wakecall@test.example>"}
+	x.Recipients = to
+	return x
+}
+
+var down = Finding{Kind: "shard_down", Severity: Critical, Subject: "shard a is down", Detail: "connection <refused>", Shard: "a"}
+
+func subjects(s *smtptest.Server) (list []string) {
+	for _, m := range s.Mails() {
+		list = append(list, m.To+" "+m.Subject)
+	}
+	return list
+}
+
+func TestSeveralHostsSendOneMailEach(t *testing.T) {
+	smtp, store := smtptest.Start(t), newStore(t)
+	settings := mailTo(smtp, "ops@test.example")
+	hosts := []*stage{play(t, "h1", store, settings), play(t, "h2", store, settings), play(t, "h3", store, settings)}
+	for _, h := range hosts {
+		h.wrong(down)
+	}
+	eventually(t, "the mail that it begins", func() bool { return len(smtp.Mails()) > 0 })
+	settings.RemindAfter = registry.Duration(300 * time.Millisecond)
+	for _, h := range hosts {
+		h.mu.Lock()
+		h.settings = settings
+		h.mu.Unlock()
+	}
+	eventually(t, "a reminder", func() bool { return len(smtp.Mails()) > 1 })
+	for _, h := range hosts {
+		h.wrong()
+	}
+	last := func() string {
+		list := subjects(smtp)
+		return list[len(list)-1]
+	}
+	eventually(t, "the mail that it is over", func() bool { return strings.Contains(last(), "is over") })
+	var begins, ends int
+	for _, m := range smtp.Mails() {
+		switch {
+		case strings.Contains(m.Subject, "is over"):
+			ends++
+		case !strings.Contains(m.Subject, "still"):
+			begins++
+			if m.Header.Get("Message-Id") == "" || !strings.Contains(m.Raw, "http://admin.example/shards") || !strings.Contains(m.Raw, "multipart/alternative") {
+				t.Errorf("the first mail is\n%s", m.Raw)
+			}
+			continue
+		}
+		if first := smtp.Mails()[0].Header.Get("Message-Id"); m.Header.Get("References") != first {
+			t.Errorf("%q refers to %q, not to %q", m.Subject, m.Header.Get("References"), first)
+		}
+	}
+	if begins != 1 || ends != 1 {
+		t.Errorf("%d mails that it begins, %d that it is over: %v", begins, ends, subjects(smtp))
+	}
+	if list, err := store.ListDeliveries(t.Context(), 100); err != nil || len(list) != len(smtp.Mails()) || list[0].State != "sent" {
+		t.Errorf("deliveries %+v, %v", list, err)
+	}
+}
+
+// away is a store that cannot be reached while it is set.
+type away struct {
+	Store
+	mu  sync.Mutex
+	set bool
+}
+
+func (a *away) is(set bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.set = set
+}
+
+func (a *away) err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.set {
+		return registry.ErrUnavailable
+	}
+	return nil
+}
+
+func (a *away) RaiseAlert(ctx context.Context, x registry.Alert) (registry.Alert, bool, error) {
+	if err := a.err(); err != nil {
+		return x, false, err
+	}
+	return a.Store.RaiseAlert(ctx, x)
+}
+
+func (a *away) EndAlert(ctx context.Context, key string, at time.Time) (registry.Alert, bool, error) {
+	if err := a.err(); err != nil {
+		return registry.Alert{}, false, err
+	}
+	return a.Store.EndAlert(ctx, key, at)
+}
+
+func (a *away) ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error) {
+	if err := a.err(); err != nil {
+		return nil, err
+	}
+	return a.Store.ListAlerts(ctx, f)
+}
+
+// TestTroubleIsToldWhileTheRegistryIsAway, once, and is in the history when the registry is back.
+func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
+	smtp, store := smtptest.Start(t), &away{Store: newStore(t)}
+	store.is(true)
+	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
+	h.wrong(down)
+	eventually(t, "the mail", func() bool { return len(smtp.Mails()) == 1 })
+	store.is(false)
+	open := true
+	eventually(t, "the alert is kept", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		list, err := store.ListAlerts(t.Context(), registry.AlertFilter{Open: &open})
+		return err == nil && len(list) == 1
+	})
+	h.wrong()
+	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 2 })
+	if list := subjects(smtp); !strings.Contains(list[1], "is over") {
+		t.Errorf("mails %v", list)
+	}
+}
+
+func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
+	smtp, store := smtptest.Start(t), newStore(t)
+	if _, _, err := store.RaiseAlert(t.Context(), registry.Alert{Key: down.Key(), Kind: down.Kind, Subject: down.Subject, Host: "h1"}); err != nil {
+		t.Fatal(err)
+	}
+	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
+	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") })
+}
+
+func TestABadServerIsTriedAgainAndShown(t *testing.T) {
+	smtp, store := smtptest.Start(t), newStore(t)
+	smtp.Refuse(450, "mailbox busy")
+	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
+	h.wrong(down)
+	eventually(t, "the failure is shown", func() bool {
+		list, err := store.ListDeliveries(t.Context(), 10)
+		return err == nil && len(list) > 0 && strings.Contains(list[0].Error, "mailbox busy")
+	})
+	smtp.Refuse(0, "")
+	h.wrong(down, Finding{Kind: "breaker", Subject: "topic t", Topic: "t"})
+	eventually(t, "a mail arrives", func() bool { return len(smtp.Mails()) > 0 })
+}
+
+func TestTheServersWordsAreShown(t *testing.T) {
+	smtp := smtptest.Start(t)
+	m := TestMessage("h1", "")
+	s := mailTo(smtp).Mail
+	smtp.Refuse(550, "no such user here")
+	if err := SendMail(s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "550") || !strings.Contains(err.Error(), "no such user here") {
+		t.Errorf("a refusal: %v", err)
+	}
+	smtp.Refuse(0, "")
+	smtp.WantLogin("ann", "right")
+	if err := SendMail(s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "502") {
+		t.Errorf("without a login: %v", err)
+	}
+	s.Username, s.Password = "ann", "wrong"
+	if err := SendMail(s, "ops@test.example", m); err == nil || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	s.Password = "right"
+	if err := SendMail(s, "Ops <ops@test.example>", m); err != nil || len(smtp.Mails()) != 1 {
+		t.Errorf("with the right one: %v, %d mails", err, len(smtp.Mails()))
+	}
+	s.TLS = TLSStart
+	if err := SendMail(s, "ops@test.example", m); err == nil {
+		t.Error("a server without STARTTLS got the mail")
+	}
+	s.Host, s.Port = smtptest.Hanging(t)
+	began := time.Now()
+	if err := SendMail(s, "ops@test.example", m); err == nil || time.Since(began) > 2*sendTimeout {
+		t.Errorf("a server that hangs: %v after %s", err, time.Since(began))
+	}
+}
+
+func TestWebhooksGetTheirBodies(t *testing.T) {
+	var mu sync.Mutex
+	var bodies []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		bodies = append(bodies, string(b))
+		mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "secret-token") {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, "invalid token")
+		}
+	}))
+	defer srv.Close()
+	m := TestMessage("h1", "http://admin.example")
+	m.Alert.Subject = `a "quoted" <subject>`
+	for preset := range Presets {
+		w := Webhook{Name: preset, URL: registry.Sealed(srv.URL), Preset: preset}
+		if err := errors.Join(w.Validate(), SendWebhook(t.Context(), w, m)); err != nil {
+			t.Errorf("%s: %v", preset, err)
+		}
+	}
+	for _, b := range bodies {
+		if !json.Valid([]byte(b)) || !strings.Contains(b, `\"quoted\"`) {
+			t.Errorf("a body is %s", b)
+		}
+	}
+	err := SendWebhook(t.Context(), Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	if err == nil || !strings.Contains(err.Error(), "invalid token") || strings.Contains(err.Error(), "secret-token") {
+		t.Errorf("a refusal: %v", err)
+	}
+	srv.Close()
+	err = SendWebhook(t.Context(), Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	if err == nil || strings.Contains(err.Error(), "secret-token") {
+		t.Errorf("nobody there: %v", err)
+	}
+	for _, template := range []string{`{"text": "{{.Text}}"`, `{{.Nothing}}`, `{{`, `plain`} {
+		w := Webhook{Name: "x", URL: "http://h", Template: template}
+		if w.Validate() == nil {
+			t.Errorf("the template %q is accepted", template)
+		}
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	good := Defaults()
+	if err := good.Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	for field, damage := range map[string]func(*Settings){
+		"recipients":          func(s *Settings) { s.Recipients = []string{"nobody"} },
+		"mail.host":           func(s *Settings) { s.Recipients = []string{"a@b.example"} },
+		"mail.port":           func(s *Settings) { s.Mail.Host, s.Mail.Port, s.Mail.From = "h", 70000, "a@b.example" },
+		"mail.from":           func(s *Settings) { s.Mail.Host = "h" },
+		"mail.tls":            func(s *Settings) { s.Mail.Host, s.Mail.From, s.Mail.TLS = "h", "a@b.example", "x" },
+		"remind_after":        func(s *Settings) { s.RemindAfter = 0 },
+		"rules.failing_share": func(s *Settings) { s.Rules.FailingShare = 2 },
+		"webhooks.url":        func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "ftp://h", Preset: "slack"}} },
+		"webhooks.template":   func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "http://h", Preset: "pigeon"}} },
+	} {
+		s := Defaults()
+		damage(&s)
+		var f *registry.FieldError
+		if err := s.Validate(); !errors.As(err, &f) || f.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestAFloodOfMessagesBlocksNothing: what does not fit is noted as failed.
+func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
+	var failed int
+	o := newOutbox(func(_ context.Context, d registry.AlertDelivery) {
+		if d.State == "failed" {
+			failed++
+		}
+	})
+	for i := range queueLength + 7 {
+		o.put(t.Context(), delivery{message: TestMessage("h", ""), channel: "mail", recipient: fmt.Sprint(i), send: func(context.Context) error { return nil }})
+	}
+	if failed != 7 {
+		t.Errorf("%d were noted as failed, want 7", failed)
+	}
+}

@@ -1,0 +1,164 @@
+// Package smtptest is an SMTP server for tests: it takes mails, or does what bad servers do.
+package smtptest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/mail"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+)
+
+// Mail is one that arrived.
+type Mail struct {
+	From, To string
+	Subject  string
+	Header   mail.Header
+	Raw      string
+}
+
+// Server is a running SMTP server.
+type Server struct {
+	Host string
+	Port int
+
+	mu       sync.Mutex
+	mails    []Mail
+	refuse   error
+	user, pw string
+}
+
+// Start runs a server on a free port until the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+	srv := smtp.NewServer(s)
+	srv.Domain, srv.AllowInsecureAuth = "test.example", true
+	srv.ReadTimeout, srv.WriteTimeout = 30*time.Second, 30*time.Second
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(l) // ends with Close
+	}()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-ended
+	})
+	return s
+}
+
+// Hanging accepts connections and never says a word.
+func Hanging(t testing.TB) (host string, port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return "127.0.0.1", l.Addr().(*net.TCPAddr).Port
+}
+
+// Refuse makes the server answer every recipient with a code and text; 0 ends that.
+func (s *Server) Refuse(code int, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = nil
+	if code != 0 {
+		s.refuse = &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCodeNotSet, Message: text}
+	}
+}
+
+// WantLogin makes the server take mails of one user only.
+func (s *Server) WantLogin(user, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.user, s.pw = user, password
+}
+
+// Mails are those that arrived, oldest first.
+func (s *Server) Mails() []Mail {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Mail(nil), s.mails...)
+}
+
+// NewSession implements smtp.Backend.
+func (s *Server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{s: s}, nil }
+
+type session struct {
+	s        *Server
+	from, to string
+	known    bool
+}
+
+// AuthMechanisms implements smtp.AuthSession.
+func (c *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+// Auth implements smtp.AuthSession.
+func (c *session) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		if user != c.s.user || password != c.s.pw {
+			return errors.New("authentication credentials invalid")
+		}
+		c.known = true
+		return nil
+	}), nil
+}
+
+// Mail implements smtp.Session.
+func (c *session) Mail(from string, _ *smtp.MailOptions) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.s.user != "" && !c.known {
+		return smtp.ErrAuthRequired
+	}
+	c.from = from
+	return nil
+}
+
+// Rcpt implements smtp.Session.
+func (c *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.to = to
+	return c.s.refuse
+}
+
+// Data implements smtp.Session.
+func (c *session) Data(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	m, err := mail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
+	if err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.mails = append(c.s.mails, Mail{From: c.from, To: c.to, Subject: subject, Header: m.Header, Raw: string(raw)})
+	return nil
+}
+
+// Reset implements smtp.Session.
+func (c *session) Reset() {}
+
+// Logout implements smtp.Session.
+func (c *session) Logout() error { return nil }

@@ -1,0 +1,325 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Queue is the part of a queue.Queue that a Watch needs.
+type Queue interface {
+	Active(ctx context.Context, since time.Time) ([]string, error)
+	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
+}
+
+// Activity is the part of an activity.Reader that a Watch needs.
+type Activity interface {
+	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
+	Lateness(ctx context.Context, topic string, since time.Time) (activity.Histogram, error)
+}
+
+// Sources are what a Watch looks at.
+type Sources struct {
+	Queue      Queue
+	Activity   Activity
+	Snapshot   func() *registry.Snapshot
+	RegistryUp func() bool
+	Journal    func() error // whether it can be written
+	Shards     func() []checker.Finding
+}
+
+// Watch finds what is wrong now. Its methods are for one goroutine.
+type Watch struct {
+	src   Sources
+	book  map[string]*topicBook
+	died  map[string]int64 // as the last digest knew it; nil before the first
+	awayS time.Time        // since when the registry is away
+	swept time.Time        // when all topics were looked at, not only the active ones
+}
+
+// topicBook is what a Watch remembers of a topic.
+type topicBook struct {
+	marks    []mark    // oldest first, at most bookLife old
+	idle     time.Time // since when ready jobs wait and nothing was called
+	unevenAt int       // rounds in a row with an uneven ledger
+	last     queue.TopicTotals
+}
+
+type mark struct {
+	at                      time.Time
+	failed, delivered, died int64
+}
+
+const (
+	bookLife     = 10 * time.Minute
+	failingSpan  = 5 * time.Minute
+	registryWait = 15 * time.Second
+	unevenRounds = 3
+	sweepEvery   = time.Minute
+	lateSpan     = time.Minute
+	lateTopics   = 50 // at most asked about one by one
+)
+
+// NewWatch makes a watch.
+func NewWatch(s Sources) *Watch { return &Watch{src: s, book: map[string]*topicBook{}} }
+
+// Find looks once.
+func (w *Watch) Find(ctx context.Context, r Rules) []Finding {
+	now := time.Now()
+	list := w.around(r, now)
+	topics := w.read(ctx, now)
+	for _, name := range topics {
+		if t := w.src.Snapshot().Topics[name]; t != nil {
+			list = append(list, w.topic(t, w.book[name], r, now)...)
+		}
+	}
+	list = append(list, w.breakers(ctx, r, topics, now)...)
+	return append(list, w.late(ctx, r, topics, now)...)
+}
+
+var shardSubjects = map[checker.Kind]string{
+	checker.Down: "is down", checker.Partial: "answers only in part", checker.Slow: "is slow", checker.Memory: "is nearly full",
+	checker.Eviction: "may throw jobs away", checker.WriteError: "cannot write its files", checker.LinkDown: "has a replica without its master",
+	checker.Clock: "has another time than this host", checker.Stepped: "had its clock set", checker.Restarted: "was restarted",
+}
+
+var shardCritical = []checker.Kind{checker.Down, checker.Partial, checker.Eviction, checker.WriteError}
+
+// around is what is wrong with what the topics' jobs depend on.
+func (w *Watch) around(r Rules, now time.Time) []Finding {
+	var list []Finding
+	if r.Shards {
+		for _, f := range w.src.Shards() {
+			severity := Warning
+			if slices.Contains(shardCritical, f.Kind) {
+				severity = Critical
+			}
+			list = append(list, Finding{
+				Kind: "shard_" + string(f.Kind), Severity: severity, Subject: "shard " + f.Shard + " " + shardSubjects[f.Kind], Detail: f.Detail, Shard: f.Shard,
+			})
+		}
+	}
+	if w.src.RegistryUp() {
+		w.awayS = time.Time{}
+	} else if w.awayS.IsZero() {
+		w.awayS = now
+	}
+	if r.Registry && !w.awayS.IsZero() && now.Sub(w.awayS) >= registryWait {
+		list = append(list, Finding{
+			Kind: "registry", Severity: Critical, Subject: "the registry's database does not answer",
+			Detail: "Pushes and callbacks go on with the topics last seen; nothing can be changed until it is back.",
+		})
+	}
+	if r.Journal {
+		if err := w.src.Journal(); err != nil {
+			list = append(list, Finding{Kind: "journal", Severity: Critical, Subject: "the journal cannot be written", Detail: err.Error() + ". Pushes are refused until it can."})
+		}
+	}
+	return list
+}
+
+// read brings the books of the topics up to date and lists those that it read: the active ones, those with jobs that wait, and now and
+// then all.
+func (w *Watch) read(ctx context.Context, now time.Time) []string {
+	names, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
+	if now.Sub(w.swept) >= sweepEvery && err == nil {
+		w.swept = now
+		names = names[:0]
+		for name := range w.src.Snapshot().Topics {
+			names = append(names, name)
+		}
+	}
+	for name, b := range w.book {
+		if b.waiting() && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	known := w.src.Snapshot().Topics
+	names = slices.DeleteFunc(names, func(name string) bool { return known[name] == nil })
+	totals, err := w.src.Queue.Totals(ctx, names)
+	if err != nil && !queue.IsPartial(err) {
+		return nil
+	}
+	partial := err != nil
+	for name, b := range w.book {
+		if known[name] == nil || (!b.waiting() && len(b.marks) > 0 && now.Sub(b.marks[len(b.marks)-1].at) > bookLife) {
+			delete(w.book, name)
+		}
+	}
+	for _, name := range names {
+		b := w.book[name]
+		if b == nil {
+			b = &topicBook{}
+			w.book[name] = b
+		}
+		b.take(totals[name], partial, now)
+	}
+	return names
+}
+
+func (b *topicBook) waiting() bool { return b.last.Ready > 0 }
+
+// take notes what a topic is now. Numbers that lack a shard's are not compared with whole ones.
+func (b *topicBook) take(t queue.TopicTotals, partial bool, now time.Time) {
+	called := t.Total.Failed + t.Total.Delivered + t.Total.Snoozed
+	before := b.last.Total.Failed + b.last.Total.Delivered + b.last.Total.Snoozed
+	switch {
+	case t.Ready == 0 || t.Running > 0 || called != before:
+		b.idle = time.Time{}
+	case b.idle.IsZero():
+		b.idle = now
+	}
+	if partial {
+		b.marks, b.unevenAt = nil, 0
+	} else {
+		b.marks = append(b.marks, mark{now, t.Total.Failed, t.Total.Delivered, t.Total.Died})
+		living := t.Delayed + t.Ready + t.Running + t.Stats.Dead
+		if t.Total.Pushed != t.Total.Delivered+t.Total.Deleted+t.Total.Dropped+t.Total.Replaced+living {
+			b.unevenAt++
+		} else {
+			b.unevenAt = 0
+		}
+	}
+	for len(b.marks) > 1 && now.Sub(b.marks[0].at) > bookLife {
+		b.marks = b.marks[1:]
+	}
+	b.last = t
+}
+
+// since is what a topic did in the last while.
+func (b *topicBook) since(span time.Duration, now time.Time) (did mark) {
+	if len(b.marks) == 0 {
+		return did
+	}
+	last := b.marks[len(b.marks)-1]
+	for _, m := range b.marks {
+		if now.Sub(m.at) <= span {
+			return mark{m.at, last.failed - m.failed, last.delivered - m.delivered, last.died - m.died}
+		}
+	}
+	return did
+}
+
+// topic is what is wrong with one topic by its numbers.
+func (w *Watch) topic(t *registry.Topic, b *topicBook, r Rules, now time.Time) []Finding {
+	if b == nil {
+		return nil
+	}
+	var list []Finding
+	add := func(kind, severity, subject, detail string) {
+		list = append(list, Finding{Kind: kind, Severity: severity, Subject: "topic " + t.Name + " " + subject, Detail: detail, Topic: t.Name})
+	}
+	active := t.State == registry.TopicActive
+	if limit := r.BacklogAge.Std(); active && limit > 0 && b.last.OldestReady > limit {
+		add("backlog", Warning, "falls behind", fmt.Sprintf("%d jobs are due and wait, the oldest for %s.", b.last.Ready, b.last.OldestReady.Round(time.Second)))
+	}
+	if limit := r.NoConsumer.Std(); active && limit > 0 && !b.idle.IsZero() && now.Sub(b.idle) >= limit {
+		add("no_consumer", Critical, "is not consumed", fmt.Sprintf("%d jobs are due and nothing was called for %s: is a dispatcher running?", b.last.Ready, now.Sub(b.idle).Round(time.Second)))
+	}
+	did := b.since(failingSpan, now)
+	if all := did.failed + did.delivered; r.FailingShare > 0 && all >= max(1, r.FailingLeast) && float64(did.failed) >= r.FailingShare*float64(all) {
+		add("topic_failing", Warning, "fails", fmt.Sprintf("%d of %d attempts in the last five minutes failed.", did.failed, all))
+	}
+	if died := b.since(bookLife, now).died; r.DeadJobs > 0 && died >= r.DeadJobs {
+		add("dead", Warning, "has dead jobs", fmt.Sprintf("%d jobs died in the last ten minutes; %d are dead altogether.", died, b.last.Stats.Dead))
+	}
+	if r.Ledger && b.unevenAt >= unevenRounds {
+		x := b.last.Total
+		add("ledger", Critical, "has a ledger that does not add up", fmt.Sprintf(
+			"%d were accepted; %d delivered, %d deleted, %d dead ones deleted, %d replaced and %d live make %d. A shard may have lost data: see `wakecall recover`.",
+			x.Pushed, x.Delivered, x.Deleted, x.Dropped, x.Replaced, living(b.last), x.Delivered+x.Deleted+x.Dropped+x.Replaced+living(b.last)))
+	}
+	return list
+}
+
+func living(t queue.TopicTotals) int64 { return t.Delayed + t.Ready + t.Running + t.Stats.Dead }
+
+// breakers are topics whose endpoints are not called any more.
+func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time.Time) []Finding {
+	if !r.Breaker {
+		return nil
+	}
+	limits, err := w.src.Queue.TopicLimits(ctx, topics)
+	if err != nil && !queue.IsPartial(err) {
+		return nil
+	}
+	var list []Finding
+	for name, l := range limits {
+		if !l.BreakerOpen.IsZero() && l.BreakerOpen.After(now.Add(-time.Minute)) {
+			list = append(list, Finding{
+				Kind: "breaker", Severity: Critical, Subject: "topic " + name + " has an endpoint that does not answer", Topic: name,
+				Detail: fmt.Sprintf("%d calls failed in a row; one probe at a time is made until it answers. Its jobs keep their attempts.", l.Failures),
+			})
+		}
+	}
+	return list
+}
+
+// late are topics whose first calls begin late, when those of all topics together do.
+func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) []Finding {
+	limit := r.Lateness.Std()
+	if limit <= 0 {
+		return nil
+	}
+	all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
+	if err != nil || all.Quantile(0.99) <= limit {
+		return nil
+	}
+	var list []Finding
+	for _, name := range topics[:min(len(topics), lateTopics)] {
+		h, err := w.src.Activity.Lateness(ctx, name, now.Add(-lateSpan))
+		if err != nil || h.Quantile(0.99) <= limit {
+			continue
+		}
+		list = append(list, Finding{
+			Kind: "late", Severity: Warning, Subject: "topic " + name + " is called late", Topic: name,
+			Detail: fmt.Sprintf("The 99th percentile of the last minute is %s after the due time.", h.Quantile(0.99).Round(time.Millisecond)),
+		})
+	}
+	return list
+}
+
+// Dead lists what died since it was asked last, of topics with addresses. The first call only learns where the counts stand.
+func (w *Watch) Dead(ctx context.Context) []Dead {
+	first := w.died == nil
+	if first {
+		w.died = map[string]int64{}
+	}
+	var list []Dead
+	for name, b := range w.book {
+		t := w.src.Snapshot().Topics[name]
+		before, known := w.died[name]
+		w.died[name] = b.last.Total.Died
+		n := b.last.Total.Died - before
+		if first || t == nil || len(t.Emails) == 0 || n <= 0 || (!known && len(b.marks) == 0) {
+			continue
+		}
+		list = append(list, Dead{Topic: name, Recipients: t.Emails, Count: n, Last: w.lastDead(ctx, name, n)})
+	}
+	return list
+}
+
+func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
+	attempts, err := w.src.Activity.Attempts(ctx, topic, 100)
+	if err != nil && !queue.IsPartial(err) {
+		return nil
+	}
+	var jobs []DeadJob
+	for _, a := range attempts {
+		if int64(len(jobs)) < n && (a.Outcome == "dead" || a.Outcome == "expired") {
+			text := a.Error
+			if text == "" {
+				text = a.Reason
+			}
+			jobs = append(jobs, DeadJob{ID: a.ID, Error: text})
+		}
+	}
+	return jobs
+}
