@@ -3,8 +3,13 @@ package admin
 import (
 	"context"
 	"net/http"
+	"os"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) overviewRoutes(g *echo.Group) {
@@ -12,13 +17,47 @@ func (a *Admin) overviewRoutes(g *echo.Group) {
 }
 
 // overviewQueue is what this group and those of dead letters, shards and tasks need of the queue beside what all pages do.
-type overviewQueue interface{}
+type overviewQueue interface {
+	redriveQueue
+	Health(ctx context.Context) []queue.ShardHealth
+}
 
 // overviewRegistry is what they need of the registry.
-type overviewRegistry interface{}
+type overviewRegistry interface {
+	PutShard(ctx context.Context, actor string, s registry.Shard) error
+	DeleteShard(ctx context.Context, actor, name string) error
+	ListShards() []registry.Shard
+}
 
-// OverviewParts are what else they work with.
+// SeriesReader answers charts; *history.Reader is one.
+type SeriesReader interface {
+	Series(ctx context.Context, series, span string) (history.Points, error)
+}
+
+// OverviewParts are what else they work with. Each may be nil; its part of the pages says so then.
 type OverviewParts struct {
 	// Strip gives the totals on every page; nil: they are summed up from all topics.
-	Strip func(ctx context.Context) (*Strip, error)
+	Strip   func(ctx context.Context) (*Strip, error)
+	History SeriesReader
+	Tasks   TaskStore // nil: tasks end with the process
+	Host    string    // whose tasks this process carries out; empty: the host's name
+	APIURL  string    // of the server, for the lines to copy: http://127.0.0.1:6789
+	// TokenFile is where the first API token lies, for the same lines.
+	TokenFile string
+}
+
+// overviewState is what these groups keep while the admin lives.
+type overviewState struct {
+	runner *taskRunner
+}
+
+func (a *Admin) host() string {
+	if a.opts.Pages.Host != "" {
+		return a.opts.Pages.Host
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
 }
