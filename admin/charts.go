@@ -14,6 +14,7 @@ type chart struct {
 	At     []int64     `json:"at"`
 	Series []chartLine `json:"series"`
 	Unit   string      `json:"unit,omitempty"`
+	Time   string      `json:"time"` // the word for it, in the legend
 }
 
 type chartLine struct {
@@ -75,7 +76,7 @@ func (a *Admin) chart(c echo.Context) error {
 	if series == "" {
 		series = history.AllTopics
 	}
-	out := chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit}
+	out := chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: a.t(c, "charts.time")}
 	if a.opts.Pages.History == nil {
 		return c.JSON(http.StatusOK, out)
 	}

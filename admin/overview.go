@@ -140,7 +140,21 @@ type OpenAlert struct {
 	BeganAt                                       time.Time
 }
 
+// overviewLive is made once for all parts of the page, of all who look at it.
 func (a *Admin) overviewLive(ctx context.Context) *overviewLive {
+	a.overview.mu.Lock()
+	defer a.overview.mu.Unlock()
+	if o := a.overview.last; o != nil && a.opts.Now().Sub(o.CheckedAt) < overviewEvery/2 {
+		return o
+	}
+	o := a.lookAround(ctx)
+	if ctx.Err() == nil {
+		a.overview.last = o
+	}
+	return o
+}
+
+func (a *Admin) lookAround(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: a.shardViews(ctx), CheckedAt: a.opts.Now()}
 	o.Now = a.currentRates(ctx)
 	o.Shares = a.shares(ctx)
@@ -236,9 +250,9 @@ func (a *Admin) issues(ctx context.Context, o *overviewLive) []issue {
 		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
 	}
 	list = append(list, shardIssues(o.Shards)...)
-	list = append(list, a.backlogIssues(ctx)...)
+	list = append(list, a.backlogIssues(ctx, o)...)
 	list = append(list, a.processIssues(o)...)
-	return append(list, a.alertIssues(ctx)...)
+	return append(list, a.alertIssues(ctx, list)...)
 }
 
 func shardIssues(shards []*shardView) []issue {
@@ -267,7 +281,7 @@ func shardIssues(shards []*shardView) []issue {
 	return list
 }
 
-func (a *Admin) backlogIssues(ctx context.Context) []issue {
+func (a *Admin) backlogIssues(ctx context.Context, o *overviewLive) []issue {
 	stats, err := a.queue.Stats(ctx, a.topicNames())
 	if err != nil && len(stats) == 0 {
 		return nil // the shards' lines say it
@@ -288,7 +302,7 @@ func (a *Admin) backlogIssues(ctx context.Context) []issue {
 	}
 	slices.SortFunc(found, func(x, y late) int { return int(min(1, max(-1, y.since-x.since))) })
 	var list []issue
-	if len(found) > 0 && running == 0 {
+	if len(found) > 0 && running == 0 && !o.consumed() {
 		list = append(list, issue{Severity: "danger", Key: "overview.nobody", To: "/processes"})
 	}
 	for _, l := range found[:min(backlogShown, len(found))] {
@@ -297,6 +311,14 @@ func (a *Admin) backlogIssues(ctx context.Context) []issue {
 		})
 	}
 	return list
+}
+
+// consumed says whether somebody calls back at all: ready jobs with none running may also wait behind breakers.
+func (o *overviewLive) consumed() bool {
+	if o.Tree != nil && slices.ContainsFunc(o.Tree.Processes, func(p master.Process) bool { return p.Role == "dispatcher" && p.State != "waiting" }) {
+		return true
+	}
+	return o.Now != nil && o.Now.Delivered+o.Now.Failed > 0
 }
 
 func (a *Admin) processIssues(o *overviewLive) []issue {
@@ -327,7 +349,7 @@ func number(n int) string {
 }
 
 // alertIssues leaves out what this process sees itself.
-func (a *Admin) alertIssues(ctx context.Context) []issue {
+func (a *Admin) alertIssues(ctx context.Context, seen []issue) []issue {
 	if a.opts.Pages.OpenAlerts == nil {
 		return nil
 	}
@@ -337,6 +359,10 @@ func (a *Admin) alertIssues(ctx context.Context) []issue {
 	}
 	var list []issue
 	for _, al := range alerts {
+		known := func(i issue) bool { return al.Shard != "" && i.To == "/shards/"+al.Shard }
+		if slices.ContainsFunc(seen, known) {
+			continue
+		}
 		severity := "danger"
 		if al.Severity == "warning" || al.Severity == "info" {
 			severity = "warning"

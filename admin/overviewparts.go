@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"os"
+	"sync"
 
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
@@ -49,6 +50,9 @@ type OverviewParts struct {
 // overviewState is what these groups keep while the admin lives.
 type overviewState struct {
 	runner *taskRunner
+
+	mu   sync.Mutex
+	last *overviewLive
 }
 
 func (a *Admin) host() string {
