@@ -95,3 +95,6 @@ func (q *fakeQueue) Get(context.Context, string, string) (*queue.Job, error) {
 func (q *fakeQueue) RedriveDead(context.Context, string, []string, int) (int, error) { return 0, nil }
 func (q *fakeQueue) DeleteDead(context.Context, string, []string, int) (int, error)  { return 0, nil }
 func (q *fakeQueue) Health(context.Context) []queue.ShardHealth                      { return nil }
+func (q *fakeQueue) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
+	return nil, nil
+}

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -134,12 +137,6 @@ type issue struct {
 	To       string // a path of the admin
 }
 
-// OpenAlert is an alert that holds now.
-type OpenAlert struct {
-	Kind, Severity, Subject, Detail, Topic, Shard string
-	BeganAt                                       time.Time
-}
-
 // overviewLive is made once for all parts of the page, of all who look at it.
 func (a *Admin) overviewLive(ctx context.Context) *overviewLive {
 	a.overview.mu.Lock()
@@ -241,6 +238,8 @@ const (
 	backlogAfter  = time.Minute      // that a topic's oldest ready job may wait
 	restartRecent = 10 * time.Minute // since a process ended by itself
 	backlogShown  = 5
+	breakersAsked = 500 // topics with ready jobs whose breakers are looked at
+	alertsShown   = 20
 )
 
 // issues are what is wrong right now: what this process sees itself, and what the checker's alerts add.
@@ -250,7 +249,7 @@ func (a *Admin) issues(ctx context.Context, o *overviewLive) []issue {
 		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
 	}
 	list = append(list, shardIssues(o.Shards)...)
-	list = append(list, a.backlogIssues(ctx, o)...)
+	list = append(list, a.topicIssues(ctx, o)...)
 	list = append(list, a.processIssues(o)...)
 	return append(list, a.alertIssues(ctx, list)...)
 }
@@ -281,36 +280,64 @@ func shardIssues(shards []*shardView) []issue {
 	return list
 }
 
-func (a *Admin) backlogIssues(ctx context.Context, o *overviewLive) []issue {
+func (a *Admin) topicIssues(ctx context.Context, o *overviewLive) []issue {
 	stats, err := a.queue.Stats(ctx, a.topicNames())
 	if err != nil && len(stats) == 0 {
 		return nil // the shards' lines say it
 	}
-	topics := a.registry.Snapshot().Topics
-	type late struct {
-		name  string
-		since time.Duration
-		ready int64
+	late, running := a.lateTopics(stats)
+	var list []issue
+	if len(late) > 0 && running == 0 && !o.consumed() {
+		list = append(list, issue{Severity: "danger", Key: "overview.nobody", To: "/processes"})
 	}
-	var found []late
-	running := int64(0)
+	open := a.breakers(ctx, stats)
+	for _, name := range late[:min(backlogShown, len(late))] {
+		s := stats[name]
+		i := issue{Severity: "danger", Key: "overview.backlog", Args: []any{name, num(s.Ready), duration(s.OldestReady)}, To: "/topics/" + name}
+		if failures := open[name]; failures > 0 {
+			i.Key, i.Args = "overview.backlog_breaker", append(i.Args, failures)
+			delete(open, name)
+		}
+		list = append(list, i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(open))[:min(backlogShown, len(open))] {
+		list = append(list, issue{Severity: "danger", Key: "overview.breaker", Args: []any{name, open[name]}, To: "/topics/" + name})
+	}
+	return list
+}
+
+// lateTopics are the active topics whose oldest ready job waits long, the longest first; running counts all running jobs.
+func (a *Admin) lateTopics(stats map[string]queue.Stats) (late []string, running int64) {
+	topics := a.registry.Snapshot().Topics
 	for name, s := range stats {
 		running += s.Running
 		if t := topics[name]; t != nil && t.State == registry.TopicActive && s.OldestReady > backlogAfter {
-			found = append(found, late{name, s.OldestReady, s.Ready})
+			late = append(late, name)
 		}
 	}
-	slices.SortFunc(found, func(x, y late) int { return int(min(1, max(-1, y.since-x.since))) })
-	var list []issue
-	if len(found) > 0 && running == 0 && !o.consumed() {
-		list = append(list, issue{Severity: "danger", Key: "overview.nobody", To: "/processes"})
+	slices.SortFunc(late, func(x, y string) int { return cmp.Compare(stats[y].OldestReady, stats[x].OldestReady) })
+	return late, running
+}
+
+// breakers are the topics whose endpoints are not called for now, with their failures in a row.
+func (a *Admin) breakers(ctx context.Context, stats map[string]queue.Stats) map[string]int64 {
+	var ask []string
+	for name, s := range stats {
+		if s.Ready > 0 && len(ask) < breakersAsked {
+			ask = append(ask, name)
+		}
 	}
-	for _, l := range found[:min(backlogShown, len(found))] {
-		list = append(list, issue{
-			Severity: "danger", Key: "overview.backlog", Args: []any{l.name, num(l.ready), duration(l.since)}, To: "/topics/" + l.name,
-		})
+	open := map[string]int64{}
+	limits, err := a.queue.TopicLimits(ctx, ask)
+	if err != nil && !queue.IsPartial(err) {
+		return open
 	}
-	return list
+	for name, l := range limits {
+		if l.BreakerOpen.After(a.opts.Now()) {
+			open[name] = l.Failures
+		}
+	}
+	return open
 }
 
 // consumed says whether somebody calls back at all: ready jobs with none running may also wait behind breakers.
@@ -350,10 +377,11 @@ func number(n int) string {
 
 // alertIssues leaves out what this process sees itself.
 func (a *Admin) alertIssues(ctx context.Context, seen []issue) []issue {
-	if a.opts.Pages.OpenAlerts == nil {
+	if a.opts.Pages.Alerts == nil {
 		return nil
 	}
-	alerts, err := a.opts.Pages.OpenAlerts(ctx)
+	open := true
+	alerts, err := a.opts.Pages.Alerts.ListAlerts(ctx, registry.AlertFilter{Open: &open, Limit: alertsShown})
 	if err != nil {
 		return nil
 	}

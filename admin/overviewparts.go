@@ -14,6 +14,7 @@ import (
 type overviewQueue interface {
 	redriveQueue
 	Health(ctx context.Context) []queue.ShardHealth
+	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 }
 
 // overviewRegistry is what they need of the registry.
@@ -28,6 +29,12 @@ type SeriesReader interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 }
 
+// AlertStore is where the checker notes alerts and what was sent about them; *registry.Registry is one.
+type AlertStore interface {
+	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
+	ListDeliveries(ctx context.Context, limit int) ([]registry.AlertDelivery, error)
+}
+
 // OverviewParts are what else they work with. Each may be nil; its part of the pages says so then.
 type OverviewParts struct {
 	// Strip gives the totals on every page; nil: they are summed up from all topics.
@@ -38,8 +45,7 @@ type OverviewParts struct {
 	APIURL  string    // of the server, for the lines to copy: http://127.0.0.1:6789
 	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
 	ResolveShard func(registry.Shard) queue.ShardConfig
-	// OpenAlerts are those that hold now.
-	OpenAlerts func(ctx context.Context) ([]OpenAlert, error)
+	Alerts       AlertStore // nil: there are none to show
 	// Shares counts the jobs reserved lately by priority: high, normal, low.
 	Shares  func(ctx context.Context) ([3]int64, error)
 	Weights [3]int // configured for them; zeros: 5:3:2

@@ -65,7 +65,7 @@ func (b *topicBook) seeOne(topic string, r Reading, missing string) {
 	case "":
 		totals = r.Totals // the truth
 	case e.missing:
-		totals = before.add(r.Totals.since(e.raw), 1)
+		totals = addTotals(before, rise(r.Totals, e.raw), 1)
 	}
 	if missing == "" && !e.known {
 		e.learn(r.Totals)
@@ -73,7 +73,7 @@ func (b *topicBook) seeOne(topic string, r Reading, missing string) {
 	}
 	e.raw, e.missing = r.Totals, missing
 	e.now = Reading{Totals: totals, Living: r.Living}
-	b.all.Totals = b.all.Totals.add(totals.since(before), 1)
+	b.all.Totals = addTotals(b.all.Totals, rise(totals, before), 1)
 }
 
 // learn is for a topic that was read only in part so far: what is found now did not happen now.
@@ -89,7 +89,7 @@ func (e *entry) learn(truth Totals) {
 func (b *topicBook) first(r Reading, missing string) *entry {
 	e := &entry{now: r, raw: r.Totals, missing: missing, known: missing == "", written: map[string]written{}}
 	if e.known || b.begun {
-		b.all.Totals = b.all.Totals.add(r.Totals, 1)
+		b.all.Totals = addTotals(b.all.Totals, r.Totals, 1)
 	}
 	begin := r
 	if b.begun {
@@ -102,12 +102,10 @@ func (b *topicBook) first(r Reading, missing string) *entry {
 }
 
 func (b *topicBook) sumLiving() {
-	totals := b.all.Totals
-	b.all = Reading{}
+	b.all.Living = Living{}
 	for _, e := range b.topics {
-		b.all = b.all.add(Reading{Living: e.now.Living})
+		b.all.Living = addLiving(b.all.Living, e.now.Living)
 	}
-	b.all.Totals = totals
 }
 
 // keepOnly forgets topics that are not registered any more. The totals of all keep what they counted.

@@ -8,14 +8,14 @@
 //
 //	tier  every   kept      series            answers
 //	10s   10 s    1 hour    *, shards         15m
-//	1m    1 min   26 hours  all               3h (and 15m of a topic)
-//	10m   10 min  8 days    all               24h
-//	1h    1 hour  92 days   all               7d
+//	1m    1 min   6 hours   all               3h (and 15m of a topic)
+//	10m   10 min  2 days    all               24h
+//	1h    1 hour  15 days   all               7d
 //
 // A topic is stored only when something happened to it; its last sample before that is stored again at the slot before, so that the rise
 // lies where it happened.
 //
 // One host samples: the one that holds the registry's lease. Two of them at once do no harm, as they would store the same numbers.
 //
-// The package also checks the ledger: pushed = delivered + deleted + dropped + what lives, for every topic whose shards all answered.
+// The package also checks the ledger: pushed = delivered + deleted + dropped + replaced + what lives, for every topic whose shards all answered.
 package history

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/queue"
 )
 
 var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -33,16 +35,16 @@ func (f *fakeSource) Active(context.Context, time.Time) ([]string, error) {
 	return slices.Sorted(maps.Keys(f.active)), nil
 }
 
-func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]Reading, error) {
+func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]queue.TopicTotals, error) {
 	f.asked = append(f.asked, topics)
-	out := map[string]Reading{}
+	out := map[string]queue.TopicTotals{}
 	for _, t := range topics {
 		if r, ok := f.topics[t]; ok {
-			out[t] = r
+			out[t] = queue.TopicTotals{Total: r.Totals, Stats: r.Living}
 		}
 	}
 	if f.missing != nil {
-		return out, &PartialError{Shards: f.missing}
+		return out, &queue.PartialError{Shards: f.missing}
 	}
 	return out, nil
 }
@@ -82,7 +84,7 @@ func (f *fakeStore) Samples(_ context.Context, series, tier string, from, to tim
 	}
 	var list []Sample
 	for at, s := range f.samples[[2]string{series, tier}] {
-		if !at.Before(from) && !at.After(to) {
+		if !at.Before(from) && at.Before(to) {
 			list = append(list, s)
 		}
 	}
@@ -121,7 +123,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) restart(host string) {
 	b.Sampler = New(Options{
-		Source: b.source, Store: b.store, Host: host,
+		Source: b.source, Store: b.store, Host: host, Lateness: b.source.Lateness,
 		Topics: func() []string { return slices.Sorted(maps.Keys(b.source.topics)) },
 		Shards: func() []ShardReading { return b.shards },
 		Now:    func() time.Time { return b.now },

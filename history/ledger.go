@@ -15,14 +15,14 @@ type Mismatch struct {
 
 // Missing is how many jobs were accepted and are nowhere; negative when there are more than were accepted.
 func (r Reading) Missing() int64 {
-	living := r.Delayed + r.Ready + r.Running + r.Living.Dead
-	return r.Pushed - r.Delivered - r.Deleted - r.Dropped - living
+	living := r.Delayed + r.Ready + r.Running + r.Dead
+	return r.Pushed - r.Delivered - r.Deleted - r.Dropped - r.Replaced - living
 }
 
 func (m Mismatch) String() string {
 	r := m.Reading
-	return fmt.Sprintf("%s: %d pushed, but %d delivered + %d deleted + %d dropped + %d delayed, %d ready, %d running, %d dead: %+d",
-		m.Topic, r.Pushed, r.Delivered, r.Deleted, r.Dropped, r.Delayed, r.Ready, r.Running, r.Living.Dead, -r.Missing())
+	return fmt.Sprintf("%s: %d pushed, but %d delivered + %d deleted + %d dropped + %d replaced + %d delayed, %d ready, %d running, %d dead: %+d",
+		m.Topic, r.Pushed, r.Delivered, r.Deleted, r.Dropped, r.Replaced, r.Delayed, r.Ready, r.Running, r.Dead, -r.Missing())
 }
 
 // mismatchRounds is how often in a row a ledger must be wrong. One round may see a cluster's buckets at different instants.

@@ -109,7 +109,7 @@ func (r *Reader) now() time.Time {
 
 // load reads a little more than the span, so that the first slots have something to rise from.
 func (r *Reader) load(ctx context.Context, series string, t Tier, begin, end time.Time) ([]stored, error) {
-	samples, err := r.Store.Samples(ctx, series, t.Name, begin.Add(-max(t.Again, 6*t.Step)), end)
+	samples, err := r.Store.Samples(ctx, series, t.Name, begin.Add(-max(t.Again, 6*t.Step)), end.Add(time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("read the samples of %s: %w", series, err)
 	}

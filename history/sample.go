@@ -4,24 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
-// Totals count what ever happened to a topic's jobs.
-type Totals struct {
-	Pushed, Delivered, Failed, Retried, Snoozed, Deleted, Dead, Expired, Redriven, Dropped, Replaced int64
-}
-
-// Living are a topic's jobs by state.
-type Living struct {
-	Delayed, Ready, Running, Dead int64
-	OldestReady                   time.Duration
-}
-
-// Reading is what was read of a topic at one instant.
-type Reading struct {
-	Totals
-	Living
-}
+// Totals, Living and what is read of a topic at one instant.
+type (
+	Totals  = queue.Totals
+	Living  = queue.Stats
+	Reading struct {
+		Totals
+		Living
+	}
+)
 
 // Lateness says how late jobs were called back, and how many.
 type Lateness struct {
@@ -38,13 +34,8 @@ type ShardReading struct {
 	Jobs              int64
 }
 
-// Sample is a stored one.
-type Sample struct {
-	Series string
-	Tier   string
-	At     time.Time
-	Data   []byte // a record as JSON
-}
+// Sample is a stored one; its data is a record.
+type Sample = registry.Sample
 
 // record is what a sample holds. Names are short because there are many of them.
 type record struct {
@@ -87,8 +78,8 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func newRecord(r Reading, l Lateness) record {
 	return record{
 		Pushed: r.Pushed, Delivered: r.Delivered, Failed: r.Failed, Retried: r.Retried, Snoozed: r.Snoozed, Deleted: r.Deleted,
-		Died: r.Totals.Dead, Expired: r.Expired, Redriven: r.Redriven, Dropped: r.Dropped, Replaced: r.Replaced,
-		Delayed: r.Delayed, Ready: r.Ready, Running: r.Running, Dead: r.Living.Dead, Oldest: r.OldestReady.Milliseconds(),
+		Died: r.Died, Expired: r.Expired, Redriven: r.Redriven, Dropped: r.Dropped, Replaced: r.Replaced,
+		Delayed: r.Delayed, Ready: r.Ready, Running: r.Running, Dead: r.Dead, Oldest: r.OldestReady.Milliseconds(),
 		Called: l.Count, P50: ms(l.P50), P99: ms(l.P99),
 	}
 }
@@ -96,7 +87,7 @@ func newRecord(r Reading, l Lateness) record {
 func (r record) totals() Totals {
 	return Totals{
 		Pushed: r.Pushed, Delivered: r.Delivered, Failed: r.Failed, Retried: r.Retried, Snoozed: r.Snoozed, Deleted: r.Deleted,
-		Dead: r.Died, Expired: r.Expired, Redriven: r.Redriven, Dropped: r.Dropped, Replaced: r.Replaced,
+		Died: r.Died, Expired: r.Expired, Redriven: r.Redriven, Dropped: r.Dropped, Replaced: r.Replaced,
 	}
 }
 
@@ -116,35 +107,32 @@ func decode(s Sample) (record, error) {
 	return r, nil
 }
 
-// add sums two readings; the oldest job is the older one.
-func (r Reading) add(o Reading) Reading {
-	r.Totals = r.Totals.add(o.Totals, 1)
-	r.Delayed += o.Delayed
-	r.Ready += o.Ready
-	r.Running += o.Running
-	r.Living.Dead += o.Living.Dead
-	r.OldestReady = max(r.OldestReady, o.OldestReady)
-	return r
+// addLiving sums living jobs; the oldest job is the older one.
+func addLiving(a, b Living) Living {
+	return Living{
+		Delayed: a.Delayed + b.Delayed, Ready: a.Ready + b.Ready, Running: a.Running + b.Running, Dead: a.Dead + b.Dead,
+		OldestReady: max(a.OldestReady, b.OldestReady),
+	}
 }
 
-func (t Totals) add(o Totals, sign int64) Totals {
+func addTotals(t, o Totals, sign int64) Totals {
 	return Totals{
 		Pushed: t.Pushed + sign*o.Pushed, Delivered: t.Delivered + sign*o.Delivered, Failed: t.Failed + sign*o.Failed,
 		Retried: t.Retried + sign*o.Retried, Snoozed: t.Snoozed + sign*o.Snoozed, Deleted: t.Deleted + sign*o.Deleted,
-		Dead: t.Dead + sign*o.Dead, Expired: t.Expired + sign*o.Expired, Redriven: t.Redriven + sign*o.Redriven,
+		Died: t.Died + sign*o.Died, Expired: t.Expired + sign*o.Expired, Redriven: t.Redriven + sign*o.Redriven,
 		Dropped: t.Dropped + sign*o.Dropped, Replaced: t.Replaced + sign*o.Replaced,
 	}
 }
 
-// since is how far the totals rose from earlier ones. Totals that fell belong to a topic that was dropped and made again, or to a shard
-// that was emptied: then all of them are new.
-func (t Totals) since(o Totals) Totals {
-	if d := t.add(o, -1); !d.fell() {
+// rise is how far totals rose from earlier ones. Totals that fell belong to a topic that was dropped and made again, or to a shard that was
+// emptied: then all of them are new.
+func rise(t, from Totals) Totals {
+	if d := addTotals(t, from, -1); !fell(d) {
 		return d
 	}
 	return t
 }
 
-func (t Totals) fell() bool {
-	return min(t.Pushed, t.Delivered, t.Failed, t.Retried, t.Snoozed, t.Deleted, t.Dead, t.Expired, t.Redriven, t.Dropped, t.Replaced) < 0
+func fell(t Totals) bool {
+	return min(t.Pushed, t.Delivered, t.Failed, t.Retried, t.Snoozed, t.Deleted, t.Died, t.Expired, t.Redriven, t.Dropped, t.Replaced) < 0
 }

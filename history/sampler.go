@@ -7,24 +7,19 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/queue"
 )
 
-// Source is what the sampler reads of the topics.
+// Source is what the sampler reads of the topics; *queue.Queue is one.
 type Source interface {
 	// Active are the topics to which something happened since then.
 	Active(ctx context.Context, since time.Time) ([]string, error)
-	// Totals reads topics, each at one instant. With *PartialError the numbers are those of the shards that answered.
-	Totals(ctx context.Context, topics []string) (map[string]Reading, error)
-	// Lateness of a topic, or of all for "".
-	Lateness(ctx context.Context, topic string, since time.Time) (Lateness, error)
+	// Totals reads topics. With a *queue.PartialError the numbers are those of the shards that answered.
+	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 }
 
-// PartialError says which shards did not answer.
-type PartialError struct{ Shards []string }
-
-func (e *PartialError) Error() string { return "some shards did not answer" }
-
-// Store keeps samples.
+// Store keeps samples; *registry.Registry is one. Samples answers those at from and later, before to.
 type Store interface {
 	PutSamples(ctx context.Context, samples []Sample) error
 	Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error)
@@ -37,11 +32,13 @@ type Store interface {
 type Options struct {
 	Source Source
 	Store  Store
-	Topics func() []string       // all that are registered
-	Shards func() []ShardReading // as the checker sees them; nil: none
-	Host   string
-	Now    func() time.Time // nil: time.Now
-	Logger *slog.Logger
+	// Lateness of a topic's callbacks since then, or of all for ""; nil: not known.
+	Lateness func(ctx context.Context, topic string, since time.Time) (Lateness, error)
+	Topics   func() []string       // all that are registered
+	Shards   func() []ShardReading // as the checker sees them; nil: none
+	Host     string
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger
 }
 
 // Sampler takes samples while it runs.
@@ -166,14 +163,18 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	if err != nil || (len(which) == 0 && !all) {
 		return err
 	}
-	readings, err := s.opts.Source.Totals(ctx, which)
-	var partial *PartialError
+	totals, err := s.opts.Source.Totals(ctx, which)
+	var partial *queue.PartialError
 	if err != nil && !errors.As(err, &partial) {
 		return err
 	}
 	missing := ""
 	if partial != nil {
 		missing = missingKey(partial.Shards)
+	}
+	readings := make(map[string]Reading, len(totals))
+	for topic, t := range totals {
+		readings[topic] = Reading{t.Total, t.Stats}
 	}
 	s.topics.see(readings, missing, s.base(ctx, at, missing))
 	if all {
@@ -209,7 +210,7 @@ func (s *Sampler) which(ctx context.Context, at time.Time) (topics []string, all
 		return s.opts.Topics(), true, nil
 	}
 	active, err := s.opts.Source.Active(ctx, s.last.Add(-activeSlack))
-	if err != nil {
+	if err != nil && !queue.IsPartial(err) {
 		return nil, false, err
 	}
 	s.mu.Lock()
@@ -284,10 +285,10 @@ func (s *Sampler) latenesses(ctx context.Context, changed []change, t Tier, at t
 
 // lateness is zero when it cannot be had: a chart's line may have a gap, the counters may not.
 func (s *Sampler) lateness(ctx context.Context, topic string, t Tier, at time.Time) Lateness {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || s.opts.Lateness == nil {
 		return Lateness{}
 	}
-	l, err := s.opts.Source.Lateness(ctx, topic, at.Add(-t.Step))
+	l, err := s.opts.Lateness(ctx, topic, at.Add(-t.Step))
 	if err != nil {
 		return Lateness{}
 	}

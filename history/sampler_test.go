@@ -184,7 +184,7 @@ func TestLedger(t *testing.T) {
 	if len(m) != 1 || m[0].Reading.Missing() != 1 {
 		t.Fatalf("mismatches %v, want one job missing", m)
 	}
-	want := "a: 10 pushed, but 4 delivered + 2 deleted + 1 dropped + 1 delayed, 0 ready, 0 running, 1 dead: -1"
+	want := "a: 10 pushed, but 4 delivered + 2 deleted + 1 dropped + 0 replaced + 1 delayed, 0 ready, 0 running, 1 dead: -1"
 	if m[0].String() != want {
 		t.Errorf("it says %q, want %q", m[0], want)
 	}

@@ -9,7 +9,7 @@ import (
 type Tier struct {
 	Name string
 	Step time.Duration
-	Keep time.Duration
+	Keep time.Duration // as the registry prunes
 	// Again is how often a topic with living jobs is stored though nothing happens to it, so that a reader knows what lives.
 	Again time.Duration
 }
@@ -17,9 +17,9 @@ type Tier struct {
 // Tiers from fine to coarse. Every step is a multiple of the one before.
 var tiers = []Tier{
 	{"10s", 10 * time.Second, time.Hour, time.Minute},
-	{"1m", time.Minute, 26 * time.Hour, time.Hour},
-	{"10m", 10 * time.Minute, 8 * 24 * time.Hour, 2 * time.Hour},
-	{"1h", time.Hour, 92 * 24 * time.Hour, 12 * time.Hour},
+	{"1m", time.Minute, 6 * time.Hour, time.Hour},
+	{"10m", 10 * time.Minute, 2 * 24 * time.Hour, 2 * time.Hour},
+	{"1h", time.Hour, 15 * 24 * time.Hour, 12 * time.Hour},
 }
 
 // Round is how often the sampler looks.
