@@ -22,6 +22,7 @@ type overviewRegistry interface {
 	PutShard(ctx context.Context, actor string, s registry.Shard) error
 	DeleteShard(ctx context.Context, actor, name string) error
 	ListShards() []registry.Shard
+	PutSetting(ctx context.Context, actor, name string, value any) error
 }
 
 // SeriesReader answers charts; *history.Reader is one.
@@ -46,6 +47,10 @@ type OverviewParts struct {
 	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
 	ResolveShard func(registry.Shard) queue.ShardConfig
 	Alerts       AlertStore // nil: there are none to show
+	// TestMail sends a mail and tells the conversation with the server, whose words are in the error as they are.
+	TestMail func(ctx context.Context, m MailSettings, to string) (transcript string, err error)
+	// TestWebhook sends a message and tells the answer.
+	TestWebhook func(ctx context.Context, w Webhook) (answer string, err error)
 	// Shares counts the jobs reserved lately by priority: high, normal, low.
 	Shares  func(ctx context.Context) ([3]int64, error)
 	Weights [3]int // configured for them; zeros: 5:3:2
