@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/mail"
 	"slices"
@@ -131,12 +132,16 @@ func (a *Admin) keep(c echo.Context, name string, value any, err error, change f
 		err = a.registry.PutSetting(c.Request().Context(), actor(c), name, value)
 	}
 	fields, rest := fieldErrors(err)
-	if rest != nil {
+	sealed := errors.Is(rest, registry.ErrSecretKey)
+	if rest != nil && !sealed {
 		return rest
 	}
-	if len(fields) > 0 {
+	if len(fields) > 0 || sealed {
 		d := a.readAlertSettings()
 		d.Errors = fields
+		if sealed {
+			d.Broken = rest.Error()
+		}
 		change(&d)
 		return a.render(c, http.StatusUnprocessableEntity, "alert_settings", d)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
@@ -51,6 +52,8 @@ type OverviewParts struct {
 	TestMail func(ctx context.Context, m MailSettings, to string) (transcript string, err error)
 	// TestWebhook sends a message and tells the answer.
 	TestWebhook func(ctx context.Context, w Webhook) (answer string, err error)
+	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
+	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
 	// Shares counts the jobs reserved lately by priority: high, normal, low.
 	Shares  func(ctx context.Context) ([3]int64, error)
 	Weights [3]int // configured for them; zeros: 5:3:2

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"os"
+	"time"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
 )
 
 // hostName is how this host is called where several share a registry.
@@ -21,9 +24,18 @@ func hostName() string {
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
 		Source: p.queue, Store: p.registry, Host: hostName(), Logger: p.log,
-		Topics: p.topicNames,
+		Lateness: p.lateness, Topics: p.topicNames,
 		Shards: func() []history.ShardReading { return shardReadings(c) },
 	})
+}
+
+// lateness is how late callbacks of a topic (of all for "") were since a time.
+func (p *parts) lateness(ctx context.Context, topic string, since time.Time) (history.Lateness, error) {
+	h, err := activity.NewReader(p.queue).Lateness(ctx, topic, since)
+	if err != nil && !queue.IsPartial(err) {
+		return history.Lateness{}, err
+	}
+	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}, nil
 }
 
 func shardReadings(c *checker.Checker) []history.ShardReading {
