@@ -333,8 +333,8 @@ func (a *Admin) breakers(ctx context.Context, stats map[string]queue.Stats) map[
 		return open
 	}
 	for name, l := range limits {
-		if l.BreakerOpen.After(a.opts.Now()) {
-			open[name] = l.Failures
+		if !l.BreakerOpen.IsZero() { // past ones too: probing goes on until one succeeds
+			open[name] = max(1, l.Failures)
 		}
 	}
 	return open

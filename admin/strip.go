@@ -55,7 +55,7 @@ func (a *Admin) strip(ctx context.Context) (*Strip, error) {
 		return nil, err
 	}
 	s := sumStrip(stats)
-	a.enrich(ctx, s)
+	a.enrich(ctx, s, stats)
 	return s, nil
 }
 
