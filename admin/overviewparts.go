@@ -44,7 +44,9 @@ type OverviewParts struct {
 	History SeriesReader
 	Tasks   TaskStore // nil: tasks end with the process
 	Host    string    // whose tasks this process carries out; empty: the host's name
-	APIURL  string    // of the server, for the lines to copy: http://127.0.0.1:6789
+	// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks. nil: there is one.
+	Lead   func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
+	APIURL string // of the server, for the lines to copy: http://127.0.0.1:6789
 	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
 	ResolveShard func(registry.Shard) queue.ShardConfig
 	Alerts       AlertStore // nil: there are none to show

@@ -21,7 +21,8 @@ type taskRunner struct {
 	now   func() time.Time
 	kinds map[string]taskKind
 	nudge chan struct{}
-	each  time.Duration // between looks into the store
+	each  time.Duration                       // between looks into the store
+	lead  func(context.Context) (bool, error) // of several processes of a host one works; nil: there is one only
 
 	mu      sync.Mutex
 	running map[uint64]bool
@@ -29,6 +30,7 @@ type taskRunner struct {
 
 const (
 	tasksAtOnce = 4
+	taskLease   = 6 * time.Second // that a process of the host has the tasks for itself, from each look
 	taskLook    = 2 * time.Second // for new tasks
 	taskSave    = time.Second     // between savings of progress, and between looks whether to cancel
 )
@@ -87,6 +89,11 @@ func (r *taskRunner) run(ctx context.Context) error {
 
 // waiting takes tasks of this host that nobody carries out.
 func (r *taskRunner) waiting(ctx context.Context) []Task {
+	if r.lead != nil {
+		if leads, err := r.lead(ctx); err != nil || !leads {
+			return nil
+		}
+	}
 	list, err := r.store.ListTasks(ctx, memoryTasksKept)
 	if err != nil {
 		r.log.Debug("tasks cannot be listed", "error", err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 const (
 	tasksShown = 50
 	tasksEvery = time.Second
+
+	leaseNameLimit = 56 // bytes of a host's name in that of a lease
 )
 
 func (a *Admin) tasksRoutes(g *echo.Group) {
@@ -39,6 +43,12 @@ func (a *Admin) tasksRoutes(g *echo.Group) {
 func (a *Admin) runner() *taskRunner {
 	if a.overview.runner == nil {
 		a.overview.runner = newTaskRunner(a.opts.Pages.Tasks, a.host(), a.log, a.opts.Now)
+		if lead := a.opts.Pages.Lead; lead != nil {
+			host := a.host()
+			host = host[:min(len(host), leaseNameLimit)]
+			holder := fmt.Sprintf("%s/%d", host, os.Getpid())
+			a.overview.runner.lead = func(ctx context.Context) (bool, error) { return lead(ctx, "tasks/"+host, holder, taskLease) }
+		}
 	}
 	return a.overview.runner
 }

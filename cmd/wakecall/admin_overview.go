@@ -18,6 +18,7 @@ func (p *parts) overviewParts() admin.OverviewParts {
 		History: &history.Reader{Store: p.registry},
 		Tasks:   admin.RegistryTasks(p.registry),
 		Host:    hostName(),
+		Lead:    p.registry.Lead,
 		Alerts:  p.registry,
 		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
 			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))
