@@ -158,9 +158,9 @@
       })],
     }, [data.at, ...data.series.map((s) => s.values)], box);
     // The legend tells the newest values while the pointer is elsewhere.
-    const newest = () => { if (plot.cursor.idx == null && data.at.length > 0) plot.setLegend({ idx: data.at.length - 1 }); };
-    plot.over.addEventListener("mouseleave", () => setTimeout(newest));
-    newest();
+    const newest = () => { if (data.at.length > 0 && box.isConnected) plot.setLegend({ idx: data.at.length - 1 }); };
+    plot.over.addEventListener("mouseleave", () => setTimeout(newest, 50));
+    setTimeout(newest, 50); // behind uPlot's own first look at the pointer
     charts.set(box, { plot, data });
   }
   async function load(box) {
