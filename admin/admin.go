@@ -37,6 +37,7 @@ type Admin struct {
 	codes     *codes
 	shown     atomic.Pointer[Strip]
 	tasks     []func(context.Context) error // what groups run beside serving
+	overview  overviewState
 }
 
 // New makes an admin. It fails when an embedded template or text is broken.

@@ -24,7 +24,8 @@ func (a *Admin) funcs(language string) template.FuncMap {
 		"instant": instant,
 		"dict":    dict, "list": func(v ...any) []any { return v }, "join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str": func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
-		"add": func(x, y int) int { return x + y },
+		"text": func(key string, args []any) string { return t(key, args...) },
+		"add":  func(x, y int) int { return x + y },
 	}
 }
 

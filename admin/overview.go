@@ -1,24 +1,409 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) overviewRoutes(g *echo.Group) {
-	g.GET("/", func(c echo.Context) error { return a.render(c, http.StatusOK, "overview", nil) })
+	g.GET("/", a.overviewPage)
+	a.chartsRoutes(g)
+	a.live("overview_parts", overviewEvery, "partials/overview_parts", func(ctx context.Context, _ string) (any, error) {
+		return a.overviewLive(ctx), nil
+	})
+	a.live("overview", overviewEvery, "partials/overview_live", func(ctx context.Context, _ string) (any, error) { return a.overviewLive(ctx), nil })
 }
 
-// overviewQueue is what this group and those of dead letters, shards and tasks need of the queue beside what all pages do.
-type overviewQueue interface{}
+const overviewEvery = 3 * time.Second
 
-// overviewRegistry is what they need of the registry.
-type overviewRegistry interface{}
+// overviewData is what does not change while the page is open.
+type overviewData struct {
+	Live    *overviewLive
+	Span    string
+	Spans   []string
+	History bool
+	Start   *gettingStarted // nil: there is work already
+}
 
-// OverviewParts are what else they work with.
-type OverviewParts struct {
-	// Strip gives the totals on every page; nil: they are summed up from all topics.
-	Strip func(ctx context.Context) (*Strip, error)
+// gettingStarted leads to the first topic and the first push.
+type gettingStarted struct {
+	Topic string // the first topic; empty: there is none yet
+	Curl  string
+}
+
+func (a *Admin) overviewPage(c echo.Context) error {
+	live := a.overviewLive(c.Request().Context())
+	return a.render(c, http.StatusOK, "overview", overviewData{
+		Live: live, Span: spanOf(c), Spans: spans(), History: a.opts.Pages.History != nil, Start: a.gettingStarted(live),
+	})
+}
+
+func (a *Admin) gettingStarted(live *overviewLive) *gettingStarted {
+	names := a.topicNames()
+	if len(names) > 0 && live.Busy {
+		return nil
+	}
+	g := &gettingStarted{}
+	topic := "demo.hello"
+	if len(names) > 0 {
+		g.Topic, topic = names[0], names[0]
+	}
+	url, token := a.opts.Pages.APIURL, a.opts.Pages.TokenFile
+	if url == "" {
+		url = "http://127.0.0.1:6789"
+	}
+	if token == "" {
+		token = "data/api-token"
+	}
+	g.Curl = fmt.Sprintf(`curl %s/v1/topics/%s/jobs -H "Authorization: Bearer $(cat %s)" -d '{"body":{"hello":"world"},"delay":"5s"}'`,
+		strings.TrimRight(url, "/"), topic, token)
+	return g
+}
+
+// overviewLive is what changes by itself.
+type overviewLive struct {
+	Problems  []issue
+	Now       *rates // nil: history tells nothing yet
+	Shards    []*shardView
+	Tree      *master.Tree
+	TreeErr   string
+	Shares    []share
+	Busy      bool // something was pushed lately, or lives
+	CheckedAt time.Time
+}
+
+// rates are the numbers of the last ten seconds, and sums of the last quarter of an hour.
+type rates struct {
+	Pushed, Delivered, Failed, Retried float64
+	P50, P99                           *float64
+	Sums                               map[string]int64
+}
+
+// share is a priority's part of what was reserved.
+type share struct {
+	Name          string
+	Jobs          int64
+	Actual, Wants float64
+}
+
+// Percent is for a bar.
+func (s share) Percent() int { return int(100 * s.Actual) }
+
+// roleSummary is the processes of a role.
+type roleSummary struct {
+	Name                     string
+	Count, Running, Restarts int
+	RSS                      int64
+}
+
+// Roles sums the processes up, the master first.
+func (o *overviewLive) Roles() []roleSummary {
+	list := []roleSummary{{Name: "master", Count: 1, Running: 1, RSS: o.Tree.RSS}}
+	for _, p := range o.Tree.Processes {
+		i := slices.IndexFunc(list, func(r roleSummary) bool { return r.Name == p.Role })
+		if i < 0 {
+			i, list = len(list), append(list, roleSummary{Name: p.Role})
+		}
+		r := &list[i]
+		r.Count++
+		r.Restarts += p.Restarts
+		r.RSS += p.RSS
+		if p.State != "waiting" {
+			r.Running++
+		}
+	}
+	return list
+}
+
+// issue is something that is wrong right now.
+type issue struct {
+	Severity string // danger, warning
+	Key      string // of its text; empty: Text is said as it is
+	Args     []any
+	Text     string
+	To       string // a path of the admin
+}
+
+// overviewLive is made once for all parts of the page, of all who look at it.
+func (a *Admin) overviewLive(ctx context.Context) *overviewLive {
+	a.overview.mu.Lock()
+	defer a.overview.mu.Unlock()
+	if o := a.overview.last; o != nil && a.opts.Now().Sub(o.CheckedAt) < overviewEvery/2 {
+		return o
+	}
+	o := a.lookAround(ctx)
+	if ctx.Err() == nil {
+		a.overview.last = o
+	}
+	return o
+}
+
+func (a *Admin) lookAround(ctx context.Context) *overviewLive {
+	o := &overviewLive{Shards: a.shardViews(ctx), CheckedAt: a.opts.Now()}
+	o.Now = a.currentRates(ctx)
+	o.Shares = a.shares(ctx)
+	if a.opts.Master != nil {
+		tree, err := a.opts.Master.Ps(ctx)
+		o.Tree = tree
+		if err != nil {
+			o.TreeErr = err.Error()
+		}
+	}
+	o.Problems = a.issues(ctx, o)
+	o.Busy = a.busy(o)
+	return o
+}
+
+func (a *Admin) busy(o *overviewLive) bool {
+	if o.Now != nil && o.Now.Sums["pushed"] > 0 {
+		return true
+	}
+	for _, s := range o.Shards {
+		if s.Health.Jobs > 0 || s.Down() {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Admin) currentRates(ctx context.Context) *rates {
+	if a.opts.Pages.History == nil {
+		return nil
+	}
+	p, err := a.opts.Pages.History.Series(ctx, history.AllTopics, spans()[0])
+	if err != nil {
+		return nil
+	}
+	last := func(name string) *float64 {
+		values := p.Values[name]
+		for _, back := range []int{1, 2} { // the newest sample may be on its way
+			if len(values) >= back && values[len(values)-back] != nil {
+				return values[len(values)-back]
+			}
+		}
+		return nil
+	}
+	if last("pushed") == nil {
+		return nil
+	}
+	number := func(name string) float64 {
+		if v := last(name); v != nil {
+			return *v
+		}
+		return 0
+	}
+	return &rates{
+		Pushed: number("pushed"), Delivered: number("delivered"), Failed: number("failed"), Retried: number("retried"),
+		P50: last("p50"), P99: last("p99"), Sums: p.Sums,
+	}
+}
+
+var defaultWeights = [3]int{5, 3, 2}
+
+func (a *Admin) shares(ctx context.Context) []share {
+	if a.opts.Pages.Shares == nil {
+		return nil
+	}
+	counts, err := a.opts.Pages.Shares(ctx)
+	total := counts[0] + counts[1] + counts[2]
+	if err != nil || total == 0 {
+		return nil
+	}
+	weights := a.opts.Pages.Weights
+	if weights == [3]int{} {
+		weights = defaultWeights
+	}
+	all := weights[0] + weights[1] + weights[2]
+	list := make([]share, len(weights))
+	for i, name := range []string{"high", "normal", "low"} {
+		list[i] = share{name, counts[i], float64(counts[i]) / float64(total), float64(weights[i]) / float64(all)}
+	}
+	return list
+}
+
+const (
+	backlogAfter  = time.Minute      // that a topic's oldest ready job may wait
+	restartRecent = 10 * time.Minute // since a process ended by itself
+	backlogShown  = 5
+	breakersAsked = 500 // topics with ready jobs whose breakers are looked at
+	alertsShown   = 20
+)
+
+// issues are what is wrong right now: what this process sees itself, and what the checker's alerts add.
+func (a *Admin) issues(ctx context.Context, o *overviewLive) []issue {
+	var list []issue
+	if !a.registry.Up() {
+		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
+	}
+	list = append(list, shardIssues(o.Shards)...)
+	list = append(list, a.topicIssues(ctx, o)...)
+	list = append(list, a.processIssues(o)...)
+	return append(list, a.alertIssues(ctx, list)...)
+}
+
+func shardIssues(shards []*shardView) []issue {
+	var list []issue
+	active := 0
+	for _, s := range shards {
+		to := "/shards/" + s.Name
+		switch {
+		case s.Down():
+			list = append(list, issue{Severity: "danger", Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err}, To: to})
+		case !s.Asked:
+		case s.Health.WriteError != "":
+			list = append(list, issue{Severity: "danger", Key: "overview.shard_write", Args: []any{s.Name, s.Health.WriteError}, To: to})
+		case s.Health.LinkDown:
+			list = append(list, issue{Severity: "danger", Key: "overview.shard_link", Args: []any{s.Name}, To: to})
+		case s.High():
+			list = append(list, issue{Severity: "warning", Key: "overview.shard_memory", Args: []any{s.Name, percent(s.Full())}, To: to})
+		}
+		if s.State == registry.ShardActive {
+			active++
+		}
+	}
+	if active == 0 {
+		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
+	}
+	return list
+}
+
+func (a *Admin) topicIssues(ctx context.Context, o *overviewLive) []issue {
+	stats, err := a.queue.Stats(ctx, a.topicNames())
+	if err != nil && len(stats) == 0 {
+		return nil // the shards' lines say it
+	}
+	late, running := a.lateTopics(stats)
+	var list []issue
+	if len(late) > 0 && running == 0 && !o.consumed() {
+		list = append(list, issue{Severity: "danger", Key: "overview.nobody", To: "/processes"})
+	}
+	open := a.breakers(ctx, stats)
+	for _, name := range late[:min(backlogShown, len(late))] {
+		s := stats[name]
+		i := issue{Severity: "danger", Key: "overview.backlog", Args: []any{name, num(s.Ready), duration(s.OldestReady)}, To: "/topics/" + name}
+		if failures := open[name]; failures > 0 {
+			i.Key, i.Args = "overview.backlog_breaker", append(i.Args, failures)
+			delete(open, name)
+		}
+		list = append(list, i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(open))[:min(backlogShown, len(open))] {
+		list = append(list, issue{Severity: "danger", Key: "overview.breaker", Args: []any{name, open[name]}, To: "/topics/" + name})
+	}
+	return list
+}
+
+// lateTopics are the active topics whose oldest ready job waits long, the longest first; running counts all running jobs.
+func (a *Admin) lateTopics(stats map[string]queue.Stats) (late []string, running int64) {
+	topics := a.registry.Snapshot().Topics
+	for name, s := range stats {
+		running += s.Running
+		if t := topics[name]; t != nil && t.State == registry.TopicActive && s.OldestReady > backlogAfter {
+			late = append(late, name)
+		}
+	}
+	slices.SortFunc(late, func(x, y string) int { return cmp.Compare(stats[y].OldestReady, stats[x].OldestReady) })
+	return late, running
+}
+
+// breakers are the topics whose endpoints are not called for now, with their failures in a row.
+func (a *Admin) breakers(ctx context.Context, stats map[string]queue.Stats) map[string]int64 {
+	var ask []string
+	for name, s := range stats {
+		if s.Ready > 0 && len(ask) < breakersAsked {
+			ask = append(ask, name)
+		}
+	}
+	open := map[string]int64{}
+	limits, err := a.queue.TopicLimits(ctx, ask)
+	if err != nil && !queue.IsPartial(err) {
+		return open
+	}
+	for name, l := range limits {
+		if !l.BreakerOpen.IsZero() { // past ones too: probing goes on until one succeeds
+			open[name] = max(1, l.Failures)
+		}
+	}
+	return open
+}
+
+// consumed says whether somebody calls back at all: ready jobs with none running may also wait behind breakers.
+func (o *overviewLive) consumed() bool {
+	if o.Tree != nil && slices.ContainsFunc(o.Tree.Processes, func(p master.Process) bool { return p.Role == "dispatcher" && p.State != "waiting" }) {
+		return true
+	}
+	return o.Now != nil && o.Now.Delivered+o.Now.Failed > 0
+}
+
+func (a *Admin) processIssues(o *overviewLive) []issue {
+	if a.opts.Master != nil && o.Tree == nil {
+		return []issue{{Severity: "warning", Key: "overview.master_away", To: "/processes"}}
+	}
+	if o.Tree == nil {
+		return nil
+	}
+	var list []issue
+	for _, p := range o.Tree.Processes {
+		name := strings.TrimSpace(fmt.Sprint(p.Role, " ", number(p.Number)))
+		switch {
+		case p.State == "waiting":
+			list = append(list, issue{Severity: "danger", Key: "overview.process_down", Args: []any{name, p.LastExit}, To: "/processes"})
+		case p.Restarts > 0 && a.opts.Now().Sub(p.ExitedAt) < restartRecent:
+			list = append(list, issue{Severity: "warning", Key: "overview.process_restarted", Args: []any{name, p.LastExit}, To: "/processes"})
+		}
+	}
+	return list
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// alertIssues leaves out what this process sees itself.
+func (a *Admin) alertIssues(ctx context.Context, seen []issue) []issue {
+	if a.opts.Pages.Alerts == nil {
+		return nil
+	}
+	open := true
+	alerts, err := a.opts.Pages.Alerts.ListAlerts(ctx, registry.AlertFilter{Open: &open, Limit: alertsShown})
+	if err != nil {
+		return nil
+	}
+	var list []issue
+	for _, al := range alerts {
+		known := func(i issue) bool { return al.Shard != "" && i.To == "/shards/"+al.Shard }
+		if slices.ContainsFunc(seen, known) {
+			continue
+		}
+		severity := "danger"
+		if al.Severity == "warning" || al.Severity == "info" {
+			severity = "warning"
+		}
+		to := "/alerts"
+		if al.Topic != "" {
+			to = "/topics/" + al.Topic
+		}
+		text := al.Subject
+		if al.Detail != "" {
+			text += ": " + al.Detail
+		}
+		list = append(list, issue{Severity: severity, Text: text, To: to})
+	}
+	return list
 }

@@ -51,10 +51,12 @@ func (a *Admin) strip(ctx context.Context) (*Strip, error) {
 		names = append(names, name)
 	}
 	stats, err := a.queue.Stats(ctx, names)
-	if err != nil {
+	if err != nil && !queue.IsPartial(err) {
 		return nil, err
 	}
-	return sumStrip(stats), nil
+	s := sumStrip(stats)
+	a.enrich(ctx, s, stats)
+	return s, nil
 }
 
 func sumStrip(stats map[string]queue.Stats) *Strip {

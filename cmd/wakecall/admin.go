@@ -21,6 +21,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 		Queue: p.queue, Registry: p.registry, Sessions: p.registry.Sessions(), TOTP: p.registry, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
 		BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(), TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout,
 		Version: version, Logger: p.log, Registerer: p.metrics,
+		Pages: admin.PageParts{OverviewParts: p.overviewParts()},
 	})
 	if err != nil {
 		return role{}, err

@@ -118,7 +118,27 @@
   // {"at": [unix seconds], "series": [{"label", "color", "values", "dash"}], "unit": "/s"}. data-chart-json holds the same without a request.
   const charts = new Map();
   const palette = ["--tblr-blue", "--tblr-green", "--tblr-red", "--tblr-orange", "--tblr-purple", "--tblr-cyan"];
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // A canvas knows no variables and no color-mix(): what a colour comes out as is asked of an element.
+  const css = (name) => {
+    const probe = document.createElement("i");
+    probe.style.color = `var(${name})`;
+    document.body.append(probe);
+    const color = getComputedStyle(probe).color;
+    probe.remove();
+    return color;
+  };
+  const faint = (color) => color.replace(/^rgb\((.*)\)$/, "rgba($1, .13)");
+  // The axis of time in the reader's language, with seconds nowhere and the day where a new one begins.
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric" });
+  const ticks = (_, list) => list.map((t, i) => {
+    const at = new Date(t * 1000);
+    const midnight = at.getHours() + at.getMinutes() === 0;
+    return midnight || (i > 0 && t - list[i - 1] >= 86400) ? day.format(at) : clock.format(at);
+  });
+  const rounded = (n, by, unit) => +(n / by).toFixed(n / by < 10 ? 1 : 0) + unit;
+  const milliseconds = (n) => (n < 1000 ? +n.toPrecision(3) + " ms" : n < 120e3 ? rounded(n, 1e3, " s") : n < 72e5 ? rounded(n, 6e4, " min") : rounded(n, 36e5, " h"));
+  const said = (n, unit) => (n == null ? "" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
   const short = (n) => (n == null ? "–" : Math.abs(n) >= 1e6 ? +(n / 1e6).toFixed(1) + "M" : Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4)));
   function draw(box, data) {
     if (!window.uPlot || !box.isConnected) return;
@@ -126,17 +146,21 @@
     if (old) old.plot.destroy();
     box.replaceChildren();
     const grid = { stroke: css("--tblr-border-color"), width: 1 };
-    const axis = { stroke: css("--tblr-secondary") || "#667", grid, ticks: { show: false }, font: "11px system-ui" };
+    const axis = { stroke: css("--tblr-secondary"), grid, ticks: { show: false }, font: "11px system-ui" };
     const plot = new uPlot({
       width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
-      axes: [axis, { ...axis, size: 56, values: (_, list) => list.map((n) => short(n) + (data.unit || "")) }],
+      axes: [{ ...axis, values: ticks, space: 70 }, { ...axis, size: 62, values: (_, list) => list.map((n) => said(n, data.unit)) }],
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
-      series: [{ value: (_, t) => (t == null ? "–" : new Date(t * 1000).toLocaleString()) }, ...data.series.map((s, i) => {
+      series: [{ label: data.time || "Time", value: (_, t) => (t == null ? "" : new Date(t * 1000).toLocaleString(document.documentElement.lang, { hourCycle: "h23" })) }, ...data.series.map((s, i) => {
         const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
-        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, fill: data.series.length === 1 ? color + "22" : undefined,
-          points: { show: data.at.length < 2 }, value: (_, n) => short(n) + (data.unit || "") };
+        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, fill: data.series.length === 1 ? faint(color) : undefined,
+          points: { show: data.at.length < 2 }, value: (_, n) => said(n, data.unit) };
       })],
     }, [data.at, ...data.series.map((s) => s.values)], box);
+    // The legend tells the newest values while the pointer is elsewhere.
+    const newest = () => { if (data.at.length > 0 && box.isConnected) plot.setLegend({ idx: data.at.length - 1 }); };
+    plot.over.addEventListener("mouseleave", () => setTimeout(newest, 50));
+    setTimeout(newest, 50); // behind uPlot's own first look at the pointer
     charts.set(box, { plot, data });
   }
   async function load(box) {

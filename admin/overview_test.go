@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// fixedHistory answers every series with the same numbers.
+type fixedHistory struct{}
+
+func (fixedHistory) Series(_ context.Context, series, span string) (history.Points, error) {
+	two, ten := 2.0, 10.0
+	return history.Points{
+		Series: series, Span: span, Step: 10, Times: []int64{10, 20}, Sums: map[string]int64{"pushed": 120},
+		Values: map[string][]*float64{"pushed": {nil, &two}, "p50": {nil, &ten}},
+	}, nil
+}
+
+func (s *site) wants(path string, texts ...string) {
+	s.Helper()
+	status, body := s.get(path)
+	if status != http.StatusOK {
+		s.Fatalf("%s got %d\n%s", path, status, body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			s.Errorf("%s lacks %q", path, text)
+		}
+	}
+}
+
+func (s *site) topic(name string) {
+	s.Helper()
+	topic := registry.NewTopic(name)
+	topic.CallbackURL = "http://127.0.0.1:1/"
+	if _, err := s.registry.PutTopic(s.Context(), "test", topic); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestOverviewLeadsToTheFirstJob(t *testing.T) {
+	s := open(t, func(o *Options) { o.Pages.APIURL, o.Pages.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("ops")
+	s.wants("/", "/topics/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
+	s.topic("shop.close")
+	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
+}
+
+func TestOverviewTellsWhatIsWrong(t *testing.T) {
+	q := newDeadQueue("a", 0)
+	q.health = []queue.ShardHealth{{Name: "s1", Err: "dial tcp: connection refused"}}
+	q.stats = map[string]queue.Stats{"shop.close": {Ready: 1200, OldestReady: 3 * time.Minute}}
+	s := open(t, func(o *Options) { o.Queue, o.Pages.History = q, fixedHistory{} })
+	s.topic("shop.close")
+	if err := s.registry.PutShard(t.Context(), "test", registry.Shard{Name: "s1", URL: "redis://:hush@h:6379/0", State: registry.ShardActive}); err != nil {
+		t.Fatal(err)
+	}
+	s.as("look").wants("/", "Shard s1 does not answer: dial tcp: connection refused", "Topic shop.close: 1,200 jobs are ready, the oldest for 3m",
+		"no dispatcher takes any", "120 in 15 min", "/charts/rates?span=15m")
+}
+
+func TestCharts(t *testing.T) {
+	s := open(t, func(o *Options) { o.Pages.History = fixedHistory{} }).as("look")
+	s.wants("/charts/rates?span=3h", `"at":[10,20]`, `{"label":"Pushed","color":"blue","values":[null,2]}`, `"values":[null,null]`)
+	s.wants("/charts/lateness", `"unit":"ms"`)
+	if status, _ := s.get("/charts/nothing"); status != http.StatusNotFound {
+		t.Errorf("a chart that does not exist got %d", status)
+	}
+}
+
+func TestShardsAreRegistered(t *testing.T) {
+	s := open(t, nil).as("root")
+	if status, body := s.post("/shards/new", "name", "s1", "url", "redis://:hush@h:6379/0", "state", "active"); status != http.StatusOK || strings.Contains(body, "hush") {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+	s.wants("/shards", "redis://:***@h:6379/0")
+	s.wants("/shards/s1/edit", "redis://:***@h:6379/0")
+	if status, _ := s.post("/shards/new", "name", "s1", "url", "redis://h:1/0"); status != http.StatusUnprocessableEntity {
+		t.Errorf("a name that is taken got %d", status)
+	}
+	if status, _ := s.post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state", "draining"); status != http.StatusOK {
+		t.Errorf("keeping the password got %d", status)
+	}
+	if status, body := s.post("/shards/s1/edit", "url", "redis://:***@elsewhere:6379/0"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "type the password again") {
+		t.Errorf("the kept password for another host got %d", status)
+	}
+	list := s.registry.ListShards()
+	if len(list) != 1 || list[0].URL != "redis://:hush@h:6379/0" || list[0].State != registry.ShardDraining {
+		t.Errorf("the registry has %+v", list)
+	}
+	s.post("/shards/s1/state", "state", "active")
+	if status, _ := s.post("/shards/s1/delete"); status != http.StatusConflict {
+		t.Errorf("removing an active shard got %d", status)
+	}
+	s.post("/shards/s1/state", "state", "offline")
+	s.post("/shards/s1/delete")
+	if list := s.registry.ListShards(); len(list) != 0 {
+		t.Errorf("the registry still has %+v", list)
+	}
+}
+
+func TestConnectionIsTested(t *testing.T) {
+	s := open(t, nil).as("root")
+	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") || !strings.Contains(body, "refused") {
+		t.Errorf("got\n%s", body)
+	}
+	if _, body := s.post("/shards/test", "url", "nonsense"); !strings.Contains(body, "URL:") {
+		t.Errorf("got\n%s", body)
+	}
+}
+
+func TestShardsNeedRoles(t *testing.T) {
+	s := open(t, nil).as("ops")
+	for _, path := range []string{"/shards/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test", "/alerts/rules", "/alerts/webhooks"} {
+		if status, _ := s.post(path); status != http.StatusForbidden {
+			t.Errorf("an operator got %d from %s", status, path)
+		}
+	}
+}
+
+func TestMaskURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"managed:": "managed:", "redis://h:6379/0": "redis://h:6379/0", "redis://:p@h/0": "redis://:***@h/0", "redis://u:p@ss@h/0": "redis://u:***@h/0",
+		"redis+sentinel://u:p@a,b/m?sentinel_password=x&db=1": "redis+sentinel://u:***@a,b/m?sentinel_password=***&db=1",
+	} {
+		if got := maskURL(url); got != want {
+			t.Errorf("%s is shown as %s, want %s", url, got, want)
+		}
+	}
+}
+
+func TestMailSettings(t *testing.T) {
+	var sent MailSettings
+	s := open(t, func(o *Options) {
+		o.Pages.TestMail = func(_ context.Context, m MailSettings, to string) (string, error) {
+			sent = m
+			if to == "ops@example.com" {
+				return "", errors.New("535 5.7.8 <script>wrong password")
+			}
+			return "250 queued", nil
+		}
+	}).as("root")
+	form := []string{"enabled", "on", "host", "smtp.example.com", "port", "587", "tls", "starttls", "user", "u", "password", "hush", "from", "w@example.com"}
+	if status, body := s.post("/alerts/mail", form...); status != http.StatusOK || strings.Contains(body, "hush") {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+	form[11] = "" // the password is kept
+	if _, body := s.post("/alerts/mail/test", append(form, "to", "ops@example.com")...); !strings.Contains(body, "535 5.7.8 &lt;script&gt;wrong password") {
+		t.Errorf("got\n%s", body)
+	}
+	if sent.Password != "hush" {
+		t.Error("the test did not use the kept password")
+	}
+	if _, body := s.post("/alerts/mail/test", append(form, "to", "else@example.com")...); !strings.Contains(body, "250 queued") {
+		t.Errorf("got\n%s", body)
+	}
+	form[3] = "elsewhere.example.com"
+	if status, _ := s.post("/alerts/mail", form...); status != http.StatusUnprocessableEntity {
+		t.Errorf("the kept password for another server got %d", status)
+	}
+	if status, body := s.post("/alerts/mail", "enabled", "on", "host", "a b", "port", "0", "tls", "x", "from", "y"); status != http.StatusUnprocessableEntity ||
+		strings.Count(body, "invalid-feedback") < 4 {
+		t.Errorf("got %d\n%s", status, body)
+	}
+}
+
+func TestRecipientsRulesAndWebhooks(t *testing.T) {
+	s := open(t, nil).as("root")
+	if status, _ := s.post("/alerts/recipients", "recipients", "a@example.com\nb@example.com: ledger, backlog\n"); status != http.StatusOK {
+		t.Errorf("recipients got %d", status)
+	}
+	if status, _ := s.post("/alerts/recipients", "recipients", "b@example.com: nonsense"); status != http.StatusUnprocessableEntity {
+		t.Errorf("a kind that does not exist got %d", status)
+	}
+	s.wants("/alerts/settings", "b@example.com: ledger, backlog")
+	rules := []string{"on_backlog", "on", "remind", "45"}
+	for _, k := range ruleKinds {
+		for _, l := range k.Limits {
+			value := "3"
+			if l.Name == "backlog_minutes" {
+				value = "7.5"
+			}
+			rules = append(rules, l.Name, value)
+		}
+	}
+	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK || !strings.Contains(body, `value="7.5"`) {
+		t.Errorf("rules got %d", status)
+	}
+	var r AlertRules
+	if _, err := s.registry.Snapshot().Setting(settingRules, &r); err != nil || !r.On("backlog") || r.On("ledger") || r.Remind() != 45 {
+		t.Errorf("the rules are %+v, %v", r, err)
+	}
+	if status, body := s.post("/alerts/webhooks", "webhook_name", "chat", "preset", "slack", "webhook_url", "https://hooks.example.com/services/hush"); status != http.StatusOK ||
+		!strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
+		t.Errorf("a webhook got %d", status)
+	}
+	s.post("/alerts/webhooks/change", "name", "chat", "do", "delete")
+	if list := s.admin.webhooks(); len(list) != 0 {
+		t.Errorf("there is still %+v", list)
+	}
+}
+
+func TestAlertsPage(t *testing.T) {
+	s := open(t, nil)
+	s.admin.opts.Pages.Alerts = s.registry
+	for _, key := range []string{"a", "b"} {
+		if _, _, err := s.registry.RaiseAlert(t.Context(), registry.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.registry.EndAlert(t.Context(), "b", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.registry.AddDelivery(t.Context(), registry.AlertDelivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	s.as("look").wants("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")
+	s.wants("/alerts/deliveries", "421 busy")
+	s.wants("/", "&lt;script&gt;a")
+}

@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// overviewQueue is what this group and those of dead letters, shards and tasks need of the queue beside what all pages do.
+type overviewQueue interface {
+	redriveQueue
+	Health(ctx context.Context) []queue.ShardHealth
+	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
+}
+
+// overviewRegistry is what they need of the registry.
+type overviewRegistry interface {
+	PutShard(ctx context.Context, actor string, s registry.Shard) error
+	DeleteShard(ctx context.Context, actor, name string) error
+	ListShards() []registry.Shard
+	PutSetting(ctx context.Context, actor, name string, value any) error
+}
+
+// SeriesReader answers charts; *history.Reader is one.
+type SeriesReader interface {
+	Series(ctx context.Context, series, span string) (history.Points, error)
+}
+
+// AlertStore is where the checker notes alerts and what was sent about them; *registry.Registry is one.
+type AlertStore interface {
+	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
+	ListDeliveries(ctx context.Context, limit int) ([]registry.AlertDelivery, error)
+}
+
+// OverviewParts are what else they work with. Each may be nil; its part of the pages says so then.
+type OverviewParts struct {
+	// Strip gives the totals on every page; nil: they are summed up from all topics.
+	Strip   func(ctx context.Context) (*Strip, error)
+	History SeriesReader
+	Tasks   TaskStore // nil: tasks end with the process
+	Host    string    // whose tasks this process carries out; empty: the host's name
+	// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks. nil: there is one.
+	Lead   func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
+	APIURL string // of the server, for the lines to copy: http://127.0.0.1:6789
+	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
+	ResolveShard func(registry.Shard) queue.ShardConfig
+	Alerts       AlertStore // nil: there are none to show
+	// TestMail sends a mail and tells the conversation with the server, whose words are in the error as they are.
+	TestMail func(ctx context.Context, m MailSettings, to string) (transcript string, err error)
+	// TestWebhook sends a message and tells the answer.
+	TestWebhook func(ctx context.Context, w Webhook) (answer string, err error)
+	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
+	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
+	// Shares counts the jobs reserved lately by priority: high, normal, low.
+	Shares  func(ctx context.Context) ([3]int64, error)
+	Weights [3]int // configured for them; zeros: 5:3:2
+	// TokenFile is where the first API token lies, for the same lines.
+	TokenFile string
+}
+
+// overviewState is what these groups keep while the admin lives.
+type overviewState struct {
+	runner *taskRunner
+
+	mu   sync.Mutex
+	last *overviewLive
+}
+
+func (a *Admin) host() string {
+	if a.opts.Pages.Host != "" {
+		return a.opts.Pages.Host
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// overviewParts are what the pages of the overview, dead letters, shards, alerts and tasks work with.
+func (p *parts) overviewParts() admin.OverviewParts {
+	reader := activity.NewReader(p.queue)
+	return admin.OverviewParts{
+		History: &history.Reader{Store: p.registry},
+		Tasks:   admin.RegistryTasks(p.registry),
+		Host:    hostName(),
+		Lead:    p.registry.Lead,
+		Alerts:  p.registry,
+		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
+			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))
+			return h.Quantile(share), err == nil && h.Count() > 0
+		},
+		Shares: func(ctx context.Context) ([3]int64, error) {
+			return reader.Reserved(ctx, time.Now().Add(-5*time.Minute))
+		},
+		APIURL:    "http://" + reachable(p.cfg.Server.Addr),
+		TokenFile: tokenFile(p.cfg),
+		ResolveShard: func(s registry.Shard) queue.ShardConfig {
+			s.State = registry.ShardActive // to be tried
+			return shardConfigs(p.cfg, []registry.Shard{s})[0]
+		},
+	}
+}

@@ -1,0 +1,230 @@
+package history
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func wantTail(t *testing.T, p Points, name string, want ...float64) {
+	t.Helper()
+	if got := tail(p, name, len(want)); !slices.Equal(got, want) {
+		t.Errorf("%s of %s over %s ends with %v, want %v", name, p.Series, p.Span, got, want)
+	}
+}
+
+func TestRatesOfAllTopics(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"] = Reading{Totals: Totals{Pushed: 1_000_000}} // before the sampler began
+	b.rounds(6, nil)
+	b.rounds(3, func() { b.source.change("a", push(100)) })
+	b.rounds(3, func() { b.source.change("b", push(50)) })
+	p := b.series(AllTopics, "15m")
+	wantTail(t, p, "pushed", -1, 0, 0, 0, 0, 10, 10, 10, 5, 5, 5)
+	wantTail(t, p, "delayed", 100, 200, 300, 350, 400, 450)
+	if p.Sums["pushed"] != 450 {
+		t.Errorf("the span's sum is %d, want 450", p.Sums["pushed"])
+	}
+	if len(p.Times) != 90 || p.Times[89] != b.now.Unix() {
+		t.Errorf("%d instants that end at %d, want 90 that end at %d", len(p.Times), p.Times[89], b.now.Unix())
+	}
+}
+
+func TestRollUpLosesNothing(t *testing.T) {
+	b := newBench(t)
+	b.source.change("a", push(0))
+	b.rounds(1, nil)
+	b.rounds(2*360, func() { b.source.change("a", push(7)) })
+	for span, want := range map[string]int64{"3h": 5 * 7, "24h": 5 * 7, "7d": 5 * 7} {
+		// The first slot has nothing to rise from; the sum lacks what was pushed in it at most.
+		if got := b.series("a", span).Sums["pushed"]; got > 720*7 || got < 720*7-360*7-want {
+			t.Errorf("over %s %d were pushed, want about %d", span, got, 720*7)
+		}
+	}
+	wantTail(t, b.series("a", "3h"), "pushed", 0.7, 0.7, 0.7)
+	wantTail(t, b.series("a", "24h"), "pushed", 0.7, 0.7, 0.7)
+}
+
+func TestIdleTopicIsStoredOnlyWhenSomethingHappens(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["idle"] = Reading{Totals: Totals{Pushed: 5, Delivered: 5}}
+	b.rounds(60, nil)
+	if n := len(b.store.samples[[2]string{"idle", "1m"}]); n != 0 {
+		t.Errorf("%d samples of a topic to which nothing happened", n)
+	}
+	b.rounds(1, func() { b.source.change("idle", push(60)) })
+	b.rounds(17, nil)
+	p := b.series("idle", "15m")
+	wantTail(t, p, "pushed", 0, 1, 0, 0)
+	if p.Sums["pushed"] != 60 {
+		t.Errorf("the sum is %d, want 60", p.Sums["pushed"])
+	}
+	wantTail(t, p, "delayed", 0, 60, 60, 60)
+}
+
+func TestLivingJobsAreStoredAgain(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["waiting"] = Reading{Totals: Totals{Pushed: 9}, Living: Living{Delayed: 9}}
+	b.rounds(6*70, nil)
+	wantTail(t, b.series("waiting", "15m"), "delayed", 9, 9, 9)
+	if n := len(b.store.samples[[2]string{"waiting", "1m"}]); n > 3 {
+		t.Errorf("%d samples in 70 idle minutes, want one or two", n)
+	}
+}
+
+func TestOnlyActiveTopicsAreRead(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"], b.source.topics["b"] = Reading{}, Reading{}
+	b.rounds(1, nil)
+	b.rounds(2, func() { b.source.change("a", func(r *Reading) { r.Pushed++; r.Delivered++ }) })
+	want := [][]string{{"a", "b"}, {"a"}, {"a"}}
+	if !slices.EqualFunc(b.source.asked, want, slices.Equal) {
+		t.Errorf("topics were read as %v, want %v", b.source.asked, want)
+	}
+}
+
+func TestShardDownHidesNothingAndInventsNothing(t *testing.T) {
+	b := newBench(t)
+	b.source.change("a", push(1000))
+	b.rounds(2, nil)
+	whole := b.source.topics["a"]
+	b.source.missing = []string{"s2"} // and with it half of the numbers
+	b.source.change("a", func(r *Reading) { r.Pushed -= 500; r.Delayed -= 500 })
+	b.rounds(1, nil)
+	b.rounds(2, func() { b.source.change("a", push(10)) })
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", 0, 1, 1)
+	b.source.missing = nil
+	whole.Pushed += 20
+	b.source.topics["a"] = whole
+	b.rounds(1, func() { b.source.active["a"] = true })
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", 1, 1, 0)
+}
+
+func TestSamplerBeginsWhileAShardIsDown(t *testing.T) {
+	b := newBench(t)
+	b.source.change("a", push(1000))
+	b.rounds(3, nil)
+	whole := b.source.topics["a"]
+	b.source.missing = []string{"s2"}
+	b.source.topics["a"] = Reading{Totals: Totals{Pushed: 400}, Living: Living{Delayed: 400}}
+	b.restart("one")
+	b.rounds(2, nil)
+	b.source.missing = nil
+	b.source.topics["a"] = whole
+	b.rounds(2, func() { b.source.active["a"] = true })
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", 0, 0, 0)
+}
+
+func TestDroppedTopicMakesNoSpike(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"] = Reading{Totals: Totals{Pushed: 100, Delivered: 100}}
+	b.rounds(2, nil)
+	b.source.change("a", func(r *Reading) { *r = Reading{Totals: Totals{Pushed: 3}, Living: Living{Delayed: 3}} })
+	b.rounds(1, nil)
+	delete(b.source.topics, "a")
+	b.rounds(61, nil)
+	p := b.series(AllTopics, "15m")
+	if p.Sums["pushed"] != 3 {
+		t.Errorf("the sum is %d, want the 3 of the topic made again", p.Sums["pushed"])
+	}
+	wantTail(t, p, "delayed", 0)
+}
+
+func TestRegistryAwayIsCaughtUp(t *testing.T) {
+	b := newBench(t)
+	b.source.change("a", push(1))
+	b.rounds(2, nil)
+	b.store.away = true
+	b.rounds(5, func() { b.source.change("a", push(10)) })
+	b.store.away = false
+	b.rounds(1, nil)
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", -1, 1, 1, 1, 1, 1, 0)
+}
+
+func TestNextLeaderGoesOn(t *testing.T) {
+	b := newBench(t)
+	b.source.change("a", push(1))
+	b.rounds(2, nil)
+	b.restart("two")
+	b.rounds(2, func() { b.source.change("a", push(10)) })
+	if n := len(b.store.samples[[2]string{AllTopics, "10s"}]); n != 1 {
+		t.Errorf("%d samples; the second host may not sample while the first leads", n)
+	}
+	b.store.leader = ""
+	b.rounds(3, func() { b.source.change("a", push(10)) })
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", 1, 1, 1, 1)
+}
+
+func TestShardSeries(t *testing.T) {
+	b := newBench(t)
+	b.shards = []ShardReading{{Name: "s1", Up: true, P50: time.Millisecond, P99: 5 * time.Millisecond, Memory: 100}}
+	b.rounds(6, nil)
+	b.shards[0].Up = false
+	b.rounds(6, nil)
+	p := b.series(ShardSeries("s1"), "15m")
+	wantTail(t, p, "up", 1, 1, 0, 0, 0, 0, 0, 0)
+	wantTail(t, p, "ping_p99", 5, 5, -1, -1, -1, -1, -1, -1)
+	wantTail(t, b.series(ShardSeries("s1"), "3h"), "up", -1, 1, 0)
+}
+
+func TestLedger(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"] = Reading{Totals: Totals{Pushed: 10, Delivered: 4, Deleted: 2, Dropped: 1}, Living: Living{Delayed: 1, Ready: 1, Dead: 1}}
+	b.rounds(3, nil)
+	if m := b.Mismatches(); len(m) != 0 {
+		t.Fatalf("mismatches %v of a ledger that adds up", m)
+	}
+	b.source.change("a", func(r *Reading) { r.Ready = 0 })
+	b.rounds(2, func() { b.source.active["a"] = true })
+	if m := b.Mismatches(); len(m) != 0 {
+		t.Fatalf("mismatches %v after two rounds", m)
+	}
+	b.rounds(1, nil) // not active any more, but under suspicion
+	m := b.Mismatches()
+	if len(m) != 1 || m[0].Reading.Missing() != 1 {
+		t.Fatalf("mismatches %v, want one job missing", m)
+	}
+	want := "a: 10 pushed, but 4 delivered + 2 deleted + 1 dropped + 0 replaced + 1 delayed, 0 ready, 0 running, 1 dead: -1"
+	if m[0].String() != want {
+		t.Errorf("it says %q, want %q", m[0], want)
+	}
+	b.source.change("a", func(r *Reading) { r.Delivered++ })
+	b.rounds(1, nil)
+	if m := b.Mismatches(); len(m) != 0 {
+		t.Fatalf("mismatches %v after it adds up again", m)
+	}
+}
+
+func TestLedgerIsNotJudgedWithAShardDown(t *testing.T) {
+	b := newBench(t)
+	b.source.missing = []string{"s2"}
+	b.source.topics["a"] = Reading{Totals: Totals{Pushed: 10}}
+	b.rounds(5, func() { b.source.active["a"] = true })
+	if m := b.Mismatches(); len(m) != 0 {
+		t.Fatalf("mismatches %v", m)
+	}
+}
+
+func TestLateness(t *testing.T) {
+	b := newBench(t)
+	b.source.late = Lateness{Count: 3, P50: 2 * time.Millisecond, P99: 40 * time.Millisecond}
+	b.rounds(2, nil)
+	b.source.late = Lateness{}
+	b.rounds(1, nil)
+	p := b.series(AllTopics, "15m")
+	wantTail(t, p, "p99", -1, 40, -1)
+	wantTail(t, p, "p50", -1, 2, -1)
+}
+
+func TestUnknownSpan(t *testing.T) {
+	r := Reader{Store: newBench(t).store}
+	if _, err := r.Series(t.Context(), AllTopics, "2d"); err == nil || err.Error() != `span "2d" is not one of 15m, 3h, 24h, 7d` {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestUntilNext(t *testing.T) {
+	if d := untilNext(begin.Add(3 * time.Second)); d != 7*time.Second {
+		t.Errorf("%v to the next round, want 7s", d)
+	}
+}
