@@ -110,7 +110,7 @@ func (c *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		c.s.mu.Lock()
 		defer c.s.mu.Unlock()
-		if user != c.s.user || password != c.s.pw {
+		if c.s.user != "" && (user != c.s.user || password != c.s.pw) {
 			return errors.New("authentication credentials invalid")
 		}
 		c.known = true

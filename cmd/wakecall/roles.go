@@ -52,7 +52,7 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 			Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
 			Topics: p.topicNames, Stats: p.queue.Stats, Logger: p.log, Registerer: p.metrics,
 		})
-		return role{run: both(c.Run, p.newSampler(c).Run), status: c.Status}, nil
+		return role{run: both(c.Run, both(p.newSampler(c).Run, p.newAlerts(c).Run)), status: c.Status}, nil
 	}
 	return role{}, fmt.Errorf("there is no role %q", name)
 }

@@ -1,0 +1,92 @@
+package test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// mailWithin is the promise: so long after an outage began or ended there is a mail.
+const mailWithin = 15 * time.Second
+
+// mailing sets the alerts of an installation as the admin does.
+func (i *installation) mailing(t *testing.T, smtp *smtptest.Server, adjust func(*alert.Settings)) {
+	t.Helper()
+	key, err := registry.LoadSecretKey(filepath.Join(i.Data, "secret-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db"), SecretKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := alert.Defaults()
+	s.Mail = alert.Mail{Host: smtp.Host, Port: smtp.Port, TLS: alert.TLSOpportunistic, From: "wakecall@test.example", Username: "wakecall", Password: "hunter2hunter2"}
+	s.Recipients = []string{"ops@test.example"}
+	if adjust != nil {
+		adjust(&s)
+	}
+	if err := errors.Join(s.Validate(), r.PutSetting(t.Context(), "test", alert.SettingName, s), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waitMail(t *testing.T, smtp *smtptest.Server, to string, words ...string) {
+	t.Helper()
+	harness.Eventually(t, mailWithin, fmt.Sprintf("a mail to %s about %v", to, words), func() error {
+		var have []string
+		for _, m := range smtp.Mails() {
+			found := strings.Contains(m.To, to)
+			for _, w := range words {
+				found = found && strings.Contains(m.Subject+m.Raw, w)
+			}
+			if found {
+				return nil
+			}
+			have = append(have, m.To+": "+m.Subject)
+		}
+		return fmt.Errorf("there are %q", have)
+	})
+}
+
+func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
+	needProcesses(t)
+	smtp := smtptest.Start(t)
+	smtp.WantLogin("wakecall", "hunter2hunter2")
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(r))
+	i.mailing(t, smtp, nil)
+	i.WaitRole("redis-checker", 1)
+	r.Kill9()
+	waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")
+	r.Restart()
+	waitMail(t, smtp, "ops@test.example", "is over: shard redis-1 is down")
+}
+
+func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
+	needProcesses(t)
+	smtp := smtptest.Start(t)
+	i := start(t, harness.Options{})
+	i.mailing(t, smtp, nil)
+	topic := i.topic(t, harness.Status(http.StatusInternalServerError), M{"max_attempts": 1, "emails": []string{"shop@test.example"}})
+	if a := i.Push(t.Context(), topic, M{"id": "order-42", "body": 1}); a.Status != http.StatusCreated {
+		t.Fatalf("the push: %s", a)
+	}
+	harness.Eventually(t, 100*time.Second, "the digest", func() error {
+		for _, m := range smtp.Mails() {
+			if m.To == "shop@test.example" && strings.Contains(m.Raw, "order-42") && strings.Contains(m.Subject, "dead") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d mails", len(smtp.Mails()))
+	})
+}
