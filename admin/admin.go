@@ -36,6 +36,7 @@ type Admin struct {
 	handler   http.Handler
 	codes     *codes
 	shown     atomic.Pointer[Strip]
+	counted   statsBook
 	tasks     []func(context.Context) error // what groups run beside serving
 	overview  overviewState
 }

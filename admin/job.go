@@ -1,11 +1,159 @@
 package admin
 
 import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) jobRoutes(g *echo.Group) {
-	g.GET("/topics/:topic/jobs/:id", func(c echo.Context) error { return a.render(c, http.StatusOK, "job", nil) })
+	g.GET("/topics/:topic/jobs/:id", a.jobPage)
+	g.POST("/topics/:topic/jobs/:id", a.need(registry.RoleOperator, a.actOnOne))
+	g.GET("/search", a.searchPage)
+}
+
+type jobData struct {
+	*queue.Job
+	Body, Kind string // json, text or hex
+	Cut        bool   // the body is longer than what is shown
+	Size       int
+	Max        int
+	Curl       string
+	Late       bool
+}
+
+const bodyShown = 64 << 10
+
+func (a *Admin) jobPage(c echo.Context) error {
+	topic, id := param(c, "topic"), param(c, "id")
+	job, err := a.queue.Get(c.Request().Context(), topic, id)
+	if err != nil {
+		return err
+	}
+	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts}
+	if t := a.registry.Snapshot().Topics[topic]; t != nil && d.Max == 0 {
+		d.Max = t.MaxAttempts
+	}
+	d.Body, d.Kind, d.Cut = shownBody(job.Body)
+	return a.render(c, http.StatusOK, "job", d)
+}
+
+// shownBody is a body for people: JSON indented, other text as it is, the rest in hex.
+func shownBody(body []byte) (text, kind string, cut bool) {
+	if cut = len(body) > bodyShown; cut {
+		body = body[:bodyShown]
+	}
+	var pretty bytes.Buffer
+	if !cut && json.Indent(&pretty, body, "", "  ") == nil {
+		return pretty.String(), "json", false
+	}
+	for cut && len(body) > 0 && !utf8.Valid(body[max(0, len(body)-utf8.UTFMax):]) {
+		body = body[:len(body)-1]
+	}
+	if utf8.Valid(body) && !bytes.ContainsRune(body, 0) {
+		return string(body), "text", cut
+	}
+	return hex.Dump(body), "hex", cut
+}
+
+func (a *Admin) actOnOne(c echo.Context) error {
+	topic, id, do := param(c, "topic"), param(c, "id"), c.FormValue("do")
+	if err := a.actOnJob(c, topic, id, do); err != nil {
+		if isFieldError(err) || isJobRefusal(err) {
+			a.flashText(c, "danger", err.Error())
+			return a.redirect(c, a.below("/topics", topic, "jobs", id))
+		}
+		return err
+	}
+	a.flash(c, "success", "job.done_"+do, id)
+	if do == "delete" {
+		return a.redirect(c, a.below("/topics", topic)+"?tab=jobs")
+	}
+	return a.redirect(c, a.below("/topics", topic, "jobs", id))
+}
+
+// actOnJob does one thing with one job: run, delete or due (another time).
+func (a *Admin) actOnJob(c echo.Context, topic, id, do string) error {
+	ctx := c.Request().Context()
+	switch do {
+	case "run":
+		_, err := a.queue.RunNow(ctx, topic, id)
+		return err
+	case "delete":
+		return a.queue.Delete(ctx, topic, id)
+	case "due":
+		return a.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"))
+	}
+	return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("there is no action %.40q", do))
+}
+
+func (a *Admin) changeDue(ctx context.Context, topic, id, delay, at string) error {
+	change := queue.Change{}
+	switch {
+	case at != "":
+		due, err := time.Parse(minuteForm, at)
+		if err != nil {
+			return &registry.FieldError{Field: "due_at", Detail: fmt.Sprintf("%.40q is not a time like 2026-01-31T08:30 (UTC)", at)}
+		}
+		change.DueAt = &due
+	default:
+		var d registry.Duration
+		if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 {
+			return &registry.FieldError{Field: "delay", Detail: fmt.Sprintf("%.40q is not a duration like 90s, 30m or 1h30m", delay)}
+		}
+		std := d.Std()
+		change.Delay = &std
+	}
+	_, err := a.queue.Change(ctx, topic, id, change)
+	return err
+}
+
+func isFieldError(err error) bool {
+	var f *registry.FieldError
+	return errors.As(err, &f)
+}
+
+// isJobRefusal says whether the queue answered that it cannot be done with this job.
+func isJobRefusal(err error) bool {
+	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar)
+}
+
+type searchData struct {
+	ID   string
+	Jobs []*queue.Job
+	Away string
+}
+
+// searchPage finds a job by its id in any topic; the only one is shown at once.
+func (a *Admin) searchPage(c echo.Context) error {
+	d := searchData{ID: strings.TrimSpace(c.QueryParam("id"))}
+	if d.ID == "" {
+		return a.redirect(c, "/topics")
+	}
+	if a.registry.Snapshot().Topics[d.ID] != nil {
+		return a.redirect(c, a.below("/topics", d.ID))
+	}
+	jobs, err := a.queue.Find(c.Request().Context(), d.ID, a.topicNames())
+	if err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	if err != nil {
+		d.Away = err.Error()
+	}
+	if d.Jobs = jobs; len(jobs) == 1 && d.Away == "" {
+		return a.redirect(c, a.below("/topics", jobs[0].Topic, "jobs", jobs[0].ID))
+	}
+	return a.render(c, http.StatusOK, "search", d)
 }

@@ -1,11 +1,148 @@
 package admin
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) pushRoutes(g *echo.Group) {
-	g.GET("/push", func(c echo.Context) error { return a.render(c, http.StatusOK, "push", nil) })
+	g.GET("/push", a.need(registry.RoleOperator, func(c echo.Context) error {
+		return a.pushPage(c, http.StatusOK, pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
+	}))
+	g.POST("/push", a.need(registry.RoleOperator, a.pushJob))
+}
+
+type pushForm struct{ Topic, ID, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
+
+type pushData struct {
+	Form   pushForm
+	Errors map[string]string
+	Topics []string
+	Levels []string
+}
+
+func (a *Admin) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
+	return a.render(c, status, "push", pushData{Form: f, Errors: wrong, Topics: a.topicNames(), Levels: []string{"high", "normal", "low"}})
+}
+
+func (a *Admin) pushJob(c echo.Context) error {
+	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
+	p, err := a.pushOf(f)
+	if err != nil {
+		fields, rest := fieldErrors(err)
+		if rest != nil {
+			return rest
+		}
+		return a.pushPage(c, http.StatusUnprocessableEntity, f, fields)
+	}
+	r := a.queue.Push(c.Request().Context(), *p)
+	switch {
+	case errors.Is(r.Err, queue.ErrDuplicate):
+		return a.pushPage(c, http.StatusConflict, f, map[string]string{"id": a.t(c, "push.duplicate", f.ID)})
+	case r.Err != nil:
+		return r.Err
+	case r.Duplicate:
+		a.flash(c, "info", "push.was_there", r.Job.ID)
+	default:
+		a.flash(c, "success", "push.pushed", r.Job.ID)
+	}
+	return a.redirect(c, a.below("/topics", p.Topic, "jobs", p.ID))
+}
+
+func wrongField(field, format string, args ...any) error {
+	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+const (
+	maxID       = 128
+	maxPushBody = 256 << 10
+)
+
+var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
+
+// pushOf checks a form as the API checks a push.
+func (a *Admin) pushOf(f pushForm) (*queue.Push, error) {
+	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
+	var errs []error
+	t := a.registry.Snapshot().Topics[f.Topic]
+	switch {
+	case t == nil:
+		return nil, wrongField("topic", "there is no topic %.80q", f.Topic)
+	case t.State == registry.TopicOffline:
+		errs = append(errs, wrongField("topic", "%s is offline and takes no jobs", t.Name))
+	}
+	if p.ID == "" {
+		p.ID, p.Fresh = queue.NewID(), true
+	} else if err := validID(p.ID); err != nil {
+		errs = append(errs, err)
+	}
+	if !json.Valid(p.Body) {
+		errs = append(errs, wrongField("body", "is not JSON; a text needs quotes"))
+	} else if len(p.Body) > maxPushBody {
+		errs = append(errs, wrongField("body", "has %d bytes; at most %d", len(p.Body), maxPushBody))
+	}
+	return p, errors.Join(append(errs, setWhen(p, f, t), setLimits(p, f, t))...)
+}
+
+func validID(id string) error {
+	if len(id) > maxID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return wrongField("id", "%.80q is not an id: 1 to %d bytes of printable UTF-8 without spaces at the ends", id, maxID)
+	}
+	return nil
+}
+
+func setWhen(p *queue.Push, f pushForm, t *registry.Topic) error {
+	if f.DueAt != "" {
+		at, err := time.Parse(minuteForm, f.DueAt)
+		if err != nil {
+			return wrongField("due_at", "%.40q is not a time like 2026-01-31T08:30 (UTC)", f.DueAt)
+		}
+		p.DueAt = at
+		return nil
+	}
+	if f.Delay == "" {
+		p.Delay = t.Delay.Std()
+		return nil
+	}
+	var d registry.Duration
+	if err := d.UnmarshalText([]byte(f.Delay)); err != nil || d < 0 || d.Std() > queue.MaxDelay {
+		return wrongField("delay", "%.40q is not a delay like 90s, 30m or 1h30m, at most ten years", f.Delay)
+	}
+	p.Delay = d.Std()
+	return nil
+}
+
+func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {
+	level := f.Priority
+	if level == "" {
+		level = t.Priority
+	}
+	var err error
+	if p.Priority, err = queue.ParsePriority(level); err != nil {
+		return wrongField("priority", "%v", err)
+	}
+	var known bool
+	if p.OnDuplicate, known = duplicates[f.OnDuplicate]; !known {
+		return wrongField("on_duplicate", "%.40q is not keep, replace or error", f.OnDuplicate)
+	}
+	if f.MaxAttempts == "" {
+		return nil
+	}
+	if p.MaxAttempts, err = strconv.Atoi(f.MaxAttempts); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > 1000 {
+		return wrongField("max_attempts", "%.40q is not a number of 1 to 1000", f.MaxAttempts)
+	}
+	return nil
 }
