@@ -127,7 +127,6 @@
     probe.remove();
     return color;
   };
-  const faint = (color) => color.replace(/^rgb\((.*)\)$/, "rgba($1, .13)");
   // The axis of time in the reader's language, with seconds nowhere and the day where a new one begins.
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric" });
@@ -155,8 +154,7 @@
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
       series: [{ label: data.time || "Time", value: (_, t) => (t == null ? "" : moment.format(new Date(t * 1000))) }, ...data.series.map((s, i) => {
         const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
-        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, fill: data.series.length === 1 ? faint(color) : undefined,
-          points: { show: data.at.length < 2 }, value: (_, n) => said(n, data.unit) };
+        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, points: { show: data.at.length < 2 }, value: (_, n) => said(n, data.unit) };
       })],
     }, [data.at, ...data.series.map((s) => s.values)], box);
     // The legend tells the newest values while the pointer is elsewhere.
