@@ -63,8 +63,6 @@ func counts(s *alert.Settings) map[string]*int64 {
 	return map[string]*int64{"failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs}
 }
 
-const failingShare = "failing_share" // per cent in the form
-
 // limitText writes a limit as the form has it.
 func limitText(s *alert.Settings, name string) string {
 	if d := durations(s)[name]; d != nil {

@@ -230,3 +230,18 @@ func TestAlertsPage(t *testing.T) {
 	s.wants("/alerts/deliveries", "421 busy")
 	s.wants("/", "&lt;script&gt;a")
 }
+
+func TestAnswersOfSomeShardsCount(t *testing.T) {
+	s := open(t, nil)
+	for _, name := range []string{"s1", "s2"} {
+		if err := s.registry.PutShard(t.Context(), "test", registry.Shard{Name: name, URL: "redis://h/0", State: registry.ShardActive}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.admin.someAnswered(&queue.PartialError{Shards: []string{"s1"}}) {
+		t.Error("one of two shards is down, and the other's numbers do not count")
+	}
+	if s.admin.someAnswered(&queue.PartialError{Shards: []string{"s1", "s2"}}) || s.admin.someAnswered(errors.New("other")) {
+		t.Error("no shard answered, and the numbers count")
+	}
+}
