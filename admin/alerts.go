@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/mail"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -24,11 +24,19 @@ func (a *Admin) alertsRoutes(g *echo.Group) {
 	g.POST("/alerts/recipients", admin(a.saveRecipients))
 	g.POST("/alerts/rules", admin(a.saveRules))
 	g.POST("/alerts/webhooks", admin(a.addWebhook))
-	g.POST("/alerts/webhooks/change", admin(a.changeWebhook))
+	g.POST("/alerts/webhooks/delete", admin(a.deleteWebhook))
 	g.POST("/alerts/webhooks/test", admin(a.testWebhook))
 }
 
 const alertsEach = 50
+
+// alertKinds are those that the list can be narrowed to. Their texts are alerts.kind_NAME.
+var alertKinds = []string{
+	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
+	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "registry", "journal",
+	"backlog", "no_consumer", "topic_failing", "breaker", "dead", "dead_jobs",
+	"late", "ledger",
+}
 
 type alertsData struct {
 	Open, Ended []registry.Alert
@@ -40,13 +48,9 @@ type alertsData struct {
 }
 
 func (a *Admin) alertsPage(c echo.Context) error {
-	d := alertsData{Kind: c.QueryParam("kind")}
-	for _, k := range ruleKinds {
-		d.Kinds = append(d.Kinds, k.Name)
-	}
-	var m MailSettings
-	_, err := a.setting(settingMail, &m)
-	d.MailOff = err == nil && !m.Enabled && len(a.webhooks()) == 0
+	d := alertsData{Kind: c.QueryParam("kind"), Kinds: alertKinds}
+	settings, err := alert.Read(a.registry.Snapshot())
+	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
 	store := a.opts.Pages.Alerts
 	if store == nil {
 		d.NoStore = true
@@ -79,98 +83,100 @@ func (a *Admin) deliveriesPage(c echo.Context) error {
 	return a.render(c, http.StatusOK, "alert_deliveries", list)
 }
 
-// setting reads a setting, which may be missing.
-func (a *Admin) setting(name string, into any) (bool, error) {
-	return a.registry.Snapshot().Setting(name, into)
-}
-
-func (a *Admin) webhooks() []Webhook {
-	var list []Webhook
-	if _, err := a.setting(settingWebhooks, &list); err != nil {
-		return nil
-	}
-	return list
-}
-
 type alertSettingsData struct {
-	Mail       MailSettings
-	HasPass    bool
-	TLS        []string
-	Recipients string
-	Rules      AlertRules
-	Kinds      []ruleKind
-	Webhooks   []Webhook
-	Presets    []string
-	Webhook    Webhook // being added
-	Errors     map[string]string
-	Broken     string // what cannot be read, such as without the secret key
+	alert.Settings
+	HasPass  bool
+	TLS      []string
+	To       string // the recipients, one a line
+	Switches []ruleSwitch
+	Limits   []ruleLimit
+	Hooks    []webhookView
+	Presets  []string
+	Hook     alert.Webhook // being added
+	Errors   map[string]string
+	Broken   string // what cannot be read, such as without the secret key
 }
 
-func (a *Admin) readAlertSettings() alertSettingsData {
-	d := alertSettingsData{TLS: mailTLS, Kinds: ruleKinds, Presets: webhookPresets, Mail: MailSettings{Port: 587, TLS: "starttls"}}
-	var recipients []Recipient
-	for name, into := range map[string]any{
-		settingMail: &d.Mail, settingRecipients: &recipients, settingRules: &d.Rules, settingWebhooks: &d.Webhooks,
-	} {
-		if _, err := a.setting(name, into); err != nil {
-			d.Broken = err.Error()
-		}
+type webhookView struct{ Name, Preset, Host string }
+
+// showSettings makes what the page shows: of settings as they are, or as they were typed.
+func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
+	d := alertSettingsData{
+		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: strings.Join(s.Recipients, "\n"), Presets: webhookPresets, Errors: errs,
 	}
-	d.Recipients = writeRecipients(recipients)
-	d.HasPass = d.Mail.Password != ""
 	d.Mail.Password = ""
+	for _, name := range switchNames {
+		d.Switches = append(d.Switches, ruleSwitch{name, *switches(&s)[name]})
+	}
+	for _, name := range limitNames {
+		d.Limits = append(d.Limits, ruleLimit{name, limitText(&s, name), errs[name]})
+	}
+	for _, w := range s.Webhooks {
+		d.Hooks = append(d.Hooks, webhookView{w.Name, w.Preset, webhookHost(w)})
+	}
 	return d
 }
 
 func (a *Admin) alertSettings(c echo.Context) error {
-	return a.render(c, http.StatusOK, "alert_settings", a.readAlertSettings())
+	s, err := alert.Read(a.registry.Snapshot())
+	d := showSettings(s, nil)
+	if err != nil {
+		d.Broken = err.Error()
+	}
+	return a.render(c, http.StatusOK, "alert_settings", d)
 }
 
-// keep stores a setting, or shows the form again with what is wrong; change puts what was typed into it.
-func (a *Admin) keep(c echo.Context, name string, value any, err error, change func(*alertSettingsData)) error {
+// changeSettings stores what change makes of the settings, or shows the form again with what is wrong.
+func (a *Admin) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
+	s, err := alert.Read(a.registry.Snapshot())
+	if err != nil && !errors.Is(err, registry.ErrSecretKey) { // secrets of another key can only be typed anew
+		return err
+	}
+	err = change(&s)
 	if err == nil {
-		err = a.registry.PutSetting(c.Request().Context(), actor(c), name, value)
+		err = s.Validate()
+	}
+	if err == nil {
+		err = a.registry.PutSetting(c.Request().Context(), actor(c), alert.SettingName, s)
 	}
 	fields, rest := fieldErrors(err)
 	sealed := errors.Is(rest, registry.ErrSecretKey)
 	if rest != nil && !sealed {
 		return rest
 	}
-	if len(fields) > 0 || sealed {
-		d := a.readAlertSettings()
-		d.Errors = fields
-		if sealed {
-			d.Broken = rest.Error()
-		}
-		change(&d)
-		return a.render(c, http.StatusUnprocessableEntity, "alert_settings", d)
+	if err == nil {
+		a.flash(c, "success", "alerts.saved")
+		return a.redirect(c, "/alerts/settings")
 	}
-	a.flash(c, "success", "alerts.saved")
-	return a.redirect(c, "/alerts/settings")
+	d := showSettings(s, fields)
+	if sealed {
+		d.Broken = rest.Error()
+	}
+	return a.render(c, http.StatusUnprocessableEntity, "alert_settings", d)
 }
 
 // typedMail reads the form. An empty password means the one that is kept, for the same server and user only: it is sent nowhere else.
-func (a *Admin) typedMail(c echo.Context) (MailSettings, error) {
-	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("port")))
-	m := MailSettings{
-		Enabled: c.FormValue("enabled") != "", Host: strings.TrimSpace(c.FormValue("host")), Port: port,
-		User: strings.TrimSpace(c.FormValue("user")), Password: registry.Sealed(c.FormValue("password")), TLS: c.FormValue("tls"),
-		From: strings.TrimSpace(c.FormValue("from")),
+func (a *Admin) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
+	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
+	m := alert.Mail{
+		Host: strings.TrimSpace(c.FormValue("mail.host")), Port: port, Username: strings.TrimSpace(c.FormValue("mail.username")),
+		Password: registry.Sealed(c.FormValue("mail.password")), TLS: c.FormValue("mail.tls"), From: strings.TrimSpace(c.FormValue("mail.from")),
 	}
-	var stored MailSettings
-	if _, err := a.setting(settingMail, &stored); err != nil || m.User == "" || m.Password != "" || stored.Password == "" {
-		return m, m.validate()
+	if m.Username == "" || m.Password != "" || stored.Password == "" {
+		return m, nil
 	}
-	if stored.Host != m.Host || stored.User != m.User {
-		return m, &registry.FieldError{Field: "password", Detail: a.t(c, "alerts.retype")}
+	if stored.Host != m.Host || stored.Username != m.Username {
+		return m, &registry.FieldError{Field: "mail.password", Detail: a.t(c, "alerts.retype")}
 	}
 	m.Password = stored.Password
-	return m, m.validate()
+	return m, nil
 }
 
 func (a *Admin) saveMail(c echo.Context) error {
-	m, err := a.typedMail(c)
-	return a.keep(c, settingMail, m, err, func(d *alertSettingsData) { d.Mail = m; d.Mail.Password = "" })
+	return a.changeSettings(c, func(s *alert.Settings) (err error) {
+		s.Mail, err = a.typedMail(c, s.Mail)
+		return err
+	})
 }
 
 // channelTest is what came of trying a channel.
@@ -184,30 +190,30 @@ type channelTest struct {
 
 // testMail sends a mail with what the form has, before it is saved.
 func (a *Admin) testMail(c echo.Context) error {
-	m, err := a.typedMail(c)
-	m.Enabled = true
-	if err == nil {
-		err = m.validate()
-	}
+	stored, _ := alert.Read(a.registry.Snapshot()) // without its key the password must be typed
+	m, err := a.typedMail(c, stored.Mail)
 	to := strings.TrimSpace(c.FormValue("to"))
-	if address, bad := mail.ParseAddress(to); err == nil && bad != nil {
-		err = fieldError("to", "%q is not a mail address", to)
-	} else if bad == nil {
-		to = address.Address
+	if err == nil {
+		s := alert.Defaults()
+		s.Mail, s.Recipients = m, []string{to}
+		err = s.Validate()
 	}
 	if err != nil {
 		return a.fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: said(err)})
 	}
-	if a.opts.Pages.TestMail == nil {
-		return a.fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_none"})
+	send := a.opts.Pages.TestMail
+	if send == nil {
+		send = alert.SendMail
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
-	defer cancel()
-	transcript, err := a.opts.Pages.TestMail(ctx, m, to)
+	return a.told(c, to, send(m, to, alert.TestMessage(a.host(), "")))
+}
+
+// told shows what came of a test, with the other side's words as they are.
+func (a *Admin) told(c echo.Context, to string, err error) error {
 	if err != nil {
-		return a.fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: strings.TrimSpace(transcript + "\n" + err.Error())})
+		return a.fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: err.Error()})
 	}
-	return a.fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to, Text: transcript})
+	return a.fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to})
 }
 
 // said lists joined errors.
@@ -220,59 +226,43 @@ func said(err error) []string {
 }
 
 func (a *Admin) saveRecipients(c echo.Context) error {
-	text := c.FormValue("recipients")
-	list, err := readRecipients(text)
-	return a.keep(c, settingRecipients, list, err, func(d *alertSettingsData) { d.Recipients = text })
+	return a.changeSettings(c, func(s *alert.Settings) error {
+		s.Recipients = lines(c.FormValue("recipients"))
+		return nil
+	})
 }
 
 func (a *Admin) saveRules(c echo.Context) error {
-	r, err := readRules(c.FormValue)
-	return a.keep(c, settingRules, r, err, func(d *alertSettingsData) { d.Rules = r })
+	return a.changeSettings(c, func(s *alert.Settings) error { return readRules(s, c.FormValue) })
 }
 
 func (a *Admin) addWebhook(c echo.Context) error {
-	w := Webhook{
-		Name: strings.TrimSpace(c.FormValue("webhook_name")), Preset: c.FormValue("preset"),
-		URL: registry.Sealed(strings.TrimSpace(c.FormValue("webhook_url"))), Enabled: true,
-	}
-	list := a.webhooks()
-	err := w.validate()
-	if err == nil && slices.ContainsFunc(list, func(o Webhook) bool { return o.Name == w.Name }) {
-		err = fieldError("webhook_name", "there is a webhook %s already", w.Name)
-	}
-	return a.keep(c, settingWebhooks, append(list, w), err, func(d *alertSettingsData) { d.Webhook = w; d.Webhook.URL = "" })
+	return a.changeSettings(c, func(s *alert.Settings) error {
+		s.Webhooks = append(s.Webhooks, alert.Webhook{
+			Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),
+			URL: registry.Sealed(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
+		})
+		return nil
+	})
 }
 
-// changeWebhook switches one on or off, or takes it away.
-func (a *Admin) changeWebhook(c echo.Context) error {
-	list := a.webhooks()
-	i := slices.IndexFunc(list, func(w Webhook) bool { return w.Name == c.FormValue("name") })
-	if i < 0 {
-		return echo.ErrNotFound
-	}
-	if c.FormValue("do") == "delete" {
-		list = slices.Delete(list, i, i+1)
-	} else {
-		list[i].Enabled = !list[i].Enabled
-	}
-	return a.keep(c, settingWebhooks, list, nil, func(*alertSettingsData) {})
+func (a *Admin) deleteWebhook(c echo.Context) error {
+	return a.changeSettings(c, func(s *alert.Settings) error {
+		s.Webhooks = slices.DeleteFunc(s.Webhooks, func(w alert.Webhook) bool { return w.Name == c.FormValue("name") })
+		return nil
+	})
 }
 
 func (a *Admin) testWebhook(c echo.Context) error {
-	for _, w := range a.webhooks() {
-		if w.Name != c.FormValue("name") {
-			continue
-		}
-		if a.opts.Pages.TestWebhook == nil {
-			return a.fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_none"})
-		}
-		ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
-		defer cancel()
-		answer, err := a.opts.Pages.TestWebhook(ctx, w)
-		if err != nil {
-			return a.fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: strings.TrimSpace(answer + "\n" + err.Error())})
-		}
-		return a.fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: w.Name, Text: answer})
+	s, err := alert.Read(a.registry.Snapshot())
+	if err != nil {
+		return err
 	}
-	return echo.ErrNotFound
+	i := slices.IndexFunc(s.Webhooks, func(w alert.Webhook) bool { return w.Name == c.FormValue("name") })
+	if i < 0 {
+		return echo.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
+	defer cancel()
+	return a.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, s.Webhooks[i], alert.TestMessage(a.host(), "")))
 }

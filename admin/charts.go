@@ -29,6 +29,7 @@ type line struct {
 	name, color string
 	dash        bool
 	scale       float64
+	optional    bool // left out when nothing is known of it
 }
 
 type chartKind struct {
@@ -41,15 +42,15 @@ const mebibyte = 1.0 / (1 << 20)
 // chartKinds are the charts that any series can be shown as: /charts/KIND?series=…&span=….
 var chartKinds = map[string]chartKind{
 	"rates": {"/s", []line{
-		{"pushed", "blue", false, 1}, {"delivered", "green", false, 1}, {"failed", "red", false, 1}, {"retried", "orange", true, 1},
-		{"died", "purple", true, 1},
+		{"pushed", "blue", false, 1, false}, {"delivered", "green", false, 1, false}, {"failed", "red", false, 1, false}, {"retried", "orange", true, 1, false},
+		{"died", "purple", true, 1, false},
 	}},
-	"lateness": {"ms", []line{{"p50", "cyan", false, 1}, {"p99", "purple", false, 1}}},
+	"lateness": {"ms", []line{{"p50", "cyan", false, 1, false}, {"p99", "purple", false, 1, false}}},
 	"backlog": {"", []line{
-		{"delayed", "blue", false, 1}, {"ready", "orange", false, 1}, {"running", "green", false, 1}, {"dead", "red", true, 1},
+		{"delayed", "blue", false, 1, false}, {"ready", "orange", false, 1, false}, {"running", "green", false, 1, false}, {"dead", "red", true, 1, false},
 	}},
-	"ping":   {"ms", []line{{"ping_p50", "cyan", false, 1}, {"ping_p99", "purple", false, 1}}},
-	"memory": {" MiB", []line{{"memory", "blue", false, mebibyte}, {"max_memory", "red", true, mebibyte}}},
+	"ping":   {"ms", []line{{"ping_p50", "cyan", false, 1, false}, {"ping_p99", "purple", false, 1, false}}},
+	"memory": {" MiB", []line{{"memory", "blue", false, mebibyte, false}, {"max_memory", "red", true, mebibyte, true}}},
 }
 
 func (a *Admin) chartsRoutes(g *echo.Group) {
@@ -86,6 +87,9 @@ func (a *Admin) chart(c echo.Context) error {
 	}
 	out.At = p.Times
 	for _, l := range kind.lines {
+		if l.optional && !slices.ContainsFunc(p.Values[l.name], func(v *float64) bool { return v != nil }) {
+			continue
+		}
 		out.Series = append(out.Series, chartLine{a.t(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
 	}
 	return c.JSON(http.StatusOK, out)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/wakecall/wakecall/history"
@@ -18,6 +19,21 @@ func (a *Admin) enrich(ctx context.Context, s *Strip, stats map[string]queue.Sta
 		}
 	}
 	s.SuccessRate = a.successRate(ctx)
+}
+
+// someAnswered says whether an error only means that some of the shards did not answer. Without any, zeros would look like peace.
+func (a *Admin) someAnswered(err error) bool {
+	var partial *queue.PartialError
+	if !errors.As(err, &partial) {
+		return false
+	}
+	used := 0
+	for _, s := range a.registry.ListShards() {
+		if s.State != registry.ShardOffline {
+			used++
+		}
+	}
+	return len(partial.Shards) < used
 }
 
 // unattended says whether jobs wait that somebody ought to take: those of active topics whose endpoints may be called.

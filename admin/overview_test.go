@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -137,35 +138,38 @@ func TestMaskURL(t *testing.T) {
 }
 
 func TestMailSettings(t *testing.T) {
-	var sent MailSettings
+	var sent alert.Mail
 	s := open(t, func(o *Options) {
-		o.Pages.TestMail = func(_ context.Context, m MailSettings, to string) (string, error) {
+		o.Pages.TestMail = func(m alert.Mail, to string, _ *alert.Message) error {
 			sent = m
 			if to == "ops@example.com" {
-				return "", errors.New("535 5.7.8 <script>wrong password")
+				return errors.New("535 5.7.8 <script>wrong password")
 			}
-			return "250 queued", nil
+			return nil
 		}
 	}).as("root")
-	form := []string{"enabled", "on", "host", "smtp.example.com", "port", "587", "tls", "starttls", "user", "u", "password", "hush", "from", "w@example.com"}
+	form := []string{
+		"mail.host", "smtp.example.com", "mail.port", "587", "mail.tls", "starttls", "mail.username", "u", "mail.password", "hush",
+		"mail.from", "w@example.com",
+	}
 	if status, body := s.post("/alerts/mail", form...); status != http.StatusOK || strings.Contains(body, "hush") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
-	form[11] = "" // the password is kept
+	form[9] = "" // the password is kept
 	if _, body := s.post("/alerts/mail/test", append(form, "to", "ops@example.com")...); !strings.Contains(body, "535 5.7.8 &lt;script&gt;wrong password") {
 		t.Errorf("got\n%s", body)
 	}
 	if sent.Password != "hush" {
 		t.Error("the test did not use the kept password")
 	}
-	if _, body := s.post("/alerts/mail/test", append(form, "to", "else@example.com")...); !strings.Contains(body, "250 queued") {
+	if _, body := s.post("/alerts/mail/test", append(form, "to", "else@example.com")...); !strings.Contains(body, "Sent to else@example.com") {
 		t.Errorf("got\n%s", body)
 	}
-	form[3] = "elsewhere.example.com"
+	form[1] = "elsewhere.example.com"
 	if status, _ := s.post("/alerts/mail", form...); status != http.StatusUnprocessableEntity {
 		t.Errorf("the kept password for another server got %d", status)
 	}
-	if status, body := s.post("/alerts/mail", "enabled", "on", "host", "a b", "port", "0", "tls", "x", "from", "y"); status != http.StatusUnprocessableEntity ||
+	if status, body := s.post("/alerts/mail", "mail.host", "a b", "mail.port", "0", "mail.tls", "x", "mail.from", "y"); status != http.StatusUnprocessableEntity ||
 		strings.Count(body, "invalid-feedback") < 4 {
 		t.Errorf("got %d\n%s", status, body)
 	}
@@ -173,37 +177,38 @@ func TestMailSettings(t *testing.T) {
 
 func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	s := open(t, nil).as("root")
-	if status, _ := s.post("/alerts/recipients", "recipients", "a@example.com\nb@example.com: ledger, backlog\n"); status != http.StatusOK {
+	if status, body := s.post("/alerts/recipients", "recipients", "a@example.com"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "the recipients need an SMTP server") {
+		t.Errorf("recipients without a server got %d", status)
+	}
+	s.post("/alerts/mail", "mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com")
+	if status, _ := s.post("/alerts/recipients", "recipients", "a@example.com\n\nb@example.com\n"); status != http.StatusOK {
 		t.Errorf("recipients got %d", status)
 	}
-	if status, _ := s.post("/alerts/recipients", "recipients", "b@example.com: nonsense"); status != http.StatusUnprocessableEntity {
-		t.Errorf("a kind that does not exist got %d", status)
+	rules := []string{
+		"ledger", "on", "no_consumer", "2m", "backlog_age", "7m30s", "lateness", "0", "failing_share", "25", "failing_least", "20", "dead_jobs", "3",
+		"remind_after", "1h",
 	}
-	s.wants("/alerts/settings", "b@example.com: ledger, backlog")
-	rules := []string{"on_backlog", "on", "remind", "45"}
-	for _, k := range ruleKinds {
-		for _, l := range k.Limits {
-			value := "3"
-			if l.Name == "backlog_minutes" {
-				value = "7.5"
-			}
-			rules = append(rules, l.Name, value)
-		}
-	}
-	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK || !strings.Contains(body, `value="7.5"`) {
+	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK || !strings.Contains(body, `value="7m30s"`) || !strings.Contains(body, `value="1h"`) {
 		t.Errorf("rules got %d", status)
 	}
-	var r AlertRules
-	if _, err := s.registry.Snapshot().Setting(settingRules, &r); err != nil || !r.On("backlog") || r.On("ledger") || r.Remind() != 45 {
-		t.Errorf("the rules are %+v, %v", r, err)
+	now, err := alert.Read(s.registry.Snapshot())
+	if err != nil || len(now.Recipients) != 2 || now.Rules.Shards || !now.Rules.Ledger || now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
+		t.Errorf("the settings are %+v, %v", now, err)
 	}
-	if status, body := s.post("/alerts/webhooks", "webhook_name", "chat", "preset", "slack", "webhook_url", "https://hooks.example.com/services/hush"); status != http.StatusOK ||
-		!strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
+	rules[3] = "soon"
+	if status, body := s.post("/alerts/rules", rules...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "is not a duration") {
+		t.Errorf("a wrong duration got %d", status)
+	}
+	hook := []string{"webhooks.name", "chat", "preset", "slack", "webhooks.url", "https://hooks.example.com/services/hush"}
+	if status, body := s.post("/alerts/webhooks", hook...); status != http.StatusOK || !strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
 		t.Errorf("a webhook got %d", status)
 	}
-	s.post("/alerts/webhooks/change", "name", "chat", "do", "delete")
-	if list := s.admin.webhooks(); len(list) != 0 {
-		t.Errorf("there is still %+v", list)
+	if status, _ := s.post("/alerts/webhooks", hook...); status != http.StatusUnprocessableEntity {
+		t.Errorf("the same name again got %d", status)
+	}
+	s.post("/alerts/webhooks/delete", "name", "chat")
+	if now, _ := alert.Read(s.registry.Snapshot()); len(now.Webhooks) != 0 || now.Mail.Host != "h" {
+		t.Errorf("the settings are %+v", now)
 	}
 }
 
@@ -224,4 +229,19 @@ func TestAlertsPage(t *testing.T) {
 	s.as("look").wants("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")
 	s.wants("/alerts/deliveries", "421 busy")
 	s.wants("/", "&lt;script&gt;a")
+}
+
+func TestAnswersOfSomeShardsCount(t *testing.T) {
+	s := open(t, nil)
+	for _, name := range []string{"s1", "s2"} {
+		if err := s.registry.PutShard(t.Context(), "test", registry.Shard{Name: name, URL: "redis://h/0", State: registry.ShardActive}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.admin.someAnswered(&queue.PartialError{Shards: []string{"s1"}}) {
+		t.Error("one of two shards is down, and the other's numbers do not count")
+	}
+	if s.admin.someAnswered(&queue.PartialError{Shards: []string{"s1", "s2"}}) || s.admin.someAnswered(errors.New("other")) {
+		t.Error("no shard answered, and the numbers count")
+	}
 }

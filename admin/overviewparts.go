@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -49,11 +50,8 @@ type OverviewParts struct {
 	APIURL string // of the server, for the lines to copy: http://127.0.0.1:6789
 	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
 	ResolveShard func(registry.Shard) queue.ShardConfig
-	Alerts       AlertStore // nil: there are none to show
-	// TestMail sends a mail and tells the conversation with the server, whose words are in the error as they are.
-	TestMail func(ctx context.Context, m MailSettings, to string) (transcript string, err error)
-	// TestWebhook sends a message and tells the answer.
-	TestWebhook func(ctx context.Context, w Webhook) (answer string, err error)
+	Alerts       AlertStore                                                  // nil: there are none to show
+	TestMail     func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail
 	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
 	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
 	// Shares counts the jobs reserved lately by priority: high, normal, low.

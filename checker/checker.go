@@ -47,6 +47,8 @@ type Checker struct {
 type view struct {
 	up     bool
 	ping   time.Duration
+	p50    time.Duration // of the last minute's pings
+	p99    time.Duration
 	health queue.ShardHealth // zero until it told about itself
 }
 
@@ -118,7 +120,9 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	for n := 0; ; n++ {
 		failed := w.failures
 		c.apply(s.Name(), w.ping(ctx, s))
-		c.see(s.Name(), func(v *view) { v.up, v.ping = w.failures < downAfter, w.last })
+		c.see(s.Name(), func(v *view) {
+			v.up, v.ping, v.p50, v.p99 = w.failures < downAfter, w.last, w.quantile(50), w.quantile(99)
+		})
 		if back := failed > 0; w.failures == 0 && (back || n%infoEvery == 0) {
 			h := w.look(ctx, s)
 			if ctx.Err() != nil {

@@ -12,7 +12,9 @@ import (
 type Seen struct {
 	Name   string
 	Up     bool
-	Ping   time.Duration
+	Ping   time.Duration // the last one
+	P50    time.Duration // of the last minute's pings
+	P99    time.Duration
 	Health queue.ShardHealth // of the last look that was answered
 }
 
@@ -20,8 +22,17 @@ type Seen struct {
 func (c *Checker) Seen() []Seen {
 	var list []Seen
 	for name, v := range c.seen() {
-		list = append(list, Seen{name, v.up, v.ping, v.health})
+		list = append(list, Seen{name, v.up, v.ping, v.p50, v.p99, v.health})
 	}
 	slices.SortFunc(list, func(a, b Seen) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// quantile is a percentile of the last minute's pings; 0 without any.
+func (w *watched) quantile(percent int) time.Duration {
+	if len(w.pings) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(w.pings))
+	return sorted[len(sorted)*percent/100]
 }

@@ -63,7 +63,7 @@ var shardColumns = []column{
 	{"ping_p50", func(r record) float64 { return orUnknown(r.Shard.Up > 0, r.Shard.P50) }},
 	{"ping_p99", func(r record) float64 { return orUnknown(r.Shard.Up > 0, r.Shard.P99) }},
 	{"memory", func(r record) float64 { return float64(r.Shard.Memory) }},
-	{"max_memory", func(r record) float64 { return float64(r.Shard.MaxMemory) }},
+	{"max_memory", func(r record) float64 { return orUnknown(r.Shard.MaxMemory > 0, float64(r.Shard.MaxMemory)) }},
 	{"jobs", func(r record) float64 { return float64(r.Shard.Jobs) }},
 }
 

@@ -42,7 +42,7 @@ func shardReadings(c *checker.Checker) []history.ShardReading {
 	var list []history.ShardReading
 	for _, v := range c.Seen() {
 		list = append(list, history.ShardReading{
-			Name: v.Name, Up: v.Up, P50: v.Ping, P99: v.Ping, Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
+			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99, Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
 		})
 	}
 	return list

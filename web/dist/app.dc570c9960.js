@@ -127,10 +127,11 @@
     probe.remove();
     return color;
   };
-  const faint = (color) => color.replace(/^rgb\((.*)\)$/, "rgba($1, .13)");
   // The axis of time in the reader's language, with seconds nowhere and the day where a new one begins.
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric" });
+  const moment = new Intl.DateTimeFormat(document.documentElement.lang,
+    { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   const ticks = (_, list) => list.map((t, i) => {
     const at = new Date(t * 1000);
     const midnight = at.getHours() + at.getMinutes() === 0;
@@ -151,10 +152,9 @@
       width: Math.max(box.clientWidth, 200), height: Number(box.dataset.chartHeight) || 220, cursor: { y: false },
       axes: [{ ...axis, values: ticks, space: 70 }, { ...axis, size: 62, values: (_, list) => list.map((n) => said(n, data.unit)) }],
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
-      series: [{ label: data.time || "Time", value: (_, t) => (t == null ? "" : new Date(t * 1000).toLocaleString(document.documentElement.lang, { hourCycle: "h23" })) }, ...data.series.map((s, i) => {
+      series: [{ label: data.time || "Time", value: (_, t) => (t == null ? "" : moment.format(new Date(t * 1000))) }, ...data.series.map((s, i) => {
         const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
-        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, fill: data.series.length === 1 ? faint(color) : undefined,
-          points: { show: data.at.length < 2 }, value: (_, n) => said(n, data.unit) };
+        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, points: { show: data.at.length < 2 }, value: (_, n) => said(n, data.unit) };
       })],
     }, [data.at, ...data.series.map((s) => s.values)], box);
     // The legend tells the newest values while the pointer is elsewhere.
