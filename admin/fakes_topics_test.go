@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+func (q *fakeQueue) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
+	return map[string]queue.TopicTotals{}, nil
+}
+func (q *fakeQueue) Forecast(context.Context, string) (queue.Forecast, error) {
+	return queue.Forecast{}, nil
+}
+func (q *fakeQueue) Find(context.Context, string, []string) ([]*queue.Job, error) { return nil, nil }
+func (q *fakeQueue) Push(context.Context, queue.Push) queue.Result                { return queue.Result{} }
+func (q *fakeQueue) Change(context.Context, string, string, queue.Change) (*queue.Job, error) {
+	return nil, queue.ErrNotFound
+}
+func (q *fakeQueue) Delete(context.Context, string, string) error { return queue.ErrNotFound }
+func (q *fakeQueue) RunNow(context.Context, string, string) (*queue.Job, error) {
+	return nil, queue.ErrNotFound
+}
+func (q *fakeQueue) DropTopic(context.Context, string) (int, error) { return 0, nil }
+
+// realQueue is a queue on a redis-server of the test's own.
+func realQueue(t *testing.T) *queue.Queue {
+	t.Helper()
+	dir := t.TempDir()
+	sock := filepath.Join(dir, "s")
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v (apt-get install redis-server)", err)
+	}
+	q := queue.Open(queue.Options{})
+	t.Cleanup(func() {
+		_ = q.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); q.Push(t.Context(), queue.Push{Topic: "probe", ID: "p"}).Err != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("redis-server does not answer")
+		}
+	}
+	_, _ = q.DropTopic(t.Context(), "probe")
+	return q
+}

@@ -1,0 +1,242 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// shop is an admin on a real queue, with a topic.
+func shop(t *testing.T) (*site, *queue.Queue) {
+	t.Helper()
+	registry.CheckRetryIf = func(source string) error { // as cmd sets it
+		_, err := callback.CompileRetryIf(source)
+		return err
+	}
+	q := realQueue(t)
+	s := open(t, func(o *Options) {
+		o.Queue = q
+		o.Pages.Activity = activity.NewReader(q)
+		o.Pages.APIURL = "http://127.0.0.1:6789"
+	})
+	topic := registry.NewTopic("shop.close")
+	topic.CallbackURL = "http://127.0.0.1:1/hook"
+	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
+		t.Fatal(err)
+	}
+	return s, q
+}
+
+func (s *site) shows(path string, words ...string) string {
+	s.Helper()
+	status, body := s.get(path)
+	if status != http.StatusOK {
+		s.Fatalf("%s answered %d:\n%s", path, status, body)
+	}
+	for _, w := range words {
+		if !strings.Contains(body, w) {
+			s.Errorf("%s does not show %q:\n%s", path, w, body)
+		}
+	}
+	return body
+}
+
+// form are a topic's fields as the page sends them.
+func form(pairs ...string) []string {
+	return append([]string{"callback_url", "http://127.0.0.1:1/hook", "method", "POST", "content_type", "json", "priority", "normal", "ttr", "10s", "max_attempts", "3"}, pairs...)
+}
+
+func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
+	s, q := shop(t)
+	s.as("root")
+	status, body := s.post("/topics/new", form("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d", "sign", "on")...)
+	if status != http.StatusOK || !strings.Contains(body, "whsec_") || strings.Contains(body, "<script>alert") {
+		t.Fatalf("created: %d\n%s", status, body)
+	}
+	if body := s.shows("/topics/shop.mail", "shop.mail"); strings.Contains(body, "whsec_") {
+		t.Error("the secret is shown a second time")
+	}
+	x := s.registry.Snapshot().Topics["shop.mail"]
+	if x == nil || len(x.Secrets) != 1 || x.Headers["X-C"] != "d" || len(x.Retry) != 2 || x.MaxAttempts != 3 {
+		t.Fatalf("it is kept as %+v", x)
+	}
+	if status, body := s.post("/topics/shop.mail/edit", form("retry_if", "res.code !=", "title", "Mails")...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "column") || !strings.Contains(body, "Mails") {
+		t.Errorf("a wrong expression: %d\n%s", status, body)
+	}
+	s.post("/topics/shop.mail/edit", form("title", "Mails")...)
+	if x := s.registry.Snapshot().Topics["shop.mail"]; x.Title != "Mails" || len(x.Secrets) != 1 || len(x.Retry) != 0 {
+		t.Errorf("after the change it is %+v", x)
+	}
+	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "already") {
+		t.Errorf("the same name again: %d", status)
+	}
+	s.post("/topics/shop.mail/secret")
+	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 2 {
+		t.Errorf("after the rotation it has %d secrets", len(x.Secrets))
+	}
+	s.post("/topics/shop.mail/secret/drop")
+	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 1 {
+		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))
+	}
+	q.Push(t.Context(), queue.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
+	if _, body := s.post("/topics/shop.mail/delete"); !strings.Contains(body, "has 1 jobs") || s.registry.Snapshot().Topics["shop.mail"] == nil {
+		t.Errorf("deleting with jobs: %s", body)
+	}
+	s.post("/topics/shop.mail/delete", "drop", "on")
+	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil || s.registry.Snapshot().Topics["shop.mail"] != nil {
+		t.Error("the topic or its job is still there")
+	}
+}
+
+func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
+	s, q := shop(t)
+	for i := range 60 {
+		x := registry.NewTopic(fmt.Sprintf("team.t%02d", i))
+		x.CallbackURL, x.Owner = "http://127.0.0.1:1/", fmt.Sprint("owner", i%2)
+		if _, err := s.registry.PutTopic(t.Context(), "test", x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		q.Push(t.Context(), queue.Push{Topic: "team.t42", ID: fmt.Sprint(i), Delay: time.Hour})
+	}
+	s.as("look")
+	if body := s.shows("/topics?q=team", "1–50 of 60"); strings.Contains(body, "team.t55") || strings.Contains(body, "shop.close") {
+		t.Error("the first page shows what is not on it")
+	}
+	s.shows("/topics?q=team&page=2", "team.t55", "51–60 of 60")
+	s.shows("/topics?q=owner1+team.t5", "team.t51", "1–5 of 5")
+	body := s.shows("/topics?sort=delayed", "team.t42")
+	if first := regexp.MustCompile(`href="/topics/([a-z0-9.]+)"`).FindStringSubmatch(body); first == nil || first[1] != "team.t42" {
+		t.Errorf("by delayed jobs the first is %v", first)
+	}
+	if status, _ := s.get("/topics/new"); status != http.StatusForbidden {
+		t.Errorf("a viewer may make topics: %d", status)
+	}
+	if status, _ := s.get("/topics/nobody"); status != http.StatusNotFound {
+		t.Errorf("an unknown topic: %d", status)
+	}
+}
+
+func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
+	s, _ := shop(t)
+	s.as("root")
+	s.shows("/topics/check/name?name=free.name", "free")
+	s.shows("/topics/check/name?name=shop.close", "already")
+	s.shows("/topics/check/name?name=Bad+Name", "text-danger")
+	for expression, want := range map[string]string{"res.code != 200": "would be a success", "res.code == 200": "would be a failure", "res.code =!": "column"} {
+		if _, body := s.post("/topics/check/retry_if", "retry_if", expression, "sample_status", "200", "sample_body", `{"code":200}`); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", expression, body)
+		}
+	}
+	if _, body := s.post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "after 5m") {
+		t.Errorf("the preview: %s", body)
+	}
+	if _, body := s.post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body, "text-danger") {
+		t.Errorf("the preview of nonsense: %s", body)
+	}
+}
+
+func TestAPauseHasABanner(t *testing.T) {
+	s, _ := shop(t)
+	s.as("ops").post("/topics/shop.close/pause", "reason", "the bank <b>sleeps</b>")
+	if s.registry.Snapshot().Topics["shop.close"].State != registry.TopicPaused {
+		t.Error("it is not paused")
+	}
+	body := s.shows("/topics/shop.close", "the bank &lt;b&gt;sleeps")
+	s.shows("/topics", "the bank &lt;b&gt;sleeps")
+	if !strings.Contains(body, "user/ops") {
+		t.Error("it is not said who paused it")
+	}
+	s.post("/topics/shop.close/resume")
+	if body := s.shows("/topics/shop.close"); strings.Contains(body, "sleeps") {
+		t.Error("the reason stays after the pause")
+	}
+	if status, _ := s.as("look").post("/topics/shop.close/pause"); status != http.StatusForbidden {
+		t.Errorf("a viewer may pause: %d", status)
+	}
+}
+
+func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
+	s, q := shop(t)
+	s.as("ops")
+	for i := range 70 {
+		q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: fmt.Sprint("order ", i), Body: []byte(`{}`), Delay: time.Minute + time.Duration(i)*time.Second})
+	}
+	s.shows("/topics/shop.close", "shop.close", "127.0.0.1:1/hook", "nav-link")
+	body := s.shows("/topics/shop.close?tab=jobs&state=delayed", "order 0", "/topics/shop.close/jobs/order%20", "cursor=")
+	if strings.Count(body, `name="job"`) != jobsEach {
+		t.Errorf("%d jobs on a page", strings.Count(body, `name="job"`))
+	}
+	s.shows("/topics/shop.close?tab=attempts", "Nothing was called")
+	s.shows("/topics/shop.close?tab=ledger", "adds up", "70 pushed")
+	s.shows("/topics/shop.close?tab=forecast", "data-chart-json")
+	s.shows("/topics/shop.close?tab=push", "curl http://127.0.0.1:6789/v1/topics/shop.close/jobs", "c.Push(ctx")
+	s.post("/topics/shop.close/jobs", "do", "run", "job", "order 1", "job", "order 2")
+	if j, err := q.Get(t.Context(), "shop.close", "order 2"); err != nil || j.State != queue.Ready {
+		t.Errorf("after run it is %+v, %v", j, err)
+	}
+	if _, body := s.post("/topics/shop.close/jobs", "do", "delete", "job", "order 1", "job", "nobody"); !strings.Contains(body, "1 of 2") {
+		t.Errorf("deleting one that is there and one that is not: %s", body)
+	}
+}
+
+func TestAJobIsFoundShownAndChanged(t *testing.T) {
+	s, q := shop(t)
+	s.as("ops")
+	if _, body := s.post("/push", "topic", "shop.close", "id", "order/42", "body", `{"n": 1}`, "delay", "1h"); !strings.Contains(body, "&#34;n&#34;: 1") {
+		t.Errorf("after the push: %s", body)
+	}
+	path := "/topics/shop.close/jobs/order%2F42"
+	if _, body := s.get("/search?id=order/42"); !strings.Contains(body, "order/42") || !strings.Contains(body, "127.0.0.1") && !strings.Contains(body, "Due") {
+		t.Errorf("the search: %s", body)
+	}
+	s.shows("/search?id=nothing", "No job has this id")
+	s.post(path, "do", "due", "due_at", "2031-01-02T03:04")
+	if j, err := q.Get(t.Context(), "shop.close", "order/42"); err != nil || j.DueAt.Year() != 2031 {
+		t.Errorf("after the change %+v, %v", j, err)
+	}
+	if _, body := s.post(path, "do", "due", "due_at", "tomorrow"); !strings.Contains(body, "is not a time") {
+		t.Errorf("a wrong time: %s", body)
+	}
+	s.post(path, "do", "run")
+	if j, _ := q.Get(t.Context(), "shop.close", "order/42"); j == nil || j.State != queue.Ready {
+		t.Errorf("after run it is %+v", j)
+	}
+	s.post(path, "do", "delete")
+	if status, _ := s.get(path); status != http.StatusNotFound {
+		t.Errorf("after it was deleted: %d", status)
+	}
+	if status, _ := s.as("look").post(path, "do", "run"); status != http.StatusForbidden {
+		t.Errorf("a viewer may run jobs: %d", status)
+	}
+}
+
+func TestAWrongPushIsShownAtItsField(t *testing.T) {
+	s, _ := shop(t)
+	s.as("ops")
+	for field, pairs := range map[string][]string{
+		"there is no topic": {"topic", "nobody", "body", "1"},
+		"is not JSON":       {"topic", "shop.close", "body", "{"},
+		"is not a delay":    {"topic", "shop.close", "body", "1", "delay", "soon"},
+		"is not an id":      {"topic", "shop.close", "body", "1", "id", " x"},
+		"is not a number":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
+		"priority &#34;x":   {"topic", "shop.close", "body", "1", "priority", "x"},
+	} {
+		if status, body := s.post("/push", pairs...); status != http.StatusUnprocessableEntity || !strings.Contains(body, field) {
+			t.Errorf("%v: %d, without %q", pairs, status, field)
+		}
+	}
+	s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "delay", "1h")
+	if status, body := s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "on_duplicate", "error"); status != http.StatusConflict || !strings.Contains(body, "lives already") {
+		t.Errorf("a duplicate: %d", status)
+	}
+}
