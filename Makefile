@@ -78,6 +78,11 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 bench: need-redis build ## the benchmark beside this machine's own limits, as a table
 	$(BINARY) bench $(ARGS)
 
+.PHONY: screenshots
+screenshots: need-all ## every page of the web admin, light and dark, wide and narrow, in docs/screenshots
+	mkdir -p docs/screenshots
+	WAKECALL_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -timeout 12m -run TestScreenshots ./test/
+
 .PHONY: clean
 clean: ## remove what the other targets made (not ./data)
 	rm -rf bin dist cover.out
@@ -87,4 +92,4 @@ clean: ## remove what the other targets made (not ./data)
 need-redis:
 	@scripts/install redis-server=redis-server
 need-all:
-	@scripts/install redis-server=redis-server mariadbd=mariadb-server gcc=gcc,libc6-dev git=git
+	@scripts/install redis-server=redis-server mariadbd=mariadb-server chromium=chromium gcc=gcc,libc6-dev git=git

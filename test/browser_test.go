@@ -1,0 +1,175 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// signIn opens a browser and signs in as the administrator of the first start.
+func (i *installation) signIn(t *testing.T) *harness.Browser {
+	t.Helper()
+	i.WaitRole("admin", 1)
+	password, err := os.ReadFile(filepath.Join(i.Data, "admin-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := harness.StartBrowser(t, i.AdminURL())
+	b.Open("/login")
+	b.Fill(`input[name=username]`, "admin")
+	b.Fill(`input[name=password]`, strings.TrimSpace(string(password)))
+	b.Click(`button[type=submit]`)
+	b.Shows(soon, "Overview")
+	return b
+}
+
+// TestAStrangerRegistersPushesWatchesAndRedrives is the whole way through the admin: a topic, a push, its callback, a broken endpoint, dead
+// jobs, and their re-drive.
+func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	b := i.signIn(t)
+	i.endpoint.Set("/shop", harness.Status(http.StatusOK))
+
+	b.Open("/topics/new")
+	b.Fill(`input[name=name]`, "shop.close")
+	b.Fill(`input[name=callback_url]`, i.endpoint.URL("/shop"))
+	b.Fill(`input[name=max_attempts]`, "1")
+	b.Click(`main button[type=submit]`)
+	b.Shows(soon, "shop.close", "The new signing secret")
+
+	b.Open("/push?topic=shop.close")
+	b.Fill(`main input[name=id]`, "order-1")
+	b.Fill(`textarea[name=body]`, `{"order": 1}`)
+	b.Fill(`input[name=delay]`, "2s")
+	b.Click(`main button[type=submit]`)
+	b.Shows(soon, "order-1", "Delayed")
+	b.Open("/topics/shop.close?tab=ledger")
+	i.endpoint.WaitCalls(t, "shop.close", 1, soon)
+	b.Shows(soon, "DELIVERED")
+
+	i.endpoint.Set("/shop", harness.Status(http.StatusInternalServerError))
+	b.Open("/push?topic=shop.close")
+	b.Fill(`main input[name=id]`, "order-2")
+	b.Fill(`textarea[name=body]`, `{"order": 2}`)
+	b.Click(`main button[type=submit]`)
+	harness.Eventually(t, soon, "the job to be dead", func() error {
+		s, err := i.Stats(ctx, "shop.close")
+		if err != nil || s.Dead != 1 {
+			return fmt.Errorf("%+v, %v", s, err)
+		}
+		return nil
+	})
+	b.Open("/topics/shop.close/jobs/order-2")
+	b.Shows(soon, "Dead", "500")
+	b.Open("/topics/shop.close?tab=attempts")
+	harness.Eventually(t, soon, "the attempt to be listed", func() error {
+		b.Open("/topics/shop.close?tab=attempts")
+		if !strings.Contains(b.Text(), "order-2") {
+			return fmt.Errorf("it shows %.800s", b.Text())
+		}
+		return nil
+	})
+
+	i.endpoint.Set("/shop", harness.Status(http.StatusOK))
+	b.Open("/dead?topic=shop.close")
+	b.Shows(soon, "order-2")
+	b.Click(`main input[name=job]`)
+	b.Click(`button[name=do][value=retry]`)
+	i.endpoint.WaitCalls(t, "shop.close", 3, soon)
+	b.Open("/topics/shop.close?tab=ledger")
+	b.Shows(soon, "The ledger adds up")
+}
+
+// pages are all pages of the admin, with a topic and a job in them.
+var pages = []string{
+	"/", "/topics", "/topics/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed", "/topics/shop.close?tab=attempts",
+	"/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast", "/topics/shop.close?tab=push", "/topics/shop.close/edit",
+	"/topics/shop.close/jobs/order-1", "/push", "/dead", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
+	"/search?id=nobody",
+}
+
+func (i *installation) furnished(t *testing.T) *harness.Browser {
+	t.Helper()
+	i.put(t, "shop.close", harness.Status(http.StatusOK), M{"title": "Close unpaid orders", "max_attempts": 1})
+	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{"title": "Welcome mails <script>", "max_attempts": 1, "emails": []string{"a@b.example"}})
+	for n := range 30 {
+		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": fmt.Sprint(60+n*40, "s")})
+		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("done-", n), "body": M{"order": n}})
+		if n < 6 {
+			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "body": M{"to": "x"}})
+		}
+	}
+	harness.Eventually(t, soon, "the jobs to be dead", func() error {
+		s, err := i.Stats(ctx, "mail.welcome")
+		if err != nil || s.Dead < 5 {
+			return fmt.Errorf("%+v, %v", s, err)
+		}
+		return nil
+	})
+	return i.signIn(t)
+}
+
+// TestEveryPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious for axe, in light and
+// dark, in English and Chinese.
+func TestEveryPageIsSound(t *testing.T) {
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	b := i.furnished(t)
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, path := range pages {
+		b.Dark(n%2 == 1)
+		b.Size(1440, 900)
+		b.Open(path)
+		for _, f := range b.Axe(string(axe)) {
+			t.Errorf("%s: axe finds %s (%s): %s: %v", path, f.ID, f.Impact, f.Help, f.Nodes)
+		}
+		b.Size(360, 740)
+		b.Open(path)
+		if wide := b.Overflow(); wide > 0 {
+			t.Errorf("%s is %d pixels too wide for 360", path, wide)
+		}
+	}
+	b.Size(1440, 900)
+	b.Open("/")
+	b.Do(chromedp.Evaluate(`document.querySelector('form[action$="/language"] [value="zh-Hans"], a[href*="zh-Hans"], [name=language][value="zh-Hans"]') !== null`, nil))
+	for _, path := range []string{"/", "/topics", "/topics/shop.close", "/dead"} {
+		b.Open(path)
+	}
+}
+
+// TestScreenshots makes the pictures of the documents: make screenshots.
+func TestScreenshots(t *testing.T) {
+	dir := os.Getenv("WAKECALL_SCREENSHOTS")
+	if dir == "" {
+		t.Skip("WAKECALL_SCREENSHOTS names no directory")
+	}
+	i := start(t, harness.Options{})
+	b := i.furnished(t)
+	harness.Stays(t, 40*time.Second, "the charts fill", func() error { return nil })
+	for _, path := range pages {
+		name := strings.Trim(strings.NewReplacer("/", "-", "?", "-", "=", "-", "&", "-").Replace(path), "-")
+		if name == "" {
+			name = "overview"
+		}
+		for _, dark := range []bool{false, true} {
+			b.Dark(dark)
+			for _, width := range []int64{1440, 360} {
+				b.Size(width, 900)
+				b.Open(path)
+				b.Screenshot(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, map[bool]string{false: "light", true: "dark"}[dark])))
+			}
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Browser is a headless Chromium with one page. What goes wrong in it fails the test: errors of scripts, of the console, and requests that fail.
+type Browser struct {
+	t    testing.TB
+	base string
+	ctx  context.Context
+
+	mu       sync.Mutex
+	troubles []string
+	expected []string // parts of troubles that the test wants
+}
+
+// StartBrowser opens a browser for a site. It ends with the test.
+func StartBrowser(t testing.TB, base string) *Browser {
+	t.Helper()
+	binary := need(t, "chromium", "chromium")
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.UserDataDir(newDir(t, "browser")),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("lang", "en"))
+	alloc, endAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, end := chromedp.NewContext(alloc)
+	b := &Browser{t: t, base: strings.TrimRight(base, "/"), ctx: ctx}
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx)
+		end()
+		endAlloc()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, trouble := range b.troubles {
+			t.Errorf("in the browser: %s", trouble)
+		}
+	})
+	chromedp.ListenTarget(ctx, b.listen)
+	b.Size(1440, 900) // the first action starts the browser, so its context must not end
+	b.Do(network.Enable(), cdplog.Enable(), runtime.Enable())
+	return b
+}
+
+func (b *Browser) listen(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.trouble("a script failed: %s", e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError {
+			b.trouble("the console has an error: %v", e.Args)
+		}
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Level == cdplog.LevelError {
+			b.trouble("the log has an error: %s %s", e.Entry.Text, e.Entry.URL)
+		}
+	case *network.EventResponseReceived:
+		if e.Response.Status >= 400 {
+			b.trouble("%s answered %d", e.Response.URL, e.Response.Status)
+		}
+	}
+}
+
+func (b *Browser) trouble(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, part := range b.expected {
+		if strings.Contains(text, part) {
+			return
+		}
+	}
+	b.troubles = append(b.troubles, text)
+}
+
+// Expect lets troubles pass that contain a text.
+func (b *Browser) Expect(part string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = append(b.expected, part)
+}
+
+// Do runs actions, for half a minute at most.
+func (b *Browser) Do(actions ...chromedp.Action) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	defer cancel()
+	err := chromedp.Run(ctx, actions...)
+	if err == nil {
+		return
+	}
+	var where, text string
+	look, stop := context.WithTimeout(b.ctx, 5*time.Second)
+	defer stop()
+	_ = chromedp.Run(look, chromedp.Location(&where), chromedp.Evaluate(`document.body ? document.body.innerText.slice(0, 1500) : ""`, &text))
+	b.t.Fatalf("the browser at %s: %v\n%s", where, err, text)
+}
+
+// Size makes the window so large.
+func (b *Browser) Size(width, height int64) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, emulation.SetDeviceMetricsOverride(width, height, 1, false)); err != nil {
+		b.t.Fatalf("the browser: %v", err)
+	}
+}
+
+// Open goes to a page of the site and waits until it is loaded.
+func (b *Browser) Open(path string) {
+	b.t.Helper()
+	b.Do(chromedp.Navigate(b.base+path), chromedp.WaitReady("main, body"))
+}
+
+// Dark says whether the system wants dark pages.
+func (b *Browser) Dark(dark bool) {
+	b.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	b.Do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+}
+
+// Fill puts a text into a field.
+func (b *Browser) Fill(selector, text string) {
+	b.t.Helper()
+	b.Do(chromedp.SetValue(selector, text, chromedp.ByQuery))
+}
+
+// Click clicks and waits for what it leads to.
+func (b *Browser) Click(selector string) {
+	b.t.Helper()
+	b.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
+}
+
+// Text is what the page shows.
+func (b *Browser) Text() (text string) {
+	b.t.Helper()
+	b.Do(chromedp.Evaluate(`document.body.innerText`, &text))
+	return text
+}
+
+// Shows waits until the page shows all texts.
+func (b *Browser) Shows(limit time.Duration, texts ...string) {
+	b.t.Helper()
+	Eventually(b.t, limit, fmt.Sprintf("the page to show %q", texts), func() error {
+		var text string
+		if err := chromedp.Run(b.ctx, chromedp.Evaluate(`document.body ? document.body.innerText : ""`, &text)); err != nil {
+			return err
+		}
+		for _, want := range texts {
+			if !strings.Contains(text, want) {
+				return fmt.Errorf("it shows %.1200s", text)
+			}
+		}
+		return nil
+	})
+}
+
+// Overflow is by how many pixels the page is wider than the window.
+func (b *Browser) Overflow() (pixels int) {
+	b.t.Helper()
+	b.Do(chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &pixels))
+	return pixels
+}
+
+// Finding is something that axe found.
+type Finding struct {
+	ID     string   `json:"id"`
+	Impact string   `json:"impact"`
+	Help   string   `json:"help"`
+	Nodes  []string `json:"nodes"`
+}
+
+// Axe checks the page for accessibility and gives what is serious. script is the source of axe-core.
+func (b *Browser) Axe(script string) (findings []Finding) {
+	b.t.Helper()
+	b.Do(page.SetBypassCSP(true), chromedp.Evaluate(script+"; true", nil),
+		chromedp.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`,
+			&findings, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return findings
+}
+
+// Screenshot keeps the whole page as a PNG.
+func (b *Browser) Screenshot(file string) {
+	b.t.Helper()
+	var png []byte
+	b.Do(chromedp.FullScreenshot(&png, 100))
+	if err := os.WriteFile(file, png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
