@@ -263,8 +263,10 @@ func TestOneHostLeads(t *testing.T) {
 			}
 			return ok
 		}
-		if !lead("a", time.Minute) || !lead("a", time.Minute) || lead("b", time.Minute) {
-			t.Error("a has it and b has not")
+		for range 2 {
+			if !lead("a", time.Minute) || lead("b", time.Minute) {
+				t.Error("a has it and b has not")
+			}
 		}
 		if !lead("a", time.Millisecond) {
 			t.Error("a may shorten its lease")
