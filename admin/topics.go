@@ -57,6 +57,7 @@ type TopicActivity interface {
 // TopicsParts are what else they work with.
 type TopicsParts struct {
 	Activity TopicActivity // nil: the pages show none
+	Caller   TopicCaller   // nil: no test callbacks
 }
 
 // statsBook remembers the counts of all topics for a moment: sorting 5,000 topics by one asks Redis once, not for every click.

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -238,5 +240,33 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "delay", "1h")
 	if status, body := s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "on_duplicate", "error"); status != http.StatusConflict || !strings.Contains(body, "lives already") {
 		t.Errorf("a duplicate: %d", status)
+	}
+}
+
+// TestAnEndpointIsTried: the request in full, the answer, and what the doctor says of an endpoint that checks no signature.
+func TestAnEndpointIsTried(t *testing.T) {
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":0,"said":"<b>"}`) }))
+	defer endpoint.Close()
+	q := realQueue(t)
+	caller, err := callback.New(callback.Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	s := open(t, func(o *Options) { o.Queue, o.Pages.Caller = q, caller })
+	topic := registry.NewTopic("shop.close")
+	topic.CallbackURL, topic.Secrets = endpoint.URL, []string{newSigningSecret()}
+	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
+		t.Fatal(err)
+	}
+	s.as("ops")
+	if _, body := s.post("/topics/shop.close/test", "do", "call", "body", `{"a":1}`); !strings.Contains(body, "Webhook-Signature: v1,") || !strings.Contains(body, "&lt;b&gt;") {
+		t.Errorf("the test callback: %s", body)
+	}
+	if _, body := s.post("/topics/shop.close/test", "do", "doctor", "body", `{"a":1}`); !strings.Contains(body, "does not check webhook-signature") {
+		t.Errorf("the doctor: %s", body)
+	}
+	if status, _ := s.post("/topics/shop.close/test", "do", "call", "body", `{`); status != http.StatusUnprocessableEntity {
+		t.Errorf("a body that is no JSON: %d", status)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/server"
 )
@@ -77,6 +78,10 @@ func (q *recordedQueue) DropTopic(ctx context.Context, topic string) (int, error
 }
 
 // topicsParts are what the pages of topics and jobs work with.
-func (p *parts) topicsParts() admin.TopicsParts {
-	return admin.TopicsParts{Activity: activity.NewReader(p.queue)}
+func (p *parts) topicsParts() (admin.TopicsParts, error) {
+	caller, err := callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: version})
+	if err != nil {
+		return admin.TopicsParts{}, err
+	}
+	return admin.TopicsParts{Activity: activity.NewReader(p.queue), Caller: caller}, nil
 }

@@ -1,0 +1,213 @@
+package callback
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Sent is a request as it goes out, for people.
+type Sent struct {
+	Method string
+	URL    string
+	Header http.Header
+	Body   []byte
+}
+
+// Describe is what Do would send now.
+func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
+	u, header, body, err := c.message(e, r, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Sent{Method: e.method, URL: u.String(), Header: header, Body: body}, nil
+}
+
+// Curl is a command line that sends the same.
+func (s *Sent) Curl() string {
+	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+	var b strings.Builder
+	fmt.Fprintf(&b, "curl -i -X %s %s", s.Method, quote(s.URL))
+	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
+		for _, v := range s.Header[name] {
+			fmt.Fprintf(&b, " \\\n  -H %s", quote(name+": "+v))
+		}
+	}
+	if len(s.Body) > 0 {
+		fmt.Fprintf(&b, " \\\n  --data-binary %s", quote(string(s.Body)))
+	}
+	return b.String()
+}
+
+// Mark is how a check of an endpoint came out.
+type Mark string
+
+// The marks.
+const (
+	Good    Mark = "good"
+	Doubt   Mark = "doubt" // it works, but think about it
+	Bad     Mark = "bad"
+	Skipped Mark = "skipped"
+)
+
+// Check is one line of a Report.
+type Check struct {
+	Name   string // reachable, tls, answer, speed, redirect, size, signature, twice
+	Mark   Mark
+	Detail string
+}
+
+// Report is what Probe found, before a topic goes live.
+type Report struct {
+	Checks []Check
+	First  Outcome // of the first call
+	Sent   Sent
+}
+
+// Bad says whether anything is wrong.
+func (r *Report) Bad() bool {
+	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Mark == Bad })
+}
+
+const (
+	slowAnswer  = time.Second
+	soonExpires = 21 * 24 * time.Hour
+	bigAnswer   = 16 << 10
+)
+
+// met is what a call's way to the endpoint told.
+type met struct {
+	mu      sync.Mutex
+	began   time.Time
+	connect time.Duration
+	address string
+	tls     *tls.ConnectionState
+}
+
+func (m *met) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		ConnectDone: func(_, address string, err error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil {
+				m.connect, m.address = time.Since(m.began), address
+			}
+		},
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil {
+				m.tls = &s
+			}
+		},
+	}
+}
+
+// Probe calls an endpoint up to three times with a test job and judges what it does: whether it is reached and how fast, its certificate, its
+// answer, whether it refuses a wrong signature, and whether it takes the same id twice. The calls are real: the endpoint sees the topic and an id
+// that begins with "wakecall-probe-".
+func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
+	report := &Report{}
+	if sent, err := c.Describe(e, r); err == nil {
+		report.Sent = *sent
+	}
+	m := &met{began: time.Now()}
+	c.transport.CloseIdleConnections() // so that the way there is gone
+	report.First = c.Do(httptrace.WithClientTrace(ctx, m.trace()), e, r)
+	report.reached(m)
+	if report.First.Status == 0 {
+		return report
+	}
+	report.answered(&report.First)
+	report.signature(ctx, c, e, r)
+	report.twice(ctx, c, e, r)
+	return report
+}
+
+func (r *Report) add(name string, mark Mark, format string, args ...any) {
+	r.Checks = append(r.Checks, Check{name, mark, fmt.Sprintf(format, args...)})
+}
+
+func (r *Report) reached(m *met) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.address == "" {
+		r.add("reachable", Bad, "no connection: %s", r.First.Err)
+		return
+	}
+	host, _, _ := net.SplitHostPort(m.address)
+	r.add("reachable", Good, "%s, connected in %s", host, m.connect.Round(time.Millisecond/10))
+	if m.tls == nil {
+		r.add("tls", Doubt, "the callback is not encrypted: bodies and signatures can be read on the way")
+		return
+	}
+	until := m.tls.PeerCertificates[0].NotAfter
+	mark, left := Good, time.Until(until)
+	if left < soonExpires {
+		mark = Doubt
+	}
+	r.add("tls", mark, "%s, the certificate is valid until %s (%d days)", tls.VersionName(m.tls.Version), until.UTC().Format("2006-01-02"), int(left.Hours()/24))
+}
+
+func (r *Report) answered(o *Outcome) {
+	switch {
+	case o.Class == Success:
+		r.add("answer", Good, "%d: a job would be delivered", o.Status)
+	case o.Class == Snooze:
+		r.add("answer", Doubt, "%d with Retry-After: a job would be asked again in %s", o.Status, o.RetryAfter)
+	case o.Status >= 300 && o.Status < 400:
+		r.add("redirect", Bad, "%d: redirects are not followed; register the address that it leads to", o.Status)
+	default:
+		r.add("answer", Bad, "%d: a job would be tried again: %s", o.Status, o.Err)
+	}
+	if o.Took > slowAnswer {
+		r.add("speed", Doubt, "it took %s; answer at once and work later", o.Took.Round(time.Millisecond))
+	} else {
+		r.add("speed", Good, "it took %s", o.Took.Round(time.Millisecond/10))
+	}
+	if n := len(o.Answer); n > bigAnswer {
+		r.add("size", Doubt, "the answer has %d bytes or more; a few are enough", n)
+	}
+}
+
+// signature sends the same with a signature by another secret.
+func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
+	if len(e.keys) == 0 {
+		r.add("signature", Skipped, "callbacks of this topic are not signed: anybody who knows the address can call it")
+		return
+	}
+	forged := *e
+	forged.keys = [][]byte{[]byte("this is not the secret of the topic")}
+	o := c.Do(ctx, &forged, req)
+	switch {
+	case o.Status >= 400 && o.Status < 500:
+		r.add("signature", Good, "a wrong signature is refused with %d", o.Status)
+	case o.Class == Success:
+		r.add("signature", Bad, "a wrong signature is accepted with %d: the endpoint does not check webhook-signature", o.Status)
+	default:
+		r.add("signature", Doubt, "a wrong signature is answered %d %s; 401 says what is meant", o.Status, o.Err)
+	}
+}
+
+// twice sends the same job again, as it happens after a crash.
+func (r *Report) twice(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
+	if r.First.Class != Success {
+		r.add("twice", Skipped, "the first call did not succeed")
+		return
+	}
+	again := *req
+	again.Attempt++
+	if o := c.Do(ctx, e, &again); o.Class == Success {
+		r.add("twice", Good, "the same id is accepted again with %d; see that it does nothing twice", o.Status)
+	} else {
+		r.add("twice", Bad, "the same id is answered %d %s the second time: a job whose answer was lost would be tried for ever", o.Status, o.Err)
+	}
+}
