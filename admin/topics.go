@@ -20,6 +20,7 @@ func (a *Admin) topicsRoutes(g *echo.Group) {
 	g.GET("/topics", a.topicsPage)
 	g.GET("/topics/new", a.need(registry.RoleAdmin, a.newTopicPage))
 	g.POST("/topics/new", a.need(registry.RoleAdmin, a.createTopic))
+	a.yamlRoutes(g)
 	g.GET("/topics/check/name", a.checkName)
 	g.POST("/topics/check/retry_if", a.checkRetryIf)
 	g.POST("/topics/check/retry", a.previewRetry)

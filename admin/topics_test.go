@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -268,5 +270,41 @@ func TestAnEndpointIsTried(t *testing.T) {
 	}
 	if status, _ := s.post("/topics/shop.close/test", "do", "call", "body", `{`); status != http.StatusUnprocessableEntity {
 		t.Errorf("a body that is no JSON: %d", status)
+	}
+}
+
+// TestTopicsGoOutAndInAsYAML: what is exported can be imported, and a file with a mistake changes nothing.
+func TestTopicsGoOutAndInAsYAML(t *testing.T) {
+	s, _ := shop(t)
+	s.as("root")
+	_, exported := s.get("/topics/export")
+	if !strings.Contains(exported, "name: shop.close") || strings.Contains(exported, "created_at") {
+		t.Fatalf("exported\n%s", exported)
+	}
+	upload := func(file string) (int, string) {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		part, err := w.CreateFormFile("file", "topics.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(part, file)
+		_ = w.Close()
+		res, err := s.client.Post(s.url+"/topics/import", w.FormDataContentType(), &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(body)
+	}
+	if _, body := upload(strings.ReplaceAll(exported, "shop.close", "shop.copy")); !strings.Contains(body, "1 topic was imported") || s.registry.Snapshot().Topics["shop.copy"] == nil {
+		t.Errorf("imported: %s", body)
+	}
+	for _, bad := range []string{"name: a\n---\nname: b\ncallback_url: http://h\nnonsense: 1\n", "- callback_url: http://h\n", "{", "just text"} {
+		before := len(s.registry.Snapshot().Topics)
+		if _, body := upload(bad); !strings.Contains(body, "document") || len(s.registry.Snapshot().Topics) != before {
+			t.Errorf("%q was taken: %s", bad, body)
+		}
 	}
 }
