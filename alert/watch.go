@@ -1,13 +1,14 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/activity"
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -15,6 +16,7 @@ import (
 // Queue is the part of a queue.Queue that a Watch needs.
 type Queue interface {
 	Active(ctx context.Context, since time.Time) ([]string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 }
@@ -32,8 +34,11 @@ type Sources struct {
 	Snapshot   func() *registry.Snapshot
 	RegistryUp func() bool
 	Journal    func() error // whether it can be written
-	Shards     func() []checker.Finding
+	Shards     func() []ShardFinding
 }
+
+// ShardFinding is what the redis-checker finds wrong with a shard; Kind is one of its kinds.
+type ShardFinding struct{ Shard, Kind, Detail string }
 
 // Watch finds what is wrong now. Its methods are for one goroutine.
 type Watch struct {
@@ -41,7 +46,7 @@ type Watch struct {
 	book  map[string]*topicBook
 	died  map[string]int64 // as the last digest knew it; nil before the first
 	awayS time.Time        // since when the registry is away
-	swept time.Time        // when all topics were looked at, not only the active ones
+	swept time.Time        // when topics were looked through for jobs that wait
 }
 
 // topicBook is what a Watch remembers of a topic.
@@ -84,13 +89,13 @@ func (w *Watch) Find(ctx context.Context, r Rules) []Finding {
 	return append(list, w.late(ctx, r, topics, now)...)
 }
 
-var shardSubjects = map[checker.Kind]string{
-	checker.Down: "is down", checker.Partial: "answers only in part", checker.Slow: "is slow", checker.Memory: "is nearly full",
-	checker.Eviction: "may throw jobs away", checker.WriteError: "cannot write its files", checker.LinkDown: "has a replica without its master",
-	checker.Clock: "has another time than this host", checker.Stepped: "had its clock set", checker.Restarted: "was restarted",
+var shardSubjects = map[string]string{
+	"down": "is down", "partial": "answers only in part", "slow": "is slow", "memory": "is nearly full", "eviction": "may throw jobs away",
+	"write_error": "cannot write its files", "link_down": "has a replica without its master", "clock": "has another time than this host",
+	"stepped": "had its clock set", "restarted": "was restarted",
 }
 
-var shardCritical = []checker.Kind{checker.Down, checker.Partial, checker.Eviction, checker.WriteError}
+var shardCritical = []string{"down", "partial", "eviction", "write_error"}
 
 // around is what is wrong with what the topics' jobs depend on.
 func (w *Watch) around(r Rules, now time.Time) []Finding {
@@ -102,7 +107,7 @@ func (w *Watch) around(r Rules, now time.Time) []Finding {
 				severity = Critical
 			}
 			list = append(list, Finding{
-				Kind: "shard_" + string(f.Kind), Severity: severity, Subject: "shard " + f.Shard + " " + shardSubjects[f.Kind], Detail: f.Detail, Shard: f.Shard,
+				Kind: "shard_" + f.Kind, Severity: severity, Subject: "shard " + f.Shard + " " + cmp.Or(shardSubjects[f.Kind], f.Kind), Detail: f.Detail, Shard: f.Shard,
 			})
 		}
 	}
@@ -125,24 +130,37 @@ func (w *Watch) around(r Rules, now time.Time) []Finding {
 	return list
 }
 
-// read brings the books of the topics up to date and lists those that it read: the active ones, those with jobs that wait, and now and
-// then all.
-func (w *Watch) read(ctx context.Context, now time.Time) []string {
-	names, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
-	if now.Sub(w.swept) >= sweepEvery && err == nil {
+// choose lists the topics to read: those to whose jobs something happened, those with jobs that wait, and the first time all.
+func (w *Watch) choose(ctx context.Context, now time.Time) []string {
+	known := w.src.Snapshot().Topics
+	if w.swept.IsZero() {
 		w.swept = now
-		names = names[:0]
-		for name := range w.src.Snapshot().Topics {
-			names = append(names, name)
-		}
+		return slices.Collect(maps.Keys(known))
+	}
+	active, _ := w.src.Queue.Active(ctx, now.Add(-failingSpan)) // with an error: those of the shards that answer
+	chosen := map[string]bool{}
+	for _, name := range active {
+		chosen[name] = true
 	}
 	for name, b := range w.book {
-		if b.waiting() && !slices.Contains(names, name) {
-			names = append(names, name)
+		if b.waiting() {
+			chosen[name] = true
 		}
 	}
+	if now.Sub(w.swept) >= sweepEvery { // a job that falls due and that nobody takes is no event
+		w.swept = now
+		counts, _ := w.src.Queue.Stats(ctx, slices.Collect(maps.Keys(known)))
+		for name, n := range counts {
+			chosen[name] = chosen[name] || n.Ready > 0
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(chosen)), func(name string) bool { return !chosen[name] || known[name] == nil })
+}
+
+// read brings the books of the chosen topics up to date.
+func (w *Watch) read(ctx context.Context, now time.Time) []string {
+	names := w.choose(ctx, now)
 	known := w.src.Snapshot().Topics
-	names = slices.DeleteFunc(names, func(name string) bool { return known[name] == nil })
 	totals, err := w.src.Queue.Totals(ctx, names)
 	if err != nil && !queue.IsPartial(err) {
 		return nil

@@ -13,7 +13,7 @@ import (
 func (p *parts) newAlerts(c *checker.Checker) *alert.Alerts {
 	watch := alert.NewWatch(alert.Sources{
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up, Journal: p.journal.Probe,
-		Shards: c.Findings,
+		Shards: func() []alert.ShardFinding { return shardFindings(c) },
 	})
 	return alert.New(alert.Options{
 		Store:    p.registry,
@@ -22,6 +22,14 @@ func (p *parts) newAlerts(c *checker.Checker) *alert.Alerts {
 		Dead:     p.oneHosts(watch.Dead),
 		Host:     hostName(), AdminURL: adminURL(p.cfg), Logger: p.log, Registerer: p.metrics,
 	})
+}
+
+func shardFindings(c *checker.Checker) []alert.ShardFinding {
+	var list []alert.ShardFinding
+	for _, f := range c.Findings() {
+		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail})
+	}
+	return list
 }
 
 // digestLease lets the host that mails digests miss a round.

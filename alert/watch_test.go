@@ -1,0 +1,182 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// world is what a watch looks at.
+type world struct {
+	topics  map[string]*registry.Topic
+	totals  map[string]queue.TopicTotals
+	limits  map[string]queue.TopicLimits
+	active  []string
+	late    activity.Histogram
+	up      bool
+	journal error
+	shards  []ShardFinding
+	reads   int // of single topics
+}
+
+func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, nil }
+func (w *world) Stats(context.Context, []string) (map[string]queue.Stats, error) {
+	all := map[string]queue.Stats{}
+	for name, t := range w.totals {
+		all[name] = t.Stats
+	}
+	return all, nil
+}
+func (w *world) Totals(_ context.Context, names []string) (map[string]queue.TopicTotals, error) {
+	w.reads += len(names)
+	return w.totals, nil
+}
+func (w *world) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
+	return w.limits, nil
+}
+func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
+	return []activity.Attempt{{ID: "2", Outcome: "dead", Error: "the endpoint answered 500"}, {ID: "1", Outcome: "done"}}, nil
+}
+func (w *world) Lateness(context.Context, string, time.Time) (activity.Histogram, error) {
+	return w.late, nil
+}
+
+func newWorld() (*world, *Watch) {
+	w := &world{topics: map[string]*registry.Topic{}, totals: map[string]queue.TopicTotals{}, limits: map[string]queue.TopicLimits{}, up: true}
+	for _, name := range []string{"a", "b"} {
+		t := registry.NewTopic(name)
+		t.Emails = []string{"shop@test.example"}
+		w.topics[name] = &t
+	}
+	return w, NewWatch(Sources{
+		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot { return &registry.Snapshot{Topics: w.topics} }, RegistryUp: func() bool { return w.up },
+		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards },
+	})
+}
+
+// kinds looks every five seconds for a while, and says what is found at the end.
+func kinds(t *testing.T, w *Watch, span time.Duration) []string {
+	t.Helper()
+	var found map[string]bool
+	for end := time.Now().Add(span); !time.Now().After(end); time.Sleep(every) {
+		found = map[string]bool{}
+		for _, f := range w.Find(t.Context(), Defaults().Rules) {
+			found[f.Kind+" "+f.Topic+f.Shard] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func TestEachTroubleIsFound(t *testing.T) {
+	cases := map[string]struct {
+		span  time.Duration
+		world func(w *world)
+		want  []string
+	}{
+		"nothing":     {5 * time.Minute, func(*world) {}, nil},
+		"shard":       {0, func(w *world) { w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}} }, []string{"shard_down r1"}},
+		"registry":    {time.Minute, func(w *world) { w.up = false }, []string{"registry "}},
+		"a short gap": {5 * time.Second, func(w *world) { w.up = false }, nil},
+		"journal":     {0, func(w *world) { w.journal = errors.New("no space left") }, []string{"journal "}},
+		"breaker": {0, func(w *world) {
+			w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Second)}
+		}, []string{"breaker a"}},
+		"no consumer": {3 * time.Minute, func(w *world) { w.totals["a"] = waiting(3, time.Second) }, []string{"no_consumer a"}},
+		"backlog":     {0, func(w *world) { w.totals["a"] = waiting(3, 10*time.Minute) }, []string{"backlog a"}},
+		"paused":      {9 * time.Minute, func(w *world) { w.topics["a"].State = registry.TopicPaused; w.totals["a"] = waiting(3, time.Hour) }, nil},
+		"ledger": {time.Minute, func(w *world) {
+			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 3}}
+			w.active = []string{"a"}
+		}, []string{"ledger a"}},
+		"even": {time.Minute, func(w *world) {
+			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 5}}
+			w.active = []string{"a"}
+		}, nil},
+		"everyone late": {0, func(w *world) { w.late[len(w.late)-1] = 100 }, []string{"late a", "late b"}},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, watch := newWorld()
+				test.world(w)
+				if got := kinds(t, watch, test.span); !slices.Equal(got, test.want) {
+					t.Errorf("found %q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+func waiting(n int64, oldest time.Duration) queue.TopicTotals {
+	return queue.TopicTotals{Total: queue.Totals{Pushed: n}, Stats: queue.Stats{Ready: n, OldestReady: oldest}}
+}
+
+func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.active = []string{"a"}
+		kinds(t, watch, 0)
+		w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20}}
+		if got := kinds(t, watch, 0); !slices.Equal(got, []string{"dead a", "topic_failing a"}) {
+			t.Errorf("found %q", got)
+		}
+		if got := kinds(t, watch, 6*time.Minute); !slices.Equal(got, []string{"dead a"}) {
+			t.Errorf("six minutes later %q", got)
+		}
+		if got := kinds(t, watch, 6*time.Minute); len(got) > 0 {
+			t.Errorf("twelve minutes later %q", got)
+		}
+	})
+}
+
+// TestADigestTellsOfNewDeathsOnly, of topics with addresses.
+func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.topics["b"].Emails = nil
+		died := func(n int64) {
+			for _, name := range []string{"a", "b"} {
+				w.totals[name] = queue.TopicTotals{Total: queue.Totals{Pushed: n, Died: n}, Stats: queue.Stats{Dead: n}}
+			}
+			w.active = []string{"a", "b"}
+		}
+		died(7) // before it looked first
+		kinds(t, watch, 0)
+		if list := watch.Dead(t.Context()); len(list) > 0 {
+			t.Errorf("old ones: %+v", list)
+		}
+		died(9)
+		kinds(t, watch, 0)
+		list := watch.Dead(t.Context())
+		if len(list) != 1 || list[0].Topic != "a" || list[0].Count != 2 || fmt.Sprint(list[0].Last) != "[{2 the endpoint answered 500}]" {
+			t.Errorf("new ones: %+v", list)
+		}
+		if list := watch.Dead(t.Context()); len(list) > 0 {
+			t.Errorf("the same again: %+v", list)
+		}
+	})
+}
+
+// TestIdleTopicsCostNothing: a thousand of them are not read one by one again and again.
+func TestIdleTopicsCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		for i := range 1000 {
+			x := registry.NewTopic(fmt.Sprint("t", i))
+			w.topics[x.Name] = &x
+		}
+		kinds(t, watch, time.Hour)
+		if w.reads > 1100 {
+			t.Errorf("%d reads of topics in an hour", w.reads)
+		}
+	})
+}
