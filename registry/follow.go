@@ -59,6 +59,31 @@ func (r *Registry) follow(ctx context.Context) error {
 	return r.load(ctx)
 }
 
+// Looks that somebody waits for.
+const (
+	refreshLimit = 500 * time.Millisecond
+	refreshEvery = 20 * time.Millisecond // so that names that nobody registered cost the database little
+)
+
+// Refresh looks for changes now: for what was asked for and is unknown here, but may have been registered elsewhere a moment ago. It does nothing
+// while the database is away.
+func (r *Registry) Refresh(ctx context.Context) {
+	if !r.Up() {
+		return
+	}
+	r.refreshing.Lock()
+	defer r.refreshing.Unlock()
+	if time.Since(r.refreshed) < refreshEvery {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
+	defer cancel()
+	if err := r.follow(ctx); err != nil && ctx.Err() == nil {
+		r.opts.Logger.Debug("the registry could not be looked at", "error", err)
+	}
+	r.refreshed = time.Now()
+}
+
 // Nudge makes Run look at once.
 func (r *Registry) Nudge() {
 	select {

@@ -28,13 +28,16 @@ type Options struct {
 
 // Registry is the database of topics, shards, tokens and users, and a snapshot of it in memory. Its methods may be called from any goroutine.
 type Registry struct {
-	opts    Options
-	address *address
-	db      *gorm.DB
-	sql     *sql.DB
-	snap    atomic.Pointer[Snapshot]
-	up      atomic.Bool
-	nudge   chan struct{}
+	opts       Options
+	address    *address
+	db         *gorm.DB
+	sql        *sql.DB
+	snap       atomic.Pointer[Snapshot]
+	up         atomic.Bool
+	nudge      chan struct{}
+	refreshing sync.Mutex // of refreshed: those who wait for a look share it
+	refreshed  time.Time
+
 	loading chan struct{} // has room for one: loads follow each other, so that none publishes an older state than the one before
 
 	mu          sync.Mutex

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -43,7 +44,7 @@ func (s *Server) pushAll(c echo.Context, token *registry.Token, buf *buffer) (cl
 	if err := s.writable(); err != nil {
 		return true, err
 	}
-	s.judge(&b, token)
+	s.judge(c.Request().Context(), &b, token)
 	results := s.jobs.PushBatch(c.Request().Context(), b.pushes)
 	if err := allUnavailable(results); err != nil {
 		s.countBatch(&b, results)
@@ -92,18 +93,18 @@ func (b *batch) add(s *scanner, most int) error {
 }
 
 // judge validates each member and collects those that can be pushed.
-func (s *Server) judge(b *batch, token *registry.Token) {
+func (s *Server) judge(ctx context.Context, b *batch, token *registry.Token) {
 	b.refused = make([]error, len(b.members))
 	b.pushes = make([]queue.Push, 0, len(b.members))
 	for i, member := range b.members {
 		var in input
-		if b.refused[i] = s.judgeMember(&in, member, token); b.refused[i] == nil {
+		if b.refused[i] = s.judgeMember(ctx, &in, member, token); b.refused[i] == nil {
 			b.pushes = append(b.pushes, in.push)
 		}
 	}
 }
 
-func (s *Server) judgeMember(in *input, member []byte, token *registry.Token) error {
+func (s *Server) judgeMember(ctx context.Context, in *input, member []byte, token *registry.Token) error {
 	if member[0] != '{' {
 		return &Problem{Status: http.StatusBadRequest, Detail: "expected an object, got " + kindOf(member[0])}
 	}
@@ -113,7 +114,7 @@ func (s *Server) judgeMember(in *input, member []byte, token *registry.Token) er
 	if in.came&fieldTopic == 0 {
 		return badField("topic", "is missing")
 	}
-	topic, err := s.pushTopic(in.push.Topic, token)
+	topic, err := s.pushTopic(ctx, in.push.Topic, token)
 	if err != nil {
 		return err
 	}

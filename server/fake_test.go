@@ -318,6 +318,8 @@ func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string) error 
 	return nil
 }
 
+func (f *fakeRegistry) Refresh(context.Context) {}
+
 func (f *fakeRegistry) Up() bool { return f.fail == nil }
 
 func newFakeRegistry() *fakeRegistry {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -68,14 +69,18 @@ func (s *Server) topicFor(c echo.Context, token *registry.Token, right registry.
 	if err != nil {
 		return nil, err
 	}
-	return s.topic(name, token, right)
+	return s.topic(c.Request().Context(), name, token, right)
 }
 
-func (s *Server) topic(name string, token *registry.Token, right registry.Right) (*registry.Topic, error) {
+func (s *Server) topic(ctx context.Context, name string, token *registry.Token, right registry.Right) (*registry.Topic, error) {
 	if err := allow(token, right, name); err != nil {
 		return nil, err
 	}
 	topic := s.registry.Snapshot().Topics[name]
+	if topic == nil { // another server may have registered it a moment ago
+		s.registry.Refresh(ctx)
+		topic = s.registry.Snapshot().Topics[name]
+	}
 	if topic == nil {
 		return nil, notFound("there is no topic %q; PUT /v1/topics/%s makes it", clip(name), url.PathEscape(clip(name)))
 	}
@@ -83,8 +88,8 @@ func (s *Server) topic(name string, token *registry.Token, right registry.Right)
 }
 
 // pushTopic finds a topic that takes pushes.
-func (s *Server) pushTopic(name string, token *registry.Token) (*registry.Topic, error) {
-	topic, err := s.topic(name, token, mayPush)
+func (s *Server) pushTopic(ctx context.Context, name string, token *registry.Token) (*registry.Topic, error) {
+	topic, err := s.topic(ctx, name, token, mayPush)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +164,7 @@ func (s *Server) pushOne(c echo.Context, token *registry.Token) error {
 	if err != nil {
 		return err
 	}
-	topic, err := s.pushTopic(name, token)
+	topic, err := s.pushTopic(c.Request().Context(), name, token)
 	if err != nil {
 		return err
 	}
@@ -206,7 +211,7 @@ func (s *Server) pushRaw(c echo.Context, token *registry.Token) error {
 	if err != nil {
 		return err
 	}
-	topic, err := s.pushTopic(name, token)
+	topic, err := s.pushTopic(c.Request().Context(), name, token)
 	if err != nil {
 		return err
 	}

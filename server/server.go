@@ -64,6 +64,7 @@ type Jobs interface {
 // Registry is the registry as the API needs it.
 type Registry interface {
 	Snapshot() *registry.Snapshot
+	Refresh(ctx context.Context) // what changed elsewhere, now
 	PutTopic(ctx context.Context, actor string, topic registry.Topic) (created bool, err error)
 	DeleteTopic(ctx context.Context, actor, name string) error
 	Up() bool // whether the database answers

@@ -190,7 +190,7 @@ func (w *Wakecall) Run(args ...string) (code int, output string) {
 func (w *Wakecall) Role(role string) []int {
 	var pids []int
 	for _, p := range Processes(w.Dir) {
-		if strings.HasPrefix(p.Title+" ", "wakecall: "+role+" ") || (role == "redis" && strings.Contains(p.Title, "redis-server")) {
+		if strings.HasPrefix(p.Title+" ", "wakecall: "+role+" ") || (role == "redis" && strings.Contains(p.Title, "redis-server") && !strings.Contains(p.Title, "--version")) {
 			pids = append(pids, p.PID)
 		}
 	}
