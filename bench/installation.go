@@ -24,6 +24,7 @@ import (
 type installation struct {
 	dir   string
 	addr  string // of the API
+	admin string // address of the web admin
 	token string
 	cmd   *exec.Cmd
 	done  chan struct{} // closed when the master has ended
@@ -55,7 +56,7 @@ func (in *installation) start(ctx context.Context, binary string) error {
 	if err != nil {
 		return err
 	}
-	in.addr = ports[0]
+	in.addr, in.admin = ports[0], ports[1]
 	log, err := os.OpenFile(in.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ var idleGroup = group{
 
 func measureIdle(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(in *installation) error {
-		if err := s.registerTopics(ctx, in); err != nil {
+		if err := s.registerTopics(ctx, in, s.scale.topics); err != nil {
 			return err
 		}
 		if err := pause(ctx, s.scale.settle); err != nil {
@@ -71,15 +71,17 @@ func measureIdle(ctx context.Context, s *suite) (raw []Raw, err error) {
 	return raw, err
 }
 
-// registerTopics puts s.scale.topics topics, a few at a time.
-func (s *suite) registerTopics(ctx context.Context, in *installation) error {
+func idleTopic(n int) string { return fmt.Sprintf("bench.idle.%04d", n) }
+
+// registerTopics puts topics, a few at a time.
+func (s *suite) registerTopics(ctx context.Context, in *installation, topics int) error {
 	const workers = 16
 	errs := make([]error, workers)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			for n := w; n < s.scale.topics && errs[w] == nil; n += workers {
-				errs[w] = in.putTopic(ctx, fmt.Sprintf("bench.idle.%04d", n), s.endpoint.url("/count"), "active")
+			for n := w; n < topics && errs[w] == nil; n += workers {
+				errs[w] = in.putTopic(ctx, idleTopic(n), s.endpoint.url("/count"), "active")
 			}
 		})
 	}

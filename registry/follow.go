@@ -122,7 +122,7 @@ func (r *Registry) load(ctx context.Context) error {
 		return r.wrap(ctx.Err())
 	}
 	defer func() { <-r.loading }()
-	s := &Snapshot{Topics: map[string]*Topic{}, Tokens: map[string]*Token{}, Shards: []Shard{}}
+	s := &Snapshot{Topics: map[string]*Topic{}, Tokens: map[string]*Token{}, Shards: []Shard{}, readAt: time.Now()}
 	err := r.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return r.read(tx, s) }, r.readOnly())
 	if err != nil {
 		return r.wrap(err)
@@ -208,7 +208,11 @@ func (r *Registry) keep() {
 	if !unkept {
 		return
 	}
-	err := writeSnapshot(r.opts.SnapshotFile, r.Snapshot())
+	s := r.Snapshot()
+	if laterSnapshot(r.opts.SnapshotFile, s.readAt) {
+		return // another process of this host has read the database since
+	}
+	err := writeSnapshot(r.opts.SnapshotFile, s)
 	r.mu.Lock()
 	failedBefore := r.keepFailed
 	r.keepFailed = err != nil

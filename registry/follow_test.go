@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -18,4 +19,26 @@ func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {
 			t.Error("it is not found")
 		}
 	})
+}
+
+// TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end without having heard of the last change.
+func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
+	dsn, file := newSQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
+	slow, err := Open(Options{DSN: dsn, Migrate: true, SnapshotFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick, err := Open(Options{DSN: dsn, SnapshotFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, quick, topic("shop.close"))
+	for _, r := range []*Registry{quick, slow} { // slow ends last
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := readSnapshot(file); err != nil || s.Topics["shop.close"] == nil {
+		t.Errorf("the file has lost the topic: %+v, %v", s, err)
+	}
 }

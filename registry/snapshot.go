@@ -33,6 +33,9 @@ func writeSnapshot(file string, s *Snapshot) error {
 	}
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil && !s.readAt.IsZero() {
+		err = os.Chtimes(f.Name(), time.Time{}, s.readAt)
+	}
 	if err == nil {
 		err = os.Rename(f.Name(), file)
 	}
@@ -41,6 +44,14 @@ func writeSnapshot(file string, s *Snapshot) error {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
 	return syncDir(filepath.Dir(file))
+}
+
+// laterSnapshot says whether the file holds what was read from the database later than at. The processes of a host share the file, and
+// each writes it when it ends: one that has not heard of the last change must not undo it. The time is the file's own, so that nobody
+// needs to read the file.
+func laterSnapshot(file string, at time.Time) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.ModTime().After(at)
 }
 
 // leftover is the pattern of files that a process writes before it renames them.

@@ -101,5 +101,6 @@ type Snapshot struct {
 	Settings map[string]json.RawMessage `json:"settings,omitempty"` // read them with Setting
 	Notes    map[string]TopicNote       `json:"notes,omitempty"`    // by topic
 
-	key []byte // of what is sealed in Settings
+	key    []byte    // of what is sealed in Settings
+	readAt time.Time // when it was read from the database; zero: it was not
 }
