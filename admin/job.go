@@ -14,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -47,7 +48,34 @@ func (a *Admin) jobPage(c echo.Context) error {
 		d.Max = t.MaxAttempts
 	}
 	d.Body, d.Kind, d.Cut = shownBody(job.Body)
+	if u := viewer(c); u != nil && reaches(u.Role, registry.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+		d.Curl = a.signedCurl(job)
+	}
 	return a.render(c, http.StatusOK, "job", d)
+}
+
+// signedCurl is the job's next callback as a command line; empty where it cannot be told.
+func (a *Admin) signedCurl(job *queue.Job) string {
+	t := a.registry.Snapshot().Topics[job.Topic]
+	if t == nil || a.opts.Pages.Caller == nil {
+		return ""
+	}
+	e, err := endpointOf(t)
+	if err != nil {
+		return ""
+	}
+	most := job.MaxAttempts
+	if most == 0 {
+		most = t.MaxAttempts
+	}
+	sent, err := a.opts.Pages.Caller.Describe(e, &callback.Request{
+		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(), Attempt: job.Attempts + 1,
+		MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
+	})
+	if err != nil {
+		return ""
+	}
+	return sent.Curl()
 }
 
 // shownBody is a body for people: JSON indented, other text as it is, the rest in hex.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -87,30 +88,37 @@ func (r *taskRunner) run(ctx context.Context) error {
 	}
 }
 
-// waiting takes tasks of this host that nobody carries out.
+// waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a write.
 func (r *taskRunner) waiting(ctx context.Context) []Task {
-	if r.lead != nil {
+	list := r.open(ctx)
+	if len(list) > 0 && r.lead != nil {
 		if leads, err := r.lead(ctx); err != nil || !leads {
 			return nil
 		}
-	}
-	list, err := r.store.ListTasks(ctx, memoryTasksKept)
-	if err != nil {
-		r.log.Debug("tasks cannot be listed", "error", err)
-		return nil
+		list = r.open(ctx) // another process may have ended some before it gave up the lease
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var take []Task
 	for i := len(list) - 1; i >= 0; i-- { // the oldest first
 		t := list[i]
-		if t.Host != r.host || !t.Open() || r.running[t.ID] || len(r.running) >= tasksAtOnce || r.kinds[t.Kind] == nil {
+		if r.running[t.ID] || len(r.running) >= tasksAtOnce {
 			continue
 		}
 		r.running[t.ID] = true
 		take = append(take, t)
 	}
 	return take
+}
+
+// open are the tasks of this host that have not ended, the newest first.
+func (r *taskRunner) open(ctx context.Context) []Task {
+	list, err := r.store.ListTasks(ctx, memoryTasksKept)
+	if err != nil {
+		r.log.Debug("tasks cannot be listed", "error", err)
+		return nil
+	}
+	return slices.DeleteFunc(list, func(t Task) bool { return t.Host != r.host || !t.Open() || r.kinds[t.Kind] == nil })
 }
 
 var (

@@ -61,11 +61,15 @@ func (a *Admin) testPage(c echo.Context, do string) error {
 	return a.render(c, http.StatusOK, "topic_test", d)
 }
 
-func (a *Admin) testCall(ctx context.Context, d *testData, do string) error {
-	t := d.Topic
-	e, err := callback.CompileEndpoint(callback.EndpointSpec{
+func endpointOf(t *registry.Topic) (*callback.Endpoint, error) {
+	return callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Secrets: t.Secrets,
 	})
+}
+
+func (a *Admin) testCall(ctx context.Context, d *testData, do string) error {
+	t := d.Topic
+	e, err := endpointOf(t)
 	if err != nil {
 		return err
 	}

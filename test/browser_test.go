@@ -142,10 +142,18 @@ func TestEveryPageIsSound(t *testing.T) {
 		}
 	}
 	b.Size(1440, 900)
-	b.Open("/")
-	b.Do(chromedp.Evaluate(`document.querySelector('form[action$="/language"] [value="zh-Hans"], a[href*="zh-Hans"], [name=language][value="zh-Hans"]') !== null`, nil))
-	for _, path := range []string{"/", "/topics", "/topics/shop.close", "/dead"} {
+	b.Dark(false)
+	b.Open("/topics")
+	b.Click(`button[name=choice][value=dark]`)
+	harness.Eventually(t, soon, "the dark theme", func() error {
+		var theme string
+		b.Do(chromedp.Evaluate(`document.documentElement.getAttribute("data-bs-theme")`, &theme))
+		return harness.Equal("the theme", theme, "dark")
+	})
+	b.Click(`button[name=choice][value=zh-Hans]`)
+	for path, word := range map[string]string{"/": "概览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账目平衡", "/push": "推送任务"} {
 		b.Open(path)
+		b.Shows(soon, word)
 	}
 }
 
