@@ -71,6 +71,7 @@ type suite struct {
 	endpoint *helper
 	echo     *helper
 	// callbackRate is the best steady rate of callbacks so far: half of it is the load of the half group.
+	pages        []Raw // measured once: filling the installation takes minutes
 	callbackRate float64
 }
 
