@@ -70,8 +70,8 @@ type suite struct {
 	scale    scale
 	endpoint *helper
 	echo     *helper
+	pages    []Raw // measured once: filling the installation takes minutes
 	// callbackRate is the best steady rate of callbacks so far: half of it is the load of the half group.
-	pages        []Raw // measured once: filling the installation takes minutes
 	callbackRate float64
 }
 
