@@ -26,7 +26,7 @@ func (i *installation) signIn(t *testing.T) *harness.Browser {
 	b.Open("/login")
 	b.Fill(`input[name=username]`, "admin")
 	b.Fill(`input[name=password]`, strings.TrimSpace(string(password)))
-	b.Click(`button[type=submit]`)
+	b.Submit(`button[type=submit]`)
 	b.Shows(soon, "Overview")
 	return b
 }
@@ -43,14 +43,14 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Fill(`input[name=name]`, "shop.close")
 	b.Fill(`input[name=callback_url]`, i.endpoint.URL("/shop"))
 	b.Fill(`input[name=max_attempts]`, "1")
-	b.Click(`main button[type=submit]`)
+	b.Submit(`main button[type=submit]`)
 	b.Shows(soon, "shop.close", "The new signing secret")
 
 	b.Open("/push?topic=shop.close")
 	b.Fill(`main input[name=id]`, "order-1")
 	b.Fill(`textarea[name=body]`, `{"order": 1}`)
 	b.Fill(`input[name=delay]`, "2s")
-	b.Click(`main button[type=submit]`)
+	b.Submit(`main button[type=submit]`)
 	b.Shows(soon, "order-1", "Delayed")
 	b.Open("/topics/shop.close?tab=ledger")
 	i.endpoint.WaitCalls(t, "shop.close", 1, soon)
@@ -60,7 +60,7 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Open("/push?topic=shop.close")
 	b.Fill(`main input[name=id]`, "order-2")
 	b.Fill(`textarea[name=body]`, `{"order": 2}`)
-	b.Click(`main button[type=submit]`)
+	b.Submit(`main button[type=submit]`)
 	harness.Eventually(t, soon, "the job to be dead", func() error {
 		s, err := i.Stats(ctx, "shop.close")
 		if err != nil || s.Dead != 1 {
@@ -83,7 +83,7 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Open("/dead?topic=shop.close")
 	b.Shows(soon, "order-2")
 	b.Click(`main input[name=job]`)
-	b.Click(`button[name=do][value=retry]`)
+	b.Submit(`button[name=do][value=retry]`)
 	i.endpoint.WaitCalls(t, "shop.close", 3, soon)
 	b.Open("/topics/shop.close?tab=ledger")
 	b.Shows(soon, "The ledger adds up")
@@ -144,13 +144,13 @@ func TestEveryPageIsSound(t *testing.T) {
 	b.Size(1440, 900)
 	b.Dark(false)
 	b.Open("/topics")
-	b.Click(`button[name=choice][value=dark]`)
+	b.Submit(`button[name=choice][value=dark]`)
 	harness.Eventually(t, soon, "the dark theme", func() error {
 		var theme string
 		b.Do(chromedp.Evaluate(`document.documentElement.getAttribute("data-bs-theme")`, &theme))
 		return harness.Equal("the theme", theme, "dark")
 	})
-	b.Click(`button[name=choice][value=zh-Hans]`)
+	b.Submit(`button[name=choice][value=zh-Hans]`)
 	for path, word := range map[string]string{"/": "总览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账目平衡", "/push": "推送任务"} {
 		b.Open(path)
 		b.Shows(soon, word)

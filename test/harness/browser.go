@@ -144,6 +144,20 @@ func (b *Browser) Click(selector string) {
 	b.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
 }
 
+// Submit clicks what leads to another page, and waits until that is there: a navigation that begins meanwhile would cut it off.
+func (b *Browser) Submit(selector string) {
+	b.t.Helper()
+	b.Do(chromedp.Evaluate(`window.wakecallBefore = true`, nil))
+	b.Click(selector)
+	Eventually(b.t, 20*time.Second, "the next page after "+selector, func() error {
+		var there bool
+		if err := chromedp.Run(b.ctx, chromedp.Evaluate(`!window.wakecallBefore && document.readyState === "complete"`, &there)); err != nil {
+			return err
+		}
+		return Equal("the page is there", there, true)
+	})
+}
+
 // Text is what the page shows.
 func (b *Browser) Text() (text string) {
 	b.t.Helper()
