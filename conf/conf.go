@@ -29,6 +29,7 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	Callback        Callback
 	Journal         Journal
+	Spool           string // on or off, see Config.SpoolOn
 
 	base    string            // what relative paths start from; empty: the working directory
 	file    string            // the file that was read, empty without one
@@ -96,6 +97,7 @@ type Callback struct {
 type Journal struct {
 	Keep time.Duration
 	Dir  string // see Config.JournalDir
+	Sync string // none or always, see Config.JournalSync
 }
 
 // Default is the configuration of an installation that configures nothing.
@@ -120,7 +122,8 @@ func Default() *Config {
 		Priorities:      Priorities{5, 3, 2},
 		ShutdownTimeout: 30 * time.Second,
 		Callback:        Callback{Networks: "any"},
-		Journal:         Journal{Keep: 7 * 24 * time.Hour},
+		Journal:         Journal{Keep: 7 * 24 * time.Hour, Sync: "none"},
+		Spool:           "off",
 	}
 }
 
@@ -152,6 +155,12 @@ func (c *Config) RedisSocket() string { return filepath.Join(c.RedisDir(), "redi
 
 // SnapshotFile is the registry's last snapshot, for a start without the database.
 func (c *Config) SnapshotFile() string { return c.inData("registry-snapshot.json") }
+
+// JournalSync says whether an accepted request is on the disk before it is answered.
+func (c *Config) JournalSync() bool { return c.Journal.Sync == "always" }
+
+// SpoolOn says whether pushes are taken while no shard can take them.
+func (c *Config) SpoolOn() bool { return c.Spool == "on" }
 
 // JournalDir is journal.dir, or its place in data_dir.
 func (c *Config) JournalDir() string {

@@ -48,6 +48,8 @@ func (c *Config) settings() []setting {
 		{"callback.networks", networks(&c.Callback.Networks)},
 		{"journal.keep", duration(&c.Journal.Keep)},
 		{"journal.dir", text(&c.Journal.Dir, checkText)},
+		{"journal.sync", text(&c.Journal.Sync, oneOf("none", "always"))},
+		{"spool", text(&c.Spool, oneOf("off", "on"))},
 	}
 }
 

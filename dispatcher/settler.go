@@ -118,7 +118,7 @@ func (s *settler) record(batch []*outcome) {
 			continue
 		}
 		line := journal.AttemptLine{
-			Topic: o.Lease.Topic, ID: o.Lease.ID, N: o.Lease.Attempts + 1, Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
+			Topic: o.Lease.Topic, ID: o.Lease.ID, CreatedAt: o.Lease.CreatedAt, N: o.Lease.Attempts + 1, Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
 		}
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took, line.Status, line.Error = time.UnixMilli(a.StartedAt).UTC(), o.took, a.Status, a.Error

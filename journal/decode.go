@@ -25,6 +25,7 @@ type wireRequest struct {
 	Type        string    `json:"content_type"`
 	TypeRaw     []byte    `json:"content_type_b64"`
 	Count       int       `json:"count"`
+	OnDuplicate string    `json:"on_duplicate"`
 	Body        *string   `json:"body"`
 	BodyRaw     []byte    `json:"body_b64"`
 }
@@ -35,6 +36,7 @@ type wireAttempt struct {
 	TopicRaw   []byte    `json:"topic_b64"`
 	ID         string    `json:"id"`
 	IDRaw      []byte    `json:"id_b64"`
+	CreatedAt  *int64    `json:"created_at"`
 	N          int       `json:"n"`
 	StartedAt  *int64    `json:"started_at"`
 	TookMS     float64   `json:"took_ms"`
@@ -77,6 +79,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 		TS: w.TS, Op: w.Op, Topic: rawOr(w.TopicRaw, w.Topic), ID: rawOr(w.IDRaw, w.ID), Shard: rawOr(w.ShardRaw, w.Shard),
 		DueAt: instant(w.DueAt), CreatedAt: instant(w.CreatedAt), Priority: w.Priority, TTR: toDuration(w.TTR, time.Second),
 		MaxAttempts: w.MaxAttempts, ContentType: rawOr(w.TypeRaw, w.Type), Body: w.BodyRaw, Count: w.Count,
+		OnDuplicate: w.OnDuplicate,
 	}
 	if w.Body != nil {
 		l.Body = []byte(*w.Body)
@@ -94,7 +97,7 @@ func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 		return errNoTime
 	}
 	*l = AttemptLine{
-		TS: w.TS, Topic: rawOr(w.TopicRaw, w.Topic), ID: rawOr(w.IDRaw, w.ID), N: w.N, StartedAt: instant(w.StartedAt),
+		TS: w.TS, Topic: rawOr(w.TopicRaw, w.Topic), ID: rawOr(w.IDRaw, w.ID), CreatedAt: instant(w.CreatedAt), N: w.N, StartedAt: instant(w.StartedAt),
 		Took: toDuration(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome, Reason: rawOr(w.ReasonRaw, w.Reason),
 		Error: rawOr(w.ErrorRaw, w.Error), Shard: rawOr(w.ShardRaw, w.Shard), Process: rawOr(w.ProcessRaw, w.Process),
 	}

@@ -33,6 +33,7 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	b = appendInt(b, "max_attempts", int64(l.MaxAttempts))
 	b = appendText(b, "content_type", l.ContentType)
 	b = appendInt(b, "count", int64(l.Count))
+	b = appendText(b, "on_duplicate", l.OnDuplicate)
 	if l.Body != nil {
 		b = appendMember(b, "body", l.Body)
 	}
@@ -43,6 +44,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 	b = appendStart(b, orNow(l.TS, now))
 	b = appendText(b, "topic", l.Topic)
 	b = appendText(b, "id", l.ID)
+	b = appendInstant(b, "created_at", l.CreatedAt)
 	b = appendInt(b, "n", int64(l.N))
 	b = appendInstant(b, "started_at", l.StartedAt)
 	if l.Took != 0 {

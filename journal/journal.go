@@ -17,6 +17,7 @@ type Options struct {
 	Dir     string
 	Keep    time.Duration // how long files are kept after their day; 0: for ever
 	Process string        // what lines say that name no process
+	Sync    bool          // Requests returns when its lines are on the disk; calls that wait share an fsync
 	Logger  *slog.Logger  // nil: slog.Default
 	Now     func() time.Time
 }
@@ -45,7 +46,7 @@ func Open(opts Options) (*Journal, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	return &Journal{
 		opts:     opts,
-		requests: &stream{name: Requests, dir: opts.Dir, now: opts.Now},
+		requests: &stream{name: Requests, dir: opts.Dir, now: opts.Now, durable: opts.Sync},
 		attempts: &stream{name: Attempts, dir: opts.Dir, now: opts.Now},
 		errors:   &stream{name: Errors, dir: opts.Dir, now: opts.Now},
 	}, nil
@@ -66,7 +67,7 @@ const maxKept = 1 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Requests appends the lines by one write and returns when they are written. After an error none of them counts as
+// Requests appends the lines by one write and returns when they are written, with Options.Sync to the disk. After an error none of them counts as
 // written, though some may be.
 func (j *Journal) Requests(lines []RequestLine) error {
 	return j.write(j.requests, len(lines), func(b []byte, i int, now time.Time) []byte { return lines[i].append(b, now) })

@@ -15,7 +15,9 @@ const (
 	OpDelete  Op = "delete"
 	OpRun     Op = "run"     // made due now
 	OpRedrive Op = "redrive" // dead jobs made ready again
-	OpDrop    Op = "drop"    // dead jobs, or all of a topic, deleted
+	OpDrop    Op = "drop"    // dead jobs deleted
+	OpClear   Op = "clear"   // all jobs of a topic deleted
+	OpSpool   Op = "spool"   // a push taken while no shard could: it follows as a push once one has it
 )
 
 // Outcome is what came of an attempt.
@@ -39,13 +41,14 @@ type RequestLine struct {
 	ID          string // empty where the operation concerns several jobs
 	Shard       string
 	DueAt       time.Time // milliseconds are kept
-	CreatedAt   time.Time // milliseconds are kept
+	CreatedAt   time.Time // by Redis's clock; with topic and id it names one job, should the id be used again
 	Priority    string
 	TTR         time.Duration
 	MaxAttempts int
 	ContentType string
 	Body        []byte // byte for byte; nil: none, or unchanged
-	Count       int    // of redrive and drop: how many jobs
+	Count       int    // of redrive, drop and clear: how many jobs
+	OnDuplicate string // of spool: keep or replace
 }
 
 // AttemptLine is one attempt, or the end of a job without one.
@@ -53,6 +56,7 @@ type AttemptLine struct {
 	TS        time.Time // zero: the time of the writing; milliseconds are kept
 	Topic     string
 	ID        string
+	CreatedAt time.Time // as in the job's RequestLine
 	N         int       // the attempt, from 1
 	StartedAt time.Time // milliseconds are kept
 	Took      time.Duration

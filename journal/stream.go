@@ -38,9 +38,10 @@ const lookAgain = time.Second
 
 // stream appends to the file of the day.
 type stream struct {
-	name Stream
-	dir  string
-	now  func() time.Time
+	name    Stream
+	dir     string
+	now     func() time.Time
+	durable bool // write returns when the lines are on the disk
 
 	failure atomic.Pointer[error] // of the last write; nil after a success
 
@@ -50,13 +51,21 @@ type stream struct {
 	start  time.Time // of the file's day
 	looked time.Time
 	torn   bool // the file does not end with a newline
+	writes int  // so far
+
+	lost    int // the write up to which some may not have got to the disk when their file was let go of, because of
+	lostErr error
+
+	syncing sync.Mutex
+	synced  int // the write up to which all are on the disk; syncing's
 }
 
 // write appends whole lines by one write(2), to the file of the day at that moment.
 func (s *stream) write(lines []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.append(lines, s.now())
+	n, err := s.locked(lines)
+	if err == nil && s.durable {
+		err = s.commit(n)
+	}
 	if err == nil {
 		s.failure.Store(nil)
 		return nil
@@ -64,6 +73,38 @@ func (s *stream) write(lines []byte) error {
 	err = fmt.Errorf("writing the journal's %s file: %w", s.name, err)
 	s.failure.Store(&err)
 	return err
+}
+
+// locked returns the number of the write.
+func (s *stream) locked(lines []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.append(lines, s.now())
+	s.writes++
+	return s.writes, err
+}
+
+// commit returns when a write is on the disk. Those that come while an fsync is under way wait for one that begins after it, together.
+func (s *stream) commit(write int) error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if s.synced >= write {
+		return nil
+	}
+	s.mu.Lock()
+	file, upTo, lost, err := s.file, s.writes, s.lost, s.lostErr
+	s.mu.Unlock()
+	if write <= lost {
+		return err
+	}
+	// A file that was let go of is on the disk already, see release.
+	if file != nil {
+		if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+			return err
+		}
+	}
+	s.synced = upTo
+	return nil
 }
 
 func (s *stream) append(lines []byte, now time.Time) error {
@@ -154,6 +195,12 @@ func (s *stream) open(now time.Time) error {
 		f.Close()
 		return errBusy
 	}
+	if s.durable { // the file's name has to be on the disk as well
+		if err := syncDir(s.dir); err != nil {
+			f.Close()
+			return err
+		}
+	}
 	// File systems without locks are fine: only a clock set back could then lose lines to the compression.
 	s.file, s.looked, s.torn = f, now, endsTorn(f)
 	return nil
@@ -180,6 +227,11 @@ func flock(f *os.File, how int) error {
 }
 
 func (s *stream) release() {
+	if s.durable {
+		if err := s.file.Sync(); err != nil {
+			s.lost, s.lostErr = s.writes, err
+		}
+	}
 	// Nothing is buffered here, and every write has reported its own error.
 	s.file.Close()
 	s.file = nil

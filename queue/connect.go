@@ -22,7 +22,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // connect makes the client of one shard; nothing is dialled yet. Commands are never repeated by the client: a script
 // that may have run is repeated only by code that knows it to be harmless.
-func connect(url string, o Options) (redis.UniversalClient, int, error) {
+func connect(url string, o Options, meet func(context.Context, *redis.Conn) error) (redis.UniversalClient, int, error) {
 	node, err := conf.ParseNode(url)
 	if err != nil {
 		return nil, 0, err
@@ -49,6 +49,9 @@ func connect(url string, o Options) (redis.UniversalClient, int, error) {
 	}
 	if node.TLS {
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.Hold > 0 && node.Kind != conf.Cluster { // whose connections do not tell when a replica becomes a master
+		u.OnConnect = meet
 	}
 	switch node.Kind {
 	case conf.Cluster:

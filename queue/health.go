@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,10 +105,9 @@ func parseInfo(text string) map[string]string {
 func (h *ShardHealth) add(m map[string]string) {
 	number := func(k string) int64 { n, _ := strconv.ParseInt(m[k], 10, 64); return n }
 	h.Version = m["redis_version"]
-	if h.RunID != "" {
-		h.RunID += " "
-	}
-	h.RunID += m["run_id"]
+	ids := append(strings.Fields(h.RunID), m["run_id"])
+	slices.Sort(ids) // masters answer in any order
+	h.RunID = strings.Join(ids, " ")
 	h.Memory += number("used_memory")
 	h.MaxMemory += number("maxmemory")
 	h.Policy = m["maxmemory_policy"]

@@ -66,52 +66,101 @@ const getStep = 100
 // getMany looks for the pushes of these indexes and returns the jobs that live, by index. What cannot be asked counts as not there.
 func (s *Shard) getMany(ctx context.Context, pushes []Push, which []int) map[int]*Job {
 	found := map[int]*Job{}
+	_ = s.getInto(ctx, pushes, which, found)
+	return found
+}
+
+// getInto fills in what was found before an error too.
+func (s *Shard) getInto(ctx context.Context, pushes []Push, which []int, found map[int]*Job) error {
 	byBucket := map[int][]int{}
 	for _, i := range which {
 		b := s.bucketOf(pushes[i].Topic)
 		byBucket[b] = append(byBucket[b], i)
 	}
+	var errs []error
 	for b, list := range byBucket {
 		for chunk := range slices.Chunk(list, getStep) {
-			s.getChunk(ctx, b, pushes, chunk, found)
+			errs = append(errs, s.getChunk(ctx, b, pushes, chunk, found))
 		}
 	}
-	return found
+	return errors.Join(errs...)
 }
 
-func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) {
+func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) error {
 	args := make([]any, 0, 3*len(which))
 	for _, i := range which {
 		l := locate(pushes[i].Topic, pushes[i].ID, s.locators)
 		args = append(args, pushes[i].Topic, l[:], pushes[i].ID)
 	}
 	v, err := s.again(ctx, bucket, s.scripts.get, args...)
+	if err != nil {
+		return err
+	}
 	reply, ok := v.([]any)
-	if err != nil || !ok || len(reply) != len(which)+1 {
-		return
+	if !ok || len(reply) != len(which)+1 {
+		return fmt.Errorf("get %d jobs: %w", len(which), errReply)
 	}
 	for k, i := range which {
 		if reply[k+1] == "" {
 			continue
 		}
-		if job, err := s.described(pushes[i].Topic, reply[k+1], millis(reply[0])); err == nil {
-			found[i] = job
+		job, failed := s.described(pushes[i].Topic, reply[k+1], millis(reply[0]))
+		if failed != nil {
+			err = failed
+			continue
 		}
+		found[i] = job
 	}
+	return err
 }
 
-func (s *Shard) remove(ctx context.Context, topic, id string) (state string, err error) {
+// Ref names a job.
+type Ref struct{ Topic, ID string }
+
+// Lookup returns the jobs of these names, nil where none lives in a shard that is up. It may be asked for thousands at once.
+func (q *Queue) Lookup(ctx context.Context, refs []Ref) ([]*Job, error) {
+	asked := make([]Push, len(refs))
+	todo := make([]int, len(refs))
+	for i, r := range refs {
+		asked[i], todo[i] = Push{Topic: r.Topic, ID: r.ID}, i
+	}
+	jobs := make([]*Job, len(refs))
+	for _, s := range *q.shards.Load() {
+		if !s.Up() {
+			continue
+		}
+		found := map[int]*Job{}
+		if err := s.getInto(ctx, asked, todo, found); err != nil {
+			return nil, fmt.Errorf("look up %d jobs in shard %s: %w", len(todo), s.name, err)
+		}
+		for i, job := range found {
+			jobs[i] = job
+		}
+		todo = slices.DeleteFunc(todo, func(i int) bool { return jobs[i] != nil })
+	}
+	return jobs, nil
+}
+
+// remove deletes a job and tells what state it was in, "" when there was none, and when it was created.
+func (s *Shard) remove(ctx context.Context, topic, id string) (state string, created time.Time, err error) {
 	l := locate(topic, id, s.locators)
 	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.remove, topic, l[:], id)
 	if err != nil {
-		return "", err
+		return "", created, err
 	}
 	reply, ok := v.([]any)
 	if !ok || len(reply) != 1 {
-		return "", fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+		return "", created, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
-	state, _ = reply[0].(string)
-	return state, nil
+	was, _ := reply[0].(string)
+	if was == "" {
+		return "", created, nil
+	}
+	ms, err := strconv.ParseInt(was[1:], 10, 64)
+	if err != nil {
+		return "", created, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+	}
+	return was[:1], time.UnixMilli(ms).UTC(), nil
 }
 
 // first asks the shards in a job's order until one knows it. When none does but one could not be asked, that is the error.
@@ -147,11 +196,19 @@ func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error)
 // Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Delete(ctx context.Context, topic, id string) error {
 	return q.first(topic, id, func(s *Shard) (bool, error) {
-		state, err := s.remove(ctx, topic, id)
-		if err == nil && state == "u" {
+		state, created, err := s.remove(ctx, topic, id)
+		if err != nil || state == "" {
+			return false, err
+		}
+		if q.opts.Deleted != nil {
+			if err := q.opts.Deleted(topic, id, s.name, created); err != nil {
+				return true, s.unavailable("journal", err)
+			}
+		}
+		if state == "u" {
 			err = outwaitStart(ctx)
 		}
-		return state != "", err
+		return true, err
 	})
 }
 

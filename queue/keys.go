@@ -27,6 +27,7 @@ import "fmt"
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker
+//	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the data, see Checks
 //	idle           set while a dispatcher waits for work
 //	wake           the channel of wake-ups: T for timers, D for dispatchers
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }

@@ -30,6 +30,11 @@ type Options struct {
 	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes all that
 	// were stored fail. It may be called from several goroutines.
 	Accepted func([]Push, []Result) error
+	// Deleted is called with every job that Delete removed, before its caller is answered: an error is given to the caller.
+	Deleted func(topic, id, shard string, created time.Time) error
+	// Hold is how long at most Reserve takes no jobs from a server that has come new to a shard, while hosts compare their journals
+	// with what it holds (see Checks). 0: it does not wait for them.
+	Hold time.Duration
 }
 
 // Queue is all shards together. Its methods may be called from any goroutine.
@@ -329,7 +334,7 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 func (s *Shard) answer(ctx context.Context, p *Push, job *Job, r *Result) bool {
 	switch p.OnDuplicate {
 	case Replace:
-		_, r.Err = s.remove(ctx, p.Topic, p.ID)
+		_, _, r.Err = s.remove(ctx, p.Topic, p.ID)
 		return r.Err != nil
 	case Refuse:
 		r.Job, r.Err = *job, fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)

@@ -30,6 +30,10 @@ type Shard struct {
 	log      *slog.Logger
 	resync   func(context.Context, *Shard) error // sets the topics' limits anew
 
+	hold    time.Duration
+	held    atomic.Bool // jobs are not to be reserved before hosts have compared their journals, see Checks
+	meeting sync.Mutex
+	server  string // run id of the server that was met last; meeting's
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -47,14 +51,15 @@ type bucketState struct {
 }
 
 func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
-	client, buckets, err := connect(c.URL, o)
+	s := &Shard{
+		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name),
+		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold, confSent: map[string]string{},
+	}
+	client, buckets, err := connect(c.URL, o, s.meet)
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", c.Name, err)
 	}
-	s := &Shard{
-		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name), client: client,
-		locators: uint32(locators / buckets), log: o.Logger.With("shard", c.Name), resync: resync, confSent: map[string]string{},
-	}
+	s.client, s.locators = client, uint32(locators/buckets)
 	s.state.Store(c.State)
 	s.scripts = loadScripts(s.locators)
 	s.ctx, s.cancel = context.WithCancel(context.Background())

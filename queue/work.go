@@ -37,6 +37,9 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 // Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved all the same: the same request with
 // Again returns them.
 func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
+	if s.held.Load() {
+		return Reserved{}, s.comparing()
+	}
 	if r.LeaseCap <= 0 {
 		r.LeaseCap = time.Hour
 	}
@@ -56,6 +59,9 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 	v, err := s.run(ctx, bucket, s.scripts.reserve, args...)
 	if err != nil {
 		return Reserved{}, err
+	}
+	if s.held.Load() { // by the connection that was made for this very call; Again returns the jobs
+		return Reserved{}, s.comparing()
 	}
 	reply, ok := v.([]any)
 	if !ok || len(reply)%6 != 1 {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,14 @@ type parts struct {
 	changed  chan struct{}       // ticks after the queue got other shards
 }
 
+// holdOf is how long a dispatcher waits for the hosts' journals to be compared with a server that has come new to a shard.
+func holdOf(process string) time.Duration {
+	if !strings.HasPrefix(process, roleDispatcher) {
+		return 0
+	}
+	return 30 * time.Second
+}
+
 // openParts opens everything for a process, whose name stands in its log and in the journal. The registry's database may be
 // away when a snapshot of it is on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process string, log *slog.Logger) (*parts, error) {
@@ -47,7 +56,7 @@ func openParts(ctx context.Context, cfg *conf.Config, process string, log *slog.
 }
 
 func (p *parts) open(process string) (err error) {
-	p.journal, err = journal.Open(journal.Options{Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Logger: p.log})
+	p.journal, err = journal.Open(journal.Options{Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log})
 	if err != nil {
 		return err
 	}
@@ -57,6 +66,10 @@ func (p *parts) open(process string) (err error) {
 		Accepted: func(pushes []queue.Push, results []queue.Result) error {
 			return p.journal.Requests(acceptedLines(pushes, results))
 		},
+		Deleted: func(topic, id, shard string, created time.Time) error {
+			return p.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
+		},
+		Hold: holdOf(process),
 	})
 	p.registry, err = openRegistry(p.cfg, p.log, p.queue.Announce)
 	return err

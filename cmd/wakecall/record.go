@@ -27,12 +27,16 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 }
 
 var recordOps = map[string]journal.Op{
-	server.OpChange: journal.OpChange, server.OpDelete: journal.OpDelete, server.OpRun: journal.OpRun,
-	server.OpRetryDead: journal.OpRedrive, server.OpDeleteDead: journal.OpDrop, server.OpDrop: journal.OpDrop,
+	server.OpChange: journal.OpChange, server.OpRun: journal.OpRun,
+	server.OpRetryDead: journal.OpRedrive, server.OpDeleteDead: journal.OpDrop, server.OpDrop: journal.OpClear,
 }
 
-// recordLines are the journal's lines of a change of jobs: one for each job that is named, else one for all of them.
+// recordLines are the journal's lines of a change of jobs: one for each job that is named, else one for all of them. Deletions of single
+// jobs are recorded by the queue.
 func recordLines(r server.Record) []journal.RequestLine {
+	if r.Op == server.OpDelete {
+		return nil
+	}
 	if len(r.IDs) > 0 {
 		lines := make([]journal.RequestLine, len(r.IDs))
 		for i, id := range r.IDs {

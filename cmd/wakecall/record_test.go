@@ -42,7 +42,7 @@ func TestRecordLines(t *testing.T) {
 		record server.Record
 		want   []journal.RequestLine
 	}{
-		"delete": {server.Record{Op: server.OpDelete, Topic: "t", ID: "x", Count: 1}, []journal.RequestLine{{Op: journal.OpDelete, Topic: "t", ID: "x"}}},
+		"delete, which the queue records": {server.Record{Op: server.OpDelete, Topic: "t", ID: "x", Count: 1}, nil},
 		"change": {
 			server.Record{Op: server.OpChange, Topic: "t", ID: "x", Count: 1, Change: &queue.Change{Body: &body}, Job: &queue.Job{DueAt: due, Priority: queue.Low}},
 			[]journal.RequestLine{{Op: journal.OpChange, Topic: "t", ID: "x", DueAt: due, Priority: "low", Body: body}},
@@ -54,7 +54,7 @@ func TestRecordLines(t *testing.T) {
 		"the oldest dead": {
 			server.Record{Op: server.OpDeleteDead, Topic: "t", Limit: 10, Count: 7}, []journal.RequestLine{{Op: journal.OpDrop, Topic: "t", Count: 7}},
 		},
-		"a topic": {server.Record{Op: server.OpDrop, Topic: "t", Count: 9}, []journal.RequestLine{{Op: journal.OpDrop, Topic: "t", Count: 9}}},
+		"a topic": {server.Record{Op: server.OpDrop, Topic: "t", Count: 9}, []journal.RequestLine{{Op: journal.OpClear, Topic: "t", Count: 9}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := recordLines(tt.record); !reflect.DeepEqual(got, tt.want) {

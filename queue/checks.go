@@ -1,0 +1,138 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A server of a shard may have forgotten what an earlier one had answered: a second of its append-only file, what a replica had not got yet,
+// or everything. Each host knows from its journal what was answered there, compares it with what the shard holds now, pushes again and
+// deletes again, and then says so in the shard's data, by the run id of the server. As long as the server that answers has not been
+// looked at by every host that lately was at work, dispatchers take no jobs from it (Options.Hold): a job whose deletion was
+// forgotten would be called.
+
+// Check is what a host has said about its journal and a shard.
+type Check struct {
+	Host   string
+	Server string    // run id of the server; of a Cluster's masters, joined
+	Until  time.Time // by the host's clock: what its journal had before then is in the data, or was when this was said
+}
+
+func seenKey() string { return prefix(0) + "seen" }
+
+// Checks returns the run id of the server that answers and what hosts have said, in the order of their names. A shard that lost all of its
+// data has none.
+func (s *Shard) Checks(ctx context.Context) (server string, checks []Check, err error) {
+	h := ShardHealth{}
+	if err := s.info(ctx, &h); err != nil {
+		return "", nil, err
+	}
+	said, err := s.client.HGetAll(ctx, seenKey()).Result()
+	if err != nil {
+		return "", nil, fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
+	}
+	return h.RunID, parseChecks(said), nil
+}
+
+func parseChecks(said map[string]string) []Check {
+	var checks []Check
+	for host, v := range said {
+		ms, server, _ := strings.Cut(v, " ")
+		n, _ := strconv.ParseInt(ms, 10, 64)
+		checks = append(checks, Check{Host: host, Server: server, Until: time.UnixMilli(n).UTC()})
+	}
+	slices.SortFunc(checks, func(a, b Check) int { return strings.Compare(a.Host, b.Host) })
+	return checks
+}
+
+// NoteCheck says that a host's journal agrees with what the shard holds.
+func (s *Shard) NoteCheck(ctx context.Context, c Check) error {
+	if err := s.client.HSet(ctx, seenKey(), c.Host, fmt.Sprintf("%d %s", c.Until.UnixMilli(), c.Server)).Err(); err != nil {
+		return fmt.Errorf("note what host %s has seen of shard %s: %w", c.Host, s.name, err)
+	}
+	return nil
+}
+
+// ForgetCheck is for a host that is no more.
+func (s *Shard) ForgetCheck(ctx context.Context, host string) error {
+	if err := s.client.HDel(ctx, seenKey(), host).Err(); err != nil {
+		return fmt.Errorf("forget what host %s has seen of shard %s: %w", host, s.name, err)
+	}
+	return nil
+}
+
+// lately is how much older than the newest a host's word may be for the host to count as being at work.
+const lately = time.Minute
+
+// compared says whether all hosts that are at work have compared their journals with this server.
+func compared(server string, checks []Check) bool {
+	var newest time.Time
+	for _, c := range checks {
+		if c.Until.After(newest) {
+			newest = c.Until
+		}
+	}
+	return !slices.ContainsFunc(checks, func(c Check) bool { return c.Server != server && newest.Sub(c.Until) < lately })
+}
+
+// meet is called on every new connection, before any command. The server may be another one than before.
+func (s *Shard) meet(ctx context.Context, c *redis.Conn) error {
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return fmt.Errorf("ask shard %s which server it is: %w", s.name, err)
+	}
+	server := parseInfo(info)["run_id"]
+	s.meeting.Lock()
+	defer s.meeting.Unlock()
+	if s.server == server {
+		return nil
+	}
+	said, err := c.HGetAll(ctx, seenKey()).Result()
+	if err != nil {
+		return fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
+	}
+	s.server = server
+	if compared(server, parseChecks(said)) || s.held.Swap(true) {
+		return nil
+	}
+	s.wg.Add(1)
+	go s.awaitChecks()
+	return nil
+}
+
+const checksEvery = 50 * time.Millisecond
+
+// awaitChecks lets jobs be reserved again when hosts have compared their journals, or took too long.
+func (s *Shard) awaitChecks() {
+	defer s.wg.Done()
+	defer s.held.Store(false)
+	ctx, cancel := context.WithTimeout(s.ctx, s.hold)
+	defer cancel()
+	t := time.NewTicker(checksEvery)
+	defer t.Stop()
+	for {
+		if server, checks, err := s.Checks(ctx); err == nil && compared(server, checks) {
+			return
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			if s.ctx.Err() == nil {
+				s.log.Warn("no host has compared its journal with this new server in time; its jobs are called all the same", "waited", s.hold)
+			}
+			return
+		}
+	}
+}
+
+// comparing is what Reserve answers meanwhile.
+func (s *Shard) comparing() error {
+	return &UnavailableError{Reason: "comparing", RetryAfter: time.Second,
+		Err: fmt.Errorf("shard %s: another server answers; what it holds is being compared with the journal first", s.name)}
+}
