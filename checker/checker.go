@@ -29,6 +29,7 @@ type Options struct {
 	Every      time.Duration   // between pings of a shard; 0: a second
 	Topics     func() []string // whose jobs are counted at a scrape
 	Stats      func(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Compared   bool          // somebody calls Restarted; without, the checker itself tells that another server answers
 	Notify     func(Finding) // called at the beginning and the end of each finding; may be nil
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -41,6 +42,7 @@ type Checker struct {
 	mu       sync.Mutex
 	findings map[key]Finding
 	shards   map[string]view
+	restarts map[string]time.Time // until when a finding of Restarted holds
 }
 
 // view is what was last seen of a shard.
@@ -65,7 +67,7 @@ func New(o Options) *Checker {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]view{}}
+	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]view{}, restarts: map[string]time.Time{}}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(&collector{c})
 	}
@@ -111,7 +113,7 @@ const infoEvery = 10
 func (c *Checker) watch(ctx context.Context, s Shard) {
 	t := time.NewTicker(c.opts.Every)
 	defer t.Stop()
-	w := watched{limit: c.opts.Every}
+	w := watched{limit: c.opts.Every, compared: c.opts.Compared}
 	defer func() {
 		if errors.Is(context.Cause(ctx), errRemoved) { // else the finding lasts, and only this process ends
 			c.forget(s.Name())
@@ -147,6 +149,10 @@ func (c *Checker) apply(shard string, judged map[Kind]string) {
 		c.mu.Lock()
 		k := key{shard, kind}
 		f, held := c.findings[k]
+		if kind == Restarted && time.Now().Before(c.restarts[shard]) {
+			c.mu.Unlock()
+			continue
+		}
 		changed := held != (detail != "")
 		switch {
 		case !changed:
@@ -162,6 +168,21 @@ func (c *Checker) apply(shard string, judged map[Kind]string) {
 			c.tell(f)
 		}
 	}
+}
+
+// restartFor is how long it can be read that another server answers: it is no state of the shard.
+const restartFor = time.Minute
+
+// Restarted makes a finding of what came of it that another server answers for a shard.
+func (c *Checker) Restarted(shard, detail string) {
+	c.mu.Lock()
+	delete(c.restarts, shard)
+	c.mu.Unlock()
+	c.apply(shard, map[Kind]string{Restarted: ""})
+	c.apply(shard, map[Kind]string{Restarted: detail})
+	c.mu.Lock()
+	c.restarts[shard] = time.Now().Add(restartFor)
+	c.mu.Unlock()
 }
 
 func (c *Checker) tell(f Finding) {

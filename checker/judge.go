@@ -49,6 +49,7 @@ const (
 // watched is what is remembered of one shard between looks.
 type watched struct {
 	limit    time.Duration // of one ping
+	compared bool          // somebody else tells that another server answers
 	failures int           // of pings in a row
 	blind    int           // looks in a row without an answer
 	last     time.Duration
@@ -145,6 +146,7 @@ func (w *watched) restarted(h queue.ShardHealth) string {
 	detail := ""
 	switch {
 	case w.runID == "":
+	case h.RunID != w.runID && w.compared:
 	case h.RunID != w.runID:
 		detail = "another server process answers (run id " + h.RunID + "): acknowledged jobs of its last second may be lost"
 	case h.ReplOffset < w.offset:

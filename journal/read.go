@@ -32,7 +32,7 @@ func (r Range) has(ts time.Time) bool {
 // TornError is a line that cannot be read, such as one whose writer was killed in the middle.
 type TornError struct {
 	File string
-	Line int
+	Line int // counted from where the reading began, which is not the file's beginning where Range.Since left out much
 	Err  error
 }
 
@@ -69,7 +69,7 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 			return
 		}
 		for _, f := range inOrder(files, s, r) {
-			goOn := readFile(dir, f, func(line []byte, at *TornError, err error) bool {
+			goOn := readFile(dir, f, r.Since, func(line []byte, at *TornError, err error) bool {
 				if err != nil {
 					return yield(none, err)
 				}
@@ -106,7 +106,7 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 type yieldLine func(line []byte, at *TornError, err error) bool
 
 // readFile yields the lines of a file and says whether to go on with the next file.
-func readFile(dir string, f dayFile, yield yieldLine) bool {
+func readFile(dir string, f dayFile, since time.Time, yield yieldLine) bool {
 	file, err := openDay(dir, f)
 	if err != nil {
 		return yield(nil, nil, fmt.Errorf("reading the journal: %w", err))
@@ -118,7 +118,18 @@ func readFile(dir string, f dayFile, yield yieldLine) bool {
 			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
+	inside := false
+	if from == io.Reader(file) && !since.IsZero() {
+		if inside, err = skipTo(file, since.Add(-tsSlack)); err != nil {
+			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
+		}
+	}
 	lines := bufio.NewReaderSize(from, 64<<10)
+	if inside {
+		if _, err := lines.ReadBytes('\n'); err != nil {
+			return true // the rest of its last line
+		}
+	}
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
 		if !readLine(&TornError{File: file.Name(), Line: number}, bytes.TrimSpace(line), yield) {
@@ -131,6 +142,49 @@ func readFile(dir string, f dayFile, yield yieldLine) bool {
 			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
+}
+
+// tsSlack is how far lines of several processes may be out of order.
+const tsSlack = 10 * time.Second
+
+// skipTo goes near to the first line that is not older than since, into the middle of a line before it: a day's file may be hundreds of
+// gigabytes. It says whether it left anything out.
+func skipTo(file *os.File, since time.Time) (bool, error) {
+	const near = 1 << 20
+	info, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	from, to := int64(0), info.Size()
+	for to-from > near {
+		middle := from + (to-from)/2
+		at, ok, err := timeAfter(file, middle)
+		if err != nil {
+			return false, err
+		}
+		if ok && at.Before(since) {
+			from = middle
+		} else {
+			to = middle
+		}
+	}
+	_, err = file.Seek(from, io.SeekStart)
+	return from > 0, err
+}
+
+// timeAfter is the time of the first line that begins behind an offset; false when there is none in reach.
+func timeAfter(file *os.File, offset int64) (at time.Time, ok bool, err error) {
+	var b [64 << 10]byte
+	n, err := file.ReadAt(b[:], offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return at, false, err
+	}
+	_, line, found := bytes.Cut(b[:n], []byte("\n"+lineStart))
+	if !found || len(line) < len(timeForm) {
+		return at, false, nil
+	}
+	at, err = time.Parse(timeForm, string(line[:len(timeForm)]))
+	return at, err == nil, nil
 }
 
 // openDay opens a file, or what it became if it was compressed since the directory was listed.

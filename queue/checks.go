@@ -51,12 +51,21 @@ func parseChecks(said map[string]string) []Check {
 	return checks
 }
 
-// NoteCheck says that a host's journal agrees with what the shard holds.
-func (s *Shard) NoteCheck(ctx context.Context, c Check) error {
-	if err := s.client.HSet(ctx, seenKey(), c.Host, fmt.Sprintf("%d %s", c.Until.UnixMilli(), c.Server)).Err(); err != nil {
-		return fmt.Errorf("note what host %s has seen of shard %s: %w", c.Host, s.name, err)
+// NoteCheck says that a host's journal agrees with what the shard holds. was is what the host had said before, the zero Check for nothing:
+// false means that the server does not know of that, because it is another one or has forgotten it, and nothing was done.
+func (s *Shard) NoteCheck(ctx context.Context, was, c Check) (bool, error) {
+	v, err := s.again(ctx, 0, s.scripts.seen, c.Host, was.text(), c.text())
+	if err != nil {
+		return false, fmt.Errorf("note what host %s has seen of shard %s: %w", c.Host, s.name, err)
 	}
-	return nil
+	return v == int64(1), nil
+}
+
+func (c Check) text() string {
+	if c.Host == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", c.Until.UnixMilli(), c.Server)
 }
 
 // ForgetCheck is for a host that is no more.

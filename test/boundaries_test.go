@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"journal":    {"conf"},
 	"activity":   {"queue"},
 	"history":    {"queue", "registry"},
+	"recovery":   {"journal", "queue"},
 	"alert":      {"activity", "queue", "registry"},
 	"web":        {},
 	"timer":      parts,

@@ -33,6 +33,7 @@ type parts struct {
 	queue    *queue.Queue
 	shards   []queue.ShardConfig // as the queue has them
 	changed  chan struct{}       // ticks after the queue got other shards
+	again    chan struct{}       // the same, for the keeper of a redis-checker
 }
 
 // holdOf is how long a dispatcher waits for the hosts' journals to be compared with a server that has come new to a shard.
@@ -47,7 +48,7 @@ func holdOf(process string) time.Duration {
 // away when a snapshot of it is on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process string, log *slog.Logger) (*parts, error) {
 	tuneMemory()
-	p := &parts{cfg: cfg, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1)}
+	p := &parts{cfg: cfg, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	if err := p.open(process); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -162,9 +163,11 @@ func (p *parts) apply(ctx context.Context) {
 			p.log.Error("a shard of the registry cannot be used", "error", err)
 		}
 		p.shards = shards
-		select {
-		case p.changed <- struct{}{}:
-		default:
+		for _, tick := range []chan struct{}{p.changed, p.again} {
+			select {
+			case tick <- struct{}{}:
+			default:
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyLimit)

@@ -50,9 +50,13 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 	case roleChecker:
 		c := checker.New(checker.Options{
 			Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
-			Topics: p.topicNames, Stats: p.queue.Stats, Logger: p.log, Registerer: p.metrics,
+			Topics: p.topicNames, Stats: p.queue.Stats, Compared: true, Logger: p.log, Registerer: p.metrics,
 		})
-		return role{run: both(c.Run, both(p.newSampler(c).Run, p.newAlerts(c).Run)), status: c.Status}, nil
+		k, err := p.newKeeper(c)
+		if err != nil {
+			return role{}, err
+		}
+		return role{run: both(both(c.Run, k.Run), both(p.newSampler(c).Run, p.newAlerts(c).Run)), status: c.Status}, nil
 	}
 	return role{}, fmt.Errorf("there is no role %q", name)
 }

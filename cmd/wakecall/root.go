@@ -120,7 +120,7 @@ func (a *app) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{a.upCommand()}, a.roleCommands()...),
 		a.pushCommand(), a.getCommand(), a.deleteCommand(), a.runCommand(), a.listCommand(),
 		a.topicCommand(), a.statsCommand(), a.shardCommand(),
-		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(),
+		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.recoverCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(),
 		a.benchHelperCommand(), a.demoEndpointCommand(),
 	)
 }

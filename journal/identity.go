@@ -1,0 +1,96 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const identityName = ".identity"
+
+// Identity names a journal, whatever its host is called and wherever it is moved to. It is made at the first call.
+func Identity(dir string) (string, error) {
+	path := filepath.Join(dir, identityName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = makeIdentity(dir, path)
+		if err == nil {
+			b, err = os.ReadFile(path)
+		}
+	}
+	id := strings.TrimSpace(string(b))
+	if err == nil && id == "" {
+		err = fmt.Errorf("%s is empty: remove it", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the journal's identity: %w", err)
+	}
+	return id, nil
+}
+
+// makeIdentity writes it under another name first: of several processes one wins, and none reads half of it.
+func makeIdentity(dir, path string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, scratchPattern)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(rand.Text() + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// Written is how many bytes today's requests and attempts are; it changes whenever something is written to the journal.
+func Written(dir string) int64 {
+	sum := int64(0)
+	for _, s := range []Stream{Requests, Attempts} {
+		if info, err := os.Stat(filepath.Join(dir, fileName(s, time.Now()))); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
+}
+
+// Lock waits until no other process holds the journal's lock of that name. The lock ends with unlock, and with the process.
+func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		err := flock(f, syscall.LOCK_EX)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			f.Close()
+			return nil, err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,10 @@
+#!lua flags=allow-oom
+-- Notes what a host has seen of this shard.
+-- KEYS[1] the prefix of bucket 0.
+-- ARGV    host, what it has said before ('' for nothing), what it says now.
+-- Returns 1; 0 when it had said something else by what this server holds: the server has forgotten, or is another one. Nothing is done then.
+-- Keeps   all invariants: seen is nobody else's. A full Redis takes it too, or a host's word would be missing when it matters.
+local said = call('HGET', P .. 'seen', ARGV[1]) or ''
+if said ~= ARGV[2] and said ~= ARGV[3] then return 0 end
+call('HSET', P .. 'seen', ARGV[1], ARGV[3])
+return 1

@@ -1,0 +1,251 @@
+package recovery
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// key stands for a topic and an id: two independent 64-bit hashes, so that a collision among a billion jobs is one in 10^20.
+type key [2]uint64
+
+func keyOf(topic, id string) key {
+	text := topic + "\x00" + id
+	return key{xxhash.Sum64String(text), xxhash.Sum64String(text + "\x01")}
+}
+
+type state uint8
+
+const (
+	living    state = iota // accepted, and nothing known of an end
+	delivered              // called, and the endpoint said yes
+	dead
+	deleted
+)
+
+// entry is what the journal says of the newest job of an id.
+type entry struct {
+	created  int64 // ms by Redis's clock; 0 of a spooled push
+	at       int64 // ms by the host's clock, when that was written
+	redriven int64 // ms by the host's clock, when it was last put back from the dead
+	state    state
+	accepted bool // its push is among the lines, so it can be pushed again
+	spooled  bool
+	changed  bool // by a later request
+
+	checked bool // looked up, with the result:
+	there   bool
+	missing bool
+	stale   bool // an older job of the id is there
+}
+
+// books are the entries of the jobs that a pass is about.
+type books struct {
+	mine     func(key) bool
+	entries  map[key]entry
+	cleared  map[string]int64 // topic → ms by the host's clock, when all of its jobs were deleted
+	redriven map[string]int64 // topic → when dead ones were put back that are not named
+	missing  int
+	changed  int
+}
+
+func newBooks(mine func(key) bool) *books {
+	return &books{mine: mine, entries: map[key]entry{}, cleared: map[string]int64{}, redriven: map[string]int64{}}
+}
+
+var errTooMany = errors.New("more jobs than one pass keeps in mind")
+
+func (b *books) knows(topic, id string) bool {
+	_, ok := b.entries[keyOf(topic, id)]
+	return ok
+}
+
+func (b *books) put(k key, e entry) error {
+	b.entries[k] = e
+	if len(b.entries) > maxJobs {
+		return errTooMany
+	}
+	return nil
+}
+
+// request enters a request. shard is the one that matters, or empty.
+func (b *books) request(l *journal.RequestLine, shard string) error {
+	at := l.TS.UnixMilli()
+	if l.ID == "" {
+		switch l.Op {
+		case journal.OpClear:
+			b.cleared[l.Topic] = max(at, b.cleared[l.Topic])
+		case journal.OpRedrive:
+			b.redriven[l.Topic] = max(at, b.redriven[l.Topic])
+		}
+		return nil
+	}
+	k := keyOf(l.Topic, l.ID)
+	if !b.mine(k) {
+		return nil
+	}
+	e, known := b.entries[k]
+	created := int64(0)
+	if !l.CreatedAt.IsZero() {
+		created = l.CreatedAt.UnixMilli()
+	}
+	switch l.Op {
+	case journal.OpPush, journal.OpReplace:
+		if known && created < e.created {
+			return nil
+		}
+		if known && created == e.created && e.accepted { // the line came twice, or the id was used again within a millisecond of its end
+			if e.state == deleted {
+				e.state = living
+				return b.put(k, e)
+			}
+			return nil
+		}
+		if known && created == e.created { // its end, or a change of it, was read first
+			e.accepted = shard == "" || l.Shard == shard
+			return b.put(k, e)
+		}
+		return b.put(k, entry{created: created, at: at, accepted: shard == "" || l.Shard == shard})
+	case journal.OpSpool:
+		if known && (e.at > at || e.spooled && e.at == at) {
+			return nil
+		}
+		return b.put(k, entry{at: at, accepted: true, spooled: true})
+	case journal.OpDelete, journal.OpDrop:
+		if !e.concerns(known, created, at) {
+			return nil
+		}
+		if created == 0 && !known {
+			return nil // nothing to compare with
+		}
+		e.state, e.created = deleted, max(created, e.created)
+		return b.put(k, e)
+	case journal.OpChange, journal.OpRun:
+		if !e.concerns(known, created, at) {
+			return nil
+		}
+		if !known || created > e.created {
+			e = entry{created: created, at: at}
+		}
+		if !e.changed {
+			b.changed++
+		}
+		e.changed = true
+		return b.put(k, e)
+	case journal.OpRedrive:
+		if known {
+			e.redriven = max(at, e.redriven)
+			if e.state == dead {
+				e.state = living
+			}
+			return b.put(k, e)
+		}
+	}
+	return nil
+}
+
+// concerns says whether a line is about this job or a newer one of the id, by the creation that it names or else by its time.
+func (e *entry) concerns(known bool, created, at int64) bool {
+	if !known {
+		return true
+	}
+	if created == 0 || e.created == 0 {
+		return at >= e.at
+	}
+	return created >= e.created
+}
+
+// attempt enters the end of a job.
+func (b *books) attempt(l *journal.AttemptLine, shard string) error {
+	k := keyOf(l.Topic, l.ID)
+	if !b.mine(k) {
+		return nil
+	}
+	e, known := b.entries[k]
+	created := l.CreatedAt.UnixMilli()
+	if l.CreatedAt.IsZero() {
+		created = 0
+	}
+	switch {
+	case !known:
+		if l.Outcome != journal.Done || created == 0 || shard != "" && l.Shard != shard {
+			return nil
+		}
+		return b.put(k, entry{created: created, at: l.TS.UnixMilli(), state: delivered})
+	case e.state == deleted || !b.same(&e, created, l.StartedAt):
+		return nil
+	}
+	at := l.TS.UnixMilli()
+	switch l.Outcome {
+	case journal.Done:
+		e.state = delivered
+	case journal.Dead, journal.Expired:
+		if at <= max(e.redriven, b.redriven[l.Topic]) || e.state == delivered {
+			return nil
+		}
+		e.state = dead
+	default:
+		return nil
+	}
+	return b.put(k, e)
+}
+
+func (b *books) same(e *entry, created int64, started time.Time) bool {
+	if created == 0 || e.created == 0 {
+		return started.UnixMilli() >= max(e.created, e.at)
+	}
+	return created == e.created
+}
+
+// matters says whether the shards have to be asked about a job.
+func (e *entry) matters(empty bool) bool {
+	switch e.state {
+	case living:
+		return e.accepted || e.changed
+	case deleted, delivered:
+		return !empty
+	default:
+		return e.accepted
+	}
+}
+
+type verdict uint8
+
+const (
+	fine verdict = iota
+	missing
+	stale // an older job of the id lives, which the newer one had replaced
+	ended // it lives though it ended
+)
+
+// judge compares what the journal says with what was found, nil for nothing.
+func (e *entry) judge(job *queue.Job) verdict {
+	created := int64(0)
+	if job != nil {
+		created = job.CreatedAt.UnixMilli()
+	}
+	switch e.state {
+	case living:
+		switch {
+		case !e.accepted:
+			return fine
+		case job == nil:
+			return missing
+		case created < e.created:
+			return stale
+		}
+	case deleted:
+		if job != nil && created <= e.created {
+			return ended
+		}
+	case delivered:
+		if job != nil && (created < e.created || created == e.created && job.State != queue.Running) {
+			return ended
+		}
+	}
+	return fine
+}

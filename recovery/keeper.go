@@ -1,0 +1,247 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Shard is the part of a queue.Shard that a Keeper needs.
+type Shard interface {
+	Name() string
+	Checks(ctx context.Context) (server string, checks []queue.Check, err error)
+	NoteCheck(ctx context.Context, was, now queue.Check) (bool, error)
+	Wakeups(ctx context.Context) <-chan queue.Wakeup
+}
+
+// KeeperOptions of a Keeper.
+type KeeperOptions struct {
+	Dir     string // of this host's journal
+	Shards  func() []Shard
+	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Queue   Queue
+	Topic   func(string) bool
+	Told    func(shard string, r Report, err error) // called after each comparison with a server that came new to a shard; may be nil
+	Every   time.Duration                           // how often the shard's data is told how far the journal goes; 0: a second
+	Quiet   time.Duration                           // the same while nothing is written to the journal; 0: 10 s
+	Again   time.Duration                           // after which a comparison is made once more, for requests that were under way; 0: 15 s
+	Logger  *slog.Logger
+
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Keeper compares this host's journal with every server that comes new to a shard: after a restart, a failover or the loss of everything.
+// Of several keepers with one journal one works at a time.
+type Keeper struct {
+	opts      KeeperOptions
+	host      string
+	recovered *prometheus.CounterVec
+}
+
+// NewKeeper makes a keeper; Run starts it. It gives the journal's directory an identity when it has none.
+func NewKeeper(o KeeperOptions) (*Keeper, error) {
+	host, err := journal.Identity(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	setDefault(&o.Every, time.Second)
+	setDefault(&o.Quiet, 10*time.Second)
+	setDefault(&o.Again, 15*time.Second)
+	k := &Keeper{opts: o, host: host, recovered: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wakecall_recovered_jobs_total",
+		Help: "Jobs that a shard had forgotten, by what was done: pushed, ended, changed, failed.",
+	}, []string{"shard", "what"})}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(k.recovered)
+	}
+	return k, nil
+}
+
+func setDefault(d *time.Duration, to time.Duration) {
+	if *d == 0 {
+		*d = to
+	}
+}
+
+// Run watches until ctx is done and everything it started has ended.
+func (k *Keeper) Run(ctx context.Context) error {
+	unlock, err := journal.Lock(ctx, k.opts.Dir, "recovery")
+	if err != nil {
+		return fmt.Errorf("keeping the journal of %s: %w", k.opts.Dir, err)
+	}
+	defer unlock()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	running := map[Shard]context.CancelFunc{}
+	for ctx.Err() == nil {
+		now := k.opts.Shards()
+		for _, s := range now {
+			if running[s] == nil {
+				sctx, cancel := context.WithCancel(ctx)
+				running[s] = cancel
+				wg.Go(func() { (&kept{Keeper: k, shard: s}).watch(sctx) })
+			}
+		}
+		for s, cancel := range running {
+			if !slices.Contains(now, s) {
+				cancel()
+				delete(running, s)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-k.opts.Changed:
+		}
+	}
+	for _, cancel := range running {
+		cancel()
+	}
+	return nil
+}
+
+// kept is one shard.
+type kept struct {
+	*Keeper
+	shard   Shard
+	said    queue.Check // to the shard, the last time; the zero Check: look whether it is still the same server
+	written int64       // by the journal, when the shard was told last
+	looked  time.Time   // when the server was asked who it is
+	again   time.Time   // when to compare once more, from
+	since   time.Time
+	empty   bool
+	failed  bool // the last time
+}
+
+func (k *kept) watch(ctx context.Context) {
+	wakeups := k.shard.Wakeups(ctx)
+	t := time.NewTicker(k.opts.Every)
+	defer t.Stop()
+	k.look(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-wakeups:
+			if w.Kind == queue.WakeReconnect {
+				k.said = queue.Check{}
+				k.look(ctx)
+			}
+		case <-t.C:
+			if k.due() {
+				k.look(ctx)
+			}
+		}
+	}
+}
+
+// due says whether there is something to tell or to look at.
+func (k *kept) due() bool {
+	now := time.Now()
+	if k.failed || now.Sub(k.looked) >= k.opts.Quiet || !k.again.IsZero() && now.After(k.again) {
+		k.said = queue.Check{}
+		return true
+	}
+	return journal.Written(k.opts.Dir) != k.written
+}
+
+// look tells the shard how far the journal goes, and compares first when it has to. What was stored there before that stays there as long as
+// what it was told does: a Redis that forgets, forgets the latest first.
+func (k *kept) look(ctx context.Context) {
+	now := time.Now()
+	written := journal.Written(k.opts.Dir)
+	told, err := k.tell(ctx, now)
+	if err == nil && !told {
+		err = k.compare(ctx, now)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && !k.failed {
+		k.opts.Logger.Warn("the journal cannot be compared with a shard; trying again", "shard", k.shard.Name(), "error", err)
+	}
+	if k.failed = err != nil; !k.failed {
+		k.written = written
+	}
+}
+
+// tell is enough as long as the shard still knows what it was told before.
+func (k *kept) tell(ctx context.Context, now time.Time) (bool, error) {
+	if k.said.Host == "" {
+		return false, nil
+	}
+	next := queue.Check{Host: k.host, Server: k.said.Server, Until: now}
+	ok, err := k.shard.NoteCheck(ctx, k.said, next)
+	if ok {
+		k.said = next
+	}
+	return ok, err
+}
+
+func (k *kept) compare(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, compareLimit)
+	defer cancel()
+	server, checks, err := k.shard.Checks(ctx)
+	if err != nil {
+		return err
+	}
+	mine := queue.Check{}
+	if i := slices.IndexFunc(checks, func(c queue.Check) bool { return c.Host == k.host }); i >= 0 {
+		mine = checks[i]
+	}
+	switch {
+	case mine.Server != server:
+		k.since, k.empty = time.Time{}, mine.Host == ""
+		if !k.empty {
+			k.since = mine.Until.Add(-clockSlack)
+		}
+		err = k.recover(ctx, k.empty)
+		k.again = now.Add(k.opts.Again)
+	case !k.again.IsZero() && now.After(k.again):
+		k.again = time.Time{}
+		err = k.recover(ctx, true)
+	}
+	if err != nil {
+		return err
+	}
+	k.looked = now
+	said := queue.Check{Host: k.host, Server: server, Until: now}
+	ok, err := k.shard.NoteCheck(ctx, mine, said)
+	if err == nil && !ok {
+		err = errors.New("yet another server answers")
+	}
+	if err == nil {
+		k.said = said
+	}
+	return err
+}
+
+// compareLimit bounds one comparison, which may have to read days of journal.
+const compareLimit = time.Hour
+
+// recover is silent about a comparison that finds nothing where none was expected to.
+func (k *kept) recover(ctx context.Context, routine bool) error {
+	name := k.shard.Name()
+	r, err := Recover(ctx, Options{
+		Queue: k.opts.Queue, Dirs: []string{k.opts.Dir}, Since: k.since, Shard: name, Empty: k.empty, Topic: k.opts.Topic, Logger: k.opts.Logger.With("shard", name),
+	})
+	for what, n := range map[string]int{"pushed": r.Pushed, "ended": r.Ended, "changed": r.Changed, "failed": r.Failed} {
+		k.recovered.WithLabelValues(name, what).Add(float64(n))
+	}
+	if routine && r.Quiet() {
+		return err
+	}
+	k.opts.Logger.Warn("another server answers for a shard; the journal was compared with what it holds", "shard", name, "found", r.String(), "error", err)
+	if k.opts.Told != nil {
+		k.opts.Told(name, r, err)
+	}
+	return err
+}

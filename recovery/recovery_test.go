@@ -1,0 +1,283 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// startRedis starts a redis-server that keeps nothing, on a socket of its own.
+func startRedis(t *testing.T) (url string, client *redis.Client) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wkr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sock := filepath.Join(dir, "s")
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	client = redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
+	t.Cleanup(func() { _ = client.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait(); _ = os.RemoveAll(dir) })
+	eventually(t, "redis-server to answer", func() bool { return client.Ping(t.Context()).Err() == nil })
+	return "unix://" + sock, client
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// host is a journal and the queue that writes it.
+type host struct {
+	dir     string
+	journal *journal.Journal
+	queue   *queue.Queue
+}
+
+func newHost(t *testing.T, url string) *host {
+	t.Helper()
+	h := &host{dir: t.TempDir()}
+	var err error
+	if h.journal, err = journal.Open(journal.Options{Dir: h.dir}); err != nil {
+		t.Fatal(err)
+	}
+	h.queue = queue.Open(queue.Options{
+		Accepted: func(pushes []queue.Push, results []queue.Result) error {
+			var lines []journal.RequestLine
+			for i, p := range pushes {
+				r := results[i]
+				if r.Err != nil || r.Duplicate && p.OnDuplicate != queue.Replace {
+					continue
+				}
+				op := journal.OpPush
+				if r.Duplicate {
+					op = journal.OpReplace
+				}
+				lines = append(lines, journal.RequestLine{Op: op, Topic: p.Topic, ID: p.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt,
+					CreatedAt: r.Job.CreatedAt, Priority: p.Priority.String(), Body: p.Body})
+			}
+			return h.journal.Requests(lines)
+		},
+		Deleted: func(topic, id, shard string, created time.Time) error {
+			return h.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
+		},
+	})
+	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
+	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *host) change(ctx context.Context, topic, id string, c queue.Change) error {
+	job, err := h.queue.Change(ctx, topic, id, c)
+	if err != nil {
+		return err
+	}
+	line := journal.RequestLine{Op: journal.OpChange, Topic: topic, ID: id, DueAt: job.DueAt, CreatedAt: job.CreatedAt, Priority: job.Priority.String()}
+	if c.Body != nil {
+		line.Body = *c.Body
+	}
+	return h.journal.Requests([]journal.RequestLine{line})
+}
+
+// work reserves one job and ends its attempt, in the order of a dispatcher: journal, then settle.
+func (h *host) work(ctx context.Context, token string, v queue.Verdict) (topic, id string, err error) {
+	s := h.queue.Shards()[0]
+	got, err := s.Reserve(ctx, 0, queue.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"})
+	if err != nil || len(got.Jobs) == 0 {
+		return "", "", err
+	}
+	l := got.Jobs[0]
+	outcome := map[queue.Verdict]journal.Outcome{queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Bury: journal.Dead}[v]
+	err = h.journal.Attempts([]journal.AttemptLine{{Topic: l.Topic, ID: l.ID, CreatedAt: l.CreatedAt, N: l.Attempts + 1, StartedAt: time.Now(),
+		Outcome: outcome, Shard: l.Shard}})
+	if err != nil {
+		return "", "", err
+	}
+	st := queue.Settlement{Lease: l, Verdict: v, Delay: time.Hour, Attempt: &queue.Attempt{StartedAt: time.Now().UnixMilli()}}
+	_, err = s.Settle(ctx, 0, []queue.Settlement{st})
+	return l.Topic, l.ID, err
+}
+
+// memory is what a Redis holds at a moment.
+type memory map[string]string
+
+func remember(t fataler, c *redis.Client) memory {
+	m := memory{}
+	keys, err := c.Keys(context.Background(), "*").Result()
+	if err != nil {
+		t.Fatalf("keys: %v", err)
+	}
+	for _, k := range keys {
+		m[k] = c.Dump(context.Background(), k).Val()
+	}
+	return m
+}
+
+// forget takes a Redis back to that moment.
+func (m memory) forget(t fataler, c *redis.Client) {
+	if err := c.FlushAll(context.Background()).Err(); err != nil {
+		t.Fatalf("flush: %v", err)
+	}
+	for k, v := range m {
+		if err := c.Restore(context.Background(), k, 0, v).Err(); err != nil {
+			t.Fatalf("restore %s: %v", k, err)
+		}
+	}
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+// TestWhateverAShardForgotIsPutRight: pushes, replacements, changes, deletions and callbacks in any order; the shard goes back to any moment
+// among them, or loses everything; after the recovery every job that lived lives as it was changed last, and none that ended does.
+func TestWhateverAShardForgotIsPutRight(t *testing.T) {
+	url, client := startRedis(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		if err := client.FlushAll(context.Background()).Err(); err != nil {
+			rt.Fatalf("flush: %v", err)
+		}
+		h := newHost(t, url)
+		defer h.queue.Close()
+		ctx := context.Background()
+		model := map[string]queue.Push{} // what lives
+		dead := map[string]bool{}
+		moments := []memory{{}}
+		ids := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		steps := rapid.IntRange(1, 25).Draw(rt, "steps")
+		for i := range steps {
+			id := ids.Draw(rt, "id")
+			switch rapid.SampledFrom([]string{"push", "push", "replace", "change", "delete", "deliver", "fail", "bury"}).Draw(rt, "op") {
+			case "push":
+				push(rt, h, model, id, queue.Keep, i)
+			case "replace":
+				if r := push(rt, h, model, id, queue.Replace, i); r.Duplicate {
+					delete(dead, id)
+				}
+			case "change":
+				body, due := fmt.Appendf(nil, `"changed %d"`, i), time.Now().Add(2*time.Hour).Truncate(time.Millisecond)
+				if err := h.change(ctx, "t", id, queue.Change{Body: &body, DueAt: &due}); err == nil {
+					model[id] = queue.Push{Body: body, DueAt: due.UTC(), Priority: model[id].Priority}
+				}
+			case "delete":
+				if err := h.queue.Delete(ctx, "t", id); err == nil {
+					delete(model, id)
+					delete(dead, id)
+				}
+			case "deliver", "fail", "bury":
+				v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(rt, "verdict")
+				_, id, err := h.work(ctx, fmt.Sprint(i), v)
+				if err != nil {
+					rt.Fatalf("work: %v", err)
+				}
+				if v == queue.Done {
+					delete(model, id)
+				}
+				dead[id] = v == queue.Bury && id != ""
+			}
+			moments = append(moments, remember(rt, client))
+			time.Sleep(time.Millisecond) // an id that is used again within a millisecond of its delivery cannot be told apart
+		}
+		rapid.SampledFrom(moments).Draw(rt, "the moment it remembers").forget(rt, client)
+		for range 2 { // doing it again does no harm
+			if _, err := Recover(ctx, Options{Queue: h.queue, Dirs: []string{h.dir}, Settle: time.Nanosecond}); err != nil {
+				rt.Fatalf("recover: %v", err)
+			}
+		}
+		for _, id := range []string{"a", "b", "c", "d"} {
+			job, err := h.queue.Get(ctx, "t", id)
+			want, lives := model[id]
+			switch {
+			case dead[id]: // the journal knows that it had its attempts
+			case lives && err != nil:
+				rt.Fatalf("%s lives by the journal: %v", id, err)
+			case !lives && err == nil:
+				rt.Fatalf("%s ended, and lives again: %+v", id, job)
+			case lives && string(job.Body) != string(want.Body):
+				rt.Fatalf("%s has the body %s, want %s", id, job.Body, want.Body)
+			case lives && !job.DueAt.Equal(want.DueAt):
+				rt.Fatalf("%s is due %s, want %s", id, job.DueAt, want.DueAt)
+			case lives && job.Priority != want.Priority:
+				rt.Fatalf("%s has priority %s, want %s", id, job.Priority, want.Priority)
+			}
+		}
+	})
+}
+
+func push(rt *rapid.T, h *host, model map[string]queue.Push, id string, od queue.OnDuplicate, i int) queue.Result {
+	p := queue.Push{
+		Topic: "t", ID: id, Body: fmt.Appendf(nil, `"pushed %d"`, i), OnDuplicate: od,
+		Delay:    rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(rt, "delay"),
+		Priority: rapid.SampledFrom([]queue.Priority{queue.High, queue.Normal, queue.Low}).Draw(rt, "priority"),
+	}
+	r := h.queue.Push(context.Background(), p)
+	if r.Err != nil {
+		rt.Fatalf("push: %v", r.Err)
+	}
+	if !r.Duplicate || od == queue.Replace {
+		p.DueAt = r.Job.DueAt
+		model[id] = p
+	}
+	return r
+}
+
+func TestADryRunChangesNothingAndCounts(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	for _, id := range []string{"there", "missing", "delivered", "deleted", "dead"} {
+		delay := time.Hour
+		if slices.Contains([]string{"delivered", "dead"}, id) {
+			delay = 0
+		}
+		if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: id, Body: []byte("1"), Delay: delay}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		switch id {
+		case "delivered", "dead":
+			v := map[string]queue.Verdict{"delivered": queue.Done, "dead": queue.Bury}[id]
+			if _, got, err := h.work(t.Context(), id, v); err != nil || got != id {
+				t.Fatalf("%s: %v", got, err)
+			}
+		case "deleted":
+			if err := h.queue.Delete(t.Context(), "t", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	client.FlushAll(t.Context())
+	if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "there", Body: []byte("1"), Delay: time.Hour}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	before := remember(t, client)
+	o := Options{Queue: h.queue, Dirs: []string{h.dir}, DryRun: true}
+	report, err := Recover(t.Context(), o)
+	want := Report{Jobs: 5, There: 1, Missing: 1, Delivered: 1, Deleted: 1, Dead: 1}
+	if err != nil || report != want {
+		t.Errorf("report %+v, %v\nwant %+v", report, err, want)
+	}
+	if after := remember(t, client); len(after) != len(before) {
+		t.Errorf("%d keys, before %d", len(after), len(before))
+	}
+	o.Topic = func(string) bool { return false }
+	o.DryRun = false
+	if report, err = Recover(t.Context(), o); err != nil || report.Pushed != 0 || report.Unknown != 1 {
+		t.Errorf("a topic that is not registered: %+v, %v", report, err)
+	}
+}
