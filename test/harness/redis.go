@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -90,4 +91,31 @@ func (r *Redis) run(args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return c.Do(ctx, args...)
+}
+
+// Remember keeps what the append-only file has now. The function it returns kills the server and takes its data back to that: whatever was
+// written since is forgotten. The server is started again by Restart.
+func (r *Redis) Remember() (forget func()) {
+	r.t.Helper()
+	kept := newDir(r.t, "redis-kept")
+	aof := filepath.Join(r.dir, "appendonlydir")
+	if err := os.CopyFS(filepath.Join(kept, "aof"), os.DirFS(aof)); err != nil {
+		r.t.Fatalf("keep the append-only file: %v", err)
+	}
+	return func() {
+		r.t.Helper()
+		r.Lose()
+		if err := os.CopyFS(aof, os.DirFS(filepath.Join(kept, "aof"))); err != nil {
+			r.t.Fatalf("take back the append-only file: %v", err)
+		}
+	}
+}
+
+// Lose kills the server and removes all of its data.
+func (r *Redis) Lose() {
+	r.t.Helper()
+	r.Kill9()
+	if err := os.RemoveAll(filepath.Join(r.dir, "appendonlydir")); err != nil {
+		r.t.Fatalf("remove the append-only file: %v", err)
+	}
 }

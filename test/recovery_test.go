@@ -1,0 +1,128 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestWhatRedisForgotIsPutRight: Redis comes back without its last seconds. Jobs pushed then are there again, changes hold, what was deleted is
+// not called, what was delivered is not called again.
+func TestWhatRedisForgotIsPutRight(t *testing.T) {
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(r))
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	push := func(id, delay string) { ledger.MustPush(t, i.API, topic, id, M{"delay": delay, "body": M{"of": id}}) }
+	for n := range 20 {
+		push(fmt.Sprintf("before-%d", n), "1h")
+	}
+	push("deleted", "5s")
+	push("delivered", "2s")
+	push("changed", "1h")
+	waitKept(t, r)
+	forget := r.Remember()
+
+	for n := range 20 {
+		push(fmt.Sprintf("after-%d", n), "1h")
+	}
+	if answer := ledger.Delete(ctx, i.API, topic, "deleted"); answer.Status != http.StatusNoContent {
+		t.Fatalf("delete: %s", answer)
+	}
+	i.MustDo(t, http.StatusOK, http.MethodPatch, harness.JobPath(topic, "changed"), M{"delay": "2h", "body": "new"})
+	changed := i.MustGet(t, topic, "changed")
+	i.endpoint.WaitCalls(t, topic, 1, soon)
+	i.waitGone(t, topic, "delivered")
+
+	forget()
+	r.Restart()
+	for n := range 20 {
+		i.waitState(t, topic, fmt.Sprintf("before-%d", n), "delayed")
+		i.waitState(t, topic, fmt.Sprintf("after-%d", n), "delayed")
+	}
+	i.waitGone(t, topic, "deleted")
+	harness.Eventually(t, soon, "the change to be made again", func() error {
+		got := i.MustGet(t, topic, "changed")
+		return harness.Equal("due and body", fmt.Sprint(got.DueAt, string(got.Body)), fmt.Sprint(changed.DueAt, string(changed.Body)))
+	})
+	push("at-once", "0s")
+	harness.Eventually(t, soon, "callbacks to go on", func() error {
+		return harness.Equal("called", len(i.endpoint.CallsOf(topic, "at-once")) > 0, true)
+	})
+	if n := len(i.endpoint.CallsOf(topic, "deleted")); n != 0 {
+		t.Errorf("the deleted job was called %d times", n)
+	}
+	if n := len(i.endpoint.CallsOf(topic, "delivered")); n != 1 {
+		t.Errorf("the delivered job was called %d times", n)
+	}
+	findings := ""
+	harness.Eventually(t, soon, "the finding", func() error {
+		_, findings = i.Run("ps")
+		if !strings.Contains(findings, "20 jobs were pushed again, ") {
+			return fmt.Errorf("`wakecall ps` says %s", findings)
+		}
+		return nil
+	})
+}
+
+// waitKept waits until the journal's end up to now is noted in Redis, so that little is left to compare.
+func waitKept(t *testing.T, r *harness.Redis) {
+	t.Helper()
+	noted := func() string { return fmt.Sprint(r.Do("HVALS", "wk:{0}:seen")) }
+	before := noted()
+	harness.Eventually(t, soon, "the journal's end to be noted", func() error {
+		return harness.Equal("noted anew", noted() != before, true)
+	})
+}
+
+// TestAShardThatLostEverythingLosesNoJob, with every answer on the disk of the journal before it was given.
+func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_JOURNAL_SYNC"] = "always"
+	i := start(t, opts)
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "2s"}})
+	ledger.WaitAcknowledged(t, 300, soon)
+	r.Lose()
+	r.Restart()
+	ledger.WaitAcknowledged(t, 400, soon)
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+// TestRecoverByHand: what `wakecall recover` says it would do, it does.
+func TestRecoverByHand(t *testing.T) {
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(r))
+	topic := i.topic(t, nil, nil)
+	for n := range 5 {
+		i.MustPush(t, topic, M{"id": fmt.Sprint(n), "body": n, "delay": "1h"})
+	}
+	waitKept(t, r)
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(20 * time.Second)
+	r.Do("FLUSHALL")
+	code, out := i.Run("recover", "--dry-run")
+	if code != 0 || !strings.Contains(out, "missing") || !strings.Contains(out, "5") {
+		t.Errorf("dry run: %d: %s", code, out)
+	}
+	if n := r.Do("EXISTS", "wk:{0}:seq"); n != int64(0) {
+		t.Error("the dry run stored jobs")
+	}
+	if code, out = i.Run("recover", "--since", "1h"); code != 0 || !strings.Contains(out, "pushed again") {
+		t.Errorf("recover: %d: %s", code, out)
+	}
+	if code, out = i.Run("recover", "-o", "json"); code != 0 || !strings.Contains(out, `"there": 5`) {
+		t.Errorf("a second time: %d: %s", code, out)
+	}
+	if code, out = i.Run("recover", "--journal", "/nowhere"); code != 1 || !strings.Contains(out, "/nowhere") {
+		t.Errorf("no journal: %d: %s", code, out)
+	}
+}
