@@ -73,6 +73,14 @@ func (j *Journal) Requests(lines []RequestLine) error {
 	return j.write(j.requests, len(lines), func(b []byte, i int, now time.Time) []byte { return lines[i].append(b, now) })
 }
 
+// Durably is Requests, but the lines are on the disk when it returns whatever Options.Sync says.
+func (j *Journal) Durably(lines []RequestLine) error {
+	if err := j.Requests(lines); err != nil {
+		return err
+	}
+	return j.requests.flush()
+}
+
 // Attempts is Requests for attempts.
 func (j *Journal) Attempts(lines []AttemptLine) error {
 	return j.write(j.attempts, len(lines), func(b []byte, i int, now time.Time) []byte {

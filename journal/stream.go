@@ -75,6 +75,17 @@ func (s *stream) write(lines []byte) error {
 	return err
 }
 
+// flush returns when all that was written before is on the disk.
+func (s *stream) flush() error {
+	s.mu.Lock()
+	n := s.writes
+	s.mu.Unlock()
+	if err := s.commit(n); err != nil {
+		return fmt.Errorf("writing the journal's %s file to the disk: %w", s.name, err)
+	}
+	return nil
+}
+
 // locked returns the number of the write.
 func (s *stream) locked(lines []byte) (int, error) {
 	s.mu.Lock()

@@ -44,6 +44,7 @@ const (
 	Ready   State = "ready"   // due, waiting for a dispatcher
 	Running State = "running" // reserved under a lease
 	Dead    State = "dead"    // out of attempts, kept until somebody decides
+	Spooled State = "spooled" // in no shard yet: taken while none was up
 )
 
 // OnDuplicate says what a push does when its id lives already.

@@ -111,6 +111,9 @@ func (b *books) request(l *journal.RequestLine, shard string) error {
 		}
 		return b.put(k, entry{created: created, at: at, accepted: shard == "" || l.Shard == shard})
 	case journal.OpSpool:
+		if shard != "" { // the spool is drained in its own way
+			return nil
+		}
 		if known && (e.at > at || e.spooled && e.at == at) {
 			return nil
 		}

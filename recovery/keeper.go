@@ -29,6 +29,7 @@ type KeeperOptions struct {
 	Shards  func() []Shard
 	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Queue   Queue
+	Ready   func() error // whether a shard takes pushes: then the journal's spool is drained
 	Topic   func(string) bool
 	Told    func(shard string, r Report, err error) // called after each comparison with a server that came new to a shard; may be nil
 	Every   time.Duration                           // how often the shard's data is told how far the journal goes; 0: a second
@@ -81,6 +82,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer unlock()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { k.drainSpool(ctx) })
 	running := map[Shard]context.CancelFunc{}
 	for ctx.Err() == nil {
 		now := k.opts.Shards()
@@ -244,4 +246,38 @@ func (k *kept) recover(ctx context.Context, routine bool) error {
 		k.opts.Told(name, r, err)
 	}
 	return err
+}
+
+// readyEvery is how often a spool with something in it waits for a shard.
+const readyEvery = 100 * time.Millisecond
+
+// drainSpool brings pushes that were taken while no shard was up to the first that returns.
+func (k *Keeper) drainSpool(ctx context.Context) {
+	failed := false
+	for ctx.Err() == nil {
+		wait := k.opts.Every
+		if spooled(k.opts.Dir) {
+			wait = readyEvery
+			if k.opts.Ready() == nil {
+				failed = k.drain(ctx, failed)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (k *Keeper) drain(ctx context.Context, failedBefore bool) (failed bool) {
+	r, err := Drain(ctx, Options{Queue: k.opts.Queue, Topic: k.opts.Topic, Settle: readyEvery, Logger: k.opts.Logger}, k.opts.Dir)
+	k.recovered.WithLabelValues("", "spooled").Add(float64(r.Pushed))
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		k.opts.Logger.Warn("pushes that were taken while no shard was up are in a shard now", "pushed", r.Pushed, "there", r.There, "refused", r.Failed+r.Unknown)
+	case !failedBefore:
+		k.opts.Logger.Warn("pushes that were taken while no shard was up cannot be brought to one yet; trying again", "error", err)
+	}
+	return err != nil
 }

@@ -95,7 +95,7 @@ func (r *recovery) again(l *journal.RequestLine, e *entry) queue.Push {
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
 		Priority: priorityOf(l), OnDuplicate: queue.Keep,
 	}
-	if e.stale || l.OnDuplicate == "replace" {
+	if e.stale || l.OnDuplicate == replaceText {
 		p.OnDuplicate = queue.Replace
 	}
 	return p

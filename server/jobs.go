@@ -270,7 +270,10 @@ func (s *Server) store(c echo.Context, p *queue.Push) (clean bool, err error) {
 	}
 	s.metrics.pushed(p.Topic, storedResult(p, &result))
 	status := http.StatusOK
-	if !result.Duplicate {
+	switch {
+	case result.Job.State == queue.Spooled:
+		status = http.StatusAccepted
+	case !result.Duplicate:
 		status = http.StatusCreated
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}

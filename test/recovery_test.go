@@ -126,3 +126,51 @@ func TestRecoverByHand(t *testing.T) {
 		t.Errorf("no journal: %d: %s", code, out)
 	}
 }
+
+// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is never refused. When Redis returns, all of them come, in order, also when every
+// process was killed meanwhile.
+func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_SPOOL"] = "on"
+	i := start(t, opts)
+	topic := i.topic(t, nil, nil)
+	i.MustPush(t, topic, M{"id": "kept", "body": "first", "delay": "1h"})
+	r.Kill9()
+	push := func(id, delay string) harness.Answer {
+		return i.Push(ctx, topic, M{"id": id, "body": "of " + id, "delay": delay})
+	}
+	harness.Eventually(t, soon, "pushes to be spooled", func() error {
+		answer := push("kept", "1h")
+		if answer.Status != http.StatusAccepted || !strings.Contains(answer.String(), `"state":"spooled"`) {
+			return fmt.Errorf("the answer is %s", answer)
+		}
+		return nil
+	})
+	for n := range 50 {
+		if answer := push(fmt.Sprintf("spooled-%02d", n), "100ms"); answer.Status != http.StatusAccepted {
+			t.Fatalf("push %d: %s", n, answer)
+		}
+	}
+	if answer := i.Push(ctx, topic, M{"id": "x", "body": 1, "on_duplicate": "error"}); answer.Status != http.StatusServiceUnavailable {
+		t.Errorf("on_duplicate error: %s", answer)
+	}
+	if err := i.Readyz(); err != nil {
+		t.Errorf("/readyz: %v", err)
+	}
+	i.Kill9()
+	r.Restart()
+	i.Up()
+	i.WaitReady(20 * time.Second)
+	calls := i.endpoint.WaitCalls(t, topic, 50, 20*time.Second)
+	seen := map[string]int{}
+	for _, c := range calls {
+		seen[c.ID]++
+	}
+	if len(seen) != 50 || len(calls) != 50 {
+		t.Errorf("%d calls of %d jobs, want one each of 50", len(calls), len(seen))
+	}
+	if got := i.MustGet(t, topic, "kept"); string(got.Body) != `"first"` {
+		t.Errorf("the job that was there has the body %s", got.Body)
+	}
+}

@@ -21,7 +21,7 @@ import (
 func (p *parts) newKeeper(c *checker.Checker) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s }), Changed: p.again,
-		Queue: p.queue, Topic: p.hasTopic, Told: func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
+		Queue: p.queue, Ready: p.queue.Ready, Topic: p.hasTopic, Told: func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
 		Logger: p.log, Registerer: p.metrics,
 	})
 }

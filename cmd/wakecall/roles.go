@@ -67,7 +67,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.queue, Registry: p.registry,
+		Jobs: p.jobs(), Registry: p.registry,
 		Record:  func(r server.Record) error { return p.journal.Requests(recordLines(r)) },
 		Healthy: p.journal.Probe,
 		Limits: server.Limits{
