@@ -39,8 +39,8 @@ type Store interface {
 type Options struct {
 	Store      Store
 	Settings   func() (Settings, error)
-	Find       func(ctx context.Context, r Rules) []Finding // all that is wrong now
-	Dead       func(ctx context.Context) []Dead             // jobs that died since it was asked last; nil: no digests
+	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
+	Dead       func(ctx context.Context) []Dead                      // jobs that died since it was asked last; nil: no digests
 	Host       string
 	AdminURL   string // of the web admin, for links; may be empty
 	Every      time.Duration
@@ -144,7 +144,8 @@ func (a *Alerts) round(ctx context.Context) {
 	a.begin(ctx)
 	now := time.Now().UTC()
 	found := map[string]bool{}
-	for _, f := range a.opts.Find(ctx, s.Rules) {
+	list, over := a.opts.Find(ctx, s.Rules)
+	for _, f := range list {
 		found[f.Key()] = true
 		a.hold(ctx, s, f, now)
 	}
@@ -152,7 +153,7 @@ func (a *Alerts) round(ctx context.Context) {
 		return // what was not looked at has not ended
 	}
 	for key, o := range a.open {
-		if !found[key] {
+		if !found[key] && over(o.alert) {
 			a.end(ctx, s, key, o, now)
 		}
 	}

@@ -31,6 +31,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 type stage struct {
 	mu       sync.Mutex
 	findings []Finding
+	blind    bool // it cannot tell what is over
+	looks    int
 	settings Settings
 	store    Store
 	a        *Alerts
@@ -40,6 +42,13 @@ func (s *stage) wrong(list ...Finding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.findings = list
+}
+
+// cannotTell makes everything look right to a host that does not see all, or sees all again.
+func (s *stage) cannotTell(blind bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.findings, s.blind = nil, blind
 }
 
 func newStore(t *testing.T) *registry.Registry {
@@ -62,10 +71,12 @@ func play(t *testing.T, host string, store Store, settings Settings) *stage {
 			defer s.mu.Unlock()
 			return s.settings, nil
 		},
-		Find: func(context.Context, Rules) []Finding {
+		Find: func(context.Context, Rules) ([]Finding, Judge) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return append([]Finding(nil), s.findings...)
+			blind := s.blind
+			s.looks++
+			return append([]Finding(nil), s.findings...), func(registry.Alert) bool { return !blind }
 		},
 	})
 	s.a.outbox.waits = []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}
@@ -211,6 +222,33 @@ func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 	}
 	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") })
+}
+
+// rounds waits until a host has looked so often again.
+func (s *stage) rounds(t *testing.T, n int) {
+	t.Helper()
+	s.mu.Lock()
+	end := s.looks + n
+	s.mu.Unlock()
+	eventually(t, "more rounds", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.looks > end
+	})
+}
+
+func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {
+	smtp := smtptest.Start(t)
+	h := play(t, "h1", newStore(t), mailTo(smtp, "ops@test.example"))
+	h.wrong(down)
+	eventually(t, "the mail", func() bool { return len(smtp.Mails()) == 1 })
+	h.cannotTell(true)
+	h.rounds(t, 5)
+	if list := subjects(smtp); len(list) != 1 {
+		t.Errorf("mails %v", list)
+	}
+	h.cannotTell(false)
+	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 2 })
 }
 
 func TestABadServerIsTriedAgainAndShown(t *testing.T) {

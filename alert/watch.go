@@ -40,13 +40,17 @@ type Sources struct {
 // ShardFinding is what the redis-checker finds wrong with a shard; Kind is one of its kinds.
 type ShardFinding struct{ Shard, Kind, Detail string }
 
+// Judge says whether an alert that a look did not find is over. It is not while the look could not tell.
+type Judge func(a registry.Alert) bool
+
 // Watch finds what is wrong now. Its methods are for one goroutine.
 type Watch struct {
 	src   Sources
 	book  map[string]*topicBook
 	died  map[string]int64 // as the last digest knew it; nil before the first
 	awayS time.Time        // since when the registry is away
-	swept time.Time        // when topics were looked through for jobs that wait
+	swept time.Time        // when topics were looked through for jobs that wait; zero: the next look reads all topics
+	whole time.Time        // since when each look saw the numbers of all shards; zero: the last one did not
 }
 
 // topicBook is what a Watch remembers of a topic.
@@ -75,18 +79,34 @@ const (
 // NewWatch makes a watch.
 func NewWatch(s Sources) *Watch { return &Watch{src: s, book: map[string]*topicBook{}} }
 
-// Find looks once.
-func (w *Watch) Find(ctx context.Context, r Rules) []Finding {
+// Find looks once. The judge is about this look.
+func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	now := time.Now()
 	list := w.around(r, now)
-	topics := w.read(ctx, now)
+	down := map[string]bool{}
+	for _, f := range list {
+		down[f.Shard] = down[f.Shard] || f.Kind == "shard_down"
+	}
+	topics, totals, whole := w.read(ctx, now)
 	for _, name := range topics {
-		if t := w.src.Snapshot().Topics[name]; t != nil {
+		t := w.src.Snapshot().Topics[name]
+		if t == nil {
+			continue
+		}
+		list = append(list, backlog(t, totals[name].Stats, r)...)
+		if whole {
 			list = append(list, w.topic(t, w.book[name], r, now)...)
 		}
 	}
-	list = append(list, w.breakers(ctx, r, topics, now)...)
-	return append(list, w.late(ctx, r, topics, now)...)
+	broken, brokenErr := w.breakers(ctx, r, topics, now)
+	late, lateErr := w.late(ctx, r, topics, now)
+	blind := map[string]bool{"breaker": brokenErr != nil, "late": lateErr != nil}
+	return slices.Concat(list, broken, late), func(a registry.Alert) bool {
+		if blind[a.Kind] || (a.Kind != "shard_down" && down[a.Shard]) {
+			return false
+		}
+		return a.Topic == "" || !w.whole.IsZero()
+	}
 }
 
 var shardSubjects = map[string]string{
@@ -130,44 +150,61 @@ func (w *Watch) around(r Rules, now time.Time) []Finding {
 	return list
 }
 
-// choose lists the topics to read: those to whose jobs something happened, those with jobs that wait, and the first time all.
-func (w *Watch) choose(ctx context.Context, now time.Time) []string {
+// choose lists the topics to read: those to whose jobs something happened, those whose numbers are odd, and the first time all. With an error
+// it lacks those of the shards that do not answer.
+func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
 	if w.swept.IsZero() {
-		w.swept = now
-		return slices.Collect(maps.Keys(known))
+		return slices.Collect(maps.Keys(known)), nil
 	}
-	active, _ := w.src.Queue.Active(ctx, now.Add(-failingSpan)) // with an error: those of the shards that answer
+	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
 	chosen := map[string]bool{}
 	for _, name := range active {
 		chosen[name] = true
 	}
 	for name, b := range w.book {
-		if b.waiting() {
+		if b.waiting() || b.unevenAt > 0 {
 			chosen[name] = true
 		}
 	}
 	if now.Sub(w.swept) >= sweepEvery { // a job that falls due and that nobody takes is no event
 		w.swept = now
-		counts, _ := w.src.Queue.Stats(ctx, slices.Collect(maps.Keys(known)))
+		counts, statsErr := w.src.Queue.Stats(ctx, slices.Collect(maps.Keys(known)))
+		err = cmp.Or(err, statsErr)
 		for name, n := range counts {
 			chosen[name] = chosen[name] || n.Ready > 0
 		}
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(chosen)), func(name string) bool { return !chosen[name] || known[name] == nil })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(chosen)), func(name string) bool { return !chosen[name] || known[name] == nil }), err
 }
 
-// read brings the books of the chosen topics up to date.
-func (w *Watch) read(ctx context.Context, now time.Time) []string {
-	names := w.choose(ctx, now)
-	known := w.src.Snapshot().Topics
-	totals, err := w.src.Queue.Totals(ctx, names)
-	if err != nil && !queue.IsPartial(err) {
-		return nil
+// read reads the chosen topics. Only whole numbers are entered in the books: those that lack a shard's cannot be compared with them.
+func (w *Watch) read(ctx context.Context, now time.Time) (names []string, totals map[string]queue.TopicTotals, whole bool) {
+	all := w.swept.IsZero()
+	names, err := w.choose(ctx, now)
+	totals, totalsErr := w.src.Queue.Totals(ctx, names)
+	if cmp.Or(err, totalsErr) != nil {
+		w.whole = time.Time{}
+		return names, totals, false
 	}
-	partial := err != nil
+	w.enter(names, totals, now)
+	switch {
+	case all:
+		w.swept = now
+		if w.whole.IsZero() {
+			w.whole = now
+		}
+	case w.whole.IsZero():
+		w.swept = time.Time{} // what happened meanwhile may be longer ago than what counts as active
+	}
+	return names, totals, true
+}
+
+// enter brings the books up to date.
+func (w *Watch) enter(names []string, totals map[string]queue.TopicTotals, now time.Time) {
+	known := w.src.Snapshot().Topics
 	for name, b := range w.book {
-		if known[name] == nil || (!b.waiting() && len(b.marks) > 0 && now.Sub(b.marks[len(b.marks)-1].at) > bookLife) {
+		if known[name] == nil || (!b.waiting() && now.Sub(b.marks[len(b.marks)-1].at) > bookLife) {
 			delete(w.book, name)
 		}
 	}
@@ -177,15 +214,14 @@ func (w *Watch) read(ctx context.Context, now time.Time) []string {
 			b = &topicBook{}
 			w.book[name] = b
 		}
-		b.take(totals[name], partial, now)
+		b.take(totals[name], now)
 	}
-	return names
 }
 
 func (b *topicBook) waiting() bool { return b.last.Ready > 0 }
 
-// take notes what a topic is now. Numbers that lack a shard's are not compared with whole ones.
-func (b *topicBook) take(t queue.TopicTotals, partial bool, now time.Time) {
+// take notes what a topic is now.
+func (b *topicBook) take(t queue.TopicTotals, now time.Time) {
 	called := t.Total.Failed + t.Total.Delivered + t.Total.Snoozed
 	before := b.last.Total.Failed + b.last.Total.Delivered + b.last.Total.Snoozed
 	switch {
@@ -194,16 +230,10 @@ func (b *topicBook) take(t queue.TopicTotals, partial bool, now time.Time) {
 	case b.idle.IsZero():
 		b.idle = now
 	}
-	if partial {
-		b.marks, b.unevenAt = nil, 0
-	} else {
-		b.marks = append(b.marks, mark{now, t.Total.Failed, t.Total.Delivered, t.Total.Died})
-		living := t.Delayed + t.Ready + t.Running + t.Stats.Dead
-		if t.Total.Pushed != t.Total.Delivered+t.Total.Deleted+t.Total.Dropped+t.Total.Replaced+living {
-			b.unevenAt++
-		} else {
-			b.unevenAt = 0
-		}
+	b.marks = append(b.marks, mark{now, t.Total.Failed, t.Total.Delivered, t.Total.Died})
+	b.unevenAt++
+	if x := t.Total; x.Pushed == x.Delivered+x.Deleted+x.Dropped+x.Replaced+living(t) {
+		b.unevenAt = 0
 	}
 	for len(b.marks) > 1 && now.Sub(b.marks[0].at) > bookLife {
 		b.marks = b.marks[1:]
@@ -225,20 +255,24 @@ func (b *topicBook) since(span time.Duration, now time.Time) (did mark) {
 	return did
 }
 
-// topic is what is wrong with one topic by its numbers.
-func (w *Watch) topic(t *registry.Topic, b *topicBook, r Rules, now time.Time) []Finding {
-	if b == nil {
+// backlog says whether a topic falls behind; the numbers of some shards are enough to see that it does.
+func backlog(t *registry.Topic, n queue.Stats, r Rules) []Finding {
+	if limit := r.BacklogAge.Std(); t.State != registry.TopicActive || limit <= 0 || n.OldestReady <= limit {
 		return nil
 	}
+	return []Finding{{
+		Kind: "backlog", Severity: Warning, Subject: "topic " + t.Name + " falls behind", Topic: t.Name,
+		Detail: fmt.Sprintf("%d jobs are due and wait, the oldest for %s.", n.Ready, n.OldestReady.Round(time.Second)),
+	}}
+}
+
+// topic is what is wrong with one topic by its book.
+func (w *Watch) topic(t *registry.Topic, b *topicBook, r Rules, now time.Time) []Finding {
 	var list []Finding
 	add := func(kind, severity, subject, detail string) {
 		list = append(list, Finding{Kind: kind, Severity: severity, Subject: "topic " + t.Name + " " + subject, Detail: detail, Topic: t.Name})
 	}
-	active := t.State == registry.TopicActive
-	if limit := r.BacklogAge.Std(); active && limit > 0 && b.last.OldestReady > limit {
-		add("backlog", Warning, "falls behind", fmt.Sprintf("%d jobs are due and wait, the oldest for %s.", b.last.Ready, b.last.OldestReady.Round(time.Second)))
-	}
-	if limit := r.NoConsumer.Std(); active && limit > 0 && !b.idle.IsZero() && now.Sub(b.idle) >= limit {
+	if limit := r.NoConsumer.Std(); t.State == registry.TopicActive && limit > 0 && !b.idle.IsZero() && now.Sub(b.idle) >= limit {
 		add("no_consumer", Critical, "is not consumed", fmt.Sprintf("%d jobs are due and nothing was called for %s: is a dispatcher running?", b.last.Ready, now.Sub(b.idle).Round(time.Second)))
 	}
 	did := b.since(failingSpan, now)
@@ -260,15 +294,11 @@ func (w *Watch) topic(t *registry.Topic, b *topicBook, r Rules, now time.Time) [
 func living(t queue.TopicTotals) int64 { return t.Delayed + t.Ready + t.Running + t.Stats.Dead }
 
 // breakers are topics whose endpoints are not called any more.
-func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time.Time) []Finding {
+func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
 	if !r.Breaker {
-		return nil
+		return nil, nil
 	}
-	limits, err := w.src.Queue.TopicLimits(ctx, topics)
-	if err != nil && !queue.IsPartial(err) {
-		return nil
-	}
-	var list []Finding
+	limits, err := w.src.Queue.TopicLimits(ctx, topics) // with an error: those of the shards that answer
 	for name, l := range limits {
 		if !l.BreakerOpen.IsZero() && l.BreakerOpen.After(now.Add(-time.Minute)) {
 			list = append(list, Finding{
@@ -277,23 +307,23 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 			})
 		}
 	}
-	return list
+	return list, err
 }
 
 // late are topics whose first calls begin late, when those of all topics together do.
-func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) []Finding {
+func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
 	limit := r.Lateness.Std()
 	if limit <= 0 {
-		return nil
+		return nil, nil
 	}
 	all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
 	if err != nil || all.Quantile(0.99) <= limit {
-		return nil
+		return nil, err
 	}
-	var list []Finding
 	for _, name := range topics[:min(len(topics), lateTopics)] {
-		h, err := w.src.Activity.Lateness(ctx, name, now.Add(-lateSpan))
-		if err != nil || h.Quantile(0.99) <= limit {
+		h, topicErr := w.src.Activity.Lateness(ctx, name, now.Add(-lateSpan))
+		err = cmp.Or(err, topicErr)
+		if topicErr != nil || h.Quantile(0.99) <= limit {
 			continue
 		}
 		list = append(list, Finding{
@@ -301,7 +331,7 @@ func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Tim
 			Detail: fmt.Sprintf("The 99th percentile of the last minute is %s after the due time.", h.Quantile(0.99).Round(time.Millisecond)),
 		})
 	}
-	return list
+	return list, err
 }
 
 // Dead lists what died since it was asked last, of topics with addresses. The first call only learns where the counts stand.
@@ -313,10 +343,10 @@ func (w *Watch) Dead(ctx context.Context) []Dead {
 	var list []Dead
 	for name, b := range w.book {
 		t := w.src.Snapshot().Topics[name]
-		before, known := w.died[name]
+		before := w.died[name]
 		w.died[name] = b.last.Total.Died
 		n := b.last.Total.Died - before
-		if first || t == nil || len(t.Emails) == 0 || n <= 0 || (!known && len(b.marks) == 0) {
+		if first || t == nil || len(t.Emails) == 0 || n <= 0 {
 			continue
 		}
 		list = append(list, Dead{Topic: name, Recipients: t.Emails, Count: n, Last: w.lastDead(ctx, name, n)})

@@ -25,29 +25,33 @@ type world struct {
 	up      bool
 	journal error
 	shards  []ShardFinding
-	reads   int // of single topics
+	err     error // of every question to the queue
+	reads   int   // of single topics
 }
 
-func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, nil }
+func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
 func (w *world) Stats(context.Context, []string) (map[string]queue.Stats, error) {
 	all := map[string]queue.Stats{}
 	for name, t := range w.totals {
 		all[name] = t.Stats
 	}
-	return all, nil
+	return all, w.err
 }
 func (w *world) Totals(_ context.Context, names []string) (map[string]queue.TopicTotals, error) {
 	w.reads += len(names)
+	if w.err != nil {
+		return map[string]queue.TopicTotals{"a": {Total: queue.Totals{Pushed: 3, Died: 1}}}, w.err // what the other shards have
+	}
 	return w.totals, nil
 }
 func (w *world) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
-	return w.limits, nil
+	return w.limits, w.err
 }
 func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
 	return []activity.Attempt{{ID: "2", Outcome: "dead", Error: "the endpoint answered 500"}, {ID: "1", Outcome: "done"}}, nil
 }
 func (w *world) Lateness(context.Context, string, time.Time) (activity.Histogram, error) {
-	return w.late, nil
+	return w.late, w.err
 }
 
 func newWorld() (*world, *Watch) {
@@ -67,9 +71,11 @@ func newWorld() (*world, *Watch) {
 func kinds(t *testing.T, w *Watch, span time.Duration) []string {
 	t.Helper()
 	var found map[string]bool
+	var list []Finding
 	for end := time.Now().Add(span); !time.Now().After(end); time.Sleep(every) {
 		found = map[string]bool{}
-		for _, f := range w.Find(t.Context(), Defaults().Rules) {
+		list, _ = w.Find(t.Context(), Defaults().Rules)
+		for _, f := range list {
 			found[f.Kind+" "+f.Topic+f.Shard] = true
 		}
 	}
@@ -134,6 +140,55 @@ func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
 		}
 		if got := kinds(t, watch, 6*time.Minute); len(got) > 0 {
 			t.Errorf("twelve minutes later %q", got)
+		}
+	})
+}
+
+// TestWhatCannotBeSeenIsNotOver: a shard that does not answer neither ends nor begins what needs its numbers.
+func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.active = []string{"a"}
+		kinds(t, watch, 0)
+		w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20}}
+		w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
+		want := []string{"breaker a", "dead a", "topic_failing a"}
+		if got := kinds(t, watch, 0); !slices.Equal(got, want) {
+			t.Fatalf("found %q", got)
+		}
+		watch.Dead(t.Context())
+		over := func() (list []string) {
+			_, judge := watch.Find(t.Context(), Defaults().Rules)
+			for _, kind := range []string{"backlog", "no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
+				if judge(registry.Alert{Kind: kind, Topic: "a"}) {
+					list = append(list, kind)
+				}
+			}
+			return list
+		}
+		w.err = &queue.PartialError{Shards: []string{"r2"}, Err: errors.New("refused")}
+		w.shards = []ShardFinding{{Shard: "r2", Kind: "down"}}
+		limits := w.limits
+		w.limits = nil
+		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"shard_down r2"}) {
+			t.Errorf("with a shard away %q begin", got)
+		}
+		if got := over(); len(got) > 0 {
+			t.Errorf("with a shard away %q are over", got)
+		}
+		_, judge := watch.Find(t.Context(), Defaults().Rules)
+		if judge(registry.Alert{Kind: "shard_memory", Shard: "r2"}) || !judge(registry.Alert{Kind: "shard_memory", Shard: "r1"}) {
+			t.Error("what a shard that is down says of itself cannot be over; another's can")
+		}
+		w.err, w.shards, w.limits = nil, nil, limits
+		if got := kinds(t, watch, 10*time.Second); !slices.Equal(got, want) {
+			t.Errorf("with all shards back %q", got)
+		}
+		if list := watch.Dead(t.Context()); len(list) > 0 {
+			t.Errorf("old deaths are told again: %+v", list)
+		}
+		if got := over(); !slices.Contains(got, "backlog") {
+			t.Errorf("with all shards back only %q are over", got)
 		}
 	})
 }
