@@ -52,7 +52,7 @@ type Options struct {
 type Alerts struct {
 	opts   Options
 	outbox *outbox
-	open   map[string]*open // what this host finds, by key; the round's alone
+	open   map[string]*open // what this host finds or has taken over, by key; the round's alone
 	begun  bool             // open holds what an earlier run of this host left
 	swept  time.Time        // when alerts that nobody finds any more were looked for
 	digest time.Time
@@ -141,7 +141,7 @@ func (a *Alerts) round(ctx context.Context) {
 	s := a.current()
 	ctx, cancel := context.WithTimeout(ctx, a.opts.Every+roundLimit)
 	defer cancel()
-	a.begin(ctx)
+	a.adopt(ctx, time.Now().UTC())
 	now := time.Now().UTC()
 	found := map[string]bool{}
 	list, over := a.opts.Find(ctx, s.Rules)
@@ -157,13 +157,13 @@ func (a *Alerts) round(ctx context.Context) {
 			a.end(ctx, s, key, o, now)
 		}
 	}
-	a.sweep(ctx, s, now)
 	a.digests(ctx, s, now)
 }
 
-// begin takes over what an earlier run of this host left open.
-func (a *Alerts) begin(ctx context.Context) {
-	if a.begun {
+// adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has found for a while.
+// They end when this host can tell that they are over.
+func (a *Alerts) adopt(ctx context.Context, now time.Time) {
+	if now.Sub(a.swept) < time.Minute {
 		return
 	}
 	yes := true
@@ -171,12 +171,13 @@ func (a *Alerts) begin(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	a.begun = true
 	for _, alert := range list {
-		if alert.Host == a.opts.Host && a.open[alert.Key] == nil {
-			a.open[alert.Key] = &open{alert: alert, stored: true, told: true}
+		mine := !a.begun && alert.Host == a.opts.Host
+		if a.open[alert.Key] == nil && (mine || now.Sub(alert.LastSeenAt) >= staleAfter) {
+			a.open[alert.Key] = &open{alert: alert, stored: true, told: true, reminded: alert.RemindedAt}
 		}
 	}
+	a.begun, a.swept = true, now
 }
 
 // hold notes that something is wrong, and tells of it when it is new or has lasted.
@@ -251,27 +252,6 @@ func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now t
 	a.opts.Logger.Info("an alert is over", "kind", alert.Kind, "subject", alert.Subject, "lasted", now.Sub(alert.BeganAt).Round(time.Second).String())
 	if ended && o.told {
 		a.tell(ctx, s, Ends, alert, now)
-	}
-}
-
-// sweep ends what nobody has found for a while: the host that found it is gone.
-func (a *Alerts) sweep(ctx context.Context, s Settings, now time.Time) {
-	if now.Sub(a.swept) < time.Minute {
-		return
-	}
-	a.swept = now
-	yes := true
-	list, err := a.opts.Store.ListAlerts(ctx, registry.AlertFilter{Open: &yes, Limit: 1000})
-	if err != nil {
-		return
-	}
-	for _, alert := range list {
-		if a.open[alert.Key] != nil || now.Sub(alert.LastSeenAt) < staleAfter {
-			continue
-		}
-		if stored, ended, err := a.opts.Store.EndAlert(ctx, alert.Key, now); err == nil && ended {
-			a.tell(ctx, s, Ends, stored, now)
-		}
 	}
 }
 

@@ -48,6 +48,7 @@ type Watch struct {
 	src   Sources
 	book  map[string]*topicBook
 	died  map[string]int64 // as the last digest knew it; nil before the first
+	began time.Time        // the first look
 	awayS time.Time        // since when the registry is away
 	swept time.Time        // when topics were looked through for jobs that wait; zero: the next look reads all topics
 	whole time.Time        // since when each look saw the numbers of all shards; zero: the last one did not
@@ -70,6 +71,8 @@ const (
 	bookLife     = 10 * time.Minute
 	failingSpan  = 5 * time.Minute
 	registryWait = 15 * time.Second
+	slowSpan     = time.Minute      // of pings
+	shortSpan    = 20 * time.Second // of the other rules: a shard is asked about itself every ten, a ledger read three times
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
@@ -82,6 +85,9 @@ func NewWatch(s Sources) *Watch { return &Watch{src: s, book: map[string]*topicB
 // Find looks once. The judge is about this look.
 func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	now := time.Now()
+	if w.began.IsZero() {
+		w.began = now
+	}
 	list := w.around(r, now)
 	down := map[string]bool{}
 	for _, f := range list {
@@ -105,8 +111,27 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 		if blind[a.Kind] || (a.Kind != "shard_down" && down[a.Shard]) {
 			return false
 		}
-		return a.Topic == "" || !w.whole.IsZero()
+		since := w.began
+		if a.Topic != "" {
+			since = w.whole
+		}
+		return !since.IsZero() && now.Sub(since) >= span(a.Kind, r)
 	}
+}
+
+// span is how long a watch has to look before it can say that something is over.
+func span(kind string, r Rules) time.Duration {
+	switch kind {
+	case "no_consumer":
+		return r.NoConsumer.Std()
+	case "topic_failing":
+		return failingSpan
+	case "dead":
+		return bookLife
+	case "shard_slow":
+		return slowSpan
+	}
+	return shortSpan
 }
 
 var shardSubjects = map[string]string{

@@ -157,6 +157,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Fatalf("found %q", got)
 		}
 		watch.Dead(t.Context())
+		kinds(t, watch, shortSpan)
 		over := func() (list []string) {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
 			for _, kind := range []string{"backlog", "no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
@@ -187,8 +188,41 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		if list := watch.Dead(t.Context()); len(list) > 0 {
 			t.Errorf("old deaths are told again: %+v", list)
 		}
-		if got := over(); !slices.Contains(got, "backlog") {
-			t.Errorf("with all shards back only %q are over", got)
+		if got := over(); len(got) > 0 {
+			t.Errorf("it has not looked for long, and %q are over", got)
+		}
+		kinds(t, watch, 30*time.Second)
+		if got := over(); !slices.Contains(got, "backlog") || !slices.Contains(got, "ledger") || slices.Contains(got, "no_consumer") {
+			t.Errorf("half a minute later %q are over", got)
+		}
+		kinds(t, watch, bookLife)
+		if got := over(); len(got) != 7 {
+			t.Errorf("ten minutes later %q are over", got)
+		}
+	})
+}
+
+// TestANewWatchEndsNothing that it has not looked for as long as its rule says: it may be the first look after a restart.
+func TestANewWatchEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, watch := newWorld()
+		ends := map[string]time.Duration{}
+		for time.Since(began) < 15*time.Minute {
+			_, judge := watch.Find(t.Context(), Defaults().Rules)
+			for kind, topic := range map[string]string{"shard_down": "", "shard_slow": "", "registry": "", "ledger": "a", "no_consumer": "a", "topic_failing": "a", "dead": "a"} {
+				if _, known := ends[kind]; !known && judge(registry.Alert{Kind: kind, Topic: topic}) {
+					ends[kind] = time.Since(began)
+				}
+			}
+			time.Sleep(every)
+		}
+		want := map[string]time.Duration{
+			"shard_down": shortSpan, "shard_slow": slowSpan, "registry": shortSpan, "ledger": shortSpan,
+			"no_consumer": Defaults().Rules.NoConsumer.Std(), "topic_failing": failingSpan, "dead": bookLife,
+		}
+		if !maps.Equal(ends, want) {
+			t.Errorf("they end after %v, want %v", ends, want)
 		}
 	})
 }
