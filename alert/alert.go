@@ -29,7 +29,7 @@ func (f *Finding) Key() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
 // Store is where alerts are kept and hosts agree on who sends; *registry.Registry is one.
 type Store interface {
 	RaiseAlert(ctx context.Context, a registry.Alert) (stored registry.Alert, raised bool, err error)
-	EndAlert(ctx context.Context, key string, at time.Time) (stored registry.Alert, ended bool, err error)
+	EndAlert(ctx context.Context, key, host string, at time.Time) (stored registry.Alert, ended bool, err error)
 	ClaimReminder(ctx context.Context, id uint64, every time.Duration, at time.Time) (bool, error)
 	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
 	AddDelivery(ctx context.Context, d registry.AlertDelivery) error
@@ -230,18 +230,22 @@ func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time)
 	a.tell(ctx, s, Lasts, o.alert, now)
 }
 
-// end closes what is not found any more. While the store cannot note it, what it knows stays open here and is tried again.
+// end closes what this host does not find any more. It is tried again while other hosts find it, or the store cannot note it.
 func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now time.Time) {
 	alert, ended := o.alert, true
 	if o.stored {
 		var err error
 		var stored registry.Alert
-		stored, ended, err = a.opts.Store.EndAlert(ctx, key, now)
+		stored, ended, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
 		if err != nil {
 			if !o.alert.LastSeenAt.IsZero() && o.told { // tell now, note later
 				o.told = false
 				a.tell(ctx, s, Ends, o.alert, now)
 			}
+			return
+		}
+		if !ended && stored.ID != 0 {
+			o.seen = time.Time{} // should this host find it again, it says so at once
 			return
 		}
 		if ended {

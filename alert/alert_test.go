@@ -180,11 +180,11 @@ func (a *away) RaiseAlert(ctx context.Context, x registry.Alert) (registry.Alert
 	return a.Store.RaiseAlert(ctx, x)
 }
 
-func (a *away) EndAlert(ctx context.Context, key string, at time.Time) (registry.Alert, bool, error) {
+func (a *away) EndAlert(ctx context.Context, key, host string, at time.Time) (registry.Alert, bool, error) {
 	if err := a.err(); err != nil {
 		return registry.Alert{}, false, err
 	}
-	return a.Store.EndAlert(ctx, key, at)
+	return a.Store.EndAlert(ctx, key, host, at)
 }
 
 func (a *away) ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error) {
@@ -236,6 +236,29 @@ func (s *stage) rounds(t *testing.T, n int) {
 		defer s.mu.Unlock()
 		return s.looks > end
 	})
+}
+
+func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
+	smtp, store := smtptest.Start(t), newStore(t)
+	settings := mailTo(smtp, "ops@test.example")
+	h1, h2 := play(t, "h1", store, settings), play(t, "h2", store, settings)
+	h1.wrong(down)
+	h2.wrong(down)
+	eventually(t, "both find it", func() bool {
+		list, err := store.ListAlerts(t.Context(), registry.AlertFilter{})
+		return err == nil && len(list) == 1 && list[0].Count == 2
+	})
+	h1.wrong()
+	h1.rounds(t, 5)
+	h1.wrong(down)
+	h1.rounds(t, 2)
+	h2.wrong()
+	h2.rounds(t, 5)
+	if list := subjects(smtp); len(list) != 1 {
+		t.Errorf("mails %v", list)
+	}
+	h1.wrong()
+	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 2 })
 }
 
 func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {

@@ -11,7 +11,8 @@
 // Rounds (every five seconds) find what is wrong now: levels, not events. What a round cannot judge, because a shard does not answer, neither
 // begins nor ends in it; and a host that has just started ends nothing before it has looked for as long as the rule says, such as ten minutes
 // for dead jobs. Of the hosts that find the same, the store tells one that it began, one each time that it lasts, and one that it ended, so one
-// mail goes out and not one each. A host ends only what it found itself, or what nobody has found for five minutes. While the store is away each host goes by its own memory and the last known settings: trouble with the
+// mail goes out and not one each. It is over when none of the hosts that found it in the last 90 seconds does any more; what a host that died left open is
+// looked after by the others. While the store is away each host goes by its own memory and the last known settings: trouble with the
 // registry must not keep a mail about Redis from going out. Two hosts may then both send it.
 //
 // # Sending

@@ -109,8 +109,7 @@ func (r *Registry) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raise
 		return a, false, r.wrap(res.Error)
 	}
 	if res.RowsAffected > 0 {
-		r.up.Store(true)
-		return row.alert(), true, nil
+		return row.alert(), true, r.finds(db, row.ID, row.Host)
 	}
 	res = db.Model(&alertRow{}).Where("open_key = ?", key).
 		Updates(map[string]any{"last_seen_at": at, "detail": row.Detail, "severity": row.Severity, "seen": gorm.Expr("seen + 1")})
@@ -122,27 +121,46 @@ func (r *Registry) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raise
 	if err := r.wrap(err); err != nil || !found { // it ended meanwhile; the next look raises it anew
 		return a, false, err
 	}
-	return open.alert(), false, nil
+	return open.alert(), false, r.finds(db, open.ID, row.Host)
 }
 
-// EndAlert notes that something is right again. ended says that it was open until now: of several hosts one is told so.
-func (r *Registry) EndAlert(ctx context.Context, key string, at time.Time) (stored Alert, ended bool, err error) {
+// finderLife is how long a host is taken to find an alert after it said so.
+const finderLife = 90 * time.Second
+
+func (r *Registry) finds(db *gorm.DB, id uint64, host string) error {
+	return r.wrap(db.Exec("REPLACE INTO alert_finders (alert_id, host, seen_at) VALUES (?, ?, "+r.clock()+")", id, host).Error)
+}
+
+// EndAlert notes that a host does not find something wrong any more. When no other host lately did, it ended: one host is told so. An alert
+// that comes back without having ended is open still.
+func (r *Registry) EndAlert(ctx context.Context, key, host string, at time.Time) (stored Alert, ended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	key = clip(key, maxAlertKey)
 	db := r.db.WithContext(ctx)
 	var row alertRow
-	found, err := take(db, &row, "open_key", key)
-	if err := r.wrap(err); err != nil || !found {
+	open, err := take(db, &row, "open_key", key)
+	if err := r.wrap(err); err != nil || !open {
 		return Alert{}, false, err
 	}
+	// Not one transaction: of two hosts that leave at once, the later one must see that the other has left.
+	if err := db.Exec("DELETE FROM alert_finders WHERE alert_id = ? AND host = ?", row.ID, clip(host, maxActor)).Error; err != nil {
+		return Alert{}, false, r.wrap(err)
+	}
 	at = at.UTC().Truncate(time.Microsecond)
-	res := db.Model(&alertRow{}).Where("id = ? AND open_key = ?", row.ID, key).Updates(map[string]any{"open_key": nil, "ended_at": at})
+	foundBy := "EXISTS (SELECT 1 FROM alert_finders WHERE alert_id = alerts.id AND seen_at > " + r.clock() + " - ?)"
+	res := db.Model(&alertRow{}).Where("id = ? AND open_key = ? AND NOT "+foundBy, row.ID, key, finderLife.Milliseconds()).
+		Updates(map[string]any{"open_key": nil, "ended_at": at})
 	if res.Error != nil {
 		return Alert{}, false, r.wrap(res.Error)
 	}
-	row.EndedAt = &at
-	return row.alert(), res.RowsAffected > 0, nil
+	if res.RowsAffected > 0 {
+		row.EndedAt = &at
+		return row.alert(), true, r.wrap(db.Exec("DELETE FROM alert_finders WHERE alert_id = ?", row.ID).Error)
+	}
+	row = alertRow{}
+	_, err = take(db, &row, "open_key", key)
+	return row.alert(), false, r.wrap(err)
 }
 
 // ClaimReminder says whether this host is the one to tell of an alert again, every so often.

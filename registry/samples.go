@@ -84,14 +84,19 @@ func (r *Registry) PruneSamples(ctx context.Context, at time.Time) error {
 	return nil
 }
 
+// clock is the database's, in Unix milliseconds: hosts whose own are wrong agree on it.
+func (r *Registry) clock() string {
+	if r.address.dialect == migrations.SQLite {
+		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+	}
+	return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+}
+
 // Lead takes or renews the lease of a role that one host has at a time, for ttl by the database's clock, and says whether this host has it.
 func (r *Registry) Lead(ctx context.Context, role, host string, ttl time.Duration) (leads bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	clock := "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
-	if r.address.dialect == migrations.SQLite {
-		clock = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-	}
+	clock := r.clock()
 	db := r.db.WithContext(ctx)
 	if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&leadRow{Role: role}).Error; err != nil {
 		return false, r.wrap(err)

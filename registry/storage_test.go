@@ -194,7 +194,7 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 			if n := atOnce(raise); n != 1 {
 				t.Errorf("round %d: %d were told that it began", round, n)
 			}
-			a, raised, err := r.RaiseAlert(ctx, Alert{Key: "shard/a", Detail: "still"})
+			a, raised, err := r.RaiseAlert(ctx, Alert{Key: "shard/a", Detail: "still", Host: "h"})
 			if err != nil || raised || a.Count < 2 || a.Subject != "a is down" {
 				t.Errorf("seen again: %+v, %v, %v", a, raised, err)
 			}
@@ -212,7 +212,7 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 				t.Errorf("open ones: %+v, %v", list, err)
 			}
 			end := func() bool {
-				_, ended, err := r.EndAlert(ctx, "shard/a", time.Now())
+				_, ended, err := r.EndAlert(ctx, "shard/a", "h", time.Now())
 				return must(ended, err)
 			}
 			if n := atOnce(end); n != 1 {
@@ -227,6 +227,41 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 		}
 		if list, err := r.ListDeliveries(ctx, 10); err != nil || len(list) != 1 || list[0].Error != "550 no" {
 			t.Errorf("deliveries: %+v, %v", list, err)
+		}
+	})
+}
+
+// TestAnAlertIsOverWhenNoHostFindsIt: those that lately did are asked, one that died is not waited for.
+func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		for _, host := range []string{"h1", "h2", "dead"} {
+			if _, _, err := r.RaiseAlert(t.Context(), Alert{Key: "k", Host: host}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave := func(host string) (open, ended bool) {
+			t.Helper()
+			a, ended, err := r.EndAlert(t.Context(), "k", host, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.ID != 0 && a.EndedAt == nil, ended
+		}
+		if open, ended := leave("h1"); !open || ended {
+			t.Errorf("one of three left: open %v, ended %v", open, ended)
+		}
+		if err := r.db.Exec("UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'").Error; err != nil {
+			t.Fatal(err)
+		}
+		if open, ended := leave("h1"); !open || ended {
+			t.Errorf("one is left: open %v, ended %v", open, ended)
+		}
+		if open, ended := leave("h2"); open || !ended {
+			t.Errorf("all have left: open %v, ended %v", open, ended)
+		}
+		if open, ended := leave("h1"); open || ended {
+			t.Errorf("it is over: open %v, ended %v", open, ended)
 		}
 	})
 }
