@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -56,6 +57,7 @@ type Alerts struct {
 	begun  bool             // open holds what an earlier run of this host left
 	swept  time.Time        // when alerts that nobody finds any more were looked for
 	digest time.Time
+	hung   bool // the store has kept this round waiting; it is not asked again in it
 
 	mu       sync.Mutex
 	settings Settings // the last that could be read
@@ -68,6 +70,7 @@ type open struct {
 	alert    registry.Alert
 	stored   bool // the store knows it
 	told     bool // somebody was told that it began
+	over     bool // and that it ended, which the store does not know yet
 	seen     time.Time
 	reminded time.Time
 }
@@ -76,7 +79,8 @@ const (
 	every      = 5 * time.Second
 	touchEvery = 30 * time.Second // of what the store knows already
 	staleAfter = 5 * time.Minute
-	roundLimit = 4 * time.Second
+	findLimit  = 4 * time.Second // of a look at all
+	storeLimit = time.Second     // of one question to the store
 )
 
 // New makes alerts.
@@ -119,6 +123,8 @@ func (a *Alerts) note(ctx context.Context, d registry.AlertDelivery) {
 	if d.State != "sent" {
 		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient, "subject", d.Subject, "tries", d.Tries, "error", d.Error)
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	defer cancel()
 	if err := a.opts.Store.AddDelivery(ctx, d); err != nil && ctx.Err() == nil {
 		a.opts.Logger.Warn("what became of a message cannot be kept", "error", err)
 	}
@@ -139,18 +145,17 @@ func (a *Alerts) current() Settings {
 // round looks once.
 func (a *Alerts) round(ctx context.Context) {
 	s := a.current()
-	ctx, cancel := context.WithTimeout(ctx, a.opts.Every+roundLimit)
-	defer cancel()
+	a.hung = false
 	a.adopt(ctx, time.Now().UTC())
-	now := time.Now().UTC()
 	found := map[string]bool{}
-	list, over := a.opts.Find(ctx, s.Rules)
+	list, over := a.find(ctx, s.Rules)
+	now := time.Now().UTC()
 	for _, f := range list {
 		found[f.Key()] = true
 		a.hold(ctx, s, f, now)
 	}
 	if ctx.Err() != nil {
-		return // what was not looked at has not ended
+		return // this process ends, not the alerts
 	}
 	for key, o := range a.open {
 		if !found[key] && over(o.alert) {
@@ -160,6 +165,26 @@ func (a *Alerts) round(ctx context.Context) {
 	a.digests(ctx, s, now)
 }
 
+func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	return a.opts.Find(ctx, r)
+}
+
+// ask puts a question to the store. One that hangs costs a round no more than storeLimit: what is found about Redis must get out.
+func (a *Alerts) ask(ctx context.Context, question func(context.Context) error) error {
+	if a.hung {
+		return errHung
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	defer cancel()
+	err := question(ctx)
+	a.hung = err != nil && ctx.Err() != nil
+	return err
+}
+
+var errHung = errors.New("the store does not answer")
+
 // adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has found for a while.
 // They end when this host can tell that they are over.
 func (a *Alerts) adopt(ctx context.Context, now time.Time) {
@@ -167,7 +192,11 @@ func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 		return
 	}
 	yes := true
-	list, err := a.opts.Store.ListAlerts(ctx, registry.AlertFilter{Open: &yes, Limit: 1000})
+	var list []registry.Alert
+	err := a.ask(ctx, func(ctx context.Context) (err error) {
+		list, err = a.opts.Store.ListAlerts(ctx, registry.AlertFilter{Open: &yes, Limit: 1000})
+		return err
+	})
 	if err != nil {
 		return
 	}
@@ -192,6 +221,10 @@ func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time)
 		a.opts.Logger.Error("an alert begins", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}
 	o.alert.Detail = f.Detail
+	if o.over {
+		o.over = false
+		a.tell(ctx, s, Begins, o.alert, now)
+	}
 	if !o.stored || now.Sub(o.seen) >= touchEvery {
 		a.store(ctx, s, o, now)
 	}
@@ -201,7 +234,12 @@ func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time)
 }
 
 func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) {
-	stored, raised, err := a.opts.Store.RaiseAlert(ctx, o.alert)
+	var stored registry.Alert
+	var raised bool
+	err := a.ask(ctx, func(ctx context.Context) (err error) {
+		stored, raised, err = a.opts.Store.RaiseAlert(ctx, o.alert)
+		return err
+	})
 	o.seen = now
 	switch {
 	case err != nil && !o.told: // somebody must be told, and nobody can be asked who does it
@@ -222,7 +260,11 @@ func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) 
 func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time) {
 	o.reminded = now
 	if o.stored {
-		mine, err := a.opts.Store.ClaimReminder(ctx, o.alert.ID, s.RemindAfter.Std(), now)
+		var mine bool
+		err := a.ask(ctx, func(ctx context.Context) (err error) {
+			mine, err = a.opts.Store.ClaimReminder(ctx, o.alert.ID, s.RemindAfter.Std(), now)
+			return err
+		})
 		if err == nil && !mine {
 			return
 		}
@@ -234,12 +276,14 @@ func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time)
 func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now time.Time) {
 	alert, ended := o.alert, true
 	if o.stored {
-		var err error
 		var stored registry.Alert
-		stored, ended, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
+		err := a.ask(ctx, func(ctx context.Context) (err error) {
+			stored, ended, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
+			return err
+		})
 		if err != nil {
-			if !o.alert.LastSeenAt.IsZero() && o.told { // tell now, note later
-				o.told = false
+			if o.told && !o.over { // tell now, note later
+				o.over = true
 				a.tell(ctx, s, Ends, o.alert, now)
 			}
 			return
@@ -254,7 +298,7 @@ func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now t
 	}
 	delete(a.open, key)
 	a.opts.Logger.Info("an alert is over", "kind", alert.Kind, "subject", alert.Subject, "lasted", now.Sub(alert.BeganAt).Round(time.Second).String())
-	if ended && o.told {
+	if ended && o.told && !o.over {
 		a.tell(ctx, s, Ends, alert, now)
 	}
 }

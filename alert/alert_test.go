@@ -154,8 +154,9 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 // away is a store that cannot be reached while it is set.
 type away struct {
 	Store
-	mu  sync.Mutex
-	set bool
+	hangs bool // instead of saying so
+	mu    sync.Mutex
+	set   bool
 }
 
 func (a *away) is(set bool) {
@@ -164,31 +165,43 @@ func (a *away) is(set bool) {
 	a.set = set
 }
 
-func (a *away) err() error {
+func (a *away) err(ctx context.Context) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.set {
+	set := a.set
+	a.mu.Unlock()
+	switch {
+	case set && a.hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	case set:
 		return registry.ErrUnavailable
 	}
 	return nil
 }
 
+func (a *away) AddDelivery(ctx context.Context, d registry.AlertDelivery) error {
+	if err := a.err(ctx); err != nil {
+		return err
+	}
+	return a.Store.AddDelivery(ctx, d)
+}
+
 func (a *away) RaiseAlert(ctx context.Context, x registry.Alert) (registry.Alert, bool, error) {
-	if err := a.err(); err != nil {
+	if err := a.err(ctx); err != nil {
 		return x, false, err
 	}
 	return a.Store.RaiseAlert(ctx, x)
 }
 
 func (a *away) EndAlert(ctx context.Context, key, host string, at time.Time) (registry.Alert, bool, error) {
-	if err := a.err(); err != nil {
+	if err := a.err(ctx); err != nil {
 		return registry.Alert{}, false, err
 	}
 	return a.Store.EndAlert(ctx, key, host, at)
 }
 
 func (a *away) ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error) {
-	if err := a.err(); err != nil {
+	if err := a.err(ctx); err != nil {
 		return nil, err
 	}
 	return a.Store.ListAlerts(ctx, f)
@@ -223,6 +236,27 @@ func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 	}
 	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") })
+}
+
+// TestAStoreThatHangsHoldsUpNothing: all that begins and ends is told within seconds.
+func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
+	smtp, store := smtptest.Start(t), &away{Store: newStore(t), hangs: true}
+	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
+	var list []Finding
+	for i := range 5 {
+		list = append(list, Finding{Kind: "shard_down", Severity: Critical, Subject: fmt.Sprint("shard ", i), Shard: fmt.Sprint(i)})
+	}
+	h.wrong(list[:2]...)
+	eventually(t, "what begins before", func() bool { return len(smtp.Mails()) == 2 })
+	store.is(true)
+	began := time.Now()
+	h.wrong(list[2:]...)
+	eventually(t, "what begins and ends meanwhile", func() bool { return len(smtp.Mails()) == 7 })
+	h.wrong(list...)
+	eventually(t, "what begins anew", func() bool { return len(smtp.Mails()) == 9 })
+	if took := time.Since(began); took > 12*time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
 
 // rounds waits until a host has looked so often again.

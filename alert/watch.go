@@ -47,11 +47,12 @@ type Judge func(a registry.Alert) bool
 type Watch struct {
 	src   Sources
 	book  map[string]*topicBook
-	died  map[string]int64 // as the last digest knew it; nil before the first
-	began time.Time        // the first look
-	awayS time.Time        // since when the registry is away
-	swept time.Time        // when topics were looked through for jobs that wait; zero: the next look reads all topics
-	whole time.Time        // since when each look saw the numbers of all shards; zero: the last one did not
+	found map[string]time.Time // what was found lately by key, and when
+	died  map[string]int64     // as the last digest knew it; nil before the first
+	began time.Time            // the first look
+	awayS time.Time            // since when the registry is away
+	swept time.Time            // when topics were looked through for jobs that wait; zero: the next look reads all topics
+	whole time.Time            // since when each look saw the numbers of all shards; zero: the last one did not
 }
 
 // topicBook is what a Watch remembers of a topic.
@@ -80,7 +81,9 @@ const (
 )
 
 // NewWatch makes a watch.
-func NewWatch(s Sources) *Watch { return &Watch{src: s, book: map[string]*topicBook{}} }
+func NewWatch(s Sources) *Watch {
+	return &Watch{src: s, book: map[string]*topicBook{}, found: map[string]time.Time{}}
+}
 
 // Find looks once. The judge is about this look.
 func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
@@ -107,7 +110,12 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	broken, brokenErr := w.breakers(ctx, r, topics, now)
 	late, lateErr := w.late(ctx, r, topics, now)
 	blind := map[string]bool{"breaker": brokenErr != nil, "late": lateErr != nil}
-	return slices.Concat(list, broken, late), func(a registry.Alert) bool {
+	list = slices.Concat(list, broken, late)
+	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > bookLife })
+	for _, f := range list {
+		w.found[f.Key()] = now
+	}
+	return list, func(a registry.Alert) bool {
 		if blind[a.Kind] || (a.Kind != "shard_down" && down[a.Shard]) {
 			return false
 		}
@@ -115,11 +123,12 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 		if a.Topic != "" {
 			since = w.whole
 		}
-		return !since.IsZero() && now.Sub(since) >= span(a.Kind, r)
+		own := w.found[a.Key]
+		return !since.IsZero() && (now.Sub(since) >= span(a.Kind, r) || !own.Before(since))
 	}
 }
 
-// span is how long a watch has to look before it can say that something is over.
+// span is how long a watch has to look before it can say that something is over that it has not found itself.
 func span(kind string, r Rules) time.Duration {
 	switch kind {
 	case "no_consumer":

@@ -227,6 +227,18 @@ func TestANewWatchEndsNothing(t *testing.T) {
 	})
 }
 
+// TestWhatAWatchFoundItselfEndsAtOnce, also soon after its start.
+func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
+	w, watch := newWorld()
+	w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
+	list, _ := watch.Find(t.Context(), Defaults().Rules)
+	w.shards = nil
+	_, judge := watch.Find(t.Context(), Defaults().Rules)
+	if !judge(registry.Alert{Key: list[0].Key(), Kind: list[0].Kind, Shard: "r1"}) {
+		t.Error("it is not over")
+	}
+}
+
 // TestADigestTellsOfNewDeathsOnly, of topics with addresses.
 func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

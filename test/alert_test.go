@@ -21,11 +21,17 @@ const mailWithin = 15 * time.Second
 // mailing sets the alerts of an installation as the admin does.
 func (i *installation) mailing(t *testing.T, smtp *smtptest.Server, adjust func(*alert.Settings)) {
 	t.Helper()
+	i.mailingBy(t, "sqlite:"+filepath.Join(i.Data, "registry.db"), smtp, adjust)
+}
+
+// mailingBy does so in another database.
+func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server, adjust func(*alert.Settings)) {
+	t.Helper()
 	key, err := registry.LoadSecretKey(filepath.Join(i.Data, "secret-key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db"), SecretKey: key})
+	r, err := registry.Open(registry.Options{DSN: dsn, SecretKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +64,15 @@ func waitMail(t *testing.T, smtp *smtptest.Server, to string, words ...string) {
 	})
 }
 
+func countMails(smtp *smtptest.Server, words string) (n int) {
+	for _, m := range smtp.Mails() {
+		if strings.Contains(m.Subject, words) {
+			n++
+		}
+	}
+	return n
+}
+
 func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
 	needProcesses(t)
 	smtp := smtptest.Start(t)
@@ -70,6 +85,31 @@ func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
 	waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")
 	r.Restart()
 	waitMail(t, smtp, "ops@test.example", "is over: shard redis-1 is down")
+}
+
+// TestARedisOutageIsMailedWhileTheRegistryHangs: it takes connections and says nothing.
+func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
+	needProcesses(t)
+	smtp := smtptest.Start(t)
+	db, r := harness.StartMariaDB(t), harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_REGISTRY_DSN"] = db.DSN()
+	i := start(t, opts)
+	i.mailingBy(t, db.DSN(), smtp, nil)
+	i.WaitRole("redis-checker", 1)
+	r.Kill9()
+	waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")
+	db.Pause()
+	r.Restart()
+	waitMail(t, smtp, "ops@test.example", "is over: shard redis-1 is down")
+	before := countMails(smtp, "shard redis-1 is down")
+	r.Kill9()
+	harness.Eventually(t, mailWithin, "a mail that it is down again", func() error {
+		if n := countMails(smtp, "shard redis-1 is down"); n == before {
+			return fmt.Errorf("%d as before", n)
+		}
+		return nil
+	})
 }
 
 func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
