@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,10 @@ type Store interface {
 	ClaimReminder(ctx context.Context, id uint64, every time.Duration, at time.Time) (bool, error)
 	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
 	AddDelivery(ctx context.Context, d registry.AlertDelivery) error
+	QueueDelivery(ctx context.Context, holder string, d registry.WaitingDelivery) (id uint64, err error)
+	NoteDelivery(ctx context.Context, d registry.AlertDelivery) error
+	TakeDeliveries(ctx context.Context, holder string) ([]registry.WaitingDelivery, error)
+	LeaveDeliveries(ctx context.Context, holder string) error
 }
 
 // Options of Alerts.
@@ -81,6 +86,8 @@ const (
 	staleAfter = 5 * time.Minute
 	findLimit  = 4 * time.Second // of a look at all
 	storeLimit = time.Second     // of one question to the store
+
+	mailChannel = "mail"
 )
 
 // New makes alerts.
@@ -97,15 +104,20 @@ func New(o Options) *Alerts {
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(a.sent)
 	}
-	a.outbox = newOutbox(a.note)
+	a.outbox = &outbox{
+		store: o.Store, holder: o.Host + "/" + rand.Text(), send: a.send, told: a.note, waits: waits,
+		changed: make(chan struct{}, 1), lines: map[string]chan *delivery{}, hand: map[*delivery]bool{},
+	}
 	return a
 }
 
-// Run watches and sends until ctx is done. Messages that wait then are lost; what they told of is told again if it lasts.
+// Run watches and sends until ctx is done. Messages that wait then are left to the next run, or to another host.
 func (a *Alerts) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { a.outbox.run(ctx) })
+	defer a.outbox.leave(ctx)
 	defer wg.Wait()
+	a.outbox.start(ctx)
+	wg.Go(func() { a.outbox.keep(ctx) })
 	t := time.NewTicker(a.opts.Every)
 	defer t.Stop()
 	for {
@@ -118,16 +130,25 @@ func (a *Alerts) Run(ctx context.Context) error {
 	}
 }
 
-func (a *Alerts) note(ctx context.Context, d registry.AlertDelivery) {
+func (a *Alerts) note(d registry.AlertDelivery) {
 	a.sent.WithLabelValues(d.Channel, d.State).Inc()
 	if d.State != "sent" {
 		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient, "subject", d.Subject, "tries", d.Tries, "error", d.Error)
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeLimit)
-	defer cancel()
-	if err := a.opts.Store.AddDelivery(ctx, d); err != nil && ctx.Err() == nil {
-		a.opts.Logger.Warn("what became of a message cannot be kept", "error", err)
+}
+
+// send sends by the settings of this moment: a password that was corrected meanwhile helps.
+func (a *Alerts) send(ctx context.Context, d *delivery) error {
+	s := a.current()
+	if d.Channel == mailChannel {
+		return SendMail(s.Mail, d.Recipient, d.message)
 	}
+	for _, w := range s.Webhooks {
+		if w.Name == d.Channel {
+			return SendWebhook(ctx, w, d.message)
+		}
+	}
+	return fmt.Errorf("there is no webhook %s any more", d.Channel)
 }
 
 func (a *Alerts) current() Settings {
@@ -223,7 +244,7 @@ func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time)
 	o.alert.Detail = f.Detail
 	if o.over {
 		o.over = false
-		a.tell(ctx, s, Begins, o.alert, now)
+		a.tell(s, Begins, o.alert, now)
 	}
 	if !o.stored || now.Sub(o.seen) >= touchEvery {
 		a.store(ctx, s, o, now)
@@ -244,13 +265,13 @@ func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) 
 	switch {
 	case err != nil && !o.told: // somebody must be told, and nobody can be asked who does it
 		o.told = true
-		a.tell(ctx, s, Begins, o.alert, now)
+		a.tell(s, Begins, o.alert, now)
 	case err != nil:
 	case raised && !o.told, !o.stored && raised:
 		tell := !o.told
 		o.alert, o.stored, o.told = stored, true, true
 		if tell {
-			a.tell(ctx, s, Begins, o.alert, now)
+			a.tell(s, Begins, o.alert, now)
 		}
 	case stored.ID != 0:
 		o.alert, o.stored, o.told = stored, true, true
@@ -269,7 +290,7 @@ func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time)
 			return
 		}
 	}
-	a.tell(ctx, s, Lasts, o.alert, now)
+	a.tell(s, Lasts, o.alert, now)
 }
 
 // end closes what this host does not find any more. It is tried again while other hosts find it, or the store cannot note it.
@@ -284,7 +305,7 @@ func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now t
 		if err != nil {
 			if o.told && !o.over { // tell now, note later
 				o.over = true
-				a.tell(ctx, s, Ends, o.alert, now)
+				a.tell(s, Ends, o.alert, now)
 			}
 			return
 		}
@@ -299,26 +320,31 @@ func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now t
 	delete(a.open, key)
 	a.opts.Logger.Info("an alert is over", "kind", alert.Kind, "subject", alert.Subject, "lasted", now.Sub(alert.BeganAt).Round(time.Second).String())
 	if ended && o.told && !o.over {
-		a.tell(ctx, s, Ends, alert, now)
+		a.tell(s, Ends, alert, now)
 	}
 }
 
 // tell puts a message about an alert into the outbox for everybody.
-func (a *Alerts) tell(ctx context.Context, s Settings, p Phase, alert registry.Alert, now time.Time) {
-	a.tellTo(ctx, s, &Message{Phase: p, Alert: alert, Link: a.link(&alert), At: now}, s.Recipients, true)
+func (a *Alerts) tell(s Settings, p Phase, alert registry.Alert, now time.Time) {
+	a.tellTo(s, &Message{Phase: p, Alert: alert, Link: a.link(&alert), At: now}, s.Recipients, true)
 }
 
-func (a *Alerts) tellTo(ctx context.Context, s Settings, m *Message, recipients []string, webhooks bool) {
+func (a *Alerts) tellTo(s Settings, m *Message, recipients []string, webhooks bool) {
+	put := func(channel, recipient string) {
+		a.outbox.put(&delivery{message: m, AlertDelivery: registry.AlertDelivery{
+			AlertID: m.Alert.ID, At: m.At, Channel: channel, Recipient: recipient, Subject: m.Subject(), State: "waiting",
+		}})
+	}
 	if s.Mail.Host != "" {
 		for _, to := range recipients {
-			a.outbox.put(ctx, delivery{message: m, channel: "mail", recipient: to, send: func(context.Context) error { return SendMail(s.Mail, to, m) }})
+			put(mailChannel, to)
 		}
 	}
 	if !webhooks {
 		return
 	}
 	for _, w := range s.Webhooks {
-		a.outbox.put(ctx, delivery{message: m, channel: w.Name, recipient: w.Preset, send: func(ctx context.Context) error { return SendWebhook(ctx, w, m) }})
+		put(w.Name, w.Preset)
 	}
 }
 
@@ -380,7 +406,7 @@ func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
 		for _, j := range d.Last[:min(len(d.Last), digestJobs)] {
 			m.Lines = append(m.Lines, j.ID+": "+j.Error)
 		}
-		a.tellTo(ctx, s, m, d.Recipients, false)
+		a.tellTo(s, m, d.Recipients, false)
 	}
 }
 

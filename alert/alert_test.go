@@ -36,6 +36,7 @@ type stage struct {
 	settings Settings
 	store    Store
 	a        *Alerts
+	stop     func()
 }
 
 func (s *stage) wrong(list ...Finding) {
@@ -83,7 +84,8 @@ func play(t *testing.T, host string, store Store, settings Settings) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.a.Run(ctx) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	s.stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(s.stop)
 	return s
 }
 
@@ -179,11 +181,11 @@ func (a *away) err(ctx context.Context) error {
 	return nil
 }
 
-func (a *away) AddDelivery(ctx context.Context, d registry.AlertDelivery) error {
+func (a *away) QueueDelivery(ctx context.Context, holder string, d registry.WaitingDelivery) (uint64, error) {
 	if err := a.err(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	return a.Store.AddDelivery(ctx, d)
+	return a.Store.QueueDelivery(ctx, holder, d)
 }
 
 func (a *away) RaiseAlert(ctx context.Context, x registry.Alert) (registry.Alert, bool, error) {
@@ -426,16 +428,73 @@ func TestSettingsAreChecked(t *testing.T) {
 
 // TestAFloodOfMessagesBlocksNothing: what does not fit is noted as failed.
 func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
-	var failed int
-	o := newOutbox(func(_ context.Context, d registry.AlertDelivery) {
+	o := New(Options{Store: newStore(t)}).outbox
+	for i := range queueLength + 7 {
+		o.put(&delivery{AlertDelivery: registry.AlertDelivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
+	}
+	failed := 0
+	for d := range o.hand {
 		if d.State == "failed" {
 			failed++
 		}
-	})
-	for i := range queueLength + 7 {
-		o.put(t.Context(), delivery{message: TestMessage("h", ""), channel: "mail", recipient: fmt.Sprint(i), send: func(context.Context) error { return nil }})
 	}
 	if failed != 7 {
 		t.Errorf("%d were noted as failed, want 7", failed)
+	}
+}
+
+// TestAMailServerThatHangsHoldsUpNoWebhook.
+func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
+	called := make(chan struct{}, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called <- struct{}{} }))
+	defer srv.Close()
+	s := Defaults()
+	s.Mail = Mail{From: "wakecall@test.example"}
+	s.Mail.Host, s.Mail.Port = smtptest.Hanging(t)
+	for i := range 20 {
+		s.Recipients = append(s.Recipients, fmt.Sprintf("ops%d@test.example", i))
+	}
+	s.Webhooks = []Webhook{{Name: "chat", URL: registry.Sealed(srv.URL), Preset: "slack"}}
+	play(t, "h1", newStore(t), s).wrong(down)
+	select {
+	case <-called:
+	case <-time.After(5 * time.Second):
+		t.Error("the webhook waits for the mail server")
+	}
+}
+
+// TestWhatWaitsIsSentAfterARestart, by one host, also when a store that was away hears of it only at the end.
+func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		smtp, store := smtptest.Start(t), &away{Store: newStore(t)}
+		settings := mailTo(smtp, "ops@test.example")
+		smtp.Refuse(450, "mailbox busy")
+		store.is(lost)
+		h := play(t, "h1", store, settings)
+		h.a.outbox.mu.Lock()
+		h.a.outbox.waits = []time.Duration{time.Hour}
+		h.a.outbox.mu.Unlock()
+		h.wrong(down)
+		eventually(t, "the first try", func() bool {
+			h.a.outbox.mu.Lock()
+			defer h.a.outbox.mu.Unlock()
+			for d := range h.a.outbox.hand {
+				return d.Tries == 1
+			}
+			return false
+		})
+		store.is(false)
+		h.stop()
+		smtp.Refuse(0, "")
+		for _, host := range []string{"h1", "h2", "h3"} {
+			play(t, host, store, settings).cannotTell(true)
+		}
+		eventually(t, "it is in the history as sent", func() bool {
+			list, err := store.Store.(*registry.Registry).ListDeliveries(t.Context(), 10)
+			return err == nil && len(list) == 1 && list[0].State == "sent" && list[0].Tries == 2
+		})
+		if list := subjects(smtp); len(list) != 1 {
+			t.Errorf("mails %v", list)
+		}
 	}
 }

@@ -17,6 +17,8 @@
 //
 // # Sending
 //
-// Each recipient of each message is one delivery in a bounded queue. One goroutine a channel sends, with time limits and five tries over about
-// ten minutes; what became of it is kept in the store. Nothing here ever waits for a mail server.
+// Each recipient of each message is one delivery. Each channel has a bounded queue and a worker of its own, with time limits and five tries over
+// about ten minutes, so a mail server that hangs holds up no webhook. The store knows what waits and which process sends it: what a process leaves
+// behind, at a reload or because it died (after two minutes), is sent by the next one, of any host. What became of it is kept in the store.
+// Nothing here ever waits for a mail server, and no sending for the store.
 package alert

@@ -10,13 +10,10 @@ import (
 	"net/http"
 	"net/mail"
 	"strings"
-	"sync"
 	"time"
 
 	gomail "github.com/go-mail/mail/v2"
 	"github.com/hashicorp/go-retryablehttp"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 const sendTimeout = 10 * time.Second // of each step of a conversation
@@ -107,98 +104,4 @@ func SendWebhook(ctx context.Context, w Webhook, m *Message) error {
 		return fmt.Errorf("webhook %s answered %s: %s", w.Name, resp.Status, bytes.TrimSpace(answer))
 	}
 	return nil
-}
-
-// delivery is one message on its way to one recipient.
-type delivery struct {
-	message   *Message
-	channel   string // mail, or the webhook's name
-	recipient string
-	send      func(ctx context.Context) error
-}
-
-const (
-	queueLength = 500
-	senders     = 4
-)
-
-// waits are those before each further try.
-var waits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
-
-// outbox sends in the background. Its queue is bounded: what does not fit is noted as failed.
-type outbox struct {
-	queue chan delivery
-	waits []time.Duration
-	note  func(context.Context, registry.AlertDelivery)
-}
-
-func newOutbox(note func(context.Context, registry.AlertDelivery)) *outbox {
-	return &outbox{queue: make(chan delivery, queueLength), waits: waits, note: note}
-}
-
-func (o *outbox) put(ctx context.Context, d delivery) {
-	select {
-	case o.queue <- d:
-	default:
-		o.note(ctx, d.result(1, errors.New("too many messages wait to be sent")))
-	}
-}
-
-func (d *delivery) result(tries int, err error) registry.AlertDelivery {
-	r := registry.AlertDelivery{
-		AlertID: d.message.Alert.ID, At: time.Now().UTC(), Channel: d.channel, Recipient: d.recipient, Subject: d.message.Subject(),
-		State: "sent", Tries: tries,
-	}
-	if err != nil {
-		r.State, r.Error = "failed", err.Error()
-	}
-	return r
-}
-
-// run sends until ctx is done. A recipient that does not answer keeps one sender busy, and waits for its next try without one.
-func (o *outbox) run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for range senders {
-		wg.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case d := <-o.queue:
-					o.try(ctx, &wg, d, 1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func (o *outbox) try(ctx context.Context, wg *sync.WaitGroup, d delivery, n int) {
-	err := d.send(ctx)
-	if ctx.Err() != nil {
-		return
-	}
-	if err == nil || n > len(o.waits) {
-		o.note(ctx, d.result(n, err))
-		return
-	}
-	if n == 1 {
-		o.note(ctx, d.waiting(err))
-	}
-	wg.Go(func() {
-		t := time.NewTimer(o.waits[n-1])
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-			o.try(ctx, wg, d, n+1)
-		}
-	})
-}
-
-// waiting is the first failure of a delivery that is tried again.
-func (d *delivery) waiting(err error) registry.AlertDelivery {
-	r := d.result(1, err)
-	r.State = "retrying"
-	return r
 }

@@ -165,6 +165,9 @@ func (w *Webhook) Validate() error {
 	if strings.TrimSpace(w.Name) == "" || len(w.Name) > 60 {
 		errs = append(errs, wrong("webhooks.name", "%.80q is not a name of 1 to 60 bytes", w.Name))
 	}
+	if w.Name == mailChannel {
+		errs = append(errs, wrong("webhooks.name", "%q is the mail server's; choose another name", w.Name))
+	}
 	u, err := url.Parse(string(w.URL))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))

@@ -34,7 +34,7 @@ type AlertDelivery struct {
 	Channel   string    `json:"channel"`
 	Recipient string    `json:"recipient"`
 	Subject   string    `json:"subject"`
-	State     string    `json:"state"` // sent, failed
+	State     string    `json:"state"` // waiting, retrying, sent, failed
 	Tries     int       `json:"tries"`
 	Error     string    `json:"error,omitempty"`
 }
@@ -218,22 +218,113 @@ func (r *Registry) ListAlerts(ctx context.Context, f AlertFilter) ([]Alert, erro
 // deliveriesKept is how many messages the registry remembers.
 const deliveriesKept = 5000
 
-// AddDelivery remembers a message.
+func newDelivery(d AlertDelivery) deliveryRow {
+	return deliveryRow{
+		ID: d.ID, AlertID: d.AlertID, At: d.At.UTC(), Channel: clip(d.Channel, 64), Recipient: clip(d.Recipient, 255), Subject: clip(d.Subject, 255),
+		State: d.State, Tries: d.Tries, Error: clip(d.Error, maxAlertDetail),
+	}
+}
+
+// AddDelivery remembers a message that nobody has to send any more.
 func (r *Registry) AddDelivery(ctx context.Context, d AlertDelivery) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	row := deliveryRow{
-		AlertID: d.AlertID, At: d.At.UTC(), Channel: clip(d.Channel, 64), Recipient: clip(d.Recipient, 255), Subject: clip(d.Subject, 255),
-		State: d.State, Tries: d.Tries, Error: clip(d.Error, maxAlertDetail),
-	}
+	row := newDelivery(d)
 	db := r.db.WithContext(ctx)
 	if err := db.Create(&row).Error; err != nil {
 		return r.wrap(err)
 	}
-	if row.ID%100 != 0 || row.ID <= deliveriesKept {
+	return r.pruneDeliveries(db, row.ID)
+}
+
+func (r *Registry) pruneDeliveries(db *gorm.DB, last uint64) error {
+	if last%100 != 0 || last <= deliveriesKept {
 		return nil
 	}
-	return r.wrap(db.Where("id <= ?", row.ID-deliveriesKept).Delete(&deliveryRow{}).Error)
+	if err := db.Exec("DELETE FROM alert_outbox WHERE delivery_id <= ?", last-deliveriesKept).Error; err != nil {
+		return r.wrap(err)
+	}
+	return r.wrap(db.Where("id <= ?", last-deliveriesKept).Delete(&deliveryRow{}).Error)
+}
+
+// WaitingDelivery is a message that is to be sent.
+type WaitingDelivery struct {
+	AlertDelivery
+	Message string // JSON
+}
+
+// deliveryHold is how long a process has to send a message before another one may: it renews that with TakeDeliveries.
+const deliveryHold = 2 * time.Minute
+
+// QueueDelivery remembers a message that holder sends, and gives it an id.
+func (r *Registry) QueueDelivery(ctx context.Context, holder string, d WaitingDelivery) (id uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	row := newDelivery(d.AlertDelivery)
+	// One transaction: statements that a hanging server carries out after all, when nobody waits any more, must not queue it once more.
+	err = r.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		return tx.Exec("INSERT INTO alert_outbox (delivery_id, message, holder, held_until) VALUES (?, ?, ?, "+r.clock()+" + ?)",
+			row.ID, d.Message, clip(holder, maxAlertKey), deliveryHold.Milliseconds()).Error
+	})
+	if err != nil {
+		return 0, r.wrap(err)
+	}
+	return row.ID, r.pruneDeliveries(r.db.WithContext(ctx), row.ID)
+}
+
+// NoteDelivery changes what is remembered of a queued message; sent and failed are final.
+func (r *Registry) NoteDelivery(ctx context.Context, d AlertDelivery) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	row := newDelivery(d)
+	db := r.db.WithContext(ctx)
+	err := db.Model(&deliveryRow{}).Where("id = ?", d.ID).
+		Updates(map[string]any{"at": row.At, "state": row.State, "tries": row.Tries, "error": row.Error}).Error
+	if err == nil && (d.State == "sent" || d.State == "failed") {
+		err = db.Exec("DELETE FROM alert_outbox WHERE delivery_id = ?", d.ID).Error
+	}
+	return r.wrap(err)
+}
+
+// TakeDeliveries lists the messages that holder has to send: its own, and those whose holder is gone, which are its own from now on.
+func (r *Registry) TakeDeliveries(ctx context.Context, holder string) ([]WaitingDelivery, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	holder = clip(holder, maxAlertKey)
+	db, clock := r.db.WithContext(ctx), r.clock()
+	err := db.Exec("UPDATE alert_outbox SET holder = ?, held_until = "+clock+" + ? WHERE holder = ? OR held_until < "+clock,
+		holder, deliveryHold.Milliseconds(), holder).Error
+	if err != nil {
+		return nil, r.wrap(err)
+	}
+	var rows []struct {
+		Row     deliveryRow `gorm:"embedded"`
+		Message string
+	}
+	err = db.Table("alert_outbox").Select("alert_deliveries.*, alert_outbox.message").Joins("JOIN alert_deliveries ON id = delivery_id").
+		Where("holder = ?", holder).Order("id").Limit(maxAuditLimit).Scan(&rows).Error
+	if err := r.wrap(err); err != nil {
+		return nil, err
+	}
+	list := make([]WaitingDelivery, len(rows))
+	for i, row := range rows {
+		list[i] = WaitingDelivery{row.Row.delivery(), row.Message}
+	}
+	return list, nil
+}
+
+// LeaveDeliveries lets another process send what holder has not sent.
+func (r *Registry) LeaveDeliveries(ctx context.Context, holder string) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	return r.wrap(r.db.WithContext(ctx).Exec("UPDATE alert_outbox SET held_until = 0 WHERE holder = ?", clip(holder, maxAlertKey)).Error)
+}
+
+func (d *deliveryRow) delivery() AlertDelivery {
+	return AlertDelivery{d.ID, d.AlertID, d.At.UTC(), d.Channel, d.Recipient, d.Subject, d.State, d.Tries, d.Error}
 }
 
 // ListDeliveries lists messages, the newest first.
@@ -245,8 +336,8 @@ func (r *Registry) ListDeliveries(ctx context.Context, limit int) ([]AlertDelive
 		return nil, err
 	}
 	list := make([]AlertDelivery, len(rows))
-	for i, d := range rows {
-		list[i] = AlertDelivery{d.ID, d.AlertID, d.At.UTC(), d.Channel, d.Recipient, d.Subject, d.State, d.Tries, d.Error}
+	for i := range rows {
+		list[i] = rows[i].delivery()
 	}
 	return list, nil
 }

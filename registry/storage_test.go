@@ -266,6 +266,60 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 	})
 }
 
+// TestAWaitingMessageHasOneSender: the process that queued it, or one of the others when that is gone.
+func TestAWaitingMessageHasOneSender(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		ctx := t.Context()
+		take := func(holder string) []WaitingDelivery {
+			t.Helper()
+			list, err := r.TakeDeliveries(ctx, holder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		d := AlertDelivery{AlertID: 7, At: time.Now(), Channel: "mail", Recipient: "a@b.example", Subject: "s", State: "waiting"}
+		var err error
+		if d.ID, err = r.QueueDelivery(ctx, "h1/1", WaitingDelivery{d, `{"Phase":"begins"}`}); err != nil {
+			t.Fatal(err)
+		}
+		if list := take("h2/1"); len(list) > 0 {
+			t.Errorf("another one got %+v", list)
+		}
+		list := take("h1/1")
+		if len(list) != 1 || list[0].ID != d.ID || list[0].AlertID != 7 || list[0].Message != `{"Phase":"begins"}` {
+			t.Fatalf("its own: %+v", list)
+		}
+		d.State, d.Tries, d.Error = "retrying", 1, "busy"
+		if err := errors.Join(r.NoteDelivery(ctx, d), r.LeaveDeliveries(ctx, "h1/1")); err != nil {
+			t.Fatal(err)
+		}
+		if list := take("h2/1"); len(list) != 1 || list[0].Tries != 1 {
+			t.Errorf("left behind: %+v", list)
+		}
+		if list := take("h1/2"); len(list) > 0 {
+			t.Errorf("two got it: %+v", list)
+		}
+		if err := r.db.Exec("UPDATE alert_outbox SET held_until = held_until - 121000").Error; err != nil {
+			t.Fatal(err)
+		}
+		if list := take("h3/1"); len(list) != 1 {
+			t.Errorf("left behind by one that died: %+v", list)
+		}
+		d.State = "sent"
+		if err := r.NoteDelivery(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		if list := take("h3/1"); len(list) > 0 {
+			t.Errorf("it is sent, and waits: %+v", list)
+		}
+		if list, err := r.ListDeliveries(ctx, 10); err != nil || len(list) != 1 || list[0].State != "sent" {
+			t.Errorf("the history: %+v, %v", list, err)
+		}
+	})
+}
+
 func TestSamplesAreReplacedAndPruned(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
