@@ -111,17 +111,22 @@ func (r *Registry) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raise
 	if res.RowsAffected > 0 {
 		return row.alert(), true, r.finds(db, row.ID, row.Host)
 	}
-	res = db.Model(&alertRow{}).Where("open_key = ?", key).
-		Updates(map[string]any{"last_seen_at": at, "detail": row.Detail, "severity": row.Severity, "seen": gorm.Expr("seen + 1")})
-	if res.Error != nil {
-		return a, false, r.wrap(res.Error)
-	}
 	var open alertRow
 	found, err := take(db, &open, "open_key", key)
 	if err := r.wrap(err); err != nil || !found { // it ended meanwhile; the next look raises it anew
 		return a, false, err
 	}
-	return open.alert(), false, r.finds(db, open.ID, row.Host)
+	if err := r.finds(db, open.ID, row.Host); err != nil { // first, so that nobody ends it now
+		return a, false, err
+	}
+	res = db.Model(&alertRow{}).Where("open_key = ?", key).
+		Updates(map[string]any{"last_seen_at": at, "detail": row.Detail, "severity": row.Severity, "seen": gorm.Expr("seen + 1")})
+	if res.Error != nil || res.RowsAffected == 0 {
+		return a, false, r.wrap(res.Error)
+	}
+	open.LastSeenAt, open.Detail, open.Severity = at, row.Detail, row.Severity
+	open.Seen++
+	return open.alert(), false, nil
 }
 
 // finderLife is how long a host is taken to find an alert after it said so.
