@@ -257,8 +257,10 @@ func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time)
 func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) {
 	var stored registry.Alert
 	var raised bool
+	report := o.alert
+	report.Host = a.opts.Host // another one may have raised it
 	err := a.ask(ctx, func(ctx context.Context) (err error) {
-		stored, raised, err = a.opts.Store.RaiseAlert(ctx, o.alert)
+		stored, raised, err = a.opts.Store.RaiseAlert(ctx, report)
 		return err
 	})
 	o.seen = now

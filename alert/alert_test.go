@@ -401,6 +401,31 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 	}
 }
 
+// TestAWebhooksRefusalIsAFailure: these services answer 200 whatever happens.
+func TestAWebhooksRefusalIsAFailure(t *testing.T) {
+	var answer string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+	defer srv.Close()
+	for _, c := range []struct{ preset, answer, want string }{
+		{"dingtalk", `{"errcode":310000,"errmsg":"keywords not in content"}`, "errcode 310000: keywords not in content"},
+		{"dingtalk", `{"errcode":0,"errmsg":"ok"}`, ""},
+		{"wecom", `{"errcode":93000,"errmsg":"invalid webhook url"}`, "errcode 93000: invalid webhook url"},
+		{"wecom", `{"errcode":0,"errmsg":"ok"}`, ""},
+		{"feishu", `{"code":19024,"msg":"Key Words Not Found","data":{}}`, "code 19024: Key Words Not Found"},
+		{"feishu", `{"StatusCode":9499,"StatusMessage":"Bad Request"}`, "StatusCode 9499: Bad Request"},
+		{"feishu", `{"StatusCode":0,"StatusMessage":"success","code":0,"msg":"success","data":{}}`, ""},
+		{"feishu", `gone`, ""},
+		{"generic", `{"code":200}`, ""},
+		{"slack", `ok`, ""},
+	} {
+		answer = c.answer
+		err := SendWebhook(t.Context(), Webhook{Name: "x", URL: registry.Sealed(srv.URL), Preset: c.preset}, TestMessage("h", ""))
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s answers %s: %v", c.preset, c.answer, err)
+		}
+	}
+}
+
 func TestSettingsAreChecked(t *testing.T) {
 	good := Defaults()
 	if err := good.Validate(); err != nil {

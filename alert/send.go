@@ -3,6 +3,7 @@ package alert
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,9 +100,28 @@ func SendWebhook(ctx context.Context, w Webhook, m *Message) error {
 		return fmt.Errorf("webhook %s: %s", w.Name, strings.ReplaceAll(err.Error(), string(w.URL), "its address"))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("webhook %s answered %s: %s", w.Name, resp.Status, bytes.TrimSpace(answer))
+		return fmt.Errorf("webhook %s answered %s: %s", w.Name, resp.Status, bytes.TrimSpace(answer[:min(len(answer), 500)]))
+	}
+	if err := refused(w.Preset, answer); err != nil {
+		return fmt.Errorf("webhook %s answered %s, but %w", w.Name, resp.Status, err)
+	}
+	return nil
+}
+
+// refused reads the answer of a service that says 200 whatever happens: the code in its JSON tells whether it took the message.
+func refused(preset string, answer []byte) error {
+	names := map[string][2]string{"dingtalk": {"errcode", "errmsg"}, "wecom": {"errcode", "errmsg"}, "feishu": {"code", "msg"}}[preset]
+	var fields map[string]any
+	if names[0] == "" || json.Unmarshal(answer, &fields) != nil {
+		return nil
+	}
+	if fields[names[0]] == nil { // Feishu's older bots
+		names = [2]string{"StatusCode", "StatusMessage"}
+	}
+	if code, ok := fields[names[0]].(float64); ok && code != 0 {
+		return fmt.Errorf("%s %.0f: %v", names[0], code, fields[names[1]])
 	}
 	return nil
 }
