@@ -203,7 +203,9 @@ func (a *Admin) testMail(c echo.Context) error {
 	}
 	send := a.opts.Pages.TestMail
 	if send == nil {
-		send = alert.SendMail
+		send = func(m alert.Mail, to string, message *alert.Message) error {
+			return alert.SendMail(c.Request().Context(), m, to, message)
+		}
 	}
 	return a.told(c, to, send(m, to, alert.TestMessage(a.host(), "")))
 }

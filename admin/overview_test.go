@@ -220,7 +220,7 @@ func TestAlertsPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.registry.EndAlert(t.Context(), "b", time.Now()); err != nil {
+	if _, _, err := s.registry.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.registry.AddDelivery(t.Context(), registry.AlertDelivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()}); err != nil {

@@ -141,7 +141,7 @@ func (a *Alerts) note(d registry.AlertDelivery) {
 func (a *Alerts) send(ctx context.Context, d *delivery) error {
 	s := a.current()
 	if d.Channel == mailChannel {
-		return SendMail(s.Mail, d.Recipient, d.message)
+		return SendMail(ctx, s.Mail, d.Recipient, d.message)
 	}
 	for _, w := range s.Webhooks {
 		if w.Name == d.Channel {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -330,30 +332,60 @@ func TestTheServersWordsAreShown(t *testing.T) {
 	m := TestMessage("h1", "")
 	s := mailTo(smtp).Mail
 	smtp.Refuse(550, "no such user here")
-	if err := SendMail(s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "550") || !strings.Contains(err.Error(), "no such user here") {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "550") || !strings.Contains(err.Error(), "no such user here") {
 		t.Errorf("a refusal: %v", err)
 	}
 	smtp.Refuse(0, "")
 	smtp.WantLogin("ann", "right")
-	if err := SendMail(s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "502") {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "502") {
 		t.Errorf("without a login: %v", err)
 	}
 	s.Username, s.Password = "ann", "wrong"
-	if err := SendMail(s, "ops@test.example", m); err == nil || strings.Contains(err.Error(), "wrong") {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	s.Password = "right"
-	if err := SendMail(s, "Ops <ops@test.example>", m); err != nil || len(smtp.Mails()) != 1 {
+	if err := SendMail(t.Context(), s, "Ops <ops@test.example>", m); err != nil || len(smtp.Mails()) != 1 {
 		t.Errorf("with the right one: %v, %d mails", err, len(smtp.Mails()))
 	}
 	s.TLS = TLSStart
-	if err := SendMail(s, "ops@test.example", m); err == nil {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil {
 		t.Error("a server without STARTTLS got the mail")
 	}
 	s.Host, s.Port = smtptest.Hanging(t)
 	began := time.Now()
-	if err := SendMail(s, "ops@test.example", m); err == nil || time.Since(began) > 2*sendTimeout {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || time.Since(began) > 2*sendTimeout {
 		t.Errorf("a server that hangs: %v after %s", err, time.Since(began))
+	}
+}
+
+// TestAMailCanBeCalledOff while the server says nothing, and its connection is closed.
+func TestAMailCanBeCalledOff(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, greeting := range []string{"", "220 here\r\n"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		s := Mail{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, From: "a@b.example"}
+		go func() { ended <- SendMail(ctx, s, "ops@test.example", TestMessage("h", "")) }()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, greeting)
+		cancel()
+		began := time.Now()
+		if err := <-ended; !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+			t.Errorf("after %q it ends with %v after %s", greeting, err, time.Since(began))
+		}
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after %q the connection is open still", greeting)
+		}
+		_ = c.Close()
 	}
 }
 

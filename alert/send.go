@@ -2,7 +2,9 @@ package alert
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/mail"
+	"net/smtp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,43 +21,126 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-const sendTimeout = 10 * time.Second // of each step of a conversation
-
-// A server that accepts a connection and says nothing would otherwise hold a sender for ever: the library sets its first deadline after
-// the greeting.
-func init() {
-	gomail.NetDialTimeout = func(network, address string, limit time.Duration) (net.Conn, error) {
-		c, err := net.DialTimeout(network, address, limit)
-		if err != nil {
-			return nil, err
-		}
-		return c, c.SetDeadline(time.Now().Add(limit))
-	}
-}
+const (
+	sendTimeout = 10 * time.Second // of each step of a conversation
+	mailTimeout = 3 * sendTimeout  // of a whole one
+)
 
 // SendMail tells one recipient. The error holds the server's words as they are.
-func SendMail(s Mail, to string, m *Message) error {
+func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	if s.Host == "" {
 		return errors.New("no SMTP server is set")
 	}
-	d := gomail.NewDialer(s.Host, s.Port, s.Username, string(s.Password))
-	d.Timeout, d.RetryFailure = sendTimeout, false
-	d.SSL = s.TLS == TLSDirect
-	d.StartTLSPolicy = map[string]gomail.StartTLSPolicy{
-		TLSNone: gomail.NoStartTLS, TLSStart: gomail.MandatoryStartTLS,
-	}[s.TLS] // else opportunistic
-	conn, err := d.Dial()
-	if err != nil {
-		return fmt.Errorf("SMTP server %s:%d: %w", s.Host, s.Port, err)
-	}
-	err = gomail.Send(conn, letter(s, to, m))
-	if closeErr := conn.Close(); err == nil && closeErr != nil {
-		return nil // the mail was taken
-	}
-	if err != nil {
-		return fmt.Errorf("SMTP server %s:%d: %w", s.Host, s.Port, err)
+	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	if err := s.converse(ctx, letter(s, to, m)); err != nil {
+		return fmt.Errorf("SMTP server %s:%d: %w", s.Host, s.Port, cmp.Or(ctx.Err(), err))
 	}
 	return nil
+}
+
+// converse is here, and not left to go-mail's Dialer, since that knows no context and leaves connections open when it fails.
+func (s *Mail) converse(ctx context.Context, l *gomail.Message) error {
+	d := net.Dialer{Timeout: sendTimeout}
+	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = plain.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = plain.Close() })()
+	var conn net.Conn = impatient{plain}
+	if s.TLS == TLSDirect {
+		conn = tls.Client(conn, &tls.Config{ServerName: s.Host})
+	}
+	c, err := smtp.NewClient(conn, s.Host)
+	if err != nil {
+		return err
+	}
+	if err := s.secure(c); err != nil {
+		return err
+	}
+	if err := s.login(c); err != nil {
+		return err
+	}
+	if err := gomail.Send(gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return hand(c, from, to, text) }), l); err != nil {
+		return err
+	}
+	_ = c.Quit() // the mail was taken
+	return nil
+}
+
+// impatient does not wait for a server that says nothing or takes nothing.
+type impatient struct{ net.Conn }
+
+func (c impatient) Read(b []byte) (int, error) {
+	_ = c.SetReadDeadline(time.Now().Add(sendTimeout))
+	return c.Conn.Read(b)
+}
+
+func (c impatient) Write(b []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
+	return c.Conn.Write(b)
+}
+
+func (s *Mail) secure(c *smtp.Client) error {
+	if s.TLS == TLSDirect || s.TLS == TLSNone {
+		return nil
+	}
+	if offered, _ := c.Extension("STARTTLS"); offered {
+		return c.StartTLS(&tls.Config{ServerName: s.Host})
+	}
+	if s.TLS == TLSStart {
+		return errors.New("it does not offer STARTTLS")
+	}
+	return nil
+}
+
+func (s *Mail) login(c *smtp.Client) error {
+	offered, ways := c.Extension("AUTH")
+	if s.Username == "" || !offered {
+		return nil
+	}
+	switch {
+	case strings.Contains(ways, "CRAM-MD5"):
+		return c.Auth(smtp.CRAMMD5Auth(s.Username, string(s.Password)))
+	case strings.Contains(ways, "LOGIN") && !strings.Contains(ways, "PLAIN"):
+		return c.Auth(loginAuth{s})
+	}
+	return c.Auth(smtp.PlainAuth("", s.Username, string(s.Password), s.Host))
+}
+
+// loginAuth is the mechanism LOGIN, the only one of some servers.
+type loginAuth struct{ s *Mail }
+
+func (loginAuth) Start(*smtp.ServerInfo) (string, []byte, error) { return "LOGIN", nil, nil }
+
+func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
+	switch {
+	case !more:
+		return nil, nil
+	case strings.HasPrefix(strings.ToLower(string(question)), "user"):
+		return []byte(a.s.Username), nil
+	}
+	return []byte(a.s.Password), nil
+}
+
+func hand(c *smtp.Client, from string, to []string, text io.WriterTo) error {
+	if err := c.Mail(from); err != nil {
+		return err
+	}
+	for _, address := range to {
+		if err := c.Rcpt(address); err != nil {
+			return err
+		}
+	}
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := text.WriteTo(w); err != nil {
+		return err
+	}
+	return w.Close()
 }
 
 func letter(s Mail, to string, m *Message) *gomail.Message {
