@@ -46,7 +46,7 @@ type Options struct {
 	Store      Store
 	Settings   func() (Settings, error)
 	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
-	Dead       func(ctx context.Context) []Dead                      // jobs that died since it was asked last; nil: no digests
+	Dead       func(ctx context.Context) []Dead                      // jobs whose death nobody was told of yet; nil: no digests
 	Host       string
 	AdminURL   string // of the web admin, for links; may be empty
 	Every      time.Duration
@@ -394,10 +394,12 @@ const (
 
 // digests mail dead jobs to their topics' addresses, a mail a topic and minute at most.
 func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
-	if a.opts.Dead == nil || now.Sub(a.digest) < digestEvery {
+	if a.opts.Dead == nil || a.hung || now.Sub(a.digest) < digestEvery {
 		return
 	}
 	a.digest = now
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
 	dead := a.opts.Dead(ctx)
 	if !s.DeadDigest {
 		return

@@ -15,6 +15,9 @@
 // looked after by the others. While the store is away each host goes by its own memory and the last known settings: trouble with the
 // registry must not keep a mail about Redis from going out. Two hosts may then both send it.
 //
+// Deaths are told of in digests, by the host that claims them in the store; so those of a time without any watch are told of too, and those of a
+// time without the store, or without one of the shards, when it is back.
+//
 // # Sending
 //
 // Each recipient of each message is one delivery. Each channel has a bounded queue and a worker of its own, with time limits and five tries over

@@ -35,6 +35,8 @@ type Sources struct {
 	RegistryUp func() bool
 	Journal    func() error // whether it can be written
 	Shards     func() []ShardFinding
+
+	ClaimDeaths func(context.Context, map[string]registry.Deaths) (map[string]int64, error) // of a registry.Registry
 }
 
 // ShardFinding is what the redis-checker finds wrong with a shard; Kind is one of its kinds.
@@ -48,7 +50,7 @@ type Watch struct {
 	src   Sources
 	book  map[string]*topicBook
 	found map[string]time.Time // what was found lately by key, and when
-	died  map[string]int64     // as the last digest knew it; nil before the first
+	died  map[string]int64     // as the store was told; nil before the first time
 	began time.Time            // the first look
 	awayS time.Time            // since when the registry is away
 	swept time.Time            // when topics were looked through for jobs that wait; zero: the next look reads all topics
@@ -368,22 +370,36 @@ func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Tim
 	return list, err
 }
 
-// Dead lists what died since it was asked last, of topics with addresses. The first call only learns where the counts stand.
+// Dead lists what died since somebody asked last, on whatever host, of topics with addresses.
 func (w *Watch) Dead(ctx context.Context) []Dead {
-	first := w.died == nil
-	if first {
-		w.died = map[string]int64{}
+	if w.whole.IsZero() { // it does not know the counts
+		return nil
+	}
+	counts := map[string]registry.Deaths{}
+	for name, b := range w.book {
+		if n := b.last.Total.Died; w.died == nil || n != w.died[name] {
+			counts[name] = registry.Deaths{Count: n, Fell: n < w.died[name]}
+		}
+	}
+	if w.died != nil && len(counts) == 0 {
+		return nil
+	}
+	claim, cancel := context.WithTimeout(ctx, storeLimit)
+	defer cancel()
+	news, err := w.src.ClaimDeaths(claim, counts)
+	if err == nil {
+		if w.died == nil {
+			w.died = map[string]int64{}
+		}
+		for name, n := range counts {
+			w.died[name] = n.Count
+		}
 	}
 	var list []Dead
-	for name, b := range w.book {
-		t := w.src.Snapshot().Topics[name]
-		before := w.died[name]
-		w.died[name] = b.last.Total.Died
-		n := b.last.Total.Died - before
-		if first || t == nil || len(t.Emails) == 0 || n <= 0 {
-			continue
+	for name, n := range news {
+		if t := w.src.Snapshot().Topics[name]; t != nil && len(t.Emails) > 0 {
+			list = append(list, Dead{Topic: name, Recipients: t.Emails, Count: n, Last: w.lastDead(ctx, name, n)})
 		}
-		list = append(list, Dead{Topic: name, Recipients: t.Emails, Count: n, Last: w.lastDead(ctx, name, n)})
 	}
 	return list
 }

@@ -27,6 +27,8 @@ type world struct {
 	shards  []ShardFinding
 	err     error // of every question to the queue
 	reads   int   // of single topics
+	told    map[string]int64
+	lost    error // of the registry
 }
 
 func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
@@ -54,6 +56,31 @@ func (w *world) Lateness(context.Context, string, time.Time) (activity.Histogram
 	return w.late, w.err
 }
 
+// ClaimDeaths is as a registry's.
+func (w *world) ClaimDeaths(_ context.Context, counts map[string]registry.Deaths) (map[string]int64, error) {
+	if w.lost != nil {
+		return nil, w.lost
+	}
+	begun, news := w.told != nil, map[string]int64{}
+	if !begun {
+		w.told = map[string]int64{}
+	}
+	for name, n := range counts {
+		if begun && n.Count > w.told[name] {
+			news[name] = n.Count - w.told[name]
+		}
+		w.told[name] = n.Count
+	}
+	return news, nil
+}
+
+func (w *world) watch() *Watch {
+	return NewWatch(Sources{
+		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot { return &registry.Snapshot{Topics: w.topics} }, RegistryUp: func() bool { return w.up },
+		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards }, ClaimDeaths: w.ClaimDeaths,
+	})
+}
+
 func newWorld() (*world, *Watch) {
 	w := &world{topics: map[string]*registry.Topic{}, totals: map[string]queue.TopicTotals{}, limits: map[string]queue.TopicLimits{}, up: true}
 	for _, name := range []string{"a", "b"} {
@@ -61,10 +88,7 @@ func newWorld() (*world, *Watch) {
 		t.Emails = []string{"shop@test.example"}
 		w.topics[name] = &t
 	}
-	return w, NewWatch(Sources{
-		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot { return &registry.Snapshot{Topics: w.topics} }, RegistryUp: func() bool { return w.up },
-		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards },
-	})
+	return w, w.watch()
 }
 
 // kinds looks every five seconds for a while, and says what is found at the end.
@@ -263,6 +287,17 @@ func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 		}
 		if list := watch.Dead(t.Context()); len(list) > 0 {
 			t.Errorf("the same again: %+v", list)
+		}
+		died(12) // while nobody watches
+		watch = w.watch()
+		kinds(t, watch, 0)
+		w.lost = errors.New("away")
+		if list := watch.Dead(t.Context()); len(list) > 0 {
+			t.Errorf("without the registry: %+v", list)
+		}
+		w.lost = nil
+		if list := watch.Dead(t.Context()); len(list) != 1 || list[0].Count != 3 {
+			t.Errorf("of a new watch: %+v", list)
 		}
 	})
 }

@@ -70,6 +70,13 @@ type (
 	}
 )
 
+type toldRow struct {
+	Topic string `gorm:"primaryKey"`
+	Died  int64
+}
+
+func (toldRow) TableName() string { return "told_deaths" }
+
 func (alertRow) TableName() string    { return "alerts" }
 func (deliveryRow) TableName() string { return "alert_deliveries" }
 
@@ -345,4 +352,55 @@ func (r *Registry) ListDeliveries(ctx context.Context, limit int) ([]AlertDelive
 		list[i] = rows[i].delivery()
 	}
 	return list, nil
+}
+
+// Deaths is how many jobs of a topic have died, ever.
+type Deaths struct {
+	Count int64
+	Fell  bool // it was higher: the topic began anew, or a shard lost it. Else a lower count than the one known is only an older one
+}
+
+// ClaimDeaths says how many deaths nobody was told of yet; of several hosts one gets each. The first call ever only learns the counts. With
+// an error what was claimed before it comes back too.
+func (r *Registry) ClaimDeaths(ctx context.Context, counts map[string]Deaths) (news map[string]int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	db := r.db.WithContext(ctx)
+	var rows []toldRow
+	if err := r.wrap(db.Find(&rows).Error); err != nil {
+		return nil, err
+	}
+	told := map[string]int64{}
+	for _, row := range rows {
+		told[row.Topic] = row.Died
+	}
+	if _, begun := told[""]; !begun {
+		return nil, r.beginDeaths(db, counts)
+	}
+	news = map[string]int64{}
+	for topic, now := range counts {
+		before := told[topic]
+		if now.Count == before || (now.Count < before && !now.Fell) {
+			continue
+		}
+		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&toldRow{Topic: topic}).Error; err != nil {
+			return news, r.wrap(err)
+		}
+		res := db.Model(&toldRow{}).Where("topic = ? AND died = ?", topic, before).Update("died", now.Count)
+		if res.Error != nil {
+			return news, r.wrap(res.Error)
+		}
+		if res.RowsAffected > 0 && now.Count > before {
+			news[topic] = now.Count - before
+		}
+	}
+	return news, nil
+}
+
+func (r *Registry) beginDeaths(db *gorm.DB, counts map[string]Deaths) error {
+	rows := []toldRow{{}} // its topic is empty: the counts have begun
+	for topic, n := range counts {
+		rows = append(rows, toldRow{topic, n.Count})
+	}
+	return r.wrap(db.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, sampleRows).Error)
 }

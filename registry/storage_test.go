@@ -320,6 +320,45 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 	})
 }
 
+func TestEachDeathIsClaimedOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		claim := func(topic string, count int64, fell bool, want int64) {
+			t.Helper()
+			news, err := r.ClaimDeaths(t.Context(), map[string]Deaths{topic: {count, fell}})
+			if err != nil || news[topic] != want {
+				t.Errorf("%d of %s: %v, %v; want %d", count, topic, news, err, want)
+			}
+		}
+		claim("a", 7, false, 0) // before anybody watched
+		claim("a", 9, false, 2)
+		claim("a", 9, false, 0)
+		claim("a", 8, false, 0) // another host's older number
+		claim("a", 10, false, 1)
+		claim("new", 3, false, 3)
+		claim("a", 2, true, 0)
+		claim("a", 4, false, 2)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		total := int64(0)
+		for range 4 {
+			wg.Go(func() {
+				news, err := r.ClaimDeaths(t.Context(), map[string]Deaths{"a": {Count: 14}})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				total += news["a"]
+			})
+		}
+		wg.Wait()
+		if total != 10 {
+			t.Errorf("four hosts claimed %d, want 10", total)
+		}
+	})
+}
+
 func TestSamplesAreReplacedAndPruned(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
