@@ -207,7 +207,7 @@ func (a *Admin) testMail(c echo.Context) error {
 			return alert.SendMail(c.Request().Context(), m, to, message)
 		}
 	}
-	return a.told(c, to, send(m, to, alert.TestMessage(a.host(), "")))
+	return a.told(c, to, send(m, to, alert.TestMessage(a.host(), a.opts.Pages.AdminURL)))
 }
 
 // told shows what came of a test, with the other side's words as they are.
@@ -266,5 +266,5 @@ func (a *Admin) testWebhook(c echo.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
 	defer cancel()
-	return a.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, s.Webhooks[i], alert.TestMessage(a.host(), "")))
+	return a.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, s.Webhooks[i], alert.TestMessage(a.host(), a.opts.Pages.AdminURL)))
 }

@@ -48,6 +48,8 @@ type OverviewParts struct {
 	// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks. nil: there is one.
 	Lead   func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
 	APIURL string // of the server, for the lines to copy: http://127.0.0.1:6789
+	// AdminURL is where people reach this admin, for the links of test messages.
+	AdminURL string
 	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
 	ResolveShard func(registry.Shard) queue.ShardConfig
 	Alerts       AlertStore                                                  // nil: there are none to show

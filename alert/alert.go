@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -328,7 +329,7 @@ func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now t
 
 // tell puts a message about an alert into the outbox for everybody.
 func (a *Alerts) tell(s Settings, p Phase, alert registry.Alert, now time.Time) {
-	a.tellTo(s, &Message{Phase: p, Alert: alert, Link: a.link(&alert), At: now}, s.Recipients, true)
+	a.tellTo(s, &Message{Phase: p, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}, s.Recipients, true)
 }
 
 func (a *Alerts) tellTo(s Settings, m *Message, recipients []string, webhooks bool) {
@@ -350,27 +351,36 @@ func (a *Alerts) tellTo(s Settings, m *Message, recipients []string, webhooks bo
 	}
 }
 
-func (a *Alerts) link(alert *registry.Alert) string {
-	if a.opts.AdminURL == "" {
+// link is the page of the admin that an alert is about.
+func link(adminURL string, alert *registry.Alert) string {
+	if adminURL == "" {
 		return ""
 	}
-	base := strings.TrimRight(a.opts.AdminURL, "/")
+	page := "/alerts"
 	switch {
+	case alert.Kind == "dead" || alert.Kind == "dead_jobs":
+		page = "/dead?topic=" + url.QueryEscape(alert.Topic)
 	case alert.Topic != "":
-		return base + "/topics/" + alert.Topic
+		page = "/topics/" + url.PathEscape(alert.Topic)
 	case alert.Shard != "":
-		return base + "/shards"
+		page = "/shards"
+	case alert.Kind == "registry" || alert.Kind == "journal":
+		page = "/processes"
+	case alert.Kind == "test":
+		page = "/alerts/settings"
 	}
-	return base + "/alerts"
+	return strings.TrimRight(adminURL, "/") + page
 }
 
 // TestMessage is what people get to try a channel.
-func TestMessage(host, link string) *Message {
+func TestMessage(host, adminURL string) *Message {
 	now := time.Now().UTC()
-	return &Message{
-		Phase: Test, Link: link, At: now,
+	m := &Message{
+		Phase: Test, At: now,
 		Alert: registry.Alert{Kind: "test", Severity: Warning, Subject: "a test message", Detail: "If you read this, messages about alerts arrive.", Host: host, BeganAt: now},
 	}
+	m.Link = link(adminURL, &m.Alert)
+	return m
 }
 
 // Dead are jobs of a topic that died lately.
@@ -406,7 +416,7 @@ func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
 	}
 	for _, d := range dead {
 		alert := registry.Alert{Kind: "dead_jobs", Severity: Warning, Topic: d.Topic, Subject: digestSubject(d), Host: a.opts.Host, BeganAt: now}
-		m := &Message{Phase: Digest, Alert: alert, Link: a.link(&alert), At: now}
+		m := &Message{Phase: Digest, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}
 		for _, j := range d.Last[:min(len(d.Last), digestJobs)] {
 			m.Lines = append(m.Lines, j.ID+": "+j.Error)
 		}

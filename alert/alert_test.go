@@ -458,6 +458,23 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 	}
 }
 
+func TestMessagesSayWhereToLook(t *testing.T) {
+	for want, a := range map[string]registry.Alert{
+		"https://h/w/topics/orders":     {Kind: "topic_failing", Topic: "orders"},
+		"https://h/w/dead?topic=orders": {Kind: "dead", Topic: "orders"},
+		"https://h/w/shards":            {Kind: "shard_down", Shard: "r1"},
+		"https://h/w/processes":         {Kind: "journal"},
+		"https://h/w/alerts/settings":   TestMessage("h", "").Alert,
+	} {
+		if got := link("https://h/w/", &a); got != want {
+			t.Errorf("%s links to %s, want %s", a.Kind, got, want)
+		}
+	}
+	if m := TestMessage("h1", "https://h/"); m.Link == "" || !strings.Contains(m.Text(), m.Link) || !strings.Contains(m.HTML(), m.Link) {
+		t.Errorf("a test message is %s", m.Text())
+	}
+}
+
 func TestSettingsAreChecked(t *testing.T) {
 	good := Defaults()
 	if err := good.Validate(); err != nil {

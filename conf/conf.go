@@ -58,6 +58,7 @@ type Server struct {
 type Admin struct {
 	Addr           string
 	BasePath       string
+	PublicURL      string // where people reach it; empty: where this machine does
 	TrustedProxies string // CIDRs joined with commas; see Proxies
 	TLSCert        string
 	TLSKey         string

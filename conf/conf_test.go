@@ -235,6 +235,7 @@ func TestBadFiles(t *testing.T) {
 		"server:\n  tls_cert: a.pem":                  `server.tls_cert: server.tls_cert is "a.pem"`,
 		"admin:\n  addr: :6789":                       `two listeners cannot share a port`,
 		"admin:\n  base_path: /x/":                    `does not end with it`,
+		"admin:\n  public_url: wakecall.example.com":  `is not an address like https://`,
 		"callback:\n  networks: 10.0.0.0/33":          `is not any, public or a list of CIDRs`,
 		"callback:\n  networks: [any, public]":        `is not any, public or a list of CIDRs`,
 		"registry:\n  dsn: postgres://u:pw@h":         `"postgres://u:<secret>@h" does not begin with mysql:// or sqlite:`,

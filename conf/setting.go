@@ -29,6 +29,7 @@ func (c *Config) settings() []setting {
 		{"server.tls_key", text(&c.Server.TLSKey, checkText)},
 		{"admin.addr", text(&c.Admin.Addr, checkAddr)},
 		{"admin.base_path", text(&c.Admin.BasePath, checkBasePath)},
+		{"admin.public_url", text(&c.Admin.PublicURL, checkPublicURL)},
 		{"admin.trusted_proxies", proxies(&c.Admin.TrustedProxies)},
 		{"admin.tls_cert", text(&c.Admin.TLSCert, checkText)},
 		{"admin.tls_key", text(&c.Admin.TLSKey, checkText)},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -329,6 +330,18 @@ func checkAddr(s string) error {
 	}
 	if _, err := netip.ParseAddr(host); host != "" && err != nil && !hostName.MatchString(host) {
 		return errors.New("has a host that is not a name or an address")
+	}
+	return nil
+}
+
+// checkPublicURL takes an address that people open.
+func checkPublicURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("is not an address like https://wakecall.example.com/admin/")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -52,6 +53,9 @@ func adminURL(cfg *conf.Config) string {
 	}
 	return scheme + "://" + reachable(cfg.Admin.Addr) + strings.TrimRight(cfg.Admin.BasePath, "/") + "/"
 }
+
+// publicAdminURL is where people reach it from elsewhere, if that was said.
+func publicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, adminURL(cfg)) }
 
 // masterOf is the master that works on a data directory.
 type masterOf string

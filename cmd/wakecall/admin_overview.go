@@ -28,6 +28,7 @@ func (p *parts) overviewParts() admin.OverviewParts {
 			return reader.Reserved(ctx, time.Now().Add(-5*time.Minute))
 		},
 		APIURL:    "http://" + reachable(p.cfg.Server.Addr),
+		AdminURL:  publicAdminURL(p.cfg),
 		TokenFile: tokenFile(p.cfg),
 		ResolveShard: func(s registry.Shard) queue.ShardConfig {
 			s.State = registry.ShardActive // to be tried

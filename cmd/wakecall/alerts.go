@@ -17,7 +17,7 @@ func (p *parts) newAlerts(c *checker.Checker) *alert.Alerts {
 		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
 		Find:     watch.Find,
 		Dead:     watch.Dead,
-		Host:     hostName(), AdminURL: adminURL(p.cfg), Logger: p.log, Registerer: p.metrics,
+		Host:     hostName(), AdminURL: publicAdminURL(p.cfg), Logger: p.log, Registerer: p.metrics,
 	})
 }
 
