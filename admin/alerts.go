@@ -90,6 +90,7 @@ type alertSettingsData struct {
 	To       string // the recipients, one a line
 	Switches []ruleSwitch
 	Limits   []ruleLimit
+	Late     string // the objectives of topics, one a line
 	Hooks    []webhookView
 	Presets  []string
 	Hook     alert.Webhook // being added
@@ -103,6 +104,7 @@ type webhookView struct{ Name, Preset, Host string }
 func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 	d := alertSettingsData{
 		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: strings.Join(s.Recipients, "\n"), Presets: webhookPresets, Errors: errs,
+		Late: objectivesText(s.Rules.Objectives),
 	}
 	d.Mail.Password = ""
 	for _, name := range switchNames {
@@ -149,6 +151,9 @@ func (a *Admin) changeSettings(c echo.Context, change func(*alert.Settings) erro
 		return a.redirect(c, "/alerts/settings")
 	}
 	d := showSettings(s, fields)
+	if fields[alert.ObjectivesField] != "" {
+		d.Late = c.FormValue("objectives")
+	}
 	if sealed {
 		d.Broken = rest.Error()
 	}

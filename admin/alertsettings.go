@@ -3,7 +3,9 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,7 +99,41 @@ func readRules(s *alert.Settings, get func(string) string) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	objectives, err := readObjectives(get("objectives"))
+	s.Rules.Objectives = objectives
+	return errors.Join(append(errs, err)...)
+}
+
+// readObjectives reads lines of a pattern and a duration.
+func readObjectives(text string) (map[string]registry.Duration, error) {
+	objectives := map[string]registry.Duration{}
+	for _, line := range lines(text) {
+		words := strings.Fields(line)
+		if len(words) != 2 {
+			return nil, fieldError(alert.ObjectivesField, "%.80q is not a topic's name or pattern and a duration, like shop.* 30s", line)
+		}
+		d, err := time.ParseDuration(words[1])
+		if words[1] == "0" {
+			d, err = 0, nil
+		}
+		if err != nil || d < 0 {
+			return nil, fieldError(alert.ObjectivesField, "%.40q of %.80q is not a duration, like 500ms or 30s; 0 switches the rule off", words[1], words[0])
+		}
+		if _, twice := objectives[words[0]]; twice {
+			return nil, fieldError(alert.ObjectivesField, "%.80q stands twice", words[0])
+		}
+		objectives[words[0]] = registry.Duration(d)
+	}
+	return objectives, nil
+}
+
+// objectivesText writes them as the form has them.
+func objectivesText(objectives map[string]registry.Duration) string {
+	var b strings.Builder
+	for _, pattern := range slices.Sorted(maps.Keys(objectives)) {
+		b.WriteString(pattern + " " + shortDuration(objectives[pattern].Std()) + "\n")
+	}
+	return b.String()
 }
 
 func readLimit(s *alert.Settings, name, text string) error {

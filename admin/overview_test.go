@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +195,18 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	now, err := alert.Read(s.registry.Snapshot())
 	if err != nil || len(now.Recipients) != 2 || now.Rules.Shards || !now.Rules.Ledger || now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
 		t.Errorf("the settings are %+v, %v", now, err)
+	}
+	late := append(slices.Clone(rules), "objectives", "shop.* 30s\norders 500ms\n")
+	if status, body := s.post("/alerts/rules", late...); status != http.StatusOK || !strings.Contains(body, ">orders 500ms\nshop.* 30s\n</textarea>") {
+		t.Errorf("objectives got %d", status)
+	}
+	for typed, want := range map[string]string{
+		"shop.* soon": "&#34;soon&#34; of &#34;shop.*&#34; is not a duration", "a*b 30s": "&#34;a*b&#34; (with 30s) is not a pattern", "shop.*": "and a duration, like",
+	} {
+		late[len(late)-1] = typed
+		if status, body := s.post("/alerts/rules", late...); status != http.StatusUnprocessableEntity || !strings.Contains(body, want) || !strings.Contains(body, ">"+typed+"</textarea>") {
+			t.Errorf("%q got %d", typed, status)
+		}
 	}
 	rules[3] = "soon"
 	if status, body := s.post("/alerts/rules", rules...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "is not a duration") {

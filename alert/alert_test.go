@@ -488,8 +488,11 @@ func TestSettingsAreChecked(t *testing.T) {
 		"mail.tls":            func(s *Settings) { s.Mail.Host, s.Mail.From, s.Mail.TLS = "h", "a@b.example", "x" },
 		"remind_after":        func(s *Settings) { s.RemindAfter = 0 },
 		"rules.failing_share": func(s *Settings) { s.Rules.FailingShare = 2 },
-		"webhooks.url":        func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "ftp://h", Preset: "slack"}} },
-		"webhooks.template":   func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "http://h", Preset: "pigeon"}} },
+		"rules.objectives": func(s *Settings) {
+			s.Rules.Objectives = map[string]registry.Duration{"a b": registry.Duration(time.Second)}
+		},
+		"webhooks.url":      func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "ftp://h", Preset: "slack"}} },
+		"webhooks.template": func(s *Settings) { s.Webhooks = []Webhook{{Name: "x", URL: "http://h", Preset: "pigeon"}} },
 	} {
 		s := Defaults()
 		damage(&s)

@@ -66,6 +66,24 @@ type Rules struct {
 	FailingLeast int64             `json:"failing_least"` // and at least so many attempts
 	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
 	Lateness     registry.Duration `json:"lateness"`      // p99 of a minute
+
+	Objectives map[string]registry.Duration `json:"objectives"` // of the lateness of topics, by pattern (orders or shop.*); 0 switches the rule off
+}
+
+// objective is how late a topic may be. Its own name counts before patterns, and a longer pattern before a shorter one.
+func (r *Rules) objective(topic string) (limit time.Duration, own bool) {
+	if d, named := r.Objectives[topic]; named {
+		return d.Std(), true
+	}
+	longest := -1
+	limit = r.Lateness.Std()
+	for pattern, d := range r.Objectives {
+		begin, open := strings.CutSuffix(pattern, "*")
+		if open && len(begin) > longest && strings.HasPrefix(topic, begin) {
+			longest, limit = len(begin), d.Std()
+		}
+	}
+	return limit, longest >= 0
 }
 
 // Defaults are the settings of an installation that nobody has changed.
@@ -149,12 +167,23 @@ func (m *Mail) validate() error {
 	return errors.Join(errs...)
 }
 
+// ObjectivesField names Rules.Objectives in errors.
+const ObjectivesField = "rules.objectives"
+
 func (r *Rules) validate() error {
 	if r.FailingShare < 0 || r.FailingShare > 1 {
 		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
 	}
 	if min(r.NoConsumer, r.BacklogAge, r.Lateness) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
 		return wrong("rules", "limits are not negative; 0 switches a rule off")
+	}
+	for pattern, d := range r.Objectives {
+		if registry.ValidTopicPattern(pattern) != nil {
+			return wrong(ObjectivesField, "%.80q (with %s) is not a pattern: *, a topic's name, or the beginning of names followed by *", pattern, d)
+		}
+		if d < 0 {
+			return wrong(ObjectivesField, "%s of %s is negative; 0 switches the rule off", d, pattern)
+		}
 	}
 	return nil
 }

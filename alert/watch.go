@@ -79,7 +79,7 @@ const (
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
-	lateTopics   = 50 // at most asked about one by one
+	lateTopics   = 50 // without an objective of their own, at most asked about one by one
 )
 
 // NewWatch makes a watch.
@@ -346,17 +346,26 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 	return list, err
 }
 
-// late are topics whose first calls begin late, when those of all topics together do.
+// late are topics whose first calls begin late: those with an objective of their own, and the others when all topics together are late.
 func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
-	limit := r.Lateness.Std()
-	if limit <= 0 {
-		return nil, nil
+	common := r.Lateness.Std()
+	everybody := false
+	if common > 0 {
+		all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
+		if err != nil {
+			return nil, err
+		}
+		everybody = all.Quantile(0.99) > common
 	}
-	all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
-	if err != nil || all.Quantile(0.99) <= limit {
-		return nil, err
-	}
-	for _, name := range topics[:min(len(topics), lateTopics)] {
+	asked := 0
+	for _, name := range topics {
+		limit, own := r.objective(name)
+		if limit <= 0 || (!own && (!everybody || asked >= lateTopics)) {
+			continue
+		}
+		if !own {
+			asked++
+		}
 		h, topicErr := w.src.Activity.Lateness(ctx, name, now.Add(-lateSpan))
 		err = cmp.Or(err, topicErr)
 		if topicErr != nil || h.Quantile(0.99) <= limit {
@@ -364,7 +373,7 @@ func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Tim
 		}
 		list = append(list, Finding{
 			Kind: "late", Severity: Warning, Subject: "topic " + name + " is called late", Topic: name,
-			Detail: fmt.Sprintf("The 99th percentile of the last minute is %s after the due time.", h.Quantile(0.99).Round(time.Millisecond)),
+			Detail: fmt.Sprintf("The 99th percentile of the last minute is %s after the due time; the objective is %s.", h.Quantile(0.99).Round(time.Millisecond), limit),
 		})
 	}
 	return list, err

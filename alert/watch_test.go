@@ -263,6 +263,30 @@ func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
 	}
 }
 
+// TestATopicsObjectiveIsItsOwn: longest pattern first, whatever all topics together do.
+func TestATopicsObjectiveIsItsOwn(t *testing.T) {
+	r := Defaults().Rules
+	r.Objectives = map[string]registry.Duration{"*": registry.Duration(time.Minute), "shop.*": registry.Duration(time.Second), "shop.mail": 0}
+	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
+		if got, _ := r.objective(topic); got != want {
+			t.Errorf("the objective of %s is %s, want %s", topic, got, want)
+		}
+	}
+	w, watch := newWorld()
+	w.late[len(w.late)-1] = 100
+	w.active = []string{"a", "b"}
+	r.Objectives = map[string]registry.Duration{"a": registry.Duration(time.Second)}
+	r.Lateness = 0
+	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].Key() != "late//a" {
+		t.Errorf("found %+v", list)
+	}
+	r.Lateness = registry.Duration(time.Second)
+	r.Objectives["a"] = 0
+	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].Key() != "late//b" {
+		t.Errorf("with the rule off for a %+v", list)
+	}
+}
+
 // TestADigestTellsOfNewDeathsOnly, of topics with addresses.
 func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
