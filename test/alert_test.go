@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,6 +111,35 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAReloadDuringAnOutageMailsNothingTwice: the redis-checker that takes over neither ends the alert nor begins it anew.
+func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
+	needProcesses(t)
+	smtp := smtptest.Start(t)
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(r))
+	i.mailing(t, smtp, nil)
+	old := i.WaitRole("redis-checker", 1)
+	r.Kill9()
+	waitMail(t, smtp, "ops@test.example", "shard redis-1 is down")
+	i.Signal(syscall.SIGHUP)
+	i.WaitRole("redis-checker", 1, old...)
+	began := time.Now()
+	harness.Eventually(t, time.Minute, "the new checker to look for longer than an alert needs to end", func() error {
+		if left := 30*time.Second - time.Since(began); left > 0 {
+			return fmt.Errorf("%s are left", left)
+		}
+		return nil
+	})
+	if n := countMails(smtp, "shard redis-1 is down"); n != 1 {
+		t.Errorf("%d mails after the reload", n)
+	}
+	r.Restart()
+	waitMail(t, smtp, "ops@test.example", "is over: shard redis-1 is down")
+	if n := countMails(smtp, "shard redis-1 is down"); n != 2 {
+		t.Errorf("%d mails at the end", n)
+	}
 }
 
 func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
