@@ -171,13 +171,13 @@ func (a *Alerts) round(ctx context.Context) {
 	a.adopt(ctx, time.Now().UTC())
 	found := map[string]bool{}
 	list, over := a.find(ctx, s.Rules)
+	if ctx.Err() != nil {
+		return // this process ends, and may not have seen all
+	}
 	now := time.Now().UTC()
 	for _, f := range list {
 		found[f.Key()] = true
 		a.hold(ctx, s, f, now)
-	}
-	if ctx.Err() != nil {
-		return // this process ends, not the alerts
 	}
 	for key, o := range a.open {
 		if !found[key] && over(o.alert) {
@@ -193,12 +193,13 @@ func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	return a.opts.Find(ctx, r)
 }
 
-// ask puts a question to the store. One that hangs costs a round no more than storeLimit: what is found about Redis must get out.
+// ask puts a question to the store. One that hangs costs a round no more than storeLimit: what is found about Redis must get out. A process
+// that ends waits for the answer: who was to tell people must still leave the message in the outbox.
 func (a *Alerts) ask(ctx context.Context, question func(context.Context) error) error {
 	if a.hung {
 		return errHung
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	err := question(ctx)
 	a.hung = err != nil && ctx.Err() != nil
@@ -265,19 +266,17 @@ func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) 
 		return err
 	})
 	o.seen = now
-	switch {
-	case err != nil && !o.told: // somebody must be told, and nobody can be asked who does it
+	if err != nil && !o.told { // somebody must be told, and nobody can be asked who does it
 		o.told = true
 		a.tell(s, Begins, o.alert, now)
-	case err != nil:
-	case raised && !o.told, !o.stored && raised:
-		tell := !o.told
-		o.alert, o.stored, o.told = stored, true, true
-		if tell {
-			a.tell(s, Begins, o.alert, now)
-		}
-	case stored.ID != 0:
-		o.alert, o.stored, o.told = stored, true, true
+	}
+	if err != nil || stored.ID == 0 {
+		return
+	}
+	tell := raised && !o.told
+	o.alert, o.stored, o.told = stored, true, true
+	if tell {
+		a.tell(s, Begins, o.alert, now)
 	}
 }
 

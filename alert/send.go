@@ -40,26 +40,26 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 }
 
 // converse is here, and not left to go-mail's Dialer, since that knows no context and leaves connections open when it fails.
-func (s *Mail) converse(ctx context.Context, l *gomail.Message) error {
+func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
 	d := net.Dialer{Timeout: sendTimeout}
-	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)))
+	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = plain.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = plain.Close() })()
 	var conn net.Conn = impatient{plain}
-	if s.TLS == TLSDirect {
-		conn = tls.Client(conn, &tls.Config{ServerName: s.Host})
+	if m.TLS == TLSDirect {
+		conn = tls.Client(conn, &tls.Config{ServerName: m.Host})
 	}
-	c, err := smtp.NewClient(conn, s.Host)
+	c, err := smtp.NewClient(conn, m.Host)
 	if err != nil {
 		return err
 	}
-	if err := s.secure(c); err != nil {
+	if err := m.secure(c); err != nil {
 		return err
 	}
-	if err := s.login(c); err != nil {
+	if err := m.login(c); err != nil {
 		return err
 	}
 	if err := gomail.Send(gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return hand(c, from, to, text) }), l); err != nil {
@@ -82,35 +82,35 @@ func (c impatient) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func (s *Mail) secure(c *smtp.Client) error {
-	if s.TLS == TLSDirect || s.TLS == TLSNone {
+func (m *Mail) secure(c *smtp.Client) error {
+	if m.TLS == TLSDirect || m.TLS == TLSNone {
 		return nil
 	}
 	if offered, _ := c.Extension("STARTTLS"); offered {
-		return c.StartTLS(&tls.Config{ServerName: s.Host})
+		return c.StartTLS(&tls.Config{ServerName: m.Host})
 	}
-	if s.TLS == TLSStart {
+	if m.TLS == TLSStart {
 		return errors.New("it does not offer STARTTLS")
 	}
 	return nil
 }
 
-func (s *Mail) login(c *smtp.Client) error {
+func (m *Mail) login(c *smtp.Client) error {
 	offered, ways := c.Extension("AUTH")
-	if s.Username == "" || !offered {
+	if m.Username == "" || !offered {
 		return nil
 	}
 	switch {
 	case strings.Contains(ways, "CRAM-MD5"):
-		return c.Auth(smtp.CRAMMD5Auth(s.Username, string(s.Password)))
+		return c.Auth(smtp.CRAMMD5Auth(m.Username, string(m.Password)))
 	case strings.Contains(ways, "LOGIN") && !strings.Contains(ways, "PLAIN"):
-		return c.Auth(loginAuth{s})
+		return c.Auth(loginAuth{m})
 	}
-	return c.Auth(smtp.PlainAuth("", s.Username, string(s.Password), s.Host))
+	return c.Auth(smtp.PlainAuth("", m.Username, string(m.Password), m.Host))
 }
 
 // loginAuth is the mechanism LOGIN, the only one of some servers.
-type loginAuth struct{ s *Mail }
+type loginAuth struct{ m *Mail }
 
 func (loginAuth) Start(*smtp.ServerInfo) (string, []byte, error) { return "LOGIN", nil, nil }
 
@@ -119,9 +119,9 @@ func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	case !more:
 		return nil, nil
 	case strings.HasPrefix(strings.ToLower(string(question)), "user"):
-		return []byte(a.s.Username), nil
+		return []byte(a.m.Username), nil
 	}
-	return []byte(a.s.Password), nil
+	return []byte(a.m.Password), nil
 }
 
 func hand(c *smtp.Client, from string, to []string, text io.WriterTo) error {
