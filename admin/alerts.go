@@ -271,5 +271,5 @@ func (a *Admin) testWebhook(c echo.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
 	defer cancel()
-	return a.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, s.Webhooks[i], alert.TestMessage(a.host(), a.opts.Pages.AdminURL)))
+	return a.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, a.opts.Pages.Web, s.Webhooks[i], alert.TestMessage(a.host(), a.opts.Pages.AdminURL)))
 }

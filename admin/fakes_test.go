@@ -88,6 +88,7 @@ func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
 	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: s.registry.Sessions(), Version: "test"}
+	opts.Pages.Web = http.DefaultClient
 	if change != nil {
 		change(&opts)
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -53,6 +54,7 @@ type OverviewParts struct {
 	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
 	ResolveShard func(registry.Shard) queue.ShardConfig
 	Alerts       AlertStore                                                  // nil: there are none to show
+	Web          *http.Client                                                // of webhooks that are tested
 	TestMail     func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail
 	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
 	Lateness func(ctx context.Context, share float64) (time.Duration, bool)

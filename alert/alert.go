@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -49,7 +50,8 @@ type Options struct {
 	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
 	Dead       func(ctx context.Context) []Dead                      // jobs whose death nobody was told of yet; nil: no digests
 	Host       string
-	AdminURL   string // of the web admin, for links; may be empty
+	AdminURL   string       // of the web admin, for links; may be empty
+	Web        *http.Client // of webhooks: it says where they may lead
 	Every      time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -146,7 +148,7 @@ func (a *Alerts) send(ctx context.Context, d *delivery) error {
 	}
 	for _, w := range s.Webhooks {
 		if w.Name == d.Channel {
-			return SendWebhook(ctx, w, d.message)
+			return SendWebhook(ctx, a.opts.Web, w, d.message)
 		}
 	}
 	return fmt.Errorf("there is no webhook %s any more", d.Channel)

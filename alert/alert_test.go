@@ -407,7 +407,7 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 	m.Alert.Subject = `a "quoted" <subject>`
 	for preset := range Presets {
 		w := Webhook{Name: preset, URL: registry.Sealed(srv.URL), Preset: preset}
-		if err := errors.Join(w.Validate(), SendWebhook(t.Context(), w, m)); err != nil {
+		if err := errors.Join(w.Validate(), SendWebhook(t.Context(), http.DefaultClient, w, m)); err != nil {
 			t.Errorf("%s: %v", preset, err)
 		}
 	}
@@ -416,12 +416,12 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 			t.Errorf("a body is %s", b)
 		}
 	}
-	err := SendWebhook(t.Context(), Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
 	if err == nil || !strings.Contains(err.Error(), "invalid token") || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("a refusal: %v", err)
 	}
 	srv.Close()
-	err = SendWebhook(t.Context(), Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	err = SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
 	if err == nil || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("nobody there: %v", err)
 	}
@@ -451,7 +451,7 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 		{"slack", `ok`, ""},
 	} {
 		answer = c.answer
-		err := SendWebhook(t.Context(), Webhook{Name: "x", URL: registry.Sealed(srv.URL), Preset: c.preset}, TestMessage("h", ""))
+		err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: registry.Sealed(srv.URL), Preset: c.preset}, TestMessage("h", ""))
 		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s answers %s: %v", c.preset, c.answer, err)
 		}

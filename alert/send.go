@@ -167,8 +167,11 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	return l
 }
 
-// SendWebhook posts to a webhook; an answer other than 2xx is an error that shows its beginning.
-func SendWebhook(ctx context.Context, w Webhook, m *Message) error {
+// SendWebhook posts to a webhook by web, which says where it may lead; an answer other than 2xx is an error that shows its beginning.
+func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) error {
+	if web == nil {
+		return fmt.Errorf("webhook %s: nothing to send it with", w.Name)
+	}
 	body, err := w.body(m)
 	if err != nil {
 		return fmt.Errorf("webhook %s: %w", w.Name, err)
@@ -181,7 +184,9 @@ func SendWebhook(ctx context.Context, w Webhook, m *Message) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	c := retryablehttp.NewClient()
-	c.Logger, c.RetryMax, c.HTTPClient.Timeout = nil, 1, sendTimeout
+	limited := *web
+	limited.Timeout = sendTimeout
+	c.Logger, c.RetryMax, c.HTTPClient = nil, 1, &limited
 	resp, err := c.Do(r)
 	if err != nil {
 		return fmt.Errorf("webhook %s: %s", w.Name, strings.ReplaceAll(err.Error(), string(w.URL), "its address"))

@@ -95,6 +95,12 @@ func gatedDial(d *net.Dialer) func(ctx context.Context, network, address string)
 	}
 }
 
+// Client makes plain requests under the same policy: no redirects, no proxy, no forbidden address.
+func (c *Caller) Client() *http.Client {
+	plain := *c.client.HTTPClient
+	return &plain
+}
+
 // Close ends connections that are idle.
 func (c *Caller) Close() { c.transport.CloseIdleConnections() }
 

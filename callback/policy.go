@@ -55,10 +55,11 @@ var (
 	// (Alibaba, Azure's wire server, AWS over IPv6, Oracle).
 	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 		"::/128", "fe80::/10", "ff00::/8", "fd00:ec2::254/128", "fd20:ce::254/128")
-	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and reserved ranges, unique local IPv6.
+	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and reserved ranges, unique and site-local IPv6.
 	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15",
-		"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "::1/128", "fc00::/7", "2001:db8::/32", "100::/64")
-	nat64     = prefixes("64:ff9b::/96", "64:ff9b:1::/48")
+		"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24", "240.0.0.0/4", "::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: the network says how long its prefix is
 	sixToFour = netip.MustParsePrefix("2002::/16")
 	teredo    = netip.MustParsePrefix("2001::/32")
 	v4compat  = netip.MustParsePrefix("::/96")
@@ -73,23 +74,26 @@ func in(a netip.Addr, ps []netip.Prefix) bool {
 	return false
 }
 
-// embedded is the IPv4 address that an IPv6 one leads to by a translator or tunnel; a itself where there is none.
-func embedded(a netip.Addr) netip.Addr {
+// embedded are the IPv4 addresses that an IPv6 one may lead to by a translator or tunnel; none for most.
+func embedded(a netip.Addr) []netip.Addr {
 	if a.Is4() {
-		return a
+		return nil
 	}
 	b := a.As16()
+	v4 := func(i, j, k, l int) netip.Addr { return netip.AddrFrom4([4]byte{b[i], b[j], b[k], b[l]}) }
 	switch {
-	case in(a, nat64):
-		return netip.AddrFrom4([4]byte(b[12:16]))
+	case nat64.Contains(a):
+		return []netip.Addr{v4(12, 13, 14, 15)}
+	case ownNAT64.Contains(a): // as RFC 6052 has it for prefixes of 48, 56, 64 and 96 bits
+		return []netip.Addr{v4(6, 7, 9, 10), v4(7, 9, 10, 11), v4(9, 10, 11, 12), v4(12, 13, 14, 15)}
 	case sixToFour.Contains(a):
-		return netip.AddrFrom4([4]byte(b[2:6]))
+		return []netip.Addr{v4(2, 3, 4, 5)}
 	case teredo.Contains(a):
-		return netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})
+		return []netip.Addr{netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})}
 	case v4compat.Contains(a) && a != netip.IPv6Unspecified() && a != netip.IPv6Loopback():
-		return netip.AddrFrom4([4]byte(b[12:16]))
+		return []netip.Addr{v4(12, 13, 14, 15)}
 	}
-	return a
+	return nil
 }
 
 // blockedError names the address that must not be called.
@@ -101,14 +105,12 @@ func (e *blockedError) Error() string {
 
 func (p *policy) check(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
-	inner := embedded(a)
-	if in(a, never) || in(inner, never) {
-		return &blockedError{a}
+	for _, leadsTo := range append(embedded(a), a) {
+		if in(leadsTo, never) || (!p.private && !p.permits(leadsTo)) {
+			return &blockedError{a}
+		}
 	}
-	if p.private || (p.permits(a) && p.permits(inner)) {
-		return nil
-	}
-	return &blockedError{a}
+	return nil
 }
 
 // permits judges one address: a network listed for the tunnel does not open what lies behind it.

@@ -18,7 +18,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	topics, err := p.topicsParts()
+	caller, err := p.newCaller()
 	if err != nil {
 		return role{}, err
 	}
@@ -26,7 +26,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 		Queue: p.recordedQueue(), Registry: p.registry, Sessions: p.registry.Sessions(), TOTP: p.registry, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
 		BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(), TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout,
 		Version: version, Logger: p.log, Registerer: p.metrics,
-		Pages: admin.PageParts{TopicsParts: topics, OverviewParts: p.overviewParts()},
+		Pages: admin.PageParts{TopicsParts: p.topicsParts(caller), OverviewParts: p.overviewParts(caller)},
 	})
 	if err != nil {
 		return role{}, err

@@ -6,13 +6,14 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // overviewParts are what the pages of the overview, dead letters, shards, alerts and tasks work with.
-func (p *parts) overviewParts() admin.OverviewParts {
+func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 	reader := activity.NewReader(p.queue)
 	return admin.OverviewParts{
 		History: &history.Reader{Store: p.registry},
@@ -20,6 +21,7 @@ func (p *parts) overviewParts() admin.OverviewParts {
 		Host:    hostName(),
 		Lead:    p.registry.Lead,
 		Alerts:  p.registry,
+		Web:     caller.Client(),
 		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
 			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))
 			return h.Quantile(share), err == nil && h.Count() > 0

@@ -77,11 +77,12 @@ func (q *recordedQueue) DropTopic(ctx context.Context, topic string) (int, error
 	return n, err
 }
 
+// newCaller makes what calls addresses that people set: endpoints and webhooks of alerts.
+func (p *parts) newCaller() (*callback.Caller, error) {
+	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: version})
+}
+
 // topicsParts are what the pages of topics and jobs work with.
-func (p *parts) topicsParts() (admin.TopicsParts, error) {
-	caller, err := callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: version})
-	if err != nil {
-		return admin.TopicsParts{}, err
-	}
-	return admin.TopicsParts{Activity: activity.NewReader(p.queue), Caller: caller}, nil
+func (p *parts) topicsParts(caller *callback.Caller) admin.TopicsParts {
+	return admin.TopicsParts{Activity: activity.NewReader(p.queue), Caller: caller}
 }

@@ -48,6 +48,10 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 	case roleDispatcher:
 		return p.newDispatcher()
 	case roleChecker:
+		web, err := p.newCaller()
+		if err != nil {
+			return role{}, err
+		}
 		c := checker.New(checker.Options{
 			Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
 			Topics: p.topicNames, Stats: p.queue.Stats, Compared: true, Logger: p.log, Registerer: p.metrics,
@@ -56,7 +60,7 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 		if err != nil {
 			return role{}, err
 		}
-		return role{run: both(both(c.Run, k.Run), both(p.newSampler(c).Run, p.newAlerts(c).Run)), status: c.Status}, nil
+		return role{run: both(both(c.Run, k.Run), both(p.newSampler(c).Run, p.newAlerts(c, web.Client()).Run)), status: c.Status}, nil
 	}
 	return role{}, fmt.Errorf("there is no role %q", name)
 }
@@ -94,7 +98,7 @@ func serverTLS(cfg *conf.Config) (*tls.Config, error) {
 }
 
 func (p *parts) newDispatcher() (role, error) {
-	caller, err := callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: version})
+	caller, err := p.newCaller()
 	if err != nil {
 		return role{}, err
 	}

@@ -1,0 +1,160 @@
+package test
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// marked are secrets that nothing shows. What is sealed or hashed may lie in the database; nothing else may hold one.
+var marked = map[string]string{
+	"Redis password":  "MARKredispw51f0",
+	"SMTP password":   "MARKsmtppw77aa",
+	"webhook address": "MARKhookpath93c1",
+	"topic secret":    "TUFSS3NlY3JldHRvcGljMDAxMDAyMDAz", // whsec_ and this
+	"query of an URL": "MARKquerykey20d4",
+	"topic header":    "MARKheaderval8e2b",
+	"MySQL password":  "MARKmysqlpw6b9d",
+}
+
+// TestSecretsAreNeverShown: an installation that has secrets everywhere is exercised and fails, at the level debug. None of them, nor a token or password of
+// its first start, is in a log, an error, the audit, the process list, a metric or the configuration it shows; and its files are its user's alone.
+func TestSecretsAreNeverShown(t *testing.T) {
+	smtp := smtptest.Start(t)
+	smtp.WantLogin("wakecall", "another password")
+	r := harness.StartRedis(t, harness.RedisOptions{Password: marked["Redis password"]})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_LOG_LEVEL"] = "debug"
+	i := start(t, opts)
+	i.mailing(t, smtp, func(s *alert.Settings) {
+		s.Mail.Password = registry.Sealed(marked["SMTP password"])
+		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack", URL: registry.Sealed("http://127.0.0.1:1/" + marked["webhook address"])}}
+	})
+	said := &strings.Builder{}
+	i.failWithSecrets(t, said)
+	r.Kill9()
+	i.Push(ctx, "secrets", M{"id": "while-down", "body": 1})
+	run := func(args ...string) {
+		code, out := i.Run(args...)
+		fmt.Fprintf(said, "== wakecall %v: %d\n%s\n", args, code, out)
+	}
+	run("check")
+	run("config")
+	r.Restart()
+	run("topic", "show", "secrets")
+	said.Write(i.Metrics().Do(ctx, http.MethodGet, "/metrics", nil).Body)
+	ps, err := exec.Command("ps", "axeww", "-o", "args").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(ps)) {
+		if strings.HasPrefix(line, "wakecall") { // titles and arguments; the environment of one's own processes is one's own
+			said.WriteString(strings.SplitN(line, "WAKECALL_", 2)[0] + "\n")
+		}
+	}
+	i.Signal(syscall.SIGHUP)
+	i.checkModes(t)
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(soon * 4)
+	said.WriteString(i.Log(0))
+	said.WriteString(i.wrongStart(t))
+	i.findMarked(t, said.String())
+}
+
+// failWithSecrets has topics whose callbacks fail in several ways.
+func (i *installation) failWithSecrets(t *testing.T, said *strings.Builder) {
+	secrets := M{
+		"headers": M{"Authorization": "Bearer " + marked["topic header"]}, "secrets": []string{"whsec_" + marked["topic secret"]}, "max_attempts": 1,
+		"callback_url": "http://127.0.0.1:1/hook?key=" + marked["query of an URL"],
+	}
+	for _, url := range []string{"http://127.0.0.1:1/", "http://169.254.169.254/", "http://no-such-host.invalid/"} {
+		secrets["callback_url"] = url + "?key=" + marked["query of an URL"]
+		i.MustPutTopic(t, "secrets", secrets)
+		job := i.MustPush(t, "secrets", M{"body": M{"a": 1}})
+		i.waitState(t, "secrets", job.ID, "dead")
+		said.Write(i.MustDo(t, http.StatusOK, http.MethodGet, harness.JobPath("secrets", job.ID), nil).Body)
+	}
+	for name, body := range map[string]M{
+		"bad-secret": {"callback_url": "http://h/", "secrets": []string{"whsec_" + marked["topic secret"] + "!"}},
+		"bad-header": {"callback_url": "http://h/", "headers": M{"x": marked["topic header"] + "\r\nX-Evil: 1"}},
+		"bad-url":    {"callback_url": "ftp://u:" + marked["query of an URL"] + "@h/"},
+	} {
+		a := i.Do(ctx, http.MethodPut, "/v1/topics/"+name, body)
+		if a.Err != nil || a.Status < 400 || a.Status > 499 {
+			t.Errorf("%s: %s", name, a)
+		}
+		fmt.Fprintf(said, "== %s\n%s\n", name, a)
+	}
+	other := harness.NewAPI(i.Base, i.Token+"x")
+	said.WriteString(other.Do(ctx, http.MethodGet, "/v1/topics", nil).String())
+}
+
+// wrongStart is what a start says whose database does not answer.
+func (i *installation) wrongStart(t *testing.T) string {
+	other := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:" + marked["MySQL password"] + "@tcp(127.0.0.1:1)/w", "WAKECALL_LOG_LEVEL": "debug"}})
+	_, checked := other.Run("check")
+	_, shown := other.Run("config")
+	_, migrated := other.Run("migrate", "status")
+	other.SetEnv("WAKECALL_REGISTRY_DSN", "mysql//u:"+marked["MySQL password"]+"@nowhere")
+	_, refused := other.Run("up")
+	return checked + shown + migrated + refused
+}
+
+// findMarked looks for the secrets in what was said and in every file but those that are there to hold them.
+func (i *installation) findMarked(t *testing.T, said string) {
+	for _, name := range []string{"api-token", "admin-password"} {
+		b, err := os.ReadFile(filepath.Join(i.Data, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		marked[name] = strings.TrimSpace(string(b))
+	}
+	texts := map[string]string{"what was said": said}
+	_ = filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.Contains(path, "registry") && !strings.Contains(path, "snapshot") &&
+			d.Name() != "api-token" && d.Name() != "admin-password" {
+			b, err := os.ReadFile(path)
+			texts[path] = string(b)
+			return err
+		}
+		return err
+	})
+	for where, text := range texts {
+		for what, secret := range marked {
+			if k := strings.Index(text, secret); k >= 0 {
+				t.Errorf("%s: the %s stands in …%s…", where, what, text[max(0, k-300):min(len(text), k+60)])
+			}
+		}
+	}
+}
+
+// checkModes: below data_dir nothing is for others.
+func (i *installation) checkModes(t *testing.T) {
+	err := filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if os.IsNotExist(err) {
+				return nil // a temporary file that has its name by now
+			}
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 && info.Mode()&fs.ModeSocket == 0 {
+			t.Errorf("%s has mode %o", path, info.Mode().Perm())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
