@@ -11,6 +11,7 @@ BINARY      := bin/wakecall
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X main.version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # What `wakecall up` gets from `make run`, and `wakecall bench` from `make bench`.
 ARGS     ?=
@@ -32,7 +33,7 @@ run: need-redis build ## install what is missing, build, and start Wakecall here
 
 .PHONY: build
 build: ## bin/wakecall
-	$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/wakecall
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/wakecall
 
 .PHONY: web
 web: ## fetch what the web admin takes from npm, and make web/dist of it (committed)
@@ -40,7 +41,7 @@ web: ## fetch what the web admin takes from npm, and make web/dist of it (commit
 	node scripts/web/build.mjs
 
 .PHONY: test
-test: need-all lint unit integration ## install what is missing; every check and every test
+test: need-all lint audit unit integration ## install what is missing; every check and every test
 
 .PHONY: unit
 unit: ## the packages' own tests, with the race detector
@@ -56,6 +57,16 @@ lint: ## gofmt, go vet, staticcheck
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (run gofmt -w on them):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: audit
+audit: build ## licences of the modules in the binary, and known vulnerabilities (of those, only with a way to vuln.go.dev)
+	$(GO) run ./scripts/audit licences $(BINARY)
+	GO=$(GO) scripts/vulncheck $(GOVULNCHECK)
+
+.PHONY: sbom
+sbom: build ## dist/wakecall.cdx.json: the bill of materials of bin/wakecall (CycloneDX)
+	@mkdir -p dist
+	$(GO) run ./scripts/audit sbom $(BINARY) $(VERSION) >dist/wakecall.cdx.json
 
 .PHONY: cover
 cover: need-all ## cover.out over unit and integration tests, and the total

@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"server":     parts,
 	"master":     parts,
 	"bench":      {"client", "conf"},
+	"scripts":    {},
 	"test":       {"server"}, // its OpenAPI document
 }
 
