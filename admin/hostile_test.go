@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTheSixthWrongPasswordWaits, and an unknown name costs the same work as a known one.
+func TestTheSixthWrongPasswordWaits(t *testing.T) {
+	s := open(t, nil)
+	for _, name := range []string{"root", "nobody-of-this-name"} {
+		for n := 1; n <= 6; n++ {
+			want := http.StatusUnauthorized
+			if n == 6 {
+				want = http.StatusTooManyRequests
+			}
+			if status, _ := s.post("/login", "username", name, "password", fmt.Sprint("wrong ", n)); status != want {
+				t.Errorf("try %d as %s got %d, want %d", n, name, status, want)
+			}
+		}
+	}
+	if status, _ := s.post("/login", "username", "root", "password", password); status != http.StatusTooManyRequests {
+		t.Errorf("the right password after six wrong ones got %d", status)
+	}
+}
+
+// TestSigningInBeginsANewSession: a cookie that somebody planted before is worth nothing afterwards.
+func TestSigningInBeginsANewSession(t *testing.T) {
+	s := open(t, nil)
+	base, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.post("/login", "username", "root", "password", "wrong password")
+	s.post("/language", "choice", "zh-Hans", "back", "/login") // what a session is begun for, before anybody signed in
+	before := map[string]string{}
+	for _, c := range s.client.Jar.Cookies(base) {
+		before[c.Name] = c.Value
+	}
+	if status, _ := s.post("/login", "username", "root", "password", password); status != http.StatusOK {
+		t.Fatalf("signing in got %d", status)
+	}
+	var planted []*http.Cookie
+	for _, c := range s.client.Jar.Cookies(base) {
+		if strings.Contains(c.Name, "session") && before[c.Name] == c.Value {
+			t.Errorf("the cookie %s is the one from before", c.Name)
+		}
+	}
+	for name, value := range before {
+		planted = append(planted, &http.Cookie{Name: name, Value: value, Path: "/"})
+	}
+	s.client = newClient()
+	s.client.Jar, _ = cookiejar.New(nil)
+	s.client.Jar.SetCookies(base, planted)
+	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
+		t.Error("the cookie from before the sign-in is signed in")
+	}
+}
+
+// TestEveryChangeFromAnotherSiteIsRefused, whatever route it goes to, with what browsers send: Sec-Fetch-Site, or an Origin that is not the host.
+func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
+	s := open(t, nil).as("root")
+	for _, path := range []string{"/login", "/logout", "/topics", "/topics/x/delete", "/push", "/access/tokens", "/alerts/mail", "/shards", "/nowhere"} {
+		for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+			r, _ := http.NewRequest(http.MethodPost, s.url+path, strings.NewReader("a=b"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set(name, value)
+			res, err := s.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != http.StatusForbidden {
+				t.Errorf("POST %s with %s: %s got %d", path, name, value, res.StatusCode)
+			}
+		}
+	}
+}
+
+// TestHalfOpenBrowsersKeepNobodyOut: 2,000 connections that send nothing, half a header or half a body, beside a normal one; and each is ended.
+func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
+	s := open(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.admin.Run(ctx, l) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	begins := []string{"", "G", "POST /login HTTP/1.1\r\nHost: x\r\nX-", "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nu"}
+	for i := range 2000 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := c.Write([]byte(begins[i%len(begins)])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + l.Addr().String() + "/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("a normal client got %d", res.StatusCode)
+	}
+}
