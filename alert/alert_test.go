@@ -68,7 +68,7 @@ func play(t *testing.T, host string, store Store, settings Settings) *stage {
 	t.Helper()
 	s := &stage{settings: settings, store: store}
 	s.a = New(Options{
-		Store: store, Host: host, Every: 20 * time.Millisecond, AdminURL: "http://admin.example/",
+		Store: store, Host: host, Every: 20 * time.Millisecond, AdminURL: "http://admin.example/", Web: http.DefaultClient,
 		Settings: func() (Settings, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
