@@ -119,3 +119,22 @@ func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 		t.Errorf("a normal client got %d", res.StatusCode)
 	}
 }
+
+// TestHostileWordsAreInert: what a stranger may have chosen is text in every page that shows it, never markup.
+func TestHostileWordsAreInert(t *testing.T) {
+	s := open(t, nil).as("root")
+	const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
+	escaped := url.QueryEscape(evil)
+	for _, path := range []string{
+		"/topics?q=" + escaped, "/topics/" + url.PathEscape(evil), "/topics/x/jobs/" + url.PathEscape(evil), "/search?id=" + escaped, "/dead?q=" + escaped,
+		"/audit?q=" + escaped, "/login?next=" + escaped, "/push?topic=" + escaped, "/" + url.PathEscape(evil), "/topics?sort=" + escaped + "&page=" + escaped,
+	} {
+		if _, body := s.get(path); strings.Contains(body, "<script>alert") || strings.Contains(body, "<img src=x") {
+			t.Errorf("%s shows markup that came with the request", path)
+		}
+	}
+	s.client = newClient()
+	if _, body := s.post("/login", "username", evil, "password", "wrong password", "next", evil); strings.Contains(body, "<script>alert") {
+		t.Error("the sign-in shows a name as markup")
+	}
+}

@@ -72,6 +72,28 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	said.WriteString(i.Log(0))
 	said.WriteString(i.wrongStart(t))
 	i.findMarked(t, said.String())
+	i.checkAudit(t)
+}
+
+// checkAudit: the trail keeps topics as they were, with address and headers, but nothing that is a secret by its kind.
+func (i *installation) checkAudit(t *testing.T) {
+	db, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	trail, err := db.Audit(ctx, registry.AuditFilter{})
+	if err != nil || len(trail) == 0 {
+		t.Fatal(len(trail), err)
+	}
+	for _, e := range trail {
+		text := string(e.Before) + string(e.After)
+		for what, secret := range marked {
+			if strings.Contains(text, secret) && what != "topic header" && what != "query of an URL" {
+				t.Errorf("the audit of %s holds the %s: %s", e.Object, what, text)
+			}
+		}
+	}
 }
 
 // failWithSecrets has topics whose callbacks fail in several ways.
