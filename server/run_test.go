@@ -258,7 +258,7 @@ func TestStopIsBounded(t *testing.T) {
 
 // TestSlowloris: half-open clients, more than there are places, do not keep a normal one out.
 func TestSlowloris(t *testing.T) {
-	for name, tt := range map[string]struct{ places, halfOpen int }{"places left": {1000, 400}, "all places taken": {40, 100}} {
+	for name, tt := range map[string]struct{ places, halfOpen int }{"places left": {4000, 2000}, "all places taken": {40, 100}} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, listen(t), func(o *server.Options) {
 				o.Limits = server.Limits{MaxConns: tt.places, HeaderTimeout: time.Minute, ReadTimeout: time.Minute}
