@@ -40,6 +40,9 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	return append(b, "}\n"...)
 }
 
+// AppendRequest appends a line as it stands in a file.
+func AppendRequest(b []byte, l *RequestLine) []byte { return l.append(b, l.TS) }
+
 func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 	b = appendStart(b, orNow(l.TS, now))
 	b = appendText(b, "topic", l.Topic)
@@ -58,6 +61,9 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 	b = appendText(b, "process", or(l.Process, process))
 	return append(b, "}\n"...)
 }
+
+// AppendAttempt appends a line as it stands in a file.
+func AppendAttempt(b []byte, l *AttemptLine) []byte { return l.append(b, l.TS, l.Process) }
 
 func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
 	b = appendStart(b, orNow(l.TS, now))

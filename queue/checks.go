@@ -26,18 +26,24 @@ type Check struct {
 
 func seenKey() string { return prefix(0) + "seen" }
 
-// Checks returns the run id of the server that answers and what hosts have said, in the order of their names. A shard that lost all of its
-// data has none.
-func (s *Shard) Checks(ctx context.Context) (server string, checks []Check, err error) {
+// Server is who answers for a shard.
+type Server struct {
+	RunID   string    // of a Cluster's masters, joined
+	Started time.Time // by its clock, a second late at most; the latest of a Cluster's
+	Now     time.Time // its clock
+}
+
+// Checks returns which server answers and what hosts have said, in the order of their names. A shard that lost all of its data has none.
+func (s *Shard) Checks(ctx context.Context) (Server, []Check, error) {
 	h := ShardHealth{}
 	if err := s.info(ctx, &h); err != nil {
-		return "", nil, err
+		return Server{}, nil, err
 	}
 	said, err := s.client.HGetAll(ctx, seenKey()).Result()
 	if err != nil {
-		return "", nil, fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
+		return Server{}, nil, fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
 	}
-	return h.RunID, parseChecks(said), nil
+	return Server{RunID: h.RunID, Started: h.started, Now: h.now}, parseChecks(said), nil
 }
 
 func parseChecks(said map[string]string) []Check {
@@ -66,6 +72,79 @@ func (c Check) text() string {
 		return ""
 	}
 	return fmt.Sprintf("%d %s", c.Until.UnixMilli(), c.Server)
+}
+
+// What one host accepted, another may have changed or ended. A host that misses a job asks the others through the server (Ask, which reaches them as
+// WakeAsk). They tell in ends what has ended or was changed by their journals, and then in told that this was all. Both go after a while.
+
+const (
+	endsFor    = 10 * time.Minute
+	askPayload = "A"
+)
+
+func endsKey() string { return prefix(0) + "ends" }
+func toldKey() string { return prefix(0) + "told" }
+
+// Ask asks the other hosts what has ended; they answer under the same words.
+func (s *Shard) Ask(ctx context.Context, about string) error {
+	if err := s.client.Publish(ctx, wakeChannel(0), askPayload+about).Err(); err != nil {
+		return fmt.Errorf("ask other hosts through shard %s what has ended: %w", s.name, err)
+	}
+	return nil
+}
+
+// TellEnds adds to what other hosts can ask for by Ends.
+func (s *Shard) TellEnds(ctx context.Context, ends map[string]string) error {
+	pipe := s.client.Pipeline()
+	pipe.HSet(ctx, endsKey(), ends)
+	pipe.Expire(ctx, endsKey(), endsFor)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("tell other hosts through shard %s what has ended: %w", s.name, err)
+	}
+	return nil
+}
+
+// NoteTold says that a host has told all it knows.
+func (s *Shard) NoteTold(ctx context.Context, host, about string) error {
+	pipe := s.client.Pipeline()
+	pipe.HSet(ctx, toldKey(), host+" "+about, 1)
+	pipe.Expire(ctx, toldKey(), endsFor)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("tell other hosts through shard %s that all is told: %w", s.name, err)
+	}
+	return nil
+}
+
+// Told says which of these hosts have told all they know.
+func (s *Shard) Told(ctx context.Context, hosts []string, about string) ([]string, error) {
+	fields := make([]string, len(hosts))
+	for i, h := range hosts {
+		fields[i] = h + " " + about
+	}
+	values, err := s.client.HMGet(ctx, toldKey(), fields...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask shard %s which hosts have told: %w", s.name, err)
+	}
+	var told []string
+	for i, v := range values {
+		if v != nil {
+			told = append(told, hosts[i])
+		}
+	}
+	return told, nil
+}
+
+// Ends returns what hosts have told under these names, "" for nothing.
+func (s *Shard) Ends(ctx context.Context, names []string) ([]string, error) {
+	values, err := s.client.HMGet(ctx, endsKey(), names...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask shard %s what other hosts know: %w", s.name, err)
+	}
+	list := make([]string, len(names))
+	for i, v := range values {
+		list[i], _ = v.(string)
+	}
+	return list, nil
 }
 
 // ForgetCheck is for a host that is no more.
@@ -126,7 +205,7 @@ func (s *Shard) awaitChecks() {
 	t := time.NewTicker(checksEvery)
 	defer t.Stop()
 	for {
-		if server, checks, err := s.Checks(ctx); err == nil && compared(server, checks) {
+		if server, checks, err := s.Checks(ctx); err == nil && compared(server.RunID, checks) {
 			return
 		}
 		select {

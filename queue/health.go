@@ -29,6 +29,8 @@ type ShardHealth struct {
 	LinkDown   bool   // a replica that lost its master
 	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
 	Jobs       int64
+
+	started, now time.Time // see Server
 }
 
 // Ping asks the server of a bucket for its clock.
@@ -105,6 +107,12 @@ func parseInfo(text string) map[string]string {
 func (h *ShardHealth) add(m map[string]string) {
 	number := func(k string) int64 { n, _ := strconv.ParseInt(m[k], 10, 64); return n }
 	h.Version = m["redis_version"]
+	if usec, up := number("server_time_usec"), number("uptime_in_seconds"); usec > 0 {
+		if at := time.UnixMicro(usec).Add(-time.Duration(up-1) * time.Second); at.After(h.started) {
+			h.started = at
+		}
+		h.now = time.UnixMicro(usec)
+	}
 	ids := append(strings.Fields(h.RunID), m["run_id"])
 	slices.Sort(ids) // masters answer in any order
 	h.RunID = strings.Join(ids, " ")

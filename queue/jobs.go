@@ -163,6 +163,38 @@ func (s *Shard) remove(ctx context.Context, topic, id string) (state string, cre
 	return was[:1], time.UnixMilli(ms).UTC(), nil
 }
 
+// removeAll removes every copy of a job: a push whose shard fell in the middle may have left one there beside that in the next shard.
+func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
+	found := false
+	var missed error
+	for _, s := range q.order(topic, id) {
+		state, created, err := s.remove(ctx, topic, id)
+		var un *UnavailableError
+		switch {
+		case errors.As(err, &un):
+			missed = err
+			continue
+		case err != nil:
+			return running, err
+		case state == "":
+			continue
+		}
+		found, running = true, running || state == "u"
+		if q.opts.Deleted != nil {
+			if err := q.opts.Deleted(topic, id, s.name, created); err != nil {
+				return running, s.unavailable("journal", err)
+			}
+		}
+	}
+	switch {
+	case found:
+		return running, nil
+	case missed != nil:
+		return false, missed
+	}
+	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+}
+
 // first asks the shards in a job's order until one knows it. When none does but one could not be asked, that is the error.
 func (q *Queue) first(topic, id string, ask func(*Shard) (found bool, err error)) error {
 	var missed error
@@ -195,21 +227,11 @@ func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error)
 // Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not stopped.
 // Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Delete(ctx context.Context, topic, id string) error {
-	return q.first(topic, id, func(s *Shard) (bool, error) {
-		state, created, err := s.remove(ctx, topic, id)
-		if err != nil || state == "" {
-			return false, err
-		}
-		if q.opts.Deleted != nil {
-			if err := q.opts.Deleted(topic, id, s.name, created); err != nil {
-				return true, s.unavailable("journal", err)
-			}
-		}
-		if state == "u" {
-			err = outwaitStart(ctx)
-		}
-		return true, err
-	})
+	running, err := q.removeAll(ctx, topic, id)
+	if err == nil && running {
+		err = outwaitStart(ctx)
+	}
+	return err
 }
 
 // outwaitStart waits until a dispatcher that holds a lease which just ended must have noticed (StartWindow).

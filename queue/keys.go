@@ -28,8 +28,9 @@ import "fmt"
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker
 //	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the data, see Checks
+//	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals
 //	idle           set while a dispatcher waits for work
-//	wake           the channel of wake-ups: T for timers, D for dispatchers
+//	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
 func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }

@@ -171,18 +171,23 @@ func encodeAttempts(s *Settlement) ([]byte, error) {
 		a.N = j.Attempts + 1
 		history = append(history[:len(history):len(history)], a)
 	}
+	b, err := encodeMade(made, snoozes, s.Reason, history)
+	if err != nil {
+		return nil, fmt.Errorf("encode the attempts of %s/%s: %w", j.Topic, j.ID, err)
+	}
+	return b, nil
+}
+
+// encodeMade is what decodeAttempts reads.
+func encodeMade(made, snoozes int, reason string, history []Attempt) ([]byte, error) {
 	if extra := len(history) - HistoryLimit; extra > 0 {
 		history = history[extra:]
 	}
 	if history == nil {
 		history = []Attempt{}
 	}
-	b := fmt.Appendf(nil, "%d;%d;%s;", made, snoozes, strings.ReplaceAll(s.Reason, ";", ","))
 	js, err := json.Marshal(history)
-	if err != nil {
-		return nil, fmt.Errorf("encode the attempts of %s/%s: %w", j.Topic, j.ID, err)
-	}
-	return append(b, js...), nil
+	return append(fmt.Appendf(nil, "%d;%d;%s;", made, snoozes, strings.ReplaceAll(reason, ";", ",")), js...), err
 }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)

@@ -13,7 +13,7 @@ var luaFiles embed.FS
 
 // scripts are the scripts of one shard, with what they share put behind their first line.
 type scripts struct {
-	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen *redis.Script
+	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore *redis.Script
 }
 
 func loadScripts(locators uint32) *scripts {
@@ -27,7 +27,7 @@ func loadScripts(locators uint32) *scripts {
 		reserve: load("reserve"), settle: load("settle"), extend: load("extend"), dead: load("dead"), list: load("list"),
 		stats: load("stats"), drop: load("drop"), configure: load("configure"),
 		totals: load("totals"), active: load("active"), find: load("find"), forecast: load("forecast"), limits: load("limits"),
-		note: load("note"), noted: load("noted"), seen: load("seen"),
+		note: load("note"), noted: load("noted"), seen: load("seen"), restore: load("restore"),
 	}
 }
 

@@ -39,6 +39,9 @@ type Shard struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
+	undoMu sync.Mutex
+	undone []Push // that are in another shard now, and perhaps here
+
 	confMu   sync.Mutex
 	confSent map[string]string // what conf in Redis is known to hold
 }

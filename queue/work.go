@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -228,6 +229,8 @@ func wakeupOf(m *redis.Message, buckets map[string]int) Wakeup {
 	switch {
 	case !ok:
 		return Wakeup{Bucket: -1, Kind: WakeRegistry}
+	case strings.HasPrefix(m.Payload, askPayload):
+		return Wakeup{Bucket: b, Kind: WakeAsk, About: m.Payload[len(askPayload):]}
 	case m.Payload == "D":
 		return Wakeup{Bucket: b, Kind: WakeDispatcher}
 	}

@@ -89,6 +89,7 @@ type Settlement struct {
 type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
+	About  string // of WakeAsk
 }
 
 // WakeupKind is who is meant.
@@ -100,4 +101,5 @@ const (
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeRegistry                     // the registry changed (Queue.Announce)
 	WakeReconnect                    // messages may have been missed: look at everything
+	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
 )

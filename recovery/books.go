@@ -45,16 +45,19 @@ type entry struct {
 
 // books are the entries of the jobs that a pass is about.
 type books struct {
+	opts     *Options
 	mine     func(key) bool
 	entries  map[key]entry
-	cleared  map[string]int64 // topic → ms by the host's clock, when all of its jobs were deleted
-	redriven map[string]int64 // topic → when dead ones were put back that are not named
+	cleared  map[string]int64             // topic → ms by the host's clock, when all of its jobs were deleted
+	redriven map[string]int64             // topic → when dead ones were put back that are not named
+	deaths   map[key]*journal.AttemptLine // the last attempts of those that died
 	missing  int
 	changed  int
 }
 
-func newBooks(mine func(key) bool) *books {
-	return &books{mine: mine, entries: map[key]entry{}, cleared: map[string]int64{}, redriven: map[string]int64{}}
+func newBooks(o *Options, mine func(key) bool) *books {
+	return &books{opts: o, mine: mine, entries: map[key]entry{}, cleared: map[string]int64{}, redriven: map[string]int64{},
+		deaths: map[key]*journal.AttemptLine{}}
 }
 
 var errTooMany = errors.New("more jobs than one pass keeps in mind")
@@ -72,8 +75,14 @@ func (b *books) put(k key, e entry) error {
 	return nil
 }
 
-// request enters a request. shard is the one that matters, or empty.
-func (b *books) request(l *journal.RequestLine, shard string) error {
+// wanted says whether a push is one that may have been forgotten.
+func (b *books) wanted(l *journal.RequestLine) bool {
+	o := b.opts
+	return (o.Shard == "" || l.Shard == o.Shard) && (o.Before.IsZero() || l.CreatedAt.Before(o.Before)) && (o.Late.IsZero() || l.TS.After(o.Late))
+}
+
+// request enters a request.
+func (b *books) request(l *journal.RequestLine) error {
 	at := l.TS.UnixMilli()
 	if l.ID == "" {
 		switch l.Op {
@@ -106,12 +115,12 @@ func (b *books) request(l *journal.RequestLine, shard string) error {
 			return nil
 		}
 		if known && created == e.created { // its end, or a change of it, was read first
-			e.accepted = shard == "" || l.Shard == shard
+			e.accepted = b.wanted(l)
 			return b.put(k, e)
 		}
-		return b.put(k, entry{created: created, at: at, accepted: shard == "" || l.Shard == shard})
+		return b.put(k, entry{created: created, at: at, accepted: b.wanted(l)})
 	case journal.OpSpool:
-		if shard != "" { // the spool is drained in its own way
+		if b.opts.Shard != "" { // the spool is drained in its own way
 			return nil
 		}
 		if known && (e.at > at || e.spooled && e.at == at) {
@@ -144,6 +153,7 @@ func (b *books) request(l *journal.RequestLine, shard string) error {
 			e.redriven = max(at, e.redriven)
 			if e.state == dead {
 				e.state = living
+				delete(b.deaths, k)
 			}
 			return b.put(k, e)
 		}
@@ -163,7 +173,7 @@ func (e *entry) concerns(known bool, created, at int64) bool {
 }
 
 // attempt enters the end of a job.
-func (b *books) attempt(l *journal.AttemptLine, shard string) error {
+func (b *books) attempt(l *journal.AttemptLine) error {
 	k := keyOf(l.Topic, l.ID)
 	if !b.mine(k) {
 		return nil
@@ -175,7 +185,7 @@ func (b *books) attempt(l *journal.AttemptLine, shard string) error {
 	}
 	switch {
 	case !known:
-		if l.Outcome != journal.Done || created == 0 || shard != "" && l.Shard != shard {
+		if l.Outcome != journal.Done || created == 0 || b.opts.Shard != "" && l.Shard != b.opts.Shard {
 			return nil
 		}
 		return b.put(k, entry{created: created, at: l.TS.UnixMilli(), state: delivered})
@@ -186,11 +196,14 @@ func (b *books) attempt(l *journal.AttemptLine, shard string) error {
 	switch l.Outcome {
 	case journal.Done:
 		e.state = delivered
+		delete(b.deaths, k)
 	case journal.Dead, journal.Expired:
 		if at <= max(e.redriven, b.redriven[l.Topic]) || e.state == delivered {
 			return nil
 		}
 		e.state = dead
+		died := *l
+		b.deaths[k] = &died
 	default:
 		return nil
 	}
@@ -240,6 +253,10 @@ func (e *entry) judge(job *queue.Job) verdict {
 			return missing
 		case created < e.created:
 			return stale
+		}
+	case dead:
+		if e.accepted && job == nil {
+			return missing
 		}
 	case deleted:
 		if job != nil && created <= e.created {

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,12 @@ import (
 // Shard is the part of a queue.Shard that a Keeper needs.
 type Shard interface {
 	Name() string
-	Checks(ctx context.Context) (server string, checks []queue.Check, err error)
+	Checks(ctx context.Context) (queue.Server, []queue.Check, error)
+	TellEnds(ctx context.Context, ends map[string]string) error
+	Ask(ctx context.Context, about string) error
+	NoteTold(ctx context.Context, host, about string) error
+	Told(ctx context.Context, hosts []string, about string) ([]string, error)
+	Others
 	NoteCheck(ctx context.Context, was, now queue.Check) (bool, error)
 	Wakeups(ctx context.Context) <-chan queue.Wakeup
 }
@@ -45,6 +51,7 @@ type KeeperOptions struct {
 type Keeper struct {
 	opts      KeeperOptions
 	host      string
+	hosts     *hosts
 	recovered *prometheus.CounterVec
 }
 
@@ -57,7 +64,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	setDefault(&o.Every, time.Second)
 	setDefault(&o.Quiet, 10*time.Second)
 	setDefault(&o.Again, 15*time.Second)
-	k := &Keeper{opts: o, host: host, recovered: prometheus.NewCounterVec(prometheus.CounterOpts{
+	k := &Keeper{opts: o, host: host, hosts: loadHosts(o.Dir, host), recovered: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_recovered_jobs_total",
 		Help: "Jobs that a shard had forgotten, by what was done: pushed, ended, changed, failed.",
 	}, []string{"shard", "what"})}
@@ -114,28 +121,40 @@ func (k *Keeper) Run(ctx context.Context) error {
 type kept struct {
 	*Keeper
 	shard   Shard
+	wakeups <-chan queue.Wakeup
 	said    queue.Check // to the shard, the last time; the zero Check: look whether it is still the same server
 	written int64       // by the journal, when the shard was told last
 	looked  time.Time   // when the server was asked who it is
-	again   time.Time   // when to compare once more, from
-	since   time.Time
-	empty   bool
-	failed  bool // the last time
+	failed  bool        // the last time
+
+	answered string // the last question
+
+	// Of the comparison with this server, see Options; and when to do it once more, with what was written late.
+	server              string // until the comparison has succeeded
+	since, before, late time.Time
+	empty               bool
+	again               time.Time
 }
 
 func (k *kept) watch(ctx context.Context) {
-	wakeups := k.shard.Wakeups(ctx)
+	k.wakeups = k.shard.Wakeups(ctx)
 	t := time.NewTicker(k.opts.Every)
 	defer t.Stop()
 	k.look(ctx)
+	if err := k.shard.Ask(ctx, hello+k.host); err != nil && ctx.Err() == nil {
+		k.opts.Logger.Debug("other hosts could not be told that this one has come", "shard", k.shard.Name(), "error", err)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case w := <-wakeups:
-			if w.Kind == queue.WakeReconnect {
+		case w := <-k.wakeups:
+			switch w.Kind {
+			case queue.WakeReconnect:
 				k.said = queue.Check{}
 				k.look(ctx)
+			case queue.WakeAsk:
+				k.answer(ctx, w.About)
 			}
 		case <-t.C:
 			if k.due() {
@@ -199,41 +218,67 @@ func (k *kept) compare(ctx context.Context, now time.Time) error {
 	if i := slices.IndexFunc(checks, func(c queue.Check) bool { return c.Host == k.host }); i >= 0 {
 		mine = checks[i]
 	}
+	k.hosts.hear(checks)
+	others := k.hosts.others()
+	if mine.Server != server.RunID && k.server != server.RunID {
+		k.meet(server, mine, len(checks) == 0)
+	}
 	switch {
-	case mine.Server != server:
-		k.since, k.empty = time.Time{}, mine.Host == ""
-		if !k.empty {
-			k.since = mine.Until.Add(-clockSlack)
+	case mine.Server != server.RunID:
+		if err = k.recover(ctx, others, k.empty); err == nil {
+			k.again, k.late = now.Add(k.opts.Again), now
 		}
-		err = k.recover(ctx, k.empty)
-		k.again = now.Add(k.opts.Again)
 	case !k.again.IsZero() && now.After(k.again):
 		k.again = time.Time{}
-		err = k.recover(ctx, true)
+		err = k.recover(ctx, others, true)
 	}
 	if err != nil {
 		return err
 	}
 	k.looked = now
-	said := queue.Check{Host: k.host, Server: server, Until: now}
+	said := queue.Check{Host: k.host, Server: server.RunID, Until: now}
 	ok, err := k.shard.NoteCheck(ctx, mine, said)
 	if err == nil && !ok {
 		err = errors.New("yet another server answers")
 	}
 	if err == nil {
-		k.said = said
+		k.said, k.server = said, ""
 	}
 	return err
+}
+
+// meet notes what is to be compared with a server that is new to the shard: what this host's journal has had since its last word that the server
+// knows, and what was created before the server was met. To one that has been running for a while, as a replica, not everybody comes at once:
+// its predecessor may have been written to for some seconds more.
+func (k *kept) meet(server queue.Server, mine queue.Check, empty bool) {
+	k.server, k.again, k.late = server.RunID, time.Time{}, time.Time{}
+	k.since, k.empty = time.Time{}, empty
+	if mine.Host != "" {
+		k.since = mine.Until.Add(-clockSlack)
+	}
+	k.before = server.Now
+	if server.Now.Sub(server.Started) > time.Minute {
+		k.before = server.Now.Add(tellLimit)
+	}
 }
 
 // compareLimit bounds one comparison, which may have to read days of journal.
 const compareLimit = time.Hour
 
 // recover is silent about a comparison that finds nothing where none was expected to.
-func (k *kept) recover(ctx context.Context, routine bool) error {
+func (k *kept) recover(ctx context.Context, others []string, routine bool) error {
 	name := k.shard.Name()
+	var known Others
+	if len(others) > 0 {
+		about := k.host + " " + rand.Text()
+		if k.since.IsZero() {
+			about = everything + about
+		}
+		known = &inquiry{kept: k, hosts: others, about: about}
+	}
 	r, err := Recover(ctx, Options{
-		Queue: k.opts.Queue, Dirs: []string{k.opts.Dir}, Since: k.since, Shard: name, Empty: k.empty, Topic: k.opts.Topic, Logger: k.opts.Logger.With("shard", name),
+		Queue: k.opts.Queue, Dirs: []string{k.opts.Dir}, Since: k.since, Shard: name, Empty: k.empty, Before: k.before, Late: k.late, Others: known,
+		Topic: k.opts.Topic, Logger: k.opts.Logger.With("shard", name),
 	})
 	for what, n := range map[string]int{"pushed": r.Pushed, "ended": r.Ended, "changed": r.Changed, "failed": r.Failed} {
 		k.recovered.WithLabelValues(name, what).Add(float64(n))

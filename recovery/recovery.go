@@ -2,9 +2,11 @@ package recovery
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/journal"
@@ -17,6 +19,7 @@ type Queue interface {
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
 	Delete(ctx context.Context, topic, id string) error
 	Change(ctx context.Context, topic, id string, c queue.Change) (*queue.Job, error)
+	Restore(ctx context.Context, jobs []queue.Job) (int, error)
 }
 
 // Options say what is compared.
@@ -26,6 +29,9 @@ type Options struct {
 	Since   time.Time
 	Shard   string            // only what this shard accepted; empty: all
 	Empty   bool              // the shard has lost everything, so nothing that ended can live again
+	Before  time.Time         // only what was created earlier than that, by Redis's clock; zero: all
+	Late    time.Time         // only what was written to the journal since then, by the host's clock; zero: all
+	Others  Others            // what other hosts' journals know; nil: there are none
 	Spooled bool              // only what was taken while no shard was up
 	Topic   func(string) bool // says whether a topic is registered; nil: all are
 	DryRun  bool              // nothing is changed
@@ -33,29 +39,35 @@ type Options struct {
 	Logger  *slog.Logger      // nil: nothing is logged
 }
 
+// Others tell by name (see nameOf) what became of jobs elsewhere: endedElsewhere, the line of a change, or nothing.
+type Others interface {
+	Ends(ctx context.Context, names []string) ([]string, error)
+}
+
 // Report is what a recovery found. Jobs = There + Delivered + Dead + Deleted + Missing.
 type Report struct {
 	Jobs      int `json:"jobs"`      // accepted in that time
 	There     int `json:"there"`     // live in a shard
 	Delivered int `json:"delivered"` // and gone
-	Dead      int `json:"dead"`      // by the journal, and not in a shard any more
+	Dead      int `json:"dead"`      // by the journal, and not in a shard any more: restored as dead
 	Deleted   int `json:"deleted"`
 	Missing   int `json:"missing"` // neither: pushed again, unless it was a dry run
 
-	Pushed  int `json:"pushed"`  // of the missing
-	Unknown int `json:"unknown"` // of the missing, left out: their topic is not registered any more
-	Failed  int `json:"failed"`  // of the missing, refused
-	Ended   int `json:"ended"`   // lived again though they were deleted or delivered; deleted
-	Changed int `json:"changed"` // changed again
-	Torn    int `json:"torn"`    // lines of the journal that cannot be read
+	Pushed   int `json:"pushed"`   // of the missing
+	Unknown  int `json:"unknown"`  // of the missing, left out: their topic is not registered any more
+	Failed   int `json:"failed"`   // of the missing, refused
+	Ended    int `json:"ended"`    // lived again though they were deleted or delivered; deleted
+	Changed  int `json:"changed"`  // changed again
+	Restored int `json:"restored"` // dead jobs that are visible again
+	Torn     int `json:"torn"`     // lines of the journal that cannot be read
 }
 
 // Quiet says whether everything was as the journal has it.
-func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed == 0 }
+func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored == 0 }
 
 func (r *Report) String() string {
 	return fmt.Sprintf("%d jobs were accepted; %d are there, %d delivered, %d dead, %d deleted, %d missing; %d pushed again, %d deleted again, "+
-		"%d changed again", r.Jobs, r.There, r.Delivered, r.Dead, r.Deleted, r.Missing, r.Pushed, r.Ended, r.Changed)
+		"%d changed again, %d dead ones restored", r.Jobs, r.There, r.Delivered, r.Dead, r.Deleted, r.Missing, r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
 // maxJobs is how many jobs one pass over the journal keeps in mind, at about 60 bytes each.
@@ -78,7 +90,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 		err := r.run(ctx)
 		if errors.Is(err, errTooMany) {
 			part, parts = -1, 4*parts
-			report = Report{Pushed: report.Pushed, Ended: report.Ended, Changed: report.Changed} // which are there by now
+			report = Report{Pushed: report.Pushed, Ended: report.Ended, Changed: report.Changed, Restored: report.Restored} // which are there by now
 			continue
 		}
 		if err != nil {
@@ -94,11 +106,12 @@ type recovery struct {
 	report      *Report
 	part, parts int
 	books       *books
+	elsewhere   map[key]*journal.RequestLine // changes made on other hosts
 }
 
 func (r *recovery) run(ctx context.Context) error {
 	started := time.Now()
-	r.books = newBooks(r.mine)
+	r.books = newBooks(&r.Options, r.mine)
 	torn := 0
 	if err := r.read(ctx, r.Since, &torn); err != nil {
 		return err
@@ -108,8 +121,11 @@ func (r *recovery) run(ctx context.Context) error {
 		return err
 	}
 	r.count()
-	if r.DryRun || r.books.missing+r.books.changed == 0 {
+	if r.DryRun || r.books.missing+r.books.changed+len(r.books.deaths) == 0 {
 		return nil
+	}
+	if err := r.askOthers(ctx); err != nil {
+		return err
 	}
 	// A job that just ended is gone from its shard before its line stands in the journal.
 	select {
@@ -123,6 +139,71 @@ func (r *recovery) run(ctx context.Context) error {
 	return r.restore(ctx)
 }
 
+// askOthers finds out which missing jobs ended on another host, or were changed there.
+func (r *recovery) askOthers(ctx context.Context) error {
+	if r.Others == nil {
+		return nil
+	}
+	r.elsewhere = map[key]*journal.RequestLine{}
+	var names []string
+	var keys []key
+	ask := func() error {
+		answers, err := r.Others.Ends(ctx, names)
+		if err != nil {
+			return err
+		}
+		for i, a := range answers {
+			r.learn(keys[i], a)
+		}
+		names, keys = names[:0], keys[:0]
+		return nil
+	}
+	for k, e := range r.books.entries {
+		if !e.missing || e.state == dead {
+			continue
+		}
+		names, keys = append(names, nameOf(k, e.created)), append(keys, k)
+		if len(names) == step {
+			if err := ask(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return ask()
+}
+
+func (r *recovery) learn(k key, answer string) {
+	e := r.books.entries[k]
+	var death journal.AttemptLine
+	switch {
+	case answer == "":
+		return
+	case answer == endedElsewhere:
+		e.missing, e.state = false, delivered
+		r.report.Missing--
+		r.report.Delivered++
+	case strings.HasPrefix(answer, diedElsewhere):
+		if json.Unmarshal([]byte(answer[len(diedElsewhere):]), &death) != nil {
+			return
+		}
+		e.state = dead
+		r.books.deaths[k] = &death
+		r.report.Missing--
+		r.report.Dead++
+	default:
+		var l journal.RequestLine
+		if json.Unmarshal([]byte(answer), &l) != nil {
+			return
+		}
+		e.changed = true
+		r.elsewhere[k] = &l
+	}
+	r.books.entries[k] = e
+}
+
 // clockSlack is how far a line's time may be from the time of its writing, and how far a host's clock may be set back unpunished.
 const clockSlack = time.Second
 
@@ -131,11 +212,11 @@ func (r *recovery) mine(k key) bool { return k[0]%uint64(r.parts) == uint64(r.pa
 // read enters the journal's lines from a time on into the books. Deletions count by creation time, so the order of hosts does not matter; all
 // attempts come after all requests.
 func (r *recovery) read(ctx context.Context, since time.Time, torn *int) error {
-	err := r.requests(ctx, since, torn, func(l *journal.RequestLine) error { return r.books.request(l, r.Shard) })
+	err := r.requests(ctx, since, torn, r.books.request)
 	if err != nil {
 		return err
 	}
-	return r.attempts(ctx, since, torn, func(l *journal.AttemptLine) error { return r.books.attempt(l, r.Shard) })
+	return r.attempts(ctx, since, torn, r.books.attempt)
 }
 
 func (r *recovery) requests(ctx context.Context, since time.Time, torn *int, each func(*journal.RequestLine) error) error {
@@ -233,7 +314,9 @@ func (r *recovery) lookUp(ctx context.Context, refs []queue.Ref, keys []key) err
 		switch e.judge(job) {
 		case missing:
 			e.missing = true
-			r.books.missing++
+			if e.state == living {
+				r.books.missing++
+			}
 		case stale:
 			e.missing, e.stale = true, true
 			r.books.missing++
@@ -267,7 +350,7 @@ func (r *recovery) count() {
 		switch {
 		case !e.accepted:
 			continue
-		case e.missing:
+		case e.missing && e.state == living:
 			r.report.Missing++
 		case e.there:
 			r.report.There++

@@ -5,20 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 )
 
-// restore goes through the requests once more, pushes what is missing in the order in which it was accepted, and makes changes again. Jobs that
-// were changed are kept until all of their lines were read.
+// restore goes through the requests once more, stores what is missing in the order in which it was accepted, and makes changes again. Jobs that were
+// changed are kept until all of their lines were read.
 func (r *recovery) restore(ctx context.Context) error {
 	changed := map[key]*journal.RequestLine{}
 	var order []key
-	var batch []queue.Push
+	var batch []journal.RequestLine
 	flush := func() error {
 		defer func() { batch = batch[:0] }()
-		return r.push(ctx, batch)
+		return r.store(ctx, batch)
 	}
 	err := r.requests(ctx, r.Since, new(int), func(l *journal.RequestLine) error {
 		k := keyOf(l.Topic, l.ID)
@@ -27,9 +28,9 @@ func (r *recovery) restore(ctx context.Context) error {
 			return nil
 		}
 		if !e.changed {
-			e.missing = false // a line may come twice
+			e.checked = false // a line may come twice
 			r.books.entries[k] = e
-			batch = append(batch, r.again(l, &e))
+			batch = append(batch, *l)
 			if len(batch) < step {
 				return nil
 			}
@@ -52,11 +53,14 @@ func (r *recovery) restore(ctx context.Context) error {
 			return err
 		}
 		e := r.books.entries[k]
-		if e.missing {
-			err = r.push(ctx, []queue.Push{r.again(changed[k], &e)})
-		} else {
+		if !e.missing {
 			err = r.change(ctx, changed[k], &e)
+			continue
 		}
+		if l := r.elsewhere[k]; l != nil {
+			amend(changed[k], l)
+		}
+		err = r.store(ctx, []journal.RequestLine{*changed[k]})
 	}
 	return err
 }
@@ -64,7 +68,7 @@ func (r *recovery) restore(ctx context.Context) error {
 // wanted says whether a line is part of what a job was accepted as, and the job still to be put right.
 func (r *recovery) wanted(l *journal.RequestLine, e *entry) bool {
 	at := l.TS.UnixMilli()
-	if e.state != living || !e.missing && !(e.changed && e.there) {
+	if e.state != living && e.state != dead || !e.checked || !e.missing && !(e.changed && e.there) {
 		return false
 	}
 	switch l.Op {
@@ -90,17 +94,6 @@ func amend(had, l *journal.RequestLine) {
 	}
 }
 
-func (r *recovery) again(l *journal.RequestLine, e *entry) queue.Push {
-	p := queue.Push{
-		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
-		Priority: priorityOf(l), OnDuplicate: queue.Keep,
-	}
-	if e.stale || l.OnDuplicate == replaceText {
-		p.OnDuplicate = queue.Replace
-	}
-	return p
-}
-
 func priorityOf(l *journal.RequestLine) queue.Priority {
 	p, err := queue.ParsePriority(l.Priority)
 	if err != nil {
@@ -109,33 +102,102 @@ func priorityOf(l *journal.RequestLine) queue.Priority {
 	return p
 }
 
-func (r *recovery) push(ctx context.Context, batch []queue.Push) error {
-	known := make([]queue.Push, 0, len(batch))
-	for _, p := range batch {
-		if !r.Topic(p.Topic) {
+// store brings missing jobs back. Those that were spooled are pushed: no shard has had them yet.
+func (r *recovery) store(ctx context.Context, lines []journal.RequestLine) error {
+	var pushes []queue.Push
+	var jobs []queue.Job
+	for i := range lines {
+		l := &lines[i]
+		k := keyOf(l.Topic, l.ID)
+		e := r.books.entries[k]
+		if !r.Topic(l.Topic) {
 			r.report.Unknown++
-			r.Logger.Warn("a missing job is not pushed again: its topic is not registered any more", "topic", p.Topic, "id", p.ID)
+			r.Logger.Warn("a missing job is not stored again: its topic is not registered any more", "topic", l.Topic, "id", l.ID)
 			continue
 		}
-		known = append(known, p)
+		if e.stale {
+			if err := r.delete(ctx, queue.Ref{Topic: l.Topic, ID: l.ID}); err != nil {
+				return err
+			}
+		}
+		if e.spooled {
+			pushes = append(pushes, pushOf(l))
+		} else {
+			jobs = append(jobs, r.jobOf(l, k, &e))
+		}
 	}
+	if err := r.push(ctx, pushes); err != nil {
+		return err
+	}
+	return r.storeJobs(ctx, jobs)
+}
+
+func (r *recovery) storeJobs(ctx context.Context, jobs []queue.Job) error {
+	for _, j := range jobs {
+		r.Logger.Info("a job that was forgotten is stored again", "topic", j.Topic, "id", j.ID, "state", j.State, "due_at", j.DueAt)
+	}
+	isDead := func(j queue.Job) bool { return j.State == queue.Dead }
+	died := slices.DeleteFunc(slices.Clone(jobs), func(j queue.Job) bool { return !isDead(j) })
+	n, err := r.Queue.Restore(ctx, slices.DeleteFunc(jobs, isDead))
+	r.report.Pushed += n
+	if err == nil {
+		n, err = r.Queue.Restore(ctx, died)
+		r.report.Restored += n
+	}
+	if err != nil {
+		return fmt.Errorf("store missing jobs again: %w", err)
+	}
+	return nil
+}
+
+func pushOf(l *journal.RequestLine) queue.Push {
+	p := queue.Push{
+		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
+		Priority: priorityOf(l), OnDuplicate: queue.Keep,
+	}
+	if l.OnDuplicate == replaceText {
+		p.OnDuplicate = queue.Replace
+	}
+	return p
+}
+
+// jobOf is a job as it was, or, if it had all of its attempts, as it died.
+func (r *recovery) jobOf(l *journal.RequestLine, k key, e *entry) queue.Job {
+	job := queue.Job{
+		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, Priority: priorityOf(l), TTR: l.TTR, MaxAttempts: l.MaxAttempts,
+		CreatedAt: l.CreatedAt, DueAt: l.DueAt, State: queue.Delayed, Shard: l.Shard,
+	}
+	last := r.books.deaths[k]
+	if e.state != dead || last == nil {
+		return job
+	}
+	job.State, job.DeadAt, job.DeadReason, job.Attempts = queue.Dead, last.TS, last.Reason, last.N
+	if last.Outcome == journal.Expired {
+		job.DeadReason = "expired"
+	}
+	if !last.StartedAt.IsZero() {
+		job.History = []queue.Attempt{{N: last.N, StartedAt: last.StartedAt.UnixMilli(), TookMS: float64(last.Took) / 1e6, Status: last.Status, Error: last.Error}}
+	}
+	return job
+}
+
+func (r *recovery) push(ctx context.Context, pushes []queue.Push) error {
 	var away error
-	for i, result := range r.Queue.PushBatch(ctx, known) {
-		p := &known[i]
+	for i, result := range r.Queue.PushBatch(ctx, pushes) {
+		p := &pushes[i]
 		var un *queue.UnavailableError
 		switch {
 		case result.Err == nil:
 			r.report.Pushed++
-			r.Logger.Info("a missing job was pushed again", "topic", p.Topic, "id", p.ID, "due_at", p.DueAt)
 		case errors.As(result.Err, &un) || ctx.Err() != nil:
 			away = result.Err
 		default:
 			r.report.Failed++
-			r.Logger.Error("a missing job cannot be pushed again", "topic", p.Topic, "id", p.ID, "error", result.Err)
+			r.Logger.Error("a push that was taken while no shard was up is refused now", "topic", p.Topic, "id", p.ID, "error", result.Err)
 		}
 	}
 	if away != nil {
-		return fmt.Errorf("push missing jobs again: %w", away)
+		return fmt.Errorf("push what was spooled: %w", away)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func restartText(r *recovery.Report, err error) string {
 	case r.Quiet():
 		return fmt.Sprintf("another server answers; the journal was compared with what it holds, and nothing was lost (%d jobs)", r.Jobs)
 	}
-	return fmt.Sprintf("another server answers, and had forgotten something: %d jobs were pushed again, %d deleted again, %d changed again; %d refused",
-		r.Pushed, r.Ended, r.Changed, r.Failed+r.Unknown)
+	return fmt.Sprintf("another server answers, and had forgotten something: %d jobs were pushed again, %d deleted again, %d changed again, %d dead ones restored; %d refused",
+		r.Pushed, r.Ended, r.Changed, r.Restored, r.Failed+r.Unknown)
 }
 
 func (p *parts) hasTopic(name string) bool {
@@ -107,6 +107,7 @@ func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {
 	if !dry {
 		add("pushed again", r.Pushed)
 		add("changed again", r.Changed)
+		add("dead ones restored", r.Restored)
 	}
 	add("lived again though ended", r.Ended)
 	if r.Unknown > 0 {
