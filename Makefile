@@ -17,11 +17,15 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 ARGS     ?=
 # How long `make fuzz` stays with each target.
 FUZZTIME ?= 30s
+# Of `make chaos`.
+SECONDS  ?= 1800
+SEED     ?=
+ONLY     ?=
 # Narrows the integration tests: make integration RUN=TestKill
 RUN      ?= .
 
 # Everything but the integration tests, which have real processes and a target of their own.
-UNIT := packages=$$($(GO) list ./... | grep -v '/test$$');
+UNIT := packages=$$($(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
 
 .PHONY: help
 help: ## show this list
@@ -41,7 +45,7 @@ web: ## fetch what the web admin takes from npm, and make web/dist of it (commit
 	node scripts/web/build.mjs
 
 .PHONY: test
-test: need-all lint audit unit integration ## install what is missing; every check and every test
+test: need-all lint audit unit integration chaos-short ## install what is missing; every check and every test
 
 .PHONY: unit
 unit: ## the packages' own tests, with the race detector
@@ -50,6 +54,14 @@ unit: ## the packages' own tests, with the race detector
 .PHONY: integration
 integration: ## tests of real processes: wakecall, redis-server, MariaDB
 	$(GO) test -race -count=1 -timeout 12m -run '$(RUN)' ./test/
+
+.PHONY: chaos
+chaos: need-all ## break everything under load for SECONDS (1800) from SEED (a fresh one), only faults that have ONLY in their names; then count
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
+
+.PHONY: chaos-short
+chaos-short: ## the same for 90 seconds
+	CHAOS_SECONDS=90 $(GO) test -race -count=1 -timeout 10m ./test/chaos/
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck

@@ -174,3 +174,39 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 		t.Errorf("the job that was there has the body %s", got.Body)
 	}
 }
+
+// TestAPushWhoseAnswerWasLostIsCalledOnce: its shard has it, says so to nobody, and the push goes to the next shard. The first copy is removed when
+// its shard answers again.
+func TestAPushWhoseAnswerWasLostIsCalledOnce(t *testing.T) {
+	a, b := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
+	p := harness.StartProxy(t, a.Addr())
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": "redis://" + p.Addr() + "/0," + b.URL()}})
+	topic := i.topic(t, nil, nil)
+	const jobs = 20
+	batch := []M{}
+	for n := range jobs {
+		batch = append(batch, M{"topic": topic, "body": n, "delay": "4s"}) // without ids, so that no shard is asked about them before
+	}
+	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": []M{{"topic": topic, "id": "warm", "body": 1, "delay": "1h"}}})
+	p.Swallow(1)
+	answer := i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
+	if n := a.Do("HGET", "wk:{0}:nd", topic); n == nil || n == "0" || n == "1" {
+		t.Fatalf("the first shard has only %v jobs: nothing is in two places", n)
+	}
+	p.Heal()
+	if strings.Contains(answer.String(), `"error"`) {
+		t.Fatalf("not all were taken: %s", answer)
+	}
+	i.endpoint.WaitCalls(t, topic, jobs, 20*time.Second)
+	i.passes(t)
+	seen := map[string]int{}
+	for _, c := range i.endpoint.Calls(topic) {
+		seen[c.ID]++
+		if seen[c.ID] > 1 {
+			t.Errorf("%s was called again", c.ID)
+		}
+	}
+	if len(seen) != jobs {
+		t.Errorf("%d jobs were called, want %d", len(seen), jobs)
+	}
+}

@@ -77,7 +77,7 @@ func (m *MariaDB) greets() error {
 	if m.Exited() {
 		return fmt.Errorf("it ended: %s", m.Log(1000))
 	}
-	conn, err := net.DialTimeout("tcp", m.addr(), time.Second)
+	conn, err := net.DialTimeout("tcp", m.Addr(), time.Second)
 	if err != nil {
 		return err
 	}
@@ -89,11 +89,12 @@ func (m *MariaDB) greets() error {
 	return err
 }
 
-func (m *MariaDB) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
+// Addr is where the server listens.
+func (m *MariaDB) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
 
 // DSN is the database as registry.dsn has it.
 func (m *MariaDB) DSN() string {
-	return fmt.Sprintf("mysql://%s:%s@tcp(%s)/%s", mariadbUser, mariadbPassword, m.addr(), mariadbName)
+	return fmt.Sprintf("mysql://%s:%s@tcp(%s)/%s", mariadbUser, mariadbPassword, m.Addr(), mariadbName)
 }
 
 // Exec runs SQL in the registry's database.

@@ -60,6 +60,9 @@ func (r *Redis) URL() string {
 	return fmt.Sprintf("redis://127.0.0.1:%d/0", r.port)
 }
 
+// Addr is the server's address without the rest of its URL.
+func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
+
 // Shutdown stops the server in the orderly way.
 func (r *Redis) Shutdown() {
 	r.t.Helper()
