@@ -175,7 +175,11 @@ func (s *Shard) meet(ctx context.Context, c *redis.Conn) error {
 	if err != nil {
 		return fmt.Errorf("ask shard %s which server it is: %w", s.name, err)
 	}
-	server := parseInfo(info)["run_id"]
+	told := parseInfo(info)
+	if told["redis_mode"] == "sentinel" { // which is asked for the master's address through the same client
+		return nil
+	}
+	server := told["run_id"]
 	s.meeting.Lock()
 	defer s.meeting.Unlock()
 	if s.server == server {

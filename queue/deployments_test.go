@@ -82,7 +82,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 		"cluster":    startCluster,
 	} {
 		t.Run(kind, func(t *testing.T) {
-			q := Open(Options{})
+			q := Open(Options{Hold: time.Second})
 			defer func() { _ = q.Close() }()
 			if err := q.SetShards(t.Context(), []ShardConfig{{"a", start(t), "active"}}); err != nil {
 				t.Fatal(err)

@@ -117,8 +117,9 @@ func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which [
 // Ref names a job.
 type Ref struct{ Topic, ID string }
 
-// Lookup returns the jobs of these names, nil where none lives in a shard that is up. It may be asked for thousands at once.
-func (q *Queue) Lookup(ctx context.Context, refs []Ref) ([]*Job, error) {
+// Lookup returns the jobs of these names, nil where none lives in a shard that is up. The shard named, if any, must be. It may be asked for
+// thousands at once.
+func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, error) {
 	asked := make([]Push, len(refs))
 	todo := make([]int, len(refs))
 	for i, r := range refs {
@@ -127,6 +128,9 @@ func (q *Queue) Lookup(ctx context.Context, refs []Ref) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
 	for _, s := range *q.shards.Load() {
 		if !s.Up() {
+			if s.name == shard {
+				return nil, fmt.Errorf("look up %d jobs: shard %s does not answer", len(refs), s.name)
+			}
 			continue
 		}
 		found := map[int]*Job{}

@@ -4,6 +4,7 @@ import "fmt"
 
 // prefix begins every key of a bucket. The scripts append:
 //
+//	(nothing)      on a Cluster: the anchor, see whole.lua
 //	seq            the number of the last page
 //	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
 //	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to

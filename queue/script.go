@@ -13,11 +13,14 @@ var luaFiles embed.FS
 
 // scripts are the scripts of one shard, with what they share put behind their first line.
 type scripts struct {
-	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore *redis.Script
+	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore, probe *redis.Script
 }
 
-func loadScripts(locators uint32) *scripts {
+func loadScripts(locators uint32, cluster bool) *scripts {
 	common := strings.ReplaceAll(mustRead("common"), "@LOCATORS@", strconv.FormatUint(uint64(locators), 10))
+	if cluster {
+		common = mustRead("whole") + common
+	}
 	load := func(name string) *redis.Script {
 		first, rest, _ := strings.Cut(mustRead(name), "\n") // #!lua and its flags must stay the first line
 		return redis.NewScript(first + "\n" + common + rest)
@@ -27,7 +30,7 @@ func loadScripts(locators uint32) *scripts {
 		reserve: load("reserve"), settle: load("settle"), extend: load("extend"), dead: load("dead"), list: load("list"),
 		stats: load("stats"), drop: load("drop"), configure: load("configure"),
 		totals: load("totals"), active: load("active"), find: load("find"), forecast: load("forecast"), limits: load("limits"),
-		note: load("note"), noted: load("noted"), seen: load("seen"), restore: load("restore"),
+		note: load("note"), noted: load("noted"), seen: load("seen"), restore: load("restore"), probe: load("probe"),
 	}
 }
 

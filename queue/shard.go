@@ -64,7 +64,7 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 	}
 	s.client, s.locators = client, uint32(locators/buckets)
 	s.state.Store(c.State)
-	s.scripts = loadScripts(s.locators)
+	s.scripts = loadScripts(s.locators, buckets > 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}
@@ -113,15 +113,26 @@ func (s *Shard) run(ctx context.Context, bucket int, script *redis.Script, args 
 	if n.down.Load() {
 		return nil, s.unavailable("down", n.why.Load().(error))
 	}
+	v, err := s.eval(ctx, bucket, script, args...)
+	if err == nil || errors.Is(err, redis.Nil) {
+		return v, nil
+	}
+	return nil, s.failed(ctx, bucket, err)
+}
+
+func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
 	keys := []string{prefix(bucket)}
 	v, err := script.EvalSha(ctx, s.client, keys, args...).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		v, err = script.Eval(ctx, s.client, keys, args...).Result()
 	}
-	if err == nil || errors.Is(err, redis.Nil) {
-		return v, nil
+	if !redis.HasErrorPrefix(err, "NOBUCKET") {
+		return v, err
 	}
-	return nil, s.failed(ctx, bucket, err)
+	if err := s.anchor(ctx, bucket); err != nil {
+		return nil, err
+	}
+	return script.EvalSha(ctx, s.client, keys, args...).Result()
 }
 
 // again is run for scripts that may run twice: once more when the connection turned out to be dead.
@@ -180,7 +191,8 @@ func reasonOf(err error) string {
 		return "loading"
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOPERM"):
 		return "password"
-	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"), redis.HasErrorPrefix(err, "TRYAGAIN"):
+	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"), redis.HasErrorPrefix(err, "TRYAGAIN"),
+		redis.HasErrorPrefix(err, "NOBUCKET"):
 		return "cluster"
 	}
 	var re redis.Error
@@ -237,7 +249,7 @@ func (s *Shard) probe() {
 func (s *Shard) revive(bucket int, n *bucketState) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	err := s.client.Set(ctx, prefix(bucket)+"probe", 1, time.Minute).Err()
+	_, err := s.eval(ctx, bucket, s.scripts.probe)
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))
 		return false

@@ -19,6 +19,7 @@ import (
 // Shard is the part of a queue.Shard that a Keeper needs.
 type Shard interface {
 	Name() string
+	Buckets() int
 	Checks(ctx context.Context) (queue.Server, []queue.Check, error)
 	TellEnds(ctx context.Context, ends map[string]string) error
 	Ask(ctx context.Context, about string) error
@@ -255,12 +256,18 @@ func (k *kept) meet(server queue.Server, mine queue.Check, empty bool) {
 	k.since, k.empty = time.Time{}, empty
 	if mine.Host != "" {
 		k.since = mine.Until.Add(-clockSlack)
+		if k.shard.Buckets() > 1 { // the word is on one node, and another may have forgotten more
+			k.since = k.since.Add(-clusterSlack)
+		}
 	}
 	k.before = server.Now
 	if server.Now.Sub(server.Started) > time.Minute {
 		k.before = server.Now.Add(tellLimit)
 	}
 }
+
+// clusterSlack is how much further behind one node of a Cluster may be than another.
+const clusterSlack = time.Minute
 
 // compareLimit bounds one comparison, which may have to read days of journal.
 const compareLimit = time.Hour

@@ -15,7 +15,7 @@ import (
 
 // Queue is the part of a queue.Queue that a recovery needs.
 type Queue interface {
-	Lookup(ctx context.Context, refs []queue.Ref) ([]*queue.Job, error)
+	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
 	Delete(ctx context.Context, topic, id string) error
 	Change(ctx context.Context, topic, id string, c queue.Change) (*queue.Job, error)
@@ -305,7 +305,7 @@ func (r *recovery) compare(ctx context.Context) error {
 }
 
 func (r *recovery) lookUp(ctx context.Context, refs []queue.Ref, keys []key) error {
-	jobs, err := r.Queue.Lookup(ctx, refs)
+	jobs, err := r.Queue.Lookup(ctx, refs, r.Shard)
 	if err != nil {
 		return err
 	}

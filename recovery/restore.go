@@ -204,7 +204,7 @@ func (r *recovery) push(ctx context.Context, pushes []queue.Push) error {
 
 // change makes a job that is there as its last change left it. The due time is what a change sets; a retry does not move it.
 func (r *recovery) change(ctx context.Context, l *journal.RequestLine, e *entry) error {
-	jobs, err := r.Queue.Lookup(ctx, []queue.Ref{{Topic: l.Topic, ID: l.ID}})
+	jobs, err := r.Queue.Lookup(ctx, []queue.Ref{{Topic: l.Topic, ID: l.ID}}, r.Shard)
 	if err != nil {
 		return err
 	}

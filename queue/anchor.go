@@ -1,0 +1,38 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// anchor makes the key that tells on which node of a Cluster a bucket is, see whole.lua. It asks the node itself, and makes none while the slot is
+// on its way: redirections would lead to the node that does not have the bucket yet.
+func (s *Shard) anchor(ctx context.Context, bucket int) error {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return errors.New("there is no anchor outside a Cluster")
+	}
+	key := prefix(bucket)
+	node, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return err
+	}
+	slot, err := node.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return err
+	}
+	nodes, err := node.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(nodes) {
+		if strings.Contains(line, "myself") && (strings.Contains(line, fmt.Sprintf("[%d->-", slot)) || strings.Contains(line, fmt.Sprintf("[%d-<-", slot))) {
+			return fmt.Errorf("bucket %d is being moved to another node", bucket)
+		}
+	}
+	return node.SetNX(ctx, key, 1, 0).Err()
+}

@@ -1,0 +1,252 @@
+package harness
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Node is a redis-server of a Cluster or beside Sentinels, or a Sentinel.
+type Node struct {
+	*daemon
+	t    testing.TB
+	dir  string
+	port int
+	args []string
+}
+
+// startNode starts a redis-server with a configuration of its own (Sentinel rewrites it).
+func startNode(t testing.TB, name, conf string, args ...string) *Node {
+	t.Helper()
+	n := &Node{t: t, dir: newDir(t, name), port: busPort(t), args: args}
+	text := fmt.Sprintf("port %d\ndir %s\nbind 127.0.0.1\nsave \"\"\n%s\n", n.port, n.dir, conf)
+	if err := os.WriteFile(filepath.Join(n.dir, "redis.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.Restart()
+	return n
+}
+
+// busPort leaves room for a Cluster's bus, which listens 10000 above.
+func busPort(t testing.TB) int {
+	for {
+		if port := FreePort(t); port < 55_000 {
+			return port
+		}
+	}
+}
+
+// Restart starts the node again, after Kill9.
+func (n *Node) Restart() {
+	n.t.Helper()
+	cmd := exec.Command(need(n.t, "redis-server", "redis-server"), append([]string{filepath.Join(n.dir, "redis.conf")}, n.args...)...)
+	cmd.Dir = n.dir
+	n.daemon = startDaemon(n.t, n.dir, filepath.Base(n.dir), cmd)
+	Eventually(n.t, 10*time.Second, "redis-server to answer", func() error {
+		conn, err := net.DialTimeout("tcp", n.Addr(), time.Second)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+}
+
+// Addr is where the node listens.
+func (n *Node) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
+
+// Client talks to this node alone.
+func (n *Node) Client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1})
+	n.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Role is master or slave, or what went wrong.
+func (n *Node) Role() string {
+	c := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1, ReadTimeout: time.Second})
+	defer c.Close()
+	v, err := c.Do(n.t.Context(), "ROLE").Slice()
+	if err != nil || len(v) == 0 {
+		return fmt.Sprint(err)
+	}
+	return fmt.Sprint(v[0])
+}
+
+const durable = "appendonly yes\nappendfsync everysec"
+
+// Sentinels are a master, a replica, and three Sentinels that watch them.
+type Sentinels struct {
+	Servers  []*Node
+	Watchers []*Node
+}
+
+// StartSentinels starts them and waits until the replica follows and the Sentinels know each other.
+func StartSentinels(t testing.TB) *Sentinels {
+	t.Helper()
+	s := &Sentinels{}
+	master := startNode(t, "master", durable)
+	replica := startNode(t, "replica", durable+fmt.Sprintf("\nreplicaof 127.0.0.1 %d", master.port))
+	s.Servers = []*Node{master, replica}
+	Eventually(t, 20*time.Second, "the replica to follow", func() error {
+		info, err := replica.Client().Info(t.Context(), "replication").Result()
+		if err == nil && !strings.Contains(info, "master_link_status:up") {
+			err = fmt.Errorf("it says %s", info)
+		}
+		return err
+	})
+	for range 3 {
+		s.Watchers = append(s.Watchers, startNode(t, "sentinel", fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\n"+
+			"sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 4000", master.port), "--sentinel"))
+	}
+	for _, w := range s.Watchers {
+		c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
+		t.Cleanup(func() { _ = c.Close() })
+		Eventually(t, 20*time.Second, "the Sentinels to know each other and the replica", func() error {
+			others, err := c.Sentinels(t.Context(), "mymaster").Result()
+			if err != nil {
+				return err
+			}
+			replicas, err := c.Replicas(t.Context(), "mymaster").Result()
+			if err == nil && (len(others) != 2 || len(replicas) != 1) {
+				err = fmt.Errorf("%d Sentinels, %d replicas", len(others), len(replicas))
+			}
+			return err
+		})
+	}
+	return s
+}
+
+// URL is the deployment as redis.nodes has it.
+func (s *Sentinels) URL() string {
+	var addrs []string
+	for _, w := range s.Watchers {
+		addrs = append(addrs, w.Addr())
+	}
+	return "redis+sentinel://" + strings.Join(addrs, ";") + "/mymaster"
+}
+
+// Cluster is a Redis Cluster of three masters with a replica each.
+type Cluster struct {
+	t     testing.TB
+	Nodes []*Node
+}
+
+// StartCluster starts six nodes, makes a Cluster of them, and waits until all agree.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	args := []string{"--cluster", "create"}
+	for range 6 {
+		n := startNode(t, "node", durable+"\ncluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no")
+		c.Nodes = append(c.Nodes, n)
+		args = append(args, n.Addr())
+	}
+	out, err := exec.Command(need(t, "redis-cli", "redis-tools"), append(args, "--cluster-replicas", "1", "--cluster-yes")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("create the Cluster: %v\n%s", err, out)
+	}
+	for _, n := range c.Nodes {
+		Eventually(t, 30*time.Second, "the Cluster's nodes to agree, and replicas to follow", func() error {
+			info, err := n.Client().ClusterInfo(t.Context()).Result()
+			if err != nil {
+				return err
+			}
+			follows, err := n.Client().Info(t.Context(), "replication").Result()
+			if err == nil && (!strings.Contains(info, "cluster_state:ok") || strings.Contains(follows, "master_link_status:down")) {
+				err = fmt.Errorf("it says %s %s", info, follows)
+			}
+			return err
+		})
+	}
+	return c
+}
+
+// URL is the Cluster as redis.nodes has it.
+func (c *Cluster) URL() string {
+	var addrs []string
+	for _, n := range c.Nodes {
+		addrs = append(addrs, n.Addr())
+	}
+	return "redis+cluster://" + strings.Join(addrs, ";")
+}
+
+// Owner is the master that has a key's slot, by what the first living node says.
+func (c *Cluster) Owner(key string) *Node {
+	c.t.Helper()
+	var owner *Node
+	Eventually(c.t, 20*time.Second, "a master to have "+key, func() error {
+		for _, n := range c.Nodes {
+			if n.Exited() {
+				continue
+			}
+			slot, err := n.Client().ClusterKeySlot(c.t.Context(), key).Result()
+			if err != nil {
+				continue
+			}
+			ranges, err := n.Client().ClusterSlots(c.t.Context()).Result()
+			if err != nil {
+				continue
+			}
+			for _, r := range ranges {
+				if int(slot) < r.Start || int(slot) > r.End || len(r.Nodes) == 0 {
+					continue
+				}
+				for _, candidate := range c.Nodes {
+					if candidate.Addr() == r.Nodes[0].Addr && !candidate.Exited() {
+						owner = candidate
+						return nil
+					}
+				}
+			}
+		}
+		return fmt.Errorf("no living node has it")
+	})
+	return owner
+}
+
+// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called while it is half there.
+func (c *Cluster) Move(key string, to *Node, between func()) {
+	c.t.Helper()
+	ctx, from := c.t.Context(), c.Owner(key)
+	src, dst := from.Client(), to.Client()
+	slot := src.ClusterKeySlot(ctx, key).Val()
+	fromID, toID := src.ClusterMyID(ctx).Val(), dst.ClusterMyID(ctx).Val()
+	do := func(client *redis.Client, args ...any) {
+		c.t.Helper()
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			c.t.Fatalf("move slot %d: %v: %v", slot, args, err)
+		}
+	}
+	do(dst, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	do(src, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	for {
+		between()
+		keys, err := src.ClusterGetKeysInSlot(ctx, int(slot), 2).Result()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		args := []any{"MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS"}
+		for _, k := range keys {
+			args = append(args, k)
+		}
+		do(src, args...)
+	}
+	do(dst, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	do(src, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	for _, n := range c.Nodes {
+		if n != from && n != to && n.Role() == "master" {
+			do(n.Client(), "CLUSTER", "SETSLOT", slot, "NODE", toID)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// failover is how soon after a master's death calls have to come again: Sentinels and Clusters take some seconds to agree.
+const failover = 15 * time.Second
+
+func onURL(url string) harness.Options {
+	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": url}}
+}
+
+// only503 fails for an answer that shows a deployment's insides to a client.
+func (a *answers) only503(t *testing.T) {
+	t.Helper()
+	a.all(t, http.StatusServiceUnavailable)
+}
+
+// TestSentinelFailoverUnderLoad: the master is killed; the replica takes over. Nothing that was acknowledged is lost, also what the replica had
+// not got yet.
+func TestSentinelFailoverUnderLoad(t *testing.T) {
+	needProcesses(t)
+	s := harness.StartSentinels(t)
+	i := start(t, onURL(s.URL()))
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	ledger, refused := harness.NewLedger(), &answers{}
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 16, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
+	ledger.WaitAcknowledged(t, 200, soon)
+	s.Servers[0].Kill9()
+	killed := time.Now()
+	harness.Eventually(t, failover, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+	promoted := time.Now()
+	ledger.WaitAcknowledged(t, 50, failover)
+	i.calledSince(t, topic, promoted, failover)
+	t.Logf("promoted after %s, pushes and calls again %s later", promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	s.Servers[0].Restart() // as a replica
+	ledger.WaitAcknowledged(t, 100, soon)
+	load.Stop()
+	refused.only503(t)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+// calledSince waits for a call that arrived after a moment.
+func (i *installation) calledSince(t *testing.T, topic string, since time.Time, limit time.Duration) {
+	t.Helper()
+	harness.Eventually(t, limit, "a call of "+topic, func() error {
+		calls := i.endpoint.Calls(topic)
+		if len(calls) == 0 || calls[len(calls)-1].At.Before(since) {
+			return errors.New("there was none")
+		}
+		return nil
+	})
+}
+
+// clusterTopics are so many that every master of a Cluster has some.
+const clusterTopics = 24
+
+// spread registers topics over all of a Cluster's buckets and pushes to each.
+func (i *installation) spread(t *testing.T, ledger *harness.Ledger, refused *answers) (stop func()) {
+	t.Helper()
+	var loads []*harness.Load
+	for n := range clusterTopics {
+		topic := fmt.Sprintf("t%d", n)
+		i.put(t, topic, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+		loads = append(loads, harness.StartLoad(t, i.Quick(), ledger,
+			harness.LoadOptions{Topic: topic, Rate: 5, Pushers: 1, Fields: M{"delay": "300ms"}, PushFailed: refused.add}))
+	}
+	return func() {
+		for _, l := range loads {
+			l.Stop()
+		}
+	}
+}
+
+// TestClusterFailoverUnderLoad: a master is killed, and its replica takes over.
+func TestClusterFailoverUnderLoad(t *testing.T) {
+	needProcesses(t)
+	c := harness.StartCluster(t)
+	i := start(t, onURL(c.URL()))
+	ledger, refused := harness.NewLedger(), &answers{}
+	stop := i.spread(t, ledger, refused)
+	ledger.WaitAcknowledged(t, 200, soon)
+	victim := c.Owner("wk:{3}:")
+	victim.Kill9()
+	killed := time.Now()
+	heir := c.Owner("wk:{3}:")
+	promoted := time.Now()
+	ledger.WaitAcknowledged(t, 100, failover)
+	t.Logf("%s took over after %s; pushes again %s later", heir.Addr(), promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	victim.Restart()
+	ledger.WaitAcknowledged(t, 100, soon)
+	stop()
+	refused.only503(t)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+// TestClusterSlotsMoveUnderLoad: the slots of all buckets of a master move to another one, key by key. Pushes to them are refused meanwhile, and
+// nothing is lost or mixed up.
+func TestClusterSlotsMoveUnderLoad(t *testing.T) {
+	needProcesses(t)
+	c := harness.StartCluster(t)
+	i := start(t, onURL(c.URL()))
+	ledger, refused := harness.NewLedger(), &answers{}
+	stop := i.spread(t, ledger, refused)
+	ledger.WaitAcknowledged(t, 200, soon)
+	from := c.Owner("wk:{0}:")
+	var to *harness.Node
+	for b := range 16 {
+		if n := c.Owner(fmt.Sprintf("wk:{%d}:", b)); n != from {
+			to = n
+		}
+	}
+	moved := 0
+	for b := range 16 {
+		if key := fmt.Sprintf("wk:{%d}:", b); c.Owner(key) == from {
+			c.Move(key, to, func() { ledger.WaitAcknowledged(t, 5, soon) }) // by the buckets that stay where they are
+			moved++
+		}
+	}
+	t.Logf("moved %d buckets", moved)
+	ledger.WaitAcknowledged(t, 200, soon)
+	stop()
+	refused.only503(t)
+	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+}
+
+// TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others go on; it comes back, and so do its jobs.
+func TestClusterMasterLostWithoutAReplica(t *testing.T) {
+	needProcesses(t)
+	c := harness.StartCluster(t)
+	i := start(t, onURL(c.URL()))
+	ledger, refused := harness.NewLedger(), &answers{}
+	stop := i.spread(t, ledger, refused)
+	ledger.WaitAcknowledged(t, 200, soon)
+	for _, n := range c.Nodes {
+		if n.Role() == "slave" {
+			n.Kill9()
+		}
+	}
+	victim := c.Owner("wk:{3}:")
+	victim.Kill9()
+	gone := time.Now()
+	ledger.WaitAcknowledged(t, 100, failover)
+	called := 0
+	for n := range clusterTopics {
+		calls := i.endpoint.Calls(fmt.Sprintf("t%d", n))
+		if len(calls) > 0 && calls[len(calls)-1].At.After(gone.Add(500*time.Millisecond)) {
+			called++
+		}
+	}
+	if called == 0 || called == clusterTopics {
+		t.Errorf("%d of %d topics were called without one of three masters", called, clusterTopics)
+	}
+	victim.Restart()
+	ledger.WaitAcknowledged(t, 200, failover)
+	stop()
+	refused.only503(t)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
