@@ -18,6 +18,7 @@ import (
 
 // Master is the tree of processes.
 type Master struct {
+	systemd systemd
 	started time.Time
 	redis   *redisServer
 
@@ -52,7 +53,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 		return err
 	}
 	defer unlock()
-	m := &Master{started: time.Now().UTC(), options: o, held: sockets{}, slots: map[string][]*slot{}}
+	m := &Master{systemd: newSystemd(), started: time.Now().UTC(), options: o, held: sockets{}, slots: map[string][]*slot{}}
 	if m.held, err = m.openFirst(ctx, unclean); err != nil {
 		return err
 	}
@@ -73,6 +74,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	}
 	m.startAll(o.Roles)
 	m.attend(ctx, hup)
+	m.systemd.stopping(m.opts().ShutdownTimeout)
 	return m.stopAll()
 }
 
@@ -181,10 +183,6 @@ func (m *Master) all() []*slot {
 
 // tellReady calls Options.Ready once all processes serve.
 func (m *Master) tellReady(ctx context.Context) {
-	ready := m.opts().Ready
-	if ready == nil {
-		return
-	}
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 	for !m.allReady() {
@@ -194,7 +192,10 @@ func (m *Master) tellReady(ctx context.Context) {
 		case <-t.C:
 		}
 	}
-	ready()
+	m.systemd.ready("up")
+	if ready := m.opts().Ready; ready != nil {
+		ready()
+	}
 }
 
 func (m *Master) allReady() bool {
@@ -213,15 +214,20 @@ func (m *Master) attend(ctx context.Context, hup <-chan os.Signal) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { m.tellReady(ctx) })
+	wg.Go(func() { m.watch(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
 			wg.Go(func() {
+				m.systemd.reloading()
+				status := "up"
 				if err := m.reload(ctx); err != nil {
 					m.opts().Logger.Error("reload failed", "error", err)
+					status = "up; the last reload failed: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 				}
+				m.systemd.ready(status)
 			})
 		}
 	}

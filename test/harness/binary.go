@@ -39,6 +39,20 @@ var built = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
+// BuildVersion builds the wakecall under test as another version.
+func BuildVersion(t testing.TB, version string) (path string) {
+	t.Helper()
+	path = filepath.Join(newDir(t, "build"), "wakecall")
+	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=" + version, "-o", path}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "github.com/wakecall/wakecall/cmd/wakecall")...).CombinedOutput(); err != nil {
+		t.Fatalf("building wakecall %s: %v\n%s", version, err, out)
+	}
+	return path
+}
+
 // Binary is the wakecall under test: built once in a test process, with the race detector when the tests have it.
 func Binary(t testing.TB) string {
 	t.Helper()

@@ -23,6 +23,8 @@ type Options struct {
 	Env  map[string]string // more configuration, as WAKECALL_… variables
 	File string            // text of a configuration file
 	Args []string          // more arguments of `wakecall up`
+
+	Binary string // another one than that under test
 }
 
 // Wakecall is an installation: `wakecall up` with a data directory and ports of its own.
@@ -89,7 +91,11 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 		w.WriteFile(w.opts.File)
 		args = append(args, "--config", w.file())
 	}
-	cmd := exec.Command(Binary(w.t), args...)
+	binary := w.opts.Binary
+	if binary == "" {
+		binary = Binary(w.t)
+	}
+	cmd := exec.Command(binary, args...)
 	cmd.Dir = w.Dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + w.Dir, "GORACE=halt_on_error=0 atexit_sleep_ms=0"}
 	if dir := os.Getenv(coverEnv); dir != "" {

@@ -1,0 +1,115 @@
+package test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// replaceBinary puts a file in the place of another one, as installing does.
+func replaceBinary(t *testing.T, path, by string) {
+	t.Helper()
+	b, err := os.ReadFile(by)
+	if err == nil {
+		err = os.WriteFile(path+".new", b, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUpgradeUnderLoad: a new binary is put in place and SIGHUP sent. Every child is of the new version, no request fails, no job is lost. Then one
+// that cannot start: the reload fails, and everything goes on as it was.
+func TestUpgradeUnderLoad(t *testing.T) {
+	needProcesses(t)
+	next := harness.BuildVersion(t, "v9.9.9-next")
+	binary := filepath.Join(t.TempDir(), "wakecall")
+	replaceBinary(t, binary, harness.Binary(t))
+	i := start(t, harness.Options{Binary: binary})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Rate: 300, Pushers: 8, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+	ledger.WaitAcknowledged(t, 100, soon)
+
+	old := slices.DeleteFunc(i.Children(), func(pid int) bool { return slices.Contains(i.Role("redis"), pid) })
+	replaceBinary(t, binary, next)
+	began := time.Now()
+	i.Signal(syscall.SIGHUP)
+	i.WaitRole("server", 1, old...)
+	i.WaitRole("dispatcher", 2, old...)
+	i.WaitRole("admin", 1, old...)
+	t.Logf("every process was replaced within %s", time.Since(began).Round(10*time.Millisecond))
+	i.passes(t)
+	calls := i.endpoint.Calls("marker")
+	if agent := calls[len(calls)-1].Header.Get("User-Agent"); !strings.Contains(agent, "v9.9.9-next") {
+		t.Errorf("calls come from %s", agent)
+	}
+
+	if err := os.WriteFile(binary+".new", []byte("#!/bin/sh\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(binary+".new", binary); err != nil {
+		t.Fatal(err)
+	}
+	i.Signal(syscall.SIGHUP)
+	harness.Eventually(t, 30*time.Second, "the reload to fail", func() error {
+		if !strings.Contains(i.Log(0), "reload failed") {
+			return fmt.Errorf("the log ends with %s", i.Log(300))
+		}
+		return nil
+	})
+	ledger.WaitAcknowledged(t, 200, soon)
+	load.Stop()
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+// TestSystemdIsTold by the real program: up, reloading, up again, stopping; not up before a push can be taken.
+func TestSystemdIsTold(t *testing.T) {
+	needProcesses(t)
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	told := func(want string) {
+		t.Helper()
+		b := make([]byte, 4096)
+		_ = l.SetReadDeadline(time.Now().Add(45 * time.Second))
+		for {
+			n, err := l.Read(b)
+			if err != nil {
+				t.Fatalf("waiting for %s: %v", want, err)
+			}
+			if strings.Contains(string(b[:n]), want) {
+				return
+			}
+		}
+	}
+	i := harness.New(t, harness.Options{Env: map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "3000000"}})
+	i.Up()
+	told("READY=1")
+	if answer := i.Do(ctx, http.MethodGet, "/readyz", nil); answer.Status != http.StatusOK {
+		t.Errorf("it said that it is up, and /readyz answers %s", answer)
+	}
+	told("WATCHDOG=1")
+	i.Signal(syscall.SIGHUP)
+	told("RELOADING=1")
+	told("READY=1")
+	i.Signal(syscall.SIGTERM)
+	told("STOPPING=1")
+	i.WaitExit(20 * time.Second)
+}
