@@ -18,6 +18,7 @@ type accessRegistry interface {
 	SetPassword(ctx context.Context, actor, name, password string) error
 	SetRole(ctx context.Context, actor, name string, role registry.Role) error
 	DeleteUser(ctx context.Context, actor, name string) error
+	SetDisabled(ctx context.Context, actor, name string, disabled bool) error
 	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string) (string, *registry.Token, error)
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 	ListTokens() []*registry.Token
@@ -31,6 +32,8 @@ func (a *Admin) accessRoutes(g *echo.Group) {
 	g.POST("/access/users/:name/password", admin(a.setPassword))
 	g.POST("/access/users/:name/totp", admin(a.clearTOTPOf))
 	g.POST("/access/users/:name/delete", admin(a.deleteUser))
+	g.POST("/access/users/:name/disable", admin(func(c echo.Context) error { return a.setDisabled(c, true) }))
+	g.POST("/access/users/:name/enable", admin(func(c echo.Context) error { return a.setDisabled(c, false) }))
 	g.POST("/access/tokens", admin(a.createToken))
 	g.POST("/access/tokens/:id/revoke", admin(a.revokeToken))
 	g.POST("/access/sessions/:id/end", admin(a.endAnySession))
@@ -150,6 +153,23 @@ func (a *Admin) deleteUser(c echo.Context) error {
 		err = a.endSessions(c, func(s sessionLine) bool { return s.User == name })
 	}
 	return a.changed(c, err, "/access", "access.user_deleted", name)
+}
+
+// setDisabled keeps a user out at once: their sessions end.
+func (a *Admin) setDisabled(c echo.Context, disabled bool) error {
+	name, key := param(c, "name"), "access.user_enabled"
+	if disabled {
+		key = "access.user_disabled"
+	}
+	if name == viewer(c).Name {
+		a.flash(c, "danger", "access.not_yourself")
+		return a.redirect(c, "/access")
+	}
+	err := a.registry.SetDisabled(c.Request().Context(), actor(c), name, disabled)
+	if err == nil && disabled {
+		err = a.endSessions(c, func(s sessionLine) bool { return s.User == name })
+	}
+	return a.changed(c, err, "/access", key, name)
 }
 
 func (a *Admin) clearTOTPOf(c echo.Context) error {

@@ -142,3 +142,31 @@ func TestChangingThePasswordEndsOtherSessions(t *testing.T) {
 		t.Error("the other session goes on")
 	}
 }
+
+// TestADisabledUserIsOut: at once, also of a session that is open, and until enabled again.
+func TestADisabledUserIsOut(t *testing.T) {
+	s := open(t, nil).as("ops")
+	ops := s.client
+	s.as("root")
+	root := s.client
+	if _, body := s.post("/access/users/ops/disable"); !strings.Contains(body, "alert-success") || !strings.Contains(body, "disabled") {
+		t.Fatalf("disabling got\n%s", body)
+	}
+	s.client = ops
+	if _, body := s.get("/topics"); !strings.Contains(body, `name="password"`) {
+		t.Error("the session of a disabled user goes on")
+	}
+	if status, _ := s.post("/login", "username", "ops", "password", password); status != http.StatusUnauthorized {
+		t.Errorf("a disabled user signs in: %d", status)
+	}
+	s.client = root
+	s.post("/access/users/root/disable")
+	if status, _ := s.get("/access"); status != http.StatusOK {
+		t.Error("somebody disabled themselves")
+	}
+	s.post("/access/users/ops/enable")
+	s.as("ops").as("root")
+	if _, body := s.get("/access"); !regexp.MustCompile(`(?s)>ops<.*?127\.0\.0\.1`).MatchString(body) {
+		t.Errorf("the page does not say from where ops signed in\n%s", body)
+	}
+}

@@ -68,6 +68,9 @@ func (a *Admin) enter(c echo.Context, u *registry.User, next string) error {
 	a.sessions.Put(ctx, keyOwn, rand.Text())
 	a.sessions.Put(ctx, keySince, a.opts.Now().Unix())
 	a.users.forget()
+	if err := a.registry.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
+		a.log.Warn("a sign-in could not be noted", "user", u.Name, "error", err)
+	}
 	return a.redirect(c, a.local(next, "/"))
 }
 

@@ -13,6 +13,7 @@ import (
 type userRegistry interface {
 	CheckPassword(ctx context.Context, name, password string) (*registry.User, error)
 	ListUsers(ctx context.Context) ([]registry.User, error)
+	NoteSignIn(ctx context.Context, name, address string) error
 }
 
 // users remembers users for a moment, so that not every request asks the database.
@@ -54,7 +55,9 @@ func (u *users) get(ctx context.Context, name string) (*registry.User, error) {
 	defer u.mu.Unlock()
 	u.known = map[string]knownUser{}
 	for i := range list {
-		u.known[list[i].Name] = knownUser{&list[i], u.now()}
+		if !list[i].Disabled {
+			u.known[list[i].Name] = knownUser{&list[i], u.now()}
+		}
 	}
 	return u.known[name].user, nil
 }

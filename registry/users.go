@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -26,6 +27,10 @@ type User struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role"`
 	CreatedAt time.Time `json:"created_at"`
+	Disabled  bool      `json:"disabled,omitempty"` // may not sign in
+
+	SignedInAt time.Time `json:"-"` // the last time; zero: never
+	Address    string    `json:"-"` // from where that was
 }
 
 const (
@@ -118,6 +123,9 @@ func (r *Registry) DeleteUser(ctx context.Context, actor, name string) error {
 		if err := tx.Where("user = ?", name).Delete(&factorRow{}).Error; err != nil {
 			return err
 		}
+		if err := tx.Where("user = ?", name).Delete(&accessRow{}).Error; err != nil {
+			return err
+		}
 		return tx.Delete(u).Error
 	})
 }
@@ -141,10 +149,18 @@ func anotherAdmin(tx *gorm.DB, u *userRow) error {
 	if u.Role != string(RoleAdmin) {
 		return nil
 	}
-	var others int64
-	if err := tx.Model(&userRow{}).Where("role = ? AND name <> ?", string(RoleAdmin), u.Name).Count(&others).Error; err != nil {
+	access, err := accessOf(tx)
+	if err != nil {
 		return err
 	}
+	if access[u.Name].Disabled {
+		return nil // lets nobody in
+	}
+	var admins []userRow
+	if err := tx.Where("role = ? AND name <> ?", string(RoleAdmin), u.Name).Find(&admins).Error; err != nil {
+		return err
+	}
+	others := len(slices.DeleteFunc(admins, func(o userRow) bool { return access[o.Name].Disabled }))
 	if others == 0 {
 		return fmt.Errorf("user %s: %w", u.Name, ErrLastAdmin)
 	}
@@ -159,9 +175,14 @@ func (r *Registry) ListUsers(ctx context.Context) ([]User, error) {
 	if err := r.wrap(r.db.WithContext(ctx).Order("name").Find(&rows).Error); err != nil {
 		return nil, err
 	}
+	access, err := accessOf(r.db.WithContext(ctx))
+	if err := r.wrap(err); err != nil {
+		return nil, err
+	}
 	list := make([]User, len(rows))
 	for i := range rows {
 		list[i] = rows[i].user()
+		access[list[i].Name].fill(&list[i])
 	}
 	return list, nil
 }
@@ -184,6 +205,14 @@ func (r *Registry) CheckPassword(ctx context.Context, name, password string) (*U
 	}
 	wrong := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
 	if wrong != nil || !found || len(password) > maxPassword {
+		return nil, ErrNoUser
+	}
+	var access accessRow
+	_, err = take(r.db.WithContext(ctx), &access, "user", name)
+	if err := r.wrap(err); err != nil {
+		return nil, err
+	}
+	if access.Disabled {
 		return nil, ErrNoUser
 	}
 	u := row.user()

@@ -19,6 +19,7 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 		History: &history.Reader{Store: p.registry},
 		Tasks:   admin.RegistryTasks(p.registry),
 		Host:    hostName(),
+		Weights: p.cfg.Priorities,
 		Lead:    p.registry.Lead,
 		Alerts:  p.registry,
 		Web:     caller.Client(),
