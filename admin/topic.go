@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -27,6 +28,7 @@ func (a *Admin) topicRoutes(g *echo.Group) {
 	g.POST("/topics/:topic/offline", admin(func(c echo.Context) error { return a.setTopicState(c, registry.TopicOffline, "topic.now_offline") }))
 	g.POST("/topics/:topic/secret", admin(a.rotateSecret))
 	g.POST("/topics/:topic/secret/drop", admin(a.dropOldSecret))
+	g.POST("/topics/:topic/secret/overlap", admin(a.setOverlap))
 	g.POST("/topics/:topic/delete", admin(a.deleteTopic))
 	g.POST("/topics/:topic/jobs", operator(a.bulkJobs))
 	g.POST("/topics/:topic/errors/clear", operator(a.clearErrors))
@@ -53,7 +55,8 @@ type topicLive struct {
 	Name   string
 	Totals queue.TopicTotals
 	Limits queue.TopicLimits
-	Open   bool // its breaker
+	Open   bool      // its breaker
+	Until  time.Time // when the older of its two secrets is dropped; zero: not by itself
 	Away   string
 }
 
@@ -77,6 +80,9 @@ func (a *Admin) topicLive(ctx context.Context, name string) *topicLive {
 		l.Limits = limits[name]
 		l.Open = l.Limits.BreakerOpen.After(a.opts.Now().Add(-time.Minute))
 	}
+	if t := a.registry.Snapshot().Topics[name]; t != nil && len(t.Secrets) > 1 {
+		l.Until, _ = a.registry.Rotation(ctx, name) // away: the page shows no countdown
+	}
 	return l
 }
 
@@ -87,6 +93,7 @@ type topicData struct {
 	Live      *topicLive
 	Secret    string // a new one, shown once
 	Secrets   int
+	Overlaps  []time.Duration
 	Steps     []retryStep
 	Curl, Go  string
 	State     queue.State
@@ -127,7 +134,7 @@ func (a *Admin) topicPage(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	d := &topicData{Topic: t, Note: a.registry.Snapshot().Notes[t.Name], Tab: c.QueryParam("tab"), Secrets: len(t.Secrets), Live: a.topicLive(ctx, t.Name)}
+	d := &topicData{Topic: t, Note: a.registry.Snapshot().Notes[t.Name], Tab: c.QueryParam("tab"), Secrets: len(t.Secrets), Overlaps: overlaps, Live: a.topicLive(ctx, t.Name)}
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]
 	}
@@ -337,7 +344,26 @@ func (a *Admin) rotateSecret(c echo.Context) error {
 		return err
 	}
 	a.sessions.Put(c.Request().Context(), keySecretOf+t.Name, secret)
+	if len(next.Secrets) > 1 {
+		return a.setOverlap(c)
+	}
 	return a.redirect(c, a.below("/topics", t.Name))
+}
+
+// overlaps are how long two secrets may sign side by side, to choose from.
+var overlaps = []time.Duration{time.Hour, 24 * time.Hour, 3 * 24 * time.Hour, 7 * 24 * time.Hour}
+
+// setOverlap says from now how long the old secret goes on signing.
+func (a *Admin) setOverlap(c echo.Context) error {
+	name := param(c, "topic")
+	overlap, err := time.ParseDuration(cmp.Or(c.FormValue("overlap"), "24h"))
+	if err != nil || overlap <= 0 {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("overlap: %.40q is not a duration such as 24h", c.FormValue("overlap")))
+	}
+	if err := a.registry.SetRotation(c.Request().Context(), actor(c), name, a.opts.Now().Add(overlap)); err != nil {
+		return err
+	}
+	return a.redirect(c, a.below("/topics", name))
 }
 
 func (a *Admin) dropOldSecret(c echo.Context) error {

@@ -46,6 +46,8 @@ type topicsRegistry interface {
 	PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error)
 	DeleteTopic(ctx context.Context, actor, name string) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
+	SetRotation(ctx context.Context, actor, topic string, until time.Time) error
+	Rotation(ctx context.Context, topic string) (time.Time, error)
 }
 
 // TopicActivity is what lately happened to a topic's calls; *activity.Reader is one.

@@ -86,6 +86,16 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 2 {
 		t.Errorf("after the rotation it has %d secrets", len(x.Secrets))
 	}
+	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "The old one is dropped on") || !strings.Contains(body, "in 23h 59m") && !strings.Contains(body, "in 1d") && !strings.Contains(body, "24h") {
+		t.Errorf("the page does not count the overlap down")
+	}
+	s.post("/topics/shop.mail/secret/overlap", "overlap", "1h")
+	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "in 59m") && !strings.Contains(body, "in 1h") {
+		t.Errorf("the overlap was not shortened")
+	}
+	if status, _ := s.post("/topics/shop.mail/secret/overlap", "overlap", "soon"); status != http.StatusBadRequest {
+		t.Errorf("a wrong overlap got %d", status)
+	}
 	s.post("/topics/shop.mail/secret/drop")
 	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 1 {
 		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))

@@ -6,5 +6,11 @@ CREATE TABLE user_access (
     address TEXT NOT NULL DEFAULT '' -- from where that was
 );
 
+CREATE TABLE rotations (
+    topic TEXT NOT NULL PRIMARY KEY,
+    until DATETIME NOT NULL -- the older of its secrets signs until then
+);
+
 -- +goose Down
+DROP TABLE rotations;
 DROP TABLE user_access;

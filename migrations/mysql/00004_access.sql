@@ -7,5 +7,11 @@ CREATE TABLE IF NOT EXISTS user_access (
     address VARCHAR(64) NOT NULL DEFAULT '' -- from where that was
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
+CREATE TABLE IF NOT EXISTS rotations (
+    topic VARCHAR(64) NOT NULL PRIMARY KEY,
+    until DATETIME(6) NOT NULL -- the older of its secrets signs until then
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
 -- +goose Down
+DROP TABLE IF EXISTS rotations;
 DROP TABLE IF EXISTS user_access;
