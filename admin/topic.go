@@ -31,6 +31,7 @@ func (a *Admin) topicRoutes(g *echo.Group) {
 	g.POST("/topics/:topic/secret/overlap", admin(a.setOverlap))
 	g.POST("/topics/:topic/delete", admin(a.deleteTopic))
 	g.POST("/topics/:topic/jobs", operator(a.bulkJobs))
+	g.POST("/topics/:topic/jobs/all", operator(a.allJobs))
 	g.POST("/topics/:topic/errors/clear", operator(a.clearErrors))
 	a.testRoutes(g)
 	a.live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) { return a.topicLive(ctx, name), nil })
