@@ -57,7 +57,7 @@ integration: ## tests of real processes: wakecall, redis-server, MariaDB
 
 .PHONY: chaos
 chaos: need-all ## break everything under load for SECONDS (1800) from SEED (a fresh one), only faults that have ONLY in their names; then count
-	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
 
 .PHONY: chaos-short
 chaos-short: ## the same for 90 seconds

@@ -1,42 +1,178 @@
 package chaos
 
 import (
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestChaos is the suite, see the package's documentation.
-func TestChaos(t *testing.T) {
-	if testing.Short() {
-		t.Skip("breaks real processes; run without -short")
-	}
-	length, seed := setting("CHAOS_SECONDS", 60), uint64(setting("CHAOS_SEED", int(time.Now().UnixNano()%1e6)))
-	t.Logf("seed %d, %d seconds", seed, length)
-	s := newSuite(t, seed)
-	faults := slices.DeleteFunc(s.faults(), func(f fault) bool { return !strings.Contains(f.name, os.Getenv("CHAOS_ONLY")) })
-	if len(faults) == 0 {
-		t.Fatalf("no fault is called %q", os.Getenv("CHAOS_ONLY"))
-	}
-	stop := startLoad(s.book, []*harness.API{s.hosts[0].Quick(), s.hosts[1].Quick()}, 6, s.rng)
-	defer stop()
-	for end := time.Now().Add(time.Duration(length) * time.Second); time.Now().Before(end); {
-		s.strike(s.choose(faults))
-	}
-	stop()
-	s.settle()
-	s.report()
-}
+// What `make chaos` sets.
+var (
+	length = time.Duration(number("CHAOS_SECONDS", 60)) * time.Second // how long faults go on
+	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // the schedule to strike by
+	only   = os.Getenv("CHAOS_ONLY")                                  // words, separated by commas, of which a fault's name must have one
+	keep   = os.Getenv("CHAOS_RECORD")                                // where the record of a failed run goes; empty: the temporary directory
+)
 
-func setting(name string, otherwise int) int {
+func number(name string, otherwise int) int {
 	n, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {
 		return otherwise
 	}
 	return n
+}
+
+// apart marks a process that has a mount namespace of its own.
+const apart = "WAKECALL_CHAOS_APART"
+
+// TestMain runs the tests in a mount namespace of their own, where that is permitted: disks can be mounted there to be filled, and none outlives
+// the run.
+func TestMain(m *testing.M) {
+	if unshare, err := exec.LookPath("unshare"); err == nil && os.Getenv(apart) == "" {
+		args := []string{unshare, "-m"}
+		if os.Geteuid() != 0 {
+			args = append(args, "-r")
+		}
+		if exec.Command(unshare, append(args[1:], "true")...).Run() == nil {
+			err := syscall.Exec(unshare, append(args, os.Args...), append(os.Environ(), apart+"=1"))
+			fmt.Fprintln(os.Stderr, "starting in a mount namespace:", err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestChaos: whatever breaks, every accepted job is called or dead and visible or was deleted; none is called early, none after its delete was
+// answered, none twice without a fault; and when all is healed everything drains and new work goes through.
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real processes; run without -short")
+	}
+	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s", seed, seed, length.Seconds(), only)
+	rec, err := newRecorder(recordDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(seed, 0))
+	s := newSite(t, rec, r, length)
+	t.Cleanup(func() { s.keepOrRemove(filepath.Dir(rec.path)) })
+
+	l := startLoad(s, seed)
+	t.Cleanup(l.stop) // also when the test ends early
+	problems := s.breakFor(length, &plan{r: r, kinds: catalogue(t, s)})
+	l.stop()
+	problems = append(problems, s.settle()...)
+
+	events, err := rec.close()
+	if err != nil {
+		t.Error(err)
+	}
+	v := judge(events)
+	t.Logf("seed %d\n%s", seed, table(events, v))
+	for _, p := range problems {
+		t.Error(p)
+	}
+	for n, wrong := range v.Wrong {
+		if n == 20 {
+			t.Errorf("… and %d more", len(v.Wrong)-n)
+			break
+		}
+		t.Error(wrong)
+	}
+}
+
+// breakFor strikes until the time is over, or the installation does not come back.
+func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
+	ctx := context.Background()
+	if err := (strike{pause: time.Second}).do(ctx, s); err != nil { // nothing is broken yet
+		return []error{err}
+	}
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		if err := p.next(s).do(ctx, s); err != nil {
+			return []error{err}
+		}
+		s.trim()
+	}
+	return nil
+}
+
+// settle waits until nothing is left to do, lets new work through, and records which jobs are dead.
+func (s *site) settle() (problems []error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.longest+2*time.Minute)
+	defer cancel()
+	began := time.Now()
+	if err := s.waitDrained(ctx); err != nil {
+		problems = append(problems, fmt.Errorf("not everything drains: %w", err))
+	}
+	s.t.Logf("drained after %s", time.Since(began).Round(time.Millisecond))
+	if err := s.waitCalm(ctx); err != nil {
+		problems = append(problems, fmt.Errorf("new work does not go through: %w", err))
+	}
+	if err := s.recordDead(ctx); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+// catalogue is every kind of fault that this machine permits and -only asks for.
+func catalogue(t *testing.T, s *site) []kind {
+	t.Helper()
+	kinds := slices.Concat(processKinds(), redisKinds(), databaseKinds(), diskKinds(s), endpointKinds())
+	if only != "" {
+		kinds = slices.DeleteFunc(kinds, func(k kind) bool {
+			return !slices.ContainsFunc(strings.Split(only, ","), func(word string) bool { return strings.Contains(k.name, word) })
+		})
+	}
+	if len(kinds) == 0 {
+		t.Fatalf("no fault has %q in its name", only)
+	}
+	return kinds
+}
+
+func recordDir(t *testing.T) string {
+	t.Helper()
+	base := keep
+	if base == "" {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, fmt.Sprintf("chaos-%d", seed))
+}
+
+// keepOrRemove keeps the record of a failed run, with the logs and journals of both hosts.
+func (s *site) keepOrRemove(dir string) {
+	if !s.t.Failed() {
+		_ = os.RemoveAll(dir)
+		return
+	}
+	for n, h := range s.hosts {
+		to := filepath.Join(dir, fmt.Sprintf("host-%d", n+1))
+		logs, _ := filepath.Glob(filepath.Join(h.Dir, "*.log")) // the pattern is right
+		journals, _ := filepath.Glob(filepath.Join(h.Dir, "journal", "*"))
+		more, _ := filepath.Glob(filepath.Join(h.Data, "journal", "*"))
+		for _, file := range slices.Concat(logs, journals, more) {
+			if err := copyFile(filepath.Join(to, filepath.Base(file)), file); err != nil {
+				s.t.Logf("keeping %s: %v", file, err)
+			}
+		}
+	}
+	s.t.Logf("the record of what happened, with logs and journals, is in %s", dir)
+}
+
+func copyFile(to, from string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
 }

@@ -1,20 +1,13 @@
-// Package chaos breaks an installation for real, under load, and counts.
+// Package chaos breaks a private installation for real, and judges by counting.
 //
-// Two hosts (two masters with data directories and journals of their own) share a MariaDB and two Redis servers. Clients push, change and delete
-// jobs, and write down every answer; endpoints write down every call. Faults strike by a schedule that a seed determines, alone and in pairs.
-// At the end everything is healed, the queues drain, and the verdict is by counting:
+// Two hosts (two `wakecall up` with a data directory each) share two redis-servers, which stand behind proxies, and a MariaDB. A load pushes,
+// changes and deletes jobs and writes down every answer: acknowledged, refused or unknown. The endpoint writes down every call. Meanwhile
+// faults strike, alone and together, by a schedule that follows from a seed.
 //
-//   - every job whose push was answered 2xx was called and said yes to, or is dead and visible, or was deleted by its owner;
-//   - nothing was called before its due time;
-//   - no call began after its deletion was answered 204;
-//   - nothing was called that nobody pushed;
-//   - the queues are empty, and new jobs go through.
+// The record of all this (one JSON line an event) is what the verdict is found from, and nothing else: see judge. It is kept when the verdict
+// is bad; the seed strikes the same faults in the same order again.
 //
-// How many calls came twice is told, and not judged: at least once is the promise.
-//
-//	make chaos                     30 minutes with a fresh seed
-//	make chaos SECONDS=300 SEED=7  five minutes with that one
-//	make chaos ONLY=redis          only faults whose name has that in it
-//
-// A failure leaves its record, and prints where it is and the seed.
+//	make chaos                        30 minutes with a fresh seed
+//	make chaos SECONDS=300 SEED=42    five minutes of that seed
+//	make chaos ONLY=redis             only the faults with that word in their names
 package chaos

@@ -2,118 +2,314 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// client pushes, changes and deletes jobs of its own, as an order system does.
-type client struct {
-	book  *book
-	apis  []*harness.API
-	rng   *rand.Rand
-	name  string
-	count int
-	jobs  []*job // that may still be waiting
+// M is a JSON object.
+type M = harness.M
+
+const (
+	pushers = 24  // clients at once
+	rate    = 120 // requests a second of all of them together
+	// patience is how long a client waits for an answer; a request without one is unknown.
+	patience = 6 * time.Second
+)
+
+// topics of the load, with how often each is pushed to.
+var topics = []struct {
+	name   string
+	share  int
+	fields M
+}{
+	{"steady", 4, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
+	{"slow", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
+	{"flaky", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
+	{"mortal", 1, M{"ttr": "3s", "retry": []string{"200ms"}, "max_attempts": 2}}, // a fifth of its jobs dies
+	{"wicked", 1, M{"ttr": "1s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
+	{"limited", 1, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000, "max_in_flight": 4, "rate_limit": 50}},
 }
 
-// pace is between what one client does.
-const pace = 100 * time.Millisecond
+// healthy is how the endpoints of the topics behave while no fault strikes them.
+func healthy() map[string]harness.Behaviour {
+	flaky := []harness.Behaviour{
+		harness.Status(http.StatusNotFound), harness.Status(http.StatusOK), harness.Reset(),
+		harness.Status(http.StatusAccepted, "Retry-After", "1"), harness.Status(http.StatusTooManyRequests, "Retry-After", "1"),
+	}
+	wicked := []harness.Behaviour{
+		harness.Hang(), harness.Drip(), harness.Reset(), harness.Garbage(), harness.HalfAnswer(), harness.Status(500),
+		harness.Redirect("http://169.254.169.254/"), harness.Huge(1<<40, func(int64) {}),
+	}
+	return map[string]harness.Behaviour{
+		"steady":  harness.Status(http.StatusOK),
+		"slow":    harness.Slow(300 * time.Millisecond),
+		"limited": harness.Slow(20 * time.Millisecond),
+		"flaky":   byID(flaky, 3),
+		"mortal":  byID([]harness.Behaviour{harness.Status(http.StatusUnprocessableEntity)}, 1<<30),
+		"wicked":  byID(wicked, 1),
+	}
+}
 
-func (c *client) run(ctx context.Context) {
-	t := time.NewTicker(pace)
-	defer t.Stop()
+// byID lets the id choose among ill behaviours for the first calls; four fifths of the ids get an answer at once.
+func byID(ill []harness.Behaviour, calls int) harness.Behaviour {
+	ok := harness.Status(http.StatusOK)
+	atFirst := harness.FirstCalls(calls, func(w http.ResponseWriter, r *http.Request, c harness.Call) {
+		ill[hash(c.ID)/5%len(ill)](w, r, c)
+	}, ok)
+	return func(w http.ResponseWriter, r *http.Request, c harness.Call) {
+		if strings.HasPrefix(c.ID, probePrefix) || hash(c.ID)%5 != 0 {
+			ok(w, r, c)
+			return
+		}
+		atFirst(w, r, c)
+	}
+}
+
+func hash(id string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return int(h.Sum32())
+}
+
+// load is the pushers. Each does one thing at a time, and only to jobs of its own, so that the order of what happens to a job is known.
+type load struct {
+	site   *site
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func startLoad(s *site, seed uint64) *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{site: s, cancel: cancel}
+	for n := range pushers {
+		p := &pusher{site: s, n: n, r: rand.New(rand.NewPCG(seed, uint64(n)+1))}
+		for h := range s.hosts {
+			p.api = append(p.api, s.hosts[h].Quick())
+		}
+		l.wg.Go(func() { p.run(ctx) })
+	}
+	return l
+}
+
+// stop returns when the last request was answered, or given up.
+func (l *load) stop() {
+	l.cancel()
+	l.wg.Wait()
+}
+
+type pusher struct {
+	site  *site
+	api   []*harness.API // one for each host
+	n     int
+	count int
+	r     *rand.Rand
+	jobs  [][2]string // topic and id of those that may wait still
+}
+
+func (p *pusher) run(ctx context.Context) {
+	tick := time.NewTicker(time.Second * pushers / rate)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-tick.C:
 		}
-		switch n := c.rng.IntN(100); {
-		case n < 70 || len(c.jobs) == 0:
-			c.push()
-		case n < 85:
-			c.delete(c.take())
-		case n < 95:
-			c.change(c.take())
+		switch dice := p.r.Float64(); {
+		case dice < 0.06:
+			p.batch()
+		case dice < 0.14:
+			p.delete()
+		case dice < 0.22:
+			p.change()
+		case dice < 0.26:
+			p.runNow()
 		default:
-			c.runNow(c.take())
+			p.push()
 		}
 	}
 }
 
-func (c *client) api() *harness.API { return c.apis[c.rng.IntN(len(c.apis))] }
+func (p *pusher) newJob() (event, M) {
+	p.count++
+	topic := p.topic()
+	delay := p.delay()
+	id := fmt.Sprintf("%d-%d", p.n, p.count)
+	body := p.body(id)
+	encoded, _ := json.Marshal(body) // a string
+	e := event{Kind: evPush, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true, Body: digest(encoded)}
+	return e, M{"topic": topic, "id": id, "body": body, "delay": delay.String(), "priority": []string{"high", "normal", "low"}[p.r.IntN(3)]}
+}
 
-var topics = []string{"good", "good", "good", "flaky", "slow", "doomed"}
-
-// push tries again after an answer that leaves open what happened, with the same id, as clients should.
-func (c *client) push() {
-	c.count++
-	j := c.book.pushing(harness.Key{Topic: topics[c.rng.IntN(len(topics))], ID: fmt.Sprintf("%s-%d", c.name, c.count)})
-	delay := []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second, 15 * time.Second}[c.rng.IntN(5)]
-	fields := harness.M{
-		"id": j.ID, "body": harness.M{"job": j.String()}, "delay": delay.String(),
-		"priority": []string{"high", "normal", "low"}[c.rng.IntN(3)],
+func (p *pusher) topic() string {
+	sum := 0
+	for _, t := range topics {
+		sum += t.share
 	}
-	earliest := time.Now().Add(delay)
-	for try := range 4 {
-		if try > 0 {
-			time.Sleep(time.Duration(try) * 300 * time.Millisecond)
+	n := p.r.IntN(sum)
+	for _, t := range topics {
+		if n -= t.share; n < 0 {
+			return t.name
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
-		ok := c.book.pushed(j, c.api().Push(ctx, j.Topic, fields), earliest)
-		cancel()
-		if ok {
-			c.jobs = append(c.jobs, j)
-			return
+	}
+	panic("unreachable")
+}
+
+// delay is none, a little, or long enough to be struck by faults; in a long run also past the minute in which jobs wait in pages.
+func (p *pusher) delay() time.Duration {
+	ms := func(limit time.Duration) time.Duration {
+		return time.Duration(p.r.Int64N(limit.Milliseconds()+1)) * time.Millisecond
+	}
+	switch dice := p.r.IntN(10); {
+	case dice < 2:
+		return 0
+	case dice < 6:
+		return ms(2 * time.Second)
+	}
+	return ms(p.site.longest)
+}
+
+func (p *pusher) body(id string) string {
+	size := 20
+	switch dice := p.r.IntN(100); {
+	case dice < 1:
+		size = 50_000
+	case dice < 10:
+		size = 3_000 // in a key of its own
+	}
+	return fmt.Sprintf("%s of %s %d", strings.Repeat("x", size), id, p.r.Uint32())
+}
+
+func (p *pusher) push() {
+	e, fields := p.newJob()
+	topic := fields["topic"].(string)
+	delete(fields, "topic")
+	answer := p.do(&e, http.MethodPost, "/v1/topics/"+topic+"/jobs", fields)
+	p.booked(e, answer)
+}
+
+// batch pushes several at once. Each has a result of its own.
+func (p *pusher) batch() {
+	var events []event
+	var jobs []M
+	for range 2 + p.r.IntN(6) {
+		e, fields := p.newJob()
+		events, jobs = append(events, e), append(jobs, fields)
+	}
+	all := event{}
+	answer := p.do(&all, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
+	var body struct {
+		Results []struct {
+			Error *harness.Problem `json:"error"`
+		} `json:"results"`
+	}
+	told := answer.Status == http.StatusOK && answer.JSON(&body) == nil && len(body.Results) == len(jobs)
+	for n, e := range events {
+		e.At, e.End, e.Host, e.Status, e.Error = all.At, all.End, all.Host, all.Status, all.Error
+		e.Result = all.Result
+		if told && body.Results[n].Error != nil {
+			e.Status = body.Results[n].Error.Status
+			e.Result = resultOf(e.Status, nil)
 		}
+		p.booked(e, answer)
 	}
 }
 
-// take chooses one of the jobs, which may be over by now; each is touched once.
-func (c *client) take() *job {
-	i := c.rng.IntN(len(c.jobs))
-	j := c.jobs[i]
-	c.jobs = append(c.jobs[:i], c.jobs[i+1:]...)
-	if len(c.jobs) > 50 {
-		c.jobs = c.jobs[len(c.jobs)-50:]
+// booked records a push, and remembers the job for what else may be done to it.
+func (p *pusher) booked(e event, answer harness.Answer) {
+	p.site.rec.add(e)
+	if e.Result == acknowledged && e.DelayMS > 500 {
+		p.jobs = append(p.jobs, [2]string{e.Topic, e.ID})
 	}
-	return j
+	if len(p.jobs) > 40 {
+		p.jobs = p.jobs[20:]
+	}
 }
 
-func (c *client) do(method, path string, body any) harness.Answer {
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+// pick takes a job out of those that may wait still.
+func (p *pusher) pick() (topic, id string, ok bool) {
+	if len(p.jobs) == 0 {
+		return "", "", false
+	}
+	n := p.r.IntN(len(p.jobs))
+	job := p.jobs[n]
+	p.jobs = append(p.jobs[:n], p.jobs[n+1:]...)
+	return job[0], job[1], true
+}
+
+func (p *pusher) delete() {
+	topic, id, ok := p.pick()
+	if !ok {
+		return
+	}
+	e := event{Kind: evDelete, Topic: topic, ID: id}
+	p.do(&e, http.MethodDelete, harness.JobPath(topic, id), nil)
+	p.site.rec.add(e)
+}
+
+func (p *pusher) change() {
+	topic, id, ok := p.pick()
+	if !ok {
+		return
+	}
+	e, fields := event{Kind: evChange, Topic: topic, ID: id}, M{}
+	if p.r.IntN(3) > 0 {
+		delay := p.delay()
+		e.SetsDue, e.DelayMS = true, float64(delay.Milliseconds())
+		fields["delay"] = delay.String()
+	}
+	if !e.SetsDue || p.r.IntN(2) == 0 {
+		body := p.body(id)
+		encoded, _ := json.Marshal(body) // a string
+		e.Body = digest(encoded)
+		fields["body"] = body
+	}
+	p.do(&e, http.MethodPatch, harness.JobPath(topic, id), fields)
+	p.site.rec.add(e)
+	if e.Result == acknowledged {
+		p.jobs = append(p.jobs, [2]string{topic, id}) // it may be changed again, or deleted
+	}
+}
+
+func (p *pusher) runNow() {
+	topic, id, ok := p.pick()
+	if !ok {
+		return
+	}
+	e := event{Kind: evRun, Topic: topic, ID: id, SetsDue: true}
+	p.do(&e, http.MethodPost, harness.JobPath(topic, id)+"/run", nil)
+	p.site.rec.add(e)
+}
+
+// do makes a request at one of the hosts and notes in e what came of it.
+func (p *pusher) do(e *event, method, path string, body any) harness.Answer {
+	host := p.r.IntN(len(p.api))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return c.api().Do(ctx, method, path, body)
-}
-
-func (c *client) delete(j *job) {
-	c.book.deleting(j)
-	c.book.removed(j, c.do(http.MethodDelete, harness.JobPath(j.Topic, j.ID), nil))
-}
-
-func (c *client) change(j *job) {
-	c.book.changed(j, "change", c.do(http.MethodPatch, harness.JobPath(j.Topic, j.ID), harness.M{"delay": "3s"}))
-}
-
-func (c *client) runNow(j *job) {
-	c.book.mu.Lock()
-	j.anyTime = true
-	c.book.mu.Unlock()
-	c.book.changed(j, "run", c.do(http.MethodPost, harness.JobPath(j.Topic, j.ID)+"/run", nil))
-}
-
-// startLoad starts clients; stop returns when the last of them has its answer.
-func startLoad(b *book, apis []*harness.API, clients int, rng *rand.Rand) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for n := range clients {
-		c := &client{book: b, apis: apis, rng: rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())), name: fmt.Sprintf("c%d", n)}
-		wg.Go(func() { c.run(ctx) })
+	e.Host, e.At = host+1, now()
+	answer := p.api[host].Do(ctx, method, path, body)
+	e.End, e.Status = now(), answer.Status
+	e.Result = resultOf(answer.Status, answer.Err)
+	if answer.Err != nil {
+		e.Error = answer.Err.Error()
 	}
-	return sync.OnceFunc(func() { cancel(); wg.Wait() })
+	return answer
+}
+
+func resultOf(status int, err error) string {
+	switch {
+	case err != nil || status >= 500: // a 5xx does not say whether it was done
+		return unknown
+	case status >= 400:
+		return refused
+	}
+	return acknowledged
 }

@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"errors"
-	"io"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -10,164 +8,218 @@ import (
 	"time"
 )
 
-// Proxy stands between Wakecall and a server, and is the network's ill luck.
+// Trouble is how a Proxy treats what passes through it. The zero value passes everything at once.
+type Trouble struct {
+	Cut       bool          // every connection is reset, new ones as well
+	Hold      bool          // nothing passes until the trouble ends, then all of it does: a network that stands still
+	Swallow   bool          // requests pass, answers are lost; who waited for one is cut off when the trouble ends
+	LoseEvery int           // every nth answer is lost together with its connection
+	Lose      float64       // the same with this share of them, by chance
+	Delay     time.Duration // of every piece, in both directions
+	Trickle   bool          // 512 bytes every 10 ms
+}
+
+// Proxy passes TCP connections on to an address, with Trouble when it is told so.
 type Proxy struct {
-	addr, target string
-	l            net.Listener
-	wg           sync.WaitGroup
+	listener net.Listener
+	wg       sync.WaitGroup
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	mode   mode
-	healed chan struct{} // closed by the next change of mode
+	mu      sync.Mutex
+	target  string
+	trouble Trouble
+	changed chan struct{} // closed when trouble changes
+	answers int
+	links   map[*link]bool
 }
 
-type mode struct {
-	delay    time.Duration // of everything, each way
-	cut      bool          // connections are reset, new ones too
-	silent   bool          // connections stay open, and nothing comes through
-	swallows float64       // the share of replies that get lost, with their connection
+// link is one connection through the proxy.
+type link struct {
+	client, server net.Conn
+	done           chan struct{}
+	once           sync.Once
+	spoilt         bool // an answer was swallowed: what follows would be taken for it
 }
 
-// StartProxy starts a proxy to a TCP address. It ends with the test.
+// close resets both sides: nothing that is still under way arrives.
+func (l *link) close() {
+	l.once.Do(func() {
+		close(l.done)
+		reset(l.client)
+		reset(l.server)
+	})
+}
+
+func reset(conn net.Conn) {
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+// StartProxy starts a proxy to an address, which ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{addr: l.Addr().String(), target: target, l: l, conns: map[net.Conn]bool{}, healed: make(chan struct{})}
+	p := &Proxy{listener: l, target: target, changed: make(chan struct{}), links: map[*link]bool{}}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
-		p.set(mode{cut: true})
+		p.Set(Trouble{Cut: true})
 		p.wg.Wait()
 	})
 	return p
 }
 
 // Addr is where the proxy listens.
-func (p *Proxy) Addr() string { return p.addr }
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Delay makes every packet late.
-func (p *Proxy) Delay(d time.Duration) { p.set(mode{delay: d}) }
+// SetTarget says where new connections go.
+func (p *Proxy) SetTarget(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = addr
+}
+
+// Set begins a trouble, or ends it with the zero value.
+func (p *Proxy) Set(trouble Trouble) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble = trouble
+	close(p.changed)
+	p.changed = make(chan struct{})
+	for l := range p.links {
+		if trouble.Cut || (l.spoilt && !trouble.Swallow) {
+			l.close()
+		}
+	}
+}
+
+// Delay makes every piece late.
+func (p *Proxy) Delay(d time.Duration) { p.Set(Trouble{Delay: d}) }
 
 // Cut resets all connections, and those that are tried.
-func (p *Proxy) Cut() { p.set(mode{cut: true}) }
+func (p *Proxy) Cut() { p.Set(Trouble{Cut: true}) }
 
-// Silence keeps connections open and lets nothing through.
-func (p *Proxy) Silence() { p.set(mode{silent: true}) }
+// Silence keeps connections open and lets nothing through until it is healed.
+func (p *Proxy) Silence() { p.Set(Trouble{Hold: true}) }
 
-// Swallow loses a share of the replies: the request was carried out, and its answer never comes.
-func (p *Proxy) Swallow(share float64) { p.set(mode{swallows: share}) }
+// Swallow loses a share of the answers: the request was carried out, and its answer never comes.
+func (p *Proxy) Swallow(share float64) { p.Set(Trouble{Lose: share}) }
 
-// Heal lets everything through again. Connections that lost something are reset.
-func (p *Proxy) Heal() { p.set(mode{}) }
-
-func (p *Proxy) set(m mode) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	lossy := p.mode.silent || m.cut
-	p.mode = m
-	close(p.healed)
-	p.healed = make(chan struct{})
-	if !lossy {
-		return
-	}
-	for c := range p.conns {
-		reset(c)
-	}
-}
-
-func (p *Proxy) now() (mode, chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mode, p.healed
-}
-
-func reset(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = c.Close()
-}
+// Heal lets everything through again.
+func (p *Proxy) Heal() { p.Set(Trouble{}) }
 
 func (p *Proxy) accept() {
 	for {
-		c, err := p.l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
+		conn, err := p.listener.Accept()
 		if err != nil {
-			continue
+			return // closed
 		}
-		if m, _ := p.now(); m.cut {
-			reset(c)
-			continue
-		}
-		p.wg.Go(func() { p.join(c) })
+		p.wg.Go(func() { p.serve(conn) })
 	}
 }
 
-func (p *Proxy) join(client net.Conn) {
-	server, err := net.DialTimeout("tcp", p.target, 2*time.Second)
+func (p *Proxy) serve(client net.Conn) {
+	p.mu.Lock()
+	target, cut := p.target, p.trouble.Cut
+	p.mu.Unlock()
+	if cut {
+		reset(client)
+		return
+	}
+	server, err := net.DialTimeout("tcp", target, 5*time.Second)
 	if err != nil {
 		reset(client)
 		return
 	}
-	p.keep(client, server)
-	var wg sync.WaitGroup
-	wg.Go(func() { p.pump(server, client, false) })
-	wg.Go(func() { p.pump(client, server, true) })
-	wg.Wait()
+	l := &link{client: client, server: server, done: make(chan struct{})}
 	p.mu.Lock()
-	delete(p.conns, client)
-	delete(p.conns, server)
+	p.links[l] = true
+	if p.trouble.Cut { // it began meanwhile
+		l.close()
+	}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { defer l.close(); p.pump(l, server, client, false) })
+	both.Go(func() { defer l.close(); p.pump(l, client, server, true) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.links, l)
 	p.mu.Unlock()
 }
 
-func (p *Proxy) keep(conns ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		p.conns[c] = true
-		if p.mode.cut {
-			reset(c)
-		}
-	}
-}
-
-// pump copies until one side ends, then ends the other.
-func (p *Proxy) pump(to, from net.Conn, replies bool) {
-	defer func() { _, _ = from.Close(), to.Close() }()
-	b := make([]byte, 64<<10)
+func (p *Proxy) pump(l *link, dst, src net.Conn, answers bool) {
+	buf := make([]byte, 32<<10)
 	for {
-		n, err := from.Read(b)
-		if n > 0 && !p.pass(to, b[:n], replies) {
-			reset(to)
+		n, err := src.Read(buf)
+		if n > 0 && !p.pass(l, dst, buf[:n], answers) {
 			return
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				reset(to)
-			}
 			return
 		}
 	}
 }
 
-func (p *Proxy) pass(to net.Conn, b []byte, reply bool) bool {
-	m, healed := p.now()
-	if m.silent {
-		<-healed
+// pass hands a piece on as the trouble of the moment has it, and says whether the connection lives on.
+func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
+	trouble, changed := p.meets(l, answers)
+	switch {
+	case trouble.Cut:
+		return false
+	case trouble.Hold:
+		select {
+		case <-changed:
+			return p.pass(l, dst, piece, answers)
+		case <-l.done:
+			return false
+		}
+	case trouble.Swallow:
+		return true
+	}
+	for len(piece) > 0 {
+		n := len(piece)
+		if trouble.Trickle {
+			n, trouble.Delay = min(n, 512), 10*time.Millisecond
+		}
+		if trouble.Delay > 0 && !l.wait(trouble.Delay) {
+			return false
+		}
+		if _, err := dst.Write(piece[:n]); err != nil {
+			return false
+		}
+		piece = piece[n:]
+	}
+	return true
+}
+
+// meets is the trouble that a piece meets, and a channel that tells when that changes.
+func (p *Proxy) meets(l *link, answers bool) (Trouble, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	trouble := p.trouble
+	trouble.Swallow = trouble.Swallow && answers
+	if trouble.Swallow {
+		l.spoilt = true
+	}
+	if answers && trouble.LoseEvery > 0 {
+		p.answers++
+		trouble.Cut = trouble.Cut || p.answers%trouble.LoseEvery == 0
+	}
+	if answers && trouble.Lose > 0 {
+		trouble.Cut = trouble.Cut || rand.Float64() < trouble.Lose
+	}
+	return trouble, p.changed
+}
+
+func (l *link) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.done:
 		return false
 	}
-	if m.delay > 0 {
-		time.Sleep(m.delay)
-	}
-	if reply && m.swallows > 0 && rand.Float64() < m.swallows {
-		return false
-	}
-	_, err := to.Write(b)
-	return err == nil
 }

@@ -1,0 +1,139 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+func redisKinds() []kind {
+	return []kind{
+		{"redis killed", killRedis}, {"redis stopped", stopRedis}, {"redis full", fillRedis}, {"redis forgot its last second", makeRedisForget},
+		{"redis lost everything", makeRedisLose}, {"redis replica promoted", promote},
+		network("redis network slow", func(r *rand.Rand) harness.Trouble {
+			return harness.Trouble{Delay: between(r, 20*time.Millisecond, 400*time.Millisecond)}
+		}),
+		network("redis network cut", func(*rand.Rand) harness.Trouble { return harness.Trouble{Cut: true} }),
+		network("redis network held up", func(*rand.Rand) harness.Trouble { return harness.Trouble{Hold: true} }),
+		network("redis answers swallowed", func(*rand.Rand) harness.Trouble { return harness.Trouble{Swallow: true} }),
+		network("redis answers lost", func(r *rand.Rand) harness.Trouble { return harness.Trouble{LoseEvery: 3 + r.IntN(20)} }),
+		network("redis network trickles", func(*rand.Rand) harness.Trouble { return harness.Trouble{Trickle: true} }),
+	}
+}
+
+func (s *site) shard(r *rand.Rand) (*shard, string) {
+	n := r.IntN(len(s.shards))
+	return s.shards[n], fmt.Sprintf("redis %d", n+1)
+}
+
+func killRedis(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	return fault{
+		Name: "redis killed", Target: name, Hold: between(r, 0, 5*time.Second),
+		Inject: func(context.Context) error { sh.server.Kill9(); return nil },
+		Heal:   func(context.Context) error { sh.server.Restart(); return nil },
+	}
+}
+
+func stopRedis(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	return fault{
+		Name: "redis stopped", Target: name, Hold: between(r, 300*time.Millisecond, 9*time.Second),
+		Inject: func(context.Context) error { sh.server.Pause(); return nil },
+		Heal:   func(context.Context) error { sh.server.Resume(); return nil },
+	}
+}
+
+// fillRedis leaves no memory for anything new.
+func fillRedis(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	return fault{
+		Name: "redis full", Target: name, Hold: between(r, time.Second, 6*time.Second),
+		Inject: func(context.Context) error {
+			used, err := sh.server.Info("memory", "used_memory")
+			if err != nil {
+				return err
+			}
+			n, err := strconv.ParseInt(used, 10, 64)
+			if err != nil {
+				return err
+			}
+			return sh.server.Try("CONFIG", "SET", "maxmemory", max(n-(64<<10), 1))
+		},
+		Heal: func(context.Context) error { return sh.server.Try("CONFIG", "SET", "maxmemory", 0) },
+	}
+}
+
+// makeRedisForget kills the server and takes the latest out of its file: a disk that was slow, with appendfsync everysec.
+func makeRedisForget(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	forgotten := between(r, 100*time.Millisecond, 1500*time.Millisecond)
+	return fault{
+		Name: "redis forgot its last second", Target: name, Hold: between(r, 0, 3*time.Second),
+		Inject: func(context.Context) error {
+			forget := sh.server.Remember()
+			time.Sleep(forgotten)
+			forget()
+			return nil
+		},
+		Heal: func(context.Context) error { sh.server.Restart(); return nil },
+	}
+}
+
+func makeRedisLose(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	return fault{
+		Name: "redis lost everything", Target: name, Hold: between(r, 0, 3*time.Second),
+		Inject: func(context.Context) error { sh.server.Lose(); return nil },
+		Heal:   func(context.Context) error { sh.server.Restart(); return nil },
+	}
+}
+
+// promote kills a server behind which a replica stands. The replica has its address at once, and takes no writes at first.
+func promote(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	behind := r.IntN(2) == 0
+	var replica *harness.Redis
+	return fault{
+		Name: "redis replica promoted", Target: name, Hold: between(r, 100*time.Millisecond, 4*time.Second),
+		Inject: func(ctx context.Context) error {
+			replica = s.newRedis()
+			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+			defer cancel()
+			if err := replica.Follow(ctx, sh.server); err != nil {
+				return fmt.Errorf("following: %w", err)
+			}
+			if behind { // it lags, and what it has not seen yet is lost
+				replica.Pause()
+				time.Sleep(500 * time.Millisecond)
+			}
+			sh.server.Kill9()
+			if behind {
+				replica.Resume()
+			}
+			sh.proxy.SetTarget(replica.Addr())
+			return nil
+		},
+		Heal: func(context.Context) error {
+			sh.server = replica
+			return replica.Try("REPLICAOF", "NO", "ONE")
+		},
+	}
+}
+
+// network is a kind of trouble between everybody and one shard.
+func network(name string, trouble func(*rand.Rand) harness.Trouble) kind {
+	return kind{name, func(s *site, r *rand.Rand) fault {
+		sh, target := s.shard(r)
+		t := trouble(r)
+		return fault{
+			Name: name, Target: target + " network", Hold: between(r, 500*time.Millisecond, 8*time.Second),
+			Inject: func(context.Context) error { sh.proxy.Set(t); return nil },
+			Heal:   func(context.Context) error { sh.proxy.Set(harness.Trouble{}); return nil },
+		}
+	}}
+}

@@ -1,0 +1,156 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // locks the registry's tables
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// diskSize is the size of each journal's disk: more than a run writes.
+const diskSize = "1g"
+
+func databaseKinds() []kind {
+	return []kind{
+		{"mysql killed", killDatabase}, {"mysql stopped", stopDatabase}, {"mysql schema locked", lockDatabase}, {"mysql slow", slowDatabase},
+	}
+}
+
+func killDatabase(s *site, r *rand.Rand) fault {
+	return fault{
+		Name: "mysql killed", Target: "mysql", Hold: between(r, 0, 5*time.Second),
+		Inject: func(context.Context) error { s.db.Kill9(); return nil },
+		Heal:   func(context.Context) error { s.db.Start(); return nil },
+	}
+}
+
+func stopDatabase(s *site, r *rand.Rand) fault {
+	return fault{
+		Name: "mysql stopped", Target: "mysql", Hold: between(r, time.Second, 9*time.Second),
+		Inject: func(context.Context) error { s.db.Pause(); return nil },
+		Heal:   func(context.Context) error { s.db.Resume(); return nil },
+	}
+}
+
+// lockDatabase holds a lock on every table, so that nobody reads or writes any.
+func lockDatabase(s *site, r *rand.Rand) fault {
+	var db *sql.DB
+	return fault{
+		Name: "mysql schema locked", Target: "mysql", Hold: between(r, time.Second, 8*time.Second),
+		Inject: func(ctx context.Context) (err error) {
+			if db, err = sql.Open("mysql", s.db.DriverDSN()); err != nil {
+				return err
+			}
+			db.SetMaxOpenConns(1) // the lock is the connection's
+			rows, err := db.QueryContext(ctx, "SHOW TABLES")
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			var locks []string
+			for rows.Next() {
+				var table string
+				if err := rows.Scan(&table); err != nil {
+					return err
+				}
+				locks = append(locks, "`"+table+"` WRITE")
+			}
+			if err := rows.Err(); err != nil {
+				return err
+			}
+			_ = rows.Close() // read to its end
+			_, err = db.ExecContext(ctx, "LOCK TABLES "+strings.Join(locks, ", "))
+			return err
+		},
+		Heal: func(context.Context) error { return db.Close() },
+	}
+}
+
+func slowDatabase(s *site, r *rand.Rand) fault {
+	trouble := harness.Trouble{Delay: between(r, 50*time.Millisecond, time.Second)}
+	return fault{
+		Name: "mysql slow", Target: "mysql network", Hold: between(r, time.Second, 8*time.Second),
+		Inject: func(context.Context) error { s.dbProxy.Set(trouble); return nil },
+		Heal:   func(context.Context) error { s.dbProxy.Set(harness.Trouble{}); return nil },
+	}
+}
+
+// diskKinds needs a small disk under each journal.
+func diskKinds(s *site) []kind {
+	if len(s.disks) == 0 {
+		return nil
+	}
+	return []kind{{"journal's disk full", fillDisk}}
+}
+
+// fillDisk makes the disk as small as what is on it.
+func fillDisk(s *site, r *rand.Rand) fault {
+	n := r.IntN(len(s.disks))
+	dir := s.disks[n]
+	resize := func(size string) error {
+		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size="+size); err != nil {
+			return fmt.Errorf("resizing the disk at %s to %s: %w", dir, size, err)
+		}
+		return nil
+	}
+	return fault{
+		Name: "journal's disk full", Target: fmt.Sprintf("host %d journal", n+1), Hold: between(r, time.Second, 6*time.Second),
+		Inject: func(context.Context) (err error) {
+			for range 20 { // what is written meanwhile makes a size too small
+				var fs syscall.Statfs_t
+				if err = syscall.Statfs(dir, &fs); err != nil {
+					return err
+				}
+				if err = resize(fmt.Sprint(max(1, fs.Blocks-fs.Bfree) * uint64(fs.Bsize))); err == nil {
+					return nil
+				}
+			}
+			return err
+		},
+		Heal: func(context.Context) error { return resize(diskSize) },
+	}
+}
+
+// endpointKinds turn the endpoint of one topic bad, or all of them away.
+func endpointKinds() []kind {
+	kinds := []kind{{"endpoints refuse", refuseCalls}}
+	for _, e := range []struct {
+		name string
+		b    harness.Behaviour
+	}{
+		{"endpoint hangs", harness.Hang()}, {"endpoint drips", harness.Drip()}, {"endpoint resets", harness.Reset()},
+		{"endpoint answers 500", harness.Status(http.StatusInternalServerError)}, {"endpoint hangs up in mid-answer", harness.HalfAnswer()},
+		{"endpoint asks to wait", harness.Status(http.StatusServiceUnavailable, "Retry-After", "2")},
+		{"endpoint answers without end", harness.Huge(1<<40, func(int64) {})},
+	} {
+		kinds = append(kinds, badEndpoint(e.name, e.b))
+	}
+	return kinds
+}
+
+func badEndpoint(name string, b harness.Behaviour) kind {
+	return kind{name, func(s *site, r *rand.Rand) fault {
+		topic := topics[r.IntN(len(topics))].name
+		return fault{
+			Name: name, Target: "endpoint of " + topic, Hold: between(r, 500*time.Millisecond, 5*time.Second),
+			Inject: func(context.Context) error { s.endpoint.behave(topic, b); return nil },
+			Heal:   func(context.Context) error { s.endpoint.behave(topic, healthy()[topic]); return nil },
+		}
+	}}
+}
+
+func refuseCalls(s *site, r *rand.Rand) fault {
+	return fault{
+		Name: "endpoints refuse", Target: "endpoints", Hold: between(r, 500*time.Millisecond, 5*time.Second),
+		Inject: func(context.Context) error { s.endpoint.stop(); return nil },
+		Heal:   func(context.Context) error { return s.endpoint.start() },
+	}
+}

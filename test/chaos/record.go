@@ -1,0 +1,116 @@
+package chaos
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Kinds of events.
+const (
+	evPush   = "push"
+	evChange = "change"
+	evRun    = "run"
+	evDelete = "delete"
+	evCall   = "call"   // a callback has arrived at the endpoint
+	evAnswer = "answer" // and was answered, or cut off
+	evFault  = "fault"
+	evDead   = "dead" // seen as dead at the end
+)
+
+// What came of a request.
+const (
+	acknowledged = "acknowledged"
+	refused      = "refused" // an answer that says: nothing was changed (4xx)
+	unknown      = "unknown" // none, or one that does not say
+)
+
+// What came of a call, as the endpoint knows it.
+const (
+	good  = "good"  // answered 200
+	bad   = "bad"   // answered with a failure, or cut off before an answer
+	maybe = "maybe" // 200, and cut off in its body
+)
+
+// event is a line of the record. Times are milliseconds by the clock of the test, which is Redis's.
+type event struct {
+	Kind    string  `json:"kind"`
+	At      float64 `json:"at"` // when a request was sent, a call arrived or was answered, a fault began
+	Topic   string  `json:"topic,omitempty"`
+	ID      string  `json:"id,omitempty"`
+	Host    int     `json:"host,omitempty"` // 1 or 2
+	End     float64 `json:"end,omitempty"`  // when a request was answered; when a fault was over
+	Status  int     `json:"status,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Result  string  `json:"result,omitempty"`
+	DelayMS float64 `json:"delay_ms,omitempty"`
+	SetsDue bool    `json:"sets_due,omitempty"`
+	Body    string  `json:"body,omitempty"` // a digest of it
+	Call    int     `json:"call,omitempty"` // joins an answer to its call
+	Attempt int     `json:"attempt,omitempty"`
+	DueAt   float64 `json:"due_at,omitempty"` // as the call's header tells it
+	Fault   string  `json:"fault,omitempty"`
+	Calm    float64 `json:"calm,omitempty"` // of a fault: when calls flowed again, after End
+}
+
+func (e event) key() string { return e.Topic + "/" + e.ID }
+
+// recorder keeps the record, in memory and in a file.
+type recorder struct {
+	mu     sync.Mutex
+	events []event
+	out    *bufio.Writer
+	file   io.Closer
+	path   string
+	failed error
+}
+
+func newRecorder(dir string) (*recorder, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "record.jsonl")
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &recorder{out: bufio.NewWriterSize(f, 1<<16), file: f, path: path}, nil
+}
+
+func (r *recorder) add(e event) {
+	line, err := json.Marshal(e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+	if err == nil {
+		_, err = r.out.Write(append(line, '\n'))
+	}
+	if err != nil && r.failed == nil {
+		r.failed = fmt.Errorf("writing %s: %w", r.path, err)
+	}
+}
+
+// close ends the record and returns its events.
+func (r *recorder) close() ([]event, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.out.Flush(); err != nil && r.failed == nil {
+		r.failed = err
+	}
+	_ = r.file.Close() // flushed
+	return r.events, r.failed
+}
+
+var epoch = time.Now()
+
+// now is the time in milliseconds; monotonic, so that a step of this machine's clock bends no record.
+func now() float64 { return ms(time.Now()) }
+
+func ms(t time.Time) float64 {
+	return float64(epoch.UnixMicro()+t.Sub(epoch).Microseconds()) / 1000
+}

@@ -1,0 +1,305 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// probePrefix begins the ids of jobs that are pushed to see whether calls flow.
+const probePrefix = "probe-"
+
+// prompt are topics whose endpoints answer at once.
+var prompt = []string{"steady", "flaky", "mortal"}
+
+// shard is a redis-server behind a proxy. The server changes when a replica takes over.
+type shard struct {
+	server *harness.Redis
+	proxy  *harness.Proxy
+}
+
+// site is the installation that is broken.
+type site struct {
+	t        testing.TB
+	rec      *recorder
+	endpoint *endpoint
+	hosts    []*harness.Wakecall
+	shards   []*shard
+	db       *harness.MariaDB
+	dbProxy  *harness.Proxy
+	disks    []string // the small disk of each host's journal; empty when none could be made
+	longest  time.Duration
+	probes   int
+}
+
+// newSite starts everything and waits until it works.
+func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *site {
+	t.Helper()
+	s := &site{t: t, rec: rec, longest: 12 * time.Second}
+	if length >= 5*time.Minute {
+		s.longest = 100 * time.Second
+	}
+	s.endpoint = newEndpoint(rec, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t)))
+	if err := s.endpoint.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.endpoint.stop)
+	s.db = harness.StartMariaDB(t)
+	s.dbProxy = harness.StartProxy(t, s.db.Addr())
+	var nodes []string
+	for range 2 {
+		server := s.newRedis()
+		proxy := harness.StartProxy(t, server.Addr())
+		s.shards = append(s.shards, &shard{server, proxy})
+		nodes = append(nodes, "redis://"+proxy.Addr()+"/0")
+	}
+	env := map[string]string{
+		"WAKECALL_REDIS_NODES":  strings.Join(nodes, ","),
+		"WAKECALL_REGISTRY_DSN": strings.Replace(s.db.DSN(), s.db.Addr(), s.dbProxy.Addr(), 1),
+		"WAKECALL_DISPATCHERS":  fmt.Sprint(1 + r.IntN(2)),
+		"WAKECALL_SPOOL":        []string{"off", "on"}[r.IntN(2)],
+		"WAKECALL_JOURNAL_SYNC": []string{"none", "always"}[r.IntN(2)],
+	}
+	t.Logf("dispatchers %s, spool %s, journal.sync %s", env["WAKECALL_DISPATCHERS"], env["WAKECALL_SPOOL"], env["WAKECALL_JOURNAL_SYNC"])
+	for range 2 {
+		s.hosts = append(s.hosts, harness.New(t, harness.Options{Env: env}))
+	}
+	s.mountDisks()
+	s.upTogether()
+	s.putTopics()
+	return s
+}
+
+func (s *site) newRedis() *harness.Redis {
+	return harness.StartRedis(s.t, harness.RedisOptions{Args: []string{"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0"}})
+}
+
+// mountDisks gives each host's journal a disk of its own that can be filled, where that is permitted.
+func (s *site) mountDisks() {
+	for _, h := range s.hosts {
+		dir := filepath.Join(h.Dir, "journal")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+diskSize); err != nil {
+			s.t.Logf("no full disks in this run: mounting a small one: %v (it takes root, or user namespaces)", err)
+			s.disks = nil
+			return
+		}
+		s.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+		h.SetEnv("WAKECALL_JOURNAL_DIR", dir)
+		s.disks = append(s.disks, dir)
+	}
+}
+
+func (s *site) upTogether() {
+	s.t.Helper()
+	for _, h := range s.hosts {
+		h.Up()
+	}
+	harness.Eventually(s.t, 90*time.Second, "both hosts to be ready", s.ready)
+	token := s.hosts[0].SharedToken(s.hosts[1])
+	for _, h := range s.hosts {
+		h.Token = token
+	}
+}
+
+// ready is nil when every host can take a push.
+func (s *site) ready() error {
+	for n, h := range s.hosts {
+		if h.Exited() {
+			return fmt.Errorf("host %d has ended:\n%s", n+1, h.Log(4000))
+		}
+		if err := h.Readyz(); err != nil {
+			return fmt.Errorf("host %d: %w", n+1, err)
+		}
+	}
+	return nil
+}
+
+func (s *site) putTopics() {
+	s.t.Helper()
+	behaviours := healthy()
+	for _, topic := range topics {
+		s.endpoint.behave(topic.name, behaviours[topic.name])
+		fields := M{"callback_url": s.endpoint.url(topic.name)}
+		for k, v := range topic.fields {
+			fields[k] = v
+		}
+		s.hosts[0].MustPutTopic(s.t, topic.name, fields)
+	}
+	harness.Eventually(s.t, 20*time.Second, "the other host to know the topics", func() error {
+		for _, topic := range topics {
+			answer := s.hosts[1].Do(context.Background(), http.MethodGet, "/v1/topics/"+topic.name, nil)
+			if err := harness.Equal("status", answer.Status, http.StatusOK); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// complete is nil when no process is missing.
+func (s *site) complete() error {
+	var errs []error
+	for n, h := range s.hosts {
+		for _, role := range roles {
+			if len(h.Role(role)) == 0 {
+				errs = append(errs, fmt.Errorf("host %d has no %s", n+1, role))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// waitCalm waits until calls flow again: every process is there, both hosts take pushes, and a batch of probes pushed at each of them has been
+// called. There are enough of them to lie on every shard that takes any.
+func (s *site) waitCalm(ctx context.Context) error {
+	for {
+		err := s.calm(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *site) calm(ctx context.Context) error {
+	if err := errors.Join(s.complete(), s.ready()); err != nil {
+		return err
+	}
+	var sent []string
+	for n := range s.hosts {
+		ids, err := s.probe(ctx, n)
+		if err != nil {
+			return fmt.Errorf("probing host %d: %w", n+1, err)
+		}
+		sent = append(sent, ids...)
+	}
+	limit := time.Now().Add(15 * time.Second)
+	for {
+		late := 0
+		for _, id := range sent {
+			late += one(!s.endpoint.answered(id))
+		}
+		if late == 0 {
+			return nil
+		}
+		if time.Now().After(limit) || ctx.Err() != nil {
+			return fmt.Errorf("%d of %d probes were not called", late, len(sent))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// probe pushes jobs that are due at once, to the topics in turn, and returns their ids.
+func (s *site) probe(ctx context.Context, host int) (ids []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var jobs []M
+	var events []event
+	for n := range 12 {
+		s.probes++
+		e := event{Kind: evPush, Topic: prompt[n%len(prompt)], ID: fmt.Sprint(probePrefix, s.probes), SetsDue: true, Host: host + 1, At: now()}
+		e.Body = digest([]byte(`"probe"`))
+		ids, events = append(ids, e.ID), append(events, e)
+		jobs = append(jobs, M{"topic": e.Topic, "id": e.ID, "body": "probe", "priority": "high"})
+	}
+	answer := s.hosts[host].Quick().Do(ctx, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
+	var body struct {
+		Results []struct {
+			Error *harness.Problem `json:"error"`
+			State string           `json:"state"`
+		} `json:"results"`
+	}
+	told := answer.Status == http.StatusOK && answer.JSON(&body) == nil && len(body.Results) == len(jobs)
+	if !told {
+		err = fmt.Errorf("a push was answered %s", answer)
+	}
+	for n, e := range events {
+		e.End, e.Status = now(), answer.Status
+		e.Result = resultOf(answer.Status, answer.Err)
+		if told && body.Results[n].Error != nil {
+			e.Result = resultOf(body.Results[n].Error.Status, nil)
+			err = fmt.Errorf("a push was answered %+v", *body.Results[n].Error)
+		}
+		s.rec.add(e)
+	}
+	return ids, err
+}
+
+// waitDrained waits until no job is delayed, ready or running.
+func (s *site) waitDrained(ctx context.Context) error {
+	for {
+		err := s.drained(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (s *site) drained(ctx context.Context) error {
+	var errs []error
+	for _, topic := range topics {
+		stats, err := s.hosts[0].Stats(ctx, topic.name)
+		if err == nil && stats.Delayed+stats.Ready+stats.Running > 0 {
+			err = fmt.Errorf("%s has %+v", topic.name, stats)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// recordDead notes which jobs are dead and visible.
+func (s *site) recordDead(ctx context.Context) error {
+	for _, topic := range topics {
+		jobs, err := s.hosts[0].Quick().List(ctx, topic.name, "dead")
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			s.rec.add(event{Kind: evDead, At: now(), Topic: topic.name, ID: j.ID, Error: j.DeadReason})
+		}
+	}
+	return nil
+}
+
+// trim keeps the append-only files short, so that a server is back from them soon.
+func (s *site) trim() {
+	for _, sh := range s.shards {
+		if sh.server.AOFSize() < 64<<20 {
+			continue
+		}
+		s.t.Log("rewriting an append-only file")
+		if err := sh.server.Try("BGREWRITEAOF"); err != nil {
+			s.t.Logf("rewriting: %v", err)
+			continue
+		}
+		harness.Eventually(s.t, time.Minute, "the rewrite to end", func() error {
+			busy, err := sh.server.Info("persistence", "aof_rewrite_in_progress")
+			if err != nil {
+				return err
+			}
+			return harness.Equal("aof_rewrite_in_progress", busy, "0")
+		})
+	}
+}

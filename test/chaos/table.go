@@ -1,0 +1,49 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// table tells of the faults by kind, and what the verdict counted.
+func table(events []event, v verdict) string {
+	type row struct {
+		n              int
+		longest, worst float64 // how long it lasted, how long calls took to flow again
+	}
+	rows := map[string]*row{}
+	for _, e := range events {
+		if e.Kind != evFault {
+			continue
+		}
+		r := rows[e.Fault]
+		if r == nil {
+			r = &row{}
+			rows[e.Fault] = r
+		}
+		r.n++
+		r.longest = max(r.longest, e.End-e.At)
+		r.worst = max(r.worst, e.Calm-e.End)
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "fault\ttimes\tlongest\tslowest recovery")
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		r := rows[name]
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", name, r.n, seconds(r.longest), seconds(r.worst))
+	}
+	_ = w.Flush() // to a Builder
+	fmt.Fprintf(&b, "\njobs: %d pushed, %d acknowledged, %d refused, %d unknown; %d changed, %d deleted\n",
+		v.Pushed, v.Acknowledged, v.Refused, v.Unknown, v.Changed, v.Deleted)
+	fmt.Fprintf(&b, "calls: %d made, %d jobs delivered, %d dead, %d delivered more than once (%d by no fault)\n",
+		v.Calls, v.Delivered, v.Dead, v.Repeated, v.Unexplained)
+	return b.String()
+}
+
+func seconds(ms float64) string {
+	return (time.Duration(ms) * time.Millisecond).Round(10 * time.Millisecond).String()
+}

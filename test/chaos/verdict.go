@@ -1,0 +1,219 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// slack is how long, in milliseconds, a call may be on its way from a dispatcher to the endpoint's clock on a machine that is busy: a call that
+// began before its job was deleted may arrive so much after.
+const slack = 25
+
+// verdict is what a record proves.
+type verdict struct {
+	Pushed, Acknowledged, Refused, Unknown int
+	Changed, Deleted                       int
+	Calls, Delivered, Dead                 int
+	Repeated                               int // jobs that were delivered more than once
+	Unexplained                            int // of those, by no fault
+	Wrong                                  []string
+}
+
+// story is all that is known of one job.
+type story struct {
+	requests []event // pushes, changes, runs, in the order they were sent
+	deletes  []event
+	calls    []event // with Result and End of their answers
+	dead     bool
+}
+
+// judge finds the verdict. Its laws:
+//
+//   - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of it was answered with 204;
+//   - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave it;
+//   - no call came before the due time that was acknowledged last, nor before the one in its own header;
+//   - no call came after a delete was answered;
+//   - a job that was delivered twice was in flight at a fault.
+func judge(events []event) verdict {
+	var v verdict
+	stories, faults := collect(events)
+	for key, s := range stories {
+		v.count(s)
+		v.Wrong = append(v.Wrong, s.wrong(key, faults)...)
+		if repeat, explained := s.repeated(faults); repeat {
+			v.Repeated++
+			if !explained {
+				v.Unexplained++
+				v.Wrong = append(v.Wrong, fmt.Sprintf("TWICE: %s was delivered again, and no fault explains it", key))
+			}
+		}
+	}
+	slices.Sort(v.Wrong)
+	return v
+}
+
+func collect(events []event) (map[string]*story, []event) {
+	stories := map[string]*story{}
+	answers := map[int]event{}
+	var faults []event
+	for _, e := range events {
+		if e.Kind == evFault {
+			faults = append(faults, e)
+			continue
+		}
+		if e.Kind == evAnswer {
+			answers[e.Call] = e
+			continue
+		}
+		s := stories[e.key()]
+		if s == nil {
+			s = &story{}
+			stories[e.key()] = s
+		}
+		switch e.Kind {
+		case evCall:
+			s.calls = append(s.calls, e)
+		case evDelete:
+			s.deletes = append(s.deletes, e)
+		case evDead:
+			s.dead = true
+		default:
+			s.requests = append(s.requests, e)
+		}
+	}
+	for _, s := range stories {
+		slices.SortFunc(s.requests, func(a, b event) int { return cmp.Compare(a.At, b.At) })
+		for n := range s.calls {
+			answer := answers[s.calls[n].Call]
+			s.calls[n].Result, s.calls[n].End = answer.Result, answer.At
+		}
+	}
+	return stories, faults
+}
+
+func (v *verdict) count(s *story) {
+	for _, r := range s.requests {
+		switch {
+		case r.Kind == evPush:
+			v.Pushed++
+			v.Acknowledged += one(r.Result == acknowledged)
+			v.Refused += one(r.Result == refused)
+			v.Unknown += one(r.Result == unknown)
+		case r.Result == acknowledged:
+			v.Changed++
+		}
+	}
+	v.Deleted += one(s.deleted(acknowledged))
+	v.Calls += len(s.calls)
+	v.Delivered += one(s.delivered())
+	v.Dead += one(s.dead)
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func (s *story) delivered() bool {
+	return slices.ContainsFunc(s.calls, func(c event) bool { return c.Result == good || c.Result == maybe })
+}
+
+func (s *story) deleted(result string) bool {
+	return slices.ContainsFunc(s.deletes, func(d event) bool { return d.Result == result })
+}
+
+func (s *story) pushed(results ...string) bool {
+	return slices.ContainsFunc(s.requests, func(r event) bool { return r.Kind == evPush && slices.Contains(results, r.Result) })
+}
+
+func (s *story) wrong(key string, faults []event) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if s.pushed(acknowledged) && !s.delivered() && !s.dead && !s.deleted(acknowledged) && !s.deleted(unknown) {
+		say("LOST: %s was acknowledged, but neither delivered nor dead nor deleted (%d calls)", key, len(s.calls))
+	}
+	if len(s.calls) > 0 && !s.pushed(acknowledged, unknown) {
+		say("INVENTED: %s was called, but its push was refused, or never made", key)
+		return wrong
+	}
+	for _, c := range s.calls {
+		if c.DueAt > 0 && c.At < c.DueAt {
+			say("EARLY: %s was called %.1f ms before its header's due time", key, c.DueAt-c.At)
+		}
+		if due, ok := s.dueAt(c); !ok {
+			say("EARLY: %s was called %.1f ms before its due time", key, due-c.At)
+		}
+		if !s.knows(c) {
+			say("BODY: call %d of %s carried a body that it did not have then", c.Attempt, key)
+		}
+		for _, d := range s.deletes {
+			if d.Result == acknowledged && c.At > d.End+slack {
+				say("AFTER DELETE: %s was called %.1f ms after its delete was answered%s", key, c.At-d.End, during(faults, d.At, c.At))
+			}
+		}
+	}
+	return wrong
+}
+
+// standing are the requests that may be in force when a call comes: not refused, and not surely replaced by a later one.
+func (s *story) standing(c event, counts func(event) bool) (standing []event) {
+	for n, r := range s.requests {
+		if r.Result == refused || r.At > c.At || !counts(r) {
+			continue
+		}
+		replaced := r.Result == acknowledged && slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
+			return later.Result == acknowledged && counts(later) && later.End <= c.At-slack
+		})
+		if !replaced {
+			standing = append(standing, r)
+		}
+	}
+	return standing
+}
+
+// dueAt says whether a call may come, and from when on.
+func (s *story) dueAt(c event) (due float64, ok bool) {
+	for n, r := range s.standing(c, func(r event) bool { return r.SetsDue }) {
+		if d := r.At + r.DelayMS; n == 0 || d < due {
+			due = d
+		}
+	}
+	return due, due <= c.At
+}
+
+// knows says whether the body of a call is one that the job may have had.
+func (s *story) knows(c event) bool {
+	return c.Body == "" || // cut off on its way
+		slices.ContainsFunc(s.standing(c, func(r event) bool { return r.Body != "" }), func(r event) bool { return r.Body == c.Body })
+}
+
+// repeated says whether a job was delivered more than once, and whether a fault lies between: it struck before the last delivery, and was not
+// over when the first one began.
+func (s *story) repeated(faults []event) (repeated, explained bool) {
+	var first, last *event
+	for n, c := range s.calls {
+		if c.Result != good {
+			continue
+		}
+		if first == nil {
+			first = &s.calls[n]
+		}
+		last = &s.calls[n]
+	}
+	if first == last {
+		return false, true
+	}
+	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= first.At })
+}
+
+// during names the faults between two moments.
+func during(faults []event, from, to float64) (text string) {
+	for _, f := range faults {
+		if f.At <= to && f.Calm >= from {
+			text += ", during: " + f.Fault
+		}
+	}
+	return text
+}

@@ -1,0 +1,58 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTheVerdictFindsWhatIsWrong: a judge who cannot say no is worth nothing.
+func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
+	push := func(result string) event {
+		return event{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010, Result: result, SetsDue: true, DelayMS: 500, Body: "a"}
+	}
+	change := func(result string, delay float64) event {
+		return event{Kind: evChange, Topic: "t", ID: "1", At: 1100, End: 1110, Result: result, SetsDue: true, DelayMS: delay, Body: "b"}
+	}
+	call := func(n int, at float64, body string) event {
+		return event{Kind: evCall, Topic: "t", ID: "1", At: at, Call: n, Body: body}
+	}
+	answer := func(n int, at float64, result string) event {
+		return event{Kind: evAnswer, Topic: "t", ID: "1", At: at, Call: n, Result: result}
+	}
+	remove := func(result string) event {
+		return event{Kind: evDelete, Topic: "t", ID: "1", At: 1200, End: 1210, Result: result}
+	}
+	fault := event{Kind: evFault, Fault: "some fault", At: 1700, End: 1800, Calm: 1900}
+	for name, c := range map[string]struct {
+		events []event
+		want   string
+	}{
+		"delivered":                         {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"unknown and never called":          {[]event{push(unknown)}, ""},
+		"unknown and called":                {[]event{push(unknown), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"dead":                              {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad), {Kind: evDead, Topic: "t", ID: "1"}}, ""},
+		"deleted":                           {[]event{push(acknowledged), remove(acknowledged)}, ""},
+		"perhaps deleted":                   {[]event{push(acknowledged), remove(unknown)}, ""},
+		"never called":                      {[]event{push(acknowledged)}, "LOST"},
+		"called without success":            {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad)}, "LOST"},
+		"a refused delete deletes nothing":  {[]event{push(acknowledged), remove(refused)}, "LOST"},
+		"called though refused":             {[]event{push(refused), call(1, 1600, "a"), answer(1, 1601, good)}, "INVENTED"},
+		"called and never pushed":           {[]event{call(1, 1600, "a"), answer(1, 1601, good)}, "INVENTED"},
+		"early":                             {[]event{push(acknowledged), call(1, 1499, "a"), answer(1, 1601, good)}, "EARLY"},
+		"before the due time of its header": {[]event{push(acknowledged), {Kind: evCall, Topic: "t", ID: "1", At: 1600, DueAt: 1601, Call: 1, Body: "a"}, answer(1, 1601, good)}, "EARLY"},
+		"before its changed due time":       {[]event{push(acknowledged), change(acknowledged, 5000), call(1, 1600, "b"), answer(1, 1601, good)}, "EARLY"},
+		"a change that may not have been":   {[]event{push(acknowledged), change(unknown, 5000), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"with its old body":                 {[]event{push(acknowledged), change(acknowledged, 0), call(1, 1600, "a"), answer(1, 1601, good)}, "BODY"},
+		"after its delete":                  {[]event{push(acknowledged), remove(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, "AFTER DELETE"},
+		"twice":                             {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good), call(2, 1800, "a"), answer(2, 1801, good)}, "TWICE"},
+		"twice at a fault":                  {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good), fault, call(2, 1800, "a"), answer(2, 1801, good)}, ""},
+		"again after a failure":             {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad), call(2, 1800, "a"), answer(2, 1801, good)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := strings.Join(judge(c.events).Wrong, "; ")
+			if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+				t.Errorf("the verdict is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
