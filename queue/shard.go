@@ -40,7 +40,7 @@ type Shard struct {
 	wg      sync.WaitGroup
 
 	undoMu sync.Mutex
-	undone []Push // that are in another shard now, and perhaps here
+	undone []undone // that are in another shard now, and perhaps here
 
 	confMu   sync.Mutex
 	confSent map[string]string // what conf in Redis is known to hold

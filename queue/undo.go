@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 )
 
@@ -11,6 +12,13 @@ import (
 // maxUndo is how many copies a shard remembers to remove; more are called twice.
 const maxUndo = 10_000
 
+// undone is a push that another shard has taken, with a digest in place of its body: those are read into buffers that the next request gets, and
+// ten thousand of them would be too much to keep.
+type undone struct {
+	push Push
+	body [sha256.Size]byte
+}
+
 // undo removes a push from this shard as soon as that answers, if it is there.
 func (s *Shard) undo(p *Push) {
 	s.undoMu.Lock()
@@ -18,7 +26,9 @@ func (s *Shard) undo(p *Push) {
 	if len(s.undone) >= maxUndo || s.ctx.Err() != nil {
 		return
 	}
-	s.undone = append(s.undone, *p)
+	u := undone{push: *p, body: sha256.Sum256(p.Body)}
+	u.push.Body = nil
+	s.undone = append(s.undone, u)
 	if len(s.undone) == 1 {
 		s.wg.Add(1)
 		go s.undoAll()
@@ -56,19 +66,20 @@ func (s *Shard) undoAll() {
 }
 
 // removeOwn removes the jobs that these pushes stored, and says whether the shard could be asked about all of them.
-func (s *Shard) removeOwn(pushes []Push) bool {
+func (s *Shard) removeOwn(some []undone) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
 	defer cancel()
-	which := make([]int, len(pushes))
-	for i := range which {
-		which[i] = i
+	pushes, which := make([]Push, len(some)), make([]int, len(some))
+	for i := range some {
+		pushes[i], which[i] = some[i].push, i
 	}
 	found := map[int]*Job{}
 	if err := s.getInto(ctx, pushes, which, found); err != nil {
 		return false
 	}
 	for i, job := range found {
-		if !isOwn(&pushes[i], job) {
+		pushes[i].Body = job.Body
+		if sha256.Sum256(job.Body) != some[i].body || !isOwn(&pushes[i], job) {
 			continue
 		}
 		if _, _, err := s.remove(ctx, job.Topic, job.ID); err != nil {

@@ -193,6 +193,9 @@ func TestAPushWhoseAnswerWasLostIsCalledOnce(t *testing.T) {
 	if n := a.Do("HGET", "wk:{0}:nd", topic); n == nil || n == "0" || n == "1" {
 		t.Fatalf("the first shard has only %v jobs: nothing is in two places", n)
 	}
+	for n := range 100 { // the server has forgotten the requests by now
+		i.MustPush(t, topic, M{"id": fmt.Sprint("later-", n), "body": "another", "delay": "1h"})
+	}
 	p.Heal()
 	if strings.Contains(answer.String(), `"error"`) {
 		t.Fatalf("not all were taken: %s", answer)
