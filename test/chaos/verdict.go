@@ -189,23 +189,19 @@ func (s *story) knows(c event) bool {
 		slices.ContainsFunc(s.standing(c, func(r event) bool { return r.Body != "" }), func(r event) bool { return r.Body == c.Body })
 }
 
-// repeated says whether a job was delivered more than once, and whether a fault lies between: it struck before the last delivery, and was not
-// over when the first one began.
+// repeated says whether a job was delivered more than once, and whether it was in flight at a fault: one that struck before its last delivery and
+// was not over when it was pushed (an answer that was lost then may have left a copy in a second shard).
 func (s *story) repeated(faults []event) (repeated, explained bool) {
-	var first, last *event
-	for n, c := range s.calls {
-		if c.Result != good {
-			continue
+	times, last := 0, 0.0
+	for _, c := range s.calls {
+		if c.Result == good {
+			times, last = times+1, c.At
 		}
-		if first == nil {
-			first = &s.calls[n]
-		}
-		last = &s.calls[n]
 	}
-	if first == last {
+	if times < 2 {
 		return false, true
 	}
-	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= first.At })
+	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last && f.Calm >= s.requests[0].At })
 }
 
 // during names the faults between two moments.
