@@ -26,6 +26,7 @@ type wireRequest struct {
 	TypeRaw     []byte    `json:"content_type_b64"`
 	Count       int       `json:"count"`
 	OnDuplicate string    `json:"on_duplicate"`
+	Delay       float64   `json:"delay"`
 	Body        *string   `json:"body"`
 	BodyRaw     []byte    `json:"body_b64"`
 }
@@ -79,7 +80,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 		TS: w.TS, Op: w.Op, Topic: rawOr(w.TopicRaw, w.Topic), ID: rawOr(w.IDRaw, w.ID), Shard: rawOr(w.ShardRaw, w.Shard),
 		DueAt: instant(w.DueAt), CreatedAt: instant(w.CreatedAt), Priority: w.Priority, TTR: toDuration(w.TTR, time.Second),
 		MaxAttempts: w.MaxAttempts, ContentType: rawOr(w.TypeRaw, w.Type), Body: w.BodyRaw, Count: w.Count,
-		OnDuplicate: w.OnDuplicate,
+		OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second),
 	}
 	if w.Body != nil {
 		l.Body = []byte(*w.Body)

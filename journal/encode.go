@@ -34,6 +34,9 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	b = appendText(b, "content_type", l.ContentType)
 	b = appendInt(b, "count", int64(l.Count))
 	b = appendText(b, "on_duplicate", l.OnDuplicate)
+	if l.Delay != 0 {
+		b = appendFloat(b, "delay", l.Delay.Seconds())
+	}
 	if l.Body != nil {
 		b = appendMember(b, "body", l.Body)
 	}

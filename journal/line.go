@@ -46,9 +46,10 @@ type RequestLine struct {
 	TTR         time.Duration
 	MaxAttempts int
 	ContentType string
-	Body        []byte // byte for byte; nil: none, or unchanged
-	Count       int    // of redrive, drop and clear: how many jobs
-	OnDuplicate string // of spool: keep or replace
+	Body        []byte        // byte for byte; nil: none, or unchanged
+	Count       int           // of redrive, drop and clear: how many jobs
+	OnDuplicate string        // of spool: keep or replace
+	Delay       time.Duration // of spool, without a DueAt: from TS on, both by the host's clock, since no Redis was there to ask
 }
 
 // AttemptLine is one attempt, or the end of a job without one.

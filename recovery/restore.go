@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
@@ -154,6 +155,9 @@ func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
 		Priority: priorityOf(l), OnDuplicate: queue.Keep,
+	}
+	if l.DueAt.IsZero() { // what is left of its delay: its shard's clock may be another than this host's
+		p.Delay = max(0, time.Until(l.TS.Add(l.Delay+time.Millisecond))) // TS has lost a part of a millisecond
 	}
 	if l.OnDuplicate == replaceText {
 		p.OnDuplicate = queue.Replace

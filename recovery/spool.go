@@ -52,14 +52,14 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	lines := make([]journal.RequestLine, len(pushes))
 	for i := range pushes {
 		p := &pushes[i]
-		due := p.DueAt
-		if due.IsZero() {
-			due = now.Add(p.Delay)
+		asked, due := p.DueAt, now.Add(p.Delay) // due is a guess when there is only a delay: the shard's clock will count
+		if !asked.IsZero() {
+			asked = asked.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC() // never early
+			due = asked
 		}
-		due = due.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC() // never early
 		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due}
-		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: due, Priority: p.Priority.String(), TTR: p.TTR,
-			MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body}
+		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked, Delay: p.Delay,
+			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body}
 		if p.OnDuplicate == queue.Replace {
 			lines[i].OnDuplicate = replaceText
 		}

@@ -10,13 +10,14 @@ import (
 
 // Trouble is how a Proxy treats what passes through it. The zero value passes everything at once.
 type Trouble struct {
-	Cut       bool          // every connection is reset, new ones as well
-	Hold      bool          // nothing passes until the trouble ends, then all of it does: a network that stands still
-	Swallow   bool          // requests pass, answers are lost; who waited for one is cut off when the trouble ends
-	LoseEvery int           // every nth answer is lost together with its connection
-	Lose      float64       // the same with this share of them, by chance
-	Delay     time.Duration // of every piece, in both directions
-	Trickle   bool          // 512 bytes every 10 ms
+	Cut       bool                     // every connection is reset, new ones as well
+	Hold      bool                     // nothing passes until the trouble ends, then all of it does: a network that stands still
+	Swallow   bool                     // requests pass, answers are lost; who waited for one is cut off when the trouble ends
+	Withhold  func(answer []byte) bool // answers of which it says yes never arrive; the connection stays
+	LoseEvery int                      // every nth answer is lost together with its connection
+	Lose      float64                  // the same with this share of them, by chance
+	Delay     time.Duration            // of every piece, in both directions
+	Trickle   bool                     // 512 bytes every 10 ms
 }
 
 // Proxy passes TCP connections on to an address, with Trouble when it is told so.
@@ -175,7 +176,7 @@ func (p *Proxy) pass(l *link, dst net.Conn, piece []byte, answers bool) bool {
 		case <-l.done:
 			return false
 		}
-	case trouble.Swallow:
+	case trouble.Swallow, answers && trouble.Withhold != nil && trouble.Withhold(piece):
 		return true
 	}
 	for len(piece) > 0 {

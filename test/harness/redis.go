@@ -17,6 +17,7 @@ import (
 type RedisOptions struct {
 	Password string
 	Args     []string // more of redis-server's own, such as --maxmemory 10mb
+	Clock    *Clock   // nil: this machine's
 }
 
 // Redis is a redis-server on a TCP port of 127.0.0.1, with an append-only file synced every second.
@@ -48,6 +49,9 @@ func (r *Redis) Restart() {
 	}
 	cmd := exec.Command(need(r.t, "redis-server", "redis-server"), append(args, r.opts.Args...)...)
 	cmd.Dir = r.dir
+	if r.opts.Clock != nil {
+		cmd.Env = r.opts.Clock.environment()
+	}
 	r.daemon = startDaemon(r.t, r.dir, filepath.Base(r.dir), cmd)
 	Eventually(r.t, 10*time.Second, "redis-server to answer", func() error { return r.run("PING").Err() })
 }

@@ -1,0 +1,323 @@
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// behindProxy configures an installation for a Redis that is reached through a proxy.
+func behindProxy(t *testing.T) (harness.Options, *harness.Proxy) {
+	t.Helper()
+	p := harness.StartProxy(t, harness.StartRedis(t, harness.RedisOptions{}).Addr())
+	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": "redis://" + p.Addr() + "/0"}}, p
+}
+
+// TestNoWakeUpArrives: a wake-up is a hint. Without any, every call comes within the second of the fallback poll.
+func TestNoWakeUpArrives(t *testing.T) {
+	needProcesses(t)
+	opts, p := behindProxy(t)
+	i := start(t, opts)
+	topic := i.topic(t, nil, nil)
+	lost := make(chan struct{}, 1000)
+	p.Set(harness.Trouble{Withhold: func(answer []byte) bool {
+		if !bytes.Contains(answer, []byte("message\r\n")) {
+			return false
+		}
+		select {
+		case lost <- struct{}{}:
+		default:
+		}
+		return true
+	}})
+	ledger := harness.NewLedger()
+	for n, delay := range []string{"0s", "300ms", "0s", "700ms", "0s", "1200ms"} {
+		j := ledger.MustPush(t, i.API, topic, fmt.Sprint(n), M{"delay": delay})
+		call := i.endpoint.WaitCalls(t, topic, n+1, soon)[n]
+		if late := call.At.Sub(j.DueAt); late > 1500*time.Millisecond { // a second, and a busy machine
+			t.Errorf("job %d was called %s after its due time", n, late)
+		}
+	}
+	if len(lost) == 0 {
+		t.Error("no wake-up was sent: this test has lost its meaning")
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+// TestAnswersOfRedisGetLost: whatever was carried out though its answer was lost is carried out once. No job is called twice, no attempt is
+// counted twice, no push stored twice.
+func TestAnswersOfRedisGetLost(t *testing.T) {
+	needProcesses(t)
+	opts, p := behindProxy(t)
+	i := start(t, opts)
+	topic := i.topic(t, harness.FirstCalls(1, harness.Status(400), harness.Status(200)), M{"retry": []string{"100ms"}})
+	p.Set(harness.Trouble{LoseEvery: 7})
+	ledger := harness.NewLedger()
+	for n := range 60 {
+		ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"})
+	}
+	harness.Eventually(t, 30*time.Second, "all calls", func() error { return ledger.AllCalled(i.endpoint) })
+	p.Heal()
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+	calls := map[string][]int{}
+	for _, c := range i.endpoint.Calls(topic) {
+		calls[c.ID] = append(calls[c.ID], c.Attempt)
+	}
+	for n := range 60 {
+		if got := calls[fmt.Sprint(n)]; len(got) != 2 || got[0] != 1 || got[1] != 2 {
+			t.Errorf("job %d had the attempts %v, want 1 and 2", n, got)
+		}
+	}
+}
+
+// TestTheClockOfRedisSteps: due times count by Redis's clock alone. It goes back an hour: what is due then is late and not lost, and new jobs
+// are called in time. It goes forward again: nothing is called before its due time.
+func TestTheClockOfRedisSteps(t *testing.T) {
+	needProcesses(t)
+	clock := harness.NewClock(t)
+	r := harness.StartRedis(t, harness.RedisOptions{Clock: clock})
+	i := start(t, onRedis(r))
+	topic := i.topic(t, nil, nil)
+	push := func(id, delay string) { i.MustPush(t, topic, M{"id": id, "body": 1, "delay": delay}) }
+	called := func(id string) error {
+		if len(i.endpoint.CallsOf(topic, id)) == 0 {
+			return fmt.Errorf("%s was not called", id)
+		}
+		return nil
+	}
+	push("of-the-old-clock", "2s")
+	clock.Set(-time.Hour)
+	push("of-the-new-clock", "500ms")
+	harness.Eventually(t, soon, "a new job to be called", func() error { return called("of-the-new-clock") })
+	harness.Stays(t, 2500*time.Millisecond, "the job that is due in an hour now", func() error {
+		if called("of-the-old-clock") == nil {
+			return fmt.Errorf("it was called")
+		}
+		return nil
+	})
+	harness.Eventually(t, soon, "the step to be told", func() error {
+		if log := i.Log(0); !strings.Contains(log, "finding=stepped") && !strings.Contains(log, "finding=clock") {
+			return fmt.Errorf("the log has no finding about the clock")
+		}
+		return nil
+	})
+	push("in-half-an-hour", "30m")
+	push("in-two-hours", "2h")
+	clock.Set(0)
+	harness.Eventually(t, soon, "what is due by the new clock to be called", func() error {
+		if err := called("of-the-old-clock"); err != nil {
+			return err
+		}
+		return called("in-half-an-hour")
+	})
+	push("after", "300ms")
+	harness.Eventually(t, soon, "a new job to be called", func() error { return called("after") })
+	if called("in-two-hours") == nil {
+		t.Error("the job of in two hours was called")
+	}
+	if n := len(i.endpoint.Calls(topic)); n != 4 {
+		t.Errorf("there were %d calls of 4 jobs", n)
+	}
+}
+
+// TestRedisAndHostDisagreeOnTheTime: Redis's clock is ten minutes off those of the hosts. Delays are kept, and recovery finds what was lost.
+func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
+	needProcesses(t)
+	for _, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			clock := harness.NewClock(t)
+			clock.Set(ahead)
+			r := harness.StartRedis(t, harness.RedisOptions{Clock: clock})
+			opts := onRedis(r)
+			opts.Env["WAKECALL_SPOOL"] = "on"
+			i := start(t, opts)
+			topic := i.topic(t, nil, nil)
+			sent := map[string]time.Time{}
+			push := func(id string) {
+				sent[id] = time.Now()
+				if a := i.Push(ctx, topic, M{"id": id, "body": 1, "delay": "2s"}); a.Err != nil || a.Status >= 300 {
+					t.Fatalf("push: %s", a)
+				}
+			}
+			push("waits")
+			i.endpoint.WaitCalls(t, topic, 1, soon)
+			push("lost")
+			r.Lose()
+			harness.Eventually(t, soon, "a push to be spooled", func() error {
+				id := fmt.Sprint("spooled-", len(sent))
+				sent[id] = time.Now()
+				a := i.Push(ctx, topic, M{"id": id, "body": 1, "delay": "2s"})
+				return harness.Equal("status", a.Status, http.StatusAccepted)
+			})
+			r.Restart()
+			var calls []harness.Call
+			harness.Eventually(t, 20*time.Second, "what was lost and what was spooled to be called", func() error {
+				calls = i.endpoint.Calls(topic)
+				seen := ""
+				for _, c := range calls {
+					seen += c.ID + " "
+				}
+				if !strings.Contains(seen, "lost") || !strings.Contains(seen, "spooled") {
+					return fmt.Errorf("called were %s", seen)
+				}
+				return nil
+			})
+			for _, c := range calls {
+				if after := c.At.Sub(sent[c.ID]); after < 2*time.Second {
+					t.Errorf("%s was called %s after its push, with a delay of 2s", c.ID, after)
+				}
+			}
+		})
+	}
+}
+
+// TestTheJournalsDiskIsFull: no push is accepted that the journal does not have. Callbacks go on, and with room again pushes are taken without
+// a restart.
+func TestTheJournalsDiskIsFull(t *testing.T) {
+	needProcesses(t)
+	disk := harness.NewDisk(t, "16m")
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_JOURNAL_DIR": disk.Dir}})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	for n := range 30 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("before-", n), M{"delay": "2s"})
+	}
+	if err := disk.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, soon, "pushes to be refused", func() error { // a page of the last file may have room
+		answer := i.Push(ctx, topic, M{"body": strings.Repeat("x", 5000), "delay": "1h"})
+		if answer.Status == http.StatusCreated {
+			return fmt.Errorf("it was taken")
+		}
+		if problem(t, answer); answer.Status != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+			t.Fatalf("the answer is %s, want 503 with Retry-After", answer)
+		}
+		return nil
+	})
+	harness.Eventually(t, soon, "callbacks to go on", func() error { return ledger.AllCalled(i.endpoint) })
+	if err := disk.Free(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, soon, "pushes to be taken again", func() error {
+		return harness.Equal("status", ledger.Push(ctx, i.API, topic, "after", nil).Status, http.StatusCreated)
+	})
+	i.endpoint.WaitCalls(t, topic, 31, soon)
+}
+
+// TestRedisHasNoDiskLeft: a Redis that cannot write its file refuses every change. Pushes are answered 503, no job is lost, and results are
+// settled when there is room again: nothing is called twice.
+func TestRedisHasNoDiskLeft(t *testing.T) {
+	needProcesses(t)
+	disk := harness.NewDisk(t, "32m")
+	r := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--dir", disk.Dir}})
+	i := start(t, onRedis(r))
+	gate := harness.NewGate()
+	topic := i.topic(t, gate.Hold, M{"ttr": "60s"})
+	ledger := harness.NewLedger()
+	for n := range 10 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("running-", n), nil)
+	}
+	i.endpoint.WaitCalls(t, topic, 10, soon)
+	for n := range 10 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("delayed-", n), M{"delay": "1s"})
+	}
+	if err := disk.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, 20*time.Second, "Redis to refuse writes, and pushes to be refused", func() error {
+		answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("refused-", time.Now().UnixNano()), M{"delay": "100ms", "body": strings.Repeat("x", 5000)})
+		if answer.Status == http.StatusCreated {
+			return fmt.Errorf("one was taken")
+		}
+		if answer.Status != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+			t.Fatalf("the answer is %s, want 503 with Retry-After", answer)
+		}
+		return nil
+	})
+	gate.Open() // their results have nowhere to go
+	if err := disk.Free(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, 30*time.Second, "all calls", func() error { return ledger.AllCalled(i.endpoint) })
+	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+}
+
+// TestAServerWithoutDescriptors waits until clients go: it does not end, does not spin, and the connections that it has go on working.
+func TestAServerWithoutDescriptors(t *testing.T) {
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	api := i.Quick()
+	ledger := harness.NewLedger()
+	ledger.MustPush(t, api, topic, "first", nil) // its connection stays open
+	pid := i.Role("server")[0]
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(open)) + 4, Max: limit.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var clients []io.Closer
+	for range 200 {
+		c, err := net.DialTimeout("tcp", strings.TrimPrefix(i.Base, "http://"), time.Second)
+		if err != nil {
+			break // the listening queue is full
+		}
+		clients = append(clients, c)
+	}
+	before := cpuTime(t, pid)
+	began := time.Now()
+	for n := 0; time.Since(began) < 2*time.Second; n++ {
+		ledger.MustPush(t, api, topic, fmt.Sprint(n), nil)
+		time.Sleep(50 * time.Millisecond) // what is measured is a server that has nothing to do
+	}
+	if share := float64(cpuTime(t, pid)-before) / float64(time.Since(began)); share > 0.3 {
+		t.Errorf("the server took %.0f%% of a processor while nothing could be accepted", 100*share)
+	}
+	for _, c := range clients {
+		_ = c.Close()
+	}
+	harness.Eventually(t, soon, "new clients to be served", func() error {
+		return i.API.WithoutKeepAlive().Do(ctx, http.MethodGet, "/healthz", nil).Err
+	})
+	if i.Role("server")[0] != pid {
+		t.Error("the server has ended")
+	}
+	ledger.Verdict(t, api, i.endpoint, 0, 30*time.Second)
+}
+
+// cpuTime is how long a process has worked so far.
+func cpuTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	ticks := 0
+	for _, f := range fields[11:13] { // user and system
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
