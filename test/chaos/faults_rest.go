@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // locks the registry's tables
@@ -94,28 +93,11 @@ func diskKinds(s *site) []kind {
 // fillDisk makes the disk as small as what is on it.
 func fillDisk(s *site, r *rand.Rand) fault {
 	n := r.IntN(len(s.disks))
-	dir := s.disks[n]
-	resize := func(size string) error {
-		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size="+size); err != nil {
-			return fmt.Errorf("resizing the disk at %s to %s: %w", dir, size, err)
-		}
-		return nil
-	}
+	disk := s.disks[n]
 	return fault{
 		Name: "journal's disk full", Target: fmt.Sprintf("host %d journal", n+1), Hold: between(r, time.Second, 6*time.Second),
-		Inject: func(context.Context) (err error) {
-			for range 20 { // what is written meanwhile makes a size too small
-				var fs syscall.Statfs_t
-				if err = syscall.Statfs(dir, &fs); err != nil {
-					return err
-				}
-				if err = resize(fmt.Sprint(max(1, fs.Blocks-fs.Bfree) * uint64(fs.Bsize))); err == nil {
-					return nil
-				}
-			}
-			return err
-		},
-		Heal: func(context.Context) error { return resize(diskSize) },
+		Inject: func(context.Context) error { return disk.Fill() },
+		Heal:   func(context.Context) error { return disk.Free() },
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +36,7 @@ type site struct {
 	shards   []*shard
 	db       *harness.MariaDB
 	dbProxy  *harness.Proxy
-	disks    []string // the small disk of each host's journal; empty when none could be made
+	disks    []*harness.Disk // the small disk of each host's journal; empty when none could be made
 	longest  time.Duration
 	probes   int
 }
@@ -91,14 +90,14 @@ func (s *site) mountDisks() {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			s.t.Fatal(err)
 		}
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+diskSize); err != nil {
-			s.t.Logf("no full disks in this run: mounting a small one: %v (it takes root, or user namespaces)", err)
+		disk, err := harness.MountDisk(s.t, dir, diskSize)
+		if err != nil {
+			s.t.Logf("no full disks in this run: %v", err)
 			s.disks = nil
 			return
 		}
-		s.t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 		h.SetEnv("WAKECALL_JOURNAL_DIR", dir)
-		s.disks = append(s.disks, dir)
+		s.disks = append(s.disks, disk)
 	}
 }
 
