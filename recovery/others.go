@@ -118,6 +118,7 @@ const (
 	atWork    = time.Minute      // how long after its last word a host counts as one that will be heard of
 	tellAhead = 20 * time.Second // how much further back than its own word a host tells: others' may be older
 	tellLimit = 10 * time.Second // how long the others are waited for
+	tellAll   = 2 * time.Minute  // the same when they have to read all of their journals
 	tellEvery = 50 * time.Millisecond
 	askEvery  = 10 // looks for answers
 )
@@ -148,7 +149,11 @@ func (q *inquiry) Ends(ctx context.Context, names []string) ([]string, error) {
 }
 
 func (q *inquiry) ask(ctx context.Context) error {
-	limit := time.NewTimer(tellLimit)
+	patience := tellLimit
+	if strings.HasPrefix(q.about, everything) {
+		patience = tellAll
+	}
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	t := time.NewTicker(tellEvery)
 	defer t.Stop()
