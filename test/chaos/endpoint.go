@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -146,5 +145,3 @@ func digest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:6])
 }
-
-var errNotYet = errors.New("not yet")

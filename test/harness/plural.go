@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -191,25 +192,34 @@ func (c *Cluster) Owner(key string) *Node {
 			if err != nil {
 				continue
 			}
-			ranges, err := n.Client().ClusterSlots(c.t.Context()).Result()
+			shards, err := n.Client().ClusterShards(c.t.Context()).Result()
 			if err != nil {
 				continue
 			}
-			for _, r := range ranges {
-				if int(slot) < r.Start || int(slot) > r.End || len(r.Nodes) == 0 {
-					continue
-				}
-				for _, candidate := range c.Nodes {
-					if candidate.Addr() == r.Nodes[0].Addr && !candidate.Exited() {
-						owner = candidate
-						return nil
-					}
+			for _, shard := range shards {
+				if owner = c.masterWith(shard, slot); owner != nil {
+					return nil
 				}
 			}
 		}
 		return fmt.Errorf("no living node has it")
 	})
 	return owner
+}
+
+// masterWith is the living master of a part of the Cluster, if it has a slot.
+func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Node {
+	if !slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return slot >= r.Start && slot <= r.End }) {
+		return nil
+	}
+	for _, m := range shard.Nodes {
+		for _, n := range c.Nodes {
+			if m.Role == "master" && m.Port == int64(n.port) && !n.Exited() {
+				return n
+			}
+		}
+	}
+	return nil
 }
 
 // Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called while it is half there.
