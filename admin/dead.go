@@ -17,7 +17,6 @@ import (
 func (a *Admin) deadRoutes(g *echo.Group) {
 	a.runner().kinds["redrive"] = a.redriveTask
 	a.runner().kinds["delete_dead"] = a.deleteDeadTask
-	a.runner().kinds["jobs"] = a.jobsTask
 	g.GET("/dead", a.deadPage)
 	g.POST("/dead/redrive", a.need(registry.RoleOperator, a.deadRedrive))
 	g.POST("/dead/delete", a.need(registry.RoleOperator, a.deadDelete))

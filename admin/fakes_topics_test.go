@@ -25,6 +25,9 @@ func (q *fakeQueue) Delete(context.Context, string, string) error { return queue
 func (q *fakeQueue) RunNow(context.Context, string, string) (*queue.Job, error) {
 	return nil, queue.ErrNotFound
 }
+func (q *fakeQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+	return make([]*queue.Job, len(refs)), nil
+}
 func (q *fakeQueue) DropTopic(context.Context, string) (int, error) { return 0, nil }
 
 // realQueue is a queue on a redis-server of the test's own.

@@ -124,9 +124,6 @@ func (a *Admin) actOnJob(c echo.Context, topic, id, do string) error {
 	case "due":
 		return a.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"))
 	}
-	if do == "shift" {
-		return a.shiftDue(ctx, topic, id, c.FormValue("shift"))
-	}
 	return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("there is no action %.40q", do))
 }
 

@@ -16,6 +16,7 @@ import (
 // overviewQueue is what this group and those of dead letters, shards and tasks need of the queue beside what all pages do.
 type overviewQueue interface {
 	redriveQueue
+	bulkQueue
 	Health(ctx context.Context) []queue.ShardHealth
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 }
@@ -45,6 +46,7 @@ type OverviewParts struct {
 	Strip   func(ctx context.Context) (*Strip, error)
 	History SeriesReader
 	Tasks   TaskStore // nil: tasks end with the process
+	WorkDir string    // where tasks keep lists of jobs; empty: there are none on all jobs that match
 	Host    string    // whose tasks this process carries out; empty: the host's name
 	// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks. nil: there is one.
 	Lead   func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)

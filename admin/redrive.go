@@ -342,7 +342,7 @@ func (r *redriver) judge(s *redriveStage) error {
 		return nil
 	}
 	if s.Rate() > r.params.StopAbove {
-		return &stoppedError{fmt.Sprintf("%d of %d failed again, more than %s", s.Failed, known, percent(r.params.StopAbove))}
+		return &stoppedError{sayable{"tasks.why_failing", []any{s.Failed, known, percent(r.params.StopAbove)}}}
 	}
 	return nil
 }
@@ -368,7 +368,7 @@ func (r *redriver) await(ctx context.Context, s *redriveStage, patience time.Dur
 		}
 	}
 	if s.Delivered+s.Failed < (s.Delivered+s.Failed+s.Waiting)/2 {
-		return &stoppedError{fmt.Sprintf("after %s %d jobs of stage %d were still not called back", duration(patience), s.Waiting, number+1)}
+		return &stoppedError{sayable{"tasks.why_waiting", []any{s.Waiting, number + 1, duration(patience)}}}
 	}
 	return nil
 }

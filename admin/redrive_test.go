@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -83,8 +84,22 @@ func TestRedriveStopsByItself(t *testing.T) {
 	s := deadSite(t, q)
 	s.post("/dead/redrive", "staged", "on", "rate", "0", "stop_above", "20")
 	v := s.finished(1)
-	if v.State != TaskStopped || q.redriven != 10 || v.Error != "5 of 10 failed again, more than 20.0 %" {
+	if v.State != TaskStopped || q.redriven != 10 || v.Why() == nil {
 		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v.Task)
+	}
+	s.shows("/tasks/1", "5 of 10 failed again, more than 20.0 %.")
+	s.post("/language", "choice", "zh-Hans")
+	s.shows("/tasks/1", "10 个中有 5 个再次失败")
+}
+
+func TestWhyATaskStopped(t *testing.T) {
+	old := Task{Error: "5 of 10 failed again"}
+	if old.Why() != nil {
+		t.Error("the words of an earlier version are not taken as they are")
+	}
+	is := Task{Error: storedError(fmt.Errorf("stage 1: %w", sayError("tasks.why_full", 2_000_000)))}
+	if why := is.Why(); why == nil || why.Key != "tasks.why_full" || fmt.Sprint(why.Args...) != "2000000" {
+		t.Errorf("%s is read as %+v", is.Error, why)
 	}
 }
 

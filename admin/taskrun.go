@@ -127,9 +127,7 @@ var (
 )
 
 // stoppedError ends a task with care.
-type stoppedError struct{ why string }
-
-func (e *stoppedError) Error() string { return e.why }
+type stoppedError struct{ sayable }
 
 func (r *taskRunner) carryOut(ctx context.Context, t Task) {
 	defer func() {
@@ -229,9 +227,9 @@ func (t *taskRun) end(err error) {
 	case errors.Is(err, errTaskCancelled):
 		t.State = TaskCancelled
 	case errors.As(err, &stopped):
-		t.State, t.Error = TaskStopped, stopped.why
+		t.State, t.Error = TaskStopped, stopped.stored()
 	default:
-		t.State, t.Error = TaskFailed, err.Error()
+		t.State, t.Error = TaskFailed, storedError(err)
 	}
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), taskEndLimit)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -65,6 +66,7 @@ func (a *Admin) tasksPage(c echo.Context) error {
 type taskView struct {
 	*Task
 	About redriveParams
+	Bulk  *bulkParams // of a task on all jobs of a topic that match; nil otherwise
 }
 
 func (a *Admin) taskView(ctx context.Context, id uint64) (*taskView, error) {
@@ -76,6 +78,11 @@ func (a *Admin) taskView(ctx context.Context, id uint64) (*taskView, error) {
 		return nil, err
 	}
 	v := &taskView{Task: t}
+	if strings.HasPrefix(t.Kind, bulkKind) {
+		v.Bulk = &bulkParams{}
+		_ = json.Unmarshal(t.Params, v.Bulk) // what it wrote itself
+		return v, nil
+	}
 	_ = json.Unmarshal(t.Params, &v.About) // other kinds have other ones, and show what fits
 	return v, nil
 }

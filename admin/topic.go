@@ -31,7 +31,7 @@ func (a *Admin) topicRoutes(g *echo.Group) {
 	g.POST("/topics/:topic/secret/overlap", admin(a.setOverlap))
 	g.POST("/topics/:topic/delete", admin(a.deleteTopic))
 	g.POST("/topics/:topic/jobs", operator(a.bulkJobs))
-	g.POST("/topics/:topic/jobs/all", operator(a.allJobs))
+	a.bulkRoutes(g)
 	g.POST("/topics/:topic/errors/clear", operator(a.clearErrors))
 	a.testRoutes(g)
 	a.live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) { return a.topicLive(ctx, name), nil })
@@ -100,6 +100,7 @@ type topicData struct {
 	State     queue.State
 	States    []queue.State
 	Jobs      []queue.Job
+	Matching  matching
 	Pager     Pager
 	Attempts  []activity.Attempt
 	Errors    []queue.ErrorNote
@@ -178,12 +179,7 @@ func (a *Admin) fillJobs(c echo.Context, d *topicData) error {
 	if !slices.Contains(jobStates, d.State) {
 		d.State = d.fullest()
 	}
-	jobs, next, err := a.queue.List(c.Request().Context(), d.Name, d.State, c.QueryParam("cursor"), jobsEach)
-	if err != nil {
-		return err
-	}
-	d.Jobs, d.Pager = jobs, cursorPager(c, next)
-	return nil
+	return a.fillMatching(c, d)
 }
 
 // Count is how many jobs are in a state.
@@ -427,35 +423,4 @@ func (a *Admin) clearErrors(c echo.Context) error {
 		}
 	}
 	return a.redirect(c, a.below("/topics", t.Name)+"?tab=attempts")
-}
-
-// bulkJobs does something with the jobs that are checked, at most a page of them.
-func (a *Admin) bulkJobs(c echo.Context) error {
-	t, err := a.topicOf(c)
-	if err != nil {
-		return err
-	}
-	form, err := c.FormParams()
-	if err != nil {
-		return err
-	}
-	ids := form["job"]
-	ids = ids[:min(len(ids), jobsEach)]
-	done, failed := 0, error(nil)
-	for _, id := range ids {
-		if err := a.actOnJob(c, t.Name, id, c.FormValue("do")); err != nil {
-			failed = err
-			continue
-		}
-		done++
-	}
-	if failed != nil {
-		a.flashText(c, "warning", failed.Error())
-	}
-	if len(ids) == 0 {
-		a.flash(c, "warning", "topic.none_checked")
-	} else {
-		a.flash(c, "success", "topic.acted", done, len(ids))
-	}
-	return a.back(c, "/topics")
 }

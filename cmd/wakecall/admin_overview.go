@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/wakecall/wakecall/activity"
@@ -18,6 +19,7 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 	return admin.OverviewParts{
 		History: &history.Reader{Store: p.registry},
 		Tasks:   admin.RegistryTasks(p.registry),
+		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
 		Host:    hostName(),
 		Weights: p.cfg.Priorities,
 		Lead:    p.registry.Lead,

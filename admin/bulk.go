@@ -1,0 +1,268 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// bulkKind begins the kinds of tasks on the jobs of a topic: jobs_run, jobs_retry, jobs_delete, jobs_due.
+const bulkKind = "jobs_"
+
+func (a *Admin) bulkRoutes(g *echo.Group) {
+	for _, actions := range bulkActions {
+		for _, do := range actions {
+			a.runner().kinds[bulkKind+do] = a.bulkTask
+		}
+	}
+	g.GET("/topics/:topic/jobs/matching", a.countMatching)
+	g.POST("/topics/:topic/jobs/matching", a.need(registry.RoleOperator, a.startBulk))
+}
+
+const (
+	matchScanned = 20_000                 // jobs looked through for one page of those that match
+	countAtOnce  = 150 * time.Millisecond // of counting while the page is made; what takes longer is counted after it
+	countPage    = 1000
+	countLimit   = 30 * time.Second
+)
+
+// matching is how many jobs the filter is about.
+type matching struct {
+	Topic   string
+	Filter  jobFilter
+	Form    map[string]string
+	Actions []string
+	Problem *sayable // what is wrong with the filter
+	Count   int64
+	Counted bool // false: it is being asked for
+	AtLeast bool // it was not counted to the end
+	Query   string
+}
+
+func newMatching(topic string, f jobFilter) matching {
+	m := matching{Topic: topic, Filter: f, Form: f.Fields(), Actions: bulkActions[f.State]}
+	q := url.Values{}
+	for name, value := range m.Form {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	m.Query = q.Encode()
+	return m
+}
+
+// fillMatching lists a page of the jobs that match, and counts them all if that is quick.
+func (a *Admin) fillMatching(c echo.Context, d *topicData) error {
+	query := c.QueryParams()
+	query.Set("state", string(d.State))
+	f, err := readJobFilter(d.Name, query)
+	d.Matching = newMatching(d.Name, f)
+	if errors.As(err, &d.Matching.Problem) {
+		return nil
+	}
+	if err := a.matchingPage(c, d, f); err != nil {
+		return err
+	}
+	if !f.Narrow() {
+		d.Matching.Count, d.Matching.Counted = d.Count(d.State), true
+		return nil
+	}
+	a.count(c.Request().Context(), &d.Matching, countAtOnce)
+	d.Matching.Counted = !d.Matching.AtLeast
+	return nil
+}
+
+// matchingPage looks through a bounded number of jobs for those that match.
+func (a *Admin) matchingPage(c echo.Context, d *topicData, f jobFilter) error {
+	cursor := c.QueryParam("cursor")
+	want := jobsEach
+	if f.Narrow() {
+		want = countPage
+	}
+	for seen := 0; ; {
+		jobs, next, err := a.queue.List(c.Request().Context(), d.Name, d.State, cursor, want)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			if f.match(&jobs[i]) {
+				d.Jobs = append(d.Jobs, jobs[i])
+			}
+		}
+		seen += len(jobs)
+		cursor = next
+		if cursor == "" || len(jobs) == 0 || len(d.Jobs) >= jobsEach || seen >= matchScanned {
+			d.Pager = cursorPager(c, cursor)
+			return nil
+		}
+	}
+}
+
+// count counts what matches, as long as it may.
+func (a *Admin) count(ctx context.Context, m *matching, limit time.Duration) {
+	until := time.Now().Add(limit)
+	m.Count, m.AtLeast = 0, false
+	for cursor := ""; ; {
+		jobs, next, err := a.queue.List(ctx, m.Topic, m.Filter.State, cursor, countPage)
+		if err != nil {
+			m.AtLeast = true
+			return
+		}
+		for i := range jobs {
+			if m.Filter.match(&jobs[i]) {
+				m.Count++
+			}
+		}
+		if cursor = next; cursor == "" {
+			return
+		}
+		if time.Now().After(until) {
+			m.AtLeast = true
+			return
+		}
+	}
+}
+
+// countMatching answers the part of the page that counts, where that takes long.
+func (a *Admin) countMatching(c echo.Context) error {
+	t, err := a.topicOf(c)
+	if err != nil {
+		return err
+	}
+	f, err := readJobFilter(t.Name, c.QueryParams())
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+	}
+	m := newMatching(t.Name, f)
+	a.count(c.Request().Context(), &m, countLimit)
+	m.Counted = true
+	return a.fragment(c, "topic#counted", m)
+}
+
+// startBulk leaves what is to be done with all that match to the task runner.
+func (a *Admin) startBulk(c echo.Context) error {
+	t, err := a.topicOf(c)
+	if err != nil {
+		return err
+	}
+	form, err := c.FormParams()
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest)
+	}
+	p, err := readBulk(t.Name, form)
+	if err != nil {
+		return a.refuse(c, err)
+	}
+	id, err := a.runner().start(c.Request().Context(), actor(c), bulkKind+p.Do, p)
+	if err != nil {
+		return err
+	}
+	return a.redirect(c, a.below("/tasks", id))
+}
+
+func readBulk(topic string, form url.Values) (p bulkParams, err error) {
+	p.Do = form.Get("do")
+	if p.Filter, err = readJobFilter(topic, form); err != nil {
+		return p, err
+	}
+	if p.Do == "due" {
+		if p.At, p.Shift, err = readDue(form); err != nil {
+			return p, err
+		}
+	}
+	return p, p.validate()
+}
+
+// refuse says what is wrong with a form in the page that it came from.
+func (a *Admin) refuse(c echo.Context, err error) error {
+	var s *sayable
+	if !errors.As(err, &s) {
+		return err
+	}
+	a.flash(c, "warning", s.Key, s.Args...)
+	return a.back(c, "/topics")
+}
+
+// bulkJobs does something with the jobs that are checked, at most a page of them.
+func (a *Admin) bulkJobs(c echo.Context) error {
+	t, err := a.topicOf(c)
+	if err != nil {
+		return err
+	}
+	form, err := c.FormParams()
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest)
+	}
+	ids := form["job"]
+	ids = ids[:min(len(ids), countPage)]
+	if len(ids) == 0 {
+		a.flash(c, "warning", "topic.none_checked")
+		return a.back(c, "/topics")
+	}
+	b := &bulker{queue: a.queue, params: bulkParams{Do: form.Get("do")}}
+	if b.params.Do == "due" {
+		if b.params.At, b.params.Shift, err = readDue(form); err != nil {
+			return a.refuse(c, err)
+		}
+	}
+	if err := a.actOnChecked(c.Request().Context(), b, t.Name, ids); err != nil {
+		return a.refuse(c, err)
+	}
+	a.tell(c, b.params.Result, len(ids))
+	return a.back(c, "/topics")
+}
+
+// actOnChecked acts on each job as its state allows; running ones are left alone.
+func (a *Admin) actOnChecked(ctx context.Context, b *bulker, topic string, ids []string) error {
+	refs := make([]queue.Ref, len(ids))
+	for i, id := range ids {
+		refs[i] = queue.Ref{Topic: topic, ID: id}
+	}
+	jobs, err := a.queue.Lookup(ctx, refs, "")
+	if err != nil {
+		return err
+	}
+	var dead, others []*queue.Job
+	for _, j := range jobs {
+		switch {
+		case j == nil:
+			b.count(countGone, 1, nil)
+		case j.State == queue.Running:
+			b.count(countRunning, 1, nil)
+		case j.State == queue.Dead && b.params.Do == "due":
+			b.count(countMoved, 1, nil)
+		case j.State == queue.Dead:
+			dead = append(dead, j)
+		default:
+			others = append(others, j)
+		}
+	}
+	switch b.params.Do {
+	case "run", "retry", "delete", "due":
+	default:
+		return sayError("bulk.no_action", clipped(b.params.Do), "")
+	}
+	b.params.Filter.Topic = topic
+	b.actOn(ctx, others)
+	b.actOn(ctx, dead)
+	return nil
+}
+
+// tell says what came of the jobs that were checked.
+func (a *Admin) tell(c echo.Context, r bulkResult, of int) {
+	if r.Error != "" {
+		a.flashText(c, "danger", r.Error)
+	}
+	if skipped := r.Skipped() + r.Failed; skipped > 0 {
+		a.flash(c, "warning", "bulk.not_all", r.Done, of, r.Running, r.Gone+r.Moved, r.Failed)
+		return
+	}
+	a.flash(c, "success", "topic.acted", r.Done, of)
+}
