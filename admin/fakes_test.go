@@ -145,6 +145,11 @@ func (s *site) do(method, path string, body io.Reader) (int, string) {
 	if body != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	return s.send(r)
+}
+
+func (s *site) send(r *http.Request) (int, string) {
+	s.Helper()
 	res, err := s.client.Do(r)
 	if err != nil {
 		s.Fatal(err)

@@ -21,6 +21,7 @@ import (
 func (a *Admin) overviewRoutes(g *echo.Group) {
 	g.GET("/", a.overviewPage)
 	a.chartsRoutes(g)
+	a.outlookRoutes(g)
 	a.live("overview_parts", overviewEvery, "partials/overview_parts", func(ctx context.Context, _ string) (any, error) {
 		return a.overviewLive(ctx), nil
 	})

@@ -69,7 +69,8 @@ type OverviewParts struct {
 
 // overviewState is what these groups keep while the admin lives.
 type overviewState struct {
-	runner *taskRunner
+	runner   *taskRunner
+	outlooks outlookBook
 
 	mu   sync.Mutex
 	last *overviewLive

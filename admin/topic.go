@@ -111,8 +111,8 @@ type topicData struct {
 	Minutes   chart
 	Hours     chart
 	Peak      int64 // jobs of the fullest minute
-	PeakOver  bool  // and it is more than the rate limit takes
-	PeakWait  time.Duration
+	Capacity  capacity
+	Late      prediction
 	NoHistory bool
 	Away      string
 	Spans     []string
@@ -230,53 +230,6 @@ func (d *topicData) fillLedger() {
 			d.Ledger = append(d.Ledger, ledgerDay{at.Format("2006-01-02"), t.Days[day]})
 		}
 	}
-}
-
-func (a *Admin) fillForecast(c echo.Context, d *topicData) error {
-	f, err := a.queue.Forecast(c.Request().Context(), d.Name)
-	if err != nil && !queue.IsPartial(err) {
-		return err
-	}
-	if err != nil {
-		d.Away = err.Error()
-	}
-	d.Forecast = &f
-	d.Minutes = a.forecastChart(c, f.Now, time.Minute, f.Minutes[:], d.RateLimit)
-	d.Hours = a.forecastChart(c, f.Now, time.Hour, f.Hours[:], d.RateLimit)
-	d.Peak = slices.Max(f.Minutes[:])
-	if d.RateLimit > 0 {
-		d.PeakWait = worstWait(f.Minutes[:], d.RateLimit)
-		d.PeakOver = d.PeakWait > time.Minute
-	}
-	return nil
-}
-
-func (a *Admin) forecastChart(c echo.Context, from time.Time, step time.Duration, counts []int64, rate float64) chart {
-	due := chartLine{Label: a.t(c, "topic.falls_due"), Color: "blue"}
-	limit := chartLine{Label: a.t(c, "topic.rate_limit"), Color: "red", Dash: true}
-	d := chart{Time: a.t(c, "charts.time")}
-	most := rate * step.Seconds()
-	for i, n := range counts {
-		d.At = append(d.At, from.Add(time.Duration(i)*step).Unix())
-		v := float64(n)
-		due.Values = append(due.Values, &v)
-		limit.Values = append(limit.Values, &most)
-	}
-	d.Series = []chartLine{due}
-	if rate > 0 {
-		d.Series = append(d.Series, limit)
-	}
-	return d
-}
-
-// worstWait is how late a rate limit makes the last of what falls due in an hour, minute by minute.
-func worstWait(minutes []int64, rate float64) (worst time.Duration) {
-	waiting := 0.0
-	for _, n := range minutes {
-		waiting = max(0, waiting+float64(n)-60*rate)
-		worst = max(worst, time.Duration(waiting/rate*float64(time.Second)))
-	}
-	return worst
 }
 
 // curl is a line that pushes a job.
