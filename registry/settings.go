@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -185,20 +184,14 @@ func (r *Registry) TOTPSecret(ctx context.Context, user string) (string, error) 
 	return secret, nil
 }
 
-// readExtras reads settings and notes into a snapshot.
-func readExtras(tx *gorm.DB, s *Snapshot) error {
-	var settings []settingRow
-	var notes []noteRow
-	if err := errors.Join(tx.Find(&settings).Error, tx.Find(&notes).Error); err != nil {
+func readSettings(tx *gorm.DB, s *Snapshot) error {
+	var rows []settingRow
+	if err := tx.Find(&rows).Error; err != nil {
 		return err
 	}
-	s.Settings = make(map[string]json.RawMessage, len(settings))
-	for _, row := range settings {
+	s.Settings = make(map[string]json.RawMessage, len(rows))
+	for _, row := range rows {
 		s.Settings[row.Name] = json.RawMessage(row.Value)
-	}
-	s.Notes = make(map[string]TopicNote, len(notes))
-	for i := range notes {
-		s.Notes[notes[i].Topic] = notes[i].note()
 	}
 	return nil
 }

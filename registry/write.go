@@ -33,8 +33,12 @@ func (r *Registry) change(ctx context.Context, actor, action, object string, do 
 		if err := do(tx, &c); err != nil {
 			return err
 		}
+		object := clip(c.object, maxObject)
+		if err := logChange(tx, object); err != nil {
+			return err
+		}
 		return tx.Create(&auditRow{
-			At: now(), Actor: clip(actor, maxActor), Action: action, Object: clip(c.object, maxObject),
+			At: now(), Actor: clip(actor, maxActor), Action: action, Object: object,
 			BeforeState: visible(c.before), AfterState: visible(c.after),
 		}).Error
 	})
