@@ -140,8 +140,11 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 // notPaused takes the reason of a pause away.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
 
-// noteSecrets remembers when the secrets of a topic changed.
+// noteSecrets remembers when the secrets of a topic changed. What was said of the old ones holds no more.
 func noteSecrets(tx *gorm.DB, topic string) error {
+	if err := forgetRotation(tx, topic); err != nil {
+		return err
+	}
 	at := now()
 	return tx.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),

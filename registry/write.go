@@ -98,6 +98,11 @@ func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created
 			return err
 		}
 		was, _ := c.before.(*Topic)
+		if was != nil && len(t.Secrets) == 0 {
+			if err := forgetRotation(tx, t.Name); err != nil {
+				return err
+			}
+		}
 		if len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)) {
 			if err := noteSecrets(tx, t.Name); err != nil {
 				return err
@@ -134,7 +139,7 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
 		if was, err := row.topic(); err == nil {
 			c.before = was
 		}
-		if err := tx.Where("topic = ?", name).Delete(&noteRow{}).Error; err != nil {
+		if err := errors.Join(tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
 			return err
 		}
 		return tx.Delete(&row).Error
