@@ -287,30 +287,38 @@ func (a *Admin) rotateSecret(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	until, err := a.overlapEnds(c)
+	if err != nil {
+		return err
+	}
 	secret := newSigningSecret()
-	next := *t
-	next.Secrets = append([]string{secret}, t.Secrets[:min(1, len(t.Secrets))]...)
-	if _, err := a.registry.PutTopic(c.Request().Context(), actor(c), next); err != nil {
+	if err := a.registry.RotateSecret(c.Request().Context(), actor(c), t.Name, secret, until); err != nil {
 		return err
 	}
 	a.sessions.Put(c.Request().Context(), keySecretOf+t.Name, secret)
-	if len(next.Secrets) > 1 {
-		return a.setOverlap(c)
-	}
 	return a.redirect(c, a.below("/topics", t.Name))
 }
 
 // overlaps are how long two secrets may sign side by side, to choose from.
 var overlaps = []time.Duration{time.Hour, 24 * time.Hour, 3 * 24 * time.Hour, 7 * 24 * time.Hour}
 
+// overlapEnds is when an old secret is to be dropped that signs from now for the form's time.
+func (a *Admin) overlapEnds(c echo.Context) (time.Time, error) {
+	overlap, err := time.ParseDuration(cmp.Or(c.FormValue("overlap"), "24h"))
+	if err != nil || overlap <= 0 {
+		return time.Time{}, echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("overlap: %.40q is not a duration such as 24h", c.FormValue("overlap")))
+	}
+	return a.opts.Now().Add(overlap), nil
+}
+
 // setOverlap says from now how long the old secret goes on signing.
 func (a *Admin) setOverlap(c echo.Context) error {
 	name := param(c, "topic")
-	overlap, err := time.ParseDuration(cmp.Or(c.FormValue("overlap"), "24h"))
-	if err != nil || overlap <= 0 {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("overlap: %.40q is not a duration such as 24h", c.FormValue("overlap")))
+	until, err := a.overlapEnds(c)
+	if err != nil {
+		return err
 	}
-	if err := a.registry.SetRotation(c.Request().Context(), actor(c), name, a.opts.Now().Add(overlap)); err != nil {
+	if err := a.registry.SetRotation(c.Request().Context(), actor(c), name, until); err != nil {
 		return err
 	}
 	return a.redirect(c, a.below("/topics", name))

@@ -46,6 +46,7 @@ type topicsRegistry interface {
 	PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error)
 	DeleteTopic(ctx context.Context, actor, name string) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
+	RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error
 	SetRotation(ctx context.Context, actor, topic string, until time.Time) error
 	Rotation(ctx context.Context, topic string) (time.Time, error)
 }

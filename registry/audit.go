@@ -98,14 +98,18 @@ func visibleTopic(t *Topic) any {
 		}
 		public.Headers[name] = value
 	}
-	secrets := make([]string, len(t.Secrets))
-	for i, s := range t.Secrets {
-		secrets[i] = mask + fingerprint(s)
-	}
 	return struct {
 		Topic
 		Secrets []string `json:"secrets"`
-	}{public, secrets}
+	}{public, fingerprints(t.Secrets)}
+}
+
+func fingerprints(secrets []string) []string {
+	list := make([]string, len(secrets))
+	for i, s := range secrets {
+		list[i] = mask + fingerprint(s)
+	}
+	return list
 }
 
 // fingerprint tells two secrets apart, and says too little of one to guess it by.

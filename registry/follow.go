@@ -12,19 +12,29 @@ import (
 	"github.com/wakecall/wakecall/migrations"
 )
 
+// keepEvery is how often the snapshot is written to its file at most: many changes cost one write.
+const keepEvery = time.Second
+
 // maxWait is the longest pause between two looks at a database that is away.
 const maxWait = 4 * time.Second
 
 // Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done.
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
+	var kept time.Time
 	for {
-		r.keep()
+		pause := wait/2 + rand.N(wait) // not in step with the other processes
+		if due := keepEvery - time.Since(kept); due <= 0 {
+			r.keep()
+			kept = time.Now()
+		} else {
+			pause = min(pause, due)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.nudge:
-		case <-time.After(wait/2 + rand.N(wait)): // not in step with the other processes
+		case <-time.After(pause):
 		}
 		err := r.follow(ctx)
 		if err == nil {
@@ -122,10 +132,16 @@ func (r *Registry) load(ctx context.Context) error {
 		return r.wrap(ctx.Err())
 	}
 	defer func() { <-r.loading }()
-	s := &Snapshot{Topics: map[string]*Topic{}, Tokens: map[string]*Token{}, Shards: []Shard{}, readAt: time.Now()}
-	err := r.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return r.read(tx, s) }, r.readOnly())
+	var s *Snapshot
+	err := r.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+		s, err = r.read(tx)
+		return err
+	}, r.readOnly())
 	if err != nil {
 		return r.wrap(err)
+	}
+	if last := r.Snapshot(); s.mark != "" && s.mark == last.mark && s.fullAt.Equal(last.fullAt) {
+		return nil // nothing changed
 	}
 	r.publish(s)
 	r.mu.Lock()
@@ -142,27 +158,63 @@ func (r *Registry) readOnly() *sql.TxOptions {
 	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
 }
 
-func (r *Registry) read(tx *gorm.DB, s *Snapshot) error {
+// read makes a snapshot: of the last one and what changed since, or else of everything.
+func (r *Registry) read(tx *gorm.DB) (*Snapshot, error) {
 	var rev revisionRow
-	var topics []topicRow
-	var shards []shardRow
-	var tokens []tokenRow
-	for _, err := range []error{tx.Take(&rev, 1).Error, tx.Find(&topics).Error, tx.Order("name").Find(&shards).Error, tx.Find(&tokens).Error} {
-		if err != nil {
-			return err
+	if err := tx.Take(&rev, 1).Error; err != nil {
+		return nil, err
+	}
+	if base := r.snap.Load(); base != nil {
+		if s, err := r.update(tx, base, rev.Value); s != nil || err != nil {
+			return s, err
 		}
 	}
-	s.Revision = rev.Value
+	return r.readAll(tx, rev.Value)
+}
+
+func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
+	at := time.Now()
+	s := &Snapshot{Revision: revision, Topics: map[string]*Topic{}, Notes: map[string]TopicNote{}, readAt: at, fullAt: at}
+	var topics []topicRow
+	var notes []noteRow
+	mark, err := markOf(tx, revision)
+	for _, err := range []error{err, tx.Find(&topics).Error, tx.Find(&notes).Error, readShards(tx, s), readTokens(tx, s), readSettings(tx, s)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	s.mark = mark
 	for i := range topics {
 		r.readTopic(&topics[i], s)
 	}
-	for i := range shards {
-		s.Shards = append(s.Shards, shards[i].shard())
+	for i := range notes {
+		s.Notes[notes[i].Topic] = notes[i].note()
 	}
-	for i := range tokens {
-		s.Tokens[tokens[i].Hash] = tokens[i].token()
+	return s, nil
+}
+
+func readShards(tx *gorm.DB, s *Snapshot) error {
+	var rows []shardRow
+	if err := tx.Order("name").Find(&rows).Error; err != nil {
+		return err
 	}
-	return readExtras(tx, s)
+	s.Shards = make([]Shard, len(rows))
+	for i := range rows {
+		s.Shards[i] = rows[i].shard()
+	}
+	return nil
+}
+
+func readTokens(tx *gorm.DB, s *Snapshot) error {
+	var rows []tokenRow
+	if err := tx.Find(&rows).Error; err != nil {
+		return err
+	}
+	s.Tokens = make(map[string]*Token, len(rows))
+	for i := range rows {
+		s.Tokens[rows[i].Hash] = rows[i].token()
+	}
+	return nil
 }
 
 // readTopic leaves a topic that somebody damaged as it was, so that it does not keep all others from being followed.
@@ -185,7 +237,7 @@ func (r *Registry) publish(s *Snapshot) {
 	defer r.mu.Unlock()
 	if old := r.snap.Load(); old != nil {
 		for name, t := range s.Topics {
-			if o := old.Topics[name]; o != nil && reflect.DeepEqual(o, t) {
+			if o := old.Topics[name]; o != nil && o != t && reflect.DeepEqual(o, t) {
 				s.Topics[name] = o
 			}
 		}
@@ -199,7 +251,7 @@ func (r *Registry) publish(s *Snapshot) {
 	}
 }
 
-// keep writes the last snapshot to its file. Run does so between looks, so that many changes cost one write.
+// keep writes the last snapshot to its file. Run does so between looks.
 func (r *Registry) keep() {
 	r.mu.Lock()
 	unkept := r.unkept

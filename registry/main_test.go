@@ -193,6 +193,7 @@ func topic(name string) Topic {
 const (
 	oneSecret     = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	anotherSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	thirdSecret   = "whsec_D3FVsBQIhrscChlQIMV+b5sSYspob7oE"
 )
 
 func put(t *testing.T, r *Registry, x Topic) {

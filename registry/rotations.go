@@ -21,20 +21,101 @@ func (rotationRow) TableName() string { return "rotations" }
 // MaxOverlap is the longest that two secrets may sign side by side.
 const MaxOverlap = 90 * 24 * time.Hour
 
-// SetRotation says until when the older of a topic's two secrets signs; then EndRotations drops it. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// rotated is what the audit trail shows of an overlap: fingerprints, and until when the older secret signs.
+type rotated struct {
+	Secrets []string   `json:"secrets"`
+	Until   *time.Time `json:"old_secret_until,omitempty"`
+}
+
+func newRotated(t *Topic, until time.Time) rotated {
+	v := rotated{Secrets: fingerprints(t.Secrets)}
+	if !until.IsZero() {
+		v.Until = &until
+	}
+	return v
+}
+
+// RotateSecret puts a new secret before the one in use, which signs as well until a time; then EndRotations drops it. A topic that had none
+// has just the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error {
+	if err := validOverlap(until); err != nil {
+		return err
+	}
+	return r.changeSecrets(ctx, actor, "rotate", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
+		next := *t
+		next.Secrets = append([]string{secret}, t.Secrets[:min(1, len(t.Secrets))]...)
+		if err := next.Validate(); err != nil {
+			return err
+		}
+		if len(next.Secrets) == 1 {
+			until = time.Time{}
+		}
+		c.after = newRotated(&next, until)
+		if err := storeSecrets(tx, &next); err != nil || until.IsZero() {
+			return err
+		}
+		return tx.Create(&rotationRow{topic, until.UTC()}).Error
+	})
+}
+
+// SetRotation says until when the older of a topic's two secrets signs. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until time.Time) error {
+	if err := validOverlap(until); err != nil {
+		return err
+	}
+	return r.changeSecrets(ctx, actor, "set overlap", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
+		if len(t.Secrets) < 2 {
+			return malformed("overlap", "cannot be set: topic %s has no old secret any more; make a new one", topic)
+		}
+		c.after = newRotated(t, until.UTC())
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rotationRow{topic, until.UTC()}).Error
+	})
+}
+
+func validOverlap(until time.Time) error {
 	if until.After(now().Add(MaxOverlap)) {
 		return outOfRange("overlap", "is longer than %d days", int(MaxOverlap.Hours()/24))
 	}
-	return r.change(ctx, actor, "rotate", "topic/"+topic, func(tx *gorm.DB, c *changed) error {
-		if found, err := take(tx, &topicRow{}, "name", topic); err != nil {
+	return nil
+}
+
+// changeSecrets is change for the secrets of a topic that must be there.
+func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *changed) error) error {
+	return r.change(ctx, actor, action, "topic/"+topic, func(tx *gorm.DB, c *changed) error {
+		var row topicRow
+		var overlap rotationRow
+		if found, err := take(tx, &row, "name", topic); err != nil {
 			return err
 		} else if !found {
 			return fmt.Errorf("%.80q: %w", topic, ErrNoTopic)
 		}
-		c.after = map[string]time.Time{"old_secret_until": until.UTC()}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rotationRow{topic, until.UTC()}).Error
+		if _, err := take(tx, &overlap, "topic", topic); err != nil {
+			return err
+		}
+		t, err := row.topic()
+		if err != nil {
+			return err
+		}
+		c.before = newRotated(t, overlap.Until.UTC())
+		return do(tx, t, c)
 	})
+}
+
+func storeSecrets(tx *gorm.DB, t *Topic) error {
+	t.UpdatedAt = now()
+	row, err := newTopicRow(t)
+	if err != nil {
+		return err
+	}
+	if err := noteSecrets(tx, t.Name); err != nil {
+		return err
+	}
+	return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(row).Error
+}
+
+// forgetRotation goes with a change of a topic's secrets: what was said of the old ones holds no more.
+func forgetRotation(tx *gorm.DB, topic string) error {
+	return tx.Where("topic = ?", topic).Delete(&rotationRow{}).Error
 }
 
 // Rotation is until when the older secret of a topic signs; zero when nothing was said.
@@ -46,7 +127,7 @@ func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error
 	return row.Until.UTC(), r.wrap(err)
 }
 
-// EndRotations drops the older secrets whose time is over, in the name of "rotation". Several hosts may do so at once.
+// EndRotations drops the older secrets whose time is over, in the name of "rotation". Several hosts may do so at once: one does.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	var over []rotationRow
 	qctx, cancel := context.WithTimeout(ctx, opTimeout)
@@ -56,23 +137,27 @@ func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	}
 	var errs []error
 	for _, o := range over {
-		errs = append(errs, r.endRotation(ctx, o))
+		err := r.endRotation(ctx, o.Topic, at)
+		if errors.Is(err, ErrNoTopic) { // an older wakecall deleted it
+			err = r.wrap(forgetRotation(r.db.WithContext(qctx), o.Topic))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("drop the old secret of %s: %w", o.Topic, err))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Registry) endRotation(ctx context.Context, o rotationRow) error {
-	r.Refresh(ctx)
-	if t := r.Snapshot().Topics[o.Topic]; t != nil && len(t.Secrets) > 1 {
-		next := *t
-		next.Secrets = t.Secrets[:1]
-		if _, err := r.PutTopic(ctx, "rotation", next); err != nil {
-			return fmt.Errorf("drop the old secret of %s: %w", o.Topic, err)
+func (r *Registry) endRotation(ctx context.Context, topic string, at time.Time) error {
+	return r.changeSecrets(ctx, "rotation", "drop old secret", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
+		var row rotationRow
+		if found, err := take(tx, &row, "topic", topic); err != nil {
+			return err
+		} else if !found || row.Until.After(at) {
+			return errDone // by another host, or it was prolonged
 		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	// Not one that was prolonged meanwhile.
-	err := r.db.WithContext(ctx).Where("topic = ? AND until = ?", o.Topic, o.Until).Delete(&rotationRow{}).Error
-	return r.wrap(err)
+		t.Secrets = t.Secrets[:min(1, len(t.Secrets))]
+		c.after = newRotated(t, time.Time{})
+		return storeSecrets(tx, t)
+	})
 }

@@ -2,6 +2,9 @@ package registry
 
 import (
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -40,6 +43,95 @@ func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
 		}
 		if err := r.SetRotation(ctx, "me", "nothing", until); !errors.Is(err, ErrNoTopic) {
 			t.Errorf("no topic: %v", err)
+		}
+	})
+}
+
+// TestANewSecretAndTheEndOfTheOldAreOneStep: what was said of an older overlap must not end the new one.
+func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		r := open(t, Options{DSN: dsn})
+		ctx := t.Context()
+		x := topic("t")
+		x.Secrets = []string{oneSecret}
+		put(t, r, x)
+		for _, secret := range []string{anotherSecret, thirdSecret} {
+			if err := r.RotateSecret(ctx, "me", "t", secret, time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := r.Snapshot().Topics["t"].Secrets; !slices.Equal(s, []string{thirdSecret, anotherSecret}) {
+			t.Errorf("the secrets are %q", s)
+		}
+		trail, err := r.Audit(ctx, AuditFilter{Object: "topic/t", Action: "rotate"})
+		if err != nil || len(trail) != 2 || !strings.Contains(string(trail[0].After), "old_secret_until") || strings.Contains(string(trail[0].After), "whsec_") {
+			t.Errorf("the trail is %+v, %v", trail, err)
+		}
+		x.Secrets = []string{oneSecret, anotherSecret} // put by somebody who wants no end of it
+		put(t, r, x)
+		if err := r.EndRotations(ctx, time.Now().Add(2*time.Hour)); err != nil || len(r.Snapshot().Topics["t"].Secrets) != 2 {
+			t.Errorf("an end that was said of other secrets: %v, they are %q", err, r.Snapshot().Topics["t"].Secrets)
+		}
+		if err := r.SetRotation(ctx, "me", "t", time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.DeleteTopic(ctx, "me", "t"); err != nil {
+			t.Fatal(err)
+		}
+		if until, err := r.Rotation(ctx, "t"); err != nil || !until.IsZero() {
+			t.Errorf("the topic is gone, its overlap goes on until %s, %v", until, err)
+		}
+	})
+}
+
+func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
+	r := open(t, Options{DSN: newSQLite(t)})
+	x := topic("t")
+	put(t, r, x)
+	if err := r.RotateSecret(t.Context(), "me", "t", oneSecret, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if until, err := r.Rotation(t.Context(), "t"); err != nil || !until.IsZero() || len(r.Snapshot().Topics["t"].Secrets) != 1 {
+		t.Errorf("the first secret overlaps until %s, %v", until, err)
+	}
+	var fe *FieldError
+	if err := r.SetRotation(t.Context(), "me", "t", time.Now().Add(time.Hour)); !errors.As(err, &fe) {
+		t.Errorf("prolonging nothing: %v", err)
+	}
+}
+
+// TestOneHostEndsAnOverlap and it loses nothing of what another changed a moment before.
+func TestOneHostEndsAnOverlap(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		hosts := []*Registry{open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})}
+		x := topic("t")
+		x.Secrets = []string{oneSecret}
+		put(t, hosts[0], x)
+		if err := hosts[0].RotateSecret(t.Context(), "me", "t", anotherSecret, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range hosts {
+			r.Refresh(t.Context())
+		}
+		x = *hosts[0].Snapshot().Topics["t"]
+		x.Title = "changed a moment before"
+		put(t, hosts[0], x)
+		var wg sync.WaitGroup
+		errs := make([]error, len(hosts))
+		for i, r := range hosts {
+			wg.Go(func() { errs[i] = r.EndRotations(t.Context(), time.Now().Add(2*time.Hour)) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		hosts[0].Refresh(t.Context())
+		eventually(t, "the old secret is gone", func() bool { return len(hosts[0].Snapshot().Topics["t"].Secrets) == 1 })
+		if got := hosts[0].Snapshot().Topics["t"].Title; got != x.Title {
+			t.Errorf("the title is %q", got)
+		}
+		if trail, err := hosts[0].Audit(t.Context(), AuditFilter{Actor: "rotation"}); err != nil || len(trail) != 1 {
+			t.Errorf("the trail is %+v, %v", trail, err)
 		}
 	})
 }

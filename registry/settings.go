@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -141,8 +140,11 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 // notPaused takes the reason of a pause away.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
 
-// noteSecrets remembers when the secrets of a topic changed.
+// noteSecrets remembers when the secrets of a topic changed. What was said of the old ones holds no more.
 func noteSecrets(tx *gorm.DB, topic string) error {
+	if err := forgetRotation(tx, topic); err != nil {
+		return err
+	}
 	at := now()
 	return tx.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),
@@ -185,20 +187,14 @@ func (r *Registry) TOTPSecret(ctx context.Context, user string) (string, error) 
 	return secret, nil
 }
 
-// readExtras reads settings and notes into a snapshot.
-func readExtras(tx *gorm.DB, s *Snapshot) error {
-	var settings []settingRow
-	var notes []noteRow
-	if err := errors.Join(tx.Find(&settings).Error, tx.Find(&notes).Error); err != nil {
+func readSettings(tx *gorm.DB, s *Snapshot) error {
+	var rows []settingRow
+	if err := tx.Find(&rows).Error; err != nil {
 		return err
 	}
-	s.Settings = make(map[string]json.RawMessage, len(settings))
-	for _, row := range settings {
+	s.Settings = make(map[string]json.RawMessage, len(rows))
+	for _, row := range rows {
 		s.Settings[row.Name] = json.RawMessage(row.Value)
-	}
-	s.Notes = make(map[string]TopicNote, len(notes))
-	for i := range notes {
-		s.Notes[notes[i].Topic] = notes[i].note()
 	}
 	return nil
 }

@@ -103,4 +103,6 @@ type Snapshot struct {
 
 	key    []byte    // of what is sealed in Settings
 	readAt time.Time // when it was read from the database; zero: it was not
+	fullAt time.Time // when all of it was
+	mark   string    // of the revision in the change log; empty: it has none
 }

@@ -33,8 +33,12 @@ func (r *Registry) change(ctx context.Context, actor, action, object string, do 
 		if err := do(tx, &c); err != nil {
 			return err
 		}
+		object := clip(c.object, maxObject)
+		if err := logChange(tx, object); err != nil {
+			return err
+		}
 		return tx.Create(&auditRow{
-			At: now(), Actor: clip(actor, maxActor), Action: action, Object: clip(c.object, maxObject),
+			At: now(), Actor: clip(actor, maxActor), Action: action, Object: object,
 			BeforeState: visible(c.before), AfterState: visible(c.after),
 		}).Error
 	})
@@ -94,6 +98,11 @@ func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created
 			return err
 		}
 		was, _ := c.before.(*Topic)
+		if was != nil && len(t.Secrets) == 0 {
+			if err := forgetRotation(tx, t.Name); err != nil {
+				return err
+			}
+		}
 		if len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)) {
 			if err := noteSecrets(tx, t.Name); err != nil {
 				return err
@@ -130,7 +139,7 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
 		if was, err := row.topic(); err == nil {
 			c.before = was
 		}
-		if err := tx.Where("topic = ?", name).Delete(&noteRow{}).Error; err != nil {
+		if err := errors.Join(tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
 			return err
 		}
 		return tx.Delete(&row).Error

@@ -1,0 +1,185 @@
+package registry
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+	"pgregory.net/rapid"
+)
+
+// full is what a process that reads everything sees.
+func full(t interface{ Fatal(...any) }, r *Registry) *Snapshot {
+	var s *Snapshot
+	if err := r.db.Transaction(func(tx *gorm.DB) (err error) {
+		var rev revisionRow
+		if err := tx.Take(&rev, 1).Error; err != nil {
+			return err
+		}
+		s, err = r.readAll(tx, rev.Value)
+		return err
+	}, r.readOnly()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sameState compares two snapshots, but for when they were read.
+func sameState(a, b *Snapshot) bool {
+	x, y := *a, *b
+	x.readAt, x.fullAt, x.key = y.readAt, y.fullAt, y.key
+	return reflect.DeepEqual(x, y)
+}
+
+// TestWhatChangedIsAllThatChanged: however two registries change one database, each that reads only changes sees what one sees that reads everything.
+func TestWhatChangedIsAllThatChanged(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		key := make([]byte, 32)
+		both := [2]*Registry{}
+		for i := range both {
+			r, err := Open(Options{DSN: dsn, Migrate: true, SecretKey: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = r.Close() })
+			both[i] = r
+		}
+		ctx := t.Context()
+		rapid.Check(t, func(rt *rapid.T) {
+			var secrets []uint64
+			at := func() (*Registry, string) {
+				return both[rapid.IntRange(0, 1).Draw(rt, "registry")], fmt.Sprint("t", rapid.IntRange(0, 5).Draw(rt, "name"))
+			}
+			text := rapid.StringMatching(`[a-z]{0,3}`)
+			rt.Repeat(map[string]func(*rapid.T){
+				"put": func(rt *rapid.T) {
+					r, name := at()
+					x := topic(name)
+					x.Title = text.Draw(rt, "title")
+					x.State = rapid.SampledFrom([]TopicState{TopicActive, TopicPaused}).Draw(rt, "state")
+					if rapid.Bool().Draw(rt, "secret") {
+						x.Secrets = []string{oneSecret}
+					}
+					if _, err := r.PutTopic(ctx, "me", x); err != nil {
+						rt.Fatal(err)
+					}
+				},
+				"delete": func(*rapid.T) { r, name := at(); _ = r.DeleteTopic(ctx, "me", name) },
+				"pause":  func(rt *rapid.T) { r, name := at(); _ = r.SetPauseReason(ctx, "me", name, text.Draw(rt, "reason")) },
+				"rotate": func(*rapid.T) { r, name := at(); _ = r.SetRotation(ctx, "me", name, time.Now()) },
+				"end":    func(*rapid.T) { r, _ := at(); _ = r.EndRotations(ctx, time.Now()) },
+				"shard": func(rt *rapid.T) {
+					r, name := at()
+					_ = r.PutShard(ctx, "me", Shard{name, "redis://" + text.Draw(rt, "host") + "h:6379", ShardActive})
+				},
+				"delete shard": func(*rapid.T) { r, name := at(); _ = r.DeleteShard(ctx, "me", name) },
+				"token": func(rt *rapid.T) {
+					r, name := at()
+					_, token, err := r.CreateToken(ctx, "me", name, []Right{RightRead}, []string{"*"})
+					if err != nil {
+						rt.Fatal(err)
+					}
+					secrets = append(secrets, token.ID)
+				},
+				"revoke": func(rt *rapid.T) {
+					if len(secrets) > 0 {
+						r, _ := at()
+						_ = r.RevokeToken(ctx, "me", rapid.SampledFrom(secrets).Draw(rt, "token"))
+					}
+				},
+				"setting": func(rt *rapid.T) { r, name := at(); _ = r.PutSetting(ctx, "me", name, text.Draw(rt, "value")) },
+				"by an older wakecall": func(rt *rapid.T) {
+					r, name := at()
+					for _, q := range []string{"UPDATE revision SET value = value + 1", "DELETE FROM topics WHERE name = '" + name + "'"} {
+						if err := r.db.Exec(q).Error; err != nil {
+							rt.Fatal(err)
+						}
+					}
+				},
+				"look": func(rt *rapid.T) {
+					r, _ := at()
+					if err := r.follow(ctx); err != nil {
+						rt.Fatal(err)
+					}
+					if got, want := r.Snapshot(), full(rt, r); !sameState(got, want) {
+						rt.Fatalf("it sees\n%+v\nand the database has\n%+v", got, want)
+					}
+				},
+			})
+		})
+	})
+}
+
+// watch counts the topics that a registry reads from its database.
+func watch(t *testing.T, r *Registry) *int64 {
+	t.Helper()
+	var n int64
+	if err := r.db.Callback().Query().After("gorm:query").Register("count", func(tx *gorm.DB) {
+		if tx.Statement.Table == "topics" {
+			n += tx.RowsAffected
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+func TestOneChangeReadsOneTopic(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		writer, err := Open(Options{DSN: dsn, Migrate: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = writer.Close() })
+		for i := range 20 {
+			put(t, writer, topic(fmt.Sprint("t", i)))
+		}
+		r, err := Open(Options{DSN: dsn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		n := watch(t, r)
+		x := topic("t3")
+		x.Title = "other"
+		put(t, writer, x)
+		if err := writer.DeleteTopic(t.Context(), "me", "t4"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.follow(t.Context()); err != nil || r.Snapshot().Topics["t3"].Title != "other" || r.Snapshot().Topics["t4"] != nil || *n != 1 {
+			t.Errorf("%d topics were read, %v: %+v", *n, err, r.Snapshot().Topics)
+		}
+	})
+}
+
+// A backup that is restored and then changed may have reached the revision that a process has seen, by another way.
+func TestABackupThatWentOnIsFollowed(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		a, err := Open(Options{DSN: dsn, Migrate: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = a.Close() })
+		b, err := Open(Options{DSN: dsn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		put(t, a, topic("lost"))
+		if err := b.follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []string{"DELETE FROM topics", "DELETE FROM change_log", "UPDATE revision SET value = value - 1"} {
+			if err := a.db.Exec(q).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, a, topic("one"))
+		put(t, a, topic("two"))
+		if err := b.follow(t.Context()); err != nil || !sameState(b.Snapshot(), full(t, b)) {
+			t.Errorf("%v; it sees %v", err, b.Snapshot().Topics)
+		}
+	})
+}

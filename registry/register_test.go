@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// BenchmarkRegister registers topics one by one while three other processes follow: go test ./registry -run xxx -bench Register -benchtime 5000x
+func BenchmarkRegister(b *testing.B) {
+	b.Run("sqlite", func(b *testing.B) { register(b, "sqlite:"+filepath.Join(b.TempDir(), "r.db")) })
+	b.Run("mariadb", func(b *testing.B) {
+		m := &mariadb{}
+		b.Cleanup(m.stop)
+		if err := m.install(); err != nil {
+			b.Fatal(err)
+		}
+		db := m.connect("")
+		defer db.Close()
+		if _, err := db.Exec("CREATE DATABASE wakecall"); err != nil {
+			b.Fatal(err)
+		}
+		register(b, m.dsn("wakecall"))
+	})
+}
+
+func register(b *testing.B, dsn string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var followers []*Registry
+	defer func() {
+		cancel()
+		wg.Wait()
+		for _, r := range followers {
+			_ = r.Close()
+		}
+	}()
+	writer, err := Open(Options{DSN: dsn, Migrate: true, Announce: func(context.Context, int64) {
+		for _, r := range followers {
+			r.Nudge()
+		}
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	for range 3 {
+		r, err := Open(Options{DSN: dsn, SnapshotFile: filepath.Join(b.TempDir(), "snapshot.json")})
+		if err != nil {
+			b.Fatal(err)
+		}
+		followers = append(followers, r)
+		wg.Go(func() { _ = r.Run(ctx) })
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		if _, err := writer.PutTopic(ctx, "me", topic(fmt.Sprint("t", i))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, r := range followers {
+		for len(r.Snapshot().Topics) < b.N {
+			r.Refresh(ctx)
+		}
+	}
+}
