@@ -133,6 +133,7 @@ const hello = "hello "
 type inquiry struct {
 	*kept
 	hosts []string // that have not told yet
+	heard []string // that have
 	about string
 	asked bool
 }
@@ -145,7 +146,16 @@ func (q *inquiry) Ends(ctx context.Context, names []string) ([]string, error) {
 		}
 		q.asked = true
 	}
-	return q.shard.Ends(ctx, names)
+	ends, err := q.shard.Ends(ctx, names)
+	if err != nil || len(q.heard) == 0 {
+		return ends, err
+	}
+	// The server may have been killed since, and what was told with it: nothing found would mean nothing then.
+	told, err := q.shard.Told(ctx, q.heard, q.about)
+	if err == nil && len(told) < len(q.heard) {
+		err = fmt.Errorf("shard %s has forgotten what other hosts told", q.shard.Name())
+	}
+	return ends, err
 }
 
 func (q *inquiry) ask(ctx context.Context) error {
@@ -167,6 +177,7 @@ func (q *inquiry) ask(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		q.heard = append(q.heard, told...)
 		q.hosts = slices.DeleteFunc(q.hosts, func(host string) bool { return slices.Contains(told, host) })
 		if len(q.hosts) == 0 {
 			return nil
