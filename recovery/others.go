@@ -13,7 +13,7 @@ import (
 )
 
 // What a host tells of a job: that it was delivered or deleted there; or that it died there, followed by the line of its last attempt; or else the
-// line of a change.
+// lines of its last changes.
 const (
 	endedElsewhere = "x"
 	diedElsewhere  = "d"
@@ -64,23 +64,22 @@ func (t *teller) flush() error {
 func tellEnds(ctx context.Context, dir string, since time.Time, tell func(context.Context, map[string]string) error) error {
 	t := &teller{ctx: ctx, tell: tell, batch: map[string]string{}}
 	r := &recovery{Options: Options{Dirs: []string{dir}}}
-	changes := map[string]*journal.RequestLine{}
+	changes := map[string][]journal.RequestLine{}
 	err := r.requests(ctx, since, new(int), func(l *journal.RequestLine) error {
 		if l.Op != journal.OpChange && l.Op != journal.OpRun || l.CreatedAt.IsZero() {
 			return nil
 		}
 		name := nameOf(keyOf(l.Topic, l.ID), l.CreatedAt.UnixMilli())
-		if had := changes[name]; had != nil {
-			amend(had, l)
-		} else {
-			copied := *l
-			changes[name] = &copied
-		}
+		changes[name] = lastWords(append(changes[name], *l))
 		return nil
 	})
-	for name, l := range changes {
+	for name, lines := range changes {
+		var what []byte
+		for i := range lines {
+			what = journal.AppendRequest(what, &lines[i])
+		}
 		if err == nil {
-			err = t.add(name, string(journal.AppendRequest(nil, l)))
+			err = t.add(name, string(what))
 		}
 	}
 	if err == nil {
@@ -110,6 +109,21 @@ func tellEnds(ctx context.Context, dir string, since time.Time, tell func(contex
 		err = t.flush()
 	}
 	return err
+}
+
+// lastWords keeps of the changes of a job the last one, and the last that gave it a body.
+func lastWords(lines []journal.RequestLine) []journal.RequestLine {
+	last := len(lines) - 1
+	for i := last; i >= 0; i-- {
+		if lines[i].Body == nil {
+			continue
+		}
+		if i == last {
+			break
+		}
+		return []journal.RequestLine{lines[i], lines[last]}
+	}
+	return lines[last:]
 }
 
 var ends = []journal.Outcome{journal.Done, journal.Dead, journal.Expired}

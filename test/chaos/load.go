@@ -114,12 +114,8 @@ type pusher struct {
 	jobs  []job // that may wait still
 }
 
-// job is one that this pusher has pushed. It is changed through the host that took it: changes of one job on several hosts may be made again in
-// another order after its shard forgot them, see docs/reliability.md.
-type job struct {
-	topic, id string
-	host      int // as in event
-}
+// job is one that this pusher has pushed.
+type job struct{ topic, id string }
 
 func (p *pusher) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second * pushers / rate)
@@ -234,7 +230,7 @@ func (p *pusher) batch() {
 func (p *pusher) booked(e event, answer harness.Answer) {
 	p.site.rec.add(e)
 	if e.Result == acknowledged && e.DelayMS > 500 {
-		p.jobs = append(p.jobs, job{e.Topic, e.ID, e.Host})
+		p.jobs = append(p.jobs, job{e.Topic, e.ID})
 	}
 	if len(p.jobs) > 40 {
 		p.jobs = p.jobs[20:]
@@ -267,7 +263,7 @@ func (p *pusher) change() {
 	if !ok {
 		return
 	}
-	e, fields := event{Kind: evChange, Topic: j.topic, ID: j.id, Host: j.host}, M{}
+	e, fields := event{Kind: evChange, Topic: j.topic, ID: j.id}, M{}
 	if p.r.IntN(3) > 0 {
 		delay := p.delay()
 		e.SetsDue, e.DelayMS = true, float64(delay.Milliseconds())
@@ -291,16 +287,14 @@ func (p *pusher) runNow() {
 	if !ok {
 		return
 	}
-	e := event{Kind: evRun, Topic: j.topic, ID: j.id, Host: j.host, SetsDue: true}
+	e := event{Kind: evRun, Topic: j.topic, ID: j.id, SetsDue: true}
 	p.do(&e, http.MethodPost, harness.JobPath(j.topic, j.id)+"/run", nil)
 	p.site.rec.add(e)
 }
 
-// do makes a request, at any of the hosts unless e names one, and notes in e what came of it.
+// do makes a request at one of the hosts and notes in e what came of it.
 func (p *pusher) do(e *event, method, path string, body any) harness.Answer {
-	if e.Host == 0 {
-		e.Host = 1 + p.r.IntN(len(p.api))
-	}
+	e.Host = 1 + p.r.IntN(len(p.api))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	e.At = now()
