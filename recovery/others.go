@@ -13,7 +13,7 @@ import (
 )
 
 // What a host tells of a job: that it was delivered or deleted there; or that it died there, followed by the line of its last attempt; or else the
-// line of a change.
+// lines of its last changes.
 const (
 	endedElsewhere = "x"
 	diedElsewhere  = "d"
@@ -64,23 +64,22 @@ func (t *teller) flush() error {
 func tellEnds(ctx context.Context, dir string, since time.Time, tell func(context.Context, map[string]string) error) error {
 	t := &teller{ctx: ctx, tell: tell, batch: map[string]string{}}
 	r := &recovery{Options: Options{Dirs: []string{dir}}}
-	changes := map[string]*journal.RequestLine{}
+	changes := map[string][]journal.RequestLine{}
 	err := r.requests(ctx, since, new(int), func(l *journal.RequestLine) error {
 		if l.Op != journal.OpChange && l.Op != journal.OpRun || l.CreatedAt.IsZero() {
 			return nil
 		}
 		name := nameOf(keyOf(l.Topic, l.ID), l.CreatedAt.UnixMilli())
-		if had := changes[name]; had != nil {
-			amend(had, l)
-		} else {
-			copied := *l
-			changes[name] = &copied
-		}
+		changes[name] = lastWords(append(changes[name], *l))
 		return nil
 	})
-	for name, l := range changes {
+	for name, lines := range changes {
+		var what []byte
+		for i := range lines {
+			what = journal.AppendRequest(what, &lines[i])
+		}
 		if err == nil {
-			err = t.add(name, string(journal.AppendRequest(nil, l)))
+			err = t.add(name, string(what))
 		}
 	}
 	if err == nil {
@@ -112,6 +111,21 @@ func tellEnds(ctx context.Context, dir string, since time.Time, tell func(contex
 	return err
 }
 
+// lastWords keeps of the changes of a job the last one, and the last that gave it a body.
+func lastWords(lines []journal.RequestLine) []journal.RequestLine {
+	last := len(lines) - 1
+	for i := last; i >= 0; i-- {
+		if lines[i].Body == nil {
+			continue
+		}
+		if i == last {
+			break
+		}
+		return []journal.RequestLine{lines[i], lines[last]}
+	}
+	return lines[last:]
+}
+
 var ends = []journal.Outcome{journal.Done, journal.Dead, journal.Expired}
 
 const (
@@ -133,6 +147,7 @@ const hello = "hello "
 type inquiry struct {
 	*kept
 	hosts []string // that have not told yet
+	heard []string // that have
 	about string
 	asked bool
 }
@@ -145,7 +160,16 @@ func (q *inquiry) Ends(ctx context.Context, names []string) ([]string, error) {
 		}
 		q.asked = true
 	}
-	return q.shard.Ends(ctx, names)
+	ends, err := q.shard.Ends(ctx, names)
+	if err != nil || len(q.heard) == 0 {
+		return ends, err
+	}
+	// The server may have been killed since, and what was told with it: nothing found would mean nothing then.
+	told, err := q.shard.Told(ctx, q.heard, q.about)
+	if err == nil && len(told) < len(q.heard) {
+		err = fmt.Errorf("shard %s has forgotten what other hosts told", q.shard.Name())
+	}
+	return ends, err
 }
 
 func (q *inquiry) ask(ctx context.Context) error {
@@ -167,6 +191,7 @@ func (q *inquiry) ask(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		q.heard = append(q.heard, told...)
 		q.hosts = slices.DeleteFunc(q.hosts, func(host string) bool { return slices.Contains(told, host) })
 		if len(q.hosts) == 0 {
 			return nil

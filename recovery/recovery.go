@@ -106,7 +106,7 @@ type recovery struct {
 	report      *Report
 	part, parts int
 	books       *books
-	elsewhere   map[key]*journal.RequestLine // changes made on other hosts
+	elsewhere   map[key][]journal.RequestLine // changes made on other hosts
 }
 
 func (r *recovery) run(ctx context.Context) error {
@@ -139,12 +139,12 @@ func (r *recovery) run(ctx context.Context) error {
 	return r.restore(ctx)
 }
 
-// askOthers finds out which missing jobs ended on another host, or were changed there.
+// askOthers finds out which missing jobs ended on another host, and which of them, and of those that were changed here, were changed there.
 func (r *recovery) askOthers(ctx context.Context) error {
 	if r.Others == nil {
 		return nil
 	}
-	r.elsewhere = map[key]*journal.RequestLine{}
+	r.elsewhere = map[key][]journal.RequestLine{}
 	var names []string
 	var keys []key
 	ask := func() error {
@@ -159,7 +159,7 @@ func (r *recovery) askOthers(ctx context.Context) error {
 		return nil
 	}
 	for k, e := range r.books.entries {
-		if !e.missing || e.state == dead {
+		if e.state == dead || !e.missing && !(e.changed && e.there && e.state == living) {
 			continue
 		}
 		names, keys = append(names, nameOf(k, e.created)), append(keys, k)
@@ -181,6 +181,8 @@ func (r *recovery) learn(k key, answer string) {
 	switch {
 	case answer == "":
 		return
+	case !e.missing && (answer == endedElsewhere || strings.HasPrefix(answer, diedElsewhere)):
+		e.changed = false // that host puts it right
 	case answer == endedElsewhere:
 		e.missing, e.state = false, delivered
 		r.report.Missing--
@@ -194,12 +196,14 @@ func (r *recovery) learn(k key, answer string) {
 		r.report.Missing--
 		r.report.Dead++
 	default:
-		var l journal.RequestLine
-		if json.Unmarshal([]byte(answer), &l) != nil {
-			return
+		for text := range strings.Lines(answer) {
+			var l journal.RequestLine
+			if json.Unmarshal([]byte(text), &l) != nil {
+				return
+			}
+			e.changed = true
+			r.elsewhere[k] = append(r.elsewhere[k], l)
 		}
-		e.changed = true
-		r.elsewhere[k] = &l
 	}
 	r.books.entries[k] = e
 }

@@ -308,6 +308,36 @@ func (h *host) keep(t *testing.T) *Keeper {
 	return k
 }
 
+// byTurns has two hosts change the same jobs, one after the other: their lines tell the order by milliseconds.
+func byTurns(t *testing.T, a, b *host) {
+	t.Helper()
+	change := func(h *host, id, body string, delay time.Duration) {
+		c := queue.Change{}
+		if text := []byte(body); body != "" {
+			c.Body = &text
+		}
+		if due := time.Now().Add(delay).Truncate(time.Hour); delay != 0 {
+			c.DueAt = &due
+		}
+		if err := h.change(t.Context(), "t", id, c); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	for _, id := range []string{"by-turns", "late-here", "late-there"} {
+		if r := a.queue.Push(t.Context(), queue.Push{Topic: "t", ID: id, Body: []byte(`"old"`), Delay: time.Hour}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	change(a, "by-turns", `"first"`, 0)
+	change(b, "by-turns", `"second"`, 5*time.Hour)
+	change(a, "by-turns", "", 9*time.Hour)
+	change(b, "late-here", `"there"`, 0)
+	change(a, "late-here", `"here"`, 0)
+	change(a, "late-there", `"here"`, 0)
+	change(b, "late-there", `"there"`, 0)
+}
+
 // TestHostsTellEachOtherWhatEnded: one host accepts, another changes, deletes, delivers and buries; the shard loses everything. What ended stays
 // ended, what died is dead, what was changed is as it was changed.
 func TestHostsTellEachOtherWhatEnded(t *testing.T) {
@@ -338,6 +368,7 @@ func TestHostsTellEachOtherWhatEnded(t *testing.T) {
 	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
 		t.Fatal(err)
 	}
+	byTurns(t, a, b)
 	client.FlushAll(t.Context())
 	for _, id := range []string{"kept", "changed", "died"} {
 		eventually(t, id+" to be there again", func() bool { _, err := a.queue.Get(t.Context(), "t", id); return err == nil })
@@ -350,6 +381,14 @@ func TestHostsTellEachOtherWhatEnded(t *testing.T) {
 	}
 	if job, err := a.queue.Get(t.Context(), "t", "changed"); err != nil || string(job.Body) != string(body) || !job.DueAt.Equal(due) {
 		t.Errorf("the changed job is %+v, %v", job, err)
+	}
+	for id, want := range map[string]string{"by-turns": `"second"`, "late-here": `"here"`, "late-there": `"there"`} {
+		if job, err := a.queue.Get(t.Context(), "t", id); err != nil || string(job.Body) != want {
+			t.Errorf("%s is %+v, %v, want the body %s", id, job, err, want)
+		}
+	}
+	if job, err := a.queue.Get(t.Context(), "t", "by-turns"); err != nil || time.Until(job.DueAt) < 7*time.Hour {
+		t.Errorf("the job that was changed by turns is %+v, %v", job, err)
 	}
 	if job, err := a.queue.Get(t.Context(), "t", "died"); err != nil || job.State != queue.Dead || job.Attempts != 1 || len(job.History) != 1 {
 		t.Errorf("the dead job is %+v, %v", job, err)

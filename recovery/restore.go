@@ -15,7 +15,7 @@ import (
 // restore goes through the requests once more, stores what is missing in the order in which it was accepted, and makes changes again. Jobs that were
 // changed are kept until all of their lines were read.
 func (r *recovery) restore(ctx context.Context) error {
-	changed := map[key]*journal.RequestLine{}
+	changed := map[key][]journal.RequestLine{}
 	var order []key
 	var batch []journal.RequestLine
 	flush := func() error {
@@ -37,13 +37,10 @@ func (r *recovery) restore(ctx context.Context) error {
 			}
 			return flush()
 		}
-		if had := changed[k]; had != nil {
-			amend(had, l)
-		} else {
-			copied := *l
-			changed[k] = &copied
+		if changed[k] == nil {
 			order = append(order, k)
 		}
+		changed[k] = append(changed[k], *l)
 		return nil
 	})
 	if err == nil {
@@ -53,17 +50,37 @@ func (r *recovery) restore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e := r.books.entries[k]
+		e, l := r.books.entries[k], asChanged(changed[k], r.elsewhere[k])
 		if !e.missing {
-			err = r.change(ctx, changed[k], &e)
+			err = r.change(ctx, &l, &e)
 			continue
 		}
-		if l := r.elsewhere[k]; l != nil {
-			amend(changed[k], l)
-		}
-		err = r.store(ctx, []journal.RequestLine{*changed[k]})
+		err = r.store(ctx, []journal.RequestLine{l})
 	}
 	return err
+}
+
+// asChanged is what became of a job by its lines here and its changes on other hosts, in the order of their times by the hosts' clocks. A push
+// comes first.
+func asChanged(here, elsewhere []journal.RequestLine) journal.RequestLine {
+	lines := slices.Concat(here, elsewhere)
+	slices.SortStableFunc(lines, func(a, b journal.RequestLine) int {
+		if first := isPush(b.Op) - isPush(a.Op); first != 0 {
+			return first
+		}
+		return a.TS.Compare(b.TS)
+	})
+	for i := range lines[1:] {
+		amend(&lines[0], &lines[1+i])
+	}
+	return lines[0]
+}
+
+func isPush(op journal.Op) int {
+	if op == journal.OpPush || op == journal.OpReplace || op == journal.OpSpool {
+		return 1
+	}
+	return 0
 }
 
 // wanted says whether a line is part of what a job was accepted as, and the job still to be put right.

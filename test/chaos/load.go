@@ -111,8 +111,11 @@ type pusher struct {
 	n     int
 	count int
 	r     *rand.Rand
-	jobs  [][2]string // topic and id of those that may wait still
+	jobs  []job // that may wait still
 }
+
+// job is one that this pusher has pushed.
+type job struct{ topic, id string }
 
 func (p *pusher) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second * pushers / rate)
@@ -227,7 +230,7 @@ func (p *pusher) batch() {
 func (p *pusher) booked(e event, answer harness.Answer) {
 	p.site.rec.add(e)
 	if e.Result == acknowledged && e.DelayMS > 500 {
-		p.jobs = append(p.jobs, [2]string{e.Topic, e.ID})
+		p.jobs = append(p.jobs, job{e.Topic, e.ID})
 	}
 	if len(p.jobs) > 40 {
 		p.jobs = p.jobs[20:]
@@ -235,67 +238,67 @@ func (p *pusher) booked(e event, answer harness.Answer) {
 }
 
 // pick takes a job out of those that may wait still.
-func (p *pusher) pick() (topic, id string, ok bool) {
+func (p *pusher) pick() (j job, ok bool) {
 	if len(p.jobs) == 0 {
-		return "", "", false
+		return job{}, false
 	}
 	n := p.r.IntN(len(p.jobs))
-	job := p.jobs[n]
+	j = p.jobs[n]
 	p.jobs = append(p.jobs[:n], p.jobs[n+1:]...)
-	return job[0], job[1], true
+	return j, true
 }
 
 func (p *pusher) delete() {
-	topic, id, ok := p.pick()
+	j, ok := p.pick()
 	if !ok {
 		return
 	}
-	e := event{Kind: evDelete, Topic: topic, ID: id}
-	p.do(&e, http.MethodDelete, harness.JobPath(topic, id), nil)
+	e := event{Kind: evDelete, Topic: j.topic, ID: j.id}
+	p.do(&e, http.MethodDelete, harness.JobPath(j.topic, j.id), nil)
 	p.site.rec.add(e)
 }
 
 func (p *pusher) change() {
-	topic, id, ok := p.pick()
+	j, ok := p.pick()
 	if !ok {
 		return
 	}
-	e, fields := event{Kind: evChange, Topic: topic, ID: id}, M{}
+	e, fields := event{Kind: evChange, Topic: j.topic, ID: j.id}, M{}
 	if p.r.IntN(3) > 0 {
 		delay := p.delay()
 		e.SetsDue, e.DelayMS = true, float64(delay.Milliseconds())
 		fields["delay"] = delay.String()
 	}
 	if !e.SetsDue || p.r.IntN(2) == 0 {
-		body := p.body(id)
+		body := p.body(j.id)
 		encoded, _ := json.Marshal(body) // a string
 		e.Body = digest(encoded)
 		fields["body"] = body
 	}
-	p.do(&e, http.MethodPatch, harness.JobPath(topic, id), fields)
+	p.do(&e, http.MethodPatch, harness.JobPath(j.topic, j.id), fields)
 	p.site.rec.add(e)
 	if e.Result == acknowledged {
-		p.jobs = append(p.jobs, [2]string{topic, id}) // it may be changed again, or deleted
+		p.jobs = append(p.jobs, j) // it may be changed again, or deleted
 	}
 }
 
 func (p *pusher) runNow() {
-	topic, id, ok := p.pick()
+	j, ok := p.pick()
 	if !ok {
 		return
 	}
-	e := event{Kind: evRun, Topic: topic, ID: id, SetsDue: true}
-	p.do(&e, http.MethodPost, harness.JobPath(topic, id)+"/run", nil)
+	e := event{Kind: evRun, Topic: j.topic, ID: j.id, SetsDue: true}
+	p.do(&e, http.MethodPost, harness.JobPath(j.topic, j.id)+"/run", nil)
 	p.site.rec.add(e)
 }
 
 // do makes a request at one of the hosts and notes in e what came of it.
 func (p *pusher) do(e *event, method, path string, body any) harness.Answer {
-	host := p.r.IntN(len(p.api))
+	e.Host = 1 + p.r.IntN(len(p.api))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	e.Host, e.At = host+1, now()
-	answer := p.api[host].Do(ctx, method, path, body)
+	e.At = now()
+	answer := p.api[e.Host-1].Do(ctx, method, path, body)
 	e.End, e.Status = now(), answer.Status
 	e.Result = resultOf(answer.Status, answer.Err)
 	if answer.Err != nil {

@@ -161,8 +161,40 @@ func (s *site) complete() error {
 	return errors.Join(errs...)
 }
 
-// waitCalm waits until calls flow again: every process is there, both hosts take pushes, and a batch of probes pushed at each of them has been
-// called. There are enough of them to lie on every shard that takes any.
+// connected is nil when every host reaches both shards, and no job waits there that should have been called.
+func (s *site) connected(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for n, h := range s.hosts {
+		var body struct {
+			Shards []struct {
+				Name string `json:"name"`
+				Up   bool   `json:"up"`
+			} `json:"shards"`
+		}
+		if err := h.Quick().Do(ctx, http.MethodGet, "/v1/shards", nil).JSON(&body); err != nil {
+			return fmt.Errorf("host %d: %w", n+1, err)
+		}
+		for _, sh := range body.Shards {
+			if !sh.Up {
+				return fmt.Errorf("host %d does not reach %s", n+1, sh.Name)
+			}
+		}
+	}
+	for _, topic := range prompt {
+		stats, err := s.hosts[0].Quick().Stats(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if stats.OldestReadyMS > 2000 {
+			return fmt.Errorf("a job of %s has been ready for %.0f ms", topic, stats.OldestReadyMS)
+		}
+	}
+	return nil
+}
+
+// waitCalm waits until calls flow again: every process is there, both hosts take pushes and reach both shards, no job that is due waits, and a
+// batch of probes pushed at each host has been called.
 func (s *site) waitCalm(ctx context.Context) error {
 	for {
 		err := s.calm(ctx)
@@ -179,6 +211,9 @@ func (s *site) waitCalm(ctx context.Context) error {
 
 func (s *site) calm(ctx context.Context) error {
 	if err := errors.Join(s.complete(), s.ready()); err != nil {
+		return err
+	}
+	if err := s.connected(ctx); err != nil {
 		return err
 	}
 	var sent []string
