@@ -53,7 +53,7 @@ unit: ## the packages' own tests, with the race detector
 
 .PHONY: integration
 integration: ## tests of real processes: wakecall, redis-server, MariaDB
-	$(GO) test -race -count=1 -timeout 12m -run '$(RUN)' ./test/
+	$(GO) test -race -count=1 -timeout 20m -run '$(RUN)' ./test/
 
 .PHONY: chaos
 chaos: need-all ## break everything under load for SECONDS (1800) from SEED (a fresh one), only faults that have ONLY in their names; then count
