@@ -148,7 +148,7 @@ func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, e
 // remove deletes a job and tells what state it was in, "" when there was none, and when it was created.
 func (s *Shard) remove(ctx context.Context, topic, id string) (state string, created time.Time, err error) {
 	l := locate(topic, id, s.locators)
-	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.remove, topic, l[:], id)
+	v, repeated, err := s.once(ctx, s.bucketOf(topic), s.scripts.remove, topic, l[:], id)
 	if err != nil {
 		return "", created, err
 	}
@@ -157,6 +157,9 @@ func (s *Shard) remove(ctx context.Context, topic, id string) (state string, cre
 		return "", created, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
 	was, _ := reply[0].(string)
+	if was == "" && repeated {
+		return "", created, s.unavailable("connection", errDoubtful)
+	}
 	if was == "" {
 		return "", created, nil
 	}
@@ -288,13 +291,16 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
 		l := locate(topic, id, s.locators)
-		v, err := s.again(ctx, s.bucketOf(topic), s.scripts.change, append([]any{topic, l[:], id}, what...)...)
+		v, repeated, err := s.once(ctx, s.bucketOf(topic), s.scripts.change, append([]any{topic, l[:], id}, what...)...)
 		if err != nil {
 			return false, err
 		}
 		reply, ok := v.([]any)
 		if !ok || len(reply) != 2 {
 			return false, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
+		}
+		if repeated && (reply[1] == "none" || reply[1] == "running") { // made due by the first try, it may have been reserved since, and delivered
+			return false, s.unavailable("connection", errDoubtful)
 		}
 		switch reply[1] {
 		case "none":

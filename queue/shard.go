@@ -137,12 +137,22 @@ func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args
 
 // again is run for scripts that may run twice: once more when the connection turned out to be dead.
 func (s *Shard) again(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
-	v, err := s.run(ctx, bucket, script, args...)
-	if err != nil && errors.Is(err, errConnection) {
-		v, err = s.run(ctx, bucket, script, args...)
-	}
+	v, _, err := s.once(ctx, bucket, script, args...)
 	return v, err
 }
+
+// once is again for scripts whose answer is another one the second time: repeated says that the first try may have been carried out.
+func (s *Shard) once(ctx context.Context, bucket int, script *redis.Script, args ...any) (v any, repeated bool, err error) {
+	v, err = s.run(ctx, bucket, script, args...)
+	if err != nil && errors.Is(err, errConnection) {
+		v, err = s.run(ctx, bucket, script, args...)
+		repeated = true
+	}
+	return v, repeated, err
+}
+
+// errDoubtful is when a second try finds nothing to do: the first one, whose answer was lost, may have done it.
+var errDoubtful = errors.New("the answer to the first try was lost, and there is nothing left to do: it may have been done")
 
 // errConnection marks a command whose connection died under it: a fresh one may serve at once.
 var errConnection = errors.New("the connection broke")

@@ -321,3 +321,36 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
+
+// TestTheAnswerToADeleteOrAChangeGetsLost: "there is no such job" is said of jobs that there were not, and not of one that the request itself has
+// removed, or started, before its answer was lost.
+func TestTheAnswerToADeleteOrAChangeGetsLost(t *testing.T) {
+	needProcesses(t)
+	opts, p := behindProxy(t)
+	i := start(t, opts)
+	topic := i.topic(t, harness.Slow(200*time.Millisecond), nil)
+	const jobs = 40
+	for n := range 2 * jobs {
+		i.MustPush(t, topic, M{"id": fmt.Sprint(n), "body": 1, "delay": "1h"})
+	}
+	p.Set(harness.Trouble{LoseEvery: 3})
+	api, done := i.Quick(), 0
+	for n := range jobs {
+		answer := api.Do(ctx, http.MethodDelete, harness.JobPath(topic, fmt.Sprint(n)), nil)
+		switch answer.Status {
+		case http.StatusNoContent:
+			done++
+		case http.StatusServiceUnavailable:
+		default:
+			t.Errorf("the delete of a job that was there was answered %s", answer)
+		}
+		answer = api.Do(ctx, http.MethodPost, harness.JobPath(topic, fmt.Sprint(jobs+n))+"/run", nil)
+		if answer.Status != http.StatusAccepted && answer.Status != http.StatusServiceUnavailable {
+			t.Errorf("the start of a job that was there was answered %s", answer)
+		}
+	}
+	p.Heal()
+	if done == 0 {
+		t.Error("no delete was answered 204")
+	}
+}
