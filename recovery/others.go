@@ -61,7 +61,10 @@ func (t *teller) flush() error {
 
 // tellEnds tells what this journal knows of changes and ends since a time. The last word on a job counts: a change, then its death, then its
 // deletion.
-func tellEnds(ctx context.Context, dir string, since time.Time, tell func(context.Context, map[string]string) error) error {
+//
+// Ends stand under the name that all hosts have for a job, and changes under that and the host's own, so that no host's change takes the place of
+// another's end.
+func tellEnds(ctx context.Context, dir, host string, since time.Time, tell func(context.Context, map[string]string) error) error {
 	t := &teller{ctx: ctx, tell: tell, batch: map[string]string{}}
 	r := &recovery{Options: Options{Dirs: []string{dir}}}
 	changes := map[string][]journal.RequestLine{}
@@ -79,7 +82,7 @@ func tellEnds(ctx context.Context, dir string, since time.Time, tell func(contex
 			what = journal.AppendRequest(what, &lines[i])
 		}
 		if err == nil {
-			err = t.add(name, string(what))
+			err = t.add(name+host, string(what))
 		}
 	}
 	if err == nil {
@@ -164,6 +167,21 @@ func (q *inquiry) Ends(ctx context.Context, names []string) ([]string, error) {
 	if err != nil || len(q.heard) == 0 {
 		return ends, err
 	}
+	for _, host := range q.heard {
+		fields := make([]string, len(names))
+		for i, name := range names {
+			fields[i] = name + host
+		}
+		changes, err := q.shard.Ends(ctx, fields)
+		if err != nil {
+			return nil, err
+		}
+		for i, lines := range changes {
+			if ends[i] == "" || strings.HasPrefix(ends[i], "{") { // no end, but perhaps a change on a third host
+				ends[i] += lines
+			}
+		}
+	}
 	// The server may have been killed since, and what was told with it: nothing found would mean nothing then.
 	told, err := q.shard.Told(ctx, q.heard, q.about)
 	if err == nil && len(told) < len(q.heard) {
@@ -228,7 +246,7 @@ func (k *kept) answer(ctx context.Context, about string) {
 	} else if !since.IsZero() {
 		since = since.Add(-tellAhead)
 	}
-	err := tellEnds(ctx, k.opts.Dir, since, k.shard.TellEnds)
+	err := tellEnds(ctx, k.opts.Dir, k.host, since, k.shard.TellEnds)
 	if err == nil {
 		err = k.shard.NoteTold(ctx, k.host, about)
 	}

@@ -365,6 +365,9 @@ func TestHostsTellEachOtherWhatEnded(t *testing.T) {
 	if err := b.change(t.Context(), "t", "changed", queue.Change{Body: &body, DueAt: &due}); err != nil {
 		t.Fatal(err)
 	}
+	if err := a.change(t.Context(), "t", "deleted", queue.Change{Body: &body}); err != nil { // whoever asks has a word of its own on it
+		t.Fatal(err)
+	}
 	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
 		t.Fatal(err)
 	}
