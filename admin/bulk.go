@@ -22,8 +22,8 @@ func (a *Admin) bulkRoutes(g *echo.Group) {
 			a.runner().kinds[bulkKind+do] = a.bulkTask
 		}
 	}
-	g.GET("/topics/:topic/jobs/matching", a.countMatching)
-	g.POST("/topics/:topic/jobs/matching", a.need(registry.RoleOperator, a.startBulk))
+	g.GET("/topics/:topic/matching", a.countMatching)
+	g.POST("/topics/:topic/matching", a.need(registry.RoleOperator, a.startBulk))
 }
 
 const (
