@@ -73,6 +73,9 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	defer s.working(t.Context())()
 	s.shows("/topics/shop.close?tab=jobs&state=delayed", "Select all 3,000 that match")
 	s.shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?", "order-2")
+	if n := strings.Count(s.shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2"), `name="job"`); n < jobsEach || n >= 2*jobsEach {
+		t.Errorf("%d jobs on a page", n)
+	}
 	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
 		t.Errorf("after the start: %s", body)
 	}
