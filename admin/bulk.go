@@ -22,15 +22,15 @@ func (a *Admin) bulkRoutes(g *echo.Group) {
 			a.runner().kinds[bulkKind+do] = a.bulkTask
 		}
 	}
-	g.GET("/topics/:topic/jobs/matching", a.countMatching)
-	g.POST("/topics/:topic/jobs/matching", a.need(registry.RoleOperator, a.startBulk))
+	g.GET("/topics/:topic/matching", a.countMatching)
+	g.POST("/topics/:topic/matching", a.need(registry.RoleOperator, a.startBulk))
 }
 
 const (
-	matchScanned = 20_000                 // jobs looked through for one page of those that match
-	countAtOnce  = 150 * time.Millisecond // of counting while the page is made; what takes longer is counted after it
-	countPage    = 1000
-	countLimit   = 30 * time.Second
+	matchAtOnce = 100 * time.Millisecond // of looking for one page of those that match
+	countAtOnce = 150 * time.Millisecond // of counting while the page is made; what takes longer is counted after it
+	countPage   = 1000
+	countLimit  = 30 * time.Second
 )
 
 // matching is how many jobs the filter is about.
@@ -79,15 +79,11 @@ func (a *Admin) fillMatching(c echo.Context, d *topicData) error {
 	return nil
 }
 
-// matchingPage looks through a bounded number of jobs for those that match.
+// matchingPage looks for jobs that match for a bounded time; fewer than twice jobsEach are found.
 func (a *Admin) matchingPage(c echo.Context, d *topicData, f jobFilter) error {
-	cursor := c.QueryParam("cursor")
-	want := jobsEach
-	if f.Narrow() {
-		want = countPage
-	}
-	for seen := 0; ; {
-		jobs, next, err := a.queue.List(c.Request().Context(), d.Name, d.State, cursor, want)
+	until := time.Now().Add(matchAtOnce)
+	for cursor := c.QueryParam("cursor"); ; {
+		jobs, next, err := a.queue.List(c.Request().Context(), d.Name, d.State, cursor, jobsEach)
 		if err != nil {
 			return err
 		}
@@ -96,9 +92,8 @@ func (a *Admin) matchingPage(c echo.Context, d *topicData, f jobFilter) error {
 				d.Jobs = append(d.Jobs, jobs[i])
 			}
 		}
-		seen += len(jobs)
 		cursor = next
-		if cursor == "" || len(jobs) == 0 || len(d.Jobs) >= jobsEach || seen >= matchScanned {
+		if cursor == "" || !f.Narrow() || len(d.Jobs) >= jobsEach || time.Now().After(until) {
 			d.Pager = cursorPager(c, cursor)
 			return nil
 		}

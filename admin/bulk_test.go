@@ -73,7 +73,10 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	defer s.working(t.Context())()
 	s.shows("/topics/shop.close?tab=jobs&state=delayed", "Select all 3,000 that match")
 	s.shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?", "order-2")
-	if _, body := s.post("/topics/shop.close/jobs/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
+	if n := strings.Count(s.shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2"), `name="job"`); n < jobsEach || n >= 2*jobsEach {
+		t.Errorf("%d jobs on a page", n)
+	}
+	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
 		t.Errorf("after the start: %s", body)
 	}
 	if r := s.result(1); r != (bulkResult{Done: 1111}) {
@@ -88,7 +91,7 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 func TestRunAllNow(t *testing.T) {
 	s, q, _ := stocked(t, 700, nil)
 	defer s.working(t.Context())()
-	s.post("/topics/shop.close/jobs/matching", "state", "delayed", "do", "run")
+	s.post("/topics/shop.close/matching", "state", "delayed", "do", "run")
 	if r := s.result(1); r != (bulkResult{Done: 700}) {
 		t.Errorf("the result is %+v", r)
 	}
@@ -122,7 +125,7 @@ func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
 		return q
 	})
 	first := s.working(ctx)
-	s.post("/topics/shop.close/jobs/matching", "state", "delayed", "do", "due", "shift", "+30m")
+	s.post("/topics/shop.close/matching", "state", "delayed", "do", "due", "shift", "+30m")
 	<-ctx.Done()
 	first()
 	defer s.working(t.Context())()
@@ -223,7 +226,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 		{"state", "delayed", "do", "due"}, {"state", "dead", "do", "due", "shift", "1h"}, {"state", "delayed", "do", "run", "since", "then"},
 		{"do", "delete"}, {"state", "delayed", "do", "due", "due_at", "2099-01-01T00:00"},
 	} {
-		if status, _ := s.post("/topics/shop.close/jobs/matching", append(pairs, "back", "/topics/shop.close")...); status != http.StatusOK {
+		if status, _ := s.post("/topics/shop.close/matching", append(pairs, "back", "/topics/shop.close")...); status != http.StatusOK {
 			t.Errorf("%v: %d", pairs, status)
 		}
 	}
@@ -235,7 +238,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 func TestViewersDoNothingInBulk(t *testing.T) {
 	s, _, _ := stocked(t, 5, nil)
 	s.as("look")
-	if status, _ := s.post("/topics/shop.close/jobs/matching", "state", "delayed", "do", "delete"); status != http.StatusForbidden {
+	if status, _ := s.post("/topics/shop.close/matching", "state", "delayed", "do", "delete"); status != http.StatusForbidden {
 		t.Errorf("a viewer got %d", status)
 	}
 	if body := s.shows("/topics/shop.close?tab=jobs", "5 delayed jobs"); strings.Contains(body, "all-matching") {

@@ -95,6 +95,21 @@ func TestNoTemplateHasInlineScriptOrStyle(t *testing.T) {
 	}
 }
 
+var slashed = regexp.MustCompile(`\bpath "[^"]*"[^}]* "[^"/ ]+/[^"]*"`)
+
+// Each part of a path is escaped, so a slash within one leads nowhere.
+func TestNoPartOfAPathHasASlash(t *testing.T) {
+	sources, err := Sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range sources {
+		if found := slashed.FindString(text); found != "" {
+			t.Errorf("%s has %s", file, found)
+		}
+	}
+}
+
 func TestMatchLanguage(t *testing.T) {
 	for _, c := range []struct{ choice, accept, want string }{
 		{"", "", "en"}, {"", "zh-CN,zh;q=0.9", "zh-Hans"}, {"", "de,fr", "en"}, {"zh-Hans", "en", "zh-Hans"}, {"xx", "zh", "zh-Hans"},

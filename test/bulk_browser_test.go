@@ -1,0 +1,73 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+const (
+	manyJobs    = 4000
+	manyMatch   = 1111 // order-2, order-2x, order-2xx and order-2xxx
+	manyAtOnce  = 500
+	manyDelayed = "2h"
+)
+
+// many is an installation whose topic shop.close has several thousand delayed jobs.
+func many(t *testing.T) *installation {
+	t.Helper()
+	i := start(t, harness.Options{})
+	i.put(t, "shop.close", harness.Status(http.StatusOK), M{"title": "Close unpaid orders", "rate_limit": 2})
+	for begin := 0; begin < manyJobs; begin += manyAtOnce {
+		var jobs []M
+		for n := begin; n < begin+manyAtOnce; n++ {
+			jobs = append(jobs, M{"topic": "shop.close", "id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": manyDelayed})
+		}
+		i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
+	}
+	return i
+}
+
+func (i *installation) delayed(t *testing.T, want int) {
+	t.Helper()
+	harness.Eventually(t, soon, "the jobs", func() error {
+		s, err := i.Stats(ctx, "shop.close")
+		if err != nil {
+			return err
+		}
+		return harness.Equal("the delayed jobs", s.Delayed, want)
+	})
+}
+
+// TestAllThatMatchAreDoneByTheServer: a filter, the number that matches, an action on all of them that names the number, its progress, and what
+// came of it.
+func TestAllThatMatchAreDoneByTheServer(t *testing.T) {
+	needProcesses(t)
+	i := many(t)
+	b := i.signIn(t)
+	b.Open("/topics/shop.close?tab=jobs&state=delayed")
+	b.Shows(soon, "4,000 delayed jobs", "Select all 4,000 that match")
+	b.Fill(`#j-id`, "^order-2")
+	b.Submit(`form[method=get] button[type=submit]`)
+	b.Shows(soon, "1,111 jobs match", "Select all 1,111 that match")
+
+	b.Click(`#all-matching`)
+	b.Fill(`#all-shift`, "-10m")
+	b.Click(`#matching button[value=due]`)
+	b.Shows(soon, "Change the due time of 1,111 jobs?")
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "Change due times #1", "−10m", "done", "1,111 of 1,111")
+
+	b.Open("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2")
+	b.Click(`#all-matching`)
+	b.Click(`#matching button[value=delete]`)
+	b.Shows(soon, "Delete 1,111 jobs?")
+	b.Do(chromedp.SendKeys(`#wk-confirm-word`, "shop.close", chromedp.ByQuery))
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "Delete jobs #2", "done", "1,111 of 1,111")
+	i.delayed(t, manyJobs-manyMatch)
+}
