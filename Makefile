@@ -102,9 +102,10 @@ bench: need-redis build ## the benchmark beside this machine's own limits, as a 
 	$(BINARY) bench $(ARGS)
 
 .PHONY: screenshots
-screenshots: need-all ## every page of the web admin, light and dark, wide and narrow, in docs/screenshots
-	mkdir -p docs/screenshots
-	WAKECALL_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -timeout 12m -run TestScreenshots ./test/
+screenshots: need-all ## every page of the web admin, light and dark, three widths, two languages, in dist/screenshots; those of the documents
+	@fc-list :lang=zh | grep -q . || scripts/install a-font-for-chinese=fonts-wqy-microhei
+	mkdir -p dist/screenshots docs/screenshots
+	WAKECALL_SCREENSHOTS=$(CURDIR)/dist/screenshots WAKECALL_PICTURES=$(CURDIR)/docs/screenshots $(GO) test -count=1 -timeout 30m -run TestScreenshots ./test/
 
 .PHONY: clean
 clean: ## remove what the other targets made (not ./data)

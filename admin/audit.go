@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -25,17 +25,31 @@ func (a *Admin) auditRoutes(g *echo.Group) { g.GET("/audit", a.auditPage) }
 const auditPage = 50
 
 type auditData struct {
-	Entries []auditLine
-	Filter  registry.AuditFilter
-	Pager   Pager
+	Entries      []auditLine
+	Filter       registry.AuditFilter
+	Since, Until string // as in the form
+	Actions      []string
+	Pager        Pager
+}
+
+// Narrow says whether the filter leaves anything out.
+func (d auditData) Narrow() bool {
+	return d.Filter.Object+d.Filter.Actor+d.Filter.Action+d.Since+d.Until != ""
+}
+
+// auditActions are offered for the filter.
+var auditActions = []string{
+	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password", "disable", "enable",
+	"set second factor", "clear second factor", "start", "cancel", "seed", "bootstrap",
 }
 
 type auditLine struct {
 	registry.AuditEntry
-	Changes []difference
+	Changes    []difference
+	Made, Gone bool // there was nothing before, or is nothing after
 }
 
-// difference is a field that a change altered, in JSON; empty: it was not there.
+// difference is a field that a change altered, as text; empty: it was not there.
 type difference struct{ Field, Before, After string }
 
 func (a *Admin) auditPage(c echo.Context) error {
@@ -43,6 +57,8 @@ func (a *Admin) auditPage(c echo.Context) error {
 		Object: strings.TrimSpace(c.QueryParam("object")), Actor: strings.TrimSpace(c.QueryParam("actor")),
 		Action: strings.TrimSpace(c.QueryParam("action")), Limit: auditPage + 1,
 	}
+	f.Since, _ = time.Parse(minuteForm, c.QueryParam("since")) // nonsense leaves nothing out
+	f.Until, _ = time.Parse(minuteForm, c.QueryParam("until"))
 	f.Before, _ = strconv.ParseUint(c.QueryParam("cursor"), 10, 64) // nonsense is the beginning
 	list, err := a.registry.Audit(c.Request().Context(), f)
 	if err != nil {
@@ -53,39 +69,66 @@ func (a *Admin) auditPage(c echo.Context) error {
 		list = list[:auditPage]
 		next = strconv.FormatUint(list[auditPage-1].ID, 10)
 	}
-	data := auditData{Filter: f, Pager: cursorPager(c, next)}
+	data := auditData{Filter: f, Since: minuteText(f.Since), Until: minuteText(f.Until), Actions: auditActions, Pager: cursorPager(c, next)}
 	for _, e := range list {
-		data.Entries = append(data.Entries, auditLine{e, differences(e.Before, e.After)})
+		line := auditLine{AuditEntry: e, Changes: differences(e.Before, e.After)}
+		line.Made, line.Gone = isNothing(e.Before) && !isNothing(e.After), isNothing(e.After) && !isNothing(e.Before)
+		data.Entries = append(data.Entries, line)
 	}
 	return a.render(c, http.StatusOK, "audit", data)
 }
 
-// differences compares two states field by field; what is no object is compared as a whole.
+func minuteText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(minuteForm)
+}
+
+func isNothing(state json.RawMessage) bool { return len(state) == 0 || string(state) == "null" }
+
+// differences compares two states field by field, the fields of objects in objects as a.b; what is no object is compared as a whole.
 func differences(before, after json.RawMessage) []difference {
-	b, a := fieldsOf(before), fieldsOf(after)
-	all := map[string]bool{}
-	for name := range b {
-		all[name] = true
-	}
-	for name := range a {
-		all[name] = true
-	}
+	b, a := map[string]string{}, map[string]string{}
+	flattenState("", before, b)
+	flattenState("", after, a)
+	all := maps.Clone(b)
+	maps.Copy(all, a)
 	var list []difference
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !bytes.Equal(b[name], a[name]) {
-			list = append(list, difference{name, string(b[name]), string(a[name])})
+		if b[name] != a[name] {
+			list = append(list, difference{name, b[name], a[name]})
 		}
 	}
 	return list
 }
 
-func fieldsOf(state json.RawMessage) map[string]json.RawMessage {
-	if len(state) == 0 || string(state) == "null" {
-		return nil
+func flattenState(name string, state json.RawMessage, into map[string]string) {
+	if isNothing(state) {
+		return
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(state, &fields); err != nil {
-		return map[string]json.RawMessage{"": state}
+	if err := json.Unmarshal(state, &fields); err != nil || len(fields) == 0 {
+		into[name] = plain(state)
+		return
 	}
-	return fields
+	for field, value := range fields {
+		if name != "" {
+			field = name + "." + field
+		}
+		flattenState(field, value, into)
+	}
+}
+
+// plain writes a value without the marks of JSON, where it is clear without them.
+func plain(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && text != "" {
+		return text
+	}
+	var list []string
+	if json.Unmarshal(value, &list) == nil && len(list) > 0 {
+		return strings.Join(list, ", ")
+	}
+	return string(value)
 }

@@ -22,11 +22,13 @@ type AuditEntry struct {
 
 // AuditFilter chooses entries of the audit trail; zero fields choose all.
 type AuditFilter struct {
-	Object string // such as topic/shop.close
+	Object string // such as topic/shop.close, or topic/shop.* for all that begin so
 	Actor  string
 	Action string
-	Before uint64 // entries older than the one with this ID
-	Limit  int    // 0: 100
+	Since  time.Time
+	Until  time.Time // entries of before
+	Before uint64    // entries older than the one with this ID
+	Limit  int       // 0: 100
 }
 
 const (
@@ -36,6 +38,8 @@ const (
 	maxObject         = 255
 )
 
+var likeEscapes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
+
 // Audit lists changes, newest first.
 func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
@@ -44,9 +48,17 @@ func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, erro
 		f.Limit = defaultAuditLimit
 	}
 	q := r.db.WithContext(ctx).Order("id DESC").Limit(min(f.Limit, maxAuditLimit))
+	if prefix, many := strings.CutSuffix(f.Object, "*"); many {
+		q, f.Object = q.Where("object LIKE ? ESCAPE '!'", likeEscapes.Replace(prefix)+"%"), ""
+	}
 	for column, value := range map[string]string{"object = ?": f.Object, "actor = ?": f.Actor, "action = ?": f.Action} {
 		if value != "" {
 			q = q.Where(column, value)
+		}
+	}
+	for column, at := range map[string]time.Time{"at >= ?": f.Since, "at < ?": f.Until} {
+		if !at.IsZero() {
+			q = q.Where(column, at.UTC())
 		}
 	}
 	if f.Before > 0 {

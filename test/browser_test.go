@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -154,30 +153,5 @@ func TestEveryPageIsSound(t *testing.T) {
 	for path, word := range map[string]string{"/": "总览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账目平衡", "/push": "推送任务"} {
 		b.Open(path)
 		b.Shows(soon, word)
-	}
-}
-
-// TestScreenshots makes the pictures of the documents: make screenshots.
-func TestScreenshots(t *testing.T) {
-	dir := os.Getenv("WAKECALL_SCREENSHOTS")
-	if dir == "" {
-		t.Skip("WAKECALL_SCREENSHOTS names no directory")
-	}
-	i := start(t, harness.Options{})
-	b := i.furnished(t)
-	harness.Stays(t, 40*time.Second, "the charts fill", func() error { return nil })
-	for _, path := range pages {
-		name := strings.Trim(strings.NewReplacer("/", "-", "?", "-", "=", "-", "&", "-").Replace(path), "-")
-		if name == "" {
-			name = "overview"
-		}
-		for _, dark := range []bool{false, true} {
-			b.Dark(dark)
-			for _, width := range []int64{1440, 360} {
-				b.Size(width, 900)
-				b.Open(path)
-				b.Screenshot(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, map[bool]string{false: "light", true: "dark"}[dark])))
-			}
-		}
 	}
 }

@@ -207,12 +207,25 @@ func (b *Browser) Axe(script string) (findings []Finding) {
 	return findings
 }
 
-// Screenshot keeps the whole page as a PNG.
+// Screenshot keeps the whole page as a PNG, or what the window shows of it as a WebP, by the name of the file.
 func (b *Browser) Screenshot(file string) {
 	b.t.Helper()
-	var png []byte
-	b.Do(chromedp.FullScreenshot(&png, 100))
-	if err := os.WriteFile(file, png, 0o644); err != nil {
+	var picture []byte
+	if strings.HasSuffix(file, ".webp") {
+		b.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+			picture, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(85).Do(ctx)
+			return err
+		}))
+	} else {
+		b.Do(chromedp.FullScreenshot(&picture, 100))
+	}
+	if err := os.WriteFile(file, picture, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// Speak says which language the user prefers.
+func (b *Browser) Speak(language string) {
+	b.t.Helper()
+	b.Do(network.SetExtraHTTPHeaders(network.Headers{"Accept-Language": language}))
 }

@@ -1,0 +1,165 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// picture is one that the documents show: a page, how wide, which theme, which language.
+type picture struct {
+	name, path    string
+	width, height int64
+	dark          bool
+	language      string
+}
+
+var pictures = []picture{
+	{"overview", "/", 1280, 860, false, "en"},
+	{"overview-dark", "/", 1280, 860, true, "en"},
+	{"overview-zh", "/", 1280, 860, false, "zh-CN"},
+	{"overview-narrow", "/", 360, 760, false, "en"},
+	{"topics", "/topics", 1280, 560, false, "en"},
+	{"topic", "/topics/shop.close", 1280, 900, false, "en"},
+	{"topic-dark-zh", "/topics/shop.close", 1280, 900, true, "zh-CN"},
+	{"topic-narrow", "/topics/shop.close", 360, 760, true, "en"},
+	{"attempts", "/topics/mail.welcome?tab=attempts", 1280, 700, false, "en"},
+	{"forecast", "/topics/shop.close?tab=forecast", 1280, 860, false, "en"},
+	{"jobs", "/topics/shop.close?tab=jobs&state=delayed", 1280, 800, false, "en"},
+	{"job", "/topics/mail.welcome/jobs/mail-1", 1280, 860, false, "en"},
+	{"dead", "/dead", 1280, 900, false, "en"},
+	{"shards", "/shards", 1280, 600, false, "en"},
+	{"alerts", "/alerts", 1280, 700, true, "en"},
+	{"access", "/access", 1280, 900, false, "en"},
+	{"audit", "/audit?object=topic/shop.*", 1280, 700, false, "en"},
+	{"processes", "/processes", 1280, 800, false, "en"},
+}
+
+// TestScreenshots makes pictures: make screenshots.
+//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 360, 1280 and 2560 wide, in both languages; WAKECALL_SCREENSHOTS_ONLY is an
+//     expression that their names must fit
+//   - WAKECALL_PICTURES: a directory for those of the documents
+func TestScreenshots(t *testing.T) {
+	all, docs := os.Getenv("WAKECALL_SCREENSHOTS"), os.Getenv("WAKECALL_PICTURES")
+	if all == "" && docs == "" {
+		t.Skip("neither WAKECALL_SCREENSHOTS nor WAKECALL_PICTURES names a directory")
+	}
+	only := regexp.MustCompile(os.Getenv("WAKECALL_SCREENSHOTS_ONLY"))
+	i := start(t, harness.Options{})
+	i.peopled(t)
+	b := i.furnished(t)
+	b.Expect("/nothing") // a page that there is not
+	i.busy(t, 60*time.Second)
+	if docs != "" {
+		for _, p := range pictures {
+			b.Speak(p.language)
+			b.Dark(p.dark)
+			b.Size(p.width, p.height)
+			settled(t, b, p.path)
+			b.Screenshot(filepath.Join(docs, p.name+".webp"))
+		}
+	}
+	if all == "" {
+		return
+	}
+	for _, language := range []string{"en", "zh-CN"} {
+		b.Speak(language)
+		for _, dark := range []bool{false, true} {
+			b.Dark(dark)
+			for _, width := range []int64{360, 1280, 2560} {
+				b.Size(width, 900)
+				for _, path := range append(pages, "/topics/mail.welcome?tab=attempts", "/audit?object=topic/shop.*", "/alerts/settings", "/nothing") {
+					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(path), width, map[bool]string{false: "light", true: "dark"}[dark], language)
+					if !only.MatchString(name) {
+						continue
+					}
+					settled(t, b, path)
+					b.Screenshot(filepath.Join(all, name))
+				}
+			}
+		}
+	}
+}
+
+// nameOf is a page's address as part of a file's name.
+func nameOf(path string) string {
+	if path == "/" {
+		return "overview"
+	}
+	return strings.Trim(regexp.MustCompile(`[^a-z0-9.]+`).ReplaceAllString(path, "-"), "-")
+}
+
+// peopled makes what the pages of access and audit show.
+func (i *installation) peopled(t *testing.T) {
+	t.Helper()
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	for name, role := range map[string]registry.Role{"anna": registry.RoleOperator, "wei": registry.RoleOperator, "bob": registry.RoleViewer} {
+		must(r.CreateUser(ctx, "user/admin", name, "a password of "+name, role))
+	}
+	must(r.NoteSignIn(ctx, "anna", "10.1.4.23"))
+	must(r.NoteSignIn(ctx, "bob", "10.1.4.77"))
+	must(r.SetDisabled(ctx, "user/admin", "bob", true))
+	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead}, []string{"shop.*"})
+	must(err)
+	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {
+		x := registry.NewTopic(name)
+		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name), []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "team-"+name[:strings.Index(name, ".")]
+		x.Title = map[string]string{"shop.close": "Close unpaid orders", "shop.ship": "Hand over to the carrier", "shop.refund": "Ask whether a refund arrived", "crm.sync": "Copy customers to the CRM"}[name]
+		i.endpoint.Set("/"+name, harness.Status(http.StatusOK))
+		_, err := r.PutTopic(ctx, "user/anna", x)
+		must(err)
+	}
+	must(r.RotateSecret(ctx, "user/anna", "shop.close", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", now.Add(3*time.Hour+12*time.Minute)))
+	x := *r.Snapshot().Topics["crm.sync"]
+	x.State = registry.TopicPaused
+	_, err = r.PutTopic(ctx, "user/wei", x)
+	must(err)
+	must(r.SetPauseReason(ctx, "user/wei", "crm.sync", "The CRM is being moved until Monday"))
+}
+
+// busy pushes for a while, so that charts have something to show.
+func (i *installation) busy(t *testing.T, long time.Duration) {
+	t.Helper()
+	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{"title": "Welcome mails", "max_attempts": 1, "emails": []string{"mail-team@shop.example"}})
+	n := 0
+	harness.Stays(t, long, "the charts fill", func() error {
+		n++
+		for _, topic := range []string{"shop.close", "shop.ship", "shop.ship", "shop.refund"} {
+			i.Push(ctx, topic, M{"body": M{"order": n}, "priority": []string{"high", "normal", "normal", "low"}[n%4], "delay": fmt.Sprint(n%5, "s")})
+		}
+		i.Push(ctx, "crm.sync", M{"body": M{"customer": n}, "delay": fmt.Sprint(n%50, "m")})
+		return nil
+	})
+}
+
+// settled opens a page and waits until its charts are drawn.
+func settled(t *testing.T, b *harness.Browser, path string) {
+	t.Helper()
+	b.Open(path)
+	harness.Eventually(t, soon, "the charts of "+path, func() error {
+		var missing int
+		b.Do(chromedp.Evaluate(`[...document.querySelectorAll("[data-chart],[data-chart-json]")].filter(e => e.offsetParent && !e.querySelector("canvas")).length`, &missing))
+		return harness.Equal("charts that are not drawn", missing, 0)
+	})
+}
