@@ -17,6 +17,7 @@ const (
 	OpRedrive Op = "redrive" // dead jobs made ready again
 	OpDrop    Op = "drop"    // dead jobs deleted
 	OpClear   Op = "clear"   // all jobs of a topic deleted
+	OpMove    Op = "move"    // stored in another shard, as it was then
 	OpSpool   Op = "spool"   // a push taken while no shard could: it follows as a push once one has it
 )
 

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ type ShardHealth struct {
 	LinkDown   bool   // a replica that lost its master
 	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
 	Jobs       int64
+	Moved      int64 // jobs that it lately gave to other shards, see Drain
 
 	started, now time.Time // see Server
 }
@@ -53,6 +55,11 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 	}
 	if err == nil {
 		h.Jobs, err = s.jobs(ctx)
+	}
+	if err == nil && h.State == "draining" {
+		if h.Moved, err = s.client.Get(ctx, prefix(0)+"moved").Int64(); errors.Is(err, redis.Nil) {
+			err = nil
+		}
 	}
 	if h.Up = err == nil; !h.Up {
 		h.Err = err.Error()

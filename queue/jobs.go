@@ -126,7 +126,7 @@ func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, e
 		asked[i], todo[i] = Push{Topic: r.Topic, ID: r.ID}, i
 	}
 	jobs := make([]*Job, len(refs))
-	for _, s := range *q.shards.Load() {
+	for _, s := range q.following() {
 		if !s.Up() {
 			if s.name == shard {
 				return nil, fmt.Errorf("look up %d jobs: shard %s does not answer", len(refs), s.name)
@@ -143,6 +143,13 @@ func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, e
 		todo = slices.DeleteFunc(todo, func(i int) bool { return jobs[i] != nil })
 	}
 	return jobs, nil
+}
+
+// following lists all shards in an order in which no job that is being moved is missed: it is in the draining shard or in an active one after that.
+func (q *Queue) following() []*Shard {
+	shards := slices.Clone(*q.shards.Load())
+	slices.SortStableFunc(shards, func(a, b *Shard) int { return strings.Compare(b.State(), a.State()) })
+	return shards
 }
 
 // remove deletes a job and tells what state it was in, "" when there was none, and when it was created.
@@ -174,7 +181,7 @@ func (s *Shard) remove(ctx context.Context, topic, id string) (state string, cre
 func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
 	found := false
 	var missed error
-	for _, s := range q.order(topic, id) {
+	for _, s := range q.trail(topic, id) {
 		state, created, err := s.remove(ctx, topic, id)
 		var un *UnavailableError
 		switch {
@@ -202,10 +209,19 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
 
+// trail is order, with the active shards once more behind draining ones: a job may have gone from there to here meanwhile.
+func (q *Queue) trail(topic, id string) []*Shard {
+	order := q.order(topic, id)
+	if n := len(order); n > 0 && order[n-1].State() == "draining" {
+		order = append(slices.Clone(order), q.active(topic, id)...)
+	}
+	return order
+}
+
 // first asks the shards in a job's order until one knows it. When none does but one could not be asked, that is the error.
 func (q *Queue) first(topic, id string, ask func(*Shard) (found bool, err error)) error {
 	var missed error
-	for _, s := range q.order(topic, id) {
+	for _, s := range q.trail(topic, id) {
 		found, err := ask(s)
 		var un *UnavailableError
 		switch {

@@ -30,6 +30,8 @@ type Options struct {
 	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes all that
 	// were stored fail. It may be called from several goroutines.
 	Accepted func([]Push, []Result) error
+	// Moved is called with jobs that another shard (Job.Shard) has taken: an error makes it give them back.
+	Moved func([]Job) error
 	// Deleted is called with every job that Delete removed, before its caller is answered: an error is given to the caller.
 	Deleted func(topic, id, shard string, created time.Time) error
 	// Hold is how long at most Reserve takes no jobs from a server that has come new to a shard, while hosts compare their journals
@@ -40,6 +42,7 @@ type Options struct {
 // Queue is all shards together. Its methods may be called from any goroutine.
 type Queue struct {
 	opts   Options
+	pace   movePace
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
 
 	mu      sync.Mutex // of the following and of changes to shards
@@ -61,7 +64,7 @@ func Open(o Options) *Queue {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{opts: o, retired: map[*Shard]*time.Timer{}}
+	q := &Queue{opts: o, pace: unhurried, retired: map[*Shard]*time.Timer{}}
 	q.shards.Store(&[]*Shard{})
 	return q
 }

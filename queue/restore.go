@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 )
 
 // restoreStep is how many jobs one call of the restore script stores.
@@ -11,28 +13,36 @@ const restoreStep = 50
 
 // Restore stores jobs that were forgotten, as they were: Topic, ID, Shard, Body, ContentType, Priority, TTR, MaxAttempts, CreatedAt and DueAt, with no
 // attempts made; of dead ones (State) also DeadAt, DeadReason, Attempts and History. Those whose id lives are passed over. It returns how
-// many were stored. A job whose own shard is not up goes to another one, and only then Options.Accepted is called.
+// many were stored. A job whose own shard is not up goes to another one, and only then Options.Moved is called.
 func (q *Queue) Restore(ctx context.Context, jobs []Job) (n int, err error) {
 	type place struct {
 		shard  *Shard
 		bucket int
 	}
-	byPlace := map[place][]*Job{}
+	byPlace := map[place][]*moving{}
 	for i := range jobs {
 		j := &jobs[i]
 		s := q.placeFor(j)
 		if s == nil {
 			return 0, &UnavailableError{Reason: "down", Err: q.noShard()}
 		}
+		c, err := asForgotten(j)
+		if err != nil {
+			return 0, err
+		}
 		p := place{s, s.bucketOf(j.Topic)}
-		byPlace[p] = append(byPlace[p], j)
+		byPlace[p] = append(byPlace[p], c)
 	}
 	for p, list := range byPlace {
 		for some := range slices.Chunk(list, restoreStep) {
-			stored, err := p.shard.restore(ctx, p.bucket, some)
-			n += stored
+			err := p.shard.restore(ctx, p.bucket, time.Time{}, some)
+			for _, c := range some {
+				if c.copied > 0 {
+					n++
+				}
+			}
 			if err == nil {
-				err = q.moved(p.shard, some)
+				err = q.moved(p.shard, slices.DeleteFunc(some, func(c *moving) bool { return c.job.Shard == p.shard.name }))
 			}
 			if err != nil {
 				return n, err
@@ -40,6 +50,19 @@ func (q *Queue) Restore(ctx context.Context, jobs []Job) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+func asForgotten(j *Job) (*moving, error) {
+	c := &moving{job: *j, state: "d", at: max(0, j.DueAt.UnixMilli())}
+	if j.State != Dead {
+		return c, nil
+	}
+	attempts, err := encodeMade(j.Attempts, 0, j.DeadReason, j.History)
+	if err != nil {
+		return nil, fmt.Errorf("restore %s/%s: %w", j.Topic, j.ID, err)
+	}
+	c.state, c.at, c.attempts = "x", j.DeadAt.UnixMilli(), string(attempts)
+	return c, nil
 }
 
 // placeFor is the shard that a job was in, or another one that is up; nil without any.
@@ -57,48 +80,45 @@ func (q *Queue) placeFor(j *Job) *Shard {
 }
 
 // moved has it recorded which jobs are in another shard now.
-func (q *Queue) moved(s *Shard, jobs []*Job) error {
-	var pushes []Push
-	var results []Result
-	for _, j := range jobs {
-		if j.Shard == s.name {
-			continue
-		}
-		now := *j
-		now.Shard = s.name
-		pushes = append(pushes, Push{Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, DueAt: j.DueAt, Priority: j.Priority, TTR: j.TTR,
-			MaxAttempts: j.MaxAttempts})
-		results = append(results, Result{Job: now})
-	}
-	if len(pushes) == 0 || q.opts.Accepted == nil {
+func (q *Queue) moved(s *Shard, list []*moving) error {
+	if len(list) == 0 || q.opts.Moved == nil {
 		return nil
 	}
-	return q.opts.Accepted(pushes, results)
+	jobs := make([]Job, len(list))
+	for i, c := range list {
+		jobs[i] = c.job
+		jobs[i].Shard = s.name
+	}
+	return q.opts.Moved(jobs)
 }
 
-func (s *Shard) restore(ctx context.Context, bucket int, jobs []*Job) (int, error) {
-	args := make([]any, 0, 6*len(jobs))
-	for _, j := range jobs {
+// restore stores jobs of one bucket, not later than until if that is given by the shard's clock, and notes their references there; see the script.
+func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs []*moving) error {
+	args := make([]any, 1, 1+7*len(jobs))
+	args[0] = 0
+	if !until.IsZero() {
+		args[0] = until.UnixMilli()
+	}
+	for _, c := range jobs {
+		j := &c.job
 		l := locate(j.Topic, j.ID, s.locators)
 		rest, long := tail(&Push{ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts})
 		record := appendUint48(appendUint48(make([]byte, 0, 12+len(rest)), max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
-		died, attempts := int64(0), []byte{}
-		if j.State == Dead {
-			var err error
-			died = j.DeadAt.UnixMilli()
-			if attempts, err = encodeMade(j.Attempts, 0, j.DeadReason, j.History); err != nil {
-				return 0, fmt.Errorf("restore %s/%s: %w", j.Topic, j.ID, err)
-			}
-		}
-		args = append(args, j.Topic, l[:], append(record, rest...), long, died, attempts)
+		args = append(args, j.Topic, l[:], append(record, rest...), long, c.state, c.at, c.attempts)
 	}
 	v, err := s.again(ctx, bucket, s.scripts.restore, args...)
+	if err != nil && strings.Contains(err.Error(), "TOOLATE") {
+		return s.unavailable("timeout", errTooLate)
+	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n, ok := v.(int64)
-	if !ok {
-		return 0, fmt.Errorf("restore %d jobs: %w", len(jobs), errReply)
+	refs, ok := v.([]any)
+	if !ok || len(refs) != len(jobs) {
+		return fmt.Errorf("restore %d jobs: %w", len(jobs), errReply)
 	}
-	return int(n), nil
+	for i, c := range jobs {
+		c.copied, _ = refs[i].(int64)
+	}
+	return nil
 }

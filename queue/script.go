@@ -13,7 +13,7 @@ var luaFiles embed.FS
 
 // scripts are the scripts of one shard, with what they share put behind their first line.
 type scripts struct {
-	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore, probe *redis.Script
+	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore, leave, deferred, mover, probe *redis.Script
 }
 
 func loadScripts(locators uint32, cluster bool) *scripts {
@@ -30,7 +30,8 @@ func loadScripts(locators uint32, cluster bool) *scripts {
 		reserve: load("reserve"), settle: load("settle"), extend: load("extend"), dead: load("dead"), list: load("list"),
 		stats: load("stats"), drop: load("drop"), configure: load("configure"),
 		totals: load("totals"), active: load("active"), find: load("find"), forecast: load("forecast"), limits: load("limits"),
-		note: load("note"), noted: load("noted"), seen: load("seen"), restore: load("restore"), probe: load("probe"),
+		note: load("note"), noted: load("noted"), seen: load("seen"), restore: load("restore"), leave: load("leave"),
+		deferred: load("defer"), mover: load("mover"), probe: load("probe"),
 	}
 }
 

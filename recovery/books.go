@@ -103,12 +103,12 @@ func (b *books) request(l *journal.RequestLine) error {
 		created = l.CreatedAt.UnixMilli()
 	}
 	switch l.Op {
-	case journal.OpPush, journal.OpReplace:
+	case journal.OpPush, journal.OpReplace, journal.OpMove:
 		if known && created < e.created {
 			return nil
 		}
 		if known && created == e.created && e.accepted { // the line came twice, or the id was used again within a millisecond of its end
-			if e.state == deleted {
+			if e.state == deleted && l.Op != journal.OpMove {
 				e.state = living
 				return b.put(k, e)
 			}

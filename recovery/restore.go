@@ -77,7 +77,7 @@ func asChanged(here, elsewhere []journal.RequestLine) journal.RequestLine {
 }
 
 func isPush(op journal.Op) int {
-	if op == journal.OpPush || op == journal.OpReplace || op == journal.OpSpool {
+	if op == journal.OpPush || op == journal.OpReplace || op == journal.OpMove || op == journal.OpSpool {
 		return 1
 	}
 	return 0
@@ -90,7 +90,7 @@ func (r *recovery) wanted(l *journal.RequestLine, e *entry) bool {
 		return false
 	}
 	switch l.Op {
-	case journal.OpPush, journal.OpReplace:
+	case journal.OpPush, journal.OpReplace, journal.OpMove:
 		return e.missing && !e.spooled && l.CreatedAt.UnixMilli() == e.created
 	case journal.OpSpool:
 		return e.missing && e.spooled && at == e.at

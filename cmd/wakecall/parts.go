@@ -67,6 +67,7 @@ func (p *parts) open(process string) (err error) {
 		Accepted: func(pushes []queue.Push, results []queue.Result) error {
 			return p.journal.Requests(acceptedLines(pushes, results))
 		},
+		Moved: func(jobs []queue.Job) error { return p.journal.Requests(movedLines(jobs)) },
 		Deleted: func(topic, id, shard string, created time.Time) error {
 			return p.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
 		},

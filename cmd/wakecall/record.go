@@ -26,6 +26,19 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 	return lines
 }
 
+// movedLines are the journal's lines of jobs that are in another shard now.
+func movedLines(jobs []queue.Job) []journal.RequestLine {
+	lines := make([]journal.RequestLine, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		lines[i] = journal.RequestLine{
+			Op: journal.OpMove, Topic: j.Topic, ID: j.ID, Shard: j.Shard, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
+			Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
+		}
+	}
+	return lines
+}
+
 var recordOps = map[string]journal.Op{
 	server.OpChange: journal.OpChange, server.OpRun: journal.OpRun,
 	server.OpRetryDead: journal.OpRedrive, server.OpDeleteDead: journal.OpDrop, server.OpDrop: journal.OpClear,

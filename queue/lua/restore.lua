@@ -1,32 +1,37 @@
 #!lua
--- Stores jobs that a shard has forgotten, as they were: with the time of their creation.
+-- Stores jobs that are known from elsewhere, a journal or another shard, as they were: with the time of their creation and their attempts.
 -- KEYS[1] the bucket's prefix.
--- ARGV    six a job: topic; locator (11 bytes); record; the body again when it is long and has a key of its own, else ''; when it died, in ms,
---         or 0; attempts of one that died, as in a:PAGE.
--- Returns how many were stored: those whose id lives are passed over.
+-- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; locator (11 bytes); record; the body again when it is long and has
+--         a key of its own, else ''; 'd' or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
+-- Returns for each its reference; negative when it lives already, by its creation; 0 when another job of its id does. An error when it is too late.
 -- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script.
-local n = 0
-for i = 1, #ARGV, 6 do
-  local topic, rec, long, died, attempts = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-  local at, field = struct.unpack('>I3c8', ARGV[i + 1])
-  local key = P .. 'i:' .. string.format('%d', at)
-  local due, _, flags = decode(rec)
-  if call('HEXISTS', key, field) == 0 then
+if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then return redis.error_reply('TOOLATE') end
+local out = {}
+for i = 2, #ARGV, 7 do
+  local topic, rec, long, state, at, attempts = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
+  local n, field = struct.unpack('>I3c8', ARGV[i + 1])
+  local key = P .. 'i:' .. string.format('%d', n)
+  local due, created, flags, id = decode(rec)
+  local ref = 0
+  if call('HEXISTS', key, field) == 1 then
+    local have, _, _, its = find(topic, n, field, id)
+    if have and select(2, decode(its)) == created then ref = -have end
+  else
     -- One that died is stored among the near, and taken out of there at once.
-    local ref = store(topic, flags % 4, died == '0' and due or now + 60000, rec, due)
+    ref = store(topic, flags % 4, state == 'x' and now + 60000 or at, rec, due)
     local page, index = placeOf(ref)
     call('HSET', key, field, string.format('%d', ref))
     if long ~= '' then call('SET', P .. 'b:' .. string.format('%d', ref), long) end
+    if attempts ~= '' then call('HSET', P .. 'a:' .. page, index, attempts) end
     total('p', topic, 1)
-    if died ~= '0' then
+    if state == 'x' then
       detach(topic, ref, 'd')
-      call('HSET', P .. 'a:' .. page, index, attempts)
-      call('ZADD', P .. 'x:' .. topic, died, ref)
+      call('ZADD', P .. 'x:' .. topic, at, ref)
       count('nx', topic, 1)
       total('k', topic, 1)
     end
-    n = n + 1
   end
+  out[#out + 1] = ref
 end
 finish()
-return n
+return out

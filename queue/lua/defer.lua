@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+-- Puts off ready jobs of a topic that nobody comes for, so that they can be moved to another shard: all of one that is paused, whose breaker is
+-- open or that has not been served for long, and otherwise those that have waited long without having been tried.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    topic, how many, what is long in ms, by how much in ms.
+-- Returns how many.
+-- Keeps   invariants 1 to 4.
+local topic, limit, long, off = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local f = call('HMGET', P .. 'f:' .. topic, 'l', 'o')
+local idle = confOf(topic).paused or tonumber(f[2] or 0) > 0 or now - tonumber(f[1] or 0) > long
+
+local function stuck(page, index, rec)
+  local due = decode(rec)
+  if not due or now - due < long then return false end
+  return idle or call('HEXISTS', P .. 'a:' .. page, index) == 0
+end
+
+local n = 0
+for p = 0, 2 do
+  local key = P .. 'r:' .. p .. ':' .. topic
+  while n < limit do
+    local ref = call('LINDEX', key, 0)
+    if not ref then break end
+    local page, index = placeOf(ref)
+    local rec = read(page, index)
+    if rec and not stuck(page, index, rec) then break end
+    call('LPOP', key)
+    if rec then
+      call('ZADD', P .. 'd:' .. topic, now + off + n, ref)
+      n = n + 1
+    end
+  end
+  if call('EXISTS', key) == 0 then
+    call('LREM', P .. 'q:' .. p, 0, topic)
+    call('ZREM', P .. 'park', p .. ':' .. topic)
+  end
+end
+if n > 0 then
+  count('nr', topic, -n)
+  count('nd', topic, n)
+  event(topic, now + off)
+end
+finish()
+return n

@@ -1,0 +1,278 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A shard that is draining delivers what is due there, and gives the rest to active ones. A job is stored there first, with its attempts and for
+// the same time, and then removed here, if nothing has happened to it meanwhile; otherwise the copy goes again. So it is never nowhere. It is
+// not called twice, because only jobs are moved that neither shard would call before both steps are done: what is stuck in a ready list is put
+// off for as long first. One process at a time does this, and one that was stopped in the middle of it stores nothing afterwards, since a shard
+// refuses what comes late: what it would store may have been delivered. A job is called twice if the process dies between the two steps and
+// nobody takes its place in movePace.ahead.
+const (
+	moveStep = 100              // jobs looked at together
+	moverFor = 15 * time.Second // that a process may move jobs; longer than movePace.within
+)
+
+// movePace are the times of moving.
+type movePace struct {
+	ahead  time.Duration // until when a job must have time that is moved
+	within time.Duration // after which a copy is refused; half of ahead
+	putOff time.Duration // that a stuck job is put off; more than ahead
+	stuck  time.Duration // that nobody has come for a ready job
+}
+
+var unhurried = movePace{ahead: 10 * time.Second, within: 5 * time.Second, putOff: 20 * time.Second, stuck: 30 * time.Second}
+
+// errTooLate is a copy that came later than movePace.within.
+var errTooLate = errors.New("the shard that was to take the jobs answered too late")
+
+// Drain moves what can be moved out of a shard, once through its topics, and returns how many jobs that were. holder is the process's name;
+// while another one is at it nothing is done. Errors: *UnavailableError when a shard does not answer or no active one is up.
+func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, err error) {
+	m := &mover{queue: q, from: s, holder: holder}
+	for bucket := range s.nodes {
+		topics, err := s.living(ctx, bucket)
+		for topic, n := range topics {
+			if err == nil {
+				err = m.topic(ctx, bucket, topic, n)
+			}
+		}
+		if err == nil {
+			_, err = m.mayGoOn(ctx) // has what was moved counted
+		}
+		if err != nil {
+			return m.moved, fmt.Errorf("move jobs out of shard %s: %w", s.name, err)
+		}
+	}
+	return m.moved, nil
+}
+
+// living are the topics of a bucket that have jobs which can be moved.
+func (s *Shard) living(ctx context.Context, bucket int) (map[string]Stats, error) {
+	topics := map[string]Stats{}
+	for key, set := range map[string]func(*Stats, int64){
+		"nd": func(st *Stats, n int64) { st.Delayed = n },
+		"nr": func(st *Stats, n int64) { st.Ready = n },
+		"nx": func(st *Stats, n int64) { st.Dead = n },
+	} {
+		counts, err := s.client.HGetAll(ctx, prefix(bucket)+key).Result()
+		if err != nil {
+			return nil, s.failed(ctx, bucket, err)
+		}
+		for topic, text := range counts {
+			if n, _ := strconv.ParseInt(text, 10, 64); n > 0 {
+				st := topics[topic]
+				set(&st, n)
+				topics[topic] = st
+			}
+		}
+	}
+	return topics, nil
+}
+
+type mover struct {
+	queue  *Queue
+	from   *Shard
+	holder string
+	moved  int
+	told   int // of moved, to the shard
+}
+
+// mayGoOn says whether this is the process that moves jobs now.
+func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
+	v, err := m.from.again(ctx, 0, m.from.scripts.mover, m.holder, moverFor.Milliseconds(), m.moved-m.told)
+	m.told = m.moved
+	return v == int64(1), err
+}
+
+func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) error {
+	if n.Ready > 0 {
+		if ok, err := m.mayGoOn(ctx); err != nil || !ok {
+			return err
+		}
+		_, err := m.from.again(ctx, bucket, m.from.scripts.deferred, topic, moveStep, m.queue.pace.stuck.Milliseconds(),
+			m.queue.pace.putOff.Milliseconds())
+		if err != nil {
+			return err
+		}
+	}
+	if n.Delayed+n.Ready > 0 {
+		if err := m.all(ctx, topic, Delayed); err != nil {
+			return err
+		}
+	}
+	if n.Dead > 0 {
+		return m.all(ctx, topic, Dead)
+	}
+	return nil
+}
+
+// all moves the jobs of a topic in a state. It rests for as long as it works, so that the shard's own work is hardly slowed down.
+func (m *mover) all(ctx context.Context, topic string, state State) error {
+	for cursor := ""; ; {
+		ok, err := m.mayGoOn(ctx)
+		if err != nil || !ok {
+			return err
+		}
+		began := time.Now()
+		jobs, next, err := m.from.list(ctx, topic, state, cursor, moveStep)
+		if err != nil {
+			return err
+		}
+		if err := m.some(ctx, began, topic, jobs); err != nil {
+			return err
+		}
+		if next == "" {
+			return nil
+		}
+		cursor = next
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(time.Since(began), time.Second)):
+		}
+	}
+}
+
+// some moves those of the jobs listed that have time.
+func (m *mover) some(ctx context.Context, began time.Time, topic string, listed []Job) error {
+	cases, err := m.from.cases(ctx, topic, listed, m.queue.pace.ahead)
+	if err != nil || len(cases) == 0 {
+		return err
+	}
+	byShard := map[*Shard][]*moving{}
+	for _, c := range cases {
+		order := m.queue.active(topic, c.job.ID)
+		i := slices.IndexFunc(order, (*Shard).Up)
+		if i < 0 {
+			return &UnavailableError{Reason: "down", Err: m.queue.noShard()}
+		}
+		byShard[order[i]] = append(byShard[order[i]], c)
+	}
+	for to, list := range byShard {
+		for chunk := range slices.Chunk(list, restoreStep) {
+			if err := m.move(ctx, began, to, chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// moving is a job on its way: as it was read, and what it is in the shard that it goes to.
+type moving struct {
+	job      Job
+	ref      int64
+	state    string // d or x
+	at       int64  // when it becomes ready, or died, in ms
+	attempts string
+	copied   int64 // the reference there, negative when it was there already; 0: another job of its id lives there
+}
+
+// cases reads jobs as a whole, and leaves out those that are due too soon or elsewhere by now.
+func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead time.Duration) ([]*moving, error) {
+	if len(listed) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, 3*len(listed))
+	for i := range listed {
+		l := locate(topic, listed[i].ID, s.locators)
+		args = append(args, topic, l[:], listed[i].ID)
+	}
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.get, args...)
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != len(listed)+1 {
+		return nil, fmt.Errorf("read %d jobs of %s: %w", len(listed), topic, errReply)
+	}
+	soon := millis(reply[0]).Add(ahead)
+	var list []*moving
+	for _, d := range reply[1:] {
+		if d == "" {
+			continue
+		}
+		job, err := s.described(topic, d, millis(reply[0]))
+		if err != nil {
+			return nil, err
+		}
+		c := &moving{job: *job, state: "d"}
+		fields := d.([]any) // described has looked at it
+		c.ref, _ = fields[0].(int64)
+		c.at, _ = fields[2].(int64)
+		c.attempts, _ = fields[5].(string)
+		switch {
+		case job.State == Dead:
+			c.state = "x"
+		case job.State != Delayed || job.NextAt.Before(soon):
+			continue
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// move stores jobs in another shard, has that recorded, removes them here, and there again those that could not be. An error in between leaves
+// them in both shards, until the next time.
+func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*moving) error {
+	if err := to.copyOf(ctx, began.Add(m.queue.pace.within), list); err != nil {
+		return err
+	}
+	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })
+	there := func(c *moving) int64 { return max(c.copied, -c.copied) }
+	if err := m.queue.moved(to, copied); err != nil {
+		_, undone := to.leave(ctx, copied, there)
+		return errors.Join(err, undone)
+	}
+	left, err := m.from.leave(ctx, list, func(c *moving) int64 { return c.ref })
+	if err != nil {
+		return err
+	}
+	m.moved += len(left)
+	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
+	_, err = to.leave(ctx, stayed, there)
+	return err
+}
+
+// copyOf stores jobs as they were read, unless it is too late.
+func (s *Shard) copyOf(ctx context.Context, until time.Time, list []*moving) error {
+	clock, _, err := s.Ping(ctx)
+	if err != nil {
+		return s.failed(ctx, 0, err)
+	}
+	return s.restore(ctx, s.bucketOf(list[0].job.Topic), clock.Add(time.Until(until)), list)
+}
+
+// leave removes jobs, all of one topic, that are as they were read, and returns those. ref is their reference in this shard.
+func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int64) (gone []*moving, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, 6*len(list))
+	for _, c := range list {
+		l := locate(c.job.Topic, c.job.ID, s.locators)
+		args = append(args, c.job.Topic, l[:], c.job.ID, ref(c), c.at, c.attempts)
+	}
+	v, err := s.run(ctx, s.bucketOf(list[0].job.Topic), s.scripts.leave, args...)
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != len(list) {
+		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
+	}
+	for i, c := range list {
+		if reply[i] == int64(1) {
+			gone = append(gone, c)
+		}
+	}
+	return gone, nil
+}

@@ -1,0 +1,305 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// twoShards has jobs in a, and b beside it.
+func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	q := Open(o)
+	t.Cleanup(func() { _ = q.Close() })
+	f = &fixture{T: t, ctx: t.Context(), q: q}
+	states = func(a, b string) {
+		t.Helper()
+		if err := q.SetShards(t.Context(), []ShardConfig{{"a", urlA, a}, {"b", urlB, b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	states("active", "offline")
+	f.s = q.Shards()[0]
+	states("active", "draining")
+	return f, states
+}
+
+func (f *fixture) drain() int {
+	f.Helper()
+	n, err := f.q.Drain(f.ctx, f.s, "me")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+// TestADrainingShardGivesItsJobsAwayAsTheyAre: in every state, with attempts, due time, body, and in the totals.
+func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
+	recorded := map[string]string{}
+	f, states := twoShards(t, Options{Moved: func(jobs []Job) error {
+		for _, j := range jobs {
+			recorded[j.ID] = j.Shard
+		}
+		return nil
+	}})
+	long := func(p *Push) { p.Body = []byte(strings.Repeat("long ", longBody)) }
+	f.push("t", "hour", time.Hour)
+	f.push("t", "long", 90*time.Minute, long, func(p *Push) { p.Priority, p.TTR, p.MaxAttempts, p.ContentType = High, time.Minute, 7, "text/plain" })
+	f.push("t", "minute", time.Minute)
+	f.push("t", "soon", 3*time.Second)
+	for _, id := range []string{"retry", "dead", "running"} {
+		f.push("t", id, 0)
+	}
+	for _, l := range f.reserve(3) {
+		switch l.Job.ID {
+		case "retry":
+			f.settle(Retry, func(s *Settlement) { s.Delay = time.Minute }, l)
+		case "dead":
+			f.settle(Bury, func(s *Settlement) { s.Reason = "gone" }, l)
+		}
+	}
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "paused", TTR: time.Second, MaxAttempts: 3, Paused: true}}); err != nil {
+		t.Fatal(err)
+	}
+	f.push("paused", "stuck", 0, func(p *Push) { p.DueAt = time.Now().Add(-time.Minute) })
+	f.push("paused", "fresh", 0)
+	before, ids := map[string]*Job{}, []string{"hour", "long", "minute", "retry", "dead"}
+	for _, id := range ids {
+		before[id] = f.get("t", id)
+	}
+	was := f.totals("t").Total
+	states("draining", "active")
+
+	if n := f.drain(); n != len(ids)+1 {
+		t.Errorf("%d jobs were moved; want %d", n, len(ids)+1)
+	}
+	for _, id := range ids {
+		got, want := f.get("t", id), *before[id]
+		want.Shard = "b"
+		if !reflect.DeepEqual(got, &want) || recorded[id] != "b" {
+			t.Errorf("%s, recorded in %q, is\n%+v, want\n%+v", id, recorded[id], got, &want)
+		}
+	}
+	if j := f.get("paused", "stuck"); j.Shard != "b" || j.State != Delayed || time.Until(j.NextAt) > 21*time.Second {
+		t.Errorf("what was stuck is %+v", j)
+	}
+	for topic, id := range map[string]string{"t": "soon", "paused": "fresh"} {
+		if j := f.get(topic, id); j.Shard != "a" || len(recorded) != len(ids)+1 {
+			t.Errorf("%s has no time to be moved: %+v; recorded %v", id, j, recorded)
+		}
+	}
+	if got := f.totals("t").Total; got != was {
+		t.Errorf("the totals are\n%+v, were\n%+v", got, was)
+	}
+	h := f.s.Health(f.ctx)
+	if h.Jobs != 3 || h.Moved != int64(len(ids)+1) {
+		t.Errorf("a has %d jobs left, and gave %d away", h.Jobs, h.Moved)
+	}
+	if n := f.drain(); n != 0 {
+		t.Errorf("%d more were moved", n)
+	}
+}
+
+// TestOneProcessMovesJobs, and another one goes on where it stopped.
+func TestOneProcessMovesJobs(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "1", time.Hour)
+	states("draining", "active")
+	if err := f.s.client.Set(f.ctx, prefix(0)+"mover", "another", 100*time.Millisecond).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.drain(); n != 0 || f.get("t", "1").Shard != "a" {
+		t.Fatalf("two move jobs: %d", n)
+	}
+	eventually(t, "the other one is dead", func() bool { return f.drain() == 1 })
+}
+
+// TestACopyThatComesLateIsRefused: it may have been moved by another process meanwhile, and delivered.
+func TestACopyThatComesLateIsRefused(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "1", time.Hour)
+	states("draining", "active")
+	f.q.pace.within = -time.Millisecond
+	n, err := f.q.Drain(f.ctx, f.s, "me")
+	if !errors.Is(err, errTooLate) || n != 0 {
+		t.Fatalf("drain = %d, %v", n, err)
+	}
+	if j := f.get("t", "1"); j.Shard != "a" {
+		t.Fatalf("the job is in %s", j.Shard)
+	}
+}
+
+// TestAMoveThatWasCutOffIsFinished: whichever step was the last, the job is in one shard after the next time.
+func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "copied", time.Hour)
+	f.push("t", "changed", time.Hour)
+	f.push("t", "removed", time.Hour)
+	states("draining", "active")
+	jobs, _, err := f.s.list(f.ctx, "t", Delayed, "f:-inf:0:0", 10) // the unopened pages
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := f.s.cases(f.ctx, "t", jobs, 0)
+	if err != nil || len(list) != 3 {
+		t.Fatal(list, err)
+	}
+	b := f.q.active("t", "copied")[0]
+	if err := b.copyOf(f.ctx, time.Now().Add(time.Second), list); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(2 * time.Hour)
+	if _, err := f.q.Change(f.ctx, "t", "changed", Change{DueAt: &later}); err != nil { // in b, which is asked first
+		t.Fatal(err)
+	}
+	gone := func() []*moving {
+		gone, err := f.s.leave(f.ctx, list[2:], func(c *moving) int64 { return c.ref })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gone
+	}
+	if first, again := gone(), gone(); len(first) != 1 || len(again) != 1 {
+		t.Fatalf("removed %v, and when the answer was lost, %v", first, again)
+	}
+	f.drain()
+	if n, err := f.s.jobs(f.ctx); n != 0 || err != nil {
+		t.Errorf("%d jobs are left, %v", n, err)
+	}
+	if j := f.get("t", "changed"); j.Shard != "b" || j.DueAt.Before(later) {
+		t.Errorf("the change is lost: %+v", j)
+	}
+	for _, id := range []string{"copied", "removed"} {
+		if j := f.get("t", id); j.Shard != "b" {
+			t.Errorf("%s is in %s", id, j.Shard)
+		}
+	}
+	if x := f.totals("t"); x.Delayed != 3 {
+		t.Errorf("%d live", x.Delayed)
+	}
+}
+
+// TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletes and calls go on while now this, now that shard is emptied.
+func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.q.pace = movePace{ahead: 300 * time.Millisecond, within: 150 * time.Millisecond, putOff: 600 * time.Millisecond, stuck: 100 * time.Millisecond}
+	states("active", "active")
+	var mu sync.Mutex
+	calls, deleted, moved := map[string]int{}, map[string]time.Time{}, 0
+	ctx, stop := context.WithTimeout(f.ctx, 6*time.Second)
+	defer stop()
+	working, rest := context.WithCancel(f.ctx)
+	defer rest()
+	var pushers, workers sync.WaitGroup
+	for n, s := range f.q.Shards() {
+		workers.Go(func() {
+			for i := 0; working.Err() == nil; i++ {
+				_, err := s.Advance(working, 0)
+				got, failed := s.Reserve(working, 0, Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, i), Max: 20, Pattern: "0102010201"})
+				if err != nil || failed != nil {
+					if working.Err() == nil {
+						t.Error(err, failed)
+					}
+					return
+				}
+				var done []Settlement
+				mu.Lock()
+				for _, l := range got.Jobs {
+					calls[l.Job.ID]++
+					if at, ok := deleted[l.Job.ID]; ok && time.Since(at) > 0 {
+						t.Errorf("%s was called after it was deleted", l.Job.ID)
+					}
+					done = append(done, Settlement{Lease: l, Verdict: Done, Attempt: &Attempt{}, Endpoint: EndpointUp})
+				}
+				mu.Unlock()
+				if _, err := s.Settle(working, 0, done); err != nil && working.Err() == nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	pushed := make([]int, 4)
+	for n := range pushed {
+		pushers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				id := fmt.Sprint(n, "-", i)
+				r := f.q.Push(f.ctx, Push{Topic: "t", ID: id, Delay: time.Duration(rand.IntN(2500)) * time.Millisecond, Priority: Priority(i % 3)})
+				if r.Err != nil || r.Duplicate {
+					t.Errorf("push %s: %+v", id, r)
+				}
+				pushed[n]++
+				other := fmt.Sprint(n, "-", rand.IntN(i+1))
+				switch rand.IntN(6) {
+				case 0:
+					delay := time.Duration(rand.IntN(1500)) * time.Millisecond
+					_, err := f.q.Change(f.ctx, "t", other, Change{Delay: &delay})
+					if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrRunning) {
+						t.Errorf("change %s: %v", other, err)
+					}
+				case 1:
+					mu.Lock()
+					called := calls[other]
+					mu.Unlock()
+					err := f.q.Delete(f.ctx, "t", other)
+					mu.Lock()
+					switch {
+					case err == nil:
+						deleted[other] = time.Now()
+					case calls[other] == 0 && called == 0 && deleted[other].IsZero():
+						t.Errorf("delete %s, which was not called: %v", other, err)
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for round := 0; ctx.Err() == nil; round++ {
+		from := f.q.Shards()[round%2]
+		if round%2 == 0 {
+			states("draining", "active")
+		} else {
+			states("active", "draining")
+		}
+		for begun := time.Now(); time.Since(begun) < 700*time.Millisecond; {
+			n, err := f.q.Drain(f.ctx, from, "me")
+			if err != nil {
+				t.Error(err)
+			}
+			moved += n
+		}
+	}
+	pushers.Wait()
+	eventually(t, "all are called", func() bool {
+		m, err := f.q.Stats(f.ctx, []string{"t"})
+		return err == nil && m["t"].Delayed+m["t"].Ready+m["t"].Running == 0
+	})
+	rest()
+	workers.Wait()
+	twice := 0
+	for n, count := range pushed {
+		for i := range count {
+			id := fmt.Sprint(n, "-", i)
+			if calls[id] == 0 && deleted[id].IsZero() {
+				t.Errorf("%s is lost", id)
+			}
+			if calls[id] > 1 {
+				twice++
+			}
+		}
+	}
+	balances(t, "t", f.totals("t"))
+	t.Logf("%d jobs, %d deleted, %d called, %d moved, %d twice", pushed, len(deleted), len(slices.Collect(maps.Keys(calls))), moved, twice)
+	if twice > 0 || moved == 0 {
+		t.Errorf("%d were called twice, %d moved", twice, moved)
+	}
+}
