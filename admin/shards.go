@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,20 @@ func (v *shardView) High() bool { return v.Full() > memoryHigh }
 
 // Down says whether the shard ought to answer and does not.
 func (v *shardView) Down() bool { return v.Asked && !v.Health.Up }
+
+// Draining says whether the shard gives its jobs away now.
+func (v *shardView) Draining() bool { return v.State == registry.ShardDraining && v.Health.Up }
+
+// Empty says whether it can be removed without leaving a job behind.
+func (v *shardView) Empty() bool { return v.Draining() && v.Health.Jobs == 0 }
+
+// DrainedPercent is how far it is, by what it has given away.
+func (v *shardView) DrainedPercent() int {
+	if v.Health.Jobs == 0 {
+		return 100
+	}
+	return int(100 * v.Health.Moved / (v.Health.Moved + v.Health.Jobs))
+}
 
 // Managed says whether the master runs the shard's Redis.
 func (v *shardView) Managed() bool { return v.URL == registry.ManagedShard }
@@ -204,6 +219,9 @@ func (a *Admin) shardState(c echo.Context) error {
 		return err
 	}
 	s.State = registry.ShardState(c.FormValue("state"))
+	if s.State == registry.ShardDraining && !a.othersTake(s.Name) {
+		return echo.NewHTTPError(http.StatusConflict, a.t(c, "shards.only_active", s.Name))
+	}
 	if err := a.registry.PutShard(c.Request().Context(), actor(c), s); err != nil {
 		return err
 	}
@@ -211,7 +229,12 @@ func (a *Admin) shardState(c echo.Context) error {
 	return a.back(c, "/shards")
 }
 
-// shardDelete forgets a shard. One with jobs must be asked for by name on the page; its jobs stay where they are.
+// othersTake says whether there is a shard that could take the jobs of this one.
+func (a *Admin) othersTake(name string) bool {
+	return slices.ContainsFunc(a.registry.ListShards(), func(s registry.Shard) bool { return s.Name != name && s.State == registry.ShardActive })
+}
+
+// shardDelete forgets a shard that is empty, or that is offline, so that nobody can say: its jobs stay where they are.
 func (a *Admin) shardDelete(c echo.Context) error {
 	name := param(c, "name")
 	v, err := a.shardView(c.Request().Context(), name)
@@ -220,6 +243,9 @@ func (a *Admin) shardDelete(c echo.Context) error {
 	}
 	if v.State == registry.ShardActive {
 		return echo.NewHTTPError(http.StatusConflict, a.t(c, "shards.still_active", name))
+	}
+	if v.State == registry.ShardDraining && !v.Empty() {
+		return echo.NewHTTPError(http.StatusConflict, a.t(c, "shards.not_empty", name))
 	}
 	if err := a.registry.DeleteShard(c.Request().Context(), actor(c), name); err != nil {
 		return err

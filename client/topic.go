@@ -167,6 +167,7 @@ type Shard struct {
 	Memory    int64   `json:"memory"`     // bytes in use
 	MaxMemory int64   `json:"max_memory"` // bytes; 0: no limit
 	Jobs      int64   `json:"jobs"`
+	Moved     int64   `json:"moved,omitempty"` // jobs that a draining shard has lately given to others
 }
 
 // Shards returns the shards and how they are.

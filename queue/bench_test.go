@@ -130,3 +130,22 @@ func BenchmarkMemory(b *testing.B) {
 	pushAll(b, q, b.N, func(i int) time.Duration { return time.Duration(i%3600) * time.Second })
 	b.ReportMetric((used()-before)/float64(b.N), "bytes/job")
 }
+
+func BenchmarkDrain(b *testing.B) {
+	urlA, _ := startRedis(b)
+	urlB, _ := startRedis(b)
+	q := Open(Options{})
+	defer func() { _ = q.Close() }()
+	states := func(x, y string) {
+		if err := q.SetShards(b.Context(), []ShardConfig{{"a", urlA, x}, {"b", urlB, y}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	states("active", "draining")
+	pushAll(b, q, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i)*time.Millisecond })
+	states("draining", "active")
+	b.ResetTimer()
+	if n, err := q.Drain(b.Context(), q.Shards()[0], "me"); n != b.N || err != nil {
+		b.Fatal(n, err)
+	}
+}

@@ -65,18 +65,22 @@ func asForgotten(j *Job) (*moving, error) {
 	return c, nil
 }
 
-// placeFor is the shard that a job was in, or another one that is up; nil without any.
+// placeFor is the shard that a job was in, or another one that is up; nil without any. A draining one takes it only when no other can.
 func (q *Queue) placeFor(j *Job) *Shard {
+	var own *Shard
 	for _, s := range *q.shards.Load() {
 		if s.name == j.Shard && s.Up() {
-			return s
+			own = s
 		}
+	}
+	if own != nil && own.State() == "active" {
+		return own
 	}
 	order := q.active(j.Topic, j.ID)
 	if i := slices.IndexFunc(order, (*Shard).Up); i >= 0 {
 		return order[i]
 	}
-	return nil
+	return own
 }
 
 // moved has it recorded which jobs are in another shard now.

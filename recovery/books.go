@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -40,7 +41,8 @@ type entry struct {
 	checked bool // looked up, with the result:
 	there   bool
 	missing bool
-	stale   bool // an older job of the id is there
+	stale   bool   // an older job of the id is there
+	look    uint64 // what it looked like then
 }
 
 // books are the entries of the jobs that a pass is about.
@@ -137,7 +139,7 @@ func (b *books) request(l *journal.RequestLine) error {
 		e.state, e.created = deleted, max(created, e.created)
 		return b.put(k, e)
 	case journal.OpChange, journal.OpRun:
-		if !e.concerns(known, created, at) {
+		if !e.concerns(known, created, at) || b.opts.Shard != "" && l.Shard != "" && l.Shard != b.opts.Shard && !e.accepted {
 			return nil
 		}
 		if !known || created > e.created {
@@ -215,6 +217,14 @@ func (b *books) same(e *entry, created int64, started time.Time) bool {
 		return started.UnixMilli() >= max(e.created, e.at)
 	}
 	return created == e.created
+}
+
+// lookOf stands for what a change can change of a job.
+func lookOf(j *queue.Job) uint64 {
+	h := xxhash.New()
+	_, _ = fmt.Fprintf(h, "%d %d ", j.DueAt.UnixMilli(), j.Priority)
+	_, _ = h.Write(j.Body)
+	return h.Sum64()
 }
 
 // matters says whether the shards have to be asked about a job.

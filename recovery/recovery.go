@@ -330,7 +330,9 @@ func (r *recovery) lookUp(ctx context.Context, refs []queue.Ref, keys []key) err
 				return err
 			}
 		case fine:
-			e.there = job != nil
+			if e.there = job != nil; e.there {
+				e.look = lookOf(job)
+			}
 		}
 		r.books.entries[keys[i]] = e
 	}

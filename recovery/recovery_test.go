@@ -77,6 +77,14 @@ func newHost(t *testing.T, url string) *host {
 			}
 			return h.journal.Requests(lines)
 		},
+		Moved: func(jobs []queue.Job) error {
+			var lines []journal.RequestLine
+			for _, j := range jobs {
+				lines = append(lines, journal.RequestLine{Op: journal.OpMove, Topic: j.Topic, ID: j.ID, Shard: j.Shard, DueAt: j.DueAt,
+					CreatedAt: j.CreatedAt, Priority: j.Priority.String(), Body: j.Body})
+			}
+			return h.journal.Requests(lines)
+		},
 		Deleted: func(topic, id, shard string, created time.Time) error {
 			return h.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
 		},
@@ -395,5 +403,94 @@ func TestHostsTellEachOtherWhatEnded(t *testing.T) {
 	}
 	if job, err := a.queue.Get(t.Context(), "t", "died"); err != nil || job.State != queue.Dead || job.Attempts != 1 || len(job.History) != 1 {
 		t.Errorf("the dead job is %+v, %v", job, err)
+	}
+}
+
+// TestWhatWasMovedIsBroughtBackWhereItWas: a shard that took the jobs of another one loses everything. What was deleted stays so, also when the
+// line of its move was written after that of its deletion.
+func TestWhatWasMovedIsBroughtBackWhereItWas(t *testing.T) {
+	urlA, _ := startRedis(t)
+	urlB, b := startRedis(t)
+	h := newHost(t, urlA)
+	for _, id := range []string{"1", "2", "deleted", "changed"} {
+		if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: id, Body: []byte(`"old"`), Delay: time.Hour}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	body := []byte(`"new"`)
+	if err := h.change(t.Context(), "t", "changed", queue.Change{Body: &body}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: urlA, State: "draining"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := h.queue.Drain(t.Context(), h.queue.Shards()[0], "me"); n != 4 || err != nil {
+		t.Fatal(n, err)
+	}
+	gone, err := h.queue.Get(t.Context(), "t", "deleted")
+	if err == nil {
+		err = h.queue.Delete(t.Context(), "t", "deleted")
+	}
+	if err == nil {
+		err = h.journal.Requests([]journal.RequestLine{{Op: journal.OpMove, Topic: "t", ID: "deleted", Shard: "b", CreatedAt: gone.CreatedAt, DueAt: gone.DueAt}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.FlushAll(t.Context())
+	report, err := Recover(t.Context(), Options{Queue: h.queue, Dirs: []string{h.dir}, Shard: "b", Settle: time.Nanosecond})
+	if err != nil || report.Pushed != 3 || report.Deleted != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for id, want := range map[string]string{"1": `"old"`, "2": `"old"`, "changed": `"new"`} {
+		if j, err := h.queue.Get(t.Context(), "t", id); err != nil || j.Shard != "b" || string(j.Body) != want {
+			t.Errorf("%s is %+v, %v", id, j, err)
+		}
+	}
+}
+
+// meanwhile is another host that knows nothing, and does something while it is asked.
+type meanwhile func()
+
+func (m meanwhile) Ends(_ context.Context, names []string) ([]string, error) {
+	m()
+	return make([]string, len(names)), nil
+}
+
+// TestAChangeMadeMeanwhileStands: of jobs that were changed here, one is changed on another host while journals are compared, and one is in a
+// shard that forgot nothing.
+func TestAChangeMadeMeanwhileStands(t *testing.T) {
+	url, _ := startRedis(t)
+	h, pusher := newHost(t, url), newHost(t, url)
+	first, second := time.Now().Add(time.Hour).Truncate(time.Millisecond), time.Now().Add(2*time.Hour).Truncate(time.Millisecond)
+	for _, shard := range []string{"a", "another"} {
+		id := "in-" + shard
+		if r := pusher.queue.Push(t.Context(), queue.Push{Topic: "t", ID: id, Delay: time.Minute}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		job, err := h.queue.Change(t.Context(), "t", id, queue.Change{DueAt: &first})
+		if err == nil {
+			err = h.journal.Requests([]journal.RequestLine{{Op: journal.OpChange, Topic: "t", ID: id, Shard: shard, DueAt: first, CreatedAt: job.CreatedAt}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change := func(id string) {
+		if _, err := h.queue.Change(t.Context(), "t", id, queue.Change{DueAt: &second}); err != nil {
+			t.Error(err)
+		}
+	}
+	change("in-another")
+	report, err := Recover(t.Context(), Options{
+		Queue: h.queue, Dirs: []string{h.dir}, Shard: "a", Settle: time.Nanosecond, Others: meanwhile(func() { change("in-a") }),
+	})
+	if err != nil || report.Changed != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	for _, id := range []string{"in-a", "in-another"} {
+		if j, err := h.queue.Get(t.Context(), "t", id); err != nil || !j.DueAt.Equal(second) {
+			t.Errorf("%s is due %v, %v", id, j.DueAt, err)
+		}
 	}
 }

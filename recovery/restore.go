@@ -223,14 +223,15 @@ func (r *recovery) push(ctx context.Context, pushes []queue.Push) error {
 	return nil
 }
 
-// change makes a job that is there as its last change left it. The due time is what a change sets; a retry does not move it.
+// change makes a job that is there as its last change left it. The due time is what a change sets; a retry does not move it. One that looks
+// different from before was changed meanwhile, on a host that may not have told of it: that change was not forgotten, and is the newer one.
 func (r *recovery) change(ctx context.Context, l *journal.RequestLine, e *entry) error {
 	jobs, err := r.Queue.Lookup(ctx, []queue.Ref{{Topic: l.Topic, ID: l.ID}}, r.Shard)
 	if err != nil {
 		return err
 	}
 	job := jobs[0]
-	if job == nil || job.CreatedAt.UnixMilli() != e.created || job.State != queue.Delayed && job.State != queue.Ready {
+	if job == nil || job.CreatedAt.UnixMilli() != e.created || job.State != queue.Delayed && job.State != queue.Ready || lookOf(job) != e.look {
 		return nil
 	}
 	var c queue.Change

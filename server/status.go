@@ -53,6 +53,7 @@ type shardView struct {
 	Memory    int64   `json:"memory"`  // bytes
 	MaxMemory int64   `json:"max_memory"`
 	Jobs      int64   `json:"jobs"`
+	Moved     int64   `json:"moved,omitempty"`
 }
 
 func (s *Server) shards(c echo.Context, token *registry.Token) error {
@@ -78,6 +79,6 @@ func (s *Server) shards(c echo.Context, token *registry.Token) error {
 func viewOfShard(h *queue.ShardHealth) shardView {
 	return shardView{
 		Name: h.Name, State: h.State, Up: h.Up, Error: h.Err, Latency: h.Latency.Seconds(),
-		Memory: h.Memory, MaxMemory: h.MaxMemory, Jobs: h.Jobs,
+		Memory: h.Memory, MaxMemory: h.MaxMemory, Jobs: h.Jobs, Moved: h.Moved,
 	}
 }

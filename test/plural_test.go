@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +165,43 @@ func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	stop()
 	refused.only503(t)
 	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+}
+
+// TestAShardIsAddedDrainedAndForgottenUnderLoad from the command line. Jobs that are due in an hour go along; none is lost, none called twice.
+func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
+	needProcesses(t)
+	old, fresh := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onURL(old.URL()))
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	i.put(t, "later", nil, nil)
+	for n := range 300 {
+		i.MustPush(t, "later", M{"id": fmt.Sprint(n), "body": n, "delay": "1h"})
+	}
+	ledger, refused := harness.NewLedger(), &answers{}
+	far := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "15s"}, PushFailed: refused.add})
+	near := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
+	ledger.WaitAcknowledged(t, 500, soon)
+	run := func(says string, args ...string) {
+		t.Helper()
+		if code, output := i.Run(append([]string{"shard"}, args...)...); code != 0 || !strings.Contains(output, says) {
+			t.Fatalf("shard %v exits %d: %s", args, code, output)
+		}
+	}
+	run("saved", "add", "fresh", "--url", fresh.URL())
+	ledger.WaitAcknowledged(t, 200, soon)
+	begun := time.Now()
+	run("is empty", "drain", "redis-1")
+	t.Logf("drained in %s", time.Since(begun).Round(time.Millisecond))
+	run("forgotten", "delete", "redis-1")
+	old.Kill9()
+	ledger.WaitAcknowledged(t, 200, soon)
+	far.Stop()
+	near.Stop()
+	if len(refused.got) > 0 {
+		t.Errorf("%d pushes failed, the first with %s", len(refused.got), refused.got[0])
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+	for n := range 300 {
+		i.waitState(t, "later", fmt.Sprint(n), "delayed")
+	}
 }

@@ -60,7 +60,7 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 		if err != nil {
 			return role{}, err
 		}
-		return role{run: both(both(c.Run, k.Run), both(both(p.newSampler(c).Run, p.endRotations), p.newAlerts(c, web.Client()).Run)), status: c.Status}, nil
+		return role{run: both(both(c.Run, k.Run), both(both(p.newSampler(c).Run, p.endRotations), both(p.drainShards, p.newAlerts(c, web.Client()).Run))), status: c.Status}, nil
 	}
 	return role{}, fmt.Errorf("there is no role %q", name)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -22,10 +23,10 @@ func (a *app) shardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "shard", GroupID: groupCare, Short: "list, add, drain and forget the Redis deployments that hold the jobs", Args: noArgs,
 		Long: "The registry holds the list of shards; redis.nodes seeds it at the first start and is not looked at afterwards.\n" +
-			"list asks the API how the shards are; put and delete change the registry's database directly.",
+			"list asks the API how the shards are; the others change the registry's database directly.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.shardListCommand(), a.shardPutCommand(), a.shardDeleteCommand())
+	cmd.AddCommand(a.shardListCommand(), a.shardAddCommand(), a.shardPutCommand(), a.shardDrainCommand(), a.shardDeleteCommand())
 	return cmd
 }
 
@@ -54,9 +55,62 @@ func shardTable(w io.Writer, shards []client.Shard) error {
 			memory += " of " + byteSize(s.MaxMemory)
 		}
 		latency := rounded(time.Duration(s.Latency * float64(time.Second)))
-		rows = append(rows, []string{s.Name, s.State, latency, memory, strconv.FormatInt(s.Jobs, 10), health})
+		jobs := strconv.FormatInt(s.Jobs, 10)
+		if s.Moved > 0 {
+			jobs += fmt.Sprintf(" (%d moved)", s.Moved)
+		}
+		rows = append(rows, []string{s.Name, s.State, latency, memory, jobs, health})
 	}
 	return table(w, []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}, rows)
+}
+
+func (a *app) shardAddCommand() *cobra.Command {
+	url := ""
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "add a shard; new jobs go there from now on, as to the others", Args: exactArgs("NAME"),
+		Example: "  wakecall shard add redis-2 --url redis://:pw@10.0.0.7:6379/0",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+				if _, err := registered(r.Snapshot(), args[0]); err == nil {
+					return fmt.Errorf("there is a shard %[1]s already: wakecall shard put %[1]s changes it", args[0])
+				}
+				return a.putShard(cmd.Context(), cfg, r, args[0], url, string(registry.ShardActive))
+			})
+		},
+	}
+	a.addURLFlag(cmd, &url)
+	return a.addOutputFlag(cmd)
+}
+
+func (a *app) addURLFlag(cmd *cobra.Command, url *string) {
+	cmd.Flags().StringVar(url, "url", "", "`URL` as in redis.nodes; - reads it from the standard input, so that its password is not in the process list")
+}
+
+func (a *app) putShard(ctx context.Context, cfg *conf.Config, r *registry.Registry, name, url, state string) error {
+	url, err := a.shardURL(url)
+	if err != nil {
+		return err
+	}
+	s, err := mergedShard(r.Snapshot(), name, url, state)
+	if err != nil {
+		return err
+	}
+	if err := checkPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
+		return err
+	}
+	if err := r.PutShard(ctx, actor(), s); err != nil {
+		return err
+	}
+	return a.showShard(s, "saved")
+}
+
+func registered(snapshot *registry.Snapshot, name string) (registry.Shard, error) {
+	for _, s := range snapshot.Shards {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return registry.Shard{Name: name}, fmt.Errorf("shard %s: %w", name, registry.ErrNoShard)
 }
 
 func (a *app) shardPutCommand() *cobra.Command {
@@ -64,29 +118,15 @@ func (a *app) shardPutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "put NAME", Short: "add a shard, or change its URL or state", Args: exactArgs("NAME"),
 		Example: `  wakecall shard put redis-2 --url redis://:pw@10.0.0.7:6379/0
-  wakecall shard put redis-1 --state draining    # delivers what it has, takes no new jobs`,
+  wakecall shard put redis-1 --state offline     # its jobs wait`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
-				url, err := a.shardURL(url)
-				if err != nil {
-					return err
-				}
-				s, err := mergedShard(r.Snapshot(), args[0], url, state)
-				if err != nil {
-					return err
-				}
-				if err := checkPasswords(cmd.Context(), cfg, []registry.Shard{s}); err != nil {
-					return err
-				}
-				if err := r.PutShard(cmd.Context(), actor(), s); err != nil {
-					return err
-				}
-				return a.showShard(s, "saved")
+				return a.putShard(cmd.Context(), cfg, r, args[0], url, state)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "", "`URL` as in redis.nodes; - reads it from the standard input, so that its password is not in the process list")
-	cmd.Flags().StringVar(&state, "state", "", "active, draining (takes no new jobs) or offline (default: as it is; active for a new one)")
+	a.addURLFlag(cmd, &url)
+	cmd.Flags().StringVar(&state, "state", "", "active, draining (see drain) or offline (default: as it is; active for a new one)")
 	states := []string{string(registry.ShardActive), string(registry.ShardDraining), string(registry.ShardOffline)}
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return a.addOutputFlag(cmd)
@@ -105,11 +145,9 @@ func (a *app) shardURL(flag string) (string, error) {
 
 // mergedShard is the shard as it is, if it is, with what was given.
 func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry.Shard, error) {
-	s := registry.Shard{Name: name, State: registry.ShardActive}
-	for _, have := range snapshot.Shards {
-		if have.Name == name {
-			s = have
-		}
+	s, err := registered(snapshot, name)
+	if err != nil {
+		s.State = registry.ShardActive
 	}
 	if url != "" {
 		s.URL = url
@@ -129,22 +167,113 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 	return s, nil
 }
 
+const drainLong = "The shard takes no new jobs. It delivers what is due within seconds and gives the rest, with its attempts and times, to the active shards; " +
+	"nothing is lost, called twice or delayed by that. It goes on when this command is interrupted. Afterwards the shard can be deleted."
+
+func (a *app) shardDrainCommand() *cobra.Command {
+	detach := false
+	cmd := &cobra.Command{
+		Use: "drain NAME", Short: "empty a shard: its jobs go to the active ones", Args: exactArgs("NAME"), Long: drainLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+				s, err := registered(r.Snapshot(), args[0])
+				if err != nil {
+					return err
+				}
+				if err := othersTake(r.Snapshot(), s.Name); err != nil {
+					return err
+				}
+				if s.State != registry.ShardDraining {
+					s.State = registry.ShardDraining
+					if err := r.PutShard(cmd.Context(), actor(), s); err != nil {
+						return err
+					}
+				}
+				if detach {
+					return a.showShard(s, "takes no new jobs, and gives the others away")
+				}
+				return a.watchDrain(cmd.Context(), cfg, s)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until it is empty")
+	return a.addOutputFlag(cmd)
+}
+
+// othersTake says whether there is a shard that could take the jobs of this one.
+func othersTake(snapshot *registry.Snapshot, name string) error {
+	for _, s := range snapshot.Shards {
+		if s.Name != name && s.State == registry.ShardActive {
+			return nil
+		}
+	}
+	return fmt.Errorf("shard %s is the only active one: its jobs would have nowhere to go. Add another first (wakecall shard add NAME --url URL)", name)
+}
+
+// watchDrain shows how far it is until the shard is empty.
+func (a *app) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
+	shard, closeQueue, err := openShard(ctx, cfg, s)
+	if err != nil {
+		return err
+	}
+	defer closeQueue()
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	began, first, line := time.Now(), int64(-1), ""
+	for {
+		h := shard.Health(ctx)
+		if h.Up && first < 0 {
+			first = h.Jobs
+		}
+		if now := drainLine(&h, first, time.Since(began)); now != line && ctx.Err() == nil {
+			line = now
+			_, _ = fmt.Fprintln(a.err, line)
+		}
+		if h.Up && h.Jobs == 0 {
+			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s forgets it", s.Name))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("shard %s goes on draining: %w", s.Name, ctx.Err())
+		case <-t.C:
+		}
+	}
+}
+
+func drainLine(h *queue.ShardHealth, first int64, since time.Duration) string {
+	if !h.Up {
+		return fmt.Sprintf("%s: does not answer: %s", h.Name, h.Err)
+	}
+	line := fmt.Sprintf("%s: %s left, %d moved", h.Name, count(int(h.Jobs), "job"), h.Moved)
+	if gone := first - h.Jobs; gone > 0 && h.Jobs > 0 {
+		line += fmt.Sprintf(", about %s to go", rounded(time.Duration(float64(since)*float64(h.Jobs)/float64(gone)).Round(time.Second)))
+	}
+	return line
+}
+
+func openShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
+	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
+	done := func() { _ = q.Close() }
+	if err := q.SetShards(ctx, shardConfigs(cfg, []registry.Shard{s})); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return q.Shards()[0], done, nil
+}
+
 func (a *app) shardDeleteCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "forget a shard", Args: exactArgs("NAME"),
-		Long: "Forgets a shard. Jobs that are still in it stay there, and are not called any more: drain it first.",
+		Use: "delete NAME", Aliases: []string{"remove"}, Short: "forget a shard", Args: exactArgs("NAME"),
+		Long: "Forgets a shard that is empty, or offline. Jobs that are still in it stay there, and are not called any more: drain it first.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
-				s := registry.Shard{Name: args[0]}
-				for _, have := range r.Snapshot().Shards {
-					if have.Name == s.Name {
-						s = have
-					}
+			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+				s, err := registered(r.Snapshot(), args[0])
+				if err == nil && !force {
+					err = forgettable(cmd.Context(), cfg, s)
 				}
-				if s.State != registry.ShardOffline && s.State != "" && !force {
-					return fmt.Errorf("shard %[1]s is %[2]s: take no new jobs (wakecall shard put %[1]s --state draining), wait until it has none "+
-						"(wakecall shard list), take it offline and delete it; --force forgets it now, with the jobs in it", s.Name, s.State)
+				if err != nil {
+					return err
 				}
 				if err := r.DeleteShard(cmd.Context(), actor(), s.Name); err != nil {
 					return err
@@ -153,8 +282,31 @@ func (a *app) shardDeleteCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "even if it is not offline")
+	cmd.Flags().BoolVar(&force, "force", false, "whatever its state, and even if there are jobs in it")
 	return a.addOutputFlag(cmd)
+}
+
+// forgettable says whether no job is left behind, as far as can be seen.
+func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
+	if s.State == registry.ShardActive {
+		return fmt.Errorf("shard %[1]s is active: empty it first (wakecall shard drain %[1]s); --force forgets it now, with the jobs in it", s.Name)
+	}
+	look := s
+	look.State = registry.ShardDraining // offline ones are not opened
+	shard, closeQueue, err := openShard(ctx, cfg, look)
+	if err != nil {
+		return err
+	}
+	defer closeQueue()
+	h := shard.Health(ctx)
+	switch {
+	case !h.Up && s.State != registry.ShardOffline:
+		return fmt.Errorf("shard %s does not answer, so that nobody can say whether there are jobs in it: %s; --force forgets it all the same", s.Name, h.Err)
+	case h.Up && h.Jobs > 0:
+		return fmt.Errorf("shard %[1]s has %[2]s: empty it first (wakecall shard drain %[1]s); --force forgets it now, with the jobs in it",
+			s.Name, count(int(h.Jobs), "job"))
+	}
+	return nil
 }
 
 func (a *app) showShard(s registry.Shard, done string) error {

@@ -20,6 +20,24 @@ const diskSize = "1g"
 func databaseKinds() []kind {
 	return []kind{
 		{"mysql killed", killDatabase}, {"mysql stopped", stopDatabase}, {"mysql schema locked", lockDatabase}, {"mysql slow", slowDatabase},
+		{"shard drained", drainShard},
+	}
+}
+
+// drainShard has a shard give its jobs to the other one, and take part again. It needs the database, so nothing else happens to that meanwhile.
+func drainShard(s *site, r *rand.Rand) fault {
+	name := fmt.Sprintf("redis-%d", 1+r.IntN(len(s.shards)))
+	put := func(state string) error {
+		s.dbProxy.Set(harness.Trouble{})
+		if code, output := s.hosts[0].Run("shard", "put", name, "--state", state); code != 0 {
+			return fmt.Errorf("shard put %s --state %s exits %d: %s", name, state, code, output)
+		}
+		return nil
+	}
+	return fault{
+		Name: "shard drained", Target: "mysql", Hold: between(r, 2*time.Second, 10*time.Second),
+		Inject: func(context.Context) error { return put("draining") },
+		Heal:   func(context.Context) error { return put("active") },
 	}
 }
 

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+const (
+	drainEvery = time.Second      // that shards are looked at
+	drainAgain = 5 * time.Second  // after which one with nothing to move, or one that failed, is tried again
+	drainSays  = 30 * time.Second // how often the log is told
+)
+
+// drainShards moves the jobs of draining shards to active ones.
+func (p *parts) drainShards(ctx context.Context) error {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wakecall_moved_jobs_total", Help: "Jobs that a draining shard gave to others."}, []string{"shard"})
+	p.metrics.MustRegister(total)
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("the name of this host: %w", err)
+	}
+	d := &drainer{parts: p, total: total, holder: fmt.Sprintf("%s %d", host, os.Getpid()), next: map[*queue.Shard]time.Time{}, since: map[*queue.Shard]int{}}
+	t := time.NewTicker(drainEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		for _, s := range p.queue.Shards() {
+			if s.State() == string(registry.ShardDraining) && s.Up() && p.queue.Ready() == nil && time.Now().After(d.next[s]) {
+				d.drain(ctx, s)
+			}
+		}
+	}
+}
+
+type drainer struct {
+	*parts
+	total  *prometheus.CounterVec
+	holder string
+	next   map[*queue.Shard]time.Time // when it is tried again
+	since  map[*queue.Shard]int       // what was moved since the log was told
+	told   time.Time
+}
+
+func (d *drainer) drain(ctx context.Context, s *queue.Shard) {
+	moved, err := d.queue.Drain(ctx, s, d.holder)
+	d.total.WithLabelValues(s.Name()).Add(float64(moved))
+	d.since[s] += moved
+	if d.since[s] > 0 && (moved == 0 || time.Since(d.told) > drainSays) {
+		d.log.Info("jobs were moved out of a shard that is draining", "shard", s.Name(), "jobs", d.since[s])
+		d.since[s], d.told = 0, time.Now()
+	}
+	if moved == 0 || err != nil {
+		d.next[s] = time.Now().Add(drainAgain)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("the jobs of a draining shard cannot be moved; trying again", "shard", s.Name(), "error", err)
+	}
+}
