@@ -142,7 +142,7 @@ func appendBase64(b []byte, name string, data []byte) []byte {
 }
 
 // plain marks the bytes that stand for themselves in a JSON string. The two lead bytes that are not plain begin the
-// line separators outside ASCII, at which some readers would split a line.
+// line separators outside ASCII, at which some readers would split a line, and the control characters that a terminal obeys.
 var plain = func() (table [256]bool) {
 	for c := range table {
 		table[c] = c >= ' ' && c != '"' && c != '\\' && c != 0x7f && c != 0xc2 && c != 0xe2
@@ -177,8 +177,8 @@ func appendString[T string | []byte](b []byte, s T) []byte {
 func escapeAt[T string | []byte](s T, i int) (string, int) {
 	switch c := s[i]; c {
 	case 0xc2: // the next byte is there: s is valid UTF-8
-		if s[i+1] == 0x85 {
-			return `\u0085`, 2
+		if c := s[i+1]; c < 0xa0 {
+			return controlEscapes[c-0x80], 2
 		}
 		return "", 2
 	case 0xe2:
@@ -202,5 +202,13 @@ var asciiEscapes = func() (table [128]string) {
 	}
 	table['"'], table['\\'] = `\"`, `\\`
 	table['\n'], table['\r'], table['\t'] = `\n`, `\r`, `\t`
+	return table
+}()
+
+// controlEscapes are those of U+0080 to U+009F.
+var controlEscapes = func() (table [0x20]string) {
+	for c := range table {
+		table[c] = `\u00` + string(hexDigits[8+c>>4]) + string(hexDigits[c&15])
+	}
 	return table
 }()

@@ -11,7 +11,7 @@ import (
 )
 
 var hostile = []string{
-	"", "plain", "a\r\nb", "\x00", "\x1f\x7f", "\"\\", "\u0085\u2028\u2029", "é€😀", "\xff\xfe", "a\xe2\x80", "\xc2", lineStart, `"}` + "\n" + lineStart,
+	"", "plain", "a\r\nb", "\x00", "\x1f\x7f", "\"\\", "\u0085\u2028\u2029", "\x1b[2J\u009b2J", "é€😀", "\xff\xfe", "a\xe2\x80", "\xc2", lineStart, `"}` + "\n" + lineStart,
 	"\xed\xa0\x80", "<script>&", "\ufffd", "\ufeff",
 }
 
@@ -42,13 +42,13 @@ func durations(unit time.Duration) *rapid.Generator[time.Duration] {
 // checkLine wants exactly one line, whole JSON in which the line's start occurs once, and whatever is cut off to be
 // no line at all.
 func checkLine(t interface{ Fatalf(string, ...any) }, line []byte) {
-	for _, separator := range []string{"\n", "\r", "\x00", "\u0085", "\u2028", "\u2029"} {
+	for _, separator := range []string{"\n", "\r", "\x00", "\u0085", "\u2028", "\u2029", "\x1b", "\u009b", "\x7f"} {
 		n := bytes.Count(line, []byte(separator))
 		if separator == "\n" && n == 1 && line[len(line)-1] == '\n' {
 			continue
 		}
 		if n != 0 {
-			t.Fatalf("%q has a line separator inside", line)
+			t.Fatalf("%q has a line separator, or a character that a terminal obeys, inside", line)
 		}
 	}
 	if !json.Valid(line) || !bytes.HasPrefix(line, []byte(lineStart)) || bytes.Count(line, []byte(lineStart)) != 1 {

@@ -330,7 +330,7 @@ func (a *app) showChanges(changes []change, dryRun bool) error {
 			if len(ch.Fields) > 0 {
 				what += " (" + strings.Join(ch.Fields, ", ") + ")"
 			}
-			if _, err := fmt.Fprintf(w, "%s %s\n", ch.Topic, what); err != nil {
+			if _, err := fmt.Fprintf(w, "%s %s\n", plain(ch.Topic), plain(what)); err != nil {
 				return err
 			}
 		}

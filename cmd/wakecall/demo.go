@@ -191,7 +191,7 @@ func demoHandler(out io.Writer, now func() time.Time) http.Handler {
 			late = rounded(came.Sub(due).Truncate(time.Millisecond)) + " after it was due"
 		}
 		fmt.Fprintf(out, "demo: %s  %s  attempt %s of %s  %s  %s\n", came.Format("15:04:05.000"), plain(r.Header.Get("Wakecall-Id")),
-			r.Header.Get("Wakecall-Attempt"), r.Header.Get("Wakecall-Max-Attempts"), late, plain(clipBody(body)))
+			plain(r.Header.Get("Wakecall-Attempt")), plain(r.Header.Get("Wakecall-Max-Attempts")), late, plain(clipBody(body)))
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]bool{"ok": true})
 	})

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/wakecall/wakecall/journal"
 )
@@ -34,7 +35,7 @@ func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 			line.Error = a.Value.String()
 		case "process": // the journal's own
 		default:
-			rest = append(rest, fmt.Sprintf("%s=%v", a.Key, a.Value))
+			rest = append(rest, a.Key+"="+asWord(a.Value.String()))
 		}
 		return true
 	}
@@ -44,6 +45,14 @@ func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 	r.Attrs(take)
 	line.Context = strings.Join(rest, " ")
 	return line
+}
+
+// asWord quotes a value that could be taken for several: an id may look like "x error=…".
+func asWord(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // WithAttrs implements slog.Handler.

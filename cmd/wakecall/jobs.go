@@ -167,7 +167,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			return err
 		}
 		return a.show(map[string]any{"topic": topic, "id": id, "deleted": true}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "deleted %s of topic %s\n", plain(id), topic)
+			_, err := fmt.Fprintf(w, "deleted %s of topic %s\n", plain(id), plain(topic))
 			return err
 		})
 	})
@@ -216,7 +216,7 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	if err := table(w, []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}, rows); err != nil || page.Next == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "there are more: add --cursor %s\n", page.Next)
+	_, err := fmt.Fprintf(w, "there are more: add --cursor %s\n", plain(page.Next))
 	return err
 }
 

@@ -41,7 +41,7 @@ func (a *app) show(v any, table func(w io.Writer) error) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(inertJSON{w})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -81,16 +81,6 @@ func columns(w io.Writer, rows [][]string) error {
 		}
 	}
 	return nil
-}
-
-// plain keeps what others wrote (ids, answers of endpoints) from moving the terminal's cursor or breaking a table.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // instant is a time as the API writes it, and how far away it is.

@@ -235,7 +235,7 @@ func newLogger(cfg *conf.Config, w io.Writer, process string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: cfg.LogLevel()}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
 	if cfg.Log.Format == "json" {
-		h = slog.NewJSONHandler(w, opts)
+		h = slog.NewJSONHandler(inertJSON{w}, opts)
 	}
 	return slog.New(h).With("process", process)
 }

@@ -49,7 +49,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(a.err, "wakecall: %s\n", text)
+		fmt.Fprintf(a.err, "wakecall: %s\n", plainLines(text))
 	}
 	if errors.As(err, new(*usageError)) {
 		fmt.Fprintf(a.err, "`%s --help` shows the usage.\n", cmd.CommandPath())

@@ -312,7 +312,7 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 func (a *app) showShard(s registry.Shard, done string) error {
 	s.URL = registry.MaskURL(s.URL)
 	return a.show(s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", s.Name, s.URL, s.State, done)
+		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", plain(s.Name), plain(s.URL), s.State, done)
 		return err
 	})
 }

@@ -80,7 +80,7 @@ func topicYAML(w io.Writer, t client.Topic) error {
 	if err != nil {
 		return fmt.Errorf("writing the topic as YAML: %w", err)
 	}
-	_, err = w.Write(b)
+	_, err = io.WriteString(w, plainLines(string(b)))
 	return err
 }
 
