@@ -107,7 +107,7 @@ func (c *Caller) Close() { c.transport.CloseIdleConnections() }
 // Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	o.StartedAt = time.Now()
-	defer func() { o.Took = time.Since(o.StartedAt) }()
+	defer func() { o.Took, o.Err = time.Since(o.StartedAt), oneLine(o.Err) }()
 	u, header, body, err := c.message(e, r, o.StartedAt)
 	if err != nil {
 		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()

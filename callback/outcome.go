@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Class is what a call means for its job.
@@ -121,6 +122,22 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	default:
 		o.Reason, o.Err = "protocol", err.Error()
 	}
+}
+
+// oneLine is an error for logs, mails and pages. Endpoints have words in some: names of their certificates, headers that cannot be read.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if steers(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// steers says whether a terminal, or a reader of lines, may obey a character instead of showing it: control characters, line separators and
+// those that turn the direction of what follows.
+func steers(r rune) bool {
+	return unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
 func isTLS(err error) bool {

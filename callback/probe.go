@@ -1,8 +1,10 @@
 package callback
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"net"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Sent is a request as it goes out, for people.
@@ -31,19 +34,49 @@ func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
 	return &Sent{Method: e.method, URL: u.String(), Header: header, Body: body}, nil
 }
 
-// Curl is a command line that sends the same.
+// Curl is a command line for bash that sends the same. Whoever copies it copies what strangers wrote: nothing of that is obeyed by the terminal,
+// the shell or curl, for which a body beginning with @ is a file to send and brackets in an URL are several.
 func (s *Sent) Curl() string {
-	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 	var b strings.Builder
-	fmt.Fprintf(&b, "curl -i -X %s %s", s.Method, quote(s.URL))
+	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // what no argument can carry
+	if binary {
+		fmt.Fprintf(&b, "base64 -d <<< %s | ", base64.StdEncoding.EncodeToString(s.Body))
+	}
+	fmt.Fprintf(&b, "curl -i -g -X %s %s", s.Method, shellWord(s.URL))
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
 		for _, v := range s.Header[name] {
-			fmt.Fprintf(&b, " \\\n  -H %s", quote(name+": "+v))
+			fmt.Fprintf(&b, " \\\n  -H %s", shellWord(name+": "+v))
 		}
 	}
-	if len(s.Body) > 0 {
-		fmt.Fprintf(&b, " \\\n  --data-binary %s", quote(string(s.Body)))
+	switch {
+	case binary:
+		b.WriteString(" \\\n  --data-binary @-")
+	case len(s.Body) > 0:
+		fmt.Fprintf(&b, " \\\n  --data-raw %s", shellWord(string(s.Body)))
 	}
+	return b.String()
+}
+
+// shellWord quotes a text as one word. What a terminal would obey while it is pasted is written with escapes.
+func shellWord(text string) string {
+	if !strings.ContainsFunc(text, steers) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for _, r := range text {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case steers(r):
+			for _, c := range []byte(string(r)) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
 	return b.String()
 }
 

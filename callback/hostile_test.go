@@ -1,0 +1,122 @@
+package callback
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forged would be a line of its own, and clear the screen, wherever it was printed as it is.
+const forged = "a\nlevel=ERROR msg=forged\r\x1b[2J"
+
+// TestAnErrorIsOneLine, also where an endpoint has a word in it: a header that cannot be read, the names in its certificate, the answer
+// that retry_if looks at.
+func TestAnErrorIsOneLine(t *testing.T) {
+	raw := func(answer string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = c.Write([]byte(answer))
+				_ = c.Close()
+			}
+		}()
+		return "http://" + l.Addr().String()
+	}
+	named := httptest.NewUnstartedServer(http.NotFoundHandler())
+	named.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t, forged)}}
+	named.StartTLS()
+	defer named.Close()
+	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"code":"x"}`)) }))
+	defer answering.Close()
+	for name, spec := range map[string]EndpointSpec{
+		"header":  {URL: raw("HTTP/1.1 200 OK\r\n\x1b[2Jbad\u2028 \u202eheader\x00: x\r\n\r\n")},
+		"status":  {URL: raw("HTTP/1.1 20\x1b[2J OK\r\n\r\n")},
+		"version": {URL: raw("\x1b[2J\u0085nonsense\r\n\r\n")},
+		"names":   {URL: named.URL},
+		"judging": {URL: answering.URL, RetryIf: "res.code\n.none\n.further > 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := caller(t, Options{})
+			o := c.Do(t.Context(), endpoint(t, spec), job())
+			if o.Class == Success || o.Err == "" {
+				t.Fatalf("the outcome is %+v", o)
+			}
+			if strings.ContainsFunc(o.Err, steers) {
+				t.Errorf("the error is %q", o.Err)
+			}
+		})
+	}
+}
+
+// certificate is one for another name than the endpoint's.
+func certificate(t *testing.T, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestACopiedCommandIsInert: whatever stands in a job, its command line is printable and one command, which gives curl exactly the request.
+func TestACopiedCommandIsInert(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	for name, sent := range map[string]Sent{
+		"plain":    {URL: "http://h/?a=[1-9]&b={x,y}", Body: []byte(`{"a":"it's"}`)},
+		"file":     {URL: "http://h/", Body: []byte("@/etc/passwd")},
+		"commands": {URL: "http://h/$(id)`id`", Body: []byte("'; id; echo '\"$(id)`id`!!\\")},
+		"paste":    {URL: "http://h/", Body: []byte("a\x1b[201~\nid\r\nid\n\u009b2J\u202e\u2028\x7f'\\é😀")},
+		"binary":   {URL: "http://h/", Body: []byte("a\x00b\xff\xfe\n\x1b'")},
+		"empty":    {URL: "http://h/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent.Method, sent.Header = http.MethodPost, http.Header{"X-A": {"it's $(id) \\ `id`", "@file"}}
+			line := sent.Curl()
+			if strings.ContainsFunc(strings.ReplaceAll(line, " \\\n", " "), steers) {
+				t.Errorf("a terminal would obey %q", line)
+			}
+			out, err := exec.Command("bash", "-c", `curl() { for a in "$@"; do if [ "$a" = "@-" ]; then cat; else printf '%s' "$a"; fi; printf '\0END\0'; done; }; `+line).Output()
+			if err != nil {
+				t.Fatal(err, line)
+			}
+			got := strings.Split(strings.TrimSuffix(string(out), "\x00END\x00"), "\x00END\x00")
+			want := []string{"-i", "-g", "-X", "POST", sent.URL, "-H", "X-A: it's $(id) \\ `id`", "-H", "X-A: @file"}
+			if len(sent.Body) > 0 {
+				want = append(want, "--data-raw", string(sent.Body))
+			}
+			if name == "binary" {
+				want[len(want)-2] = "--data-binary"
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("curl got\n%q, want\n%q", got, want)
+			}
+		})
+	}
+}
