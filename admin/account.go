@@ -105,6 +105,13 @@ func (a *Admin) finishTOTP(c echo.Context) error {
 	if secret == "" || a.opts.TOTP == nil {
 		return a.redirect(c, "/account")
 	}
+	has, err := a.hasTOTP(ctx, viewer(c).Name)
+	if err != nil {
+		return err
+	}
+	if has { // taking one off asks for the password, so nobody may replace one without it
+		return echo.NewHTTPError(http.StatusConflict, a.t(c, "account.totp_taken"))
+	}
 	if !a.codes.use(viewer(c).Name, c.FormValue("code"), secret) {
 		return a.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"code": a.t(c, "login.wrong_code")})
 	}

@@ -86,14 +86,18 @@ func (a *Admin) streamAllowed(ctx context.Context, c echo.Context) bool {
 		return false
 	}
 	u, err := a.users.get(ctx, name)
-	return err == nil && u != nil
+	return err == nil && u != nil && !a.outdated(ctx, u)
 }
+
+// lineEnds makes one of all that end a line of a stream: a carriage return in what somebody wrote would begin an event of theirs.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func event(name, text string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "event: %s\n", name)
+	fmt.Fprintf(&b, "event: %s\n", strings.ReplaceAll(lineEnds.Replace(name), "\n", " "))
+	text = lineEnds.Replace(text)
 	for line := range strings.Lines(text) {
-		b.WriteString("data: " + strings.TrimRight(line, "\r\n") + "\n")
+		b.WriteString("data: " + strings.TrimRight(line, "\n") + "\n")
 	}
 	if text == "" {
 		b.WriteString("data:\n")

@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -10,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/registry"
 )
 
 // TestTheSixthWrongPasswordWaits, and an unknown name costs the same work as a known one.
@@ -28,6 +33,62 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 	}
 	if status, _ := s.post("/login", "username", "root", "password", password); status != http.StatusTooManyRequests {
 		t.Errorf("the right password after six wrong ones got %d", status)
+	}
+}
+
+// TestALimitHasNoWayAround: spaces that a database passes over are no other account, addresses of one network no other address, and a name of
+// megabytes is neither kept nor logged.
+func TestALimitHasNoWayAround(t *testing.T) {
+	var logged bytes.Buffer
+	s := open(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	if status, _ := s.post("/login", "username", "root ", "password", password); status != http.StatusUnauthorized {
+		t.Errorf("root with a space got %d", status)
+	}
+	s.post("/login", "username", strings.Repeat("x\n", 1<<20), "password", "wrong password")
+	if logged.Len() > 2000 || strings.Count(logged.String(), "\n") != 2 {
+		t.Errorf("two failed sign-ins are %d bytes and %d lines of the log", logged.Len(), strings.Count(logged.String(), "\n"))
+	}
+	kept := 0
+	for key := range s.admin.attempts.tries {
+		kept += len(key)
+	}
+	if kept > 1000 {
+		t.Errorf("%d bytes are remembered of them", kept)
+	}
+	l := newLoginLimit(time.Now)
+	for n := range addressTries {
+		l.try(fmt.Sprint("user", n), fmt.Sprintf("2001:db8:1:2:%x::%x", n, n))
+	}
+	if l.try("another", "2001:db8:1:2:ffff::1") == 0 {
+		t.Error("another address of the same network has tries of its own")
+	}
+	if l.try("another", "2001:db8:1:3::1") > 0 || l.try("another", "::ffff:10.0.0.1") > 0 {
+		t.Error("another network waits, too")
+	}
+}
+
+// TestAStreamIsNotForged: a carriage return in what somebody wrote ends no line of a stream, or an event of theirs would follow.
+func TestAStreamIsNotForged(t *testing.T) {
+	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")
+	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\ndata: b\ndata: \ndata: event: strip\ndata: data: x</p>\n\n"
+	if got != want {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+// TestAnEarlierUsersSessionHasNoStream: who was deleted sees nothing live either when another user gets the name.
+func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
+	now := time.Now().Add(-time.Hour)
+	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
+	now = time.Now().Add(time.Hour) // what was remembered of users is old, and the session is of an hour ago
+	if err := errors.Join(s.registry.DeleteUser(t.Context(), "test", "look"), s.registry.CreateUser(t.Context(), "test", "look", password, registry.RoleAdmin)); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := s.get("/events?on=strip"); status != http.StatusNoContent {
+		t.Errorf("the stream of an earlier user got %d", status)
+	}
+	if _, body := s.get("/"); !strings.Contains(body, `name="password"`) {
+		t.Error("an earlier user's session is signed in")
 	}
 }
 

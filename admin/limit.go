@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -35,7 +36,7 @@ func newLoginLimit(now func() time.Time) *loginLimit {
 func (l *loginLimit) try(account, address string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keys := map[string]int{"account/" + account: accountTries, "address/" + address: addressTries}
+	keys := map[string]int{accountKey(account): accountTries, addressKey(address): addressTries}
 	for key, most := range keys {
 		f := l.tries[key]
 		if left := loginWindow - l.now().Sub(f.since); f.count >= most && left > 0 {
@@ -61,11 +62,25 @@ func (l *loginLimit) try(account, address string) (wait time.Duration) {
 func (l *loginLimit) passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.tries, "account/"+account)
-	if f, ok := l.tries["address/"+address]; ok && f.count > 0 {
+	delete(l.tries, accountKey(account))
+	key := addressKey(address)
+	if f, ok := l.tries[key]; ok && f.count > 0 {
 		f.count--
-		l.tries["address/"+address] = f
+		l.tries[key] = f
 	}
+}
+
+func accountKey(name string) string { return "account/" + name }
+
+// addressKey is the same for all addresses that one customer of a provider has: of IPv6 that is a network of 64 bits.
+func addressKey(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		if ip = ip.Unmap().WithZone(""); ip.Is6() {
+			network, _ := ip.Prefix(64) // no error: it is one of IPv6
+			address = network.String()
+		}
+	}
+	return "address/" + address
 }
 
 // forgetOld bounds the memory.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -31,8 +32,18 @@ func (a *Admin) loginPage(c echo.Context) error {
 	return a.render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
 }
 
+const longestName = 64 // of a user
+
+// typedName bounds what anybody may have counted, logged and shown as a user's name. What is cut is nobody's.
+func typedName(name string) string {
+	if len(name) <= longestName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:longestName], "") + "…"
+}
+
 func (a *Admin) login(c echo.Context) error {
-	form := loginForm{Username: c.FormValue("username"), Next: c.FormValue("next")}
+	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next")}
 	if wait := a.attempts.try(form.Username, c.RealIP()); wait > 0 {
 		form.Error = a.t(c, "login.wait", duration(wait.Round(time.Second)))
 		return a.render(c, http.StatusTooManyRequests, "login", form)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"time"
@@ -90,7 +91,7 @@ func (a *Admin) signedIn(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if u == nil || a.outdated(c, u) {
+		if u == nil || a.outdated(ctx, u) {
 			if err := a.sessions.Destroy(ctx); err != nil {
 				return err
 			}
@@ -103,8 +104,8 @@ func (a *Admin) signedIn(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // outdated says whether a session belongs to an earlier user of the same name.
-func (a *Admin) outdated(c echo.Context, u *registry.User) bool {
-	return a.sessions.GetInt64(c.Request().Context(), keySince) < u.CreatedAt.Unix()
+func (a *Admin) outdated(ctx context.Context, u *registry.User) bool {
+	return a.sessions.GetInt64(ctx, keySince) < u.CreatedAt.Unix()
 }
 
 func (a *Admin) toLogin(c echo.Context) error {

@@ -33,6 +33,10 @@ func TestSecondFactor(t *testing.T) {
 	if status, body := s.post("/account/totp/finish", "code", code(now.Add(-25*time.Second))); status != http.StatusOK || !strings.Contains(body, "alert-success") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
+	s.post("/account/totp/begin")
+	if status, _ := s.post("/account/totp/finish", "code", "000000"); status != http.StatusConflict {
+		t.Errorf("replacing a second factor without the password got %d", status)
+	}
 	s.client = newClient()
 	_, body = s.post("/login", "username", "ops", "password", password)
 	if !strings.Contains(body, `name="code"`) {

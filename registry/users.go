@@ -195,9 +195,13 @@ func (r *Registry) CheckPassword(ctx context.Context, name, password string) (*U
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	var row userRow
-	found, err := take(r.db.WithContext(ctx), &row, "name", name)
-	if err := r.wrap(err); err != nil {
-		return nil, err
+	found := false
+	if validUserName(name) == nil { // MySQL takes "root " for "root", so that every number of spaces would have tries of its own
+		var err error
+		found, err = take(r.db.WithContext(ctx), &row, "name", name)
+		if err := r.wrap(err); err != nil {
+			return nil, err
+		}
 	}
 	hash := row.PasswordHash
 	if !found {
@@ -208,7 +212,7 @@ func (r *Registry) CheckPassword(ctx context.Context, name, password string) (*U
 		return nil, ErrNoUser
 	}
 	var access accessRow
-	_, err = take(r.db.WithContext(ctx), &access, "user", name)
+	_, err := take(r.db.WithContext(ctx), &access, "user", name)
 	if err := r.wrap(err); err != nil {
 		return nil, err
 	}
