@@ -76,6 +76,60 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
 }
 
+// TestUpgradeAtAHighRate: a binary is put in the place of the one that runs and SIGHUP sent, twice, while clients make as many requests as the
+// machine gives, up to 10,000 a second. None of them fails, by new connections or kept ones, and no job is lost.
+func TestUpgradeAtAHighRate(t *testing.T) {
+	needProcesses(t)
+	const rate, atLeast = 10_000, 500 // machines differ
+	installed := harness.BuildInstalled(t)
+	binary := filepath.Join(t.TempDir(), "wakecall")
+	replaceBinary(t, binary, installed)
+	i := start(t, harness.Options{Binary: binary})
+	topic := i.topic(t, nil, nil)
+	i.put(t, "due", nil, nil)
+	ledger := harness.NewLedger()
+	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: "due", Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: rate, Kept: 96, Short: 4, Delay: "1h"})
+	storm.WaitRequests(t, rate/2, 30*time.Second)
+
+	for range 2 {
+		old := slices.DeleteFunc(i.Children(), func(pid int) bool { return slices.Contains(i.Role("redis"), pid) })
+		replaceBinary(t, binary, installed)
+		i.Signal(syscall.SIGHUP)
+		i.WaitRole("dispatcher", 2, old...)
+		i.WaitRole("admin", 1, old...) // the last one
+		i.waitEnded(t, old)
+	}
+	storm.WaitRequests(t, rate/2, 30*time.Second)
+	seen := storm.Stop()
+	load.Stop()
+	t.Logf("%d requests in %s: %.0f a second, %d in the slowest tenth of one; the slowest took %s; %d kept connections were ended by an answer",
+		seen.Requests, seen.Took.Round(time.Millisecond), seen.Rate(), seen.Lull(), seen.Slowest.Round(time.Millisecond), seen.Closed)
+	if n := len(seen.Failed); n > 0 {
+		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))
+	}
+	if seen.Rate() < atLeast {
+		t.Errorf("%.0f requests a second: too few to show anything, %d at least", seen.Rate(), atLeast)
+	}
+	if stats, err := i.Stats(ctx, topic); err != nil || stats.Delayed != seen.Pushed {
+		t.Errorf("%d pushes were acknowledged, and %d jobs are there (%v)", seen.Pushed, stats.Delayed, err)
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+}
+
+// waitEnded waits until processes are gone.
+func (i *installation) waitEnded(t *testing.T, pids []int) {
+	t.Helper()
+	harness.Eventually(t, 30*time.Second, "the old processes to end", func() error {
+		for _, pid := range i.Children() {
+			if slices.Contains(pids, pid) {
+				return fmt.Errorf("%d still runs", pid)
+			}
+		}
+		return nil
+	})
+}
+
 // TestSystemdIsTold by the real program: up, reloading, up again, stopping; not up before a push can be taken.
 func TestSystemdIsTold(t *testing.T) {
 	needProcesses(t)

@@ -42,13 +42,26 @@ var built = sync.OnceValues(func() (string, error) {
 // BuildVersion builds the wakecall under test as another version.
 func BuildVersion(t testing.TB, version string) (path string) {
 	t.Helper()
-	path = filepath.Join(newDir(t, "build"), "wakecall")
-	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=" + version, "-o", path}
+	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=" + version}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	if out, err := exec.Command("go", append(args, "github.com/wakecall/wakecall/cmd/wakecall")...).CombinedOutput(); err != nil {
-		t.Fatalf("building wakecall %s: %v\n%s", version, err, out)
+	return build(t, args, nil)
+}
+
+// BuildInstalled builds wakecall as `make build` does, without the race detector, for tests under a high load.
+func BuildInstalled(t testing.TB) (path string) {
+	t.Helper()
+	return build(t, []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"}, []string{"CGO_ENABLED=0"})
+}
+
+func build(t testing.TB, args, env []string) (path string) {
+	t.Helper()
+	path = filepath.Join(newDir(t, "build"), "wakecall")
+	cmd := exec.Command("go", append(args, "-o", path, "github.com/wakecall/wakecall/cmd/wakecall")...)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
 	return path
 }
