@@ -101,7 +101,7 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	if addr == "" {
 		return nil, nil
 	}
-	s, err := openSocket(ListenSpec{Key: "metrics.addr", Addr: addr})
+	s, err := openSocket(ListenSpec{Key: "metrics.addr", Addr: addr}, m.options.Passed)
 	if err != nil {
 		return nil, err
 	}

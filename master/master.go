@@ -54,6 +54,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	}
 	defer unlock()
 	m := &Master{systemd: newSystemd(), started: time.Now().UTC(), options: o, held: sockets{}, slots: map[string][]*slot{}}
+	o.tellUnfit()
 	if m.held, err = m.openFirst(ctx, unclean); err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ const orphansLeave = 5 * time.Second
 func (m *Master) openFirst(ctx context.Context, unclean bool) (sockets, error) {
 	deadline := time.Now().Add(orphansLeave)
 	for {
-		held, err := m.held.open(m.options.Roles)
+		held, err := m.held.open(m.options.Roles, m.options.Passed)
 		if err == nil || !unclean || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
 			return held, err
 		}
@@ -252,8 +253,10 @@ func (m *Master) reload(ctx context.Context) error {
 		return err
 	}
 	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = old.Executable, old.Reload, old.Kill, old.Ready, old.Logger
+	next.Passed = old.Passed
+	next.tellUnfit()
 	before := m.sockets()
-	held, err := before.open(next.Roles)
+	held, err := before.open(next.Roles, next.Passed)
 	if err != nil {
 		return fmt.Errorf("the configuration stays as it was: %w", err)
 	}

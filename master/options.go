@@ -3,6 +3,7 @@ package master
 import (
 	"encoding/json"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ type Options struct {
 	Roles           []RoleSpec // in the order in which they are started; they are stopped in this order, too
 	Redis           RedisOptions
 	MetricsAddr     string
+	Passed          []net.Listener          // by the service manager; those on the addresses of listeners are used for them
 	Reload          func() (Options, error) // reads the configuration again; an error keeps everything as it is
 	Kill            <-chan struct{}         // closed: stop at once
 	Ready           func()                  // called once, when all children serve; may be nil

@@ -18,9 +18,18 @@ type socket struct {
 	addr     string
 	listener net.Listener
 	file     *os.File // what children inherit
+	passed   bool     // by the service manager, for as long as the master lives
 }
 
-func openSocket(spec ListenSpec) (*socket, error) {
+// openSocket listens on an address, unless a socket passed in does.
+func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
+	if l := fitting(passed, spec.Addr); l != nil {
+		f, err := inheritable(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", spec.Key, err)
+		}
+		return &socket{spec.Addr, l, f, true}, nil
+	}
 	l, err := net.Listen("tcp", spec.Addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, &inUse{spec}
@@ -33,7 +42,7 @@ func openSocket(spec ListenSpec) (*socket, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("%s: %w", spec.Key, err)
 	}
-	return &socket{spec.Addr, l, f}, nil
+	return &socket{spec.Addr, l, f, false}, nil
 }
 
 // inUse is an address that another program listens on.
@@ -62,11 +71,13 @@ func inheritable(l *net.TCPListener) (*os.File, error) {
 
 func (s *socket) close() {
 	_ = s.file.Close()
-	_ = s.listener.Close()
+	if !s.passed {
+		_ = s.listener.Close()
+	}
 }
 
 // open makes the sockets that roles want, taking over those of old that fit. On an error nothing of old is touched.
-func (old sockets) open(roles []RoleSpec) (sockets, error) {
+func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error) {
 	next := sockets{}
 	var made []*socket
 	for _, r := range roles {
@@ -75,7 +86,7 @@ func (old sockets) open(roles []RoleSpec) (sockets, error) {
 				next[spec.Key] = have
 				continue
 			}
-			s, err := openSocket(spec)
+			s, err := openSocket(spec, passed)
 			if err != nil {
 				for _, m := range made {
 					m.close()

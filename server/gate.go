@@ -37,15 +37,17 @@ type gate struct {
 
 	mu    sync.Mutex
 	conns map[*gateConn]struct{}
-	freed chan struct{} // a tick when a place became free
+	freed chan struct{} // a tick when a place became free, or a connection brought its first request
 	done  chan struct{} // closed by Close
 	once  sync.Once
+	ended chan struct{} // closed when nothing more will be accepted: all connections are known
+	over  sync.Once
 }
 
 func newGate(l net.Listener, limit int) *gate {
 	return &gate{
 		Listener: l, limit: limit, now: time.Now,
-		conns: map[*gateConn]struct{}{}, freed: make(chan struct{}, 1), done: make(chan struct{}),
+		conns: map[*gateConn]struct{}{}, freed: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -55,6 +57,7 @@ type gateConn struct {
 	gate  *gate
 	busy  atomic.Int32
 	quiet atomic.Int64 // since when, Unix nanoseconds
+	asked atomic.Bool  // it has brought a request
 	once  sync.Once
 }
 
@@ -65,11 +68,13 @@ func (g *gate) Accept() (net.Conn, error) {
 		case <-g.freed:
 		case <-time.After(quietAge / 4): // some may have become quiet for long enough
 		case <-g.done:
+			defer g.noteEnd()
 			return g.Listener.Accept() // which says that it is closed
 		}
 	}
 	conn, err := g.Listener.Accept()
 	if err != nil {
+		g.noteEnd()
 		return nil, err
 	}
 	c := &gateConn{Conn: conn, gate: g}
@@ -78,6 +83,15 @@ func (g *gate) Accept() (net.Conn, error) {
 	g.conns[c] = struct{}{}
 	g.mu.Unlock()
 	return c, nil
+}
+
+// noteEnd is called when nothing was accepted: after Close that is the end.
+func (g *gate) noteEnd() {
+	select {
+	case <-g.done:
+		g.over.Do(func() { close(g.ended) })
+	default:
+	}
 }
 
 func (g *gate) room() bool {
@@ -112,19 +126,42 @@ func (g *gate) quietest(before int64) []*gateConn {
 	return quiet
 }
 
-// Close closes the listener and lets a waiting Accept go.
-func (g *gate) Close() error {
-	g.once.Do(func() { close(g.done) })
-	return g.Listener.Close()
+// Close closes the listener and lets a waiting Accept go. Closing it again is no mistake: a stopping server does, before net/http does.
+func (g *gate) Close() (err error) {
+	g.once.Do(func() {
+		close(g.done)
+		err = g.Listener.Close()
+	})
+	return err
 }
 
-// empty waits until no connection is left, at most limit.
+// empty waits, after Close, until no connection is left, at most limit.
 func (g *gate) empty(limit time.Duration) {
+	g.without(limit, func(*gateConn) bool { return true })
+}
+
+// greeted waits, after Close, until every connection that was accepted has brought its first request, at most limit.
+func (g *gate) greeted(limit time.Duration) {
+	g.without(limit, func(c *gateConn) bool { return !c.asked.Load() })
+}
+
+// without waits, after Close, until there is no connection of a kind, at most limit.
+func (g *gate) without(limit time.Duration, kind func(*gateConn) bool) {
 	t := time.NewTimer(limit)
 	defer t.Stop()
+	select {
+	case <-g.ended:
+	case <-t.C:
+		return
+	}
 	for {
+		left := 0
 		g.mu.Lock()
-		left := len(g.conns)
+		for c := range g.conns {
+			if kind(c) {
+				left++
+			}
+		}
 		g.mu.Unlock()
 		if left == 0 {
 			return
@@ -143,12 +180,17 @@ func (c *gateConn) Close() error {
 		c.gate.mu.Lock()
 		delete(c.gate.conns, c)
 		c.gate.mu.Unlock()
-		select {
-		case c.gate.freed <- struct{}{}:
-		default:
-		}
+		c.gate.tick()
 	})
 	return c.Conn.Close()
+}
+
+// tick has whoever waits for the connections look again.
+func (g *gate) tick() {
+	select {
+	case g.freed <- struct{}{}:
+	default:
+	}
 }
 
 type connKey struct{}
@@ -170,6 +212,9 @@ func (g *gate) track(next http.Handler) http.Handler {
 			return
 		}
 		c.busy.Add(1)
+		if !c.asked.Swap(true) {
+			g.tick()
+		}
 		defer func() {
 			c.quiet.Store(g.now().UnixNano())
 			c.busy.Add(-1)

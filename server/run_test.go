@@ -203,6 +203,38 @@ func TestReplacedServerWaitsForKeptConnections(t *testing.T) {
 	}
 }
 
+// TestStopWaitsForFirstRequests: a connection that was accepted is not closed before its request is there.
+func TestStopWaitsForFirstRequests(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = -1 })
+	c := dial(t, r.addr)
+	waitFor(t, func() bool { // a later connection was accepted, so this one was
+		resp, err := newClient(t).Get("http://" + r.addr + "/healthz")
+		return err == nil && resp.Body.Close() == nil
+	})
+	r.stop()
+	waitFor(t, func() bool { // until it is a server that accepts no more
+		conn, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !resp.Close {
+		t.Errorf("answered %d, Connection: close %t", resp.StatusCode, resp.Close)
+	}
+	if err := r.end(t); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
 // TestStopWaitsForRequests: what is under way is answered; /readyz tells that the server goes.
 func TestStopWaitsForRequests(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = 2 * time.Second })

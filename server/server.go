@@ -279,6 +279,9 @@ func (s *Server) httpServer(ctx context.Context, gate *gate) *http.Server {
 // that has been quiet for so long hardly ever meets a request that is on its way.
 const maxLinger = 10 * time.Second
 
+// firstRequest is how long a stopping server waits for the first requests of the connections that it has accepted.
+const firstRequest = time.Second
+
 // stop drains: see the package's description for the order and why.
 func (s *Server) stop(srv *http.Server, gate *gate) error {
 	s.draining.Store(true)
@@ -289,6 +292,9 @@ func (s *Server) stop(srv *http.Server, gate *gate) error {
 		_ = gate.Close() // its successor accepts
 		gate.empty(min(maxLinger, s.opts.ShutdownTimeout/3))
 	}
+	// net/http drops, without an answer, what it reads from now on: first requests, of clients that were just let in, have to be there before.
+	_ = gate.Close()
+	gate.greeted(min(firstRequest, s.opts.ShutdownTimeout/3))
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ShutdownTimeout)
 	defer cancel()
 	err := srv.Shutdown(ctx)

@@ -41,6 +41,10 @@ func (a *app) upCommand() *cobra.Command {
 // up prepares what the first start needs and runs the master until ctx is done.
 func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo bool) (err error) {
 	log := newLogger(cfg, a.err, "master")
+	passed, err := master.Passed()
+	if err != nil {
+		return &usageError{err}
+	}
 	shards, err := firstSteps(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -49,7 +53,7 @@ func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 	if err != nil {
 		return err
 	}
-	opts.Logger, opts.Kill = log, a.signals.kill
+	opts.Logger, opts.Kill, opts.Passed = log, a.signals.kill, passed
 	opts.Reload = func() (master.Options, error) {
 		next, err := a.load(s)
 		if err != nil {

@@ -25,6 +25,8 @@ type Options struct {
 	Args []string          // more arguments of `wakecall up`
 
 	Binary string // another one than that under test
+
+	Sockets []*os.File // listening ones, passed to `wakecall up` as systemd passes them
 }
 
 // Wakecall is an installation: `wakecall up` with a data directory and ports of its own.
@@ -72,7 +74,19 @@ func (w *Wakecall) AdminURL() string { return "http://" + w.env["WAKECALL_ADMIN_
 func (w *Wakecall) Up() {
 	w.t.Helper()
 	cmd := w.command(append([]string{"up"}, w.opts.Args...)...)
+	if len(w.opts.Sockets) > 0 {
+		cmd = passing(cmd, w.opts.Sockets)
+	}
 	w.daemon = startDaemon(w.t, w.Dir, filepath.Base(w.Dir), cmd)
+}
+
+// passing starts cmd as a service manager does: sockets are its descriptors from 3 on, and its environment says so. The shell becomes the program
+// and keeps its process id.
+func passing(cmd *exec.Cmd, sockets []*os.File) *exec.Cmd {
+	by := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)...)
+	by.Dir, by.Env = cmd.Dir, append(cmd.Env, fmt.Sprintf("LISTEN_FDS=%d", len(sockets)))
+	by.ExtraFiles = sockets
+	return by
 }
 
 // StartRole starts one role alone in the foreground, as containers have it.

@@ -1,0 +1,127 @@
+package test
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// passedSocket is a listening socket as a service manager holds it, for as long as the test lasts.
+func passedSocket(t *testing.T) (addr string, f *os.File) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // f goes on listening
+	if f, err = l.(*net.TCPListener).File(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return l.Addr().String(), f
+}
+
+// TestSocketActivation: the API and the admin are served on sockets that were passed in, connections of the time before the start too. While the
+// whole master is restarted, no connection is refused and no request fails.
+func TestSocketActivation(t *testing.T) {
+	needProcesses(t)
+	api, apiSocket := passedSocket(t)
+	admin, adminSocket := passedSocket(t)
+	other, otherSocket := passedSocket(t)
+	i := &installation{harness.New(t, harness.Options{
+		Sockets: []*os.File{adminSocket, otherSocket, apiSocket},
+		Env:     map[string]string{"WAKECALL_SERVER_ADDR": api, "WAKECALL_ADMIN_ADDR": admin},
+	}), harness.StartEndpoint(t)}
+	early := make(chan error, 2)
+	for _, url := range []string{i.Base + "/healthz", i.AdminURL() + "/login"} {
+		go func() {
+			res, err := (&http.Client{Timeout: 45 * time.Second}).Get(url)
+			if err == nil {
+				_ = res.Body.Close()
+				err = harness.Equal(url, res.StatusCode, http.StatusOK)
+			}
+			early <- err
+		}()
+	}
+	i.Up()
+	for range 2 {
+		if err := <-early; err != nil {
+			t.Errorf("a connection made before the start: %v", err)
+		}
+	}
+	i.WaitReady(soon)
+	if !strings.Contains(i.Log(0), "address="+other) && !strings.Contains(i.Log(0), `"address":"`+other+`"`) {
+		t.Errorf("the log does not tell that %s is not served: %s", other, i.Log(2000))
+	}
+
+	topic := i.topic(t, nil, nil)
+	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: 3000, Kept: 16, Short: 64, Delay: "1h"})
+	storm.WaitRequests(t, 500, 30*time.Second)
+	for range 3 {
+		i.Signal(syscall.SIGTERM)
+		if code := i.WaitExit(30 * time.Second); code != 0 {
+			t.Errorf("the master's exit code is %d", code)
+		}
+		i.Up()
+		storm.WaitRequests(t, 500, 30*time.Second)
+	}
+	i.Signal(syscall.SIGHUP)
+	storm.WaitRequests(t, 2000, 30*time.Second)
+	seen := storm.Stop()
+	t.Logf("%d requests; the slowest took %s", seen.Requests, seen.Slowest.Round(time.Millisecond))
+	if n := len(seen.Failed); n > 0 {
+		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))
+	}
+	if stats, err := i.Stats(ctx, topic); err != nil || stats.Delayed != seen.Pushed {
+		t.Errorf("%d pushes were acknowledged, and %d jobs are there (%v)", seen.Pushed, stats.Delayed, err)
+	}
+	i.passes(t)
+}
+
+// TestNoSocketIsPassed: for an address that no socket was passed in for, one is opened; also when all that is there is meant for another process.
+func TestNoSocketIsPassed(t *testing.T) {
+	needProcesses(t)
+	_, socket := passedSocket(t)
+	i := start(t, harness.Options{Sockets: []*os.File{socket}})
+	i.passes(t)
+	start(t, harness.Options{Env: map[string]string{"LISTEN_PID": "1", "LISTEN_FDS": "nonsense"}}).passes(t)
+}
+
+// TestWrongSocketsArePassed: nothing is started, and the message names what was passed and what is wrong with it.
+func TestWrongSocketsArePassed(t *testing.T) {
+	needProcesses(t)
+	_, socket := passedSocket(t)
+	plain, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	for _, c := range []struct{ env, want string }{
+		{"LISTEN_PID=$$ LISTEN_FDS=two", `LISTEN_FDS="two"`},
+		{"LISTEN_PID=$$ LISTEN_FDS=-1", `LISTEN_FDS="-1"`},
+		{"LISTEN_PID=$$ LISTEN_FDS=0", `LISTEN_FDS="0"`},
+		{"LISTEN_PID=me LISTEN_FDS=1", `LISTEN_PID="me"`},
+		{"LISTEN_PID=$$ LISTEN_FDS=2", "descriptor 4"},
+		{"LISTEN_PID=$$ LISTEN_FDS=99999999", "descriptor 4"},
+		{"LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=api:admin", "2 names"},
+	} {
+		cmd := exec.Command("/bin/sh", "-c", c.env+` exec "$0" up`, harness.Binary(t))
+		cmd.Dir = t.TempDir()
+		cmd.ExtraFiles = []*os.File{socket, plain}
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v, and it says %s", c.env, err, out)
+		}
+		if files, _ := os.ReadDir(cmd.Dir); len(files) > 0 {
+			t.Errorf("%s: it has made %v", c.env, files)
+		}
+	}
+}
