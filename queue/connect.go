@@ -21,8 +21,8 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // connect makes the client of one shard; nothing is dialled yet. Commands are never repeated by the client: a script
-// that may have run is repeated only by code that knows it to be harmless.
-func connect(url string, o Options, meet func(context.Context, *redis.Conn) error) (redis.UniversalClient, int, error) {
+// that may have run is repeated only by code that knows it to be harmless. A command may take wait longer than it should.
+func connect(url string, o Options, wait time.Duration, meet func(context.Context, *redis.Conn) error) (redis.UniversalClient, int, error) {
 	node, err := conf.ParseNode(url)
 	if err != nil {
 		return nil, 0, err
@@ -37,7 +37,7 @@ func connect(url string, o Options, meet func(context.Context, *redis.Conn) erro
 		SentinelPassword:      string(node.SentinelPassword),
 		MaxRetries:            -1,
 		DialTimeout:           min(o.Timeout, time.Second),
-		ReadTimeout:           o.Timeout,
+		ReadTimeout:           o.Timeout + wait,
 		WriteTimeout:          o.Timeout,
 		PoolTimeout:           o.Timeout,
 		ContextTimeoutEnabled: true,

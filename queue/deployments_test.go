@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-func startOn(t *testing.T, port int, conf string) {
+func startOn(t *testing.T, port int, conf string) *exec.Cmd {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "redis.conf") // Sentinel rewrites its file
@@ -52,11 +53,16 @@ func startOn(t *testing.T, port int, conf string) {
 	c := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port)})
 	defer func() { _ = c.Close() }()
 	eventually(t, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
+	return cmd
 }
 
-func startCluster(t *testing.T) string {
-	args := []string{"--cluster", "create", "--cluster-yes"}
-	for range 3 {
+func startCluster(t *testing.T) string { return startClusterOf(t, 3) }
+
+// startClusterOf starts a Cluster of three masters; with six nodes each has a replica.
+func startClusterOf(t *testing.T, nodes int) string {
+	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(nodes/3 - 1)}
+	first := len(args)
+	for range nodes {
 		port := freePort(t)
 		startOn(t, port, "cluster-enabled yes")
 		args = append(args, fmt.Sprint("127.0.0.1:", port))
@@ -64,7 +70,7 @@ func startCluster(t *testing.T) string {
 	if out, err := exec.Command("redis-cli", args...).CombinedOutput(); err != nil {
 		t.Fatalf("create the cluster: %v\n%s", err, out)
 	}
-	return "redis+cluster://" + strings.Join(args[3:], ";")
+	return "redis+cluster://" + strings.Join(args[first:], ";")
 }
 
 func startSentinel(t *testing.T) string {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -152,37 +153,42 @@ func (q *Queue) following() []*Shard {
 	return shards
 }
 
-// remove deletes a job and tells what state it was in, "" when there was none, and when it was created.
-func (s *Shard) remove(ctx context.Context, topic, id string) (state string, created time.Time, err error) {
+// remove deletes a job and tells what state it was in, "" when there was none, and when it was created. short says why that is not where d wants it.
+func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (state string, created time.Time, short, err error) {
 	l := locate(topic, id, s.locators)
-	v, repeated, err := s.once(ctx, s.bucketOf(topic), s.scripts.remove, topic, l[:], id)
+	bucket := s.bucketOf(topic)
+	d = s.safest(ctx, bucket, d)
+	v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.remove, topic, l[:], id)
 	if err != nil {
-		return "", created, err
+		return "", created, nil, err
+	}
+	if short != nil {
+		short = s.notSafe("delete", topic, id, d, short)
 	}
 	reply, ok := v.([]any)
 	if !ok || len(reply) != 1 {
-		return "", created, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+		return "", created, short, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
 	was, _ := reply[0].(string)
 	if was == "" && repeated {
-		return "", created, s.unavailable("connection", errDoubtful)
+		return "", created, short, s.unavailable("connection", errDoubtful)
 	}
 	if was == "" {
-		return "", created, nil
+		return "", created, short, nil
 	}
 	ms, err := strconv.ParseInt(was[1:], 10, 64)
 	if err != nil {
-		return "", created, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+		return "", created, short, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
-	return was[:1], time.UnixMilli(ms).UTC(), nil
+	return was[:1], time.UnixMilli(ms).UTC(), short, nil
 }
 
 // removeAll removes every copy of a job: a push whose shard fell in the middle may have left one there beside that in the next shard.
 func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
 	found := false
-	var missed error
+	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and not safely
 	for _, s := range q.trail(topic, id) {
-		state, created, err := s.remove(ctx, topic, id)
+		state, created, short, err := s.remove(ctx, topic, id, q.durability(topic))
 		var un *UnavailableError
 		switch {
 		case errors.As(err, &un):
@@ -191,8 +197,10 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 		case err != nil:
 			return running, err
 		case state == "":
+			unsafeGone = cmp.Or(unsafeGone, short)
 			continue
 		}
+		unsafe = cmp.Or(unsafe, short)
 		found, running = true, running || state == "u"
 		if q.opts.Deleted != nil {
 			if err := q.opts.Deleted(topic, id, s.name, created); err != nil {
@@ -202,9 +210,11 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 	}
 	switch {
 	case found:
-		return running, nil
+		return running, unsafe
 	case missed != nil:
 		return false, missed
+	case unsafeGone != nil:
+		return false, unsafeGone
 	}
 	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
@@ -251,8 +261,8 @@ func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error)
 // Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Delete(ctx context.Context, topic, id string) error {
 	running, err := q.removeAll(ctx, topic, id)
-	if err == nil && running {
-		err = outwaitStart(ctx)
+	if running && (err == nil || Stored(err)) {
+		err = cmp.Or(outwaitStart(ctx), err)
 	}
 	return err
 }
@@ -269,7 +279,8 @@ func outwaitStart(ctx context.Context) error {
 	}
 }
 
-// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, *UnavailableError.
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, *UnavailableError; beside one that is Stored there is
+// the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
 	when := ""
 	switch {
@@ -305,9 +316,12 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 }
 
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
+	var unsafe error
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
 		l := locate(topic, id, s.locators)
-		v, repeated, err := s.once(ctx, s.bucketOf(topic), s.scripts.change, append([]any{topic, l[:], id}, what...)...)
+		bucket := s.bucketOf(topic)
+		d := s.safest(ctx, bucket, q.durability(topic))
+		v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.change, append([]any{topic, l[:], id}, what...)...)
 		if err != nil {
 			return false, err
 		}
@@ -326,9 +340,15 @@ func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job 
 		case "dead":
 			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrDead)
 		}
+		if short != nil {
+			unsafe = s.notSafe("change", topic, id, d, short)
+		}
 		job, err = s.described(topic, reply[1], millis(reply[0]))
 		return true, err
 	})
+	if err == nil {
+		err = unsafe
+	}
 	return job, err
 }
 

@@ -71,7 +71,7 @@ func (m *model) Push(t *rapid.T) {
 
 func (m *model) Delete(t *rapid.T) {
 	topic, id := m.key(t)
-	state, _, err := m.s.remove(t.Context(), topic, id)
+	state, _, _, err := m.s.remove(t.Context(), topic, id, Memory)
 	if err != nil || (state != "") != (m.jobs[topic+"/"+id] != nil) {
 		t.Fatalf("delete = %q, %v", state, err)
 	}

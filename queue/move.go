@@ -228,7 +228,11 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	}
 	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })
 	there := func(c *moving) int64 { return max(c.copied, -c.copied) }
-	if err := m.queue.moved(to, copied); err != nil {
+	err := m.queue.moved(to, copied)
+	if err == nil {
+		err = m.safe(ctx, to, list[0].job.Topic)
+	}
+	if err != nil {
 		_, undone := to.leave(ctx, copied, there)
 		return errors.Join(err, undone)
 	}
@@ -240,6 +244,18 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
 	_, err = to.leave(ctx, stayed, there)
 	return err
+}
+
+// safe waits until what was copied is as safe there as the topic asks.
+func (m *mover) safe(ctx context.Context, to *Shard, topic string) error {
+	d := m.queue.durability(topic)
+	if d == Memory {
+		return nil
+	}
+	if err := to.confirm(ctx, to.bucketOf(topic), d); err != nil {
+		return fmt.Errorf("move jobs of %s, whose durability is %s, to shard %s: %w", topic, d, to.name, err)
+	}
+	return nil
 }
 
 // copyOf stores jobs as they were read, unless it is too late.

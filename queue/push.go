@@ -12,10 +12,12 @@ import (
 // A batcher gathers the pushes of many goroutines into shared calls of the push script: what arrives while two calls are
 // under way waits and goes together in the next one. With nothing under way a push goes at once.
 type batcher struct {
-	shard    *Shard
-	bucket   int
-	timeout  time.Duration
-	accepted func([]Push, []Result) error
+	shard      *Shard
+	bucket     int
+	durability Durability
+	atOnce     int // calls under way at most
+	timeout    time.Duration
+	accepted   func([]Push, []Result) error
 
 	mu      sync.Mutex
 	waiting []*pushCall
@@ -28,19 +30,24 @@ type pushCall struct {
 	pushes  []Push
 	results []Result
 	bytes   int
+	since   time.Time // of pushes that wait for more than memory
 	done    chan struct{}
 }
 
 const (
 	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
+	maxSafe    = 16  // the same of pushes that wait for a replica or a disk, which is long
 	secondAt   = 32  // jobs that must wait for a second call to pay
 	maxJobs    = 128 // of one call: about 1 ms of Redis
 	maxBytes   = 1 << 20
 	maxWaiting = 20000 // jobs; more are refused
 )
 
-func (b *batcher) init(s *Shard, bucket int, o Options) {
-	b.shard, b.bucket, b.timeout, b.accepted = s, bucket, o.Timeout, o.Accepted
+func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
+	b.shard, b.bucket, b.durability, b.timeout, b.accepted = s, bucket, d, o.Timeout, o.Accepted
+	if b.atOnce = maxFlying; d != Memory {
+		b.atOnce = maxSafe
+	}
 }
 
 // push stores pushes of the bucket's topics and waits until all have their result.
@@ -96,6 +103,9 @@ func (b *batcher) enqueue(pushes []Push) *pushCall {
 	for i := range pushes {
 		c.bytes += len(pushes[i].Body)
 	}
+	if b.durability != Memory {
+		c.since = time.Now()
+	}
 	b.mu.Lock()
 	if b.jobs > maxWaiting {
 		b.mu.Unlock()
@@ -106,7 +116,7 @@ func (b *batcher) enqueue(pushes []Push) *pushCall {
 	b.waiting = append(b.waiting, c)
 	b.jobs += len(pushes)
 	var batch []*pushCall
-	if b.flying == 0 || (b.flying < maxFlying && b.jobs >= secondAt) {
+	if b.flying == 0 || (b.flying < b.atOnce && b.jobs >= secondAt) {
 		b.flying++
 		batch = b.take()
 	}
@@ -143,7 +153,9 @@ func (b *batcher) take() []*pushCall {
 func (b *batcher) fly(batch []*pushCall) {
 	defer b.shard.wg.Done()
 	for batch != nil {
-		b.store(batch)
+		if batch = b.patient(batch); len(batch) > 0 {
+			b.store(batch)
+		}
 		b.mu.Lock()
 		if len(b.waiting) > 0 {
 			batch = b.take()
@@ -163,11 +175,14 @@ func (b *batcher) store(batch []*pushCall) {
 			pushes = append(pushes, c.pushes...)
 		}
 	}
-	results := b.shard.storeAll(b.bucket, pushes, b.timeout)
+	results, short := b.shard.storeAll(b.bucket, b.durability, pushes, b.timeout)
 	if b.accepted != nil {
 		if err := b.accepted(pushes, results); err != nil {
 			b.refuse(results, err)
 		}
+	}
+	if short != nil { // the journal has them all the same: pushed again they are only found
+		b.unsafe(pushes, results, short)
 	}
 	for _, c := range batch {
 		c.results, results = results[:len(c.pushes):len(c.pushes)], results[len(c.pushes):]
@@ -185,34 +200,36 @@ func (b *batcher) refuse(results []Result, err error) {
 	}
 }
 
-// storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own.
-func (s *Shard) storeAll(bucket int, pushes []Push, timeout time.Duration) []Result {
+// storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own. short says why
+// what was stored is not where d wants it.
+func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.Duration) (results []Result, short error) {
+	if err := s.able(s.ctx, bucket, d); err != nil {
+		return s.refuseAll(pushes, d, err), nil
+	}
 	args := make([]any, 0, 4*len(pushes))
 	for i := range pushes {
 		record, long := tail(&pushes[i])
 		args = append(args, pushes[i].Topic, head(&pushes[i], s.locators), record, long)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, timeout)
-	defer cancel()
-	again := false
-	v, err := s.run(ctx, bucket, s.scripts.push, args...)
-	if errors.Is(err, errConnection) {
-		again = true
-		v, err = s.run(ctx, bucket, s.scripts.push, args...)
+	ctx, cancel := s.ctx, func() {}
+	if d == Memory {
+		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
+	defer cancel()
+	v, again, short, err := s.onceSafe(ctx, bucket, d, s.scripts.push, args...)
 	if err != nil {
-		return failAll(len(pushes), err)
+		return failAll(len(pushes), err), nil
 	}
 	reply, ok := v.([]any)
 	if !ok || len(reply) != len(pushes)+1 {
-		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, errReply))
+		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, errReply)), nil
 	}
 	now := millis(reply[0])
-	results := make([]Result, len(pushes))
+	results = make([]Result, len(pushes))
 	for i := range pushes {
 		results[i] = s.pushed(&pushes[i], reply[i+1], now, again)
 	}
-	return results
+	return results, short
 }
 
 var errReply = errors.New("the script's answer has not the expected form")

@@ -34,6 +34,8 @@ type Options struct {
 	Moved func([]Job) error
 	// Deleted is called with every job that Delete removed, before its caller is answered: an error is given to the caller.
 	Deleted func(topic, id, shard string, created time.Time) error
+	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in memory.
+	Durability func(topic string) Durability
 	// Hold is how long at most Reserve takes no jobs from a server that has come new to a shard, while hosts compare their journals
 	// with what it holds (see Checks). 0: it does not wait for them.
 	Hold time.Duration
@@ -191,7 +193,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	if len(shards) != 1 || shards[0].State() != "active" || tooFar(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
-	return shards[0].nodes[shards[0].bucketOf(p.Topic)].pushes.push(ctx, push)[0]
+	return shards[0].nodes[shards[0].bucketOf(p.Topic)].pushes[q.durability(p.Topic)].push(ctx, push)[0]
 }
 
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can take it.
@@ -280,23 +282,18 @@ func (q *Queue) active(topic, id string) []*Shard {
 // pushGroups pushes to several shards and buckets at once and returns those that found their shard unavailable.
 func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes []Push, results []Result) (failed []int) {
 	type part struct {
-		shard  *Shard
-		bucket int
+		pushes *batcher
 		which  []int
 	}
 	var parts []part
 	for s, which := range groups {
-		if s.Buckets() == 1 {
-			parts = append(parts, part{s, 0, which})
-			continue
-		}
-		byBucket := map[int][]int{}
+		to := map[*batcher][]int{}
 		for _, i := range which {
-			b := s.bucketOf(pushes[i].Topic)
-			byBucket[b] = append(byBucket[b], i)
+			b := &s.nodes[s.bucketOf(pushes[i].Topic)].pushes[q.durability(pushes[i].Topic)]
+			to[b] = append(to[b], i)
 		}
-		for b, w := range byBucket {
-			parts = append(parts, part{s, b, w})
+		for b, w := range to {
+			parts = append(parts, part{b, w})
 		}
 	}
 	var wg sync.WaitGroup
@@ -308,7 +305,7 @@ func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes 
 				list[k] = pushes[i]
 			}
 		}
-		for k, r := range p.shard.nodes[p.bucket].pushes.push(ctx, list) {
+		for k, r := range p.pushes.push(ctx, list) {
 			results[p.which[k]] = r
 		}
 	}
@@ -320,7 +317,7 @@ func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes 
 	for _, p := range parts {
 		for _, i := range p.which {
 			var un *UnavailableError
-			if errors.As(results[i].Err, &un) && un.Reason != "journal" {
+			if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored {
 				failed = append(failed, i)
 			}
 		}
@@ -349,10 +346,15 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 	var wg sync.WaitGroup
 	for s, which := range away {
 		wg.Go(func() {
-			for i, job := range s.getMany(ctx, pushes, which) {
+			found := s.getMany(ctx, pushes, which)
+			short := q.confirmKept(ctx, s, pushes, found)
+			for i, job := range found {
 				mu.Lock()
 				if !answered[i] {
 					answered[i] = s.answer(ctx, &pushes[i], job, &results[i])
+				}
+				if results[i].Duplicate && short[i] != nil {
+					results[i] = Result{Job: *job, Err: short[i]}
 				}
 				mu.Unlock()
 			}
@@ -366,7 +368,7 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 func (s *Shard) answer(ctx context.Context, p *Push, job *Job, r *Result) bool {
 	switch p.OnDuplicate {
 	case Replace:
-		_, _, r.Err = s.remove(ctx, p.Topic, p.ID)
+		_, _, _, r.Err = s.remove(ctx, p.Topic, p.ID, Memory)
 		return r.Err != nil
 	case Refuse:
 		r.Job, r.Err = *job, fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)
@@ -374,4 +376,27 @@ func (s *Shard) answer(ctx context.Context, p *Push, job *Job, r *Result) bool {
 		r.Job, r.Duplicate = *job, true
 	}
 	return true
+}
+
+// confirmKept waits for pushes that keep what they found, and says by index why a job is not as safe as it should be.
+func (q *Queue) confirmKept(ctx context.Context, s *Shard, pushes []Push, found map[int]*Job) map[int]error {
+	type place struct {
+		bucket int
+		d      Durability
+	}
+	short := map[int]error{}
+	waited := map[place]error{}
+	for i := range found {
+		p := place{s.bucketOf(pushes[i].Topic), q.durability(pushes[i].Topic)}
+		if p.d == Memory || pushes[i].OnDuplicate != Keep {
+			continue
+		}
+		if _, ok := waited[p]; !ok {
+			waited[p] = s.confirm(ctx, p.bucket, p.d)
+		}
+		if err := waited[p]; err != nil {
+			short[i] = s.notSafe("push", pushes[i].Topic, pushes[i].ID, p.d, err)
+		}
+	}
+	return short
 }

@@ -24,6 +24,8 @@ type Shard struct {
 	seed     uint64 // of its weight in rendezvous hashing
 	state    atomic.Value
 	client   redis.UniversalClient
+	waits    redis.UniversalClient // for what waits for replicas and disks
+	timeout  time.Duration         // of one command
 	scripts  *scripts
 	locators uint32
 	nodes    []*bucketState
@@ -50,7 +52,8 @@ type Shard struct {
 type bucketState struct {
 	down   atomic.Bool
 	why    atomic.Value // error
-	pushes batcher
+	pushes [durabilities]batcher
+	syncs  atomic.Bool // it has answered WAITAOF
 }
 
 func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
@@ -58,17 +61,24 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name),
 		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold, confSent: map[string]string{},
 	}
-	client, buckets, err := connect(c.URL, o, s.meet)
+	client, buckets, err := connect(c.URL, o, 0, s.meet)
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", c.Name, err)
 	}
-	s.client, s.locators = client, uint32(locators/buckets)
+	patient := o
+	patient.PoolSize = safePool
+	if s.waits, _, err = connect(c.URL, patient, o.Timeout, s.meet); err != nil {
+		return nil, errors.Join(fmt.Errorf("shard %s: %w", c.Name, err), client.Close())
+	}
+	s.client, s.timeout, s.locators = client, o.Timeout, uint32(locators/buckets)
 	s.state.Store(c.State)
 	s.scripts = loadScripts(s.locators, buckets > 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}
-		n.pushes.init(s, b, o)
+		for d := range n.pushes {
+			n.pushes[d].init(s, b, Durability(d), o)
+		}
 		s.nodes = append(s.nodes, n)
 	}
 	return s, nil
@@ -77,7 +87,7 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 func (s *Shard) close() error {
 	s.cancel()
 	s.wg.Wait()
-	return s.client.Close()
+	return errors.Join(s.client.Close(), s.waits.Close())
 }
 
 // Name is the shard's in the registry.

@@ -149,9 +149,13 @@ type UnavailableError struct {
 	Reason     string // down, full (Redis out of memory), readonly, …
 	RetryAfter time.Duration
 	Err        error
+	Stored     bool // it was carried out, but is not yet as safe as the topic's durability asks
 }
 
 func (e *UnavailableError) Error() string {
+	if e.Stored {
+		return e.Err.Error()
+	}
 	return "no shard is available: " + e.Reason + ": " + e.Err.Error()
 }
 func (e *UnavailableError) Unwrap() error { return e.Err }

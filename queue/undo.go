@@ -82,7 +82,7 @@ func (s *Shard) removeOwn(some []undone) bool {
 		if sha256.Sum256(job.Body) != some[i].body || !isOwn(&pushes[i], job) {
 			continue
 		}
-		if _, _, err := s.remove(ctx, job.Topic, job.ID); err != nil {
+		if _, _, _, err := s.remove(ctx, job.Topic, job.ID, Memory); err != nil {
 			return false
 		}
 		s.log.Info("a job that was pushed to another shard as well is removed here", "topic", job.Topic, "id", job.ID)

@@ -344,7 +344,7 @@ func (r *recovery) delete(ctx context.Context, ref queue.Ref) error {
 		return nil
 	}
 	err := r.Queue.Delete(ctx, ref.Topic, ref.ID)
-	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+	if err != nil && !errors.Is(err, queue.ErrNotFound) && !queue.Stored(err) {
 		return err
 	}
 	r.Logger.Info("a job that had ended lived again, and was deleted again", "topic", ref.Topic, "id", ref.ID)

@@ -208,7 +208,7 @@ func (r *recovery) push(ctx context.Context, pushes []queue.Push) error {
 		p := &pushes[i]
 		var un *queue.UnavailableError
 		switch {
-		case result.Err == nil:
+		case result.Err == nil, queue.Stored(result.Err): // there all the same; a replica that is away must not hold up the rest
 			r.report.Pushed++
 		case errors.As(result.Err, &un) || ctx.Err() != nil:
 			away = result.Err
@@ -251,8 +251,9 @@ func (r *recovery) change(ctx context.Context, l *journal.RequestLine, e *entry)
 	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) {
 		return nil // it went on meanwhile
 	}
-	if err == nil {
+	if err == nil || queue.Stored(err) {
 		r.report.Changed++
+		return nil
 	}
 	return err
 }

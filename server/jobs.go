@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -399,10 +400,10 @@ func (s *Server) change(c echo.Context, token *registry.Token, topic, id string,
 		return true, err
 	}
 	job, err := s.jobs.Change(c.Request().Context(), topic, id, change)
-	if err != nil {
+	if err != nil && !queue.Stored(err) {
 		return false, jobProblem(err, topic, id)
 	}
-	if err := s.journal(c, token, Record{Op: OpChange, Topic: topic, ID: id, Count: 1, Change: &change, Job: job}); err != nil {
+	if err := cmp.Or(s.journal(c, token, Record{Op: OpChange, Topic: topic, ID: id, Count: 1, Change: &change, Job: job}), err); err != nil {
 		return false, err
 	}
 	return true, s.answerJob(c, http.StatusOK, job)
@@ -470,10 +471,10 @@ func (s *Server) runJob(c echo.Context, token *registry.Token) error {
 		return err
 	}
 	job, err := s.jobs.RunNow(c.Request().Context(), topic, id)
-	if err != nil {
+	if err != nil && !queue.Stored(err) {
 		return jobProblem(err, topic, id)
 	}
-	if err := s.journal(c, token, Record{Op: OpRun, Topic: topic, ID: id, Count: 1, Job: job}); err != nil {
+	if err := cmp.Or(s.journal(c, token, Record{Op: OpRun, Topic: topic, ID: id, Count: 1, Job: job}), err); err != nil {
 		return err
 	}
 	return s.answerJob(c, http.StatusAccepted, job)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/wakecall/wakecall/activity"
@@ -23,10 +24,10 @@ func (p *parts) recordedQueue() *recordedQueue {
 
 func (q *recordedQueue) Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error) {
 	job, err := q.Queue.Change(ctx, topic, id, change)
-	if err != nil {
+	if err != nil && !queue.Stored(err) {
 		return nil, err
 	}
-	return job, q.record(server.Record{Op: server.OpChange, Topic: topic, ID: id, Count: 1, Change: &change, Job: job})
+	return job, cmp.Or(q.record(server.Record{Op: server.OpChange, Topic: topic, ID: id, Count: 1, Change: &change, Job: job}), err)
 }
 
 func (q *recordedQueue) Delete(ctx context.Context, topic, id string) error {
@@ -38,10 +39,10 @@ func (q *recordedQueue) Delete(ctx context.Context, topic, id string) error {
 
 func (q *recordedQueue) RunNow(ctx context.Context, topic, id string) (*queue.Job, error) {
 	job, err := q.Queue.RunNow(ctx, topic, id)
-	if err != nil {
+	if err != nil && !queue.Stored(err) {
 		return nil, err
 	}
-	return job, q.record(server.Record{Op: server.OpRun, Topic: topic, ID: id, Count: 1, Job: job})
+	return job, cmp.Or(q.record(server.Record{Op: server.OpRun, Topic: topic, ID: id, Count: 1, Job: job}), err)
 }
 
 func (q *recordedQueue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {

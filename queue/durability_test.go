@@ -1,0 +1,447 @@
+package queue
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// replicated is a master with one replica, and a queue whose topics are as durable as their names say.
+type replicated struct {
+	*fixture
+	master, replica *exec.Cmd
+	replicaURL      string
+	accepted        journalled
+}
+
+// journalled is what Options.Accepted was told.
+type journalled struct {
+	mu   sync.Mutex
+	jobs map[string]bool
+}
+
+func (j *journalled) take(pushes []Push, results []Result) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range pushes {
+		if results[i].Err == nil {
+			j.jobs[pushes[i].Topic+"/"+pushes[i].ID] = true
+		}
+	}
+	return nil
+}
+
+func (j *journalled) has(name string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.jobs[name]
+}
+
+// byName makes the topics replica and fsync as durable as they are called.
+func byName(topic string) Durability {
+	d, err := ParseDurability(topic)
+	if err != nil {
+		return Memory
+	}
+	return d
+}
+
+func durableQueue(t *testing.T, url string, o Options) *fixture {
+	t.Helper()
+	o.Durability = byName
+	q := Open(o)
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+}
+
+func startReplicated(t *testing.T) *replicated {
+	t.Helper()
+	port, second := freePort(t), freePort(t)
+	r := &replicated{replicaURL: fmt.Sprint("redis://127.0.0.1:", second)}
+	r.accepted.jobs = map[string]bool{}
+	r.master = startOn(t, port, "repl-diskless-sync-delay 0")
+	r.replica = startOn(t, second, fmt.Sprint("replicaof 127.0.0.1 ", port))
+	t.Cleanup(func() { _ = r.replica.Process.Signal(syscall.SIGCONT) })
+	r.fixture = durableQueue(t, fmt.Sprint("redis://127.0.0.1:", port), Options{Timeout: time.Second, Accepted: r.accepted.take})
+	eventually(t, "the replica follows", func() bool {
+		info := parseInfo(r.s.client.Info(t.Context(), "replication").Val())
+		return strings.Contains(info["slave0"], "state=online")
+	})
+	return r
+}
+
+func (r *replicated) stopReplica() { r.signal(syscall.SIGSTOP) }
+func (r *replicated) contReplica() { r.signal(syscall.SIGCONT) }
+
+func (r *replicated) signal(s syscall.Signal) {
+	r.Helper()
+	if err := r.replica.Process.Signal(s); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// calls is how many WAITs the server has had.
+func (r *replicated) calls() int {
+	r.Helper()
+	var n int
+	stat := parseInfo(r.s.client.Info(r.ctx, "commandstats").Val())["cmdstat_wait"]
+	_, _ = fmt.Sscanf(stat, "calls=%d", &n)
+	return n
+}
+
+// What was answered is on the replica at that very moment: the master is killed with nothing more said, and the replica promoted.
+func TestAnAnsweredPushOfDurabilityReplicaSurvivesItsMaster(t *testing.T) {
+	r := startReplicated(t)
+	var wg sync.WaitGroup
+	for w := range 20 {
+		wg.Go(func() {
+			for i := range 10 {
+				if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: fmt.Sprint(w, "-", i), Delay: time.Hour}); res.Err != nil {
+					t.Error(res.Err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	_ = r.master.Process.Kill()
+	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(r.replicaURL, "redis://")})
+	defer func() { _ = c.Close() }()
+	if err := c.ReplicaOf(r.ctx, "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	promoted := durableQueue(t, r.replicaURL, Options{})
+	for w := range 20 {
+		for i := range 10 {
+			promoted.get("replica", fmt.Sprint(w, "-", i))
+		}
+	}
+}
+
+func TestOneWaitServesManyPushesAndPushesOfMemoryNeedNone(t *testing.T) {
+	r := startReplicated(t)
+	push := func(topic string) {
+		var wg sync.WaitGroup
+		for w := range 50 {
+			wg.Go(func() {
+				for i := range 20 {
+					if res := r.q.Push(r.ctx, Push{Topic: topic, ID: fmt.Sprint(w, "-", i), Delay: time.Hour}); res.Err != nil {
+						t.Error(res.Err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	push("other")
+	if n := r.calls(); n != 0 {
+		t.Fatalf("%d WAITs for pushes that want none", n)
+	}
+	push("replica")
+	if n := r.calls(); n == 0 || n > 500 {
+		t.Fatalf("%d WAITs for 1000 pushes of which 50 come at once", n)
+	}
+}
+
+func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
+	r := startReplicated(t)
+	r.push("replica", "before", time.Hour)
+	r.stopReplica()
+	slow := make(chan Result, 1)
+	go func() { slow <- r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}) }()
+	eventually(t, "the push waits", func() bool { return r.s.nodes[0].pushes[Replica].underWay() })
+	r.push("other", "y", time.Hour)
+	select {
+	case res := <-slow:
+		t.Fatalf("a push of memory was answered behind one of replica: %+v", res)
+	default:
+	}
+	res := <-slow
+	var un *UnavailableError
+	if !Stored(res.Err) || !errors.As(res.Err, &un) || un.Reason != "replica" || un.RetryAfter <= 0 || res.Job.ID != "x" {
+		t.Fatalf("push = %+v", res)
+	}
+	for _, part := range []string{"replica/x", "shard a", "500ms", "same id"} {
+		if !strings.Contains(res.Err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, res.Err)
+		}
+	}
+	if !r.accepted.has("replica/x") {
+		t.Error("the journal was not told of a push that is stored")
+	}
+	r.get("replica", "x")
+	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}); !Stored(res.Err) {
+		t.Fatalf("pushed again while the replica stands still: %+v", res)
+	}
+	r.contReplica()
+	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}); res.Err != nil || !res.Duplicate {
+		t.Fatalf("pushed again with the replica back: %+v", res)
+	}
+}
+
+func (b *batcher) underWay() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.flying > 0
+}
+
+func TestABatchIsUnsafeOnlyWhereItsTopicsAskForMore(t *testing.T) {
+	r := startReplicated(t)
+	r.stopReplica()
+	got := r.q.PushBatch(r.ctx, []Push{{Topic: "other", ID: "1"}, {Topic: "replica", ID: "2"}, {Topic: "other", ID: "3"}, {Topic: "replica", ID: "4"}})
+	for i, res := range got {
+		if want := i%2 == 1; Stored(res.Err) != want || (res.Err != nil) != want {
+			t.Errorf("result %d = %+v", i, res)
+		}
+	}
+}
+
+func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
+	r := startReplicated(t)
+	r.push("replica", "x", time.Hour)
+	body := []byte("changed")
+	if _, err := r.q.Change(r.ctx, "replica", "x", Change{Body: &body}); err != nil {
+		t.Fatal(err)
+	}
+	r.stopReplica()
+	body = []byte("again")
+	job, err := r.q.Change(r.ctx, "replica", "x", Change{Body: &body})
+	if !Stored(err) || job == nil || string(job.Body) != "again" {
+		t.Fatalf("change = %+v, %v", job, err)
+	}
+	if err := r.q.Delete(r.ctx, "replica", "x"); !Stored(err) {
+		t.Fatalf("delete: %v", err)
+	}
+	if err := r.q.Delete(r.ctx, "replica", "x"); !Stored(err) {
+		t.Fatalf("deleted again, though the first deletion is not safe: %v", err)
+	}
+	r.contReplica()
+	if err := r.q.Delete(r.ctx, "replica", "x"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("deleted again with the replica back: %v", err)
+	}
+}
+
+func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
+	url, _ := startRedis(t)
+	f := durableQueue(t, url, Options{Timeout: 200 * time.Millisecond})
+	if err := f.q.Able(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no replica") {
+		t.Errorf("able: %v", err)
+	}
+	if err := f.q.Able(f.ctx, Memory); err != nil {
+		t.Errorf("able to keep in memory: %v", err)
+	}
+	res := f.q.Push(f.ctx, Push{Topic: "replica", ID: "x"})
+	if !Stored(res.Err) || !strings.Contains(res.Err.Error(), "no replica that is connected") {
+		t.Errorf("push = %+v", res)
+	}
+	if !f.s.Up() {
+		t.Error("a shard counts as down because it has no replica")
+	}
+}
+
+// A push that the server could never make safe is refused before it is stored; deletions go on.
+func TestFsyncNeedsWAITAOF(t *testing.T) {
+	url, _ := startRedis(t)
+	f := durableQueue(t, url, Options{})
+	version := f.s.Health(f.ctx).Version
+	way := "Redis 7.2"
+	if v, _ := f.s.client.Do(f.ctx, "COMMAND", "INFO", "WAITAOF").Slice(); len(v) > 0 && v[0] != nil {
+		way = "appendonly yes"
+	}
+	res := f.q.Push(f.ctx, Push{Topic: "fsync", ID: "x"})
+	if res.Err == nil || Stored(res.Err) {
+		t.Fatalf("push = %+v", res)
+	}
+	for _, part := range []string{"fsync/x", "shard a", version, way} {
+		if !strings.Contains(res.Err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, res.Err)
+		}
+	}
+	f.gone("fsync", "x")
+	if err := f.q.Able(f.ctx, Fsync); err == nil || !strings.Contains(err.Error(), way) {
+		t.Errorf("able: %v", err)
+	}
+	if err := f.q.Delete(f.ctx, "fsync", "x"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("delete: %v", err)
+	}
+	if !f.s.Up() {
+		t.Error("a shard counts as down because it lacks a command")
+	}
+}
+
+// A server that has WAITAOF, as far as a queue can tell: a real one behind a stand-in that answers this command.
+func TestPushesOfDurabilityFsyncWaitForTheDisk(t *testing.T) {
+	url, _ := startRedis(t, "--appendonly", "yes")
+	aof := &standIn{t: t, sock: strings.TrimPrefix(url, "unix://")}
+	f := durableQueue(t, aof.listen(), Options{Timeout: time.Second})
+	aof.synced.Store("1")
+	if err := f.q.Able(f.ctx, Fsync); err != nil {
+		t.Fatal(err)
+	}
+	f.push("fsync", "x", time.Hour)
+	aof.synced.Store("0")
+	if res := f.q.Push(f.ctx, Push{Topic: "fsync", ID: "y"}); !Stored(res.Err) || !strings.Contains(res.Err.Error(), "its disk has not confirmed it within 1s") {
+		t.Fatalf("push = %+v", res)
+	}
+	if err := f.q.Delete(f.ctx, "fsync", "x"); !Stored(err) {
+		t.Fatalf("delete: %v", err)
+	}
+	aof.synced.Store("1")
+	if res := f.q.Push(f.ctx, Push{Topic: "fsync", ID: "y"}); res.Err != nil || !res.Duplicate {
+		t.Fatalf("pushed again = %+v", res)
+	}
+}
+
+// standIn passes commands on to a server, and answers those itself that an older one does not have.
+type standIn struct {
+	t      *testing.T
+	sock   string
+	synced atomicString
+}
+
+type atomicString struct {
+	mu sync.Mutex
+	s  string
+}
+
+func (a *atomicString) Store(s string) { a.mu.Lock(); a.s = s; a.mu.Unlock() }
+func (a *atomicString) Load() string   { a.mu.Lock(); defer a.mu.Unlock(); return a.s }
+
+func (p *standIn) listen() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	p.t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { p.serve(c) })
+		}
+	})
+	return "redis://" + l.Addr().String()
+}
+
+func (p *standIn) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	up, err := net.Dial("unix", p.sock)
+	if err != nil {
+		return
+	}
+	defer func() { _ = up.Close() }()
+	from, back := bufio.NewReader(c), bufio.NewReader(up)
+	for {
+		var command strings.Builder
+		if copyValue(&command, from) != nil {
+			return
+		}
+		text := strings.ToUpper(command.String())
+		var err error
+		switch {
+		case strings.HasPrefix(text, "*4\r\n$7\r\nWAITAOF\r\n"):
+			_, err = fmt.Fprintf(c, "*2\r\n:%s\r\n:0\r\n", p.synced.Load())
+		case strings.Contains(text, "\r\nCOMMAND\r\n") && strings.Contains(text, "\r\nWAITAOF\r\n"):
+			_, err = io.WriteString(c, "*1\r\n*1\r\n$7\r\nwaitaof\r\n")
+		default:
+			if _, err = io.WriteString(up, command.String()); err == nil {
+				err = copyValue(c, back)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// copyValue copies one value of Redis's protocol.
+func copyValue(to io.Writer, from *bufio.Reader) error {
+	line, err := from.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(to, line); err != nil {
+		return err
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+	switch line[0] {
+	case '$', '=', '!':
+		if n < 0 {
+			return nil
+		}
+		_, err = io.CopyN(to, from, int64(n)+2)
+		return err
+	case '%', '|':
+		n *= 2
+	case '*', '~', '>':
+	default:
+		return nil
+	}
+	for range max(n, 0) {
+		if err := copyValue(to, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A job that lives in another shard is answered for by that one.
+func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
+	r := startReplicated(t)
+	url, _ := startRedis(t)
+	shards := []ShardConfig{{Name: "a", URL: r.s.url, State: "active"}, {Name: "b", URL: url, State: "active"}}
+	id := ""
+	if err := r.q.SetShards(r.ctx, shards); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; id == ""; i++ { // one whose home is b
+		if s := fmt.Sprint(i); r.q.order("replica", s)[0].name == "b" {
+			id = s
+		}
+	}
+	if err := r.q.SetShards(r.ctx, shards[:1]); err != nil {
+		t.Fatal(err)
+	}
+	r.push("replica", id, time.Hour)
+	if err := r.q.SetShards(r.ctx, shards); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: id}); res.Err != nil || !res.Duplicate || res.Job.Shard != "a" {
+		t.Fatalf("push = %+v", res)
+	}
+	r.stopReplica()
+	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: id}); !Stored(res.Err) {
+		t.Fatalf("push with the replica stopped = %+v", res)
+	}
+}
+
+func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
+	f := durableQueue(t, startClusterOf(t, 6), Options{})
+	eventually(t, "every master has its replica", func() bool { return f.q.Able(f.ctx, Replica) == nil })
+	eventually(t, "a push is taken", func() bool {
+		return f.q.Push(f.ctx, Push{Topic: "replica", ID: "first", OnDuplicate: Replace}).Err == nil
+	})
+	for i := range 20 {
+		f.push("replica", fmt.Sprint(i), time.Hour)
+	}
+	if err := f.q.Delete(f.ctx, "replica", "7"); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("replica", "7")
+}
