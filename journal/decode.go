@@ -19,6 +19,7 @@ type wireRequest struct {
 	ShardRaw    []byte    `json:"shard_b64"`
 	DueAt       *int64    `json:"due_at"`
 	CreatedAt   *int64    `json:"created_at"`
+	ChangedAt   *int64    `json:"changed_at"`
 	Priority    string    `json:"priority"`
 	TTR         float64   `json:"ttr"`
 	MaxAttempts int       `json:"max_attempts"`
@@ -78,7 +79,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 	}
 	*l = RequestLine{
 		TS: w.TS, Op: w.Op, Topic: rawOr(w.TopicRaw, w.Topic), ID: rawOr(w.IDRaw, w.ID), Shard: rawOr(w.ShardRaw, w.Shard),
-		DueAt: instant(w.DueAt), CreatedAt: instant(w.CreatedAt), Priority: w.Priority, TTR: toDuration(w.TTR, time.Second),
+		DueAt: instant(w.DueAt), CreatedAt: instant(w.CreatedAt), ChangedAt: instant(w.ChangedAt), Priority: w.Priority, TTR: toDuration(w.TTR, time.Second),
 		MaxAttempts: w.MaxAttempts, ContentType: rawOr(w.TypeRaw, w.Type), Body: w.BodyRaw, Count: w.Count,
 		OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second),
 	}

@@ -26,6 +26,7 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	b = appendText(b, "shard", l.Shard)
 	b = appendInstant(b, "due_at", l.DueAt)
 	b = appendInstant(b, "created_at", l.CreatedAt)
+	b = appendInstant(b, "changed_at", l.ChangedAt)
 	b = appendText(b, "priority", l.Priority)
 	if l.TTR != 0 {
 		b = appendFloat(b, "ttr", l.TTR.Seconds())

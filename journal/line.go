@@ -43,6 +43,7 @@ type RequestLine struct {
 	Shard       string
 	DueAt       time.Time // milliseconds are kept
 	CreatedAt   time.Time // by Redis's clock; with topic and id it names one job, should the id be used again
+	ChangedAt   time.Time // by Redis's clock, of change and run: hosts' clocks differ
 	Priority    string
 	TTR         time.Duration
 	MaxAttempts int

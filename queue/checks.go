@@ -22,9 +22,11 @@ type Check struct {
 	Host   string
 	Server string    // run id of the server; of a Cluster's masters, joined
 	Until  time.Time // by the host's clock: what its journal had before then is in the data, or was when this was said
+	At     time.Time // by the shard's clock, when it was said
 }
 
 func seenKey() string { return prefix(0) + "seen" }
+func whenKey() string { return prefix(0) + "when" }
 
 // Server is who answers for a shard.
 type Server struct {
@@ -39,22 +41,35 @@ func (s *Shard) Checks(ctx context.Context) (Server, []Check, error) {
 	if err := s.info(ctx, &h); err != nil {
 		return Server{}, nil, err
 	}
-	said, err := s.client.HGetAll(ctx, seenKey()).Result()
+	checks, err := readChecks(ctx, s.client)
 	if err != nil {
 		return Server{}, nil, fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
 	}
-	return Server{RunID: h.RunID, Started: h.started, Now: h.now}, parseChecks(said), nil
+	return Server{RunID: h.RunID, Started: h.started, Now: h.now}, checks, nil
 }
 
-func parseChecks(said map[string]string) []Check {
+func readChecks(ctx context.Context, c redis.Cmdable) ([]Check, error) {
+	pipe := c.Pipeline()
+	said, when := pipe.HGetAll(ctx, seenKey()), pipe.HGetAll(ctx, whenKey())
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
 	var checks []Check
-	for host, v := range said {
+	for host, v := range said.Val() {
 		ms, server, _ := strings.Cut(v, " ")
-		n, _ := strconv.ParseInt(ms, 10, 64)
-		checks = append(checks, Check{Host: host, Server: server, Until: time.UnixMilli(n).UTC()})
+		c := Check{Host: host, Server: server, Until: parseMillis(ms)}
+		if c.At = c.Until; when.Val()[host] != "" { // an older version says it without
+			c.At = parseMillis(when.Val()[host])
+		}
+		checks = append(checks, c)
 	}
 	slices.SortFunc(checks, func(a, b Check) int { return strings.Compare(a.Host, b.Host) })
-	return checks
+	return checks, nil
+}
+
+func parseMillis(text string) time.Time {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return time.UnixMilli(n).UTC()
 }
 
 // NoteCheck says that a host's journal agrees with what the shard holds. was is what the host had said before, the zero Check for nothing:
@@ -149,7 +164,10 @@ func (s *Shard) Ends(ctx context.Context, names []string) ([]string, error) {
 
 // ForgetCheck is for a host that is no more.
 func (s *Shard) ForgetCheck(ctx context.Context, host string) error {
-	if err := s.client.HDel(ctx, seenKey(), host).Err(); err != nil {
+	pipe := s.client.Pipeline()
+	pipe.HDel(ctx, seenKey(), host)
+	pipe.HDel(ctx, whenKey(), host)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("forget what host %s has seen of shard %s: %w", host, s.name, err)
 	}
 	return nil
@@ -162,11 +180,11 @@ const lately = time.Minute
 func compared(server string, checks []Check) bool {
 	var newest time.Time
 	for _, c := range checks {
-		if c.Until.After(newest) {
-			newest = c.Until
+		if c.At.After(newest) {
+			newest = c.At
 		}
 	}
-	return !slices.ContainsFunc(checks, func(c Check) bool { return c.Server != server && newest.Sub(c.Until) < lately })
+	return !slices.ContainsFunc(checks, func(c Check) bool { return c.Server != server && newest.Sub(c.At) < lately })
 }
 
 // meet is called on every new connection, before any command. The server may be another one than before.
@@ -185,12 +203,12 @@ func (s *Shard) meet(ctx context.Context, c *redis.Conn) error {
 	if s.server == server {
 		return nil
 	}
-	said, err := c.HGetAll(ctx, seenKey()).Result()
+	checks, err := readChecks(ctx, c)
 	if err != nil {
 		return fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
 	}
 	s.server = server
-	if compared(server, parseChecks(said)) || s.held.Swap(true) {
+	if compared(server, checks) || s.held.Swap(true) {
 		return nil
 	}
 	s.wg.Add(1)

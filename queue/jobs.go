@@ -343,7 +343,9 @@ func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job 
 		if short != nil {
 			unsafe = s.notSafe("change", topic, id, d, short)
 		}
-		job, err = s.described(topic, reply[1], millis(reply[0]))
+		if job, err = s.described(topic, reply[1], millis(reply[0])); err == nil {
+			job.ChangedAt = millis(reply[0])
+		}
 		return true, err
 	})
 	if err == nil {

@@ -29,6 +29,7 @@ import "fmt"
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker
 //	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the data, see Checks
+//	when           HASH: host → when it said so (ms, by the server's clock)
 //	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals
 //	mover, moved, left   who moves jobs out of a shard that is draining, how many were moved of late, the references of the last
 //	wait           written before each wait for a replica or a disk, so that there is something to wait for

@@ -84,6 +84,7 @@ type Job struct {
 	TTR         time.Duration // 0: the topic's
 	MaxAttempts int           // 0: the topic's
 	CreatedAt   time.Time
+	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
 	DueAt       time.Time // as pushed or changed; retries do not move it
 	NextAt      time.Time // when a delayed job becomes ready (DueAt, or its retry time); zero in other states
 	LeaseUntil  time.Time // of a running job

@@ -60,20 +60,27 @@ func (r *recovery) restore(ctx context.Context) error {
 	return err
 }
 
-// asChanged is what became of a job by its lines here and its changes on other hosts, in the order of their times by the hosts' clocks. A push
-// comes first.
+// asChanged is what became of a job by its lines here and its changes on other hosts, in the order of their times by the shard's clock; lines of
+// older versions have only that of their host. A push comes first.
 func asChanged(here, elsewhere []journal.RequestLine) journal.RequestLine {
 	lines := slices.Concat(here, elsewhere)
 	slices.SortStableFunc(lines, func(a, b journal.RequestLine) int {
 		if first := isPush(b.Op) - isPush(a.Op); first != 0 {
 			return first
 		}
-		return a.TS.Compare(b.TS)
+		return changedAt(&a).Compare(changedAt(&b))
 	})
 	for i := range lines[1:] {
 		amend(&lines[0], &lines[1+i])
 	}
 	return lines[0]
+}
+
+func changedAt(l *journal.RequestLine) time.Time {
+	if l.ChangedAt.IsZero() {
+		return l.TS
+	}
+	return l.ChangedAt
 }
 
 func isPush(op journal.Op) int {

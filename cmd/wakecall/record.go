@@ -63,6 +63,7 @@ func recordLines(r server.Record) []journal.RequestLine {
 	}
 	if r.Job != nil {
 		line.Shard, line.DueAt, line.CreatedAt, line.Priority = r.Job.Shard, r.Job.DueAt, r.Job.CreatedAt, r.Job.Priority.String()
+		line.ChangedAt = r.Job.ChangedAt
 		line.TTR, line.MaxAttempts = r.Job.TTR, r.Job.MaxAttempts
 	}
 	if r.Change != nil && r.Change.Body != nil {

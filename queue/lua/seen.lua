@@ -7,4 +7,5 @@
 local said = call('HGET', P .. 'seen', ARGV[1]) or ''
 if said ~= ARGV[2] and said ~= ARGV[3] then return 0 end
 call('HSET', P .. 'seen', ARGV[1], ARGV[3])
+call('HSET', P .. 'when', ARGV[1], string.format('%d', now))
 return 1

@@ -41,11 +41,14 @@ type site struct {
 	probes   int
 }
 
+// longRun is long enough for jobs with longer delays, and for a host whose clock is off.
+const longRun = 5 * time.Minute
+
 // newSite starts everything and waits until it works.
 func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *site {
 	t.Helper()
 	s := &site{t: t, rec: rec, longest: 12 * time.Second}
-	if length >= 5*time.Minute {
+	if length >= longRun {
 		s.longest = 100 * time.Second
 	}
 	s.endpoint = newEndpoint(rec, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t)))
@@ -70,9 +73,15 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 		"WAKECALL_JOURNAL_SYNC": []string{"none", "always"}[r.IntN(2)],
 	}
 	t.Logf("dispatchers %s, spool %s, journal.sync %s", env["WAKECALL_DISPATCHERS"], env["WAKECALL_SPOOL"], env["WAKECALL_JOURNAL_SYNC"])
-	for range 2 {
-		s.hosts = append(s.hosts, harness.New(t, harness.Options{Env: env}))
+	options := harness.Options{Env: env}
+	s.hosts = append(s.hosts, harness.New(t, options))
+	if length >= longRun { // building all of it anew takes a minute
+		off := []time.Duration{-10 * time.Minute, 10 * time.Minute}[r.IntN(2)]
+		t.Logf("the clock of host 2 is off by %s", off)
+		options.Binary = harness.BuildOff(t, off)
+		defer func() { s.checkClock(off) }()
 	}
+	s.hosts = append(s.hosts, harness.New(t, options))
 	s.mountDisks()
 	s.upTogether()
 	s.putTopics()
@@ -98,6 +107,15 @@ func (s *site) mountDisks() {
 		}
 		h.SetEnv("WAKECALL_JOURNAL_DIR", dir)
 		s.disks = append(s.disks, disk)
+	}
+}
+
+// checkClock makes sure that the second host's clock is what it ought to be.
+func (s *site) checkClock(off time.Duration) {
+	s.t.Helper()
+	date, err := http.ParseTime(s.hosts[1].Do(context.Background(), http.MethodGet, "/livez", nil).Header.Get("Date"))
+	if d := time.Until(date) - off; err != nil || d.Abs() > time.Minute {
+		s.t.Fatalf("the clock of host 2 shows %s, %v", date, err)
 	}
 }
 
