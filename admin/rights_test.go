@@ -1,0 +1,196 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// What a role may send beside its own sign-in. Whoever adds a route says here who may use it; every other change needs an admin.
+var (
+	forEverybody = []string{
+		"/login", "/login/code", "/logout", "/language", "/theme",
+		"/account/password", "/account/totp/begin", "/account/totp/finish", "/account/totp/clear", "/account/sessions/:id/end", "/account/sessions/end",
+		"/topics/check/retry_if", "/topics/check/retry", // say whether something is well-formed, and change nothing
+	}
+	forOperators = []string{
+		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/jobs", "/topics/:topic/matching", "/topics/:topic/errors/clear", "/topics/:topic/test",
+		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel", "/shards/:name/state", "/processes/restart",
+	}
+	// pagesAbove are pages that not everybody sees, by the role they need.
+	pagesAbove = map[string]registry.Role{
+		"/access": registry.RoleAdmin, "/alerts/settings": registry.RoleAdmin, "/topics/new": registry.RoleAdmin, "/topics/:topic/edit": registry.RoleAdmin,
+		"/topics/export": registry.RoleAdmin, "/shards/new": registry.RoleAdmin, "/shards/:name/edit": registry.RoleAdmin,
+		"/push": registry.RoleOperator, "/topics/:topic/test": registry.RoleOperator,
+	}
+	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
+)
+
+// changes lists the routes that change something, as echo has them: all but GET and what finds no page.
+func (s *site) changes() [][2]string {
+	var list [][2]string
+	for _, r := range s.admin.echo.Routes() {
+		if r.Method != http.MethodGet && r.Method != echo.RouteNotFound {
+			list = append(list, [2]string{r.Method, r.Path})
+		}
+	}
+	return list
+}
+
+// at fills in the parts of a path that are names.
+func at(path string) string {
+	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates").Replace(path)
+}
+
+// TestEveryChangeNeedsItsRole goes over the routes as they are registered, so that a new one cannot be forgotten: it is an admin's unless the lists
+// above say otherwise, and whoever may not use it gets 403, before anything of the request is looked at.
+func TestEveryChangeNeedsItsRole(t *testing.T) {
+	s := open(t, nil)
+	stranger := newClient()
+	stranger.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	changes := s.changes()
+	if len(changes) < 30 {
+		t.Fatalf("there are %d routes that change something", len(changes))
+	}
+	for _, role := range []registry.Role{"", registry.RoleViewer, registry.RoleOperator} {
+		switch role {
+		case registry.RoleViewer:
+			s.as("look")
+		case registry.RoleOperator:
+			s.as("ops")
+		default:
+			s.client = stranger
+		}
+		for _, route := range changes {
+			method, path := route[0], route[1]
+			if slices.Contains(forEverybody, path) || role == registry.RoleOperator && slices.Contains(forOperators, path) {
+				continue
+			}
+			status, _ := s.do(method, at(path), strings.NewReader("name=x&role=admin&password=0123456789"))
+			if want := map[bool]int{true: http.StatusSeeOther, false: http.StatusForbidden}[role == ""]; status != want {
+				t.Errorf("%s %s as %q is %d, want %d", method, path, role, status, want)
+			}
+		}
+	}
+	if users, err := s.registry.ListUsers(t.Context()); err != nil || len(users) != 3 {
+		t.Errorf("there are %d users now: %v", len(users), err)
+	}
+}
+
+// TestTheListsOfRolesAreTrue: what they name exists, so that a renamed route does not leave a hole with its old name.
+func TestTheListsOfRolesAreTrue(t *testing.T) {
+	s := open(t, nil)
+	have := map[string]bool{}
+	for _, r := range s.admin.echo.Routes() {
+		have[r.Method+" "+r.Path] = true
+	}
+	for _, path := range slices.Concat(forEverybody, forOperators) {
+		if !have["POST "+path] {
+			t.Errorf("there is no route POST %s", path)
+		}
+	}
+	for path := range pagesAbove {
+		if !have["GET "+path] {
+			t.Errorf("there is no page %s", path)
+		}
+	}
+	for _, path := range openPages {
+		if !have["GET "+path] {
+			t.Errorf("there is no page %s", path)
+		}
+	}
+}
+
+// TestEveryPageNeedsItsRole: strangers see the sign-in instead of any page, and viewers 403 for those of the map above.
+func TestEveryPageNeedsItsRole(t *testing.T) {
+	s := open(t, nil)
+	for _, who := range []string{"", "look", "ops"} {
+		s.client = newClient()
+		if who != "" {
+			s.as(who)
+		}
+		s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		for _, r := range s.admin.echo.Routes() {
+			if r.Method != http.MethodGet || slices.Contains(openPages, r.Path) {
+				continue
+			}
+			need := pagesAbove[r.Path]
+			status, _ := s.get(at(r.Path))
+			switch {
+			case who == "" && status != http.StatusSeeOther:
+				t.Errorf("%s shows strangers %d", r.Path, status)
+			case who != "" && need != "" && !(who == "ops" && need == registry.RoleOperator) && status != http.StatusForbidden:
+				t.Errorf("%s shows %s %d, want 403", r.Path, who, status)
+			case who != "" && need == "" && status == http.StatusForbidden:
+				t.Errorf("%s shows %s 403: name it in pagesAbove", r.Path, who)
+			}
+		}
+	}
+}
+
+// TestEveryChangeComesFromThisSite: a request that a browser sends for another site is 403 on every route as it is registered, for an admin who is
+// signed in and for the sign-in itself, whatever it says of where it comes from.
+func TestEveryChangeComesFromThisSite(t *testing.T) {
+	for _, base := range []string{"", "/wakecall"} {
+		s := open(t, func(o *Options) { o.BasePath = base + "/" }).as("root")
+		s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		host := strings.TrimPrefix(strings.TrimSuffix(s.url, base), "http://")
+		foreign := []map[string]string{
+			{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Origin": "http://" + host},
+			{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://" + host + ".evil.example"}, {"Origin": "http://evil.example/" + host},
+			{"Sec-Fetch-Site": "nonsense"},
+		}
+		for _, route := range s.changes() {
+			for _, headers := range foreign {
+				r, err := http.NewRequestWithContext(t.Context(), route[0], s.url+at(strings.TrimPrefix(route[1], base)), strings.NewReader("a=b"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				for name, value := range headers {
+					r.Header.Set(name, value)
+				}
+				if status, _ := s.send(r); status != http.StatusForbidden {
+					t.Errorf("%s %s with %v is %d", route[0], route[1], headers, status)
+				}
+			}
+		}
+		if status, _ := s.get("/account"); status != http.StatusOK {
+			t.Errorf("the session ended on the way: %d", status)
+		}
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/theme", strings.NewReader("choice=dark"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "http://"+host)
+		if status, _ := s.send(r); status != http.StatusSeeOther {
+			t.Errorf("a change of this site is %d", status)
+		}
+	}
+}
+
+// TestNoPageChangesAnything: a GET can come from anywhere, so none of them may write to the registry.
+func TestNoPageChangesAnything(t *testing.T) {
+	s := open(t, nil).as("root")
+	before := s.registry.Snapshot().Revision
+	audited := func() int {
+		trail, err := s.registry.Audit(t.Context(), registry.AuditFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(trail)
+	}
+	had := audited()
+	for _, r := range s.admin.echo.Routes() {
+		if r.Method == http.MethodGet && r.Path != "/events" {
+			s.get(at(r.Path) + "?do=delete&choice=dark&name=x&drop=1&role=admin")
+		}
+	}
+	s.registry.Refresh(t.Context())
+	if after := s.registry.Snapshot().Revision; after != before || audited() != had {
+		t.Errorf("pages changed the registry: revision %d to %d, %d entries of the audit to %d", before, after, had, audited())
+	}
+}
