@@ -425,7 +425,7 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("nobody there: %v", err)
 	}
-	for _, template := range []string{`{"text": "{{.Text}}"`, `{{.Nothing}}`, `{{`, `plain`} {
+	for _, template := range []string{`{"text": "{{.Text}}"}`, `{"text": "{{.Alert.Detail}} {{.Alert.Detail}}"}`, `{"text": "{{.Text}}"`, `{{.Nothing}}`, `{{`, `plain`} {
 		w := Webhook{Name: "x", URL: "http://h", Template: template}
 		if w.Validate() == nil {
 			t.Errorf("the template %q is accepted", template)

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/wakecall/wakecall/registry"
 )
@@ -37,9 +38,26 @@ type Message struct {
 	Lines []string // of a digest
 }
 
+// subjectMost is how many bytes of what an alert is about a subject has: lines of a mail's header are bounded.
+const subjectMost = 200
+
+// oneLine is a text that others may have written: words of a server that answers an error, or of an endpoint. A line of it must not look like one of
+// the message, nor steer the terminal of who reads mails there.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
 // Subject is the first line.
 func (m *Message) Subject() string {
-	s := m.Alert.Subject
+	s := oneLine(m.Alert.Subject)
+	if len(s) > subjectMost {
+		s = strings.ToValidUTF8(s[:subjectMost], "") + "…"
+	}
 	switch m.Phase {
 	case Lasts:
 		s = "still: " + s
@@ -52,17 +70,25 @@ func (m *Message) Subject() string {
 // Text is the whole in plain text.
 func (m *Message) Text() string {
 	lines := append([]string{m.Subject()}, m.facts()...)
-	lines = append(lines, m.Lines...)
+	lines = append(lines, m.digest()...)
 	if m.Link != "" {
 		lines = append(lines, m.Link)
 	}
 	return strings.Join(lines, "\n")
 }
 
+func (m *Message) digest() []string {
+	lines := make([]string, len(m.Lines))
+	for i, line := range m.Lines {
+		lines[i] = oneLine(line)
+	}
+	return lines
+}
+
 func (m *Message) facts() []string {
 	var facts []string
 	if m.Alert.Detail != "" {
-		facts = append(facts, m.Alert.Detail)
+		facts = append(facts, oneLine(m.Alert.Detail))
 	}
 	switch m.Phase {
 	case Begins:
@@ -94,7 +120,7 @@ func (m *Message) HTML() string {
 		colour = "#f76707"
 	}
 	var b strings.Builder
-	err := page.Execute(&b, map[string]any{"Subject": m.Subject(), "Facts": m.facts(), "Lines": m.Lines, "Link": m.Link, "Colour": template.CSS(colour)})
+	err := page.Execute(&b, map[string]any{"Subject": m.Subject(), "Facts": m.facts(), "Lines": m.digest(), "Link": m.Link, "Colour": template.CSS(colour)})
 	if err != nil {
 		return ""
 	}

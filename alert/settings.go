@@ -201,15 +201,17 @@ func (w *Webhook) Validate() error {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))
 	}
-	if _, err := w.body(&Message{}); err != nil {
+	// A quote in what a server said must not end a string of the template, or more words could add members to the JSON.
+	if _, err := w.body(&Message{Alert: registry.Alert{Detail: `"`}}); err != nil {
 		errs = append(errs, wrong("webhooks.template", "of %s: %v", w.Name, err))
 	}
 	return errors.Join(errs...)
 }
 
-// Presets are the bodies that common services want. {{json .Text}} is the message as a JSON string.
+// Presets are the bodies that common services want. {{json .Text}} is the message as a JSON string, and {{slack .Text}} one in which nothing is a
+// mention or a link of Slack's.
 var Presets = map[string]string{
-	"slack":    `{"text": {{json .Text}}}`,
+	"slack":    `{"text": {{slack .Text}}}`,
 	"feishu":   `{"msg_type": "text", "content": {"text": {{json .Text}}}}`,
 	"dingtalk": `{"msgtype": "text", "text": {"content": {{json .Text}}}}`,
 	"wecom":    `{"msgtype": "text", "text": {"content": {{json .Text}}}}`,
@@ -228,7 +230,7 @@ func (w *Webhook) body(m *Message) ([]byte, error) {
 		}
 		text = preset
 	}
-	t, err := template.New("webhook").Option("missingkey=error").Funcs(template.FuncMap{"json": asJSON}).Parse(text)
+	t, err := template.New("webhook").Option("missingkey=error").Funcs(template.FuncMap{"json": asJSON, "slack": asSlack}).Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +243,10 @@ func (w *Webhook) body(m *Message) ([]byte, error) {
 	}
 	return []byte(b.String()), nil
 }
+
+var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func asSlack(text string) (string, error) { return asJSON(slackEscapes.Replace(text)) }
 
 func asJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
