@@ -22,9 +22,21 @@ import (
 // Tree is what runs.
 type Tree struct {
 	Pid       int       `json:"pid"`
+	Version   string    `json:"version,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	RSS       int64     `json:"rss"`
 	Processes []Process `json:"processes"`
+}
+
+// Newer is the version of a process that has been replaced by one of another binary than the master's, empty when there is none: a reload
+// takes the processes to a new binary, and only a restart takes the master.
+func (t *Tree) Newer() string {
+	for _, p := range t.Processes {
+		if p.Version != "" && t.Version != "" && p.Version != t.Version {
+			return p.Version
+		}
+	}
+	return ""
 }
 
 // Process is one process of the tree.
@@ -32,7 +44,8 @@ type Process struct {
 	Role      string          `json:"role"`
 	Number    int             `json:"number,omitempty"`
 	Pid       int             `json:"pid"`
-	State     string          `json:"state"` // running, starting, waiting (to be started again), adopted
+	Version   string          `json:"version,omitempty"` // of Wakecall, when it is ready
+	State     string          `json:"state"`             // running, starting, waiting (to be started again), adopted
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	Restarts  int             `json:"restarts"`
 	LastExit  string          `json:"last_exit,omitempty"`
@@ -163,7 +176,7 @@ func (m *Master) restart(ctx context.Context, role string, number int) error {
 // tree asks all processes at once.
 func (m *Master) tree() *Tree {
 	slots := m.all()
-	t := &Tree{Pid: os.Getpid(), StartedAt: m.started, RSS: rss(os.Getpid()), Processes: make([]Process, len(slots))}
+	t := &Tree{Pid: os.Getpid(), Version: m.opts().Version, StartedAt: m.started, RSS: rss(os.Getpid()), Processes: make([]Process, len(slots))}
 	var wg sync.WaitGroup
 	for i, s := range slots {
 		wg.Go(func() { t.Processes[i] = s.describe() })
@@ -189,7 +202,7 @@ func (s *slot) describe() Process {
 	d.Pid, d.StartedAt, d.State = p.cmd.Process.Pid, p.started.UTC(), "starting"
 	d.RSS = rss(d.Pid)
 	if p.isReady() {
-		d.State = "running"
+		d.State, d.Version = "running", p.version
 	}
 	if r, err := p.ask(child.AskStatus, askLimit); err == nil {
 		d.Status = r.Status

@@ -223,15 +223,25 @@ func (m *Master) attend(ctx context.Context, hup <-chan os.Signal) {
 		case <-hup:
 			wg.Go(func() {
 				m.systemd.reloading()
-				status := "up"
 				if err := m.reload(ctx); err != nil {
 					m.opts().Logger.Error("reload failed", "error", err)
-					status = "up; the last reload failed: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+					m.systemd.ready("up; the last reload failed: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+					return
 				}
-				m.systemd.ready(status)
+				m.systemd.ready(m.status())
 			})
 		}
 	}
+}
+
+// status says that the master is up, and whether its processes are of a newer binary.
+func (m *Master) status() string {
+	t := m.tree()
+	if newer := t.Newer(); newer != "" {
+		m.opts().Logger.Warn("the master is of another version than its processes; a restart takes it to theirs", "master", t.Version, "processes", newer)
+		return "up; the processes are of version " + newer + ", the master of " + t.Version + " until it is restarted"
+	}
+	return "up"
 }
 
 // reload reads the configuration again and replaces the processes one by one.
@@ -253,7 +263,7 @@ func (m *Master) reload(ctx context.Context) error {
 		return err
 	}
 	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = old.Executable, old.Reload, old.Kill, old.Ready, old.Logger
-	next.Passed = old.Passed
+	next.Passed, next.Version = old.Passed, old.Version
 	next.tellUnfit()
 	before := m.sockets()
 	held, err := before.open(next.Roles, next.Passed)

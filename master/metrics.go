@@ -60,6 +60,8 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	}, []string{"process"})
 	r.MustRegister(restarts)
 	memory := gauge("wakecall_process_rss_bytes", "Resident memory.")
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "wakecall_build_info", Help: "1, with the version of the process."}, []string{"process", "version"})
+	r.MustRegister(build)
 	set := func(name string, pid, n int) {
 		up.WithLabelValues(name).Set(0)
 		if pid > 0 {
@@ -69,11 +71,15 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 		memory.WithLabelValues(name).Set(float64(rss(pid)))
 	}
 	set("master", os.Getpid(), 0)
+	build.WithLabelValues("master", m.opts().Version).Set(1)
 	for _, s := range m.all() {
 		s.mu.Lock()
 		pid := 0
 		if s.current != nil {
 			pid = s.current.cmd.Process.Pid
+		}
+		if pid > 0 && s.current.isReady() {
+			build.WithLabelValues(s.label(), s.current.version).Set(1)
 		}
 		set(s.label(), pid, s.restarts)
 		s.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 // Options of a master.
 type Options struct {
 	DataDir         string
+	Version         string // of this binary
 	Executable      string // of the children; a path, so that a new binary put there serves those that start later
 	ShutdownTimeout time.Duration
 	Roles           []RoleSpec // in the order in which they are started; they are stopped in this order, too

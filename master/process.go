@@ -23,6 +23,7 @@ type process struct {
 	ready   chan struct{} // closed when it serves
 	done    chan struct{} // closed when it ended; exit says how
 	exit    string
+	version string // of its binary; to be read when it is ready
 
 	mu      sync.Mutex
 	next    int64
@@ -108,7 +109,7 @@ func (p *process) read() {
 			return
 		}
 		if r.Ready && !isReady {
-			isReady = true
+			isReady, p.version = true, r.Version
 			close(p.ready)
 		}
 		p.mu.Lock()

@@ -58,6 +58,10 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		t.Errorf("calls come from %s", agent)
 	}
 
+	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "processes are of v9.9.9-next") {
+		t.Errorf("ps does not tell that the master is still the old one: exit code %d: %s", code, out)
+	}
+
 	if err := os.WriteFile(binary+".new", []byte("#!/bin/sh\nexit 7\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,7 @@ func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
 	if r.status != nil {
 		c.SetStatus(r.status)
 	}
+	c.Version = version
 	c.Ready()
 	return p.run(ctx, r.run)
 }

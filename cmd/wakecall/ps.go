@@ -61,6 +61,13 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	if err := table(w, []string{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, rows); err != nil {
 		return err
 	}
+	if newer := t.Newer(); newer != "" {
+		_, err := fmt.Fprintf(w, "the master is of version %s, processes are of %s: a restart (systemctl restart wakecall) takes the master to theirs\n",
+			plain(t.Version), plain(newer))
+		if err != nil {
+			return err
+		}
+	}
 	for _, f := range findings {
 		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n", plain(f.Shard), f.Kind, plain(f.Detail), instant(f.Since, now))
 		if err != nil {

@@ -132,7 +132,7 @@ func masterOptions(cfg *conf.Config, shards []registry.Shard) (master.Options, e
 		return master.Options{}, err
 	}
 	return master.Options{
-		DataDir: cfg.DataPath(), ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
+		Version: version, DataDir: cfg.DataPath(), ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
 		Roles: []master.RoleSpec{
 			{Name: roleServer, Count: 1, Config: config, Listeners: []master.ListenSpec{{Name: apiSocket, Key: "server.addr", Addr: cfg.Server.Addr}}},
 			{Name: roleTimer, Count: cfg.Timers, Numbered: true, Config: config},

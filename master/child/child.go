@@ -25,6 +25,7 @@ type Child struct {
 	Config          json.RawMessage
 	Listeners       map[string]net.Listener
 	ShutdownTimeout time.Duration
+	Version         string // of this binary; the role sets it before Ready
 
 	conn     net.Conn
 	in       *json.Decoder // one for all messages: it reads ahead
@@ -211,7 +212,7 @@ func (c *Child) statusJSON() json.RawMessage {
 }
 
 // Ready tells the master that this process serves.
-func (c *Child) Ready() { c.reply(Reply{Ready: true}) }
+func (c *Child) Ready() { c.reply(Reply{Ready: true, Version: c.Version}) }
 
 // SetGatherer gives what the master's /metrics shows of this process.
 func (c *Child) SetGatherer(g prometheus.Gatherer) { c.gatherer.Store(&g) }

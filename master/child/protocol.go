@@ -25,10 +25,11 @@ type Message struct {
 
 // Reply is a line from the child.
 type Reply struct {
-	Ready  bool            `json:"ready,omitempty"`
-	ID     int64           `json:"id,omitempty"`
-	Text   string          `json:"text,omitempty"`
-	Status json.RawMessage `json:"status,omitempty"`
+	Ready   bool            `json:"ready,omitempty"`
+	Version string          `json:"version,omitempty"` // of the child's binary, when it is ready
+	ID      int64           `json:"id,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Status  json.RawMessage `json:"status,omitempty"`
 }
 
 // What a master asks.
