@@ -19,7 +19,7 @@ import (
 // topicForm is a topic as somebody fills it in: texts, so that what is wrong can be shown as it was written.
 type topicForm struct {
 	Name, Title, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
-	MaxInFlight, RateLimit, ExpiresAfter, Emails, Owner                                                       string
+	MaxInFlight, RateLimit, ExpiresAfter, Durability, Emails, Owner                                           string
 	Sign                                                                                                      bool // give a new topic a signing secret
 }
 
@@ -31,6 +31,7 @@ type topicFormData struct {
 	Methods []string
 	Types   []string
 	Levels  []string
+	Safety  []string
 }
 
 func formOf(t *registry.Topic) topicForm {
@@ -46,7 +47,7 @@ func formOf(t *registry.Topic) topicForm {
 		Name: t.Name, Title: t.Title, CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: strings.Join(headers, "\n"),
 		Delay: t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts), Retry: strings.Join(retry, " "),
 		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight), RateLimit: strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
-		ExpiresAfter: t.ExpiresAfter.String(), Emails: strings.Join(t.Emails, " "), Owner: t.Owner,
+		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Emails: strings.Join(t.Emails, " "), Owner: t.Owner,
 	}
 }
 
@@ -56,7 +57,7 @@ func readTopicForm(c echo.Context) topicForm {
 		Name: v("name"), Title: v("title"), CallbackURL: v("callback_url"), Method: v("method"), ContentType: v("content_type"),
 		Headers: c.FormValue("headers"), Delay: v("delay"), TTR: v("ttr"), Priority: v("priority"), MaxAttempts: v("max_attempts"), Retry: v("retry"),
 		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"), ExpiresAfter: v("expires_after"), Emails: v("emails"),
-		Owner: v("owner"), Sign: c.FormValue("sign") != "",
+		Durability: v("durability"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
 	}
 }
 
@@ -66,7 +67,7 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 		"title": f.Title, "callback_url": f.CallbackURL, "method": f.Method, "content_type": f.ContentType, "priority": f.Priority, "retry_if": f.RetryIf,
 		"owner": f.Owner, "emails": splitList(f.Emails), "retry": splitList(f.Retry), "headers": f.headers(), "state": string(state),
 	}
-	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter} {
+	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter, "durability": f.Durability} {
 		if text != "" {
 			fields[name] = text
 		}
@@ -105,6 +106,7 @@ func (f *topicForm) headers() map[string]string {
 
 func (a *Admin) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal", "low"}
+	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica), string(registry.DurabilityFsync)}
 	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
 	return a.render(c, status, "topic_form", d)
 }

@@ -75,9 +75,12 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if status, body := s.post("/topics/shop.mail/edit", form("retry_if", "res.code !=", "title", "Mails")...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "column") || !strings.Contains(body, "Mails") {
 		t.Errorf("a wrong expression: %d\n%s", status, body)
 	}
-	s.post("/topics/shop.mail/edit", form("title", "Mails")...)
-	if x := s.registry.Snapshot().Topics["shop.mail"]; x.Title != "Mails" || len(x.Secrets) != 1 || len(x.Retry) != 0 {
+	s.post("/topics/shop.mail/edit", form("title", "Mails", "durability", "replica")...)
+	if x := s.registry.Snapshot().Topics["shop.mail"]; x.Title != "Mails" || x.Durability != registry.DurabilityReplica || len(x.Secrets) != 1 || len(x.Retry) != 0 {
 		t.Errorf("after the change it is %+v", x)
+	}
+	if _, body := s.get("/topics/shop.mail/edit"); !strings.Contains(body, `<option value="replica" selected>`) {
+		t.Error("the form does not show the durability")
 	}
 	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "already") {
 		t.Errorf("the same name again: %d", status)

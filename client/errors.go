@@ -43,6 +43,7 @@ type Error struct {
 	Title      string        // what kind of problem
 	Detail     string        // what is wrong, and the way out
 	Field      string        // of the request, when one is to blame
+	ID         string        // of a job that is stored, but not yet as safe as its topic asks: push it again under this id
 	RetryAfter time.Duration // how long the server asks to wait; 0: it does not say
 	RequestID  string        // X-Request-Id: finds the request in the server's log
 }
@@ -70,10 +71,11 @@ type problem struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Field  string `json:"field"`
+	ID     string `json:"id"`
 }
 
 func (p problem) error() *Error {
-	return &Error{Status: p.Status, Title: p.Title, Detail: p.Detail, Field: p.Field}
+	return &Error{Status: p.Status, Title: p.Title, Detail: p.Detail, Field: p.Field, ID: p.ID}
 }
 
 func newError(resp *http.Response, body []byte) *Error {

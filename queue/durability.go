@@ -167,7 +167,7 @@ func (s *Shard) pipeSafe(ctx context.Context, bucket int, d Durability, script f
 	switch {
 	case waited.Err() != nil:
 		s.nodes[bucket].syncs.Store(false)
-		return v, fmt.Errorf("waiting for it failed: %w", waited.Err()), nil
+		return v, broken(waited.Err()), nil
 	case !reached(waited.Val()):
 		return v, s.missing(ctx, node, d), nil
 	}
@@ -322,7 +322,18 @@ func (s *Shard) confirm(ctx context.Context, bucket int, d Durability) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+d.patience(s.timeout))
 	defer cancel()
 	_, short, err := s.pipeSafe(ctx, bucket, d, nil)
-	return errors.Join(short, err)
+	if err != nil {
+		return broken(err)
+	}
+	return short
+}
+
+// broken says what became of a wait that was not carried out, without addresses, since clients see it.
+func broken(err error) error {
+	if reason := reasonOf(err); reason != "script" {
+		return fmt.Errorf("the wait for it ended early (%s)", reason)
+	}
+	return fmt.Errorf("the server refused to wait: %w", err)
 }
 
 func waitKey(bucket int) string { return prefix(bucket) + "wait" }

@@ -45,7 +45,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 // fieldNames are those that a client may set.
 var fieldNames = strings.Join([]string{
 	"title", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry", "retry_if",
-	"max_in_flight", "rate_limit", "expires_after", "emails", "owner", "secrets", "state",
+	"max_in_flight", "rate_limit", "expires_after", "durability", "emails", "owner", "secrets", "state",
 }, ", ")
 
 // Kinds of values, as an error says what was expected.
@@ -81,6 +81,7 @@ func (t *Topic) fields() map[string]field {
 		"max_in_flight": {into: value(&t.MaxInFlight), kind: aWhole},
 		"rate_limit":    {into: value(&t.RateLimit), kind: "a number"},
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
+		"durability":    {into: value(&t.Durability), kind: aText},
 		"emails":        {into: list(&t.Emails), kind: aTextList},
 		"owner":         {into: value(&t.Owner), kind: aText},
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},

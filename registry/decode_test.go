@@ -12,7 +12,7 @@ import (
 func TestDecodeTopic(t *testing.T) {
 	for in, ok := range map[string]func(*Topic) bool{
 		`{"callback_url":"http://h/x"}`: func(x *Topic) bool {
-			return x.MaxAttempts == 10 && x.TTR.Std() == 10*time.Second && x.Secrets == nil && x.Name == "t"
+			return x.MaxAttempts == 10 && x.TTR.Std() == 10*time.Second && x.Secrets == nil && x.Name == "t" && x.Durability == DurabilityMemory
 		},
 		`{"callback_url":"http://h","ttr":1.5,"retry":["10s",60]}`: func(x *Topic) bool {
 			return x.TTR.Std() == 1500*time.Millisecond && x.Retry[1].Std() == time.Minute
@@ -23,6 +23,7 @@ func TestDecodeTopic(t *testing.T) {
 		`{"name":"t","callback_url":"http://h","content_type":"form"}`:     func(x *Topic) bool { return x.ContentType == "form" },
 		`{"callback_url":"http://h","headers":{"X-A":"b"},"delay":"1h"}`:   func(x *Topic) bool { return x.Headers["X-A"] == "b" && x.Delay.Std() == time.Hour },
 		`{"callback_url":"http://h","rate_limit":0.5,"max_in_flight":1}`:   func(x *Topic) bool { return x.RateLimit == 0.5 && x.MaxInFlight == 1 },
+		`{"callback_url":"http://h","durability":"replica"}`:               func(x *Topic) bool { return x.Durability == DurabilityReplica },
 		` {"callback_url":"http://h","title":"\u00e4 ","emails":[]}` + " ": func(x *Topic) bool { return x.Title == "ä " && len(x.Emails) == 0 },
 	} {
 		x, err := DecodeTopic("t", []byte(in))

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -117,6 +118,7 @@ func decodeSnapshot(b []byte) (*Snapshot, error) {
 			return nil, fmt.Errorf("topic %.80q is damaged", name)
 		}
 		st.Topic.Secrets = st.Secrets
+		st.Durability = cmp.Or(st.Durability, DurabilityMemory) // a file of an older version does not have it
 		s.Topics[name] = st.Topic
 	}
 	for hash, t := range s.Tokens {

@@ -23,6 +23,7 @@ type Topic struct {
 	MaxInFlight  int               `json:"max_in_flight"` // 0: no limit
 	RateLimit    float64           `json:"rate_limit"`    // callbacks a second; 0: no limit
 	ExpiresAfter Duration          `json:"expires_after"` // 0: never
+	Durability   Durability        `json:"durability"`    // where a job must be before its push is answered
 	Emails       []string          `json:"emails"`
 	Owner        string            `json:"owner"`
 	Secrets      []string          `json:"secrets,omitempty"` // whsec_…; accepted, never shown (see Public)
@@ -30,6 +31,16 @@ type Topic struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 }
+
+// Durability is where a topic's jobs must be before their pushes, changes and deletions are answered.
+type Durability string
+
+// The durabilities of a topic.
+const (
+	DurabilityMemory  Durability = "memory"  // in the memory of a Redis
+	DurabilityReplica Durability = "replica" // in that of a replica, too
+	DurabilityFsync   Durability = "fsync"   // in its append-only file, on disk
+)
 
 // TopicState says what a topic accepts and delivers.
 type TopicState string

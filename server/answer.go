@@ -110,6 +110,10 @@ func appendProblemMembers(b []byte, p *Problem) []byte {
 		b = append(b, `,"field":`...)
 		b = appendString(b, p.Field)
 	}
+	if p.ID != "" {
+		b = append(b, `,"id":`...)
+		b = appendString(b, p.ID)
+	}
 	return b
 }
 

@@ -125,11 +125,12 @@ func (s *Server) judgeMember(ctx context.Context, in *input, member []byte, toke
 	return err
 }
 
-// allUnavailable answers a batch of which nothing could be stored as a whole, so that clients wait as they do for one push.
+// allUnavailable answers a batch of which nothing could be stored as a whole, so that clients wait as they do for one push. Of what is stored, but not
+// safely, each has its own answer.
 func allUnavailable(results []queue.Result) error {
 	var away *queue.UnavailableError
 	for i := range results {
-		if !errors.As(results[i].Err, &away) {
+		if !errors.As(results[i].Err, &away) || away.Stored {
 			return nil
 		}
 	}

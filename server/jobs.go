@@ -322,6 +322,10 @@ func pushProblem(err error, p *queue.Push) error {
 	case errors.Is(err, queue.ErrCollision):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
 			Detail: "the id " + p.ID + " cannot be told from another one that lives in topic " + p.Topic + "; choose another"}
+	case queue.Stored(err):
+		problem := problemOf(err)
+		problem.ID = p.ID // which the server may have made
+		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
 		return outOfRange("delay", "more than 10 years")
 	case errors.Is(err, queue.ErrTooFar):

@@ -21,6 +21,7 @@ type Problem struct {
 	Title      string // empty: the status's text
 	Detail     string
 	Field      string
+	ID         string        // of a job that is stored, but not as safe as its topic asks
 	RetryAfter time.Duration // of 503
 	challenge  string        // of 401: the rest of WWW-Authenticate
 	cause      error         // for the log, never shown
@@ -123,6 +124,8 @@ const registryRetry = 5 * time.Second
 
 func unavailableDetail(e *queue.UnavailableError) string {
 	switch e.Reason {
+	case queue.Replica.String(), queue.Fsync.String():
+		return e.Err.Error() // which is worded for clients
 	case "full":
 		return "the queue's Redis is out of memory and takes no new jobs until some are delivered"
 	case "readonly":

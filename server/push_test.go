@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -496,6 +498,20 @@ func TestUnavailable(t *testing.T) {
 	a.jobs.failID = "b"
 	r := a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","id":"b","body":1}]}`).want(200)
 	if !strings.Contains(r.body, `"status":503`) || !strings.Contains(r.body, `"id":"a"`) {
+		t.Errorf("%s", r.body)
+	}
+}
+
+// TestStoredButNotSafe: what is stored, but not as its topic asks, is 503 with its id; so is each such member of a batch.
+func TestStoredButNotSafe(t *testing.T) {
+	a := newAPI(t)
+	a.jobs.fail = &queue.UnavailableError{Reason: "replica", RetryAfter: time.Second, Stored: true, Err: errors.New("push x/y: no replica has confirmed it")}
+	r := a.do("POST", orders, `{"body":1}`).problem(503, "")
+	if r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "no replica has confirmed") || !regexp.MustCompile(`"id":"[0-9a-z]{26}"`).MatchString(r.body) {
+		t.Errorf("%s", r.body)
+	}
+	r = a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","body":1}]}`).want(200)
+	if strings.Count(r.body, `"status":503`) != 2 || !strings.Contains(r.body, `"id":"a"`) {
 		t.Errorf("%s", r.body)
 	}
 }

@@ -71,7 +71,7 @@ func (p *parts) open(process string) (err error) {
 		Deleted: func(topic, id, shard string, created time.Time) error {
 			return p.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
 		},
-		Hold: holdOf(process),
+		Durability: p.durability, Hold: holdOf(process),
 	})
 	p.registry, err = openRegistry(p.cfg, p.log, p.queue.Announce)
 	return err

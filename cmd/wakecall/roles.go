@@ -71,7 +71,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Registry: p.registry,
+		Jobs: p.jobs(), Registry: p.editedRegistry(),
 		Record:  func(r server.Record) error { return p.journal.Requests(recordLines(r)) },
 		Healthy: p.journal.Probe,
 		Limits: server.Limits{

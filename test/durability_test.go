@@ -1,0 +1,62 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestDurability: what a push was answered with 2xx for is where its topic asks; what is not there in time says so, and can be repeated.
+func TestDurability(t *testing.T) {
+	needProcesses(t)
+	master := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})
+	i := start(t, onURL(master.URL()))
+	name := topicName(t)
+	i.refusesDurability(t, name, "replica", "has no replica that is connected")
+	if master.Do("COMMAND", "INFO", "WAITAOF").([]any)[0] == nil {
+		i.refusesDurability(t, name, "fsync", "has no WAITAOF: it takes Redis 7.2 or later")
+	}
+	_, port, _ := strings.Cut(master.Addr(), ":")
+	replica := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", port}})
+	harness.Eventually(t, soon, "the replica to follow", func() error {
+		return harness.Equal("online", strings.Contains(fmt.Sprint(master.Do("INFO", "replication")), "state=online"), true)
+	})
+	i.put(t, name, nil, M{"durability": "replica", "delay": "1h"})
+	jobs := "/v1/topics/" + name + "/jobs"
+	i.MustDo(t, http.StatusCreated, http.MethodPost, jobs, M{"id": "safe", "body": 1})
+
+	replica.Pause()
+	began := time.Now()
+	answer := i.MustDo(t, http.StatusServiceUnavailable, http.MethodPost, jobs, M{"id": "x", "body": 1})
+	if took := time.Since(began); took < 500*time.Millisecond || took > 5*time.Second {
+		t.Errorf("answered after %s", took)
+	}
+	var p struct{ ID, Detail string }
+	if err := answer.JSON(&p); err != nil || p.ID != "x" || !strings.Contains(p.Detail, "no replica has confirmed it within 1s") || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("answered %s", answer)
+	}
+	i.MustDo(t, http.StatusServiceUnavailable, http.MethodPost, jobs, M{"id": "x", "body": 1})
+	i.MustDo(t, http.StatusOK, http.MethodPut, "/v1/topics/"+name, M{"callback_url": i.endpoint.URL("/"), "durability": "replica", "title": "edited", "delay": "1h"})
+	replica.Resume()
+	i.MustDo(t, http.StatusOK, http.MethodPost, jobs, M{"id": "x", "body": 1})
+
+	master.Kill9()
+	replica.Do("REPLICAOF", "NO", "ONE")
+	if n := replica.Do("HGET", "wk:{0}:nd", name); n != "2" {
+		t.Errorf("the replica has %v of 2 jobs", n)
+	}
+}
+
+// refusesDurability expects that a topic cannot be registered.
+func (i *installation) refusesDurability(t *testing.T, topic, durability, why string) {
+	t.Helper()
+	answer := i.MustDo(t, http.StatusUnprocessableEntity, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/"), "durability": durability})
+	var p harness.Problem
+	if err := answer.JSON(&p); err != nil || p.Field != "durability" || !strings.Contains(p.Detail, why) {
+		t.Errorf("%s: answered %s", durability, answer)
+	}
+}
