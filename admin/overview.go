@@ -132,8 +132,9 @@ func (o *overviewLive) Roles() []roleSummary {
 // issue is something that is wrong right now.
 type issue struct {
 	Severity string // danger, warning
-	Key      string // of its text; empty: Text is said as it is
+	Key      string // of its text
 	Args     []any
+	Kind     string // of the alert that it is, instead of a Key: it is said with Text
 	Text     string
 	To       string // a path of the admin
 }
@@ -402,9 +403,12 @@ func (a *Admin) alertIssues(ctx context.Context, seen []issue) []issue {
 		}
 		text := al.Subject
 		if al.Detail != "" {
-			text += ": " + al.Detail
+			text = al.Detail
 		}
-		list = append(list, issue{Severity: severity, Text: text, To: to})
+		if about := al.Topic + al.Shard; about != "" {
+			text = about + ": " + text
+		}
+		list = append(list, issue{Severity: severity, Kind: al.Kind, Text: text, To: to})
 	}
 	return list
 }

@@ -95,6 +95,19 @@ func TestNoTemplateHasInlineScriptOrStyle(t *testing.T) {
 	}
 }
 
+// Texts are escaped, so markup that is put into one is shown as it is written.
+func TestNoTextHasMarkupInIt(t *testing.T) {
+	sources, err := Sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range sources {
+		if found := regexp.MustCompile(`\{\{t "[^"]*"[^}]*\((instant|ago|icon) [^}]*`).FindString(text); found != "" {
+			t.Errorf("%s has %s", file, found)
+		}
+	}
+}
+
 var slashed = regexp.MustCompile(`\bpath "[^"]*"[^}]* "[^"/ ]+/[^"]*"`)
 
 // Each part of a path is escaped, so a slash within one leads nowhere.
