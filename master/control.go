@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -109,6 +111,9 @@ func (m *Master) serve(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
+// maxScrapers bounds the connections to metrics.addr: half-open ones must not use up the descriptors that the master needs to start processes.
+const maxScrapers = 64
+
 func (m *Master) serveMetrics() (*http.Server, error) {
 	addr := m.options.MetricsAddr
 	if addr == "" {
@@ -126,7 +131,7 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}
-	go func() { _ = srv.Serve(s.listener) }() // ends with Shutdown
+	go func() { _ = srv.Serve(netutil.LimitListener(s.listener, maxScrapers)) }() // ends with Shutdown
 	return srv, nil
 }
 

@@ -396,3 +396,59 @@ func TestAPortInUseAndAMissingRedisAreNamed(t *testing.T) {
 		t.Fatalf("without redis-server: %v", err)
 	}
 }
+
+// TestWhatIsStartedHasNoConfigurationInItsEnvironment, whatever its variables will be called: there are passwords in some.
+func TestWhatIsStartedHasNoConfigurationInItsEnvironment(t *testing.T) {
+	for _, name := range []string{"WAKECALL_REGISTRY_DSN", "WAKECALL_REDIS_NODES", "WAKECALL_TOKEN", "WAKECALL_OF_TOMORROW"} {
+		t.Setenv(name, "MARKsecret")
+	}
+	t.Setenv("SOMEBODY_ELSES", "kept")
+	for what, env := range map[string][]string{"a child": childEnv(), "redis-server": othersEnv()} {
+		all := strings.Join(env, "\n")
+		if strings.Contains(all, "MARKsecret") || !strings.Contains(all, "SOMEBODY_ELSES=kept") {
+			t.Errorf("%s gets %s", what, all)
+		}
+	}
+}
+
+// TestHalfOpenScrapersAreBounded: connections to metrics.addr that send nothing take no more than their share of the master's descriptors.
+func TestHalfOpenScrapersAreBounded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	m := &Master{options: Options{MetricsAddr: addr}}
+	before := descriptors(t)
+	srv, err := m.serveMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close() }()
+	const tried = maxScrapers + 40
+	for range tried {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+	}
+	if have := descriptors(t) - before - tried; have > maxScrapers+10 {
+		t.Errorf("%d half-open connections hold %d descriptors", tried, have)
+	}
+	res, err := (&http.Client{Timeout: 30 * time.Second}).Get("http://" + addr + "/healthz") // once the first of them were timed out
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,22 +31,16 @@ type process struct {
 	waiting map[int64]chan child.Reply
 }
 
-// hidden are not for children: what they need of it travels in the boot message.
-var hidden = []string{"WAKECALL_REGISTRY_DSN=", "WAKECALL_REDIS_NODES=", "WAKECALL_TOKEN=", child.Env + "="}
+// ownEnv begins the names of variables that are this process's own: configuration, in which addresses have passwords, and tokens.
+const ownEnv = "WAKECALL_"
 
-func childEnv() []string {
-	var env []string
-next:
-	for _, e := range os.Environ() {
-		for _, h := range hidden {
-			if strings.HasPrefix(e, h) {
-				continue next
-			}
-		}
-		env = append(env, e)
-	}
-	return append(env, child.Env+"=1")
+// othersEnv is the environment without them, for what this process starts. What a child needs of them travels in its boot message: unlike an
+// environment, that is nowhere to be read later.
+func othersEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, ownEnv) })
 }
+
+func childEnv() []string { return append(othersEnv(), child.Env+"=1") }
 
 // socketPair makes both ends of a child's control connection.
 func socketPair() (ours net.Conn, theirs *os.File, err error) {

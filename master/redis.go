@@ -145,6 +145,7 @@ func (r *redisServer) spawn(lock *os.File) (wait func(), err error) {
 		args = append(args, "--maxmemory", strconv.FormatInt(r.opts.MaxMemory, 10))
 	}
 	cmd := exec.Command(r.opts.Binary, args...)
+	cmd.Env = othersEnv()
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = os.Stderr

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/wakecall/wakecall/master/child"
@@ -14,6 +15,8 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
+	// What this program and those that it starts write (bodies, secrets, sockets) is its user's alone, from the first moment on.
+	syscall.Umask(0o077)
 	if child.Is() {
 		return child.Main(childRoles())
 	}

@@ -1,0 +1,208 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the traces of all its goroutines go to the log. None of them is there,
+// nor in what any process was started with, which others may read (ps) or find in a report of the crash (the environment).
+func TestACrashShowsNoSecret(t *testing.T) {
+	smtp := smtptest.Start(t)
+	r := harness.StartRedis(t, harness.RedisOptions{Password: marked["Redis password"]})
+	opts := onRedis(r)
+	opts.Env["WAKECALL_LOG_LEVEL"] = "debug"
+	opts.Env["WAKECALL_TOKEN"] = "MARKclitoken8d31"
+	i := start(t, opts)
+	i.mailing(t, smtp, func(s *alert.Settings) {
+		s.Mail.Password = registry.Sealed(marked["SMTP password"])
+		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack", URL: registry.Sealed("http://127.0.0.1:1/" + marked["webhook address"])}}
+	})
+	said := &strings.Builder{}
+	i.failWithSecrets(t, said)
+	key, err := os.ReadFile(filepath.Join(i.Data, "secret-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]string{"CLI token": opts.Env["WAKECALL_TOKEN"], "secret key": strings.TrimSpace(string(key))}
+	for what, secret := range marked {
+		secrets[what] = secret
+	}
+	for _, name := range []string{"api-token", "admin-password"} {
+		b, err := os.ReadFile(filepath.Join(i.Data, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name] = strings.TrimSpace(string(b))
+	}
+	checkStartedWith(t, i.Children(), secrets)
+	for role, n := range map[string]int{"server": 1, "timer": 1, "dispatcher": 2, "redis-checker": 1, "admin": 1} {
+		pids := i.Role(role)
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
+				t.Errorf("%s: %v", role, err)
+			}
+		}
+		checkStartedWith(t, i.WaitRole(role, n, pids...), secrets)
+	}
+	i.Signal(syscall.SIGABRT)
+	i.WaitExit(soon * 4)
+	log := i.Log(0)
+	if n := strings.Count(log, "SIGABRT: abort"); n != 7 {
+		t.Errorf("the log has the traces of %d processes, want 7", n)
+	}
+	for what, secret := range secrets {
+		if k := strings.Index(log+said.String(), secret); k >= 0 {
+			t.Errorf("the %s is in the log: …%s…", what, (log + said.String())[max(0, k-200):k])
+		}
+	}
+}
+
+// checkStartedWith looks for secrets in the arguments and the environment of processes.
+func checkStartedWith(t *testing.T, pids []int, secrets map[string]string) {
+	t.Helper()
+	if len(pids) == 0 {
+		t.Fatal("there are no processes")
+	}
+	for _, pid := range pids {
+		for _, file := range []string{"cmdline", "environ"} {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+			if err != nil {
+				t.Error(err)
+			}
+			for what, secret := range secrets {
+				if bytes.Contains(b, []byte(secret)) {
+					t.Errorf("the %s is in the %s of process %d", what, file, pid)
+				}
+			}
+			if file == "environ" && bytes.Contains(b, []byte("WAKECALL_SERVER_ADDR")) {
+				t.Errorf("process %d has configuration in its environment", pid)
+			}
+		}
+	}
+}
+
+// TestFilesArePrivateUnderAnyUmask, also where data_dir was made by somebody else and is open to all: what is in it is its user's alone, the sockets
+// included, from the first start to the last line of the journal.
+func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
+	needProcesses(t)
+	before := syscall.Umask(0)
+	defer syscall.Umask(before)
+	opts := harness.Options{Env: map[string]string{"WAKECALL_JOURNAL_SYNC": "always", "WAKECALL_SPOOL": "on"}}
+	w := harness.New(t, opts)
+	if err := os.MkdirAll(w.Data, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	w.Up()
+	w.WaitReady(soon * 4)
+	i := &installation{w, harness.StartEndpoint(t)}
+	topic := i.topic(t, nil, nil)
+	i.MustPush(t, topic, M{"id": "a", "body": "secret"})
+	i.endpoint.WaitCalls(t, topic, 1, soon)
+	for _, pid := range i.Role("redis") {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.Push(ctx, topic, M{"id": "spooled", "body": "secret"})
+	for _, pid := range i.Role("redis") {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+	if code, out := i.Run("recover", "--dry-run"); code != 0 {
+		t.Errorf("recover: %s", out)
+	}
+	check := func() {
+		seen := map[string]bool{}
+		err := filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
+			if os.IsNotExist(err) || path == i.Data {
+				return nil // a temporary file that has its name by now
+			}
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %s", path, info.Mode())
+			}
+			seen[filepath.Base(path)] = true
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{"api-token", "admin-password", "secret-key", "registry.db", "registry-snapshot.json", "journal", "redis"} {
+			if !seen[name] {
+				t.Errorf("there is no %s among %v", name, seen)
+			}
+		}
+	}
+	check()
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(soon * 4)
+	check()
+}
+
+// TestHostileWordsForgeNoLine: ids, bodies, titles and an endpoint's answers that bring lines and escapes are pushed, called, die, and are asked for by
+// every command. Each line of logs and journals is one event, and nothing that is printed steers a terminal.
+func TestHostileWordsForgeNoLine(t *testing.T) {
+	const words = "\n{\"ts\":\"2026\",\"op\":\"delete\",\"FORGED\":1}\r\nFORGED level=ERROR\x1b[2J\u009b2J\u2028FORGED\u0085FORGED\u202e\x00"
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_LOG_FORMAT": "json", "WAKECALL_LOG_LEVEL": "debug"}})
+	topic := i.topic(t, harness.Text(500, words+"\xff\xfe"), M{"max_attempts": 1, "title": "\u2028FORGED\u202e title", "owner": "\u2028FORGED"})
+	ids := []string{`"} FORGED level=ERROR`, `{"FORGED":1} x=1 "`, strings.Repeat("é", 64)}
+	for _, id := range ids {
+		i.MustPush(t, topic, M{"id": id, "body": M{words: words}})
+	}
+	for _, id := range ids {
+		i.waitState(t, topic, id, "dead")
+	}
+	refused := i.Push(ctx, topic, M{"id": "a" + words, "body": 1})
+	if refused.Status != 400 {
+		t.Errorf("an id with lines in it: %s", refused)
+	}
+	for _, args := range [][]string{
+		{"get", topic, ids[0]}, {"get", topic, ids[1], "-o", "json"}, {"list", topic, "--state", "dead"}, {"list", topic, "--state", "dead", "-o", "json"},
+		{"topic", "list"}, {"topic", "show", topic, "-o", "json"}, {"stats"}, {"ps"}, {"check"}, {"recover", "--dry-run"}, {"run", topic, ids[2]}, {"get", topic, words[1:20] + "x"},
+		{"delete", topic, ids[0]},
+	} {
+		_, out := i.Run(args...)
+		for _, steering := range []string{"\x1b", "\u009b", "\u2028", "\u0085", "\u202e", "\r", "\nFORGED", "\n{\"ts\":\"2026\",\"op\":\"delete\""} {
+			if strings.Contains(out, steering) {
+				t.Errorf("wakecall %q prints %q:\n%q", args, steering, out)
+			}
+		}
+	}
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit(soon * 4)
+	texts := map[string]string{"the log": i.Log(0)}
+	files, err := filepath.Glob(filepath.Join(i.Data, "journal", "*.jsonl"))
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[file] = string(b)
+	}
+	for where, text := range texts {
+		for line := range strings.Lines(text) {
+			var event map[string]any
+			if json.Unmarshal([]byte(line), &event) != nil || event["FORGED"] != nil || strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u009b\u2028\u0085\r") {
+				t.Errorf("%s has the line %q", where, line)
+			}
+		}
+	}
+}
