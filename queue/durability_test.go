@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -68,7 +69,8 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
 }
 
-func startReplicated(t *testing.T) *replicated {
+// startReplicated starts them. Pushes wait for the replica for half of timeout.
+func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	t.Helper()
 	port, second := freePort(t), freePort(t)
 	r := &replicated{replicaURL: fmt.Sprint("redis://127.0.0.1:", second)}
@@ -76,7 +78,7 @@ func startReplicated(t *testing.T) *replicated {
 	r.master = startOn(t, port, "repl-diskless-sync-delay 0")
 	r.replica = startOn(t, second, fmt.Sprint("replicaof 127.0.0.1 ", port))
 	t.Cleanup(func() { _ = r.replica.Process.Signal(syscall.SIGCONT) })
-	r.fixture = durableQueue(t, fmt.Sprint("redis://127.0.0.1:", port), Options{Timeout: time.Second, Accepted: r.accepted.take})
+	r.fixture = durableQueue(t, fmt.Sprint("redis://127.0.0.1:", port), Options{Timeout: timeout, Accepted: r.accepted.take})
 	eventually(t, "the replica follows", func() bool {
 		info := parseInfo(r.s.client.Info(t.Context(), "replication").Val())
 		return strings.Contains(info["slave0"], "state=online")
@@ -105,7 +107,7 @@ func (r *replicated) calls() int {
 
 // What was answered is on the replica at that very moment: the master is killed with nothing more said, and the replica promoted.
 func TestAnAnsweredPushOfDurabilityReplicaSurvivesItsMaster(t *testing.T) {
-	r := startReplicated(t)
+	r := startReplicated(t, 20*time.Second)
 	var wg sync.WaitGroup
 	for w := range 20 {
 		wg.Go(func() {
@@ -132,7 +134,7 @@ func TestAnAnsweredPushOfDurabilityReplicaSurvivesItsMaster(t *testing.T) {
 }
 
 func TestOneWaitServesManyPushesAndPushesOfMemoryNeedNone(t *testing.T) {
-	r := startReplicated(t)
+	r := startReplicated(t, 20*time.Second)
 	push := func(topic string) {
 		var wg sync.WaitGroup
 		for w := range 50 {
@@ -157,7 +159,7 @@ func TestOneWaitServesManyPushesAndPushesOfMemoryNeedNone(t *testing.T) {
 }
 
 func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
-	r := startReplicated(t)
+	r := startReplicated(t, time.Second)
 	r.push("replica", "before", time.Hour)
 	r.stopReplica()
 	slow := make(chan Result, 1)
@@ -199,7 +201,7 @@ func (b *batcher) underWay() bool {
 }
 
 func TestABatchIsUnsafeOnlyWhereItsTopicsAskForMore(t *testing.T) {
-	r := startReplicated(t)
+	r := startReplicated(t, time.Second)
 	r.stopReplica()
 	got := r.q.PushBatch(r.ctx, []Push{{Topic: "other", ID: "1"}, {Topic: "replica", ID: "2"}, {Topic: "other", ID: "3"}, {Topic: "replica", ID: "4"}})
 	for i, res := range got {
@@ -210,7 +212,7 @@ func TestABatchIsUnsafeOnlyWhereItsTopicsAskForMore(t *testing.T) {
 }
 
 func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
-	r := startReplicated(t)
+	r := startReplicated(t, time.Second)
 	r.push("replica", "x", time.Hour)
 	body := []byte("changed")
 	if _, err := r.q.Change(r.ctx, "replica", "x", Change{Body: &body}); err != nil {
@@ -403,7 +405,7 @@ func copyValue(to io.Writer, from *bufio.Reader) error {
 
 // A job that lives in another shard is answered for by that one.
 func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
-	r := startReplicated(t)
+	r := startReplicated(t, time.Second)
 	url, _ := startRedis(t)
 	shards := []ShardConfig{{Name: "a", URL: r.s.url, State: "active"}, {Name: "b", URL: url, State: "active"}}
 	id := ""
@@ -444,4 +446,65 @@ func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.gone("replica", "7")
+}
+
+// While a replica stands still, every push is answered soon, however many come: those whose turn would come too late are not stored.
+func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
+	r := startReplicated(t, time.Second)
+	r.push("replica", "before", time.Hour)
+	r.stopReplica()
+	const pushers = 6000 // more than three rounds of calls
+	var wg sync.WaitGroup
+	var unsafe, refused atomic.Int64
+	began := time.Now()
+	for i := range pushers {
+		wg.Go(func() {
+			res := r.q.Push(r.ctx, Push{Topic: "replica", ID: fmt.Sprint(i), Delay: time.Hour})
+			var un *UnavailableError
+			switch {
+			case Stored(res.Err):
+				unsafe.Add(1)
+			case errors.As(res.Err, &un) && un.Reason == "overloaded":
+				refused.Add(1)
+			default:
+				t.Errorf("push %d = %+v", i, res)
+			}
+		})
+	}
+	wg.Wait()
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("the last answer came after %s", took)
+	}
+	if unsafe.Load() == 0 || refused.Load() == 0 || !r.s.Up() {
+		t.Errorf("%d stored and not safe, %d refused, shard up: %v", unsafe.Load(), refused.Load(), r.s.Up())
+	}
+	r.push("other", "y", time.Hour)
+	r.contReplica()
+	r.push("replica", "after", time.Hour)
+}
+
+// A replica of a Cluster takes over: pushes go there, and wait for its replica, which was its master.
+func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
+	f := durableQueue(t, startClusterOf(t, 6), Options{Timeout: time.Second})
+	push := func(id string) bool {
+		return f.q.Push(f.ctx, Push{Topic: "replica", ID: id, Delay: time.Hour}).Err == nil
+	}
+	eventually(t, "every master has its replica", func() bool { return f.q.Able(f.ctx, Replica) == nil })
+	eventually(t, "a push is taken", func() bool { return push("before") })
+	cluster, key := f.s.client.(*redis.ClusterClient), prefix(f.s.bucketOf("replica"))
+	role := func(c *redis.Client) string { return parseInfo(c.Info(f.ctx, "replication").Val())["role"] }
+	var replica *redis.Client
+	eventually(t, "the client knows the replica", func() bool {
+		cluster.ReloadState(f.ctx)
+		var err error
+		replica, err = cluster.SlaveForKey(f.ctx, key)
+		return err == nil && role(replica) == "slave"
+	})
+	if err := replica.ClusterFailover(f.ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica is the master", func() bool { return role(replica) == "master" })
+	eventually(t, "a push is taken and safe", func() bool { return push("after") })
+	f.get("replica", "before")
+	f.get("replica", "after")
 }

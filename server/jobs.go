@@ -307,6 +307,8 @@ func resultOf(err error) string {
 	switch p := problemOf(err); {
 	case p.Status < http.StatusInternalServerError:
 		return resultRefused
+	case p.ID != "":
+		return resultUnsafe
 	case p.Status == http.StatusServiceUnavailable:
 		return resultUnavailable
 	}

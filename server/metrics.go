@@ -21,6 +21,7 @@ const (
 	resultReplaced    = "replaced"
 	resultRefused     = "refused"     // malformed, out of range, or the id lives already
 	resultUnavailable = "unavailable" // no shard took it
+	resultUnsafe      = "unsafe"      // stored, but not yet as its topic's durability asks
 	resultError       = "error"
 )
 

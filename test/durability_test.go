@@ -60,3 +60,32 @@ func (i *installation) refusesDurability(t *testing.T, topic, durability, why st
 		t.Errorf("%s: answered %s", durability, answer)
 	}
 }
+
+// TestDurabilityThroughAFailover: a replica that has taken over is alone until the old master is back; until then pushes are stored, and said not to
+// be safe.
+func TestDurabilityThroughAFailover(t *testing.T) {
+	needProcesses(t)
+	s := harness.StartSentinels(t)
+	i := start(t, onURL(s.URL()))
+	topic := i.topic(t, nil, M{"durability": "replica", "delay": "1h"})
+	jobs := "/v1/topics/" + topic + "/jobs"
+	pushed := func(id string, status int) func() error {
+		return func() error {
+			return harness.Equal("status of the push", i.Do(ctx, http.MethodPost, jobs, M{"id": id, "body": 1}).Status, status)
+		}
+	}
+	i.MustDo(t, http.StatusCreated, http.MethodPost, jobs, M{"id": "before", "body": 1})
+	s.Servers[0].Kill9()
+	harness.Eventually(t, failover, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
+	harness.Eventually(t, failover, "a push to be stored, and not safe", func() error {
+		if err := pushed("alone", http.StatusServiceUnavailable)(); err != nil {
+			return err
+		}
+		return harness.Equal("status", i.Do(ctx, http.MethodGet, jobs+"/alone", nil).Status, http.StatusOK)
+	})
+	s.Servers[0].Restart() // as a replica
+	harness.Eventually(t, failover, "the push to be safe", pushed("alone", http.StatusOK))
+	i.MustDo(t, http.StatusOK, http.MethodGet, jobs+"/before", nil)
+	i.MustDo(t, http.StatusCreated, http.MethodPost, jobs, M{"id": "after", "body": 1})
+}
