@@ -37,6 +37,7 @@ type entry struct {
 	accepted bool // its push is among the lines, so it can be pushed again
 	spooled  bool
 	changed  bool // by a later request
+	moved    bool // from another shard, as it was then
 
 	checked bool // looked up, with the result:
 	there   bool
@@ -106,21 +107,18 @@ func (b *books) request(l *journal.RequestLine) error {
 	}
 	switch l.Op {
 	case journal.OpPush, journal.OpReplace, journal.OpMove:
-		if known && created < e.created {
+		switch {
+		case known && created < e.created:
 			return nil
-		}
-		if known && created == e.created && e.accepted { // the line came twice, or the id was used again within a millisecond of its end
-			if e.state == deleted && l.Op != journal.OpMove {
-				e.state = living
-				return b.put(k, e)
-			}
-			return nil
-		}
-		if known && created == e.created { // its end, or a change of it, was read first
+		case !known || created > e.created:
+			e = entry{created: created, at: at, accepted: b.wanted(l)}
+		case !e.accepted: // its end, or a change of it, was read first
 			e.accepted = b.wanted(l)
-			return b.put(k, e)
+		case e.state == deleted && l.Op != journal.OpMove: // the id was used again within a millisecond of its end
+			e.state = living
 		}
-		return b.put(k, entry{created: created, at: at, accepted: b.wanted(l)})
+		e.moved = e.moved || l.Op == journal.OpMove
+		return b.put(k, e)
 	case journal.OpSpool:
 		if b.opts.Shard != "" { // the spool is drained in its own way
 			return nil

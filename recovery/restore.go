@@ -28,7 +28,7 @@ func (r *recovery) restore(ctx context.Context) error {
 		if !ok || !r.wanted(l, &e) {
 			return nil
 		}
-		if !e.changed {
+		if !e.changed && !e.moved {
 			e.checked = false // a line may come twice
 			r.books.entries[k] = e
 			batch = append(batch, *l)
@@ -102,7 +102,7 @@ func (r *recovery) wanted(l *journal.RequestLine, e *entry) bool {
 	case journal.OpSpool:
 		return e.missing && e.spooled && at == e.at
 	case journal.OpChange, journal.OpRun:
-		return e.changed && (l.CreatedAt.IsZero() || l.CreatedAt.UnixMilli() == e.created)
+		return (e.changed || e.moved) && (l.CreatedAt.IsZero() || l.CreatedAt.UnixMilli() == e.created)
 	}
 	return false
 }
