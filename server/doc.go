@@ -16,6 +16,6 @@
 //
 // # Too many connections
 //
-// The gate (gate.go) bounds connections. When all places are taken, the connections that have been without a request
+// The gate (package gate) bounds connections. When all places are taken, the connections that have been without a request
 // for longest give way, so half-open ones cannot keep others out.
 package server

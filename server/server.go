@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/gate"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -233,16 +234,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run serves on l until ctx is done and then stops gracefully. It returns when every request has ended, or
 // ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	gate := newGate(l, connLimit(s.limits.MaxConns))
-	srv := s.httpServer(ctx, gate)
+	g := gate.New(l, gate.Limit(s.limits.MaxConns))
+	srv := s.httpServer(ctx, g)
 	served := make(chan error, 1)
-	go func() { served <- serve(srv, gate) }()
+	go func() { served <- serve(srv, g) }()
 	select {
 	case err := <-served:
 		return errors.Join(fmt.Errorf("serving on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
 	}
-	err := s.stop(srv, gate)
+	err := s.stop(srv, g)
 	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) && !errors.Is(serveErr, net.ErrClosed) {
 		err = errors.Join(err, serveErr)
 	}
@@ -256,17 +257,17 @@ func serve(srv *http.Server, l net.Listener) error {
 	return srv.Serve(l)
 }
 
-func (s *Server) httpServer(ctx context.Context, gate *gate) *http.Server {
+func (s *Server) httpServer(ctx context.Context, g *gate.Gate) *http.Server {
 	base := context.WithoutCancel(ctx) // stopping must not cancel the requests that are under way
 	srv := &http.Server{
-		Handler:           gate.track(s),
+		Handler:           g.Track(s),
 		ReadHeaderTimeout: s.limits.HeaderTimeout,
 		ReadTimeout:       s.limits.ReadTimeout,
 		WriteTimeout:      s.limits.WriteTimeout,
 		IdleTimeout:       s.limits.IdleTimeout,
 		MaxHeaderBytes:    s.limits.MaxHeader,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       withConn,
+		ConnContext:       gate.WithConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.opts.TLS != nil {
@@ -283,18 +284,18 @@ const maxLinger = 10 * time.Second
 const firstRequest = time.Second
 
 // stop drains: see the package's description for the order and why.
-func (s *Server) stop(srv *http.Server, gate *gate) error {
+func (s *Server) stop(srv *http.Server, g *gate.Gate) error {
 	s.draining.Store(true)
 	if s.opts.LameDuck > 0 {
 		time.Sleep(s.opts.LameDuck)
 	}
 	if s.opts.Replaced != nil && s.opts.Replaced() {
-		_ = gate.Close() // its successor accepts
-		gate.empty(min(maxLinger, s.opts.ShutdownTimeout/3))
+		_ = g.Close() // its successor accepts
+		g.Empty(min(maxLinger, s.opts.ShutdownTimeout/3))
 	}
 	// net/http drops, without an answer, what it reads from now on: first requests, of clients that were just let in, have to be there before.
-	_ = gate.Close()
-	gate.greeted(min(firstRequest, s.opts.ShutdownTimeout/3))
+	_ = g.Close()
+	g.Greeted(min(firstRequest, s.opts.ShutdownTimeout/3))
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ShutdownTimeout)
 	defer cancel()
 	err := srv.Shutdown(ctx)

@@ -25,11 +25,12 @@ var mayImport = map[string][]string{
 	"recovery":   {"journal", "queue"},
 	"alert":      {"activity", "queue", "registry"},
 	"web":        {},
+	"gate":       {},
 	"timer":      parts,
 	"dispatcher": append([]string{"activity"}, parts...),
-	"admin":      append([]string{"activity", "alert", "history", "web", "master"}, parts...), // it talks to a running master
+	"admin":      append([]string{"activity", "alert", "gate", "history", "web", "master"}, parts...), // it talks to a running master
 	"checker":    parts,
-	"server":     parts,
+	"server":     append([]string{"gate"}, parts...),
 	"master":     parts,
 	"bench":      {"client", "conf"},
 	"scripts":    {},

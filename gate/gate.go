@@ -1,4 +1,4 @@
-package server
+package gate
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 // reservedFiles are the descriptors that connections leave to Redis, the journal and the rest of the process.
 const reservedFiles = 64
 
-// connLimit bounds connections by what the process may open.
-func connLimit(limit int) int {
+// Limit bounds connections by what the process may open.
+func Limit(limit int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > uint64(limit)+reservedFiles {
 		return limit
@@ -27,16 +27,16 @@ func connLimit(limit int) int {
 // quietAge is how long a connection may be without a request before it must give way to another when all places are taken.
 const quietAge = time.Second
 
-// gate is a listener with a bounded number of connections. When it is full it closes those that have been without a
+// Gate is a listener with a bounded number of connections. When it is full it closes those that have been without a
 // request under way for longest, so that half-open or idle clients cannot keep others out; when every connection is
 // busy, it accepts no more until one ends.
-type gate struct {
+type Gate struct {
 	net.Listener
 	limit int
 	now   func() time.Time
 
 	mu    sync.Mutex
-	conns map[*gateConn]struct{}
+	conns map[*conn]struct{}
 	freed chan struct{} // a tick when a place became free, or a connection brought its first request
 	done  chan struct{} // closed by Close
 	once  sync.Once
@@ -44,17 +44,18 @@ type gate struct {
 	over  sync.Once
 }
 
-func newGate(l net.Listener, limit int) *gate {
-	return &gate{
+// New bounds the connections of l.
+func New(l net.Listener, limit int) *Gate {
+	return &Gate{
 		Listener: l, limit: limit, now: time.Now,
-		conns: map[*gateConn]struct{}{}, freed: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{}),
+		conns: map[*conn]struct{}{}, freed: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// gateConn is a connection that knows how long it has been quiet.
-type gateConn struct {
+// conn is a connection that knows how long it has been quiet.
+type conn struct {
 	net.Conn
-	gate  *gate
+	gate  *Gate
 	busy  atomic.Int32
 	quiet atomic.Int64 // since when, Unix nanoseconds
 	asked atomic.Bool  // it has brought a request
@@ -62,7 +63,7 @@ type gateConn struct {
 }
 
 // Accept waits for a free place, then for a connection.
-func (g *gate) Accept() (net.Conn, error) {
+func (g *Gate) Accept() (net.Conn, error) {
 	for !g.room() {
 		select {
 		case <-g.freed:
@@ -72,12 +73,12 @@ func (g *gate) Accept() (net.Conn, error) {
 			return g.Listener.Accept() // which says that it is closed
 		}
 	}
-	conn, err := g.Listener.Accept()
+	accepted, err := g.Listener.Accept()
 	if err != nil {
 		g.noteEnd()
 		return nil, err
 	}
-	c := &gateConn{Conn: conn, gate: g}
+	c := &conn{Conn: accepted, gate: g}
 	c.quiet.Store(g.now().UnixNano())
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
@@ -86,7 +87,7 @@ func (g *gate) Accept() (net.Conn, error) {
 }
 
 // noteEnd is called when nothing was accepted: after Close that is the end.
-func (g *gate) noteEnd() {
+func (g *Gate) noteEnd() {
 	select {
 	case <-g.done:
 		g.over.Do(func() { close(g.ended) })
@@ -94,7 +95,7 @@ func (g *gate) noteEnd() {
 	}
 }
 
-func (g *gate) room() bool {
+func (g *Gate) room() bool {
 	g.mu.Lock()
 	full := len(g.conns) >= g.limit
 	g.mu.Unlock()
@@ -102,7 +103,7 @@ func (g *gate) room() bool {
 }
 
 // evict closes the quietest connections: a sixteenth at once, since each look goes over all of them.
-func (g *gate) evict() bool {
+func (g *Gate) evict() bool {
 	quiet := g.quietest(g.now().Add(-quietAge).UnixNano())
 	quiet = quiet[:min(len(quiet), max(1, g.limit/16))]
 	for _, c := range quiet {
@@ -113,8 +114,8 @@ func (g *gate) evict() bool {
 	return len(quiet) > 0
 }
 
-func (g *gate) quietest(before int64) []*gateConn {
-	var quiet []*gateConn
+func (g *Gate) quietest(before int64) []*conn {
+	var quiet []*conn
 	g.mu.Lock()
 	for c := range g.conns {
 		if c.busy.Load() == 0 && c.quiet.Load() < before {
@@ -122,12 +123,12 @@ func (g *gate) quietest(before int64) []*gateConn {
 		}
 	}
 	g.mu.Unlock()
-	slices.SortFunc(quiet, func(a, b *gateConn) int { return cmp.Compare(a.quiet.Load(), b.quiet.Load()) })
+	slices.SortFunc(quiet, func(a, b *conn) int { return cmp.Compare(a.quiet.Load(), b.quiet.Load()) })
 	return quiet
 }
 
 // Close closes the listener and lets a waiting Accept go. Closing it again is no mistake: a stopping server does, before net/http does.
-func (g *gate) Close() (err error) {
+func (g *Gate) Close() (err error) {
 	g.once.Do(func() {
 		close(g.done)
 		err = g.Listener.Close()
@@ -135,18 +136,18 @@ func (g *gate) Close() (err error) {
 	return err
 }
 
-// empty waits, after Close, until no connection is left, at most limit.
-func (g *gate) empty(limit time.Duration) {
-	g.without(limit, func(*gateConn) bool { return true })
+// Empty waits, after Close, until no connection is left, at most limit.
+func (g *Gate) Empty(limit time.Duration) {
+	g.without(limit, func(*conn) bool { return true })
 }
 
-// greeted waits, after Close, until every connection that was accepted has brought its first request, at most limit.
-func (g *gate) greeted(limit time.Duration) {
-	g.without(limit, func(c *gateConn) bool { return !c.asked.Load() })
+// Greeted waits, after Close, until every connection that was accepted has brought its first request, at most limit.
+func (g *Gate) Greeted(limit time.Duration) {
+	g.without(limit, func(c *conn) bool { return !c.asked.Load() })
 }
 
 // without waits, after Close, until there is no connection of a kind, at most limit.
-func (g *gate) without(limit time.Duration, kind func(*gateConn) bool) {
+func (g *Gate) without(limit time.Duration, kind func(*conn) bool) {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
@@ -175,7 +176,7 @@ func (g *gate) without(limit time.Duration, kind func(*gateConn) bool) {
 }
 
 // Close closes the connection and frees its place.
-func (c *gateConn) Close() error {
+func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.gate.mu.Lock()
 		delete(c.gate.conns, c)
@@ -186,7 +187,7 @@ func (c *gateConn) Close() error {
 }
 
 // tick has whoever waits for the connections look again.
-func (g *gate) tick() {
+func (g *Gate) tick() {
 	select {
 	case g.freed <- struct{}{}:
 	default:
@@ -195,18 +196,18 @@ func (g *gate) tick() {
 
 type connKey struct{}
 
-// withConn puts the connection where track finds it. Under TLS it is inside of the TLS connection.
-func withConn(ctx context.Context, c net.Conn) context.Context {
+// WithConn, as http.Server.ConnContext, puts the connection where Track finds it. Under TLS it is inside of the TLS connection.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = wrapped.NetConn()
 	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// track marks connections with a request under way, which the gate never closes.
-func (g *gate) track(next http.Handler) http.Handler {
+// Track marks connections with a request under way, which the gate never closes.
+func (g *Gate) Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := r.Context().Value(connKey{}).(*gateConn)
+		c, ok := r.Context().Value(connKey{}).(*conn)
 		if !ok {
 			next.ServeHTTP(w, r)
 			return
