@@ -196,7 +196,7 @@ func (g *Gate) tick() {
 
 type connKey struct{}
 
-// WithConn, as http.Server.ConnContext, puts the connection where Track finds it. Under TLS it is inside of the TLS connection.
+// WithConn puts the connection where Track finds it; it is for http.Server.ConnContext. Under TLS it is inside of the TLS connection.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = wrapped.NetConn()

@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTokensAreComparedByTheirHashes: how long a comparison takes must tell nothing of a token. Times are too noisy to show that, so this looks at what
+// the comparison is made of: the hash of what came, the lookup by it, and a comparison in constant time.
+func TestTokensAreComparedByTheirHashes(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "snapshot.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	compared := false
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != "Token" || f.Recv == nil {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				switch c := n.Fun.(type) {
+				case *ast.Ident:
+					calls = append(calls, c.Name)
+				case *ast.SelectorExpr:
+					calls = append(calls, c.Sel.Name)
+				}
+			case *ast.BinaryExpr:
+				if id, ok := n.X.(*ast.Ident); ok && id.Name == "secret" {
+					compared = true
+				}
+			}
+			return true
+		})
+	}
+	if !slices.Contains(calls, "HashToken") || !slices.Contains(calls, "ConstantTimeCompare") || compared {
+		t.Errorf("Token calls %v; compares the secret itself: %v", calls, compared)
+	}
+}
+
+// TestNoTokenIsKept: neither the snapshot, on disk and in memory, nor the database has what a client sends.
+func TestNoTokenIsKept(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Open(Options{DSN: "sqlite:" + filepath.Join(dir, "r.db"), Migrate: true, SnapshotFile: filepath.Join(dir, "snapshot")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, _, err := r.CreateToken(t.Context(), "test", "ci", []Right{RightPush}, []string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Snapshot().Token(secret); !ok {
+		t.Fatal("the token is not known")
+	}
+	for _, near := range []string{"", secret[:len(secret)-1], secret + "x", " " + secret, strings.ToUpper(secret), HashToken(secret)} {
+		if _, ok := r.Snapshot().Token(near); ok {
+			t.Errorf("%q is taken for the token", near)
+		}
+	}
+	kept, err := json.Marshal(r.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, b...)
+	}
+	if bytes.Contains(kept, []byte(secret)) {
+		t.Error("the token itself is kept")
+	}
+}
+
+// TestNobodyTakesAsLongAsSomebody: signing in costs the same work for a name that nobody has, that nobody can have, or whose user is disabled, so that
+// times tell no names. Without that work an answer takes a fiftieth: the margin is wide enough for any machine.
+func TestNobodyTakesAsLongAsSomebody(t *testing.T) {
+	r, err := Open(Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	const password = "correct horse"
+	for _, name := range []string{"anna", "former"} {
+		if err := r.CreateUser(t.Context(), "test", name, password, RoleViewer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.SetDisabled(t.Context(), "test", "former", true); err != nil {
+		t.Fatal(err)
+	}
+	least := func(name, password string) (took time.Duration) {
+		took = time.Hour
+		for range 4 {
+			began := time.Now()
+			if _, err := r.CheckPassword(t.Context(), name, password); err != ErrNoUser { //nolint:errorlint // it is returned as it is
+				t.Fatalf("%s: %v", name, err)
+			}
+			took = min(took, time.Since(began))
+		}
+		return took
+	}
+	known := least("anna", "wrong password")
+	for what, try := range map[string][2]string{
+		"an unknown name": {"nobody", password}, "a name with a space": {"anna ", password}, "no name": {"", password}, "a long name": {strings.Repeat("a", 1<<20), password},
+		"a disabled user": {"former", password}, "a long password": {"nobody", strings.Repeat("x", 1<<16)}, "no password": {"nobody", ""},
+	} {
+		if took := least(try[0], try[1]); took < known/5 {
+			t.Errorf("%s is refused after %s, a wrong password after %s", what, took, known)
+		}
+	}
+}
