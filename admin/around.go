@@ -93,7 +93,7 @@ func problemOf(err error) problem {
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
 		errors.Is(err, registry.ErrNoToken), errors.Is(err, registry.ErrNoUser):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
-	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away):
+	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
 	case errors.As(err, &field):
 		return problem{http.StatusUnprocessableEntity, titleOf(http.StatusUnprocessableEntity), err.Error()}

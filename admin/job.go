@@ -155,7 +155,7 @@ func isFieldError(err error) bool {
 
 // isJobRefusal says whether the queue answered that it cannot be done with this job.
 func isJobRefusal(err error) bool {
-	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar)
+	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrNewer)
 }
 
 type searchData struct {

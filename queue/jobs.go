@@ -30,7 +30,7 @@ func (s *Shard) described(topic string, v any, _ time.Time) (*Job, error) {
 	if err := decodeRecord(j, record, body); err != nil {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
 	}
-	if err := decodeAttempts(j, attempts); err != nil {
+	if err := decodeAttempts(j, attempts); err != nil && !j.Newer {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, j.ID, err)
 	}
 	switch j.State {
@@ -247,13 +247,16 @@ func (q *Queue) first(topic, id string, ask func(*Shard) (found bool, err error)
 	return fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
 
-// Get returns a job with its attempts. Errors: ErrNotFound, *UnavailableError.
+// Get returns a job with its attempts. Errors: ErrNotFound, ErrNewer, *UnavailableError.
 func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error) {
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
 		var err error
 		job, err = s.get(ctx, topic, id)
 		return job != nil, err
 	})
+	if err == nil && job.Newer {
+		return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrNewer)
+	}
 	return job, err
 }
 
@@ -279,7 +282,7 @@ func outwaitStart(ctx context.Context) error {
 	}
 }
 
-// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, *UnavailableError; beside one that is Stored there is
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, ErrNewer, *UnavailableError; beside one that is Stored there is
 // the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
 	when := ""
@@ -310,7 +313,7 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 }
 
 // RunNow makes a job due now; a dead one starts its attempts again. A job that is ready or running stays as it is.
-// Errors: ErrNotFound, *UnavailableError.
+// Errors: ErrNotFound, ErrNewer, *UnavailableError.
 func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 	return q.change(ctx, topic, id, "run")
 }
@@ -339,6 +342,8 @@ func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job 
 			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrRunning)
 		case "dead":
 			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrDead)
+		case "newer":
+			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrNewer)
 		}
 		if short != nil {
 			unsafe = s.notSafe("change", topic, id, d, short)

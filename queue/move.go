@@ -204,6 +204,9 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 		if err != nil {
 			return nil, err
 		}
+		if job.Newer { // it stays: what cannot be read cannot be stored elsewhere
+			continue
+		}
 		c := &moving{job: *job, state: "d"}
 		fields := d.([]any) // described has looked at it
 		c.ref, _ = fields[0].(int64)

@@ -17,7 +17,11 @@ import (
 // longBody is the length from which a body has a key of its own, so that the pages stay small whatever is pushed.
 const longBody = 1024
 
-// Flags of a record, beside the priority in the two lowest bits. The three highest bits are its format, 0.
+// newerFormats is where the flags of records begin whose format this version does not know: the three highest bits are the format, and this is 0.
+// Of every format a version may read the times, the flags' three lowest bits, and the id.
+const newerFormats = 1 << 5
+
+// Flags of a record, beside the priority in the two lowest bits.
 const (
 	flagBodyKey = 1 << 2 // the body is under b:REF
 	flagLimits  = 1 << 3 // TTR (4 bytes, ms) and attempts (2 bytes) of its own
@@ -107,13 +111,16 @@ func decodeRecord(j *Job, rec, body string) error {
 		return errRecord
 	}
 	flags, n := rec[12], int(rec[13])
-	if flags >= 32 || len(rec) < 14+n {
+	if len(rec) < 14+n {
 		return errRecord
 	}
 	j.DueAt = time.UnixMilli(uint48(rec)).UTC()
 	j.CreatedAt = time.UnixMilli(uint48(rec[6:])).UTC()
 	j.Priority = Priority(flags & 3)
 	j.ID = rec[14 : 14+n]
+	if j.Newer = flags >= newerFormats; j.Newer {
+		return nil
+	}
 	rest := rec[14+n:]
 	if flags&flagLimits != 0 {
 		if len(rest) < 6 {

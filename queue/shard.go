@@ -19,18 +19,19 @@ import (
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
 type Shard struct {
-	name     string
-	url      string
-	seed     uint64 // of its weight in rendezvous hashing
-	state    atomic.Value
-	client   redis.UniversalClient
-	waits    redis.UniversalClient // for what waits for replicas and disks
-	timeout  time.Duration         // of one command
-	scripts  *scripts
-	locators uint32
-	nodes    []*bucketState
-	log      *slog.Logger
-	resync   func(context.Context, *Shard) error // sets the topics' limits anew
+	name      string
+	url       string
+	toldNewer atomic.Int64 // Unix nanoseconds
+	seed      uint64       // of its weight in rendezvous hashing
+	state     atomic.Value
+	client    redis.UniversalClient
+	waits     redis.UniversalClient // for what waits for replicas and disks
+	timeout   time.Duration         // of one command
+	scripts   *scripts
+	locators  uint32
+	nodes     []*bucketState
+	log       *slog.Logger
+	resync    func(context.Context, *Shard) error // sets the topics' limits anew
 
 	hold    time.Duration
 	held    atomic.Bool // jobs are not to be reserved before hosts have compared their journals, see Checks

@@ -93,6 +93,7 @@ type Job struct {
 	Attempts    int       // made so far
 	Snoozes     int       // in a row, since the last attempt that counted
 	History     []Attempt // the last HistoryLimit attempts, oldest first
+	Newer       bool      // stored by a newer version: nothing is known of it but topic, id, shard, state, priority and times
 }
 
 // HistoryLimit is how many attempts a job remembers.
@@ -135,6 +136,7 @@ var (
 	ErrRunning   = errors.New("the job is running")
 	ErrDuplicate = errors.New("the id lives already")
 	ErrDead      = errors.New("the job is dead")
+	ErrNewer     = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know; it waits for that version")
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
 	// ErrCollision is for an id whose hash another living id of the topic has; it needs another name.
 	ErrCollision = errors.New("the id collides with another one that lives")

@@ -70,6 +70,10 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 	}
 	out := Reserved{Now: millis(reply[0])}
 	for f := reply[1:]; len(f) > 0; f = f[6:] {
+		if f[5] == int64(0) {
+			s.tellNewer(f)
+			continue
+		}
 		l, err := s.leased(f, r.Token)
 		if err != nil {
 			s.log.Error("a reserved job cannot be read; it dies when its leases ran out often enough", "error", err)
@@ -78,6 +82,22 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 		out.Jobs = append(out.Jobs, l)
 	}
 	return out, nil
+}
+
+// tellNewerEvery is how often the log has one of the jobs that were put off.
+const tellNewerEvery = time.Minute
+
+// tellNewer logs that there are jobs which only a newer version can deliver.
+func (s *Shard) tellNewer(f []any) {
+	now, last := time.Now().UnixNano(), s.toldNewer.Load()
+	if now-last < int64(tellNewerEvery) || !s.toldNewer.CompareAndSwap(last, now) {
+		return
+	}
+	topic, _ := f[1].(string)
+	record, _ := f[2].(string)
+	j := Job{Topic: topic}
+	_ = decodeRecord(&j, record, "") // the script has looked at it
+	s.log.Error("jobs are not called, and put off", "shard", s.name, "one of them", topic+"/"+j.ID, "error", ErrNewer)
 }
 
 func (s *Shard) leased(f []any, token string) (*Lease, error) {

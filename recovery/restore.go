@@ -238,7 +238,7 @@ func (r *recovery) change(ctx context.Context, l *journal.RequestLine, e *entry)
 		return err
 	}
 	job := jobs[0]
-	if job == nil || job.CreatedAt.UnixMilli() != e.created || job.State != queue.Delayed && job.State != queue.Ready || lookOf(job) != e.look {
+	if job == nil || job.Newer || job.CreatedAt.UnixMilli() != e.created || job.State != queue.Delayed && job.State != queue.Ready || lookOf(job) != e.look {
 		return nil
 	}
 	var c queue.Change

@@ -101,6 +101,8 @@ func storeProblem(err error) *Problem {
 		p.Status = http.StatusNotFound
 	case errors.Is(err, queue.ErrRunning), errors.Is(err, queue.ErrDuplicate), errors.Is(err, queue.ErrDead):
 		p.Status = http.StatusConflict
+	case errors.Is(err, queue.ErrNewer):
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
 	case errors.Is(err, queue.ErrCollision):
 		p.Status, p.Field = http.StatusConflict, "id"
 	case errors.Is(err, queue.ErrTooFar):
@@ -118,6 +120,9 @@ func storeProblem(err error) *Problem {
 	}
 	return p
 }
+
+// newerRetry is when a client may ask again for a job that only a newer server can read.
+const newerRetry = time.Minute
 
 // registryRetry is when a client may try an edit again: the registry looks for its database about that often.
 const registryRetry = 5 * time.Second

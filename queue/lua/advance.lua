@@ -36,11 +36,12 @@ local function giveBack(ref)
   count('nu', topic, -1)
   unpark(topic)
   local _, _, flags, _, at = decode(rec)
-  local made, snoozes, history = 0, 0, '[]'
+  local made, snoozes, history, known = 0, 0, '[]', true
   local old = call('HGET', P .. 'a:' .. page, index)
   if old then
     local m, s, h = string.match(old, '^(%d+);(%d+);[^;]*;(.*)$')
-    made, snoozes, history = tonumber(m), tonumber(s), h
+    known = m ~= nil -- of a newer format they stay as they are
+    if known then made, snoozes, history = tonumber(m), tonumber(s), h end
   end
   made = made + 1
   total('f', topic, 1)
@@ -50,8 +51,8 @@ local function giveBack(ref)
   if #history > 65536 then history = '[' .. entry .. ']' end
   local _, max = nil, nil
   if flags then _, max = own(rec, flags, at) end
-  local dead = made >= (max or confOf(topic).max)
-  call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. (dead and 'lease' or '') .. ';' .. history)
+  local dead = made >= (max or confOf(topic).max) and not (flags and flags >= 32) -- which may have limits of its own
+  if known then call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. (dead and 'lease' or '') .. ';' .. history) end
   if dead then return bury(topic, ref) end
   local key = P .. 'r:' .. ref % 4 .. ':' .. topic
   if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end
@@ -86,9 +87,10 @@ local function open(topic)
   for i = 2, #entries do
     local rec = entries[i]
     if rec ~= '' then
-      local due, _, flags = decode(rec)
-      if not due then due, flags = now, 0 end -- reserve buries what cannot be decoded
-      args[n + 1], args[n + 2] = due, (page[1] * PAGE + i - 1) * 4 + flags % 4
+      local due, _, flags, id = decode(rec)
+      local ref = (page[1] * PAGE + i - 1) * 4 + (flags or 0) % 4
+      if not due or flags >= 32 and not isNewer(topic, ref, flags, id) then due, ref = now, ref - ref % 4 end -- reserve buries what cannot be decoded
+      args[n + 1], args[n + 2] = due, ref
       n = n + 2
     end
   end

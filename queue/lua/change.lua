@@ -3,13 +3,14 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, locator (11 bytes), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from now, 'ms'),
 --         priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
--- Returns {now, result}: 'none' no such job, 'running', 'dead', or the description of the job as it is now.
+-- Returns {now, result}: 'none' no such job, 'running', 'dead', 'newer' of a format that is not known here, or the description of the job as it is now.
 -- Keeps   invariants 1 to 4. A changed job gets a new place; its attempts and its creation time go along.
 local topic, id, what = ARGV[1], ARGV[3], ARGV[4]
 local n, field = struct.unpack('>I3c8', ARGV[2])
 local ref, page, index, rec = find(topic, n, field, id)
 if not ref then return {now, 'none'} end
 local due, created, flags, _, at = decode(rec)
+if flags >= 32 then return {now, 'newer'} end
 local state, time = stateOf(topic, ref, page, due)
 
 if what == 'run' then

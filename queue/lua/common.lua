@@ -55,11 +55,12 @@ local function read(page, index)
   return rec
 end
 
--- due, created, flags, id and where the rest begins; nil for a record that cannot be decoded.
+-- due, created, flags, id and where the rest begins; nil for a record that cannot be decoded. So much is the same in every format; the rest of a
+-- newer one (flags from 32 on) is not to be looked at.
 local function decode(rec)
   if #rec < 14 then return nil end
   local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
-  if flags >= 32 or #rec < 14 + n then return nil end
+  if #rec < 14 + n then return nil end
   return due, created, flags, string.sub(rec, at, at + n - 1), at + n
 end
 
@@ -67,7 +68,7 @@ local function hasBodyKey(flags) return flags % 8 >= 4 end
 
 -- ttr in ms and attempts of the job itself; nil where it leaves them to its topic.
 local function own(rec, flags, at)
-  if flags % 16 < 8 then return nil, nil end
+  if flags >= 32 or flags % 16 < 8 then return nil, nil end
   local ttr, max = struct.unpack('>I4I2', rec, at)
   if ttr == 0 then ttr = nil end
   if max == 0 then max = nil end
@@ -210,6 +211,13 @@ local function locator(topic, id)
   return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
 end
 
+-- Whether a record is one of a newer format: a damaged one may look like it, but its locator does not lead there.
+local function isNewer(topic, ref, flags, id)
+  if flags < 32 then return false end
+  local n, field = locator(topic, id)
+  return call('HGET', P .. 'i:' .. n, field) == string.format('%d', ref)
+end
+
 -- Appends a record to the page for its time and puts it where that time says; returns the reference.
 -- The caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long it waits: what opens a
 -- page goes by the records' due times.
@@ -333,7 +341,7 @@ local function describe(topic, ref, page, index, rec, whole)
     if not head then head, last = string.match(attempts, '^(%d+;%d+;[^;]*;)%[({"n":.*)%]$') end
     if head then attempts = head .. '[' .. last .. ']' end
   end
-  return {ref, state, at, rec, body or '', attempts or ''}
+  return {ref, state, at or 0, rec, body or '', attempts or ''}
 end
 
 -- How long the oldest ready job of a topic has been due, in ms.

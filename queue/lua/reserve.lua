@@ -3,12 +3,14 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, '1' when the
 --         token is asked again, then pairs (topic, how many more of it).
--- Returns {now, six a job: ref, topic, record, body of a body key or '', attempts, lease's end}.
+-- Returns {now, six a job: ref, topic, record, body of a body key or '', attempts, lease's end}. One whose lease ends at 0 has none: it was put off
+--         since its format is not known here; of several there is one.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is noted under the
 --         worker's name, so the same token asked again returns the same jobs (those still leased under it).
 local worker, token, wanted, pattern = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local topicMax, cap, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local out = {now}
+local PUTOFF = 60000
 
 -- What is known of a job's attempts. Most pages have none of any job.
 local attempted = {}
@@ -89,9 +91,24 @@ local function bury(topic, ref, page, index)
   total('k', topic, 1)
 end
 
+-- A job of a newer format waits for a dispatcher of a version that knows it.
+local strange
+local function putOff(topic, ref, rec)
+  local at = now + PUTOFF
+  call('ZADD', P .. 'd:' .. topic, at, ref)
+  count('nr', topic, -1)
+  count('nd', topic, 1)
+  event(topic, at)
+  strange = {tonumber(ref), topic, rec, '', '', 0}
+end
+
 local function lease(topic, ref, page, index, rec)
   local flags, n = string.byte(rec, 13, 14)
-  if not n or flags >= 32 or #rec < 14 + n then return bury(topic, ref, page, index) end
+  if not n or #rec < 14 + n then return bury(topic, ref, page, index) end
+  if flags >= 32 then
+    if isNewer(topic, ref, flags, string.sub(rec, 15, 14 + n)) then return putOff(topic, ref, rec) end
+    return bury(topic, ref, page, index)
+  end
   local ttr = own(rec, flags, 15 + n) or confOf(topic).ttr
   local expiry = now + math.min(ttr, cap) + grace
   leases[#leases + 1], leases[#leases + 2] = string.format('%d', expiry), ref
@@ -203,6 +220,7 @@ while left > 0 and not (empty['0'] and empty['1'] and empty['2']) do
   end
 end
 
+for k = 1, strange and 6 or 0 do out[#out + 1] = strange[k] end
 local taken = wanted - left
 if taken > 0 then
   many('ZADD', P .. 'lease', leases)
