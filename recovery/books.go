@@ -123,7 +123,7 @@ func (b *books) request(l *journal.RequestLine) error {
 		if b.opts.Shard != "" { // the spool is drained in its own way
 			return nil
 		}
-		if known && (e.at > at || e.spooled && e.at == at) {
+		if known && (e.at > at || e.spooled && (e.at == at || e.state == living && l.OnDuplicate != replaceText)) { // the first one stays, unless it is replaced
 			return nil
 		}
 		return b.put(k, entry{at: at, accepted: true, spooled: true})

@@ -93,7 +93,8 @@ func isPush(op journal.Op) int {
 // wanted says whether a line is part of what a job was accepted as, and the job still to be put right.
 func (r *recovery) wanted(l *journal.RequestLine, e *entry) bool {
 	at := l.TS.UnixMilli()
-	if e.state != living && e.state != dead || !e.checked || !e.missing && !(e.changed && e.there) {
+	again := l.Op == journal.OpSpool && l.OnDuplicate == replaceText // of the same millisecond as one before
+	if e.state != living && e.state != dead || !e.checked && !again || !e.missing && !(e.changed && e.there) {
 		return false
 	}
 	switch l.Op {
