@@ -31,8 +31,12 @@ func (s *Shard) anchor(ctx context.Context, bucket int) error {
 	}
 	for line := range strings.Lines(nodes) {
 		if strings.Contains(line, "myself") && (strings.Contains(line, fmt.Sprintf("[%d->-", slot)) || strings.Contains(line, fmt.Sprintf("[%d-<-", slot))) {
-			return fmt.Errorf("bucket %d is being moved to another node", bucket)
+			return beingMoved(bucket)
 		}
 	}
 	return node.SetNX(ctx, key, 1, 0).Err()
+}
+
+func beingMoved(bucket int) error {
+	return fmt.Errorf("bucket %d is being moved to another node", bucket)
 }

@@ -102,37 +102,50 @@ func (s *Shard) runSafe(ctx context.Context, bucket int, d Durability, script *r
 	return nil, nil, s.failed(ctx, bucket, err)
 }
 
-// evalSafe is eval with a wait behind the script. While a Cluster's slots move it may meet the wrong node, and asks for the right one.
+// evalSafe is eval with a wait behind the script. It speaks to the bucket's node itself, and so has to find the right one by itself when a Cluster changes.
 func (s *Shard) evalSafe(ctx context.Context, bucket int, d Durability, script *redis.Script, args ...any) (v any, short, err error) {
 	keys := []string{prefix(bucket)}
-	bySum := func(p redis.Pipeliner) *redis.Cmd { return script.EvalSha(ctx, p, keys, args...) }
-	v, short, err = s.pipeSafe(ctx, bucket, d, bySum)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, short, err = s.pipeSafe(ctx, bucket, d, func(p redis.Pipeliner) *redis.Cmd { return script.Eval(ctx, p, keys, args...) })
-	}
-	cluster, ok := s.waits.(*redis.ClusterClient)
-	if !ok || err == nil {
-		return v, short, err
-	}
-	if redis.HasErrorPrefix(err, "NOBUCKET") {
-		if err := s.anchor(ctx, bucket); err != nil {
+	send := func(p redis.Pipeliner) *redis.Cmd { return script.EvalSha(ctx, p, keys, args...) }
+	for anchored := false; ; {
+		v, short, err = s.pipeSafe(ctx, bucket, d, send)
+		var again error
+		switch {
+		case err == nil:
+			return v, short, nil
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			send = func(p redis.Pipeliner) *redis.Cmd { return script.Eval(ctx, p, keys, args...) }
+		case redis.HasErrorPrefix(err, "NOBUCKET") && !anchored:
+			anchored, again = true, s.anchor(ctx, bucket)
+		case redis.HasErrorPrefix(err, "MOVED"):
+			again = s.reload(ctx, probeEvery)
+		case redis.HasErrorPrefix(err, "ASK"):
+			return nil, nil, beingMoved(bucket)
+		default:
+			_ = s.reload(ctx, 0) // for the next one: another node may have taken over
 			return nil, nil, err
 		}
-		return s.pipeSafe(ctx, bucket, d, bySum)
+		if again != nil {
+			return nil, nil, again
+		}
+	}
+}
+
+// reload has a Cluster asked which node has what, which takes a while.
+func (s *Shard) reload(ctx context.Context, wait time.Duration) error {
+	cluster, ok := s.waits.(*redis.ClusterClient)
+	if !ok {
+		return nil
 	}
 	cluster.ReloadState(ctx)
-	t := time.NewTicker(probeEvery)
-	defer t.Stop()
-	for redis.HasErrorPrefix(err, "MOVED") {
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-t.C:
-		}
-		cluster.ReloadState(ctx)
-		v, short, err = s.pipeSafe(ctx, bucket, d, bySum)
+	if wait == 0 {
+		return nil
 	}
-	return v, short, err
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait):
+		return nil
+	}
 }
 
 // pipeSafe sends a script and a wait together over one connection, since a server waits for what came over that. In between it writes a key:

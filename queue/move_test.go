@@ -303,3 +303,35 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 		t.Errorf("%d were called twice, %d moved", twice, moved)
 	}
 }
+
+// TestAMoveWaitsForTheReplicaOfDurableTopics: a job leaves its shard only when it is as safe in the next one as its topic asks.
+func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
+	r := startReplicated(t, time.Second)
+	url, _ := startRedis(t)
+	states := func(a, b string) {
+		t.Helper()
+		if err := r.q.SetShards(t.Context(), []ShardConfig{{"a", r.s.url, a}, {"b", url, b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	states("offline", "active")
+	from := r.q.Shards()[0]
+	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: "x", Delay: time.Hour}); !Stored(res.Err) {
+		t.Fatalf("push to a shard without a replica: %+v", res)
+	}
+	states("active", "draining")
+	r.stopReplica()
+	if n, err := r.q.Drain(r.ctx, from, "me"); n != 0 || err == nil || !strings.Contains(err.Error(), "no replica has confirmed it") {
+		t.Fatalf("moved %d jobs, %v", n, err)
+	}
+	if j := r.get("replica", "x"); j.Shard != "b" {
+		t.Fatalf("the job is in shard %s", j.Shard)
+	}
+	r.contReplica()
+	if n, err := r.q.Drain(r.ctx, from, "me"); n != 1 || err != nil {
+		t.Fatalf("moved %d jobs, %v", n, err)
+	}
+	if j := r.get("replica", "x"); j.Shard != "a" {
+		t.Fatalf("the job is in shard %s", j.Shard)
+	}
+}

@@ -64,13 +64,13 @@ func (i *installation) calledSince(t *testing.T, topic string, since time.Time, 
 // clusterTopics are so many that every master of a Cluster has some.
 const clusterTopics = 24
 
-// spread registers topics over all of a Cluster's buckets and pushes to each.
-func (i *installation) spread(t *testing.T, ledger *harness.Ledger, refused *answers) (stop func()) {
+// spread registers topics over all of a Cluster's buckets, of these durabilities in turn, and pushes to each.
+func (i *installation) spread(t *testing.T, ledger *harness.Ledger, refused *answers, durabilities ...string) (stop func()) {
 	t.Helper()
 	var loads []*harness.Load
 	for n := range clusterTopics {
 		topic := fmt.Sprintf("t%d", n)
-		i.put(t, topic, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+		i.put(t, topic, nil, M{"retry": []string{"100ms"}, "ttr": "2s", "durability": durabilities[n%len(durabilities)]})
 		loads = append(loads, harness.StartLoad(t, i.Quick(), ledger,
 			harness.LoadOptions{Topic: topic, Rate: 5, Pushers: 1, Fields: M{"delay": "300ms"}, PushFailed: refused.add}))
 	}
@@ -87,7 +87,7 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	c := harness.StartCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
-	stop := i.spread(t, ledger, refused)
+	stop := i.spread(t, ledger, refused, "memory", "replica")
 	ledger.WaitAcknowledged(t, 200, soon)
 	victim := c.Owner("wk:{3}:")
 	victim.Kill9()
@@ -110,7 +110,7 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	c := harness.StartCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
-	stop := i.spread(t, ledger, refused)
+	stop := i.spread(t, ledger, refused, "memory", "replica")
 	ledger.WaitAcknowledged(t, 200, soon)
 	from := c.Owner("wk:{0}:")
 	var to *harness.Node
@@ -139,7 +139,7 @@ func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	c := harness.StartCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
-	stop := i.spread(t, ledger, refused)
+	stop := i.spread(t, ledger, refused, "memory")
 	ledger.WaitAcknowledged(t, 200, soon)
 	for _, n := range c.Nodes {
 		if n.Role() == "slave" {

@@ -33,7 +33,7 @@ func (r *editedRegistry) PutTopic(ctx context.Context, actor string, t registry.
 		d, _ := queue.ParseDurability(string(t.Durability)) // the registry refuses what is none
 		if err := r.able(ctx, d); err != nil {
 			return false, &registry.FieldError{Field: "durability", OutOfRange: true,
-				Detail: string(t.Durability) + " is more than every active shard can do: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+				Detail: string(t.Durability) + " cannot be kept by every active shard: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 		}
 	}
 	return r.Registry.PutTopic(ctx, actor, t)
