@@ -236,7 +236,7 @@ func TestParseRedisBenchmark(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	s, ok := parseStat("42 (wake) call: 1) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1 0 100")
+	s, ok := parseStat("42 (wake) call: 1) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 1 0 100 5000 3")
 	if !ok || s.parent != 7 || s.cpu != 2*time.Second {
 		t.Errorf("got %+v, %v", s, ok)
 	}

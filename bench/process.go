@@ -123,8 +123,10 @@ func treeCPU(pid int) (time.Duration, error) {
 }
 
 type processStat struct {
+	name   string
 	parent int
 	cpu    time.Duration
+	memory int64 // resident, in bytes
 }
 
 // clockTick is USER_HZ, which Linux fixes at 100 for everybody.
@@ -152,19 +154,21 @@ func readStats() (map[int]processStat, error) {
 	return stats, nil
 }
 
-// parseStat reads "pid (name) state ppid … utime stime …"; the name may hold anything.
+// parseStat reads "pid (name) state ppid … utime stime … rss …"; the name may hold anything.
 func parseStat(line string) (processStat, bool) {
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(fields) < 13 {
+	end := strings.LastIndexByte(line, ')')
+	fields := strings.Fields(line[end+1:])
+	if len(fields) < 22 {
 		return processStat{}, false
 	}
-	var n [3]int
-	for i, at := range []int{1, 11, 12} {
+	_, name, _ := strings.Cut(line[:end], "(")
+	var n [4]int
+	for i, at := range []int{1, 11, 12, 21} {
 		v, err := strconv.Atoi(fields[at])
 		if err != nil {
 			return processStat{}, false
 		}
 		n[i] = v
 	}
-	return processStat{parent: n[0], cpu: time.Duration(n[1]+n[2]) * clockTick}, true
+	return processStat{name: name, parent: n[0], cpu: time.Duration(n[1]+n[2]) * clockTick, memory: int64(n[3] * os.Getpagesize())}, true
 }
