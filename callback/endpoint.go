@@ -24,6 +24,7 @@ type EndpointSpec struct {
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
+	own     url.Values // of a GET: the parameters of its address, which no job replaces
 	method  string
 	form    bool
 	typ     string // content type of jobs that name none
@@ -44,6 +45,9 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
 		return nil, fmt.Errorf("method %q is none of POST, PUT and GET", s.Method)
+	}
+	if e.method == http.MethodGet {
+		e.own = u.Query()
 	}
 	if strings.Contains(s.ContentType, "/") {
 		e.typ = s.ContentType

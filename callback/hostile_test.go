@@ -120,3 +120,22 @@ func TestACopiedCommandIsInert(t *testing.T) {
 		})
 	}
 }
+
+// TestAJobDoesNotReplaceTheTopicsQuery: who may push decides on the members of a body, who manages the topic on what its address says, whichever of
+// two parameters of a name an endpoint takes. PHP takes the last, and k[] and "k " for k.
+func TestAJobDoesNotReplaceTheTopicsQuery(t *testing.T) {
+	var got *http.Request
+	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r })
+	c, r := caller(t, Options{}), job()
+	r.Body = []byte(`{"action":"delete","key":"guess","action[]":"delete","action ":"delete","id":"7"}`)
+	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address + "/?action=close&key=s3cret", Method: "GET"}), r); o.Class != Success {
+		t.Fatalf("outcome = %+v", o)
+	}
+	q := got.URL.Query()
+	if !slices.Equal(q["action"], []string{"close"}) || !slices.Equal(q["key"], []string{"s3cret"}) || q.Get("id") != "7" {
+		t.Errorf("the query is %q", got.URL.RawQuery)
+	}
+	if !strings.HasSuffix(got.URL.RawQuery, "&action=close&key=s3cret") {
+		t.Errorf("the topic's parameters are not the last: %q", got.URL.RawQuery)
+	}
+}

@@ -50,7 +50,7 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (u *url.URL, he
 		typ = e.typ
 	}
 	if e.method == http.MethodGet || e.form {
-		values, err := members(r.Body)
+		values, err := members(r.Body, e.own)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -133,7 +133,8 @@ func escapeID(id string) string {
 }
 
 // members are an object's top-level members in their order, as a query: texts as they are, other values as their JSON, null empty.
-func members(body []byte) (string, error) {
+// Those of the names in own are left out.
+func members(body []byte, own url.Values) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return "", errBody
@@ -148,10 +149,13 @@ func members(body []byte) (string, error) {
 		if err := d.Decode(&raw); err != nil {
 			return "", errBody
 		}
+		name, _ := key.(string)
+		if own.Has(name) {
+			continue
+		}
 		if b.Len() > 0 {
 			b.WriteByte('&')
 		}
-		name, _ := key.(string)
 		b.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(plainValue(raw)))
 	}
 	if _, err := d.Token(); err != nil {
@@ -181,14 +185,15 @@ func plainValue(raw json.RawMessage) string {
 	return string(raw)
 }
 
+// withQuery puts the job's parameters before those of the address: an endpoint that takes one name for another (PHP does with k[] and k) has the last.
 func withQuery(u *url.URL, query string) *url.URL {
 	if query == "" {
 		return u
 	}
 	v := *u
 	if v.RawQuery != "" {
-		v.RawQuery += "&"
+		query += "&"
 	}
-	v.RawQuery += query
+	v.RawQuery = query + v.RawQuery
 	return &v
 }
