@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/wakecall/wakecall/registry"
@@ -190,4 +192,16 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 			t.Errorf("%d requests made %d events as %s", requests, requestsLogged, format)
 		}
 	}
+}
+
+// TestStrangersLearnNothingOfTheHost: /readyz says that the journal cannot be written, not where it is.
+func TestStrangersLearnNothingOfTheHost(t *testing.T) {
+	a := newAPI(t, func(o *server.Options) {
+		o.Healthy = func() error { return &os.PathError{Op: "open", Path: "/var/lib/wakecall/journal", Err: syscall.ENOSPC} }
+	})
+	r := a.do("GET", "/readyz", "", "Authorization", "").problem(503, "", "journal", "no space left")
+	if strings.Contains(r.body, "/var/lib") {
+		t.Errorf("it says %s", r.body)
+	}
+	a.do("POST", orders, `{"body":1}`).problem(503, "", "no space left", "/var/lib") // who may push is told
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -532,7 +533,7 @@ func TestQueueErrors(t *testing.T) {
 }
 
 func TestJournalBroken(t *testing.T) {
-	broken := fmt.Errorf("no space left on device")
+	broken := fmt.Errorf("the journal: %w", syscall.ENOSPC)
 	a := newAPI(t, func(o *server.Options) { o.Healthy = func() error { return broken } })
 	a.jobs.jobs["shop.orders/x"] = &queue.Job{Topic: "shop.orders", ID: "x", State: queue.Delayed}
 	for _, req := range [][3]string{

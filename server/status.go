@@ -2,7 +2,9 @@ package server
 
 import (
 	_ "embed" // openapi.yaml
+	"errors"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -29,8 +31,12 @@ func (s *Server) ready(c echo.Context) error {
 	if s.draining.Load() {
 		return unavailable(nil, time.Second, "the server is stopping")
 	}
-	if err := s.writable(); err != nil {
-		return err
+	if err := s.healthy(); err != nil { // whose words are not for everybody: they name files
+		why := ""
+		if errno := syscall.Errno(0); errors.As(err, &errno) {
+			why = ": " + errno.Error()
+		}
+		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted%s", why)
 	}
 	if err := s.jobs.Ready(); err != nil {
 		return unavailable(err, time.Second, "no shard can take a push now")
