@@ -112,7 +112,15 @@ func (m *Mail) login(c *smtp.Client) error {
 // loginAuth is the mechanism LOGIN, the only one of some servers.
 type loginAuth struct{ m *Mail }
 
-func (loginAuth) Start(*smtp.ServerInfo) (string, []byte, error) { return "LOGIN", nil, nil }
+// Start refuses as smtp.PlainAuth does: whoever is between here and the server can take STARTTLS out of what it offers, and would get the password.
+func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
+	ip := net.ParseIP(server.Name)
+	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
+	if !server.TLS && !here && a.m.TLS != TLSNone {
+		return "", nil, errors.New("the connection is not encrypted, so the password is not sent; set TLS, or none if that is meant")
+	}
+	return "LOGIN", nil, nil
+}
 
 func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	switch {
