@@ -194,3 +194,25 @@ func TestNoPageChangesAnything(t *testing.T) {
 		t.Errorf("pages changed the registry: revision %d to %d, %d entries of the audit to %d", before, after, had, audited())
 	}
 }
+
+// TestStrangersWriteNothing: whatever somebody sends who is not signed in, no session is stored for it, or anybody could fill the database.
+func TestStrangersWriteNothing(t *testing.T) {
+	db := &flakyStore{}
+	s := open(t, func(o *Options) {
+		db.SessionStore = o.Sessions
+		o.Sessions = db
+	})
+	for _, r := range s.admin.echo.Routes() {
+		if r.Method == echo.RouteNotFound || r.Path == "/events" {
+			continue
+		}
+		form := "username=nobody&password=wrong+password&choice=dark&code=000000&name=x&next=/topics&back=/login"
+		for _, method := range []string{r.Method, http.MethodPost} {
+			s.client = newClient()
+			s.do(method, at(r.Path), strings.NewReader(form))
+		}
+	}
+	if db.writes != 0 {
+		t.Errorf("%d sessions were written", db.writes)
+	}
+}

@@ -155,3 +155,28 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 		}
 	}
 }
+
+// TestAUserAgentIsText in the lists of sessions, of which an admin sees everybody's.
+func TestAUserAgentIsText(t *testing.T) {
+	now := time.Now()
+	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
+	now = now.Add(2 * time.Minute) // so that it is noted again
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/topics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("User-Agent", evil+"\xff\u2028\u009b")
+	s.send(r)
+	for _, path := range []string{"/account", "/access"} {
+		if path == "/access" {
+			s.as("root")
+		}
+		res, err := s.client.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := checkPage(t, path, res); !strings.Contains(text, "&lt;wk-evil") {
+			t.Errorf("%s does not show the agent", path)
+		}
+	}
+}
