@@ -2,11 +2,13 @@ package test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,6 +204,39 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 			var event map[string]any
 			if json.Unmarshal([]byte(line), &event) != nil || event["FORGED"] != nil || strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u009b\u2028\u0085\r") {
 				t.Errorf("%s has the line %q", where, line)
+			}
+		}
+	}
+}
+
+// TestPromisesNameTheirTests: the tests that hold the promises of the documents exist, so that none goes with a name that changed.
+func TestPromisesNameTheirTests(t *testing.T) {
+	have := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git") {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		for _, found := range declared.FindAllSubmatch(b, -1) {
+			have[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range []string{"security.md", "reliability.md"} {
+		b, err := os.ReadFile(filepath.Join("..", "docs", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(string(b), -1) {
+			if !have[name] {
+				t.Errorf("docs/%s names %s, which does not exist", doc, name)
 			}
 		}
 	}
