@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,8 +29,11 @@ func (s Sealed) String() string {
 	return mask
 }
 
-// GoString hides it from %#v.
-func (s Sealed) GoString() string { return s.String() }
+// Format hides it from every verb, fitting or not.
+func (s Sealed) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, s.String()) }
+
+// LogValue hides it from logs in JSON. A struct that has one is not for logs.
+func (s Sealed) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // A sealed text is told from others by how it begins, which nothing that a person can type does.
 const (

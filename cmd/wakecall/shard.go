@@ -227,10 +227,10 @@ func (a *app) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard
 		}
 		if now := drainLine(&h, first, time.Since(began)); now != line && ctx.Err() == nil {
 			line = now
-			_, _ = fmt.Fprintln(a.err, line)
+			_, _ = fmt.Fprintln(a.err, plain(line))
 		}
 		if h.Up && h.Jobs == 0 {
-			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s forgets it", s.Name))
+			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s forgets it", plain(s.Name)))
 		}
 		select {
 		case <-ctx.Done():
