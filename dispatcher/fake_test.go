@@ -24,6 +24,7 @@ type fake struct {
 	mu       sync.Mutex
 	ready    []*queue.Lease
 	pushed   int
+	passed   int            // reserves that pass over places of jobs that are gone before one gets any
 	lost     []*queue.Lease // reserved under token, in an answer that got lost
 	token    string
 	reserves []queue.Reserve
@@ -64,6 +65,9 @@ func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 		return got, f.took, f.reserveErr
 	case r.Again && r.Token == f.token:
 		got.Jobs, f.lost = f.lost, nil
+	case f.passed > 0:
+		f.passed--
+		got.More = true
 	default:
 		got.Jobs = f.take(r)
 	}

@@ -51,6 +51,20 @@ func TestAWakeUpIsAnsweredWithinAMillisecond(t *testing.T) {
 	})
 }
 
+func TestADispatcherGoesOnBehindPlacesOfJobsThatAreGone(t *testing.T) {
+	f := newFake("a")
+	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(300 * time.Millisecond)
+		f.push("a", 1)
+		f.set(func() { f.passed = 100 })
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(time.Millisecond)
+		if n, _, _ := s.calls(); n != 1 {
+			t.Errorf("%d jobs were called", n)
+		}
+	})
+}
+
 func TestALostReserveReplyIsRepeatedWithTheSameToken(t *testing.T) {
 	f := newFake("a")
 	f.reserveErr, f.swallow = errAway, true

@@ -104,7 +104,7 @@ func (s *source) reserve() (more bool) {
 	}
 	s.begin(got, sent, len(got.Jobs))
 	s.d.places.give(n - len(got.Jobs))
-	if len(got.Jobs) == n {
+	if len(got.Jobs) == n || got.More {
 		return true
 	}
 	return limited(r, got.Jobs) && s.wait(ends)

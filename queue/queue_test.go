@@ -392,6 +392,36 @@ func TestPrioritiesAreServedFiveThreeTwo(t *testing.T) {
 	}
 }
 
+// TestEmptyPlacesDoNotHoldUpOtherTopics: a long ready list whose jobs were all deleted is passed over step by step, and others have their turn
+// in between.
+func TestEmptyPlacesDoNotHoldUpOtherTopics(t *testing.T) {
+	f := newFixture(t)
+	var pushes []Push
+	for i := range 3000 {
+		pushes = append(pushes, Push{Topic: "deleted", ID: fmt.Sprint(i), Priority: Normal})
+	}
+	f.q.PushBatch(f.ctx, pushes)
+	for _, p := range pushes {
+		if err := f.q.Delete(f.ctx, p.Topic, p.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.push("other", "a", 0)
+	calls := 1
+	for ; len(f.reserve(10)) == 0; calls++ {
+	}
+	if calls > 2 {
+		t.Errorf("the other topic's job was reserved by call %d", calls)
+	}
+	for f.s.client.Exists(f.ctx, prefix(0)+"r:1:deleted").Val() == 1 {
+		if got, err := f.s.Reserve(f.ctx, 0, Reserve{Worker: "w", Token: fmt.Sprint(calls), Max: 10, Pattern: "0102010201"}); err != nil || len(got.Jobs) == 0 && !got.More &&
+			f.s.client.Exists(f.ctx, prefix(0)+"r:1:deleted").Val() == 1 {
+			t.Fatalf("after %d calls there is more, and it does not say so: %+v, %v", calls, got, err)
+		}
+		calls++
+	}
+}
+
 func TestTopicsOfAPriorityTakeTurns(t *testing.T) {
 	f := newFixture(t)
 	for i := range 200 {

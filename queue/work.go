@@ -65,11 +65,11 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 		return Reserved{}, s.comparing()
 	}
 	reply, ok := v.([]any)
-	if !ok || len(reply)%6 != 1 {
+	if !ok || len(reply)%6 != 2 {
 		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, errReply)
 	}
-	out := Reserved{Now: millis(reply[0])}
-	for f := reply[1:]; len(f) > 0; f = f[6:] {
+	out := Reserved{Now: millis(reply[0]), More: reply[1] == int64(1)}
+	for f := reply[2:]; len(f) > 0; f = f[6:] {
 		if f[5] == int64(0) {
 			s.tellNewer(f)
 			continue

@@ -42,6 +42,7 @@ const StartWindow = 250 * time.Millisecond
 type Reserved struct {
 	Now  time.Time // Redis's clock in the script
 	Jobs []*Lease
+	More bool // there may be others, behind places of jobs that are gone
 }
 
 // Lease is a reserved job. Job.Attempts is the number made before this one.

@@ -3,13 +3,13 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, '1' when the
 --         token is asked again, then pairs (topic, how many more of it).
--- Returns {now, six a job: ref, topic, record, body of a body key or '', attempts, lease's end}. One whose lease ends at 0 has none: it was put off
+-- Returns {now, 1 when it stopped at places that were passed over and there may be more, else 0, six a job: ref, topic, record, body of a body key or '', attempts, lease's end}. One whose lease ends at 0 has none: it was put off
 --         since its format is not known here; of several there is one.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is noted under the
 --         worker's name, so the same token asked again returns the same jobs (those still leased under it).
 local worker, token, wanted, pattern = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local topicMax, cap, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local out = {now}
+local out = {now, 0}
 local PUTOFF = 60000
 
 -- What is known of a job's attempts. Most pages have none of any job.
@@ -137,15 +137,16 @@ local function readMany(list)
   return recs, pages, indexes
 end
 
--- Takes up to n jobs of a topic and priority; looked bounds the empty places passed over.
-local looked = 0
+-- Takes up to n jobs of a topic and priority; looked bounds, for each priority, the places looked at: many may be empty.
+local looked = {[0] = 0, 0, 0}
+local function mayLook(p) return looked[p] < 2 * wanted + 50 end
 local function take(topic, p, n)
   local got = 0
   local key = P .. 'r:' .. p .. ':' .. topic
-  while got < n and looked < 4 * wanted + 100 do
+  while got < n and mayLook(p) do
     local popped = call('LPOP', key, n - got)
     if not popped then break end
-    looked = looked + #popped
+    looked[p] = looked[p] + #popped
     local recs, pages, indexes = readMany(popped)
     for k, ref in ipairs(popped) do
       if recs[k] ~= '' and lease(topic, ref, pages[k], indexes[k], recs[k]) then got = got + 1 end
@@ -178,7 +179,7 @@ local function fetch(p, n)
   while got < n do
     local before = got
     local visits = math.min(call('LLEN', ring), 256)
-    while got < n and visits > 0 do
+    while got < n and visits > 0 and mayLook(p) do -- the topics behind are the first next time
       local topic = call('LPOP', ring)
       if not topic then break end
       local g = gateOf(topic)
@@ -235,5 +236,8 @@ for topic, g in pairs(gates) do
   end
 end
 finish()
-if left > 0 then call('SET', P .. 'idle', 1, 'EX', 30) end
+if left > 0 then
+  if not (mayLook(0) and mayLook(1) and mayLook(2)) then out[2] = 1 end
+  call('SET', P .. 'idle', 1, 'EX', 30)
+end
 return out
