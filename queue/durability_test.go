@@ -500,7 +500,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 		replica, err = cluster.SlaveForKey(f.ctx, key)
 		return err == nil && role(replica) == "slave"
 	})
-	if err := replica.ClusterFailover(f.ctx).Err(); err != nil {
+	if err := replica.Do(f.ctx, "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the replica is the master", func() bool { return role(replica) == "master" })
