@@ -26,6 +26,7 @@ type scale struct {
 	lateMin, lateMax   time.Duration // delays of the lateness rows
 	latePush           time.Duration // for how long they are pushed
 	memoryJobs         int
+	growth             int // delayed jobs in the end
 	mass               int // jobs that are due in the same second
 	topics             int // registered on the idle installation
 	pageTopics         int // and on the one whose pages are looked at
@@ -37,12 +38,12 @@ var (
 	fullScale = scale{
 		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000,
 		lateMin: time.Second, lateMax: 10 * time.Second, latePush: 20 * time.Second,
-		memoryJobs: 1_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000, settle: 3 * time.Second, idle: 10 * time.Second, redisBenchRequests: 300_000,
+		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000, settle: 3 * time.Second, idle: 10 * time.Second, redisBenchRequests: 300_000,
 	}
 	quickScale = scale{
 		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,
 		lateMin: time.Second, lateMax: 2 * time.Second, latePush: 4 * time.Second,
-		memoryJobs: 200_000, mass: 50_000, topics: 1000, pageTopics: 1000, settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
+		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, pageTopics: 1000, settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
 	}
 )
 
@@ -55,7 +56,7 @@ type group struct {
 	measure func(ctx context.Context, s *suite) ([]Raw, error)
 }
 
-var groups = []group{startGroup, pushGroup, batchGroup, durabilityGroup, callbackGroup, lateGroup, halfGroup, massGroup, memoryGroup, idleGroup, pagesGroup}
+var groups = []group{startGroup, pushGroup, batchGroup, durabilityGroup, callbackGroup, lateGroup, halfGroup, massGroup, memoryGroup, growthGroup, idleGroup, pagesGroup}
 
 // Groups are the names that Options.Only takes, with what each measures.
 func Groups() (names, about []string) {
