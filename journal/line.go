@@ -12,13 +12,16 @@ const (
 	OpPush    Op = "push"
 	OpReplace Op = "replace" // a push that replaced the job of the same id
 	OpChange  Op = "change"
-	OpDelete  Op = "delete"
-	OpRun     Op = "run"     // made due now
-	OpRedrive Op = "redrive" // dead jobs made ready again
-	OpDrop    Op = "drop"    // dead jobs deleted
-	OpClear   Op = "clear"   // all jobs of a topic deleted
-	OpMove    Op = "move"    // stored in another shard, as it was then
-	OpSpool   Op = "spool"   // a push taken while no shard could: it follows as a push once one has it
+	// OpDuplicate is a push whose id lived already: the job as it was then. That it was accepted may stand nowhere else, if the journal could not
+	// take the line of the first push.
+	OpDuplicate Op = "duplicate"
+	OpDelete    Op = "delete"
+	OpRun       Op = "run"     // made due now
+	OpRedrive   Op = "redrive" // dead jobs made ready again
+	OpDrop      Op = "drop"    // dead jobs deleted
+	OpClear     Op = "clear"   // all jobs of a topic deleted
+	OpMove      Op = "move"    // stored in another shard, as it was then
+	OpSpool     Op = "spool"   // a push taken while no shard could: it follows as a push once one has it
 )
 
 // Outcome is what came of an attempt.

@@ -361,7 +361,29 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 		})
 	}
 	wg.Wait()
+	q.acceptKept(pushes, results, answered)
 	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] })
+}
+
+// acceptKept has those recorded that keep the job which they found elsewhere.
+func (q *Queue) acceptKept(pushes []Push, results []Result, answered map[int]bool) {
+	var kept []Push
+	var found []Result
+	for i, yes := range answered {
+		if yes && results[i].Duplicate {
+			kept, found = append(kept, pushes[i]), append(found, results[i])
+		}
+	}
+	if len(kept) == 0 || q.opts.Accepted == nil {
+		return
+	}
+	if err := q.opts.Accepted(kept, found); err != nil {
+		for i, yes := range answered {
+			if yes && results[i].Duplicate {
+				results[i] = Result{Err: &UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}}
+			}
+		}
+	}
 }
 
 // answer is what a push gets whose id lives in this shard, which is not its home; false lets the push go on.

@@ -37,7 +37,7 @@ type entry struct {
 	accepted bool // its push is among the lines, so it can be pushed again
 	spooled  bool
 	changed  bool // by a later request
-	moved    bool // from another shard, as it was then
+	seen     bool // later, as it was then
 
 	checked bool // looked up, with the result:
 	there   bool
@@ -106,7 +106,7 @@ func (b *books) request(l *journal.RequestLine) error {
 		created = l.CreatedAt.UnixMilli()
 	}
 	switch l.Op {
-	case journal.OpPush, journal.OpReplace, journal.OpMove:
+	case journal.OpPush, journal.OpReplace, journal.OpMove, journal.OpDuplicate:
 		switch {
 		case known && created < e.created:
 			return nil
@@ -114,10 +114,10 @@ func (b *books) request(l *journal.RequestLine) error {
 			e = entry{created: created, at: at, accepted: b.wanted(l)}
 		case !e.accepted: // its end, or a change of it, was read first
 			e.accepted = b.wanted(l)
-		case e.state == deleted && l.Op != journal.OpMove: // the id was used again within a millisecond of its end
+		case e.state == deleted && !asItWas(l.Op): // the id was used again within a millisecond of its end
 			e.state = living
 		}
-		e.moved = e.moved || l.Op == journal.OpMove
+		e.seen = e.seen || asItWas(l.Op)
 		return b.put(k, e)
 	case journal.OpSpool:
 		if b.opts.Shard != "" { // the spool is drained in its own way
@@ -160,6 +160,9 @@ func (b *books) request(l *journal.RequestLine) error {
 	}
 	return nil
 }
+
+// asItWas says whether a line tells of a job that lived already, as it was then.
+func asItWas(op journal.Op) bool { return op == journal.OpMove || op == journal.OpDuplicate }
 
 // concerns says whether a line is about this job or a newer one of the id, by the creation that it names or else by its time.
 func (e *entry) concerns(known bool, created, at int64) bool {

@@ -189,7 +189,7 @@ func TestStoredJournalsAreRead(t *testing.T) {
 		wantJob(t, h.queue, "changed", queue.Delayed, func(j *queue.Job) bool {
 			return j.DueAt.Equal(farAway) && j.Priority == queue.Low && string(j.Body) == `"changed"`
 		})
-		wantJob(t, h.queue, "moved", queue.Ready, body(`{"id":"moved"}`)) // as it was pushed: a move does not change a job
+		wantJob(t, h.queue, "moved", queue.Delayed, body(`"moved"`)) // as it was when it was moved
 		for _, id := range []string{"run", "redriven", "retried", "snoozed", "lost"} {
 			wantJob(t, h.queue, id, queue.Ready, body(`{"id":"`+id+`"}`))
 		}

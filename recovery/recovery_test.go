@@ -49,6 +49,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // host is a journal and the queue that writes it.
 type host struct {
 	dir     string
+	full    bool // its disk
 	journal *journal.Journal
 	queue   *queue.Queue
 }
@@ -65,15 +66,21 @@ func newHost(t *testing.T, url string) *host {
 			var lines []journal.RequestLine
 			for i, p := range pushes {
 				r := results[i]
-				if r.Err != nil || r.Duplicate && p.OnDuplicate != queue.Replace {
+				if r.Err != nil {
 					continue
 				}
 				op := journal.OpPush
 				if r.Duplicate {
 					op = journal.OpReplace
 				}
+				if r.Duplicate && p.OnDuplicate == queue.Keep {
+					op, p.Body, p.Priority = journal.OpDuplicate, r.Job.Body, r.Job.Priority
+				}
 				lines = append(lines, journal.RequestLine{Op: op, Topic: p.Topic, ID: p.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt,
 					CreatedAt: r.Job.CreatedAt, Priority: p.Priority.String(), Body: p.Body})
+			}
+			if h.full {
+				return errors.New("the disk is full")
 			}
 			return h.journal.Requests(lines)
 		},
@@ -493,5 +500,30 @@ func TestAChangeMadeMeanwhileStands(t *testing.T) {
 		if j, err := h.queue.Get(t.Context(), "t", id); err != nil || !j.DueAt.Equal(second) {
 			t.Errorf("%s is due %v, %v", id, j.DueAt, err)
 		}
+	}
+}
+
+// TestAPushIsKnownThatWasAnsweredTheSecondTime: the journal could not take it at first, so the job was there when it was pushed again.
+func TestAPushIsKnownThatWasAnsweredTheSecondTime(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	push := func() queue.Result {
+		return h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "1", Body: []byte(`"body"`), Delay: time.Hour})
+	}
+	h.full = true
+	if r := push(); r.Err == nil {
+		t.Fatal("a push that the journal did not take was answered")
+	}
+	h.full = false
+	first := push()
+	if first.Err != nil || !first.Duplicate {
+		t.Fatalf("%+v", first)
+	}
+	client.FlushAll(t.Context())
+	if report, err := Recover(t.Context(), Options{Queue: h.queue, Dirs: []string{h.dir}, Settle: time.Nanosecond}); err != nil || report.Pushed != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if j, err := h.queue.Get(t.Context(), "t", "1"); err != nil || string(j.Body) != `"body"` || !j.DueAt.Equal(first.Job.DueAt) {
+		t.Fatalf("%+v, %v", j, err)
 	}
 }

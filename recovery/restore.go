@@ -28,7 +28,7 @@ func (r *recovery) restore(ctx context.Context) error {
 		if !ok || !r.wanted(l, &e) {
 			return nil
 		}
-		if !e.changed && !e.moved {
+		if !e.changed && !e.seen {
 			e.checked = false // a line may come twice
 			r.books.entries[k] = e
 			batch = append(batch, *l)
@@ -84,7 +84,7 @@ func changedAt(l *journal.RequestLine) time.Time {
 }
 
 func isPush(op journal.Op) int {
-	if op == journal.OpPush || op == journal.OpReplace || op == journal.OpMove || op == journal.OpSpool {
+	if op == journal.OpPush || op == journal.OpReplace || asItWas(op) || op == journal.OpSpool {
 		return 1
 	}
 	return 0
@@ -98,12 +98,12 @@ func (r *recovery) wanted(l *journal.RequestLine, e *entry) bool {
 		return false
 	}
 	switch l.Op {
-	case journal.OpPush, journal.OpReplace, journal.OpMove:
+	case journal.OpPush, journal.OpReplace, journal.OpMove, journal.OpDuplicate:
 		return e.missing && !e.spooled && l.CreatedAt.UnixMilli() == e.created
 	case journal.OpSpool:
 		return e.missing && e.spooled && at == e.at
 	case journal.OpChange, journal.OpRun:
-		return (e.changed || e.moved) && (l.CreatedAt.IsZero() || l.CreatedAt.UnixMilli() == e.created)
+		return (e.changed || e.seen) && (l.CreatedAt.IsZero() || l.CreatedAt.UnixMilli() == e.created)
 	}
 	return false
 }

@@ -6,12 +6,16 @@ import (
 	"github.com/wakecall/wakecall/server"
 )
 
-// acceptedLines are the journal's lines of the pushes that were stored. One that found its id alive and kept it changed nothing.
+// acceptedLines are the journal's lines of the pushes that were stored, or found their job there.
 func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.RequestLine {
 	lines := make([]journal.RequestLine, 0, len(pushes))
 	for i := range pushes {
 		p, r := &pushes[i], &results[i]
-		if r.Err != nil || r.Duplicate && p.OnDuplicate != queue.Replace {
+		if r.Err != nil {
+			continue
+		}
+		if r.Duplicate && p.OnDuplicate == queue.Keep {
+			lines = append(lines, lineOf(journal.OpDuplicate, &r.Job))
 			continue
 		}
 		op := journal.OpPush
@@ -30,13 +34,17 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 func movedLines(jobs []queue.Job) []journal.RequestLine {
 	lines := make([]journal.RequestLine, len(jobs))
 	for i := range jobs {
-		j := &jobs[i]
-		lines[i] = journal.RequestLine{
-			Op: journal.OpMove, Topic: j.Topic, ID: j.ID, Shard: j.Shard, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
-			Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
-		}
+		lines[i] = lineOf(journal.OpMove, &jobs[i])
 	}
 	return lines
+}
+
+// lineOf is a job as it is.
+func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
+	return journal.RequestLine{
+		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
+		Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
+	}
 }
 
 var recordOps = map[string]journal.Op{

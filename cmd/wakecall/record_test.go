@@ -14,13 +14,14 @@ import (
 func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
 	job := queue.Job{Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour)}
+	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: queue.Low, Body: []byte("it")}
 	push := func(id string, od queue.OnDuplicate) queue.Push {
 		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3, OnDuplicate: od}
 	}
 	lines := acceptedLines(
 		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse)},
-		[]queue.Result{{Job: job}, {Job: job, Duplicate: true}, {Job: job, Duplicate: true}, {Err: errors.New("no")}})
-	if len(lines) != 2 {
+		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: job, Duplicate: true}, {Err: errors.New("no")}})
+	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}
 	want := journal.RequestLine{
@@ -30,8 +31,14 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 	if !reflect.DeepEqual(lines[0], want) {
 		t.Errorf("line %+v\nwant %+v", lines[0], want)
 	}
-	if lines[1].Op != journal.OpReplace || lines[1].ID != "replaced" {
-		t.Errorf("second line %+v", lines[1])
+	want = journal.RequestLine{
+		Op: journal.OpDuplicate, Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: "low", Body: []byte("it"),
+	}
+	if !reflect.DeepEqual(lines[1], want) {
+		t.Errorf("line %+v\nwant %+v, as it lives", lines[1], want)
+	}
+	if lines[2].Op != journal.OpReplace || lines[2].ID != "replaced" {
+		t.Errorf("third line %+v", lines[2])
 	}
 }
 
