@@ -234,8 +234,13 @@ func TestPromisesNameTheirTests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(string(b), -1) {
-			if !have[name] {
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+…?`).FindAllString(string(b), -1) {
+			begin, several := strings.CutSuffix(name, "…")
+			found := have[begin]
+			for known := range have {
+				found = found || several && strings.HasPrefix(known, begin)
+			}
+			if !found {
 				t.Errorf("docs/%s names %s, which does not exist", doc, name)
 			}
 		}

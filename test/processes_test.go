@@ -322,6 +322,9 @@ func TestHangupFollowsTheConfiguration(t *testing.T) {
 
 func TestHangupWithABrokenConfigurationKeepsTheOldOne(t *testing.T) {
 	i := start(t, harness.Options{File: "dispatchers: 2\n"})
+	for role, n := range map[string]int{"server": 1, "timer": 1, "dispatcher": 2, "redis-checker": 1, "admin": 1} {
+		i.WaitRole(role, n)
+	}
 	before := i.Children()
 	i.WriteFile("dispatchers: many\n")
 	i.Signal(syscall.SIGHUP)
