@@ -39,6 +39,7 @@ type Admin struct {
 	counted   statsBook
 	tasks     []func(context.Context) error // what groups run beside serving
 	overview  overviewState
+	patience  time.Duration // of counting what matches while a page is made; what takes longer is counted after it
 }
 
 // New makes an admin. It fails when an embedded template or text is broken.
@@ -49,6 +50,7 @@ func New(opts Options) (*Admin, error) {
 	a := &Admin{
 		opts: opts, base: strings.TrimRight(opts.BasePath, "/"), log: opts.Logger, queue: opts.Queue, registry: opts.Registry,
 		attempts: newLoginLimit(opts.Now), templates: map[string]*web.Templates{}, codes: &codes{now: opts.Now, last: map[string]int64{}},
+		patience: countAtOnce,
 	}
 	a.users = &users{registry: opts.Registry, now: opts.Now, known: map[string]knownUser{}}
 	a.hub = newHub(a.renderPartial, a.log)

@@ -28,7 +28,7 @@ func (a *Admin) bulkRoutes(g *echo.Group) {
 
 const (
 	matchAtOnce = 100 * time.Millisecond // of looking for one page of those that match
-	countAtOnce = 150 * time.Millisecond // of counting while the page is made; what takes longer is counted after it
+	countAtOnce = 150 * time.Millisecond // see Admin.patience
 	countPage   = 1000
 	countLimit  = 30 * time.Second
 )
@@ -74,7 +74,7 @@ func (a *Admin) fillMatching(c echo.Context, d *topicData) error {
 		d.Matching.Count, d.Matching.Counted = d.Count(d.State), true
 		return nil
 	}
-	a.count(c.Request().Context(), &d.Matching, countAtOnce)
+	a.count(c.Request().Context(), &d.Matching, a.patience)
 	d.Matching.Counted = !d.Matching.AtLeast
 	return nil
 }

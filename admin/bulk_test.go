@@ -38,6 +38,7 @@ func stocked(t *testing.T, n int, wrap func(*queue.Queue) Queue) (*site, *queue.
 		}
 		o.Pages.WorkDir = dir
 	}).as("ops")
+	s.admin.patience = time.Minute // whatever the machine does beside
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL = "http://127.0.0.1:1/hook"
 	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
