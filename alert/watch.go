@@ -350,7 +350,7 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
 	common := r.Lateness.Std()
 	everybody := false
-	if common > 0 {
+	if common > 0 && len(topics) > 0 {
 		all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
 		if err != nil {
 			return nil, err

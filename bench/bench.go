@@ -56,7 +56,7 @@ type group struct {
 	measure func(ctx context.Context, s *suite) ([]Raw, error)
 }
 
-var groups = []group{startGroup, pushGroup, batchGroup, durabilityGroup, callbackGroup, lateGroup, halfGroup, massGroup, memoryGroup, growthGroup, idleGroup, pagesGroup}
+var groups = []group{startGroup, pushGroup, batchGroup, durabilityGroup, callbackGroup, lateGroup, halfGroup, massGroup, shardsGroup, memoryGroup, growthGroup, idleGroup, pagesGroup}
 
 // Groups are the names that Options.Only takes, with what each measures.
 func Groups() (names, about []string) {

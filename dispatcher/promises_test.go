@@ -9,12 +9,12 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-func TestAnIdleDispatcherAsksOnceASecond(t *testing.T) {
+func TestAnIdleDispatcherAsksOnceASecondAndSoonLess(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
 		pass(time.Minute)
 		f.set(func() {
-			if n := len(f.reserves); n > 62 || n < 55 {
+			if n := len(f.reserves); n > 23 || n < 18 {
 				t.Errorf("%d reserves in a minute", n)
 			}
 		})
