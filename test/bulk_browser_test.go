@@ -18,9 +18,9 @@ const (
 )
 
 // many is an installation whose topic shop.close has several thousand delayed jobs.
-func many(t *testing.T) *installation {
+func many(t *testing.T, o harness.Options) *installation {
 	t.Helper()
-	i := start(t, harness.Options{})
+	i := start(t, o)
 	i.put(t, "shop.close", harness.Status(http.StatusOK), M{"title": "Close unpaid orders", "rate_limit": 2})
 	for begin := 0; begin < manyJobs; begin += manyAtOnce {
 		var jobs []M
@@ -47,7 +47,7 @@ func (i *installation) delayed(t *testing.T, want int) {
 // came of it.
 func TestAllThatMatchAreDoneByTheServer(t *testing.T) {
 	needProcesses(t)
-	i := many(t)
+	i := many(t, harness.Options{})
 	b := i.signIn(t)
 	b.Open("/topics/shop.close?tab=jobs&state=delayed")
 	b.Shows(soon, "4,000 delayed jobs", "Select all 4,000 that match")

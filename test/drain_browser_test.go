@@ -1,0 +1,46 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// TestAShardIsDrainedAndRemovedInTheBrowser: how far it is shows by itself; while there are jobs in it, it is not removed.
+func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
+	needProcesses(t)
+	one, two := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
+	i := many(t, onURL(one.URL()+","+two.URL()))
+	b := i.signIn(t)
+	b.Open("/shards/redis-1")
+	b.Click(`form[action$="/state"] button[title]`)
+	b.Shows(soon, "Drain redis-1?")
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "moved to other shards")
+	shoot(b, "drain-1280.png")
+	b.Size(360, 760)
+	shoot(b, "drain-360.png")
+	b.Size(1280, 900)
+	b.Shows(time.Minute, "Empty: it can be removed.")
+	b.Open("/shards")
+	b.Shows(soon, "Empty: it can be removed.")
+	shoot(b, "drained-1280.png")
+	b.Open("/shards/redis-1")
+	b.Click(`form[action$="/delete"] button`)
+	b.Do(chromedp.SendKeys(`#wk-confirm-word`, "redis-1", chromedp.ByQuery))
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "Shard redis-1 is removed.")
+	i.delayed(t, manyJobs)
+}
+
+// shoot takes a picture where WAKECALL_SCREENSHOTS wants it.
+func shoot(b *harness.Browser, name string) {
+	if dir := os.Getenv("WAKECALL_SCREENSHOTS"); dir != "" {
+		b.Screenshot(filepath.Join(dir, name))
+	}
+}
