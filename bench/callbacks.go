@@ -31,7 +31,7 @@ func measureCallbacks(ctx context.Context, s *suite) (raw []Raw, err error) {
 		if err != nil {
 			return err
 		}
-		seen, cpu, err := s.deliver(ctx, in)
+		seen, cpu, err := s.deliver(ctx, in, func() error { return nil })
 		if err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func measureCallbacks(ctx context.Context, s *suite) (raw []Raw, err error) {
 }
 
 // deliver fills a paused topic with jobs, resumes it and waits until all were called. It also returns the processor time that a
-// callback took, in microseconds.
-func (s *suite) deliver(ctx context.Context, in *installation) (seen seenAnswer, cpuMicros float64, err error) {
+// callback took, in microseconds. filled is called before the topic is resumed.
+func (s *suite) deliver(ctx context.Context, in *installation, filled func() error) (seen seenAnswer, cpuMicros float64, err error) {
 	callback := s.endpoint.url("/count")
 	if err := in.putTopic(ctx, topicName, callback, "paused"); err != nil {
 		return seen, 0, err
@@ -57,6 +57,9 @@ func (s *suite) deliver(ctx context.Context, in *installation) (seen seenAnswer,
 		return seen, 0, err
 	}
 	if err := s.endpoint.reset(ctx); err != nil {
+		return seen, 0, err
+	}
+	if err := filled(); err != nil {
 		return seen, 0, err
 	}
 	before, err := treeCPU(in.cmd.Process.Pid)

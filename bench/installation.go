@@ -31,7 +31,11 @@ type installation struct {
 	ready time.Duration // from the start of the process until /readyz said yes
 	api   *client.Client
 	redis *redis.Client
+
+	servers []*exec.Cmd // more shards, see addShards
 }
+
+const redisName = "redis-server"
 
 const (
 	startLimit = 30 * time.Second

@@ -137,18 +137,9 @@ func largestProcess(pid int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	within := map[int]bool{pid: true}
-	for grown := true; grown; { // parents may have higher numbers than their children
-		grown = false
-		for p, st := range stats {
-			if within[st.parent] && !within[p] {
-				within[p], grown = true, true
-			}
-		}
-	}
 	largest := int64(0)
-	for p := range within {
-		if stats[p].name != "redis-server" {
+	for p := range tree(stats, pid) {
+		if stats[p].name != redisName {
 			largest = max(largest, stats[p].memory)
 		}
 	}

@@ -110,16 +110,25 @@ func treeCPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	var total time.Duration
+	for p := range tree(stats, pid) {
+		total += stats[p].cpu
+	}
+	return total, nil
+}
+
+// tree is a process and its descendants.
+func tree(stats map[int]processStat, pid int) map[int]bool {
 	children := map[int][]int{}
 	for p, s := range stats {
 		children[s.parent] = append(children[s.parent], p)
 	}
-	var total time.Duration
+	within := map[int]bool{}
 	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
-		total += stats[queue[0]].cpu
+		within[queue[0]] = true
 		queue = append(queue, children[queue[0]]...)
 	}
-	return total, nil
+	return within
 }
 
 type processStat struct {

@@ -26,9 +26,11 @@ func shardsFigures() (list []figure) {
 			list = append(list, figure{group: "shards", name: fmt.Sprintf("shards_%d_%s", n, name), title: fmt.Sprintf("%d shards: %s", n, title), unit: unit})
 		}
 		add("push", "batch pushes, ids of the caller", "jobs/s")
-		add("push_cpu", "processor time of a push, Redis and all", "µs")
+		add("push_redis", "processor time of Redis for a push", "µs")
+		add("push_rest", "processor time of everything else for a push", "µs")
 		add("callbacks", "callbacks", "/s")
-		add("callback_cpu", "processor time of a callback, Redis and all", "µs")
+		add("callback_redis", "processor time of Redis for a callback", "µs")
+		add("callback_rest", "processor time of everything else for a callback", "µs")
 	}
 	return list
 }
@@ -37,12 +39,12 @@ func shardsFigures() (list []figure) {
 func measureShards(ctx context.Context, s *suite) (raw []Raw, err error) {
 	for _, n := range shardCounts {
 		err := s.on(ctx, func(in *installation) (err error) {
-			cpu, stop, err := in.addShards(ctx, n-1)
+			stop, err := in.addShards(ctx, n-1)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, stop()) }()
-			some, err := s.shardCosts(ctx, in, cpu)
+			some, err := s.shardCosts(ctx, in)
 			raw = append(raw, some...)
 			return err
 		})
@@ -53,88 +55,106 @@ func measureShards(ctx context.Context, s *suite) (raw []Raw, err error) {
 	return raw, nil
 }
 
-func (s *suite) shardCosts(ctx context.Context, in *installation, redisCPU func() (time.Duration, error)) ([]Raw, error) {
-	if err := in.putTopic(ctx, topicName+".far", s.endpoint.url("/count"), "active"); err != nil {
+func (s *suite) shardCosts(ctx context.Context, in *installation) (raw []Raw, err error) {
+	far := topicName + ".far"
+	if err := in.putTopic(ctx, far, s.endpoint.url("/count"), "active"); err != nil {
 		return nil, err
 	}
-	before, err := redisCPU()
+	b := batch{topic: far, token: in.token, size: batchSize, delay: between(time.Hour, 2*time.Hour)}
+	before, err := in.used()
 	if err != nil {
 		return nil, err
 	}
-	b := batch{topic: topicName + ".far", token: in.token, size: batchSize, delay: between(time.Hour, 2*time.Hour)}
-	pushed, push, err := in.load(ctx, load{
+	pushed, err := load{
 		addr: in.addr, conns: batchConnections, warmUp: s.scale.warmUp, duration: s.scale.load, source: b.source, check: noErrors,
-	})
+	}.run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	between, err := redisCPU()
+	after, err := in.used()
 	if err != nil {
 		return nil, err
 	}
-	seen, callback, err := s.deliver(ctx, in)
+	raw = append(raw, Raw{Value: pushed.Rate * batchSize})
+	raw = append(raw, after.since(before, pushed.All*batchSize)...)
+	var begun cpuUse
+	seen, _, err := s.deliver(ctx, in, func() (err error) { begun, err = in.used(); return err })
 	if err != nil {
 		return nil, err
 	}
-	after, err := redisCPU()
+	if after, err = in.used(); err != nil {
+		return nil, err
+	}
 	steady, _ := steadyRate(seen.Buckets)
-	return []Raw{
-		{Value: pushed.Rate * batchSize}, {Value: push/batchSize + perRequest(between-before, pushed.All*batchSize)},
-		{Value: steady}, {Value: callback + perRequest(after-between, s.scale.callbacks)}, // deliver's own pushes make the second a little too large
-	}, err
+	return append(append(raw, Raw{Value: steady}), after.since(begun, s.scale.callbacks)...), nil
 }
 
-// addShards starts redis-servers and adds them to the installation. cpu is what they have used.
-func (in *installation) addShards(ctx context.Context, n int) (cpu func() (time.Duration, error), stop func() error, err error) {
-	var servers []*exec.Cmd
+// cpuUse is the processor time of an installation so far.
+type cpuUse struct{ redis, rest time.Duration }
+
+func (c cpuUse) since(b cpuUse, jobs int) []Raw {
+	return []Raw{{Value: perRequest(c.redis-b.redis, jobs)}, {Value: perRequest(c.rest-b.rest, jobs)}}
+}
+
+func (in *installation) used() (c cpuUse, err error) {
+	stats, err := readStats()
+	if err != nil {
+		return c, err
+	}
+	for p := range tree(stats, in.cmd.Process.Pid) {
+		if stats[p].name == redisName {
+			c.redis += stats[p].cpu
+		} else {
+			c.rest += stats[p].cpu
+		}
+	}
+	for _, s := range in.servers {
+		c.redis += stats[s.Process.Pid].cpu
+	}
+	return c, nil
+}
+
+// addShards starts redis-servers and adds them to the installation.
+func (in *installation) addShards(ctx context.Context, n int) (stop func() error, err error) {
 	stop = func() error {
 		var errs []error
-		for _, s := range servers {
+		for _, s := range in.servers {
 			errs = append(errs, s.Process.Kill())
 			_ = s.Wait() // it was killed
 		}
+		in.servers = nil
 		return errors.Join(errs...)
 	}
-	cpu = func() (total time.Duration, err error) {
-		stats, err := readStats()
-		for _, s := range servers {
-			total += stats[s.Process.Pid].cpu
-		}
-		return total, err
-	}
 	for i := range n {
-		server, err := in.addShard(ctx, fmt.Sprintf("more-%d", i+1))
-		if server != nil {
-			servers = append(servers, server)
-		}
-		if err != nil {
-			return nil, nil, errors.Join(err, stop())
+		if err := in.addShard(ctx, fmt.Sprintf("more-%d", i+1)); err != nil {
+			return nil, errors.Join(err, stop())
 		}
 	}
-	return cpu, stop, pause(ctx, time.Second) // every process has heard of them
+	return stop, pause(ctx, time.Second) // every process has heard of them
 }
 
-func (in *installation) addShard(ctx context.Context, name string) (*exec.Cmd, error) {
+func (in *installation) addShard(ctx context.Context, name string) error {
 	dir := filepath.Join(in.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	socket := filepath.Join(dir, "s")
-	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--dir", dir, "--appendonly", "yes", "--save", "")
+	server := exec.Command(redisName, "--port", "0", "--unixsocket", socket, "--dir", dir, "--appendonly", "yes", "--save", "")
 	if err := server.Start(); err != nil {
-		return nil, err
+		return err
 	}
+	in.servers = append(in.servers, server)
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := until(ctx, 10*time.Millisecond, func() (bool, error) { return c.Ping(ctx).Err() == nil, nil }); err != nil {
-		return server, err
+		return err
 	}
 	add := exec.CommandContext(ctx, in.cmd.Path, "shard", "add", name, "--url", "unix://"+socket)
 	add.Dir, add.Env = in.dir, in.cmd.Env
 	if out, err := add.CombinedOutput(); err != nil {
-		return server, fmt.Errorf("wakecall shard add %s: %w: %s", name, err, out)
+		return fmt.Errorf("wakecall shard add %s: %w: %s", name, err, out)
 	}
-	return server, nil
+	return nil
 }
