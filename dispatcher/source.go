@@ -20,7 +20,6 @@ type source struct {
 	wake    chan struct{}
 	settler *settler
 	leases  *keeper
-	busy    time.Time // when there was work last; run's
 	calls   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -28,7 +27,7 @@ type source struct {
 }
 
 func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
-	src := &source{d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), busy: time.Now(), avoided: map[string]time.Time{}}
+	src := &source{d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{}}
 	src.settler = &settler{src: src}
 	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}}
 	return src
@@ -48,9 +47,7 @@ const (
 	leaseCap   = 15 * time.Second
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
-	quietAfter = 10 * time.Second // without work, and
-	quietPoll  = 5 * time.Second  // is enough then: wake-ups come, unless their connection has died unnoticed
-	lastTries  = 40               // after the end was asked for, minBackoff apart
+	lastTries  = 40 // after the end was asked for, minBackoff apart
 )
 
 // run reserves until its context is done, then waits for the calls that are under way and for their settling.
@@ -88,11 +85,7 @@ func (s *source) poll() time.Duration {
 	if s.d.opts.Poll > 0 {
 		return s.d.opts.Poll
 	}
-	every := s.d.places.pollEvery()
-	if time.Since(s.busy) > quietAfter {
-		every = max(every, quietPoll)
-	}
-	return every
+	return s.d.places.pollEvery()
 }
 
 // reserve fills places and says whether there may be more at once.
@@ -128,9 +121,6 @@ func (s *source) request(n int) queue.Reserve {
 
 // begin starts the calls of reserved jobs; those past the first n have no place and go back, as all do at the end.
 func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
-	if len(got.Jobs) > 0 {
-		s.busy = time.Now()
-	}
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	for i, l := range got.Jobs {
 		s.d.places.use(l.Topic)

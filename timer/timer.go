@@ -26,7 +26,7 @@ type Options struct {
 	Shards     func() []Shard  // those in use now; the same shard must be the same value each time
 	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Nudge      func()          // the registry changed, says a shard; may be nil
-	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets or when nothing happens
+	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -87,8 +87,6 @@ const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 	maxPoll    = 10 * time.Second
-	quietAfter = 10 * time.Second // without anything to do or a wake-up, and
-	quietPoll  = 3 * time.Second  // is enough then: wake-ups come, unless their connection has died unnoticed
 )
 
 // bucket is when to look at one again.
@@ -96,15 +94,11 @@ type bucket struct {
 	at      time.Time // monotonic
 	next    time.Time // by Redis's clock, as the last step named it
 	backoff time.Duration
-	busy    time.Time // when there was something to do last
 }
 
 // watch keeps one shard's buckets moving.
 func (t *Timer) watch(ctx context.Context, s Shard) {
 	buckets := make([]bucket, s.Buckets())
-	for b := range buckets {
-		buckets[b].busy = time.Now()
-	}
 	wake := s.Wakeups(ctx)
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
@@ -123,7 +117,7 @@ func (t *Timer) watch(ctx context.Context, s Shard) {
 func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
 	switch {
 	case w.Kind == queue.WakeTimer && w.Bucket >= 0 && w.Bucket < len(buckets):
-		buckets[w.Bucket].at, buckets[w.Bucket].busy = time.Time{}, time.Now()
+		buckets[w.Bucket].at = time.Time{}
 	case w.Kind == queue.WakeReconnect:
 		for b := range buckets {
 			buckets[b].at = time.Time{}
@@ -171,10 +165,7 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 		b.at = time.Time{}
 		return
 	}
-	if a.Moved+a.Expired > 0 {
-		b.busy = start
-	}
-	b.at = start.Add(t.poll(start.Sub(b.busy)))
+	b.at = start.Add(t.poll())
 	if a.Next.IsZero() {
 		return
 	}
@@ -185,14 +176,10 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	}
 }
 
-// poll keeps an idle process below five commands a second, however many buckets there are, and soon well below.
-func (t *Timer) poll(quiet time.Duration) time.Duration {
+// poll keeps an idle process below five commands a second, however many buckets there are.
+func (t *Timer) poll() time.Duration {
 	if t.opts.Poll > 0 {
 		return t.opts.Poll
 	}
-	every := min(max(time.Second, time.Duration(t.buckets.Load())*300*time.Millisecond), maxPoll)
-	if quiet > quietAfter {
-		every = max(every, quietPoll)
-	}
-	return every
+	return min(max(time.Second, time.Duration(t.buckets.Load())*300*time.Millisecond), maxPoll)
 }
