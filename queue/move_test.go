@@ -191,7 +191,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 // TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletes and calls go on while now this, now that shard is emptied.
 func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 	f, states := twoShards(t, Options{})
-	f.q.pace = movePace{ahead: 300 * time.Millisecond, within: 150 * time.Millisecond, putOff: 600 * time.Millisecond, stuck: 100 * time.Millisecond}
+	f.q.pace = movePace{ahead: time.Second, within: 500 * time.Millisecond, putOff: 2 * time.Second, stuck: 100 * time.Millisecond}
 	states("active", "active")
 	var mu sync.Mutex
 	calls, deleted, moved := map[string]int{}, map[string]time.Time{}, 0
@@ -233,7 +233,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 		pushers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				id := fmt.Sprint(n, "-", i)
-				r := f.q.Push(f.ctx, Push{Topic: "t", ID: id, Delay: time.Duration(rand.IntN(2500)) * time.Millisecond, Priority: Priority(i % 3)})
+				r := f.q.Push(f.ctx, Push{Topic: "t", ID: id, Delay: time.Duration(rand.IntN(4000)) * time.Millisecond, Priority: Priority(i % 3)})
 				if r.Err != nil || r.Duplicate {
 					t.Errorf("push %s: %+v", id, r)
 				}
@@ -241,7 +241,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 				other := fmt.Sprint(n, "-", rand.IntN(i+1))
 				switch rand.IntN(6) {
 				case 0:
-					delay := time.Duration(rand.IntN(1500)) * time.Millisecond
+					delay := time.Duration(rand.IntN(3000)) * time.Millisecond
 					_, err := f.q.Change(f.ctx, "t", other, Change{Delay: &delay})
 					if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrRunning) {
 						t.Errorf("change %s: %v", other, err)
