@@ -20,3 +20,24 @@ func TestAHostIsWaitedForWhateverItsClockSays(t *testing.T) {
 		}
 	}
 }
+
+// TestAHostsWordIsForOneServer: it says that its journal agrees with what that server holds; another one may have forgotten something since.
+func TestAHostsWordIsForOneServer(t *testing.T) {
+	f := newFixture(t)
+	server, _, err := f.s.Checks(f.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := Check{Host: "a", Server: server.RunID, Until: time.UnixMilli(1000)}
+	if ok, err := f.s.NoteCheck(f.ctx, Check{}, first); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	other := Check{Host: "a", Server: "0123456789abcdef", Until: time.UnixMilli(2000)}
+	if ok, err := f.s.NoteCheck(f.ctx, first, other); ok || err != nil {
+		t.Errorf("the word for another server is taken: %v, %v", ok, err)
+	}
+	next := Check{Host: "a", Server: server.RunID, Until: time.UnixMilli(3000)}
+	if ok, err := f.s.NoteCheck(f.ctx, first, next); !ok || err != nil {
+		t.Errorf("the next word is not taken: %v, %v", ok, err)
+	}
+}

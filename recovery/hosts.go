@@ -60,6 +60,14 @@ func (h *hosts) hear(checks []queue.Check) {
 	}
 }
 
+// alive notes that a host was heard of.
+func (h *hosts) alive(host string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.heard[host]
+	h.heard[host] = heard{max(w.Until, 1), time.Now().UnixMilli()} // 1 is older than any word of its own
+}
+
 // others are the hosts beside this one that were heard of as lately as any.
 func (h *hosts) others() []string {
 	h.mu.Lock()

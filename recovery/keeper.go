@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -122,13 +123,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 type kept struct {
 	*Keeper
 	shard   Shard
-	wakeups <-chan queue.Wakeup
 	said    queue.Check // to the shard, the last time; the zero Check: look whether it is still the same server
 	written int64       // by the journal, when the shard was told last
 	looked  time.Time   // when the server was asked who it is
 	failed  bool        // the last time
 
-	answered string // the last question
+	answered string       // the last question; the answering goroutine's
+	told     atomic.Int64 // since, in ms, for that goroutine; 0: everything
 
 	// Of the comparison with this server, see Options; and when to do it once more, with what was written late.
 	server              string // until the comparison has succeeded
@@ -138,7 +139,12 @@ type kept struct {
 }
 
 func (k *kept) watch(ctx context.Context) {
-	k.wakeups = k.shard.Wakeups(ctx)
+	asks, again := make(chan string, asksKept), make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wakeups := k.shard.Wakeups(ctx)
+	wg.Go(func() { listen(ctx, wakeups, asks, again) })
+	wg.Go(func() { k.answerAll(ctx, asks) })
 	t := time.NewTicker(k.opts.Every)
 	defer t.Stop()
 	k.look(ctx)
@@ -149,18 +155,50 @@ func (k *kept) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case w := <-k.wakeups:
-			switch w.Kind {
-			case queue.WakeReconnect:
-				k.said = queue.Check{}
-				k.look(ctx)
-			case queue.WakeAsk:
-				k.answer(ctx, w.About)
-			}
+		case <-again:
+			k.said = queue.Check{}
+			k.look(ctx)
 		case <-t.C:
 			if k.due() {
 				k.look(ctx)
 			}
+		}
+	}
+}
+
+// asksKept is how many questions wait; others are asked again by whoever asks.
+const asksKept = 16
+
+// listen sorts what a shard tells. Nothing of it waits for a comparison that is under way: another host may be waiting for the answer.
+func listen(ctx context.Context, wakeups <-chan queue.Wakeup, asks chan<- string, again chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-wakeups:
+			switch w.Kind {
+			case queue.WakeReconnect:
+				select {
+				case again <- struct{}{}:
+				default:
+				}
+			case queue.WakeAsk:
+				select {
+				case asks <- w.About:
+				default:
+				}
+			}
+		}
+	}
+}
+
+func (k *kept) answerAll(ctx context.Context, asks <-chan string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case about := <-asks:
+			k.answer(ctx, about)
 		}
 	}
 }
@@ -260,11 +298,18 @@ func (k *kept) meet(server queue.Server, mine queue.Check, empty bool) {
 			k.since = k.since.Add(-clusterSlack)
 		}
 	}
+	k.told.Store(0)
+	if !k.since.IsZero() {
+		k.told.Store(k.since.UnixMilli())
+	}
 	k.before = server.Now
 	if server.Now.Sub(server.Started) > time.Minute {
-		k.before = server.Now.Add(tellLimit)
+		k.before = server.Now.Add(handover)
 	}
 }
+
+// handover is how long a server that has been replaced may still be written to.
+const handover = 10 * time.Second
 
 // clusterSlack is how much further behind one node of a Cluster may be than another.
 const clusterSlack = time.Minute

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/journal"
-	"github.com/wakecall/wakecall/queue"
 )
 
 // What a host tells of a job: that it was delivered or deleted there; or that it died there, followed by the line of its last attempt; or else the
@@ -132,9 +131,9 @@ func lastWords(lines []journal.RequestLine) []journal.RequestLine {
 var ends = []journal.Outcome{journal.Done, journal.Dead, journal.Expired}
 
 const (
-	atWork    = time.Minute      // how long after its last word a host counts as one that will be heard of
+	atWork    = 10 * time.Minute // how long after its last word a host counts as one that will be heard of: a comparison can take minutes
 	tellAhead = 20 * time.Second // how much further back than its own word a host tells: others' may be older
-	tellLimit = 10 * time.Second // how long the others are waited for
+	tellLimit = 20 * time.Second // how long the others are waited for
 	tellAll   = 2 * time.Minute  // the same when they have to read all of their journals
 	tellEvery = 50 * time.Millisecond
 	askEvery  = 10 // looks for answers
@@ -215,10 +214,6 @@ func (q *inquiry) ask(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case w := <-q.wakeups: // another host may ask at the same time
-			if w.Kind == queue.WakeAsk {
-				q.answer(ctx, w.About)
-			}
 		case <-t.C:
 		case <-limit.C:
 			q.opts.Logger.Warn("another host has not told what its journal knows; jobs that ended there may be called again",
@@ -237,14 +232,15 @@ func (k *kept) answer(ctx context.Context, about string) {
 		return // its own question, or one that was asked twice
 	}
 	if host, ok := strings.CutPrefix(about, hello); ok {
-		k.hosts.hear([]queue.Check{{Host: host, Until: time.UnixMilli(1)}}) // older than any word of its own
+		k.hosts.alive(host)
 		return
 	}
-	since := k.since
-	if strings.HasPrefix(about, everything) {
-		since = time.Time{}
-	} else if !since.IsZero() {
-		since = since.Add(-tellAhead)
+	question, all := strings.CutPrefix(about, everything)
+	host, _, _ := strings.Cut(question, " ")
+	k.hosts.alive(host) // also while its own comparison keeps it from saying so in the data
+	since := time.Time{}
+	if ms := k.told.Load(); ms != 0 && !all {
+		since = time.UnixMilli(ms).Add(-tellAhead)
 	}
 	err := tellEnds(ctx, k.opts.Dir, k.host, since, k.shard.TellEnds)
 	if err == nil {
