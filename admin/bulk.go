@@ -143,13 +143,9 @@ func (a *Admin) countMatching(c echo.Context) error {
 
 // startBulk leaves what is to be done with all that match to the task runner.
 func (a *Admin) startBulk(c echo.Context) error {
-	t, err := a.topicOf(c)
+	t, form, err := a.topicForm(c)
 	if err != nil {
 		return err
-	}
-	form, err := c.FormParams()
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest)
 	}
 	p, err := readBulk(t.Name, form)
 	if err != nil {
@@ -160,6 +156,19 @@ func (a *Admin) startBulk(c echo.Context) error {
 		return err
 	}
 	return a.redirect(c, a.below("/tasks", id))
+}
+
+// topicForm is the topic of a request and the form that came with it.
+func (a *Admin) topicForm(c echo.Context) (*registry.Topic, url.Values, error) {
+	t, err := a.topicOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	form, err := c.FormParams()
+	if err != nil {
+		return nil, nil, echo.NewHTTPError(http.StatusBadRequest)
+	}
+	return t, form, nil
 }
 
 func readBulk(topic string, form url.Values) (p bulkParams, err error) {
@@ -187,13 +196,9 @@ func (a *Admin) refuse(c echo.Context, err error) error {
 
 // bulkJobs does something with the jobs that are checked, at most a page of them.
 func (a *Admin) bulkJobs(c echo.Context) error {
-	t, err := a.topicOf(c)
+	t, form, err := a.topicForm(c)
 	if err != nil {
 		return err
-	}
-	form, err := c.FormParams()
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest)
 	}
 	ids := form["job"]
 	ids = ids[:min(len(ids), countPage)]

@@ -305,7 +305,7 @@ func (b *bulker) judge(t bulkTarget, j *queue.Job) counter {
 		return countGone
 	case j.State == queue.Running:
 		return countRunning
-	case b.params.Do == "due" && b.dueOf(t).UnixMilli() == callTime(j).UnixMilli():
+	case b.params.Do == "due" && b.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
 		return countDone // by the step that a restart interrupted
 	case !b.params.Filter.match(j),
 		b.params.Do == "run" && j.Attempts != t.Calls, // it was called since
@@ -315,12 +315,12 @@ func (b *bulker) judge(t bulkTarget, j *queue.Job) counter {
 	return nil
 }
 
-// dueOf is when a job is to be called that was listed.
-func (b *bulker) dueOf(t bulkTarget) time.Time {
+// dueFrom is when a job is to be called that was to be called at a time.
+func (b *bulker) dueFrom(at time.Time) time.Time {
 	if !b.params.At.IsZero() {
 		return b.params.At
 	}
-	return time.UnixMilli(t.At).Add(b.params.Shift)
+	return at.Add(b.params.Shift)
 }
 
 func (b *bulker) actOn(ctx context.Context, jobs []*queue.Job) {
@@ -356,10 +356,7 @@ func (b *bulker) one(ctx context.Context, j *queue.Job) (err error) {
 	case "delete":
 		err = b.queue.Delete(ctx, j.Topic, j.ID)
 	case "due":
-		due := b.params.At
-		if due.IsZero() {
-			due = callTime(j).Add(b.params.Shift)
-		}
+		due := b.dueFrom(callTime(j))
 		_, err = b.queue.Change(ctx, j.Topic, j.ID, queue.Change{DueAt: &due})
 	}
 	return err

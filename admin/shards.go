@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -219,7 +218,7 @@ func (a *Admin) shardState(c echo.Context) error {
 		return err
 	}
 	s.State = registry.ShardState(c.FormValue("state"))
-	if s.State == registry.ShardDraining && !a.othersTake(s.Name) {
+	if s.State == registry.ShardDraining && !registry.OtherActive(a.registry.ListShards(), s.Name) {
 		return echo.NewHTTPError(http.StatusConflict, a.t(c, "shards.only_active", s.Name))
 	}
 	if err := a.registry.PutShard(c.Request().Context(), actor(c), s); err != nil {
@@ -227,11 +226,6 @@ func (a *Admin) shardState(c echo.Context) error {
 	}
 	a.flash(c, "success", "shards.state_set", s.Name, a.t(c, "shards.state_"+string(s.State)))
 	return a.back(c, "/shards")
-}
-
-// othersTake says whether there is a shard that could take the jobs of this one.
-func (a *Admin) othersTake(name string) bool {
-	return slices.ContainsFunc(a.registry.ListShards(), func(s registry.Shard) bool { return s.Name != name && s.State == registry.ShardActive })
 }
 
 // shardDelete forgets a shard that is empty, or that is offline, so that nobody can say: its jobs stay where they are.

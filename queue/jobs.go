@@ -17,7 +17,7 @@ import (
 var stateNames = map[string]State{"d": Delayed, "f": Delayed, "r": Ready, "u": Running, "x": Dead}
 
 // described reads what describe() in common.lua tells of a job. A record that cannot be decoded is shown as far as it goes.
-func (s *Shard) described(topic string, v any, _ time.Time) (*Job, error) {
+func (s *Shard) described(topic string, v any) (*Job, error) {
 	d, ok := v.([]any)
 	if !ok || len(d) != 6 {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, errReply)
@@ -47,18 +47,14 @@ func (s *Shard) described(topic string, v any, _ time.Time) (*Job, error) {
 // get returns nil without an error when the job is not there.
 func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
 	l := locate(topic, id, s.locators)
-	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.get, topic, l[:], id)
+	reply, err := s.read(ctx, s.bucketOf(topic), []any{topic, l[:], id})
 	if err != nil {
 		return nil, err
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 2 {
-		return nil, fmt.Errorf("get %s/%s: %w", topic, id, errReply)
 	}
 	if reply[1] == "" {
 		return nil, nil
 	}
-	return s.described(topic, reply[1], millis(reply[0]))
+	return s.described(topic, reply[1])
 }
 
 // getStep is how many jobs one call of the get script reads.
@@ -87,25 +83,34 @@ func (s *Shard) getInto(ctx context.Context, pushes []Push, which []int, found m
 	return errors.Join(errs...)
 }
 
+// read calls the get script, which takes three arguments a job, and returns the shard's clock and a description of each, "" for none.
+func (s *Shard) read(ctx context.Context, bucket int, args []any) ([]any, error) {
+	v, err := s.again(ctx, bucket, s.scripts.get, args...)
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != len(args)/3+1 {
+		return nil, fmt.Errorf("get %d jobs: %w", len(args)/3, errReply)
+	}
+	return reply, nil
+}
+
 func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) error {
 	args := make([]any, 0, 3*len(which))
 	for _, i := range which {
 		l := locate(pushes[i].Topic, pushes[i].ID, s.locators)
 		args = append(args, pushes[i].Topic, l[:], pushes[i].ID)
 	}
-	v, err := s.again(ctx, bucket, s.scripts.get, args...)
+	reply, err := s.read(ctx, bucket, args)
 	if err != nil {
 		return err
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != len(which)+1 {
-		return fmt.Errorf("get %d jobs: %w", len(which), errReply)
 	}
 	for k, i := range which {
 		if reply[k+1] == "" {
 			continue
 		}
-		job, failed := s.described(pushes[i].Topic, reply[k+1], millis(reply[0]))
+		job, failed := s.described(pushes[i].Topic, reply[k+1])
 		if failed != nil {
 			err = failed
 			continue
@@ -348,7 +353,7 @@ func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job 
 		if short != nil {
 			unsafe = s.notSafe("change", topic, id, d, short)
 		}
-		if job, err = s.described(topic, reply[1], millis(reply[0])); err == nil {
+		if job, err = s.described(topic, reply[1]); err == nil {
 			job.ChangedAt = millis(reply[0])
 		}
 		return true, err
@@ -442,7 +447,7 @@ func (s *Shard) list(ctx context.Context, topic string, state State, inner strin
 	next, _ := reply[1].(string)
 	var jobs []Job
 	for _, d := range reply[2:] {
-		job, err := s.described(topic, d, millis(reply[0]))
+		job, err := s.described(topic, d)
 		if err != nil {
 			s.log.Warn("a job cannot be shown", "topic", topic, "error", err)
 			continue

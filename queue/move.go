@@ -186,13 +186,9 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 		l := locate(topic, listed[i].ID, s.locators)
 		args = append(args, topic, l[:], listed[i].ID)
 	}
-	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.get, args...)
+	reply, err := s.read(ctx, s.bucketOf(topic), args)
 	if err != nil {
 		return nil, err
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != len(listed)+1 {
-		return nil, fmt.Errorf("read %d jobs of %s: %w", len(listed), topic, errReply)
 	}
 	soon := millis(reply[0]).Add(ahead)
 	var list []*moving
@@ -200,7 +196,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 		if d == "" {
 			continue
 		}
-		job, err := s.described(topic, d, millis(reply[0]))
+		job, err := s.described(topic, d)
 		if err != nil {
 			return nil, err
 		}

@@ -247,7 +247,7 @@ func (s *Shard) pushed(p *Push, v any, now time.Time, again bool) Result {
 		if len(v) != 2 {
 			break
 		}
-		job, err := s.described(p.Topic, v[1], now)
+		job, err := s.described(p.Topic, v[1])
 		if err != nil {
 			return Result{Err: err}
 		}

@@ -263,7 +263,7 @@ func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, e
 			if k < 1 || int(k) > len(some) {
 				return fmt.Errorf("look for %s on shard %s: %w", id, s.name, errReply)
 			}
-			j, err := s.described(some[k-1], reply[i+1], millis(reply[0]))
+			j, err := s.described(some[k-1], reply[i+1])
 			if err != nil {
 				return err
 			}

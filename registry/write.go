@@ -219,6 +219,11 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 	})
 }
 
+// OtherActive says whether a shard beside this one is active: without one, the jobs of this one have nowhere to go when it drains.
+func OtherActive(shards []Shard, name string) bool {
+	return slices.ContainsFunc(shards, func(s Shard) bool { return s.Name != name && s.State == ShardActive })
+}
+
 // DeleteShard forgets a shard; whatever jobs it holds stay in it. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	return r.change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *changed) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,16 +40,8 @@ func TestACrashShowsNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets := map[string]string{"CLI token": opts.Env["WAKECALL_TOKEN"], "secret key": strings.TrimSpace(string(key))}
-	for what, secret := range marked {
-		secrets[what] = secret
-	}
-	for _, name := range []string{"api-token", "admin-password"} {
-		b, err := os.ReadFile(filepath.Join(i.Data, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets[name] = strings.TrimSpace(string(b))
-	}
+	maps.Copy(secrets, marked)
+	maps.Copy(secrets, i.madeSecrets(t))
 	checkStartedWith(t, i.Children(), secrets)
 	for role, n := range map[string]int{"server": 1, "timer": 1, "dispatcher": 2, "redis-checker": 1, "admin": 1} {
 		pids := i.Role(role)

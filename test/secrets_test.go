@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -135,15 +136,22 @@ func (i *installation) wrongStart(t *testing.T) string {
 	return checked + shown + migrated + refused
 }
 
-// findMarked looks for the secrets in what was said and in every file but those that are there to hold them.
-func (i *installation) findMarked(t *testing.T, said string) {
+// madeSecrets are those that the first start made.
+func (i *installation) madeSecrets(t *testing.T) map[string]string {
+	made := map[string]string{}
 	for _, name := range []string{"api-token", "admin-password"} {
 		b, err := os.ReadFile(filepath.Join(i.Data, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		marked[name] = strings.TrimSpace(string(b))
+		made[name] = strings.TrimSpace(string(b))
 	}
+	return made
+}
+
+// findMarked looks for the secrets in what was said and in every file but those that are there to hold them.
+func (i *installation) findMarked(t *testing.T, said string) {
+	maps.Copy(marked, i.madeSecrets(t))
 	texts := map[string]string{"what was said": said}
 	_ = filepath.WalkDir(i.Data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && !strings.Contains(path, "registry") && !strings.Contains(path, "snapshot") &&

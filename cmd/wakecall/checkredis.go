@@ -56,14 +56,13 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []findi
 			return []finding{checkRedisBinary(ctx, what, cfg.Redis.Binary)}
 		}
 	}
-	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
-	defer q.Close()
-	if err := q.SetShards(ctx, shardConfigs(cfg, []registry.Shard{s})); err != nil {
+	shard, closeQueue, err := openShard(ctx, cfg, s)
+	if err != nil {
 		return []finding{failedErr(what, err, "Correct its URL")}
 	}
+	defer closeQueue()
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
 	defer cancel()
-	shard := q.Shards()[0]
 	h := shard.Health(ctx)
 	if !h.Up {
 		return []finding{unreachableShard(what, s, h.Err)}

@@ -26,42 +26,35 @@ func (p *parts) drainShards(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the name of this host: %w", err)
 	}
-	d := &drainer{parts: p, total: total, holder: fmt.Sprintf("%s %d", host, os.Getpid()), next: map[*queue.Shard]time.Time{}, since: map[*queue.Shard]int{}}
-	t := time.NewTicker(drainEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
+	d := &drainer{parts: p, total: total, holder: fmt.Sprintf("%s %d", host, os.Getpid()), next: map[string]time.Time{}, since: map[string]int{}}
+	return every(ctx, drainEvery, func() {
 		for _, s := range p.queue.Shards() {
-			if s.State() == string(registry.ShardDraining) && s.Up() && p.queue.Ready() == nil && time.Now().After(d.next[s]) {
+			if s.State() == string(registry.ShardDraining) && s.Up() && p.queue.Ready() == nil && time.Now().After(d.next[s.Name()]) {
 				d.drain(ctx, s)
 			}
 		}
-	}
+	})
 }
 
 type drainer struct {
 	*parts
 	total  *prometheus.CounterVec
 	holder string
-	next   map[*queue.Shard]time.Time // when it is tried again
-	since  map[*queue.Shard]int       // what was moved since the log was told
+	next   map[string]time.Time // when it is tried again
+	since  map[string]int       // what was moved since the log was told
 	told   time.Time
 }
 
 func (d *drainer) drain(ctx context.Context, s *queue.Shard) {
 	moved, err := d.queue.Drain(ctx, s, d.holder)
 	d.total.WithLabelValues(s.Name()).Add(float64(moved))
-	d.since[s] += moved
-	if d.since[s] > 0 && (moved == 0 || time.Since(d.told) > drainSays) {
-		d.log.Info("jobs were moved out of a shard that is draining", "shard", s.Name(), "jobs", d.since[s])
-		d.since[s], d.told = 0, time.Now()
+	d.since[s.Name()] += moved
+	if d.since[s.Name()] > 0 && (moved == 0 || time.Since(d.told) > drainSays) {
+		d.log.Info("jobs were moved out of a shard that is draining", "shard", s.Name(), "jobs", d.since[s.Name()])
+		d.since[s.Name()], d.told = 0, time.Now()
 	}
 	if moved == 0 || err != nil {
-		d.next[s] = time.Now().Add(drainAgain)
+		d.next[s.Name()] = time.Now().Add(drainAgain)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("the jobs of a draining shard cannot be moved; trying again", "shard", s.Name(), "error", err)

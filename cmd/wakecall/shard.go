@@ -180,8 +180,8 @@ func (a *app) shardDrainCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := othersTake(r.Snapshot(), s.Name); err != nil {
-					return err
+				if !registry.OtherActive(r.Snapshot().Shards, s.Name) {
+					return fmt.Errorf("shard %s is the only active one: its jobs would have nowhere to go. Add another first (wakecall shard add NAME --url URL)", s.Name)
 				}
 				if s.State != registry.ShardDraining {
 					s.State = registry.ShardDraining
@@ -198,16 +198,6 @@ func (a *app) shardDrainCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until it is empty")
 	return a.addOutputFlag(cmd)
-}
-
-// othersTake says whether there is a shard that could take the jobs of this one.
-func othersTake(snapshot *registry.Snapshot, name string) error {
-	for _, s := range snapshot.Shards {
-		if s.Name != name && s.State == registry.ShardActive {
-			return nil
-		}
-	}
-	return fmt.Errorf("shard %s is the only active one: its jobs would have nowhere to go. Add another first (wakecall shard add NAME --url URL)", name)
 }
 
 // watchDrain shows how far it is until the shard is empty.
@@ -251,6 +241,7 @@ func drainLine(h *queue.ShardHealth, first int64, since time.Duration) string {
 	return line
 }
 
+// openShard connects to one shard, which must not be offline.
 func openShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
 	done := func() { _ = q.Close() }
