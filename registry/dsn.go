@@ -16,7 +16,8 @@ import (
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-	_ "modernc.org/sqlite" // the pure Go driver "sqlite"
+	sqlitedriver "modernc.org/sqlite" // the pure Go driver "sqlite"
+	sqlitecode "modernc.org/sqlite/lib"
 
 	"github.com/wakecall/wakecall/migrations"
 )
@@ -28,6 +29,7 @@ const (
 	stepTimeout  = 10 * time.Minute
 	maxOpenConns = 4
 	maxIdleConns = 2
+	logPause     = 5 * time.Millisecond
 )
 
 // address is a DSN taken apart.
@@ -126,7 +128,22 @@ func openSQLite(path string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	turnOnLog(db)
 	return bounded(db), nil
+}
+
+// turnOnLog has one connection be made, which turns the write-ahead log on in a new file. Of several processes that do so at once SQLite
+// tells all but one that the file is locked, without the wait of busy_timeout; once it is on, that cannot happen. Any other trouble is for
+// the first statement to find.
+func turnOnLog(db *sql.DB) {
+	for deadline := time.Now().Add(ioTimeout); isBusy(db.Ping()) && time.Now().Before(deadline); {
+		time.Sleep(logPause)
+	}
+}
+
+func isBusy(err error) bool {
+	var s *sqlitedriver.Error
+	return errors.As(err, &s) && s.Code()&0xff == sqlitecode.SQLITE_BUSY
 }
 
 // makePrivate makes the database's file readable by its owner only; SQLite gives the files beside it the same mode. A file that is there is

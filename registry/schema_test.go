@@ -63,6 +63,25 @@ func TestSeveralHostsOpenAtOnce(t *testing.T) {
 	})
 }
 
+// Roles that are started side by side, as containers are, make the file together.
+func TestTheFirstProcessesMakeOneFile(t *testing.T) {
+	for range 50 {
+		dsn := "sqlite:" + filepath.Join(t.TempDir(), "registry.db")
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				r, err := Open(Options{DSN: dsn, Migrate: true})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = r.Close()
+			})
+		}
+		wg.Wait()
+	}
+}
+
 // The wait for the lock lasts longer than a connection may be silent.
 func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	dsn := newDatabase(t)
