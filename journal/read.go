@@ -18,6 +18,8 @@ import (
 // Range limits what is read to lines with Since <= ts < Until. A zero time is no limit.
 type Range struct {
 	Since, Until time.Time
+	// CreatedBefore leaves out what names a job that was created then or later, almost for nothing: such lines are not decoded.
+	CreatedBefore time.Time
 }
 
 func (r Range) hasDay(d time.Time) bool {
@@ -69,7 +71,7 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 			return
 		}
 		for _, f := range inOrder(files, s, r) {
-			goOn := readFile(dir, f, r.Since, func(line []byte, at *TornError, err error) bool {
+			goOn := readFile(dir, f, r, func(line []byte, at *TornError, err error) bool {
 				if err != nil {
 					return yield(none, err)
 				}
@@ -106,7 +108,7 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 type yieldLine func(line []byte, at *TornError, err error) bool
 
 // readFile yields the lines of a file and says whether to go on with the next file.
-func readFile(dir string, f dayFile, since time.Time, yield yieldLine) bool {
+func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	file, err := openDay(dir, f)
 	if err != nil {
 		return yield(nil, nil, fmt.Errorf("reading the journal: %w", err))
@@ -119,8 +121,8 @@ func readFile(dir string, f dayFile, since time.Time, yield yieldLine) bool {
 		}
 	}
 	inside := false
-	if from == io.Reader(file) && !since.IsZero() {
-		if inside, err = skipTo(file, since.Add(-tsSlack)); err != nil {
+	if from == io.Reader(file) && !r.Since.IsZero() {
+		if inside, err = skipTo(file, r.Since.Add(-tsSlack)); err != nil {
 			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
@@ -132,7 +134,7 @@ func readFile(dir string, f dayFile, since time.Time, yield yieldLine) bool {
 	}
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
-		if !readLine(&TornError{File: file.Name(), Line: number}, bytes.TrimSpace(line), yield) {
+		if !r.tooYoung(line) && !readLine(&TornError{File: file.Name(), Line: number}, bytes.TrimSpace(line), yield) {
 			return false
 		}
 		if errors.Is(err, io.EOF) {
@@ -143,6 +145,22 @@ func readFile(dir string, f dayFile, since time.Time, yield yieldLine) bool {
 		}
 	}
 }
+
+// tooYoung tells by the bytes of a line whether its job was created too late for the range.
+func (r Range) tooYoung(line []byte) bool {
+	if r.CreatedBefore.IsZero() || bytes.LastIndex(line, []byte(lineStart)) != 0 {
+		return false
+	}
+	_, rest, found := bytes.Cut(line, []byte(createdStart))
+	created := int64(0)
+	for len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9' {
+		created, rest = 10*created+int64(rest[0]-'0'), rest[1:]
+	}
+	return found && created >= r.CreatedBefore.UnixMilli()
+}
+
+// createdStart occurs nowhere else in a line: quotes inside texts are escaped.
+const createdStart = `,"created_at":`
 
 // tsSlack is how far lines of several processes may be out of order.
 const tsSlack = 10 * time.Second

@@ -111,6 +111,11 @@ type recovery struct {
 
 func (r *recovery) run(ctx context.Context) error {
 	started := time.Now()
+	if !r.Late.IsZero() && r.Empty {
+		if any, err := r.anyLate(ctx); err != nil || !any {
+			return err
+		}
+	}
 	r.books = newBooks(&r.Options, r.mine)
 	torn := 0
 	if err := r.read(ctx, r.Since, &torn); err != nil {
@@ -137,6 +142,19 @@ func (r *recovery) run(ctx context.Context) error {
 		return err
 	}
 	return r.restore(ctx)
+}
+
+// anyLate says whether a line came late at all. Mostly none did, while new jobs may have come by the hundred thousand.
+func (r *recovery) anyLate(ctx context.Context) (bool, error) {
+	for _, dir := range r.Dirs {
+		for _, err := range journal.ReadRequests(dir, journal.Range{Since: r.Late, CreatedBefore: r.Before}) {
+			if err = errors.Join(ctx.Err(), skipTorn(err, new(int))); err != nil {
+				return false, err
+			}
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // askOthers finds out which missing jobs ended on another host, and which of them, and of those that were changed here, were changed there.

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -255,6 +256,38 @@ func push(rt *rapid.T, h *host, model map[string]queue.Push, id string, od queue
 		model[id] = p
 	}
 	return r
+}
+
+// TestLateLinesAreCompared: what was answered by the server that is gone, and came to the journal after the comparison, is found by the next one,
+// beside any number of jobs that only the new server has had.
+func TestLateLinesAreCompared(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	defer h.queue.Close()
+	r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: "late", Body: []byte("1"), Delay: time.Hour})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	before := r.Job.CreatedAt.Add(time.Millisecond)
+	for range 3 {
+		if r := h.queue.Push(t.Context(), queue.Push{Topic: "t", ID: rand.Text(), Body: []byte("1"), Delay: time.Hour}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	o := Options{Queue: h.queue, Dirs: []string{h.dir}, Shard: "a", Settle: time.Nanosecond, Empty: true, Before: before, Late: time.Now()}
+	if report, err := Recover(t.Context(), o); err != nil || report != (Report{}) {
+		t.Fatalf("nothing came late: %v, %v", report.String(), err)
+	}
+	o.Late = r.Job.CreatedAt.Add(-time.Hour)
+	if report, err := Recover(t.Context(), o); err != nil || report.Pushed != 1 {
+		t.Fatalf("one line came late: %v, %v", report.String(), err)
+	}
+	if _, err := h.queue.Get(t.Context(), "t", "late"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestADryRunChangesNothingAndCounts(t *testing.T) {
