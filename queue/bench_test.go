@@ -82,15 +82,27 @@ func BenchmarkPushBatch1000(b *testing.B) {
 	})
 }
 
+// BenchmarkReserveSettle has as many other jobs under way as two dispatchers have.
 func BenchmarkReserveSettle(b *testing.B) {
 	q, s := benchQueue(b)
+	reserve := func(n int) Reserved {
+		got, err := s.Reserve(b.Context(), 0, Reserve{Worker: "w", Token: fmt.Sprint(n), Max: ReserveLimit, Pattern: "0102010201"})
+		if err != nil || len(got.Jobs) == 0 {
+			b.Fatal(err, n)
+		}
+		return got
+	}
+	for n := range 2 * ReserveLimit {
+		if r := q.Push(b.Context(), Push{Topic: fmt.Sprintf("other.%d", n%16), ID: fmt.Sprint(n)}); r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
+	reserve(-1)
+	reserve(-2)
 	pushAll(b, q, b.N, func(int) time.Duration { return 0 })
 	measured(b, s, b.N, func() {
 		for done := 0; done < b.N; {
-			got, err := s.Reserve(b.Context(), 0, Reserve{Worker: "w", Token: fmt.Sprint(done), Max: ReserveLimit, Pattern: "0102010201"})
-			if err != nil || len(got.Jobs) == 0 {
-				b.Fatal(err, done)
-			}
+			got := reserve(done)
 			st := make([]Settlement, len(got.Jobs))
 			for i, l := range got.Jobs {
 				st[i] = Settlement{Lease: l, Endpoint: EndpointUp}

@@ -18,7 +18,7 @@ import "fmt"
 //	r:PRI:TOPIC    LIST: ready jobs
 //	q:PRI          LIST: the ring of topics with ready jobs
 //	park           ZSET: PRI:TOPIC out of the ring, by when to look again
-//	lease, tok     ZSET of running jobs by the lease's end, HASH of their lease tokens
+//	lease, tok     ZSET of running jobs by the lease's end, HASH of their lease tokens (and one that makes it a table)
 //	x:TOPIC        ZSET: dead jobs by when they died
 //	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
 //	conf           HASH: TOPIC → its limits

@@ -82,6 +82,8 @@ local function gateOf(topic)
 end
 
 local leases, tokens, refs = {}, {}, {}
+-- Too long a value for a listpack, in which some hundred tokens would be searched from the first on.
+local TABLE = string.rep('-', 65)
 
 local function bury(topic, ref, page, index)
   call('ZADD', P .. 'x:' .. topic, now, ref)
@@ -225,6 +227,7 @@ for k = 1, strange and 6 or 0 do out[#out + 1] = strange[k] end
 local taken = wanted - left
 if taken > 0 then
   many('ZADD', P .. 'lease', leases)
+  call('HSETNX', P .. 'tok', '', TABLE)
   many('HSET', P .. 'tok', tokens)
   call('SET', P .. 'pos', (start + taken) % #pattern)
   call('SET', P .. 'v:' .. worker, token .. ' ' .. table.concat(refs, ' '), 'EX', 120)
