@@ -49,7 +49,7 @@ func pushes(from, n int, delay func(i int) time.Duration) []Push {
 
 func BenchmarkPushSingle64(b *testing.B) {
 	q, s := benchQueue(b)
-	ps := pushes(0, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i%3600)*time.Second })
+	ps := pushes(0, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second })
 	measured(b, s, b.N, func() {
 		var wg sync.WaitGroup
 		for w := range 64 {
@@ -78,7 +78,7 @@ func pushAll(b *testing.B, q *Queue, n int, delay func(i int) time.Duration) {
 func BenchmarkPushBatch1000(b *testing.B) {
 	q, s := benchQueue(b)
 	measured(b, s, b.N, func() {
-		pushAll(b, q, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i%3600)*time.Second })
+		pushAll(b, q, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second })
 	})
 }
 
