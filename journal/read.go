@@ -148,7 +148,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 
 // tooYoung tells by the bytes of a line whether its job was created too late for the range.
 func (r Range) tooYoung(line []byte) bool {
-	if r.CreatedBefore.IsZero() || bytes.LastIndex(line, []byte(lineStart)) != 0 {
+	if r.CreatedBefore.IsZero() || !bytes.HasPrefix(line, []byte(lineStart)) || bytes.Contains(line[1:], []byte(lineStart)) {
 		return false
 	}
 	_, rest, found := bytes.Cut(line, []byte(createdStart))
