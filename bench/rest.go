@@ -51,8 +51,8 @@ func measureMemory(ctx context.Context, s *suite) (raw []Raw, err error) {
 var idleGroup = group{
 	name: "idle", about: "an idle installation with 1,000 topics",
 	figures: []figure{
-		{group: "idle", name: "idle_commands", title: "Redis commands when idle, 1,000 topics", unit: "/s", atMost: 20},
-		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 1},
+		{group: "idle", name: "idle_commands", title: "Redis commands when idle, 1,000 topics", unit: "/s", atMost: 10},
+		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 0.5},
 	},
 	measure: measureIdle,
 }

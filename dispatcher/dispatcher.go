@@ -23,6 +23,7 @@ type Shard interface {
 	Name() string
 	Buckets() int
 	Reserve(ctx context.Context, bucket int, r queue.Reserve) (queue.Reserved, error)
+	NothingReady(ctx context.Context, bucket int) (bool, error)
 	Settle(ctx context.Context, bucket int, st []queue.Settlement) (held []bool, err error)
 	Extend(ctx context.Context, bucket int, ls []*queue.Lease, d time.Duration) (held []bool, err error)
 	Wakeups(ctx context.Context) <-chan queue.Wakeup

@@ -184,6 +184,60 @@ func TestAJobIsCalledWhenDueAndGone(t *testing.T) {
 	}
 }
 
+// blind is a shard whose cheap looks see nothing, so that only wake-ups help.
+type blind struct {
+	*queue.Shard
+	looks atomic.Int32
+}
+
+func (b *blind) NothingReady(ctx context.Context, bucket int) (bool, error) {
+	if _, err := b.Shard.NothingReady(ctx, bucket); err != nil {
+		return false, err
+	}
+	b.looks.Add(1)
+	return true, nil
+}
+
+func TestAPushWakesADispatcherThatOnlyLooked(t *testing.T) {
+	var b *blind
+	i := start(t, func(o *Options) {
+		b = &blind{Shard: o.Shards()[0].(*queue.Shard)}
+		o.Shards = func() []Shard { return []Shard{b} }
+		o.Poll = 5 * time.Millisecond
+	})
+	for n := range 5 {
+		before := b.looks.Load()
+		eventually(t, "it looks", func() bool { return b.looks.Load() > before+5 })
+		id, pushed := fmt.Sprint(n), time.Now()
+		i.push("t", id, 0)
+		eventually(t, "it is called", func() bool { return i.called(id) == 1 })
+		if took := time.Since(pushed); took > 2*time.Second { // well under the reserve that comes anyway
+			t.Errorf("job %d was called after %s", n, took)
+		}
+		eventually(t, "it is gone", func() bool { return i.gone("t", id) })
+	}
+}
+
+// deaf is a shard whose wake-ups get lost.
+type deaf struct{ *queue.Shard }
+
+func (deaf) Wakeups(context.Context) <-chan queue.Wakeup { return nil }
+
+func TestAJobIsCalledWithinASecondOfRedisThoughNoWakeUpArrives(t *testing.T) {
+	i := start(t, func(o *Options) {
+		s := deaf{o.Shards()[0].(*queue.Shard)}
+		o.Shards = func() []Shard { return []Shard{s} }
+	})
+	for n := range 3 {
+		id, pushed := fmt.Sprint(n), time.Now()
+		i.push("t", id, 0)
+		eventually(t, "it is called", func() bool { return i.called(id) == 1 })
+		if took := time.Since(pushed); took > 1500*time.Millisecond { // a second, and a busy machine
+			t.Errorf("job %d was called after %s", n, took)
+		}
+	}
+}
+
 func TestAFailureIsRetriedUntilYesOrDeath(t *testing.T) {
 	i := start(t)
 	i.hook("a", func(w http.ResponseWriter, _ *http.Request) {

@@ -28,6 +28,8 @@ type fake struct {
 	lost     []*queue.Lease // reserved under token, in an answer that got lost
 	token    string
 	reserves []queue.Reserve
+	reserved []time.Time // when
+	looks    int
 	settled  []queue.Settlement
 	extended map[*queue.Lease]int
 
@@ -49,6 +51,13 @@ func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
 
 func (f *fake) Note(context.Context, int, queue.Notes) error { return nil }
 
+func (f *fake) NothingReady(context.Context, int) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	return len(f.ready) == 0 && f.passed == 0, nil
+}
+
 func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
 	got, took, err := f.reserve(r)
 	time.Sleep(took)
@@ -58,7 +67,7 @@ func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserve
 func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reserves = append(f.reserves, r)
+	f.reserves, f.reserved = append(f.reserves, r), append(f.reserved, time.Now())
 	got := queue.Reserved{Now: time.Now()}
 	switch {
 	case f.reserveErr != nil && !f.swallow:

@@ -9,13 +9,92 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-func TestAnIdleDispatcherAsksOnceASecond(t *testing.T) {
+func TestAnIdleDispatcherLooksOnceASecondAndReservesSeldom(t *testing.T) {
 	f := newFake("a")
 	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
 		pass(time.Minute)
 		f.set(func() {
-			if n := len(f.reserves); n > 62 || n < 55 {
+			if n := len(f.reserves) + f.looks; n > 62 || n < 55 {
+				t.Errorf("%d looks and reserves in a minute", n)
+			}
+			if n := len(f.reserves); n > 7 {
 				t.Errorf("%d reserves in a minute", n)
+			}
+		})
+	})
+}
+
+// The note that makes the next job wake dispatchers goes 30 s after the reserve that left it.
+func TestTheNoteOfAnIdleDispatcherDoesNotLapse(t *testing.T) {
+	for _, n := range []int{1, 8, 50} { // shards, looked at every 1, 2.4 and 10 s
+		shards := []*fake{}
+		for i := range n {
+			shards = append(shards, newFake(fmt.Sprint(i)))
+		}
+		play(t, setting{concurrency: 256, shards: shards}, func(t *testing.T, _ *stage) {
+			pass(5 * time.Minute)
+			shards[0].set(func() {
+				last := shards[0].reserved[0]
+				for _, at := range append(shards[0].reserved, time.Now()) {
+					if at.Sub(last) > 20*time.Second {
+						t.Fatalf("with %d shards, %s passed between two reserves", n, at.Sub(last))
+					}
+					last = at
+				}
+			})
+		})
+	}
+}
+
+func TestAJobIsCalledWithinASecondThoughNoWakeUpArrives(t *testing.T) {
+	f := newFake("a")
+	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		for n := 1; n <= 30; n++ {
+			pass(1700 * time.Millisecond)
+			f.push("a", 1)
+			pass(time.Second)
+			if got, _, _ := s.calls(); got != n {
+				t.Fatalf("%d of %d jobs were called a second after the last was ready", got, n)
+			}
+		}
+	})
+}
+
+// Somebody has taken the job that sent the wake-up, and with it the note: it must be left again.
+func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
+	f := newFake("a")
+	play(t, setting{concurrency: 256, shards: []*fake{f}}, func(t *testing.T, _ *stage) {
+		for _, kind := range []queue.WakeupKind{queue.WakeDispatcher, queue.WakeReconnect} {
+			pass(2300 * time.Millisecond)
+			before := 0
+			f.set(func() { before = len(f.reserves) })
+			f.wake <- queue.Wakeup{Kind: kind}
+			pass(time.Millisecond)
+			f.set(func() {
+				if len(f.reserves) != before+1 {
+					t.Errorf("%d reserves after a wake-up of kind %d", len(f.reserves)-before, kind)
+				}
+			})
+		}
+	})
+}
+
+// A reserve that filled every place it asked for leaves no note, so a look is not enough after it.
+func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
+	f := newFake("a")
+	f.push("a", 16)
+	play(t, setting{concurrency: 16, hang: true, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(5 * time.Second)
+		f.set(func() {
+			if f.looks != 0 {
+				t.Errorf("%d looks while all places were taken", f.looks)
+			}
+		})
+		close(s.answer)
+		pass(100 * time.Millisecond)
+		f.set(func() {
+			if f.looks != 0 || len(f.reserves) < 3 {
+				t.Errorf("after the places got free: %d reserves in all, %d looks", len(f.reserves), f.looks)
 			}
 		})
 	})
@@ -30,10 +109,10 @@ func TestSeveralIdleShardsShareThePolls(t *testing.T) {
 		pass(time.Minute)
 		n := 0
 		for _, f := range shards {
-			f.set(func() { n += len(f.reserves) })
+			f.set(func() { n += len(f.reserves) + f.looks })
 		}
 		if n > 5*60 {
-			t.Errorf("%d reserves in a minute", n)
+			t.Errorf("%d looks and reserves in a minute", n)
 		}
 	})
 }

@@ -21,6 +21,7 @@ type source struct {
 	settler *settler
 	leases  *keeper
 	calls   sync.WaitGroup
+	noted   time.Time // when a reserve last left the note that this dispatcher waits; zero when the last one left none
 
 	mu      sync.Mutex
 	avoided map[string]time.Time // topics whose jobs were released, until their limits reach Redis
@@ -59,7 +60,7 @@ func (s *source) run() {
 		if s.reserve() {
 			continue
 		}
-		s.wait(nil)
+		s.rest()
 	}
 	s.calls.Wait()
 	s.settler.wait()
@@ -67,18 +68,43 @@ func (s *source) run() {
 	wg.Wait()
 }
 
-// wait is until there may be work: it was said so, it is time to look, or (more) places got free. It says whether it was not the end.
-func (s *source) wait(more <-chan struct{}) bool {
+// noteFor is how long a look may be a cheap one after a reserve that left a note. With the longest poll behind it (maxPoll), that is well below
+// the 30 s after which the note goes.
+const noteFor = 10 * time.Second
+
+// rest is until a reserve may find something. It looks for itself every second: no wake-up may have arrived. As long as nothing is ready, a look needs no
+// reserve, whose note from before still makes the next job wake this dispatcher: the note goes by itself only later, and if a job
+// has removed it, a message is on its way, which ends the rest. A connection on which that got lost ends with WakeReconnect, which does the same.
+func (s *source) rest() {
+	for s.wait(nil) == looked && time.Since(s.noted) < noteFor {
+		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
+			return
+		}
+	}
+}
+
+// waited is what ended a wait.
+type waited uint8
+
+const (
+	stopped waited = iota
+	looked         // it is time to look
+	woken          // it was said that there may be work, or places got free
+)
+
+// wait is until there may be work: it was said so, it is time to look, or (more) places got free.
+func (s *source) wait(more <-chan struct{}) waited {
 	poll := time.NewTimer(s.poll())
 	defer poll.Stop()
 	select {
 	case <-s.ctx.Done():
-		return false
+		return stopped
 	case <-s.wake:
-	case <-poll.C:
 	case <-more:
+	case <-poll.C:
+		return looked
 	}
-	return true
+	return woken
 }
 
 func (s *source) poll() time.Duration {
@@ -90,6 +116,7 @@ func (s *source) poll() time.Duration {
 
 // reserve fills places and says whether there may be more at once.
 func (s *source) reserve() (more bool) {
+	s.noted = time.Time{}
 	n := s.d.places.take(s.ctx, queue.ReserveLimit)
 	if n == 0 {
 		return false
@@ -107,7 +134,8 @@ func (s *source) reserve() (more bool) {
 	if len(got.Jobs) == n || got.More {
 		return true
 	}
-	return limited(r, got.Jobs) && s.wait(ends)
+	s.noted = sent
+	return limited(r, got.Jobs) && s.wait(ends) != stopped
 }
 
 func (s *source) request(n int) queue.Reserve {

@@ -22,6 +22,7 @@ type fakeSource struct {
 	missing []string
 	late    Lateness
 	asked   [][]string
+	lates   int // how often lateness was asked for
 }
 
 func (f *fakeSource) change(topic string, do func(*Reading)) {
@@ -52,6 +53,7 @@ func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]queu
 func (f *fakeSource) Lateness(context.Context, string, time.Time) (Lateness, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lates++
 	return f.late, nil
 }
 

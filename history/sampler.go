@@ -50,6 +50,7 @@ type Sampler struct {
 	leader  bool
 	last    time.Time // of the round before
 	full    time.Time // when all topics were read last
+	busy    time.Time // of the last round that found a topic to which something had happened
 	pruned  time.Time
 	pending []Sample // not stored yet
 	failing bool
@@ -127,7 +128,7 @@ func (s *Sampler) lead(ctx context.Context) error {
 
 func (s *Sampler) forget() {
 	s.topics, s.shards, s.pending = newTopicBook(), shardBook{}, nil
-	s.last, s.full = time.Time{}, time.Time{}
+	s.last, s.full, s.busy = time.Time{}, time.Time{}, time.Time{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledger = ledger{}
@@ -160,7 +161,11 @@ const activeSlack = 10 * time.Second
 // readTopics brings the book up to date.
 func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	which, all, err := s.which(ctx, at)
-	if err != nil || (len(which) == 0 && !all) {
+	if err == nil && len(which) == 0 && !all {
+		return nil
+	}
+	s.busy = at
+	if err != nil {
 		return err
 	}
 	totals, err := s.opts.Source.Totals(ctx, which)
@@ -241,7 +246,11 @@ func (s *Sampler) Mismatches() []Mismatch {
 
 // take makes the samples of a tier at the end of its slot.
 func (s *Sampler) take(ctx context.Context, t Tier, at time.Time) {
-	s.pending = append(s.pending, newRecord(s.topics.all, s.lateness(ctx, "", t, at)).sample(AllTopics, t, at))
+	late := Lateness{}
+	if !s.busy.Before(at.Add(-t.Step)) { // else nothing was called
+		late = s.lateness(ctx, "", t, at)
+	}
+	s.pending = append(s.pending, newRecord(s.topics.all, late).sample(AllTopics, t, at))
 	for name, r := range s.shards.slot(t) {
 		s.pending = append(s.pending, record{Shard: &r}.sample(ShardSeries(name), t, at))
 	}

@@ -62,6 +62,22 @@ func TestIdleTopicIsStoredOnlyWhenSomethingHappens(t *testing.T) {
 	wantTail(t, p, "delayed", 0, 60, 60, 60)
 }
 
+func TestLatenessIsReadOnlyWhenSomethingHappened(t *testing.T) {
+	b := newBench(t)
+	b.source.late = Lateness{Count: 3}
+	b.rounds(6, nil)
+	b.source.lates = 0
+	b.rounds(18, nil)
+	if n := b.source.lates; n > 3 { // the coarser tiers still count the first round
+		t.Errorf("lateness was read %d times in three minutes in which nothing happened", n)
+	}
+	b.source.lates = 0
+	b.rounds(1, func() { b.source.change("a", push(1)) })
+	if b.source.lates == 0 {
+		t.Error("lateness was not read though something happened")
+	}
+}
+
 func TestLivingJobsAreStoredAgain(t *testing.T) {
 	b := newBench(t)
 	b.source.topics["waiting"] = Reading{Totals: Totals{Pushed: 9}, Living: Living{Delayed: 9}}

@@ -705,6 +705,44 @@ func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
 	}
 }
 
+func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
+	f := newFixture(t)
+	look := func(when string, nothing, nothingReady bool) {
+		t.Helper()
+		if got, err := f.s.Nothing(f.ctx, 0); err != nil || got != nothing {
+			t.Errorf("%s: nothing at all: %v, %v", when, got, err)
+		}
+		if got, err := f.s.NothingReady(f.ctx, 0); err != nil || got != nothingReady {
+			t.Errorf("%s: nothing is ready: %v, %v", when, got, err)
+		}
+	}
+	look("at first", true, true)
+	f.push("t", "later", time.Hour)
+	look("with a delayed job", false, true)
+	f.s.client.FlushDB(f.ctx)
+	for _, p := range []Priority{High, Normal, Low} {
+		if r := f.q.Push(f.ctx, Push{Topic: "t", ID: "now", Body: []byte("1"), Priority: p}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		look("with a job that is ready", true, false)
+		l := f.reserve(1)[0]
+		look("with a job under a lease", false, true)
+		f.settle(Done, nil, l)
+		f.s.client.Del(f.ctx, prefix(0)+"idle")
+		f.reserve(1)
+		if n := f.s.client.Exists(f.ctx, prefix(0)+"idle").Val(); n != 1 {
+			t.Error("a reserve that found nothing left no note")
+		}
+		f.s.client.Del(f.ctx, prefix(0)+"idle")
+		look("after it", true, true)
+		if n := f.s.client.Exists(f.ctx, prefix(0)+"idle").Val(); n != 0 {
+			t.Error("a look left a note")
+		}
+	}
+	f.s.client.ZAdd(f.ctx, prefix(0)+"park", redis.Z{Score: 1, Member: "0:t"})
+	look("with a topic that is parked", false, true)
+}
+
 func TestConcurrentPushesAreAllStoredOnce(t *testing.T) {
 	f := newFixture(t)
 	const n = 3000

@@ -37,6 +37,13 @@ func (c *counting) Advance(ctx context.Context, bucket int) (queue.Advance, erro
 	return a, err
 }
 
+func (c *counting) Nothing(ctx context.Context, bucket int) (bool, error) {
+	c.mu.Lock()
+	c.calls++
+	c.mu.Unlock()
+	return c.Shard.Nothing(ctx, bucket)
+}
+
 func (c *counting) total() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,6 +18,7 @@ type Shard interface {
 	Name() string
 	Buckets() int
 	Advance(ctx context.Context, bucket int) (queue.Advance, error)
+	Nothing(ctx context.Context, bucket int) (bool, error)
 	Wakeups(ctx context.Context) <-chan queue.Wakeup
 }
 
@@ -93,6 +94,7 @@ const (
 type bucket struct {
 	at      time.Time // monotonic
 	next    time.Time // by Redis's clock, as the last step named it
+	empty   bool      // as the last step left it; at is when to look all the same
 	backoff time.Duration
 }
 
@@ -117,10 +119,10 @@ func (t *Timer) watch(ctx context.Context, s Shard) {
 func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
 	switch {
 	case w.Kind == queue.WakeTimer && w.Bucket >= 0 && w.Bucket < len(buckets):
-		buckets[w.Bucket].at = time.Time{}
+		buckets[w.Bucket].at, buckets[w.Bucket].empty = time.Time{}, false
 	case w.Kind == queue.WakeReconnect:
 		for b := range buckets {
-			buckets[b].at = time.Time{}
+			buckets[b].at, buckets[b].empty = time.Time{}, false
 		}
 	case w.Kind == queue.WakeRegistry && t.opts.Nudge != nil:
 		t.opts.Nudge()
@@ -144,6 +146,13 @@ func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Tim
 // step advances one bucket once. Where more is left its moment stays, so that the other buckets get their turn.
 func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	start := time.Now()
+	if b.empty {
+		if nothing, err := s.Nothing(ctx, n); nothing && err == nil {
+			b.at = start.Add(t.poll())
+			return
+		}
+		b.empty = false
+	}
 	a, err := s.Advance(ctx, n)
 	took := time.Since(start)
 	if ctx.Err() != nil {
@@ -166,7 +175,7 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 		return
 	}
 	b.at = start.Add(t.poll())
-	if a.Next.IsZero() {
+	if b.empty = a.Next.IsZero(); b.empty {
 		return
 	}
 	// Redis took its clock between start and now: counting from now is never early for a caller that trusts it.

@@ -22,6 +22,7 @@ type fake struct {
 	due   time.Time
 	moved []time.Time
 	calls int
+	looks int
 	err   error
 	wake  chan queue.Wakeup
 
@@ -33,6 +34,13 @@ type fake struct {
 func (f *fake) Name() string                                { return "a" }
 func (f *fake) Buckets() int                                { return 1 }
 func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
+
+func (f *fake) Nothing(context.Context, int) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	return f.due.IsZero() && f.more == 0, f.err
+}
 
 func (f *fake) Advance(ctx context.Context, _ int) (queue.Advance, error) {
 	if f.took > 0 {
@@ -93,14 +101,29 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestAnIdleTimerCallsOnceASecond(t *testing.T) {
+func TestAnIdleTimerLooksOnceASecond(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(time.Minute)
 		f.set(func() {
-			if f.calls > 62 {
-				t.Fatalf("%d calls in a minute", f.calls)
+			if f.calls != 1 || f.looks > 61 || f.looks < 55 {
+				t.Fatalf("%d steps and %d looks in a minute", f.calls, f.looks)
 			}
 		})
+	})
+}
+
+func TestAJobIsMovedWithinASecondThoughNoWakeUpArrives(t *testing.T) {
+	running(t, func(t *testing.T, f *fake) {
+		for n := 1; n <= 30; n++ {
+			pass(1700 * time.Millisecond)
+			f.set(func() { f.due = time.Now() })
+			pass(time.Second)
+			f.set(func() {
+				if len(f.moved) != n {
+					t.Fatalf("%d of %d jobs were moved a second after the last was due", len(f.moved), n)
+				}
+			})
+		}
 	})
 }
 
@@ -165,7 +188,7 @@ func TestManyIdleBucketsShareThePolls(t *testing.T) {
 		n := 0
 		for _, s := range shards {
 			f := s.(*fake)
-			f.set(func() { n += f.calls })
+			f.set(func() { n += f.calls + f.looks })
 		}
 		if n > 5*60 {
 			t.Errorf("%d calls in a minute", n)
@@ -261,16 +284,16 @@ func TestShardsComeAndGo(t *testing.T) {
 		changed <- struct{}{}
 		synctest.Wait()
 		before := 0
-		a.set(func() { before = a.calls })
+		a.set(func() { before = a.calls + a.looks })
 		pass(5 * time.Second)
 		a.set(func() {
-			if a.calls != before {
-				t.Errorf("a shard out of use was asked %d times", a.calls-before)
+			if n := a.calls + a.looks; n != before {
+				t.Errorf("a shard out of use was asked %d times", n-before)
 			}
 		})
 		b.set(func() {
-			if b.calls < 4 {
-				t.Errorf("a new shard was asked %d times", b.calls)
+			if n := b.calls + b.looks; n < 4 {
+				t.Errorf("a new shard was asked %d times", n)
 			}
 		})
 		cancel()

@@ -5,18 +5,24 @@
 -- Returns {now, next (ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
 -- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
 --         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
--- When something is to be done next, by the heads of the three sets; -1 when nothing is known.
-local function soonest()
-  local at = math.huge
-  for _, key in ipairs({'due', 'lease', 'park'}) do
-    local head = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
-    if head then at = math.min(at, tonumber(head)) end
-  end
+local function head(key)
+  local at = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
+  return at and tonumber(at) or math.huge
+end
+
+-- When something is to be done next, by the heads of the three sets; -1 when nothing is known. Mostly no lease runs and no topic is parked when a
+-- timer looks for itself: it costs three commands.
+local function soonest(due)
+  local at = due
+  if call('EXISTS', P .. 'lease', P .. 'park') > 0 then at = math.min(at, head('lease'), head('park')) end
   return at < math.huge and floor(at) or -1
 end
 
-local first = soonest()
-if first < 0 or first > now then return {now, first, 0, 0, 0, T[2] % 1000} end
+local first = head('due')
+if first > now then
+  first = soonest(first)
+  if first < 0 or first > now then return {now, first, 0, 0, 0, T[2] % 1000} end
+end
 
 local budget = tonumber(ARGV[1])
 local moved, expired, more = 0, 0, 0
@@ -131,4 +137,4 @@ for _, topic in ipairs(due) do
 end
 
 finish()
-return {now, soonest(), moved, expired, more, T[2] % 1000}
+return {now, soonest(head('due')), moved, expired, more, T[2] % 1000}

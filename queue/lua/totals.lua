@@ -7,11 +7,14 @@
 local out = {floor(now / 86400000)}
 local byState = {}
 for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(ARGV)) end
+local keys = {}
+for k, topic in ipairs(ARGV) do keys[k] = P .. 't:' .. topic end
+local some = call('EXISTS', unpack(keys)) > 0 -- mostly nothing ever happened to any of those that are only read now and then
 for k, topic in ipairs(ARGV) do
   local counts = {}
   for i = 1, 4 do counts[i] = math.max(0, tonumber(byState[i][k] or 0)) end
   counts[5] = counts[2] > 0 and oldestReady(topic) or 0
   out[#out + 1] = counts
-  out[#out + 1] = call('HGETALL', P .. 't:' .. topic)
+  out[#out + 1] = some and call('HGETALL', keys[k]) or {}
 end
 return out
