@@ -258,3 +258,12 @@ func TestAnswersOfSomeShardsCount(t *testing.T) {
 		t.Error("no shard answered, and the numbers count")
 	}
 }
+
+func TestEveryPageCanBeParsedInEveryLanguage(t *testing.T) {
+	s := open(t, nil)
+	for code, templates := range s.admin.templates {
+		if err := templates.ParseAll(); err != nil {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}

@@ -357,3 +357,14 @@ func TestHelperEndsWithItsStarter(t *testing.T) {
 		t.Error("an unknown helper ran")
 	}
 }
+
+func TestTheMemoryOfThisProcessIsRead(t *testing.T) {
+	rss, pss, err := residentOf(os.Getpid())
+	if err != nil || rss < 1 || pss < 1 || pss > rss {
+		t.Errorf("rss %f MiB, pss %f MiB, %v", rss, pss, err)
+	}
+	title, err := processTitle(os.Getpid())
+	if err != nil || title != "bench.test" {
+		t.Errorf("it is called %q, %v", title, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -115,6 +116,43 @@ func treeCPU(pid int) (time.Duration, error) {
 		total += stats[p].cpu
 	}
 	return total, nil
+}
+
+// processTitle is how a process calls itself: "wakecall: timer 1", or else the name of its program.
+func processTitle(pid int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return "", fmt.Errorf("reading the title of a process: %w", err)
+	}
+	title := strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " ")
+	if own, ok := strings.CutPrefix(title, "wakecall: "); ok {
+		return own, nil
+	}
+	name, _, _ := strings.Cut(title, " ")
+	if name = filepath.Base(name); name == "wakecall" {
+		return "master", nil
+	}
+	return name, nil
+}
+
+// residentOf are the MiB that a process keeps in memory, and the same with what it shares divided among those that share it.
+func residentOf(pid int) (rss, pss float64, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the memory of a process: %w", err)
+	}
+	return kilobytes(string(b), "Rss:") / 1024, kilobytes(string(b), "Pss:") / 1024, nil
+}
+
+// kilobytes is the number in a line like "Rss:   28640 kB".
+func kilobytes(text, name string) float64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == name {
+			n, _ := strconv.ParseFloat(f[1], 64)
+			return n
+		}
+	}
+	return 0
 }
 
 // tree is a process and its descendants.

@@ -53,6 +53,7 @@ var idleGroup = group{
 	figures: []figure{
 		{group: "idle", name: "idle_commands", title: "Redis commands when idle, 1,000 topics", unit: "/s", atMost: 10},
 		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 0.5},
+		{group: "idle", name: "idle_rss", title: "Memory when idle, largest process, 1,000 topics", unit: "MiB", atMost: 30},
 	},
 	measure: measureIdle,
 }
@@ -121,12 +122,44 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 		return nil, err
 	}
 	cpu := cpuAfter - cpuBefore
+	memory, err := idleMemory(in.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
 	return []Raw{
 		{Value: float64(commands) / seconds, Detail: map[string]any{
 			"commands": commands, "seconds": seconds, "by_command": callsBetween(before, after),
 		}},
 		{Value: 100 * cpu.Seconds() / seconds, Detail: map[string]any{"cpu_seconds": cpu.Seconds(), "seconds": seconds}},
+		memory,
 	}, nil
+}
+
+// idleMemory is what each process of an installation keeps resident, the largest first among Wakecall's own; the redis-server is told too, but is not
+// Wakecall's. Pages of the program count for every process that has them mapped, though they are in memory once: that is what pss leaves out.
+func idleMemory(pid int) (Raw, error) {
+	stats, err := readStats()
+	if err != nil {
+		return Raw{}, err
+	}
+	raw := Raw{Detail: map[string]any{}}
+	resident, proportional := map[string]float64{}, map[string]float64{}
+	for p := range tree(stats, pid) {
+		title, err := processTitle(p)
+		if err != nil {
+			return Raw{}, err
+		}
+		rss, pss, err := residentOf(p)
+		if err != nil {
+			return Raw{}, err
+		}
+		resident[title], proportional[title] = rss, pss
+		if rss > raw.Value && stats[p].name != redisName {
+			raw.Value, raw.Detail["largest"] = rss, title
+		}
+	}
+	raw.Detail["rss_mib"], raw.Detail["pss_mib"] = resident, proportional
+	return raw, nil
 }
 
 // commandsBetween is how many commands Redis processed between two INFOs, those of scripts included, the first INFO itself not.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed dist
@@ -23,11 +24,12 @@ type Assets struct {
 }
 
 type asset struct {
-	kind         string
-	plain, small []byte // small is gzip's, empty where it saves nothing
+	kind  string
+	plain func() []byte
+	small func() []byte // gzip's, empty where it saves nothing
 }
 
-// LoadAssets reads the embedded assets and compresses them once.
+// LoadAssets reads the list of the embedded assets. Each is read, and compressed, when it is asked for first.
 func LoadAssets() (*Assets, error) {
 	a := &Assets{names: map[string]string{}, files: map[string]asset{}}
 	manifest, err := dist.ReadFile("dist/manifest.json")
@@ -38,11 +40,14 @@ func LoadAssets() (*Assets, error) {
 		return nil, fmt.Errorf("read the list of assets: %w", err)
 	}
 	for _, name := range a.names {
-		plain, err := fs.ReadFile(dist, "dist/"+name)
-		if err != nil {
+		if _, err := fs.Stat(dist, "dist/"+name); err != nil {
 			return nil, fmt.Errorf("read the asset %s: %w", name, err)
 		}
-		a.files[name] = asset{kind: contentType(name), plain: plain, small: compress(plain)}
+		plain := sync.OnceValue(func() []byte {
+			text, _ := dist.ReadFile("dist/" + name) // it is there
+			return text
+		})
+		a.files[name] = asset{kind: contentType(name), plain: plain, small: sync.OnceValue(func() []byte { return compress(plain()) })}
 	}
 	return a, nil
 }
@@ -79,7 +84,7 @@ func (a *Assets) Name(name string) string { return a.names[name] }
 // Symbols are the names of the icons.
 func (a *Assets) Symbols() map[string]bool {
 	symbols := map[string]bool{}
-	for _, part := range strings.Split(string(a.files[a.names["icons.svg"]].plain), `<symbol id="`)[1:] {
+	for _, part := range strings.Split(string(a.files[a.names["icons.svg"]].plain()), `<symbol id="`)[1:] {
 		name, _, _ := strings.Cut(part, `"`)
 		symbols[name] = true
 	}
@@ -97,10 +102,12 @@ func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", f.kind)
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
-	body := f.plain
-	if f.small != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		body = f.small
+	body := f.plain()
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if small := f.small(); small != nil {
+			h.Set("Content-Encoding", "gzip")
+			body = small
+		}
 	}
 	h.Set("Content-Length", fmt.Sprint(len(body)))
 	if r.Method != http.MethodHead {

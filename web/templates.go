@@ -8,19 +8,20 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed templates
 var templates embed.FS
 
-// Templates are the parsed templates of one language.
+// Templates are the templates of one language.
 type Templates struct {
-	pages    map[string]*template.Template
-	partials *template.Template
+	pages    map[string]func() (*template.Template, error)
+	partials func() (*template.Template, error)
 }
 
-// LoadTemplates parses templates/layout.html, templates/partials/*.html and every templates/pages/*.html with funcs, once for each
-// language, since the function t is of a language.
+// LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs, once for each language, since the function t is of a language.
+// Each of templates/pages/*.html is parsed when it is asked for first: with its copy of all partials it takes a quarter of a megabyte.
 func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	base, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/layout.html")
 	if err != nil {
@@ -29,26 +30,27 @@ func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	if err := parseNamed(base, "partials"); err != nil {
 		return nil, err
 	}
-	t := &Templates{pages: map[string]*template.Template{}, partials: base}
+	t := &Templates{pages: map[string]func() (*template.Template, error){}, partials: sync.OnceValues(base.Clone)}
 	pages, err := fs.Glob(templates, "templates/pages/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("list the pages: %w", err)
 	}
 	for _, file := range pages {
-		// Cloned before anything is executed, which html/template demands.
-		page, err := base.Clone()
-		if err == nil {
-			page, err = page.ParseFS(templates, file)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parse %s: %w", file, err)
-		}
-		t.pages[strings.TrimSuffix(path.Base(file), ".html")] = page
-	}
-	if t.partials, err = base.Clone(); err != nil {
-		return nil, fmt.Errorf("copy the partials: %w", err)
+		t.pages[strings.TrimSuffix(path.Base(file), ".html")] = sync.OnceValues(func() (*template.Template, error) { return parsePage(base, file) })
 	}
 	return t, nil
+}
+
+// parsePage parses a page beside a copy of the partials: html/template takes nothing more once something of a set was executed, which the base never is.
+func parsePage(base *template.Template, file string) (*template.Template, error) {
+	page, err := base.Clone()
+	if err == nil {
+		page, err = page.ParseFS(templates, file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", file, err)
+	}
+	return page, nil
 }
 
 // parseNamed parses the files of a directory as templates called DIR/NAME.
@@ -70,11 +72,19 @@ func parseNamed(into *template.Template, dir string) error {
 	return nil
 }
 
+func (t *Templates) page(name string) (*template.Template, error) {
+	p, ok := t.pages[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no page %s", name)
+	}
+	return p()
+}
+
 // Page writes a page inside of the layout.
 func (t *Templates) Page(w io.Writer, page string, data any) error {
-	p, ok := t.pages[page]
-	if !ok {
-		return fmt.Errorf("there is no page %s", page)
+	p, err := t.page(page)
+	if err != nil {
+		return err
 	}
 	return p.ExecuteTemplate(w, "layout.html", data)
 }
@@ -83,13 +93,27 @@ func (t *Templates) Page(w io.Writer, page string, data any) error {
 func (t *Templates) Partial(w io.Writer, name string, data any) error {
 	page, block, isBlock := strings.Cut(name, "#")
 	if !isBlock {
-		return t.partials.ExecuteTemplate(w, name, data)
+		p, err := t.partials()
+		if err != nil {
+			return fmt.Errorf("copy the partials: %w", err)
+		}
+		return p.ExecuteTemplate(w, name, data)
 	}
-	p, ok := t.pages[page]
-	if !ok {
-		return fmt.Errorf("there is no page %s", page)
+	p, err := t.page(page)
+	if err != nil {
+		return err
 	}
 	return p.ExecuteTemplate(w, block, data)
+}
+
+// ParseAll parses every page now, for checks.
+func (t *Templates) ParseAll() error {
+	for _, page := range t.pages {
+		if _, err := page(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sources are the templates' texts by file, for checks.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -106,7 +105,7 @@ func newMetrics() *prometheus.Registry {
 func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	for _, service := range []func(context.Context) error{p.registry.Run, p.journal.RunHousekeeping, p.follow} {
+	for _, service := range []func(context.Context) error{p.registry.Run, p.journal.RunHousekeeping, p.follow, returnMemory} {
 		wg.Go(func() {
 			if err := service(background); err != nil {
 				p.log.Error("a background service ended", "error", err)
@@ -212,22 +211,6 @@ func topicConfs(s *registry.Snapshot) []queue.TopicConf {
 		})
 	}
 	return list
-}
-
-// tuneMemory lets the garbage collector rest longer than Go would: a process holds a few megabytes and allocates much a second, and
-// measured over pushes and callbacks this takes a tenth of the processor time. The limit ends the generosity where memory is really
-// used. GOGC and GOMEMLIMIT say otherwise.
-func tuneMemory() {
-	const (
-		percent = 400
-		limit   = 1 << 30
-	)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit)
-	}
 }
 
 // newLogger is the process's log, as log.level and log.format say.

@@ -72,7 +72,7 @@ func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 		defer func() { err = errors.Join(err, end()) }()
 	}
 	a.signals.supervise()
-	return master.Run(ctx, a.signals.hup, opts)
+	return both(func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }, returnMemory)(ctx)
 }
 
 // firstSteps makes data_dir, the registry's schema and what a first start needs, and returns the registered shards. What would make the

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tuneMemory lets the garbage collector rest longer than Go would: a process holds a few megabytes and allocates much a second, and
+// measured over pushes and callbacks this takes a tenth of the processor time. The limit ends the generosity where memory is really
+// used. GOGC and GOMEMLIMIT say otherwise.
+func tuneMemory() {
+	const (
+		percent = 400
+		limit   = 1 << 30
+	)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+const (
+	restLook  = 2 * time.Second // between two looks at what was allocated
+	restLooks = 3               // in a row that found a process at rest
+	restBelow = 512 << 10       // allocated between two looks of a process at rest
+	restWorth = 6 << 20         // allocated since memory was given back last: below that it is not worth a collection
+)
+
+// rest says when a process has come to rest and has memory to give back.
+type rest struct {
+	last, given uint64 // allocated in all, at the last look and when memory was given back
+	calm        int    // looks in a row
+}
+
+func (r *rest) look(allocated uint64) bool {
+	calm := allocated-r.last < restBelow
+	r.last = allocated
+	if !calm {
+		r.calm = 0
+		return false
+	}
+	if r.calm++; r.calm < restLooks || allocated-r.given < restWorth {
+		return false
+	}
+	r.given = allocated
+	return true
+}
+
+// returnMemory gives memory back to the system whenever the process has come to rest: the garbage collector's percentage lets a process that start-up or
+// a busy hour has filled keep several times what it needs. A busy process is left alone.
+func returnMemory(ctx context.Context) error {
+	r := rest{}
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	return every(ctx, restLook, func() {
+		metrics.Read(sample)
+		if r.look(sample[0].Value.Uint64()) {
+			debug.FreeOSMemory()
+			unmapProgram()
+		}
+	})
+}
+
+// unmapProgram lets go of the pages of the program itself. Start-up maps most of them (the system maps sixteen for each that is touched), and work at
+// rest needs few. They are the file's and shared by all processes of Wakecall: those needed again come from the system's cache.
+func unmapProgram() {
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	program, err := os.Executable()
+	if err != nil {
+		return
+	}
+	for _, m := range unchanged(f, program) {
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED) // nothing is lost if it cannot be done
+	}
+}
+
+type mapping struct{ from, to uintptr }
+
+// unchanged are the mappings of a file, in the text of /proc/self/smaps, that cannot be written to and of which no page differs from the file: only those
+// may be let go.
+func unchanged(smaps io.Reader, file string) (list []mapping) {
+	var m mapping
+	mine := false
+	lines := bufio.NewScanner(smaps)
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		switch {
+		case len(f) >= 5 && !strings.HasSuffix(f[0], ":"):
+			n, err := fmt.Sscanf(f[0], "%x-%x", &m.from, &m.to)
+			mine = n == 2 && err == nil && f[len(f)-1] == file && (f[1] == "r-xp" || f[1] == "r--p")
+		case mine && len(f) == 3 && f[0] == "Anonymous:" && f[1] == "0":
+			list = append(list, m)
+		}
+	}
+	return list
+}
