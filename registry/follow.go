@@ -22,11 +22,13 @@ const maxWait = 4 * time.Second
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
 	var kept time.Time
+	var last glance
 	for {
 		pause := wait/2 + rand.N(wait) // not in step with the other processes
 		if due := keepEvery - time.Since(kept); due <= 0 {
-			r.keep()
-			kept = time.Now()
+			if r.keep() {
+				kept = time.Now()
+			}
 		} else {
 			pause = min(pause, due)
 		}
@@ -34,13 +36,22 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.nudge:
+			last = glance{}
 		case <-time.After(pause):
+		}
+		if r.address.dialect == migrations.SQLite {
+			g := glanceAt(r.address.path)
+			if r.Up() && g.tells(last) {
+				continue
+			}
+			last = g
 		}
 		err := r.follow(ctx)
 		if err == nil {
 			wait = r.opts.Poll
 			continue
 		}
+		last = glance{}
 		if ctx.Err() == nil && wait == r.opts.Poll {
 			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", MaskDSN(r.opts.DSN), "error", err)
 		}
@@ -251,18 +262,18 @@ func (r *Registry) publish(s *Snapshot) {
 	}
 }
 
-// keep writes the last snapshot to its file. Run does so between looks.
-func (r *Registry) keep() {
+// keep writes the last snapshot to its file, if it is not there yet. Run does so between looks.
+func (r *Registry) keep() (tried bool) {
 	r.mu.Lock()
 	unkept := r.unkept
 	r.unkept = false
 	r.mu.Unlock()
 	if !unkept {
-		return
+		return false
 	}
 	s := r.Snapshot()
 	if laterSnapshot(r.opts.SnapshotFile, s.readAt) {
-		return // another process of this host has read the database since
+		return true // another process of this host has read the database since
 	}
 	err := writeSnapshot(r.opts.SnapshotFile, s)
 	r.mu.Lock()
@@ -274,4 +285,5 @@ func (r *Registry) keep() {
 		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins with an older one",
 			"file", r.opts.SnapshotFile, "error", err)
 	}
+	return true
 }
