@@ -176,7 +176,7 @@ func TestAJobIsCalledWhenDueAndGone(t *testing.T) {
 	i.hook("a", func(http.ResponseWriter, *http.Request) { late.Store(int64(time.Since(due))) })
 	i.push("t", "a", 200*time.Millisecond)
 	eventually(t, "the job is delivered", func() bool { return i.gone("t", "a") })
-	if d := time.Duration(late.Load()); d < 0 || d > 100*time.Millisecond {
+	if d := time.Duration(late.Load()); d < 0 || d > 500*time.Millisecond { // a busy machine takes its time; without a wake-up it were a second
 		t.Fatalf("called %v after its due time", d)
 	}
 	if len(i.lines) != 1 || i.lines[0].Outcome != journal.Done || i.lines[0].Status != 200 {

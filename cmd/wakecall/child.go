@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master/child"
@@ -47,6 +48,9 @@ func runChild(ctx context.Context, c *child.Child) error {
 		process = fmt.Sprintf("%s %d", c.Role, c.Number)
 	}
 	log := newLogger(&cfg, os.Stderr, process)
+	if c.Role == roleDispatcher {
+		shareCores(cfg.Dispatchers)
+	}
 	p, err := openParts(ctx, &cfg, process, log)
 	if err != nil {
 		return err
@@ -60,6 +64,14 @@ func runChild(ctx context.Context, c *child.Child) error {
 		err = errors.Join(err, child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataPath(), cfg.RedisSocket(), c.ShutdownTimeout))
 	}
 	return err
+}
+
+// shareCores divides the processors among processes that do the same work: more threads than that only hand it to and fro (5 % of a callback, two
+// dispatchers on two cores). GOMAXPROCS says otherwise.
+func shareCores(processes int) {
+	if os.Getenv("GOMAXPROCS") == "" && processes > 1 {
+		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + processes - 1) / processes)
+	}
 }
 
 func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
