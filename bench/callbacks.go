@@ -20,7 +20,7 @@ var callbackGroup = group{
 	name: "callbacks", about: "callbacks end to end, beside a bare http.Client",
 	figures: []figure{{
 		group: "callbacks", name: "callbacks", title: "callbacks end to end (reserve, POST, settle), 64-byte body", unit: "/s",
-		limit: "bare http.Client, 256 at once", ratio: 0.5,
+		limit: "bare http.Client, 256 at once", ratio: 0.65,
 	}},
 	measure: measureCallbacks,
 }
