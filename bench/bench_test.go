@@ -287,9 +287,9 @@ func testReport() *Report {
 		}
 	}
 	add(startGroup, []Raw{{Value: 350.4}})
-	add(pushGroup, []Raw{{Value: 20_000, Limit: 50_000}, {Value: 30_000, Limit: 50_000}, {Value: 26_000, Limit: 50_000}})
-	add(batchGroup, []Raw{{Value: 79_999}}) // without redis-benchmark
-	add(lateGroup, []Raw{{Value: 1.234}}, []Raw{{Value: 12.5}}, []Raw{{Value: 30}}, []Raw{{Value: 0}})
+	add(pushGroup, []Raw{{Value: 20_000, Limit: 50_000}, {Value: 40_000, Limit: 50_000}, {Value: 34_000, Limit: 50_000}})
+	add(batchGroup, []Raw{{Value: 119_999}}, []Raw{{Value: 0.4}}) // without redis-benchmark
+	add(lateGroup, []Raw{{Value: 1.234}}, []Raw{{Value: 5.5}}, []Raw{{Value: 30}}, []Raw{{Value: 0}})
 	add(memoryGroup, []Raw{{Value: 127}})
 	return r
 }
@@ -317,7 +317,7 @@ func TestJSONHasTheRawFigures(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Rows[1].Raw[2].Value != 26_000 || back.Machine.Cores != 2 {
+	if back.Rows[1].Raw[2].Value != 34_000 || back.Machine.Cores != 2 {
 		t.Errorf("read back %+v", back)
 	}
 }
