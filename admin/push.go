@@ -59,7 +59,7 @@ func (a *Admin) pushJob(c echo.Context) error {
 	default:
 		a.flash(c, "success", "push.pushed", r.Job.ID)
 	}
-	return a.redirect(c, a.below("/topics", p.Topic, "jobs", p.ID))
+	return a.redirect(c, a.below("/topics", p.Topic, "jobs", r.Job.ID))
 }
 
 func wrongField(field, format string, args ...any) error {

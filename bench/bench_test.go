@@ -290,7 +290,7 @@ func testReport() *Report {
 	add(pushGroup, []Raw{{Value: 20_000, Limit: 50_000}, {Value: 40_000, Limit: 50_000}, {Value: 34_000, Limit: 50_000}})
 	add(batchGroup, []Raw{{Value: 119_999}}, []Raw{{Value: 0.4}}) // without redis-benchmark
 	add(lateGroup, []Raw{{Value: 1.234}}, []Raw{{Value: 5.5}}, []Raw{{Value: 30}}, []Raw{{Value: 0}})
-	add(memoryGroup, []Raw{{Value: 127}})
+	add(memoryGroup, []Raw{{Value: 127}}, []Raw{{Value: 88}})
 	return r
 }
 

@@ -50,7 +50,7 @@ type batch struct {
 	token string
 	size  int
 	delay func() time.Duration
-	id    func(conn, n int, delay time.Duration) string // default: jobID
+	id    func(conn, n int, delay time.Duration) string // default: jobID; "" leaves it to the server
 }
 
 // source makes batches with ids of the caller's own, so every request is a new one.
@@ -76,7 +76,11 @@ func (b batch) request(conn, first, size int) []byte {
 			s.WriteByte(',')
 		}
 		delay := b.delay()
-		s.WriteString(`{"topic":"` + b.topic + `","id":"` + id(conn, first+i, delay) + `","delay":"` + delay.String() + `","body":`)
+		s.WriteString(`{"topic":"` + b.topic + `",`)
+		if id := id(conn, first+i, delay); id != "" {
+			s.WriteString(`"id":"` + id + `",`)
+		}
+		s.WriteString(`"delay":"` + delay.String() + `","body":`)
 		s.WriteString(jobBody(first + i))
 		s.WriteByte('}')
 	}

@@ -380,7 +380,7 @@ func (b *batcher) patient(batch []*pushCall) (soon []*pushCall) {
 func (b *batcher) unsafe(pushes []Push, results []Result, short error) {
 	for i := range results {
 		if results[i].Err == nil {
-			results[i] = Result{Job: results[i].Job, Err: b.shard.notSafe("push", pushes[i].Topic, pushes[i].ID, b.durability, short)}
+			results[i] = Result{Job: results[i].Job, Err: b.shard.notSafe("push", pushes[i].Topic, results[i].Job.ID, b.durability, short)}
 		}
 	}
 }

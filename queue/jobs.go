@@ -22,12 +22,13 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 	if !ok || len(d) != 6 {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, errReply)
 	}
+	ref, _ := d[0].(int64)
 	letter, _ := d[1].(string)
 	record, _ := d[3].(string)
 	body, _ := d[4].(string)
 	attempts, _ := d[5].(string)
 	j := &Job{Topic: topic, Shard: s.name, State: stateNames[letter]}
-	if err := decodeRecord(j, record, body); err != nil {
+	if err := decodeRecord(j, ref, record, body); err != nil {
 		return nil, fmt.Errorf("describe a job of %s: %w", topic, err)
 	}
 	if err := decodeAttempts(j, attempts); err != nil && !j.Newer {
@@ -46,8 +47,7 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 
 // get returns nil without an error when the job is not there.
 func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
-	l := locate(topic, id, s.locators)
-	reply, err := s.read(ctx, s.bucketOf(topic), []any{topic, l[:], id})
+	reply, err := s.read(ctx, s.bucketOf(topic), []any{topic, s.address(topic, id), id})
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,7 @@ func (s *Shard) read(ctx context.Context, bucket int, args []any) ([]any, error)
 func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) error {
 	args := make([]any, 0, 3*len(which))
 	for _, i := range which {
-		l := locate(pushes[i].Topic, pushes[i].ID, s.locators)
-		args = append(args, pushes[i].Topic, l[:], pushes[i].ID)
+		args = append(args, pushes[i].Topic, s.address(pushes[i].Topic, pushes[i].ID), pushes[i].ID)
 	}
 	reply, err := s.read(ctx, bucket, args)
 	if err != nil {
@@ -160,10 +159,9 @@ func (q *Queue) following() []*Shard {
 
 // remove deletes a job and tells what state it was in, "" when there was none, and when it was created. short says why that is not where d wants it.
 func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (state string, created time.Time, short, err error) {
-	l := locate(topic, id, s.locators)
 	bucket := s.bucketOf(topic)
 	d = s.safest(ctx, bucket, d)
-	v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.remove, topic, l[:], id)
+	v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.remove, topic, s.address(topic, id), id)
 	if err != nil {
 		return "", created, nil, err
 	}
@@ -326,10 +324,9 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
-		l := locate(topic, id, s.locators)
 		bucket := s.bucketOf(topic)
 		d := s.safest(ctx, bucket, q.durability(topic))
-		v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.change, append([]any{topic, l[:], id}, what...)...)
+		v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.change, append([]any{topic, s.address(topic, id), id}, what...)...)
 		if err != nil {
 			return false, err
 		}
@@ -510,8 +507,7 @@ func (s *Shard) deadIDs(ctx context.Context, topic, what string, ids []string) (
 		ids = ids[len(chunk):]
 		args := []any{topic, what, 0}
 		for _, id := range chunk {
-			l := locate(topic, id, s.locators)
-			args = append(args, l[:], id)
+			args = append(args, s.address(topic, id), id)
 		}
 		n, err := s.count(ctx, topic, s.scripts.dead, args...)
 		total += n

@@ -183,8 +183,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	}
 	args := make([]any, 0, 3*len(listed))
 	for i := range listed {
-		l := locate(topic, listed[i].ID, s.locators)
-		args = append(args, topic, l[:], listed[i].ID)
+		args = append(args, topic, s.address(topic, listed[i].ID), listed[i].ID)
 	}
 	reply, err := s.read(ctx, s.bucketOf(topic), args)
 	if err != nil {
@@ -273,8 +272,7 @@ func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int
 	}
 	args := make([]any, 0, 6*len(list))
 	for _, c := range list {
-		l := locate(c.job.Topic, c.job.ID, s.locators)
-		args = append(args, c.job.Topic, l[:], c.job.ID, ref(c), c.at, c.attempts)
+		args = append(args, c.job.Topic, s.address(c.job.Topic, c.job.ID), c.job.ID, ref(c), c.at, c.attempts)
 	}
 	v, err := s.run(ctx, s.bucketOf(list[0].job.Topic), s.scripts.leave, args...)
 	if err != nil {

@@ -200,13 +200,16 @@ func (b *batcher) refuse(results []Result, err error) {
 	}
 }
 
-// storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own. short says why
+// storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own, by its id or by the
+// receipt. short says why
 // what was stored is not where d wants it.
 func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.Duration) (results []Result, short error) {
 	if err := s.able(s.ctx, bucket, d); err != nil {
 		return s.refuseAll(pushes, d, err), nil
 	}
-	args := make([]any, 0, 4*len(pushes))
+	receipt := s.receipt(pushes)
+	args := make([]any, 2, 2+4*len(pushes))
+	args[0], args[1] = receipt.name, receipt.token()
 	for i := range pushes {
 		record, long := tail(&pushes[i])
 		args = append(args, pushes[i].Topic, head(&pushes[i], s.locators), record, long)
@@ -216,14 +219,19 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
 	defer cancel()
+	up := !s.nodes[bucket].down.Load()
 	v, again, short, err := s.onceSafe(ctx, bucket, d, s.scripts.push, args...)
 	if err != nil {
+		if up {
+			s.undoNoted(bucket, receipt, pushes, err)
+		}
 		return failAll(len(pushes), err), nil
 	}
 	reply, ok := v.([]any)
 	if !ok || len(reply) != len(pushes)+1 {
 		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, errReply)), nil
 	}
+	s.keepReceipt(receipt)
 	now := millis(reply[0])
 	results = make([]Result, len(pushes))
 	for i := range pushes {
@@ -241,6 +249,9 @@ func (s *Shard) pushed(p *Push, v any, now time.Time, again bool) Result {
 	case string:
 		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
 	case []any:
+		if len(v) == 4 && v[0] == "n" {
+			return Result{Job: s.named(p, v)}
+		}
 		if len(v) == 2 && v[0] == "p" {
 			return Result{Job: s.fresh(p, millis(v[1]), now), Duplicate: !again}
 		}
@@ -279,6 +290,15 @@ func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	if due.After(now) {
 		j.State, j.NextAt = Delayed, due
 	}
+	return j
+}
+
+// named is what was stored under an id that names its place.
+func (s *Shard) named(p *Push, v []any) Job {
+	ref, _ := v[2].(int64)
+	nonce, _ := nonceOf(p)
+	j := s.fresh(p, millis(v[1]), millis(v[3]))
+	j.ID = placeID(ref, string(nonce[:]))
 	return j
 }
 

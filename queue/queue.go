@@ -232,7 +232,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	}
 	for i, s := range doubtful {
 		if results[i].Err == nil && results[i].Job.Shard != s.name {
-			s.undo(&pushes[i])
+			s.undo(&pushes[i], nil)
 		}
 	}
 	return results

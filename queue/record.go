@@ -31,6 +31,9 @@ const (
 // locator is where the reference of (topic, id) is kept: three bytes that say in which small hash, eight of the field.
 type locator [11]byte
 
+// noLocator is in no small hash.
+var noLocator = locator{0xff, 0xff, 0xff}
+
 // locate computes it, as locator() in common.lua does.
 func locate(topic, id string, locators uint32) (l locator) {
 	h := sha1.New() //nolint:gosec // see the import
@@ -46,11 +49,13 @@ func locate(topic, id string, locators uint32) (l locator) {
 	return l
 }
 
-// head is the part of a push that the script reads: locator, mode and time.
+// head is the part of a push that the script reads: locator, mode and time, and behind them the nonce for an id that may be made, or the place
+// that the caller's id names.
 func head(p *Push, locators uint32) []byte {
 	l := locate(p.Topic, p.ID, locators)
-	b := make([]byte, 0, 18)
+	b := make([]byte, 0, 18+13)
 	b = append(b, l[:]...)
+	nonce, made := nonceOf(p)
 	mode, at := byte(p.OnDuplicate), p.Delay.Milliseconds()
 	if p.Delay%time.Millisecond != 0 {
 		at++ // never early
@@ -59,7 +64,10 @@ func head(p *Push, locators uint32) []byte {
 		mode |= 4
 		at = ceilMilli(p.DueAt)
 	}
-	return appendUint48(append(b, mode), max(at, 0))
+	if made {
+		return append(appendUint48(append(b, mode|8), max(at, 0)), nonce[:]...)
+	}
+	return appendPlace(appendUint48(append(b, mode), max(at, 0)), p.ID)
 }
 
 func ceilMilli(t time.Time) int64 {
@@ -105,8 +113,8 @@ func tail(p *Push) (record, long []byte) {
 
 var errRecord = errors.New("the stored record cannot be decoded")
 
-// decodeRecord fills in what a record holds. body is the value of its body key.
-func decodeRecord(j *Job, rec, body string) error {
+// decodeRecord fills in what the record at a reference holds. body is the value of its body key.
+func decodeRecord(j *Job, ref int64, rec, body string) error {
 	if len(rec) < 14 {
 		return errRecord
 	}
@@ -117,7 +125,9 @@ func decodeRecord(j *Job, rec, body string) error {
 	j.DueAt = time.UnixMilli(uint48(rec)).UTC()
 	j.CreatedAt = time.UnixMilli(uint48(rec[6:])).UTC()
 	j.Priority = Priority(flags & 3)
-	j.ID = rec[14 : 14+n]
+	if j.ID = rec[14 : 14+n]; isNonce(j.ID) {
+		j.ID = placeID(ref, j.ID)
+	}
 	if j.Newer = flags >= newerFormats; j.Newer {
 		return nil
 	}
@@ -198,6 +208,8 @@ func encodeMade(made, snoozes int, reason string, history []Attempt) ([]byte, er
 }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+const madeLen = 26
 
 // NewID makes an id: 26 characters, the first ten of which order ids by the time they were made.
 func NewID() string {

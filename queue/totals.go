@@ -247,8 +247,7 @@ func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, e
 		args := make([]any, 1, 1+2*len(some))
 		args[0] = id
 		for _, t := range some {
-			l := locate(t, id, s.locators)
-			args = append(args, t, l[:])
+			args = append(args, t, s.address(t, id))
 		}
 		v, err := s.again(ctx, bucket, s.scripts.find, args...)
 		if err != nil {

@@ -15,18 +15,19 @@ const maxUndo = 10_000
 // undone is a push that another shard has taken, with a digest in place of its body: those are read into buffers that the next request gets, and
 // ten thousand of them would be too much to keep.
 type undone struct {
-	push Push
-	body [sha256.Size]byte
+	push  Push
+	body  [sha256.Size]byte
+	noted *noted // where to look up the id
 }
 
-// undo removes a push from this shard as soon as that answers, if it is there.
-func (s *Shard) undo(p *Push) {
+// undo removes a push from this shard as soon as that answers, if it is there: under its own id, or under the one that is noted.
+func (s *Shard) undo(p *Push, n *noted) {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
 	if len(s.undone) >= maxUndo || s.ctx.Err() != nil {
 		return
 	}
-	u := undone{push: *p, body: sha256.Sum256(p.Body)}
+	u := undone{push: *p, body: sha256.Sum256(p.Body), noted: n}
 	u.push.Body = nil
 	s.undone = append(s.undone, u)
 	if len(s.undone) == 1 {
@@ -69,9 +70,20 @@ func (s *Shard) undoAll() {
 func (s *Shard) removeOwn(some []undone) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
 	defer cancel()
-	pushes, which := make([]Push, len(some)), make([]int, len(some))
+	pushes, which := make([]Push, len(some)), make([]int, 0, len(some))
 	for i := range some {
-		pushes[i], which[i] = some[i].push, i
+		pushes[i] = some[i].push
+		if some[i].noted != nil {
+			id, err := s.idOf(ctx, &pushes[i], some[i].noted)
+			if err != nil {
+				return false
+			}
+			if id == "" {
+				continue
+			}
+			pushes[i].ID = id
+		}
+		which = append(which, i)
 	}
 	found := map[int]*Job{}
 	if err := s.getInto(ctx, pushes, which, found); err != nil {

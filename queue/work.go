@@ -117,10 +117,11 @@ func (s *Shard) tellNewer(f []any) {
 	if now-last < int64(tellNewerEvery) || !s.toldNewer.CompareAndSwap(last, now) {
 		return
 	}
+	ref, _ := f[0].(int64)
 	topic, _ := f[1].(string)
 	record, _ := f[2].(string)
 	j := Job{Topic: topic}
-	_ = decodeRecord(&j, record, "") // the script has looked at it
+	_ = decodeRecord(&j, ref, record, "") // the script has looked at it
 	s.log.Error("jobs are not called, and put off", "shard", s.name, "one of them", topic+"/"+j.ID, "error", ErrNewer)
 }
 
@@ -131,12 +132,13 @@ func (s *Shard) leased(f []any, token string) (*Lease, error) {
 	body, _ := f[3].(string)
 	attempts, _ := f[4].(string)
 	l := &Lease{Job: Job{Topic: topic, Shard: s.name, State: Running, LeaseUntil: millis(f[5])}, Token: token, ref: ref}
-	if err := decodeRecord(&l.Job, record, body); err != nil {
+	if err := decodeRecord(&l.Job, ref, record, body); err != nil {
 		return nil, fmt.Errorf("reserve a job of %s: %w", topic, err)
 	}
 	if err := decodeAttempts(&l.Job, attempts); err != nil {
 		return nil, fmt.Errorf("reserve %s/%s: %w", topic, l.ID, err)
 	}
+	l.placed = isNonce(record[14 : 14+int(record[13])])
 	l.kept = attempts != "" || len(l.Body) > longBody
 	return l, nil
 }
@@ -164,7 +166,10 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) (held [
 				return nil, err
 			}
 		}
-		l := locate(x.Lease.Topic, x.Lease.ID, s.locators)
+		l := noLocator
+		if !x.Lease.placed {
+			l = locate(x.Lease.Topic, x.Lease.ID, s.locators)
+		}
 		b := append(make([]byte, 0, 19), l[:]...)
 		b = append(b, verdictLetters[x.Verdict], byte(x.Endpoint))
 		args = append(args, x.Lease.ref, x.Lease.Token, appendUint48(b, max(0, ceilDelay(x.Delay))), keep)

@@ -153,7 +153,7 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 	for i := range results {
 		p := &b.pushes[i]
 		if results[i].Err != nil {
-			s.metrics.pushed(p.Topic, resultOf(pushProblem(results[i].Err, p)))
+			s.metrics.pushed(p.Topic, resultOf(pushProblem(&results[i], p)))
 			continue
 		}
 		s.metrics.pushed(p.Topic, storedResult(p, &results[i]))
@@ -184,7 +184,7 @@ func (s *Server) appendResult(c echo.Context, b []byte, p *queue.Push, r *queue.
 	if r.Err == nil {
 		return appendPushed(b, &r.Job, r.Duplicate)
 	}
-	problem := problemOf(pushProblem(r.Err, p))
+	problem := problemOf(pushProblem(r, p))
 	if problem.Status == http.StatusInternalServerError {
 		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "err", r.Err)
 	}

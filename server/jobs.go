@@ -267,7 +267,7 @@ func (s *Server) store(c echo.Context, p *queue.Push) (clean bool, err error) {
 	}
 	result := s.jobs.Push(c.Request().Context(), *p)
 	if result.Err != nil {
-		return false, pushProblem(result.Err, p)
+		return false, pushProblem(&result, p)
 	}
 	s.metrics.pushed(p.Topic, storedResult(p, &result))
 	status := http.StatusOK
@@ -316,7 +316,8 @@ func resultOf(err error) string {
 }
 
 // pushProblem says what to do about a push that the queue refused.
-func pushProblem(err error, p *queue.Push) error {
+func pushProblem(r *queue.Result, p *queue.Push) error {
+	err := r.Err
 	switch {
 	case errors.Is(err, queue.ErrDuplicate):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
@@ -326,7 +327,7 @@ func pushProblem(err error, p *queue.Push) error {
 			Detail: "the id " + p.ID + " cannot be told from another one that lives in topic " + p.Topic + "; choose another"}
 	case queue.Stored(err):
 		problem := problemOf(err)
-		problem.ID = p.ID // which the server may have made
+		problem.ID = cmp.Or(r.Job.ID, p.ID) // which the server may have made
 		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
 		return outOfRange("delay", "more than 10 years")

@@ -23,7 +23,7 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 			op = journal.OpReplace
 		}
 		lines = append(lines, journal.RequestLine{
-			Op: op, Topic: p.Topic, ID: p.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
+			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
 			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
 		})
 	}

@@ -13,14 +13,14 @@ import (
 
 func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
-	job := queue.Job{Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour)}
+	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour)}, queue.Job{ID: "replaced"}
 	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: queue.Low, Body: []byte("it")}
 	push := func(id string, od queue.OnDuplicate) queue.Push {
 		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3, OnDuplicate: od}
 	}
 	lines := acceptedLines(
-		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse)},
-		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: job, Duplicate: true}, {Err: errors.New("no")}})
+		[]queue.Push{push("of which the shard made another", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse)},
+		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")}})
 	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}

@@ -1,13 +1,13 @@
 #!lua
 -- Changes a delayed or ready job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, locator (11 bytes), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from now, 'ms'),
+-- ARGV    topic, address (see find), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from now, 'ms'),
 --         priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
 -- Returns {now, result}: 'none' no such job, 'running', 'dead', 'newer' of a format that is not known here, or the description of the job as it is now.
--- Keeps   invariants 1 to 4. A changed job gets a new place; its attempts and its creation time go along.
+-- Keeps   invariants 1 to 4. A changed job gets a new place, where its id is in the record; its attempts and its creation time go along.
 local topic, id, what = ARGV[1], ARGV[3], ARGV[4]
 local n, field = struct.unpack('>I3c8', ARGV[2])
-local ref, page, index, rec = find(topic, n, field, id)
+local ref, page, index, rec = find(topic, ARGV[2], id)
 if not ref then return {now, 'none'} end
 local due, created, flags, _, at = decode(rec)
 if flags >= 32 then return {now, 'newer'} end
@@ -44,7 +44,7 @@ local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
 local extras = 0
 if flags % 16 >= 8 then extras = 6 end
 if flags % 32 >= 16 then extras = extras + 1 + string.byte(rec, at + extras) end
-local head = string.sub(rec, 14, at + extras - 1)
+local head = string.char(#id) .. id .. string.sub(rec, at, at + extras - 1) -- the id may have been its place
 local rest = string.sub(rec, at + extras)
 local keyed = hasBodyKey(flags)
 if given == '1' then
@@ -55,7 +55,7 @@ flags = flags - flags % 8 + priority + (keyed and 4 or 0)
 local attempts = call('HGET', P .. 'a:' .. page, index)
 remove(topic, ref, page, index, rec)
 local new = store(topic, priority, time, struct.pack('>I6I6B', due, created, flags) .. head .. rest, due)
-call('HSET', P .. 'i:' .. n, field, new)
+call('HSET', P .. 'i:' .. string.format('%d', n), field, new)
 if long ~= '' then call('SET', P .. 'b:' .. new, long) end
 page, index = placeOf(new)
 if attempts then call('HSET', P .. 'a:' .. page, index, attempts) end

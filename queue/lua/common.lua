@@ -211,9 +211,18 @@ local function locator(topic, id)
   return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
 end
 
+-- Whether what stands in a record in place of the id is a nonce: the job's id names its place, and there is no locator. No id begins so, since
+-- ids are UTF-8.
+local function isNonce(id)
+  if #id ~= 5 then return false end
+  local first = string.byte(id)
+  return first >= 128 and first < 192
+end
+
 -- Whether a record is one of a newer format: a damaged one may look like it, but its locator does not lead there.
 local function isNewer(topic, ref, flags, id)
   if flags < 32 then return false end
+  if isNonce(id) then return true end
   local n, field = locator(topic, id)
   return call('HGET', P .. 'i:' .. n, field) == string.format('%d', ref)
 end
@@ -309,15 +318,33 @@ end
 local function remove(topic, ref, page, index, rec)
   local due, _, flags, id = decode(rec)
   detach(topic, ref, (stateOf(topic, ref, page, due)))
-  local n, field = locator(topic, id or '')
-  call('HDEL', P .. 'i:' .. n, field)
+  if not id or not isNonce(id) then
+    local n, field = locator(topic, id or '')
+    call('HDEL', P .. 'i:' .. n, field)
+  end
   call('HDEL', P .. 'a:' .. page, index)
   free(topic, ref, page, index, flags or 0)
 end
 
--- The reference of (topic, id) and its place and record; nil when it does not live.
-local function find(topic, n, field, id)
-  local ref = call('HGET', P .. 'i:' .. n, field)
+-- The same of a job whose id names its place (page, index and nonce are behind the 11 bytes of the locator), if it is still there.
+local function findPlace(topic, place)
+  local page, index, nonce = struct.unpack('>I6I2c5', place)
+  local rec = read(page, index)
+  if not rec then return nil end
+  local _, _, flags, have = decode(rec)
+  if have ~= nonce or topicOf(page) ~= topic then return nil end
+  return (page * PAGE + index) * 4 + flags % 4, page, index, rec
+end
+
+-- The reference of (topic, id) and its place and record; nil when it does not live. address is its locator (11 bytes), and the place that its id
+-- names, if any: a caller may have chosen an id that looks like it.
+local function find(topic, address, id)
+  if #address > 11 then
+    local ref, page, index, rec = findPlace(topic, string.sub(address, 12))
+    if ref then return ref, page, index, rec end
+  end
+  local n, field = struct.unpack('>I3c8', address)
+  local ref = call('HGET', P .. 'i:' .. string.format('%d', n), field)
   if not ref then return nil end
   ref = tonumber(ref)
   local page, index = placeOf(ref)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Puts dead jobs back to ready, with attempts 0 and due now, or deletes them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), then pairs (locator, id).
+-- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), then pairs (address (see find), id).
 -- Returns how many.
 -- Keeps   invariants 1 to 4. Ids that are not dead jobs are passed over.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -10,8 +10,7 @@ if limit > 0 then
   refs = call('ZRANGE', P .. 'x:' .. topic, 0, limit - 1)
 else
   for i = 4, #ARGV, 2 do
-    local n, field = struct.unpack('>I3c8', ARGV[i])
-    local ref = find(topic, n, field, ARGV[i + 1])
+    local ref = find(topic, ARGV[i], ARGV[i + 1])
     if ref and call('ZSCORE', P .. 'x:' .. topic, ref) then refs[#refs + 1] = ref end
   end
 end

@@ -1,15 +1,14 @@
 #!lua flags=allow-oom
 -- Deletes jobs.
 -- KEYS[1] the bucket's prefix.
--- ARGV    three a job: topic, locator (11 bytes), id.
+-- ARGV    three a job: topic, address (see find), id.
 -- Returns for each '' when there was none, else the state it was in (d, f, r, u, x) and behind it when it was created, in ms. A job that was
 --         running (u) has lost its lease: whoever holds it can settle nothing, but may have begun its callback.
 -- Keeps   invariants 1 to 4.
 local out = {}
 for i = 1, #ARGV, 3 do
   local topic = ARGV[i]
-  local n, field = struct.unpack('>I3c8', ARGV[i + 1])
-  local ref, page, index, rec = find(topic, n, field, ARGV[i + 2])
+  local ref, page, index, rec = find(topic, ARGV[i + 1], ARGV[i + 2])
   if ref then
     local due, created = decode(rec)
     local state = stateOf(topic, ref, page, due)

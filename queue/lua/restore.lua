@@ -1,7 +1,7 @@
 #!lua
 -- Stores jobs that are known from elsewhere, a journal or another shard, as they were: with the time of their creation and their attempts.
 -- KEYS[1] the bucket's prefix.
--- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; locator (11 bytes); record; the body again when it is long and has
+-- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body again when it is long and has
 --         a key of its own, else ''; 'd' or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
 -- Returns for each its reference; negative when it lives already, by its creation; 0 when another job of its id does. An error when it is too late.
 -- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script.
@@ -13,8 +13,8 @@ for i = 2, #ARGV, 7 do
   local key = P .. 'i:' .. string.format('%d', n)
   local due, created, flags, id = decode(rec)
   local ref = 0
-  if call('HEXISTS', key, field) == 1 then
-    local have, _, _, its = find(topic, n, field, id)
+  local have, _, _, its = find(topic, ARGV[i + 1], id)
+  if have or call('HEXISTS', key, field) == 1 then
     if have and select(2, decode(its)) == created then ref = -have end
   else
     -- One that died is stored among the near, and taken out of there at once.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    four a job: ref, token, locator (11 bytes) with verdict (1 byte: D done, R retry, S snooze, B bury,
+-- ARGV    four a job: ref, token, locator (11 bytes; of none it begins with three 255) with verdict (1 byte: D done, R retry, S snooze, B bury,
 --         L release, E expire), endpoint (1 byte: 0 not called, 1 up, 2 down) and delay in ms (6 bytes), attempts to keep (D: '' when there
 --         is neither an attempt nor a body key to remove).
 -- Returns 1 or 0 for each: whether the lease was still held. One that was not changes nothing, so a repeated call is harmless.
@@ -34,7 +34,7 @@ for k, ref in ipairs(refs) do
     if verdict == 'D' then
       total('d', topic, 1)
       redis.pcall('LSET', pageKey(page), index, '')
-      call('HDEL', P .. 'i:' .. string.format('%d', n), field)
+      if n < 16777215 then call('HDEL', P .. 'i:' .. string.format('%d', n), field) end
       if attempts ~= '' then
         call('UNLINK', P .. 'b:' .. ref)
         call('HDEL', P .. 'a:' .. page, index)
