@@ -129,6 +129,7 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 			t.Fatal(r.Err)
 		}
 	}
+	placesAreFound(t, q)
 	seen := map[string]bool{"first/x": false}
 	round := 0
 	eventually(t, "all jobs are called", func() bool {
@@ -152,4 +153,30 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 		}
 		return len(seen) == 301 && seen["first/x"]
 	})
+}
+
+// placesAreFound: jobs of many topics, and so of every bucket, that leave their ids to the queue.
+func placesAreFound(t *testing.T, q *Queue) {
+	var batch []Push
+	for i := range 60 {
+		batch = append(batch, made(fmt.Sprint("made", i%20), time.Hour))
+	}
+	for i, r := range q.PushBatch(t.Context(), batch) {
+		topic, id := batch[i].Topic, r.Job.ID
+		if r.Err != nil || len(id) != placeLen {
+			t.Fatalf("%+v", r)
+		}
+		if j, err := q.Get(t.Context(), topic, id); err != nil || j.ID != id || j.Topic != topic {
+			t.Fatalf("get %s/%s: %+v, %v", topic, id, j, err)
+		}
+		if i%3 == 0 {
+			body := []byte("changed")
+			if j, err := q.Change(t.Context(), topic, id, Change{Body: &body}); err != nil || j.ID != id {
+				t.Fatalf("change %s/%s: %+v, %v", topic, id, j, err)
+			}
+		}
+		if err := q.Delete(t.Context(), topic, id); err != nil {
+			t.Fatalf("delete %s/%s: %v", topic, id, err)
+		}
+	}
 }

@@ -18,6 +18,7 @@ type modelJob struct {
 	priority Priority
 	attempts int
 	lease    *Lease
+	far      bool // in a page that is not open
 }
 
 // model drives the queue's operations at random against a map, on a real Redis. Times are either now or an hour away, so
@@ -26,11 +27,12 @@ type model struct {
 	q    *Queue
 	s    *Shard
 	jobs map[string]*modelJob // by "topic/id"
+	made []string             // ids that jobs were given, gone ones too
 	n    int
 }
 
 func (m *model) key(t *rapid.T) (topic, id string) {
-	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic"), rapid.SampledFrom([]string{"1", "2", "3", "4", "é"}).Draw(t, "id")
+	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic"), rapid.SampledFrom(append([]string{"1", "2", "3", "4", "é"}, m.made...)).Draw(t, "id")
 }
 
 func (m *model) Push(t *rapid.T) {
@@ -66,7 +68,52 @@ func (m *model) Push(t *rapid.T) {
 		}
 		return
 	}
-	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority}
+	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
+}
+
+// PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may live.
+func (m *model) PushMade(t *rapid.T) {
+	topic, id := m.key(t)
+	m.n++
+	list := []Push{made(topic, time.Hour), {Topic: topic, ID: id, Delay: time.Hour, OnDuplicate: Keep}, made(topic, time.Hour), made(topic, 0), made(topic, 50*time.Second)}
+	old := m.jobs[topic+"/"+id]
+	for i := range list {
+		p := &list[i]
+		p.Body, p.Priority = fmt.Appendf(nil, "%d.%d", m.n, i), Priority(rapid.IntRange(0, 2).Draw(t, "priority"))
+	}
+	for i, r := range m.q.PushBatch(t.Context(), list) {
+		p, state := &list[i], Delayed
+		if r.Err != nil || r.Duplicate != (i == 1 && old != nil) || r.Job.Topic != topic {
+			t.Fatalf("push %d: %+v", i, r)
+		}
+		if r.Duplicate {
+			continue
+		}
+		if p.Delay == 0 {
+			state = Ready
+		}
+		key := topic + "/" + r.Job.ID
+		if m.jobs[key] != nil {
+			t.Fatalf("%s lives already", key)
+		}
+		m.jobs[key] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
+		if p.Fresh && len(m.made) < 8 {
+			m.made = append(m.made, r.Job.ID)
+		}
+	}
+}
+
+// Open has the minutes of all pages come.
+func (m *model) Open(t *rapid.T) {
+	topic := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic")
+	if err := openPages(t.Context(), m.s, topic); err != nil {
+		t.Fatal(err)
+	}
+	for k, j := range m.jobs {
+		if k[:1] == topic && j.far {
+			j.state, j.far = Ready, false
+		}
+	}
 }
 
 func (m *model) Delete(t *rapid.T) {
@@ -110,7 +157,7 @@ func (m *model) Change(t *rapid.T) {
 		j.body = "changed"
 	}
 	if c.Delay != nil {
-		j.state = Delayed
+		j.state, j.far = Delayed, true
 	}
 }
 
@@ -128,7 +175,7 @@ func (m *model) Run(t *rapid.T) {
 		j.attempts = 0
 	}
 	if j.state != Running {
-		j.state = Ready
+		j.state, j.far = Ready, false
 	}
 }
 
@@ -282,7 +329,7 @@ func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
 		s.client.FlushAll(rt.Context())
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"push": m.Push, "delete": m.Delete, "change": m.Change, "run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
+			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change, "run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
 			"dead": m.Dead, "advance": m.Advance, "": m.Check,
 		})
 		for _, topic := range []string{"a", "b"} {

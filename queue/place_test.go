@@ -1,13 +1,16 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,24 +124,30 @@ func TestAJobWithoutItsOwnIDIsFoundByItsPlace(t *testing.T) {
 	f.clean()
 }
 
-// openPages has the minute of every page come.
-func (f *fixture) openPages(topic string) {
-	f.Helper()
-	for _, key := range f.s.client.Keys(f.ctx, prefix(0)+"p:*").Val() {
-		for i, rec := range f.s.client.LRange(f.ctx, key, 0, -1).Val() {
+// openPages has the minute of every page of a topic come that is not open yet.
+func openPages(ctx context.Context, s *Shard, topic string) error {
+	pages := s.client.ZRangeWithScores(ctx, prefix(0)+"pg:"+topic, 0, -1).Val()
+	for _, z := range pages {
+		key := prefix(0) + "p:" + z.Member.(string)
+		for i, rec := range s.client.LRange(ctx, key, 0, -1).Val() {
 			if i > 0 && rec != "" {
-				f.s.client.LSet(f.ctx, key, int64(i), string(appendUint48(nil, time.Now().UnixMilli()-1))+rec[6:])
+				s.client.LSet(ctx, key, int64(i), string(appendUint48(nil, time.Now().UnixMilli()-1))+rec[6:])
 			}
 		}
+		s.client.HDel(ctx, prefix(0)+"cur", topic+"/"+fmt.Sprintf("%.0f", z.Score))
+		s.client.ZAdd(ctx, prefix(0)+"pg:"+topic, redis.Z{Score: 60000, Member: z.Member})
 	}
-	for _, z := range f.s.client.ZRangeWithScores(f.ctx, prefix(0)+"pg:"+topic, 0, -1).Val() {
-		f.s.client.HDel(f.ctx, prefix(0)+"cur", topic+"/"+fmt.Sprintf("%.0f", z.Score))
-		z.Score = 60000
-		f.s.client.ZAdd(f.ctx, prefix(0)+"pg:"+topic, z)
+	if len(pages) > 0 {
+		s.client.ZAdd(ctx, prefix(0)+"due", redis.Z{Score: 1, Member: topic})
 	}
-	f.s.client.ZAdd(f.ctx, prefix(0)+"due", redis.Z{Score: 1, Member: topic})
-	for f.advance().More {
+	for more := true; more; {
+		a, err := s.Advance(ctx, 0)
+		if err != nil {
+			return err
+		}
+		more = a.More
 	}
+	return nil
 }
 
 // TestAJobWithoutItsOwnIDGoesThroughEveryState under one id, by which it is found in each.
@@ -159,7 +168,9 @@ func TestAJobWithoutItsOwnIDGoesThroughEveryState(t *testing.T) {
 		}
 		return ls[0]
 	}
-	f.openPages("t")
+	if err := openPages(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
 	is(Ready, 0)
 	l := lease()
 	is(Running, 0)
@@ -432,4 +443,165 @@ func TestAJobThatNobodyKnowsIsRemoved(t *testing.T) {
 		t.Error(r)
 	}
 	f.pushMade("t", time.Hour)
+}
+
+// TestAJobThatNobodyKnowsIsRemovedFromAShardThatStoodStill: the push went to another shard, under another id.
+func TestAJobThatNobodyKnowsIsRemovedFromAShardThatStoodStill(t *testing.T) {
+	urlA, cmd := startRedis(t)
+	urlB, _ := startRedis(t)
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGCONT) })
+	q := Open(Options{Timeout: 300 * time.Millisecond})
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []ShardConfig{{"a", urlA, "active"}, {"b", urlB, "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}, &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
+	list := make([]Push, 40)
+	for i := range list {
+		list[i] = made("t", time.Hour)
+	}
+	for _, r := range q.PushBatch(t.Context(), list) { // connections and scripts are there
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	delayed := func(s *Shard) int {
+		n, _ := s.client.HGet(t.Context(), prefix(0)+"nd", "t").Int()
+		return n
+	}
+	inA, inB := delayed(a.s), delayed(b.s)
+	if inA+inB != len(list) || inA < 5 || inB < 5 {
+		t.Fatalf("%d and %d jobs", inA, inB)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		list[i] = made("t", time.Hour)
+	}
+	ids := map[string]bool{}
+	for _, r := range q.PushBatch(t.Context(), list) {
+		if r.Err != nil || r.Job.Shard != "b" {
+			t.Fatalf("%+v", r)
+		}
+		ids[r.Job.ID] = true
+	}
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what a had stored when it went on is removed", func() bool {
+		return a.s.client.HGet(t.Context(), prefix(0)+"t:t", "x").Val() != "" && delayed(a.s) == inA
+	})
+	if n := delayed(b.s); n != inB+len(list) {
+		t.Errorf("%d jobs in b, want %d", n, inB+len(list))
+	}
+	for id := range ids {
+		if j := a.get("t", id); j.ID != id || j.Shard != "b" {
+			t.Errorf("%+v", j)
+		}
+	}
+}
+
+// TestAnIDThatNamesAPlaceIsFoundInEveryShard, and is a duplicate wherever its job is.
+func TestAnIDThatNamesAPlaceIsFoundInEveryShard(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	states("active", "active")
+	on := map[string]int{}
+	for range 60 {
+		id := f.pushMade("t", time.Hour)
+		j := f.get("t", id)
+		if on[j.Shard]++; j.ID != id {
+			t.Fatalf("%+v", j)
+		}
+		if r := f.push("t", id, 0); !r.Duplicate || r.Job.Shard != j.Shard {
+			t.Fatalf("pushed again: %+v", r)
+		}
+		if on[j.Shard]%2 == 0 {
+			if r := f.push("t", id, time.Hour, func(p *Push) { p.OnDuplicate = Replace }); r.Err != nil || r.Job.ID != id {
+				t.Fatalf("replaced: %+v", r)
+			}
+		}
+		if err := f.q.Delete(f.ctx, "t", id); err != nil {
+			t.Fatal(err)
+		}
+		f.gone("t", id)
+	}
+	if on["a"] < 10 || on["b"] < 10 {
+		t.Errorf("spread %v", on)
+	}
+	f.stats("t", 0, 0, 0, 0)
+}
+
+// TestADrainedJobKeepsTheIDThatNamedItsPlace in the other shard, and on its way back.
+func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	var before []*Job
+	for i := range 5 {
+		before = append(before, f.get("t", f.pushMade("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 500*i)) })))
+	}
+	for _, to := range []string{"b", "a"} {
+		for _, s := range f.q.Shards() {
+			if s.name != to {
+				f.s = s
+			}
+		}
+		if to == "b" {
+			states("draining", "active")
+		} else {
+			states("active", "draining")
+		}
+		if n := f.drain(); n != len(before) {
+			t.Fatalf("%d were moved to %s", n, to)
+		}
+		if left := f.s.client.Keys(f.ctx, prefix(0)+"[bpi]:*").Val(); len(left) != 0 || f.locators() != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		for _, want := range before {
+			want.Shard = to
+			if got := f.get("t", want.ID); !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+		}
+	}
+}
+
+// TestAnUnsafePushTellsTheIDThatItsJobHas, so that it can be made again and waits.
+func TestAnUnsafePushTellsTheIDThatItsJobHas(t *testing.T) {
+	r := startReplicated(t, time.Second)
+	r.stopReplica()
+	p := made("replica", time.Hour)
+	res := r.q.Push(r.ctx, p)
+	if !Stored(res.Err) || res.Job.ID == p.ID || !strings.Contains(res.Err.Error(), "replica/"+res.Job.ID) {
+		t.Fatalf("%+v", res)
+	}
+	r.contReplica()
+	again := r.q.Push(r.ctx, Push{Topic: "replica", ID: res.Job.ID, Delay: time.Hour})
+	if again.Err != nil || !again.Duplicate || again.Job.ID != res.Job.ID {
+		t.Fatalf("%+v", again)
+	}
+	r.stats("replica", 1, 0, 0, 0)
+}
+
+// TestANewerRecordWhoseIDNamesItsPlaceWaits, though it has no locator.
+func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
+	f := newFixture(t)
+	id := f.pushMade("t", time.Hour)
+	key := f.s.client.Keys(f.ctx, prefix(0)+"p:*").Val()[0]
+	rec := f.s.client.LIndex(f.ctx, key, 1).Val()
+	f.s.client.LSet(f.ctx, key, 1, rec[:12]+string([]byte{rec[12] | 3<<5})+rec[13:14+nonceLen]+"ÿwhat this version cannot read")
+	if err := openPages(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if ls := f.reserve(10); len(ls) != 0 {
+		t.Fatalf("reserved %+v", ls)
+	}
+	f.stats("t", 1, 0, 0, 0)
+	if _, err := f.q.Get(f.ctx, "t", id); !errors.Is(err, ErrNewer) {
+		t.Fatal(err)
+	}
+	if err := f.q.Delete(f.ctx, "t", id); err != nil {
+		t.Fatal(err)
+	}
+	f.advance()
+	f.clean()
 }
