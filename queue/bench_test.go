@@ -82,6 +82,24 @@ func BenchmarkPushBatch1000(b *testing.B) {
 	})
 }
 
+// BenchmarkPushBatchMade1000 is the same of jobs that leave their ids to the queue.
+func BenchmarkPushBatchMade1000(b *testing.B) {
+	q, s := benchQueue(b)
+	measured(b, s, b.N, func() {
+		for i := 0; i < b.N; i += 1000 {
+			list := pushes(i, min(1000, b.N-i), func(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second })
+			for k := range list {
+				list[k].ID, list[k].Fresh = NewID(), true
+			}
+			for _, r := range q.PushBatch(b.Context(), list) {
+				if r.Err != nil {
+					b.Fatal(r.Err)
+				}
+			}
+		}
+	})
+}
+
 // BenchmarkReserveSettle has as many other jobs under way as two dispatchers have.
 func BenchmarkReserveSettle(b *testing.B) {
 	q, s := benchQueue(b)

@@ -53,7 +53,7 @@ func (r *receipt) token() string { return strconv.FormatUint(r.calls, 36) }
 type noted struct {
 	bucket      int
 	name, token string
-	position    int // from 1
+	position    int // of its arguments in the call
 }
 
 // undoNoted has removed what a call that failed may have stored under ids that nobody knows.
@@ -64,7 +64,7 @@ func (s *Shard) undoNoted(bucket int, r *receipt, pushes []Push, err error) {
 	}
 	for i := range pushes {
 		if _, ok := nonceOf(&pushes[i]); ok {
-			s.undo(&pushes[i], &noted{bucket, r.name, r.token(), i + 1})
+			s.undo(&pushes[i], &noted{bucket, r.name, r.token(), 3 + 4*i})
 		}
 	}
 }

@@ -10,12 +10,12 @@
 --         refused; 'c' when another id has the same hash.
 -- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script before it has written anything.
 --
--- A new id costs the HSETNX of its locator; the records, near times and counts are gathered and written once a page and topic, except that
+-- A new id of a caller's costs the HSETNX of its locator; the records, near times and counts are gathered and written once a page and topic, except that
 -- the first record of each page goes at once, since RPUSH tells the index of the next. Whatever has to look at stored jobs writes what was
 -- gathered first: it may be about a job of this very call.
 --
 -- The call may come twice, when its first answer is lost. A job with a locator is found by that then. Where those without one were stored is
--- noted under the receipt (w:RECEIPT): token, creation (6 bytes), and for each its position here (2), reference (7) and due time (6).
+-- noted under the receipt (w:RECEIPT): token, creation (6 bytes), and for each its position in ARGV (2), reference (7) and due time (6).
 local format, unpackStruct, packStruct = string.format, struct.unpack, struct.pack
 local out = {now}
 local receipt, token = ARGV[1], ARGV[2]
@@ -97,7 +97,8 @@ end
 
 local named = {} -- for the receipt
 
-local function pushOne(topic, head, tail, long)
+for i = 3, #ARGV, 4 do
+  local topic, head, tail, long = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local n, field, mode, due = unpackStruct('>I3c8BI6', head)
   local place, nonce = '', nil
   if mode >= 8 then
@@ -109,57 +110,52 @@ local function pushOne(topic, head, tail, long)
   if mode < 4 then due = now + due else mode = mode - 4 end
   local priority = string.byte(tail) % 4
   local slot = due - due % SLOT
-  if slot - LEAD <= now then slot = false end
-  local record = packStruct('>I6I6', due, now)
-  if nonce and slot then
-    record = record .. string.sub(tail, 1, 1) .. string.char(#nonce) .. nonce .. string.sub(tail, 3 + string.byte(tail, 2))
-  else
-    record, nonce = record .. tail, nil
-  end
-  local lives = place ~= '' and findPlace(topic, place)
-  local page, index, ref
-  if not lives then
-    page, index = append(topic, slot, record)
-    ref = (page * PAGE + index) * 4 + priority
-  end
-  local answer, stored = due, true
-  local key = P .. 'i:' .. format('%d', n)
-  if nonce then
-    answer = {'n', due, ref, now}
-  elseif lives or call('HSETNX', key, field, format('%d', ref)) == 0 then
-    writeAll()
-    groups = {}
-    if not lives then takeBack(topic, slot, page) end
-    answer, stored = decide(topic, string.sub(head, 1, 11) .. place, tail, mode, due)
-    if stored then
-      page, index = append(topic, slot, record)
-      ref = (page * PAGE + index) * 4 + priority
-      call('HSET', key, field, format('%d', ref))
+  if slot - LEAD <= now then slot, nonce = false, nil end
+  local answer, stored = earlier and earlier[i], false
+  if not answer then
+    local record = packStruct('>I6I6', due, now)
+    if nonce then
+      record = record .. string.sub(tail, 1, 1) .. string.char(#nonce) .. nonce .. string.sub(tail, 3 + string.byte(tail, 2))
+    else
+      record = record .. tail
     end
-  end
-  if not stored then return answer end
-  ref = format('%d', ref)
-  total('p', topic, 1)
-  if long ~= '' then call('SET', P .. 'b:' .. ref, long) end
-  if due <= now then
-    ready(topic, priority, ref)
-    return answer
-  end
-  count('nd', topic, 1)
-  event(topic, slot and slot - LEAD or due)
-  if not slot then
-    local times = nears[topic]
-    if not times then times = {}; nears[topic] = times end
-    times[#times + 1], times[#times + 2] = format('%d', due), ref
-  end
-  return answer
-end
-
-for i = 1, (#ARGV - 2) / 4 do
-  local at = 4 * i - 1
-  local answer = earlier and earlier[i] or pushOne(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
-  if type(answer) == 'table' and answer[1] == 'n' and not earlier then
-    named[#named + 1] = packStruct('>I2I7I6', i, answer[3], answer[2])
+    local lives = place ~= '' and findPlace(topic, place)
+    local page, index, ref
+    if not lives then
+      page, index = append(topic, slot, record)
+      ref = format('%d', (page * PAGE + index) * 4 + priority)
+    end
+    answer, stored = due, true
+    if nonce then
+      local number = (page * PAGE + index) * 4 + priority
+      answer = {'n', due, number, now}
+      named[#named + 1] = packStruct('>I2I7I6', i, number, due)
+    elseif lives or call('HSETNX', P .. 'i:' .. format('%d', n), field, ref) == 0 then
+      writeAll()
+      groups = {}
+      if not lives then takeBack(topic, slot, page) end
+      answer, stored = decide(topic, string.sub(head, 1, 11) .. place, tail, mode, due)
+      if stored then
+        page, index = append(topic, slot, record)
+        ref = format('%d', (page * PAGE + index) * 4 + priority)
+        call('HSET', P .. 'i:' .. format('%d', n), field, ref)
+      end
+    end
+    if stored then
+      total('p', topic, 1)
+      if long ~= '' then call('SET', P .. 'b:' .. ref, long) end
+      if due <= now then
+        ready(topic, priority, ref)
+      else
+        count('nd', topic, 1)
+        event(topic, slot and slot - LEAD or due)
+        if not slot then
+          local times = nears[topic]
+          if not times then times = {}; nears[topic] = times end
+          times[#times + 1], times[#times + 2] = format('%d', due), ref
+        end
+      end
+    end
   end
   out[#out + 1] = answer
 end
