@@ -77,7 +77,7 @@ func newHost(t *testing.T, url string) *host {
 				if r.Duplicate && p.OnDuplicate == queue.Keep {
 					op, p.Body, p.Priority = journal.OpDuplicate, r.Job.Body, r.Job.Priority
 				}
-				lines = append(lines, journal.RequestLine{Op: op, Topic: p.Topic, ID: p.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt,
+				lines = append(lines, journal.RequestLine{Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt,
 					CreatedAt: r.Job.CreatedAt, Priority: p.Priority.String(), Body: p.Body})
 			}
 			if h.full {
@@ -178,17 +178,24 @@ func TestWhateverAShardForgotIsPutRight(t *testing.T) {
 		model := map[string]queue.Push{} // what lives
 		dead := map[string]bool{}
 		moments := []memory{{}}
-		ids := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		ids := []string{"a", "b", "c", "d"} // and those that the queue made
 		steps := rapid.IntRange(1, 25).Draw(rt, "steps")
 		for i := range steps {
-			id := ids.Draw(rt, "id")
-			switch rapid.SampledFrom([]string{"push", "push", "replace", "change", "delete", "deliver", "fail", "bury"}).Draw(rt, "op") {
+			id := rapid.SampledFrom(ids).Draw(rt, "id")
+			switch rapid.SampledFrom([]string{"push", "push", "made", "made", "replace", "change", "delete", "deliver", "fail", "bury"}).Draw(rt, "op") {
 			case "push":
 				push(rt, h, model, id, queue.Keep, i)
 			case "replace":
 				if r := push(rt, h, model, id, queue.Replace, i); r.Duplicate {
 					delete(dead, id)
 				}
+			case "made":
+				r := h.queue.Push(ctx, queue.Push{Topic: "t", ID: queue.NewID(), Fresh: true, Body: fmt.Appendf(nil, `"made %d"`, i), Delay: time.Hour})
+				if r.Err != nil || model[r.Job.ID].Body != nil {
+					rt.Fatalf("push: %+v", r)
+				}
+				model[r.Job.ID] = queue.Push{Body: fmt.Appendf(nil, `"made %d"`, i), DueAt: r.Job.DueAt}
+				ids = append(ids, r.Job.ID)
 			case "change":
 				body, due := fmt.Appendf(nil, `"changed %d"`, i), time.Now().Add(2*time.Hour).Truncate(time.Millisecond)
 				if err := h.change(ctx, "t", id, queue.Change{Body: &body, DueAt: &due}); err == nil {
@@ -219,7 +226,7 @@ func TestWhateverAShardForgotIsPutRight(t *testing.T) {
 				rt.Fatalf("recover: %v", err)
 			}
 		}
-		for _, id := range []string{"a", "b", "c", "d"} {
+		for _, id := range ids {
 			job, err := h.queue.Get(ctx, "t", id)
 			want, lives := model[id]
 			switch {
