@@ -605,3 +605,60 @@ func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
 	f.advance()
 	f.clean()
 }
+
+// TestWhatIsAnsweredIsThereAndNothingElse: many push at once, and answers get lost all the time, some of them twice in a row.
+func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
+	f, lose := deafened(t, `{"made":1}`)
+	ctx, cancel := context.WithCancel(f.ctx)
+	var breaking, pushing sync.WaitGroup
+	breaking.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			lose.Store(int32(1 + i%4))
+			select {
+			case <-ctx.Done():
+			case <-time.After(3 * time.Millisecond):
+			}
+		}
+		lose.Store(0)
+	})
+	var mu sync.Mutex
+	answered, refused := map[string]Job{}, 0
+	for range 8 {
+		pushing.Go(func() {
+			for range 60 {
+				list := make([]Push, 5)
+				for i := range list {
+					list[i] = made("t", time.Hour)
+				}
+				results := f.q.PushBatch(f.ctx, list)
+				mu.Lock()
+				for _, r := range results {
+					if r.Err != nil {
+						refused++
+						continue
+					}
+					if _, twice := answered[r.Job.ID]; twice || r.Duplicate {
+						t.Errorf("%s was given twice", r.Job.ID)
+					}
+					answered[r.Job.ID] = r.Job
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	pushing.Wait()
+	cancel()
+	breaking.Wait()
+	if refused == 0 || len(answered) == 0 {
+		t.Fatalf("%d pushes were answered, %d refused", len(answered), refused)
+	}
+	eventually(t, "nothing else is there", func() bool {
+		m, err := f.q.Stats(f.ctx, []string{"t"})
+		return err == nil && m["t"].Delayed == int64(len(answered))
+	})
+	for id, want := range answered {
+		if j := f.get("t", id); j.ID != id || !j.CreatedAt.Equal(want.CreatedAt) || !j.DueAt.Equal(want.DueAt) {
+			t.Errorf("answered %+v, is %+v", want, j)
+		}
+	}
+}
