@@ -201,8 +201,7 @@ func (b *batcher) refuse(results []Result, err error) {
 }
 
 // storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own, by its id or by the
-// receipt. short says why
-// what was stored is not where d wants it.
+// receipt. short says why what was stored is not where d wants it.
 func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.Duration) (results []Result, short error) {
 	if err := s.able(s.ctx, bucket, d); err != nil {
 		return s.refuseAll(pushes, d, err), nil
@@ -231,7 +230,9 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 	if !ok || len(reply) != len(pushes)+1 {
 		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, errReply)), nil
 	}
-	s.keepReceipt(receipt)
+	if !again { // the first try may be on its way still
+		s.keepReceipt(receipt)
+	}
 	now := millis(reply[0])
 	results = make([]Result, len(pushes))
 	for i := range pushes {
@@ -275,7 +276,7 @@ func (s *Shard) pushed(p *Push, v any, now time.Time, again bool) Result {
 
 // isOwn says whether a job found by a repeated push is what its first, unanswered try stored.
 func isOwn(p *Push, j *Job) bool {
-	due := j.DueAt.Sub(j.CreatedAt) == p.Delay
+	due := j.DueAt.Sub(j.CreatedAt).Milliseconds() == ceilDelay(p.Delay)
 	if !p.DueAt.IsZero() {
 		due = j.DueAt.UnixMilli() == ceilMilli(p.DueAt)
 	}

@@ -15,7 +15,7 @@ import (
 // An id that names a place is known to nobody when the answer to its push is lost. So the push script notes under the call's receipt where it
 // stored such jobs. The same call made again returns them; and when the call fails for good, and the push was answered with an error or went
 // to another shard, the copy that nobody knows is removed as soon as the shard answers. A receipt is used by one call at a time, over and over,
-// and not any more once a call has failed, so that its note stays there, for a day.
+// and not any more once a call has failed or was made twice, so that its note stays there, for a day.
 type receipt struct {
 	name  string
 	calls uint64
