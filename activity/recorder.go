@@ -37,7 +37,8 @@ type Sink interface {
 
 // Recorder gathers attempts. Its methods may be called from any goroutine.
 type Recorder struct {
-	log *slog.Logger
+	log  *slog.Logger
+	some chan struct{} // ticks when something is gathered where there was nothing
 
 	mu      sync.Mutex
 	pending map[place]*gathered
@@ -75,13 +76,19 @@ func New(log *slog.Logger) *Recorder {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Recorder{log: log, pending: map[place]*gathered{}}
+	return &Recorder{log: log, pending: map[place]*gathered{}, some: make(chan struct{}, 1)}
 }
 
 // Record takes in what came of a batch of jobs of one bucket.
 func (r *Recorder) Record(sink Sink, bucket int, batch []Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.pending) == 0 {
+		select {
+		case r.some <- struct{}{}:
+		default:
+		}
+	}
 	p := place{sink, bucket}
 	g := r.pending[p]
 	if g == nil {
@@ -147,21 +154,22 @@ func (t *topicGathered) note(a *Attempt) {
 
 const every = time.Second
 
-// Run brings what was gathered to Redis once a second until ctx is done, and then a last time.
+// Run brings what was gathered to Redis, once a second at most, until ctx is done, and then a last time.
 func (r *Recorder) Run(ctx context.Context) {
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
-			r.flush(last)
-			cancel()
-			return
-		case <-t.C:
-			r.flush(ctx)
+		case <-r.some:
+			select {
+			case <-ctx.Done():
+			case <-time.After(every):
+				r.flush(ctx)
+			}
 		}
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
+	defer cancel()
+	r.flush(last)
 }
 
 // flush writes what was gathered. What a shard does not take is forgotten: it is for looking at, and memory is bounded.

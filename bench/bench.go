@@ -38,7 +38,7 @@ var (
 	fullScale = scale{
 		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000,
 		lateMin: time.Second, lateMax: 10 * time.Second, latePush: 20 * time.Second,
-		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000, settle: 3 * time.Second, idle: 10 * time.Second, redisBenchRequests: 300_000,
+		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000, settle: 20 * time.Second, idle: 30 * time.Second, redisBenchRequests: 300_000,
 	}
 	quickScale = scale{
 		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,

@@ -162,6 +162,7 @@ type keeper struct {
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
+	some chan struct{} // ticks when there may be some where there were none
 
 	failed bool // the last time; run's alone
 }
@@ -178,6 +179,12 @@ func (k *keeper) keep(r *reservation, ttr time.Duration) (stop func()) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if len(k.held) == 0 {
+		select {
+		case k.some <- struct{}{}:
+		default:
+		}
+	}
 	k.held[r.Lease] = &hold{renew: r.sent.Add(leaseCap / 3), end: time.Now().Add(ttr)}
 	return func() {
 		k.mu.Lock()
@@ -186,18 +193,29 @@ func (k *keeper) keep(r *reservation, ttr time.Duration) (stop func()) {
 	}
 }
 
+// run looks every second while there are leases to extend.
 func (k *keeper) run(ctx context.Context) {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-k.some:
+		}
+		for !k.empty() {
+			pause(ctx, time.Second)
+			if ctx.Err() != nil {
+				return
+			}
 			for list := k.due(); len(list) > 0 && k.extend(ctx, list); list = k.due() {
 			}
 		}
 	}
+}
+
+func (k *keeper) empty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.held) == 0
 }
 
 func (k *keeper) due() []*queue.Lease {

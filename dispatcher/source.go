@@ -30,7 +30,7 @@ type source struct {
 func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
 	src := &source{d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{}}
 	src.settler = &settler{src: src}
-	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}}
+	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
 	return src
 }
 

@@ -24,7 +24,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	var kept time.Time
 	var last glance
 	for {
-		pause := wait/2 + rand.N(wait) // not in step with the other processes
+		pause := wait*3/4 + rand.N(wait/2) // not in step with the other processes
 		if due := keepEvery - time.Since(kept); due <= 0 {
 			if r.keep() {
 				kept = time.Now()

@@ -32,6 +32,7 @@ func tuneMemory() {
 const (
 	restLook  = 2 * time.Second // between two looks at what was allocated
 	restLooks = 3               // in a row that found a process at rest
+	restLong  = 5 * restLook    // between two looks at a process that is at rest already
 	restBelow = 512 << 10       // allocated between two looks of a process at rest
 	restWorth = 6 << 20         // allocated since memory was given back last: below that it is not worth a collection
 )
@@ -42,8 +43,9 @@ type rest struct {
 	calm        int    // looks in a row
 }
 
-func (r *rest) look(allocated uint64) bool {
-	calm := allocated-r.last < restBelow
+// look takes what was allocated in all, some time after the last look.
+func (r *rest) look(allocated uint64, after time.Duration) bool {
+	calm := allocated-r.last < restBelow*uint64(after/restLook)
 	r.last = allocated
 	if !calm {
 		r.calm = 0
@@ -61,13 +63,24 @@ func (r *rest) look(allocated uint64) bool {
 func returnMemory(ctx context.Context) error {
 	r := rest{}
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	return every(ctx, restLook, func() {
+	for {
+		wait := restLook
+		if r.calm >= restLooks {
+			wait = restLong
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
 		metrics.Read(sample)
-		if r.look(sample[0].Value.Uint64()) {
+		if r.look(sample[0].Value.Uint64(), wait) {
 			debug.FreeOSMemory()
 			unmapProgram()
 		}
-	})
+	}
 }
 
 // unmapProgram lets go of the pages of the program itself. Start-up maps most of them (the system maps sixteen for each that is touched), and work at

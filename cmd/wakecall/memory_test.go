@@ -13,7 +13,7 @@ func TestMemoryIsGivenBackOnceAtRestAndAgainOnlyWhenItIsWorthIt(t *testing.T) {
 	looks := slices.Concat(slices.Repeat([]uint64{busy}, 5), slices.Repeat([]uint64{quiet}, 100), []uint64{busy, quiet, quiet, busy}, slices.Repeat([]uint64{quiet}, 5))
 	for n, more := range looks {
 		allocated += more
-		if r.look(allocated) {
+		if r.look(allocated, restLook) {
 			given = append(given, n)
 		}
 	}
