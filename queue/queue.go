@@ -109,6 +109,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	}
 	var list []*Shard
 	var errs []error
+	states := map[*Shard]string{}
 	for _, c := range configs {
 		if c.State == "offline" {
 			continue
@@ -123,11 +124,19 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		} else {
 			delete(old, c.Name)
 		}
-		s.state.Store(c.State)
+		states[s] = c.State
 		list = append(list, s)
+	}
+	for s, state := range states { // first, so that a push in between finds one
+		if state == "active" {
+			s.state.Store(state)
+		}
 	}
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
 	q.shards.Store(&list)
+	for s, state := range states {
+		s.state.Store(state)
+	}
 	for _, s := range old {
 		q.retire(s)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -758,6 +759,44 @@ func TestConcurrentPushesAreAllStoredOnce(t *testing.T) {
 		}
 	}
 	f.stats("t", n, 0, 0, 0)
+}
+
+func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
+	q := Open(Options{})
+	defer func() { _ = q.Close() }()
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	set := func(configs ...ShardConfig) {
+		if err := q.SetShards(t.Context(), configs); err != nil {
+			t.Error(err)
+		}
+	}
+	set(ShardConfig{"a", urlA, "active"})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(stop)
+		for range 300 {
+			set(ShardConfig{"a", urlA, "draining"}, ShardConfig{"b", urlB, "active"})
+			set(ShardConfig{"a", urlA, "active"}, ShardConfig{"b", urlB, "draining"})
+		}
+	})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if r := q.Push(t.Context(), Push{Topic: "t", ID: NewID(), Delay: time.Hour, Fresh: true}); r.Err != nil {
+					t.Error(r.Err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
