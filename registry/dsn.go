@@ -115,8 +115,8 @@ func bounded(db *sql.DB) *sql.DB {
 }
 
 // sqliteOptions: writers wait for each other (from the start of a transaction: a reader that becomes a writer could not), and a change
-// that was answered survives a power failure.
-const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+// that was answered survives a power failure. The cache of pages is small: the system has one, too, for all processes.
+const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=cache_size(-512)&_txlock=immediate"
 
 var sqliteEscapes = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
 
@@ -129,7 +129,8 @@ func openSQLite(path string) (*sql.DB, error) {
 		return nil, err
 	}
 	turnOnLog(db)
-	return bounded(db), nil
+	bounded(db).SetMaxOpenConns(maxOpenConns + 1) // and one that only glances
+	return db, nil
 }
 
 // turnOnLog has one connection be made, which turns the write-ahead log on in a new file. Of several processes that do so at once SQLite

@@ -22,7 +22,8 @@ const maxWait = 4 * time.Second
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
 	var kept time.Time
-	var last glance
+	look := glance{r: r}
+	defer look.close()
 	for {
 		pause := wait*3/4 + rand.N(wait/2) // not in step with the other processes
 		if due := keepEvery - time.Since(kept); due <= 0 {
@@ -36,22 +37,18 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.nudge:
-			last = glance{}
+			look.at = time.Time{}
 		case <-time.After(pause):
 		}
-		if r.address.dialect == migrations.SQLite {
-			g := glanceAt(r.address.path)
-			if r.Up() && g.tells(last) {
-				continue
-			}
-			last = g
+		if look.nothingNew(ctx) {
+			continue
 		}
 		err := r.follow(ctx)
 		if err == nil {
 			wait = r.opts.Poll
 			continue
 		}
-		last = glance{}
+		look.at = time.Time{}
 		if ctx.Err() == nil && wait == r.opts.Poll {
 			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", MaskDSN(r.opts.DSN), "error", err)
 		}

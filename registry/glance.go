@@ -1,55 +1,58 @@
 package registry
 
 import (
-	"os"
-	"syscall"
+	"context"
+	"database/sql"
 	"time"
+
+	"github.com/wakecall/wakecall/migrations"
 )
 
-// A glance is what SQLite's files were like. To ask SQLite costs a hundred times as much, and every process of a host looks twice a second.
+// A glance asks SQLite, over a connection of its own, whether anybody else has committed anything since. That costs a tenth of reading the revision, and
+// every process of a host looks more than once a second.
 type glance struct {
-	at    time.Time
-	files [2]fileState // the database, and its write-ahead log: whoever changes something writes to one of them
+	r    *Registry
+	conn *sql.Conn
+	last int64     // version of the data that was followed last
+	at   time.Time // when; zero: it is to be followed whatever the version is
 }
 
-type fileState struct {
-	inode   uint64
-	size    int64
-	written int64 // Unix nanoseconds
-}
+// glanceFor is how long glances are trusted before the revision is read all the same.
+const glanceFor = 10 * time.Second
 
-const (
-	// glanceFor is how long glances are trusted before SQLite is asked all the same.
-	glanceFor = 10 * time.Second
-	// glanceAfter is how old a file's last write must be for the next one to have another time: the system's clock of files ticks every 10 ms at worst.
-	glanceAfter = 100 * time.Millisecond
-)
-
-func glanceAt(path string) glance {
-	g := glance{at: time.Now()}
-	for i, name := range []string{path, path + "-wal"} {
-		info, err := os.Stat(name)
-		if err != nil {
-			continue // as if it were empty; why it is away is for SQLite to say
-		}
-		g.files[i] = fileState{size: info.Size(), written: info.ModTime().UnixNano()}
-		if s, ok := info.Sys().(*syscall.Stat_t); ok {
-			g.files[i].inode = s.Ino
-		}
-	}
-	return g
-}
-
-// tells says whether nothing can have changed since was, which SQLite was asked after. The last write then must have been old enough, and its time more
-// exact than seconds: a later one could have the same.
-func (g glance) tells(was glance) bool {
-	if was.files[0].size == 0 || g.files != was.files || g.at.Sub(was.at) >= glanceFor {
+// nothingNew says whether the registry is as it was when it was followed last.
+func (g *glance) nothingNew(ctx context.Context) bool {
+	if g.r.address.dialect != migrations.SQLite {
 		return false
 	}
-	for _, f := range was.files {
-		if f.size > 0 && (was.at.UnixNano()-f.written < int64(glanceAfter) || f.written%int64(time.Second) == 0) {
-			return false
+	version, err := g.version(ctx)
+	if err != nil {
+		g.close()
+		g.at = time.Time{}
+		return false
+	}
+	if g.r.Up() && version == g.last && time.Since(g.at) < glanceFor {
+		return true
+	}
+	g.last, g.at = version, time.Now() // from before it is followed: what is committed meanwhile shows at the next glance
+	return false
+}
+
+func (g *glance) version(ctx context.Context) (version int64, err error) {
+	if g.conn == nil {
+		g.at = time.Time{} // versions of different connections cannot be compared
+		if g.conn, err = g.r.sql.Conn(ctx); err != nil {
+			return 0, err
 		}
 	}
-	return true
+	// Without ctx, which would cost more than the question: SQLite waits for three seconds at most.
+	err = g.conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA data_version").Scan(&version)
+	return version, err
+}
+
+func (g *glance) close() {
+	if g.conn != nil {
+		_ = g.conn.Close() // it goes back to the others
+		g.conn = nil
+	}
 }

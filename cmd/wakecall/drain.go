@@ -27,13 +27,18 @@ func (p *parts) drainShards(ctx context.Context) error {
 		return fmt.Errorf("the name of this host: %w", err)
 	}
 	d := &drainer{parts: p, total: total, holder: fmt.Sprintf("%s %d", host, os.Getpid()), next: map[string]time.Time{}, since: map[string]int{}}
-	return every(ctx, drainEvery, func() {
-		for _, s := range p.queue.Shards() {
-			if s.State() == string(registry.ShardDraining) && s.Up() && p.queue.Ready() == nil && time.Now().After(d.next[s.Name()]) {
-				d.drain(ctx, s)
-			}
+	for ctx.Err() == nil {
+		var tick <-chan time.Time // none while no shard is draining
+		if d.drainAll(ctx) {
+			tick = time.After(drainEvery)
 		}
-	})
+		select {
+		case <-ctx.Done():
+		case <-p.moving:
+		case <-tick:
+		}
+	}
+	return nil
 }
 
 type drainer struct {
@@ -43,6 +48,20 @@ type drainer struct {
 	next   map[string]time.Time // when it is tried again
 	since  map[string]int       // what was moved since the log was told
 	told   time.Time
+}
+
+// drainAll moves jobs out of the draining shards, and says whether there are any.
+func (d *drainer) drainAll(ctx context.Context) (some bool) {
+	for _, s := range d.queue.Shards() {
+		if s.State() != string(registry.ShardDraining) {
+			continue
+		}
+		some = true
+		if s.Up() && d.queue.Ready() == nil && time.Now().After(d.next[s.Name()]) {
+			d.drain(ctx, s)
+		}
+	}
+	return some
 }
 
 func (d *drainer) drain(ctx context.Context, s *queue.Shard) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
@@ -34,7 +35,7 @@ const (
 	restLooks = 3               // in a row that found a process at rest
 	restLong  = 5 * restLook    // between two looks at a process that is at rest already
 	restBelow = 512 << 10       // allocated between two looks of a process at rest
-	restWorth = 6 << 20         // allocated since memory was given back last: below that it is not worth a collection
+	restWorth = 3 << 20         // allocated since memory was given back last: below that it is not worth a collection
 )
 
 // rest says when a process has come to rest and has memory to give back.
@@ -60,12 +61,38 @@ func (r *rest) look(allocated uint64, after time.Duration) bool {
 
 // returnMemory gives memory back to the system whenever the process has come to rest: the garbage collector's percentage lets a process that start-up or
 // a busy hour has filled keep several times what it needs. A busy process is left alone.
-func returnMemory(ctx context.Context) error {
+func returnMemory(ctx context.Context) error { return atRest(ctx, func(bool) {}) }
+
+// returnAll does the same for a process that does one thing after the other, and at rest makes do with one processor: a second one is woken for
+// nothing each time something is looked at. GOMAXPROCS says otherwise.
+func returnAll(ctx context.Context) error {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return returnMemory(ctx)
+	}
+	return atRest(ctx, func(resting bool) {
+		if resting {
+			runtime.GOMAXPROCS(1)
+		} else {
+			runtime.SetDefaultGOMAXPROCS()
+		}
+	})
+}
+
+// atRestOf is how a process rests.
+func atRestOf(process string) func(context.Context) error {
+	if strings.HasPrefix(process, roleTimer) || process == roleChecker || process == roleAdmin {
+		return returnAll
+	}
+	return returnMemory
+}
+
+// atRest gives memory back, and says when the process has come to rest and when that is over.
+func atRest(ctx context.Context, told func(resting bool)) error {
 	r := rest{}
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	for {
+	for resting := false; ; {
 		wait := restLook
-		if r.calm >= restLooks {
+		if resting {
 			wait = restLong
 		}
 		t := time.NewTimer(wait)
@@ -79,6 +106,10 @@ func returnMemory(ctx context.Context) error {
 		if r.look(sample[0].Value.Uint64(), wait) {
 			debug.FreeOSMemory()
 			unmapProgram()
+		}
+		if now := r.calm >= restLooks; now != resting {
+			resting = now
+			told(resting)
 		}
 	}
 }

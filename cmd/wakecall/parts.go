@@ -33,6 +33,8 @@ type parts struct {
 	shards   []queue.ShardConfig // as the queue has them
 	changed  chan struct{}       // ticks after the queue got other shards
 	again    chan struct{}       // the same, for the keeper of a redis-checker
+	moving   chan struct{}       // the same, for what moves the jobs of draining shards
+	rest     func(context.Context) error
 }
 
 // holdOf is how long a dispatcher waits for the hosts' journals to be compared with a server that has come new to a shard.
@@ -47,7 +49,8 @@ func holdOf(process string) time.Duration {
 // away when a snapshot of it is on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process string, log *slog.Logger) (*parts, error) {
 	tuneMemory()
-	p := &parts{cfg: cfg, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	p := &parts{cfg: cfg, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		moving: make(chan struct{}, 1), rest: atRestOf(process)}
 	if err := p.open(process); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -105,7 +108,7 @@ func newMetrics() *prometheus.Registry {
 func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	for _, service := range []func(context.Context) error{p.registry.Run, p.journal.RunHousekeeping, p.follow, returnMemory} {
+	for _, service := range []func(context.Context) error{p.registry.Run, p.journal.RunHousekeeping, p.follow, p.rest} {
 		wg.Go(func() {
 			if err := service(background); err != nil {
 				p.log.Error("a background service ended", "error", err)
@@ -163,7 +166,7 @@ func (p *parts) apply(ctx context.Context) {
 			p.log.Error("a shard of the registry cannot be used", "error", err)
 		}
 		p.shards = shards
-		for _, tick := range []chan struct{}{p.changed, p.again} {
+		for _, tick := range []chan struct{}{p.changed, p.again, p.moving} {
 			select {
 			case tick <- struct{}{}:
 			default:
