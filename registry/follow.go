@@ -25,7 +25,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	look := glance{r: r}
 	defer look.close()
 	for {
-		pause := wait*3/4 + rand.N(wait/2) // not in step with the other processes
+		pause := wait*9/10 + rand.N(wait/5) // not in step with the other processes
 		if due := keepEvery - time.Since(kept); due <= 0 {
 			if r.keep() {
 				kept = time.Now()

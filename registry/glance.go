@@ -13,6 +13,7 @@ import (
 type glance struct {
 	r    *Registry
 	conn *sql.Conn
+	ask  *sql.Stmt // prepared: a process at rest has none of the code that parses at hand
 	last int64     // version of the data that was followed last
 	at   time.Time // when; zero: it is to be followed whatever the version is
 }
@@ -44,15 +45,21 @@ func (g *glance) version(ctx context.Context) (version int64, err error) {
 		if g.conn, err = g.r.sql.Conn(ctx); err != nil {
 			return 0, err
 		}
+		if g.ask, err = g.conn.PrepareContext(ctx, "PRAGMA data_version"); err != nil {
+			return 0, err
+		}
 	}
 	// Without ctx, which would cost more than the question: SQLite waits for three seconds at most.
-	err = g.conn.QueryRowContext(context.WithoutCancel(ctx), "PRAGMA data_version").Scan(&version)
+	err = g.ask.QueryRowContext(context.WithoutCancel(ctx)).Scan(&version)
 	return version, err
 }
 
 func (g *glance) close() {
+	if g.ask != nil {
+		_ = g.ask.Close()
+	}
 	if g.conn != nil {
 		_ = g.conn.Close() // it goes back to the others
-		g.conn = nil
 	}
+	g.ask, g.conn = nil, nil
 }
