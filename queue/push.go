@@ -16,6 +16,7 @@ type batcher struct {
 	bucket     int
 	durability Durability
 	atOnce     int // calls under way at most
+	most       int // jobs of one call
 	timeout    time.Duration
 	accepted   func([]Push, []Result) error
 
@@ -36,17 +37,18 @@ type pushCall struct {
 
 const (
 	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
-	maxSafe    = 16  // the same of pushes that wait for a replica or a disk, which is long
 	secondAt   = 32  // jobs that must wait for a second call to pay
-	maxJobs    = 128 // of one call: about 1 ms of Redis
+	maxJobs    = 512 // of one call: about 3 ms of Redis
+	maxSafe    = 16  // calls under way at once of pushes that wait for a replica or a disk, which is long
+	safeJobs   = 128 // of one of them: behind a replica that stands still, the fewer the sooner are others refused
 	maxBytes   = 1 << 20
 	maxWaiting = 20000 // jobs; more are refused
 )
 
 func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
 	b.shard, b.bucket, b.durability, b.timeout, b.accepted = s, bucket, d, o.Timeout, o.Accepted
-	if b.atOnce = maxFlying; d != Memory {
-		b.atOnce = maxSafe
+	if b.atOnce, b.most = maxFlying, maxJobs; d != Memory {
+		b.atOnce, b.most = maxSafe, safeJobs
 	}
 }
 
@@ -134,7 +136,7 @@ func (b *batcher) take() []*pushCall {
 	for _, c := range b.waiting {
 		jobs += len(c.pushes)
 		bytes += c.bytes
-		if n > 0 && (jobs > maxJobs || bytes > maxBytes) {
+		if n > 0 && (jobs > b.most || bytes > maxBytes) {
 			jobs -= len(c.pushes)
 			break
 		}
@@ -170,7 +172,7 @@ func (b *batcher) fly(batch []*pushCall) {
 func (b *batcher) store(batch []*pushCall) {
 	pushes := batch[0].pushes
 	if len(batch) > 1 {
-		pushes = make([]Push, 0, maxJobs)
+		pushes = make([]Push, 0, b.most)
 		for _, c := range batch {
 			pushes = append(pushes, c.pushes...)
 		}
