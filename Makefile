@@ -12,11 +12,16 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 LDFLAGS     := -s -w -X main.version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # What `wakecall up` gets from `make run`, and `wakecall bench` from `make bench`.
 ARGS     ?=
 # How long `make fuzz` stays with each target.
 FUZZTIME ?= 30s
+# Of `make benchstat`: compared with which commit, how often, which packages.
+BASE     ?= HEAD
+ROUNDS   ?= 6
+BENCHES  ?= ./queue ./journal ./callback ./server ./dispatcher
 # Of `make chaos`.
 SECONDS  ?= 1800
 SEED     ?=
@@ -100,6 +105,16 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 .PHONY: bench
 bench: need-redis build ## the benchmark beside this machine's own limits, as a table
 	$(BINARY) bench $(ARGS)
+
+.PHONY: benchstat
+benchstat: need-redis ## the packages' own benchmarks beside those of the commit BASE (HEAD), round by round
+	rm -rf dist/base dist/base.txt dist/here.txt; git worktree prune; git worktree add -q --detach dist/base $(BASE)
+	for round in $$(seq $(ROUNDS)); do \
+		(cd dist/base; $(GO) test -run '^$$' -bench . $(BENCHES)) >> dist/base.txt; \
+		$(GO) test -run '^$$' -bench . $(BENCHES) >> dist/here.txt; \
+	done
+	git worktree remove --force dist/base
+	$(GO) run $(BENCHSTAT) base=dist/base.txt here=dist/here.txt
 
 .PHONY: screenshots
 screenshots: need-all ## every page of the web admin, light and dark, three widths, two languages, in dist/screenshots; those of the documents
