@@ -66,7 +66,17 @@ func newStore(t *testing.T) *registry.Registry {
 
 func play(t *testing.T, host string, store Store, settings Settings) *stage {
 	t.Helper()
-	s := &stage{settings: settings, store: store}
+	return playFrom(t, host, store, &stage{settings: settings, store: store})
+}
+
+// playBlind is a host that cannot tell yet what is right.
+func playBlind(t *testing.T, host string, store Store, settings Settings) *stage {
+	t.Helper()
+	return playFrom(t, host, store, &stage{settings: settings, store: store, blind: true})
+}
+
+func playFrom(t *testing.T, host string, store Store, s *stage) *stage {
+	t.Helper()
 	s.a = New(Options{
 		Store: store, Host: host, Every: 20 * time.Millisecond, AdminURL: "http://admin.example/", Web: http.DefaultClient,
 		Settings: func() (Settings, error) {
@@ -564,7 +574,7 @@ func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
 		h.stop()
 		smtp.Refuse(0, "")
 		for _, host := range []string{"h1", "h2", "h3"} {
-			play(t, host, store, settings).cannotTell(true)
+			playBlind(t, host, store, settings)
 		}
 		eventually(t, "it is in the history as sent", func() bool {
 			list, err := store.Store.(*registry.Registry).ListDeliveries(t.Context(), 10)
