@@ -2,6 +2,7 @@ package test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -263,15 +264,22 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 	ledger := harness.NewLedger()
 	ledger.MustPush(t, api, topic, "first", nil) // its connection stays open
 	pid := i.Role("server")[0]
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, since := 0, time.Now()
+	harness.Eventually(t, soon, "the server to have opened what it needs", func() error {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err == nil && len(open) != files {
+			files, since = len(open), time.Now()
+		}
+		if time.Since(since) < 2*time.Second {
+			return errors.Join(err, errors.New("it opens files still"))
+		}
+		return err
+	})
 	var limit unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(len(open)) + 4, Max: limit.Max}, nil); err != nil {
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(files) + 4, Max: limit.Max}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var clients []io.Closer
