@@ -105,12 +105,17 @@ func (s *suite) batchLoad(ctx context.Context, in *installation, b batch, conns 
 	if err != nil {
 		return r, 0, 0, err
 	}
-	r, cpu, err = in.load(ctx, load{addr: in.addr, conns: conns, warmUp: s.scale.warmUp, duration: s.scale.load, source: b.source, check: noErrors})
+	r, cpu, err = in.load(ctx, s.batches(in.addr, b, conns))
 	if err != nil {
 		return r, 0, 0, err
 	}
 	after, err := in.scriptTime(ctx)
 	return r, cpu, perRequest(after-before, r.All*b.size), err
+}
+
+// batches is a load of batch pushes.
+func (s *suite) batches(addr string, b batch, conns int) load {
+	return load{addr: addr, conns: conns, warmUp: s.scale.warmUp, duration: s.scale.load, source: b.source, check: noErrors}
 }
 
 // noErrors refuses the answer to a batch in which any job has an error.

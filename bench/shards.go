@@ -65,9 +65,7 @@ func (s *suite) shardCosts(ctx context.Context, in *installation) (raw []Raw, er
 	if err != nil {
 		return nil, err
 	}
-	pushed, err := load{
-		addr: in.addr, conns: batchConnections, warmUp: s.scale.warmUp, duration: s.scale.load, source: b.source, check: noErrors,
-	}.run(ctx)
+	pushed, err := s.batches(in.addr, b, batchConnections).run(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type batcher struct {
 	flying  int
 }
 
-// pushCall is what one goroutine hands in: at most maxJobs pushes.
+// pushCall is what one goroutine hands in: at most as many pushes as a call has.
 type pushCall struct {
 	pushes  []Push
 	results []Result
@@ -59,7 +59,7 @@ func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 	}
 	var calls []*pushCall
 	for len(pushes) > 0 {
-		n := firstChunk(pushes)
+		n := b.firstChunk(pushes)
 		calls = append(calls, b.enqueue(pushes[:n]))
 		pushes = pushes[n:]
 	}
@@ -70,11 +70,12 @@ func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 	return results
 }
 
-func firstChunk(pushes []Push) int {
+// firstChunk is how many of the pushes go in one call.
+func (b *batcher) firstChunk(pushes []Push) int {
 	bytes := 0
 	for i := range pushes {
 		bytes += len(pushes[i].Body)
-		if i == maxJobs || (i > 0 && bytes > maxBytes) {
+		if i == b.most || (i > 0 && bytes > maxBytes) {
 			return i
 		}
 	}

@@ -56,10 +56,7 @@ func head(p *Push, locators uint32) []byte {
 	b := make([]byte, 0, 18+13)
 	b = append(b, l[:]...)
 	nonce, made := nonceOf(p)
-	mode, at := byte(p.OnDuplicate), p.Delay.Milliseconds()
-	if p.Delay%time.Millisecond != 0 {
-		at++ // never early
-	}
+	mode, at := byte(p.OnDuplicate), ceilDelay(p.Delay)
 	if !p.DueAt.IsZero() {
 		mode |= 4
 		at = ceilMilli(p.DueAt)

@@ -181,6 +181,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) (held [
 	return flags(v, len(st), "settle on "+s.name)
 }
 
+// ceilDelay is in ms, and never early.
 func ceilDelay(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -16,8 +16,7 @@ import (
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-	sqlitedriver "modernc.org/sqlite" // the pure Go driver "sqlite"
-	sqlitecode "modernc.org/sqlite/lib"
+	_ "modernc.org/sqlite" // the pure Go driver "sqlite"
 
 	"github.com/wakecall/wakecall/migrations"
 )
@@ -140,11 +139,6 @@ func turnOnLog(db *sql.DB) {
 	for deadline := time.Now().Add(ioTimeout); isBusy(db.Ping()) && time.Now().Before(deadline); {
 		time.Sleep(logPause)
 	}
-}
-
-func isBusy(err error) bool {
-	var s *sqlitedriver.Error
-	return errors.As(err, &s) && s.Code()&0xff == sqlitecode.SQLITE_BUSY
 }
 
 // makePrivate makes the database's file readable by its owner only; SQLite gives the files beside it the same mode. A file that is there is

@@ -81,13 +81,21 @@ func isAnswer(err error) bool {
 	if errors.As(err, &m) {
 		return slices.Contains(answers, m.Number)
 	}
-	var s *sqlitedriver.Error
-	if !errors.As(err, &s) {
-		return false
-	}
-	switch s.Code() & 0xff {
+	switch sqliteCode(err) {
 	case sqlitecode.SQLITE_ERROR, sqlitecode.SQLITE_CONSTRAINT, sqlitecode.SQLITE_TOOBIG, sqlitecode.SQLITE_MISMATCH, sqlitecode.SQLITE_RANGE:
 		return true
 	}
 	return false
+}
+
+// isBusy says that SQLite's file is locked by another connection.
+func isBusy(err error) bool { return sqliteCode(err) == sqlitecode.SQLITE_BUSY }
+
+// sqliteCode is the primary result code of SQLite's error, and SQLITE_OK for any other.
+func sqliteCode(err error) int {
+	var s *sqlitedriver.Error
+	if !errors.As(err, &s) {
+		return sqlitecode.SQLITE_OK
+	}
+	return s.Code() & 0xff
 }

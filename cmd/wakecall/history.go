@@ -67,31 +67,24 @@ func both(a, b func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// every does something from time to time until ctx is done.
-func every(ctx context.Context, d time.Duration, do func()) error {
-	t := time.NewTicker(d)
+// rotationsEvery is how late an old secret may be dropped.
+const rotationsEvery = 30 * time.Second
+
+// endRotations drops old signing secrets when their overlap is over, also while nobody looks at the web admin.
+func (p *parts) endRotations(ctx context.Context) error {
+	t := time.NewTicker(rotationsEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			do()
 		}
-	}
-}
-
-// rotationsEvery is how late an old secret may be dropped.
-const rotationsEvery = 30 * time.Second
-
-// endRotations drops old signing secrets when their overlap is over, also while nobody looks at the web admin.
-func (p *parts) endRotations(ctx context.Context) error {
-	return every(ctx, rotationsEvery, func() {
 		if !p.registry.Up() {
-			return
+			continue
 		}
 		if err := p.registry.EndRotations(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			p.log.Warn("old signing secrets could not be dropped; trying again", "error", err)
 		}
-	})
+	}
 }

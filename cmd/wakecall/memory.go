@@ -95,12 +95,10 @@ func atRest(ctx context.Context, told func(resting bool)) error {
 		if resting {
 			wait = restLong
 		}
-		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			t.Stop()
 			return nil
-		case <-t.C:
+		case <-time.After(wait):
 		}
 		metrics.Read(sample)
 		if r.look(sample[0].Value.Uint64(), wait) {
