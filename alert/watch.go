@@ -33,7 +33,7 @@ type Sources struct {
 	Activity   Activity
 	Snapshot   func() *registry.Snapshot
 	RegistryUp func() bool
-	Journal    func() error // whether it can be written
+	Journal    func() error // whether all of it can be written
 	Shards     func() []ShardFinding
 
 	ClaimDeaths func(context.Context, map[string]registry.Deaths) (map[string]int64, error) // of a registry.Registry
@@ -180,7 +180,7 @@ func (w *Watch) around(r Rules, now time.Time) []Finding {
 	}
 	if r.Journal {
 		if err := w.src.Journal(); err != nil {
-			list = append(list, Finding{Kind: "journal", Severity: Critical, Subject: "the journal cannot be written", Detail: err.Error() + ". Pushes are refused until it can."})
+			list = append(list, Finding{Kind: "journal", Severity: Critical, Subject: "the journal cannot be written", Detail: err.Error() + ". A push whose own line, in the request file, cannot be written is refused."})
 		}
 	}
 	return list

@@ -19,7 +19,9 @@
 // # Failure
 //
 // A write that fails returns its error, and the journal is unhealthy until one succeeds: Healthy has the error, and
-// Probe tries, once a second at most, whether there is room again. Nothing has to be restarted.
+// Probe tries, once a second at most, whether there is room again. Nothing has to be restarted. Each stream fails by itself:
+// what is accepted depends on the request stream alone (Accepting), and an attempt or an error that cannot be noted
+// stops nothing.
 //
 //	         write fails                  write or Probe succeeds
 //	healthy ─────────────▶ unhealthy ───────────────────────────▶ healthy

@@ -29,7 +29,6 @@ type Journal struct {
 	attempts  *stream
 	errors    *stream
 	lastProbe atomic.Int64 // Unix nanoseconds
-	unhealthy atomic.Bool  // as logged last
 }
 
 // Open makes the directory. Files are opened when the first line is written.
@@ -108,22 +107,29 @@ func (j *Journal) write(s *stream, n int, appendLine func(b []byte, i int, now t
 		*buffer = b
 		buffers.Put(buffer)
 	}
-	j.logHealth(err)
+	j.logHealth(s, err)
 	return err
 }
 
-// logHealth logs when the journal stops and starts to work, not every write.
-func (j *Journal) logHealth(err error) {
+// logHealth logs when a stream stops and starts to work, not every write.
+func (j *Journal) logHealth(s *stream, err error) {
 	switch {
 	case err != nil && !errors.Is(err, os.ErrClosed):
-		if j.unhealthy.CompareAndSwap(false, true) {
-			j.opts.Logger.Error("the journal cannot be written; it is tried again with every write", "dir", j.opts.Dir, "error", err)
+		if s.told.CompareAndSwap(false, true) {
+			j.opts.Logger.Error("the journal cannot be written; it is tried again with every write", "dir", j.opts.Dir, "stream", s.name, "error", err)
 		}
-	case err == nil && j.unhealthy.Load() && j.Healthy() == nil:
-		if j.unhealthy.CompareAndSwap(true, false) {
-			j.opts.Logger.Info("the journal is written again", "dir", j.opts.Dir)
+	case err == nil && s.told.Load() && s.err() == nil:
+		if s.told.CompareAndSwap(true, false) {
+			j.opts.Logger.Info("the journal is written again", "dir", j.opts.Dir, "stream", s.name)
 		}
 	}
+}
+
+// Accepting is nil while Requests can be written, as far as is known: an acknowledgement needs no other line than its own. Like Probe it tries,
+// all streams, so that each is healthy again by itself. Call it before work that must be journalled afterwards.
+func (j *Journal) Accepting() error {
+	_ = j.Probe() // of the other streams, people are told by the log and by who asks Probe
+	return j.requests.err()
 }
 
 // Healthy is nil unless the last write of a stream failed. It does not try.
@@ -137,7 +143,6 @@ func (j *Journal) Healthy() error {
 }
 
 // Probe is Healthy, but an unhealthy journal tries to write, once a second at most, and is healthy again if it can.
-// Call it before work that must be journalled afterwards.
 func (j *Journal) Probe() error {
 	err := j.Healthy()
 	if err == nil || !j.mayProbe() {
@@ -153,8 +158,8 @@ func (j *Journal) Probe() error {
 		if err := s.write([]byte{'\n'}); err != nil {
 			return err
 		}
+		j.logHealth(s, nil)
 	}
-	j.logHealth(nil)
 	return nil
 }
 

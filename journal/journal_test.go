@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -239,6 +240,67 @@ func TestUnhealthyAndBack(t *testing.T) {
 	push(t, j, "2")
 	wantIDs(t, dir, "2")
 	wantNames(t, dir, "request-20250309.jsonl")
+}
+
+// TestOnlyRequestsDecideWhatIsAccepted: a file of another stream that cannot be written is told once, and over by itself.
+func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
+	for stream, write := range map[Stream]func(*Journal) error{
+		Attempts: func(j *Journal) error { return j.Attempts([]AttemptLine{{Topic: "a", ID: "1"}}) },
+		Errors:   func(j *Journal) error { return j.Error(ErrorLine{Where: "here"}) },
+	} {
+		t.Run(string(stream), func(t *testing.T) {
+			dir, c, log := t.TempDir(), &clock{t: noon}, new(bytes.Buffer)
+			j, err := Open(Options{Dir: dir, Now: c.now, Logger: slog.New(slog.NewTextHandler(log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = j.Close() })
+			name, requestFile := filepath.Join(dir, fileName(stream, noon)), filepath.Join(dir, fileName(Requests, noon))
+			if err := errors.Join(os.Mkdir(name, 0o700), os.Mkdir(requestFile, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			said := func(words string, want int) {
+				t.Helper()
+				if n := strings.Count(log.String(), words); n != want {
+					t.Errorf("%q is logged %d times, want %d:\n%s", words, n, want, log)
+				}
+			}
+			for range 3 {
+				if write(j) == nil {
+					t.Fatal("a write to a directory succeeds")
+				}
+				if err := j.Accepting(); err != nil {
+					t.Errorf("nothing is accepted, though requests can be written: %v", err)
+				}
+			}
+			if j.Healthy() == nil {
+				t.Error("healthy after a failed write")
+			}
+			said("cannot be written", 1)
+
+			if j.Requests(requests("1")) == nil || j.Accepting() == nil {
+				t.Error("accepting without a request file")
+			}
+			said("cannot be written", 2)
+			if err := os.Remove(requestFile); err != nil {
+				t.Fatal(err)
+			}
+			push(t, j, "2")
+			if err := j.Accepting(); err != nil {
+				t.Error(err)
+			}
+			said("written again", 1)
+
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			c.add(probeEvery)
+			if err := errors.Join(j.Accepting(), j.Healthy()); err != nil {
+				t.Errorf("still unhealthy: %v", err)
+			}
+			said("written again", 2)
+		})
+	}
 }
 
 func TestClosed(t *testing.T) {

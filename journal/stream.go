@@ -44,6 +44,7 @@ type stream struct {
 	durable bool // write returns when the lines are on the disk
 
 	failure atomic.Pointer[error] // of the last write; nil after a success
+	told    atomic.Bool           // that it fails, as logged last
 
 	mu     sync.Mutex
 	closed bool

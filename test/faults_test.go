@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -215,6 +218,65 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 		return harness.Equal("status", ledger.Push(ctx, i.API, topic, "after", nil).Status, http.StatusCreated)
 	})
 	i.endpoint.WaitCalls(t, topic, 31, soon)
+}
+
+// TestTheErrorFileCannotBeWritten: what went wrong cannot be noted, as all processes see when a shard falls. People are told, and pushes and callbacks go
+// on, since they need the other files only. When it can be written again, that is over by itself.
+func TestTheErrorFileCannotBeWritten(t *testing.T) {
+	needProcesses(t)
+	dir := t.TempDir()
+	var inTheWay []string
+	for _, day := range []time.Time{time.Now(), time.Now().Add(24 * time.Hour)} {
+		name := filepath.Join(dir, "error-"+day.UTC().Format("20060102")+".jsonl")
+		if err := os.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		inTheWay = append(inTheWay, name)
+	}
+	smtp := smtptest.Start(t)
+	a, b := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
+	opts := onRedis(a, b)
+	opts.Env["WAKECALL_JOURNAL_DIR"] = dir
+	i := start(t, opts)
+	i.mailing(t, smtp, nil)
+	i.WaitRole("redis-checker", 1)
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	b.Kill9()
+	pushed := 0
+	harness.Eventually(t, soon, "the server to have something to note", func() error {
+		pushed++
+		ledger.Push(ctx, i.API, topic, fmt.Sprint("meanwhile-", pushed), nil)
+		return saysInALine(i.Log(0), "server", "the journal cannot be written", "error-")
+	})
+	for n := range 20 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("then-", n), nil)
+	}
+	i.MustDo(t, http.StatusOK, http.MethodGet, "/readyz", nil)
+	harness.Eventually(t, soon, "callbacks to go on", func() error { return ledger.AllCalled(i.endpoint) })
+	waitMail(t, smtp, "ops@test.example", "the journal cannot be written", "error-")
+	for _, name := range inTheWay {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitMail(t, smtp, "ops@test.example", "is over: the journal cannot be written")
+	harness.Eventually(t, soon, "the server to write it again", func() error {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("after-", time.Now().UnixNano()), nil)
+		return saysInALine(i.Log(0), "server", "the journal is written again")
+	})
+	b.Restart()
+	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+}
+
+// saysInALine fails unless a line of a log has all the words.
+func saysInALine(log string, words ...string) error {
+	for line := range strings.Lines(log) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no line has %q", words)
 }
 
 // TestRedisHasNoDiskLeft: a Redis that cannot write its file refuses every change. Pushes are answered 503, no job is lost, and results are

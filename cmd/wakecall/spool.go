@@ -15,7 +15,7 @@ func (p *parts) jobs() server.Jobs {
 	if !p.cfg.SpoolOn() {
 		return p.queue
 	}
-	return &spooledQueue{p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Probe}
+	return &spooledQueue{p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Accepting}
 }
 
 // spoolRetry is when to push again what even the spool could not take.
