@@ -61,12 +61,7 @@ func byName(topic string) Durability {
 func durableQueue(t *testing.T, url string, o Options) *fixture {
 	t.Helper()
 	o.Durability = byName
-	q := Open(o)
-	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	return fixtureOn(t, url, o)
 }
 
 // startReplicated starts them. Pushes wait for the replica for half of timeout.

@@ -3,6 +3,7 @@ package queue
 import (
 	"bufio"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -130,7 +131,7 @@ func (f *fixture) dump() string {
 		case "hash":
 			all := f.s.client.HGetAll(f.ctx, key).Val()
 			args := []string{"HSET", key}
-			for _, field := range sortedKeys(all) {
+			for _, field := range slices.Sorted(maps.Keys(all)) {
 				args = append(args, field, all[field])
 			}
 			line(args...)
@@ -145,15 +146,6 @@ func (f *fixture) dump() string {
 		}
 	}
 	return b.String()
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // latin1 has a rune for each byte, so that quoting it shows the bytes.
@@ -198,12 +190,7 @@ func newStored(t *testing.T, path string) *fixture {
 			t.Fatalf("%s: %v", path, err)
 		}
 	}
-	q := Open(Options{})
-	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	return fixtureOn(t, url, Options{})
 }
 
 // eachFormat runs a test on what each format's version left.

@@ -61,7 +61,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	url, _ := startRedis(t)
-	q := Open(Options{})
+	return fixtureOn(t, url, Options{})
+}
+
+// fixtureOn is a fixture on a Redis that runs already.
+func fixtureOn(t *testing.T, url string, o Options) *fixture {
+	t.Helper()
+	q := Open(o)
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
