@@ -38,7 +38,7 @@ type pushCall struct {
 const (
 	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
 	secondAt   = 32  // jobs that must wait for a second call to pay
-	maxJobs    = 512 // of one call: about 3 ms of Redis
+	maxJobs    = 512 // of one call: about 3 ms of Redis; the script takes no more than fit a page
 	maxSafe    = 16  // calls under way at once of pushes that wait for a replica or a disk, which is long
 	safeJobs   = 128 // of one of them: behind a replica that stands still, the fewer the sooner are others refused
 	maxBytes   = 1 << 20
@@ -173,7 +173,11 @@ func (b *batcher) fly(batch []*pushCall) {
 func (b *batcher) store(batch []*pushCall) {
 	pushes := batch[0].pushes
 	if len(batch) > 1 {
-		pushes = make([]Push, 0, b.most)
+		n := 0
+		for _, c := range batch {
+			n += len(c.pushes)
+		}
+		pushes = make([]Push, 0, n)
 		for _, c := range batch {
 			pushes = append(pushes, c.pushes...)
 		}
@@ -210,12 +214,7 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 		return s.refuseAll(pushes, d, err), nil
 	}
 	receipt := s.receipt(pushes)
-	args := make([]any, 2, 2+4*len(pushes))
-	args[0], args[1] = receipt.name, receipt.token()
-	for i := range pushes {
-		record, long := tail(&pushes[i])
-		args = append(args, pushes[i].Topic, head(&pushes[i], s.locators), record, long)
-	}
+	args := appendPushes([]any{receipt.name, receipt.token()}, pushes, s.locators)
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
@@ -229,52 +228,73 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 		}
 		return failAll(len(pushes), err), nil
 	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != len(pushes)+1 {
-		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, errReply)), nil
+	results, err = s.pushed(pushes, v, again)
+	if err != nil {
+		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, err)), nil
 	}
 	if !again { // the first try may be on its way still
 		s.keepReceipt(receipt)
-	}
-	now := millis(reply[0])
-	results = make([]Result, len(pushes))
-	for i := range pushes {
-		results[i] = s.pushed(&pushes[i], reply[i+1], now, again)
 	}
 	return results, short
 }
 
 var errReply = errors.New("the script's answer has not the expected form")
 
-func (s *Shard) pushed(p *Push, v any, now time.Time, again bool) Result {
-	switch v := v.(type) {
-	case int64:
-		return Result{Job: s.fresh(p, millis(v), now)}
-	case string:
-		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
-	case []any:
-		if len(v) == 4 && v[0] == "n" {
-			return Result{Job: s.named(p, v)}
-		}
-		if len(v) == 2 && v[0] == "p" {
-			return Result{Job: s.fresh(p, millis(v[1]), now), Duplicate: !again}
-		}
-		if len(v) != 2 {
-			break
-		}
-		job, err := s.described(p.Topic, v[1])
-		if err != nil {
-			return Result{Err: err}
-		}
-		if again && isOwn(p, job) {
-			return Result{Job: *job}
-		}
-		if v[0] == "e" {
-			return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
-		}
-		return Result{Job: *job, Duplicate: true}
+// pushed reads what the push script answered.
+func (s *Shard) pushed(pushes []Push, v any, again bool) ([]Result, error) {
+	reply, ok := v.([]any)
+	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
+		return nil, errReply
 	}
-	return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
+	now := millis(reply[0])
+	results := make([]Result, len(pushes))
+	for i := range pushes {
+		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
+	}
+	note, _ := reply[1].(string)
+	if err := s.named(pushes, note, results); err != nil {
+		return nil, err
+	}
+	for k := 2; k < len(reply); k += 2 {
+		n, ok := reply[k].(int64)
+		if !ok || n < 1 || int(n) > len(pushes) {
+			return nil, errReply
+		}
+		results[n-1] = s.lived(&pushes[n-1], results[n-1].Job, reply[k+1], again)
+	}
+	return results, nil
+}
+
+// lived is the result of a push whose id lived already. stored is the job if it was stored all the same.
+func (s *Shard) lived(p *Push, stored Job, answer any, again bool) Result {
+	if answer == "c" {
+		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
+	}
+	v, ok := answer.([]any)
+	if !ok || len(v) != 2 {
+		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
+	}
+	if v[0] == "p" {
+		return Result{Job: stored, Duplicate: !again}
+	}
+	job, err := s.described(p.Topic, v[1])
+	switch {
+	case err != nil:
+		return Result{Err: err}
+	case again && isOwn(p, job):
+		return Result{Job: *job}
+	case v[0] == "e":
+		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
+	}
+	return Result{Job: *job, Duplicate: true}
+}
+
+// dueAt is when a push is due that was stored at now, as the script reckons it.
+func dueAt(p *Push, now time.Time) time.Time {
+	if !p.DueAt.IsZero() {
+		return time.UnixMilli(max(ceilMilli(p.DueAt), 0)).UTC()
+	}
+	return now.Add(time.Duration(max(ceilDelay(p.Delay), 0)) * time.Millisecond)
 }
 
 // isOwn says whether a job found by a repeated push is what its first, unanswered try stored.
@@ -294,15 +314,6 @@ func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	if due.After(now) {
 		j.State, j.NextAt = Delayed, due
 	}
-	return j
-}
-
-// named is what was stored under an id that names its place.
-func (s *Shard) named(p *Push, v []any) Job {
-	ref, _ := v[2].(int64)
-	nonce, _ := nonceOf(p)
-	j := s.fresh(p, millis(v[1]), millis(v[3]))
-	j.ID = placeID(ref, string(nonce[:]))
 	return j
 }
 

@@ -2,12 +2,12 @@ package queue
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -49,11 +49,17 @@ func (s *Shard) keepReceipt(r *receipt) {
 
 func (r *receipt) token() string { return strconv.FormatUint(r.calls, 36) }
 
+// A note is the creation of its jobs (6 bytes), and for each its number in the call (2 bytes), reference (7) and due time (6).
+const (
+	noteHead = 6
+	noteLen  = 15
+)
+
 // noted is a push whose job, if it was stored under an id that names its place, is noted under a receipt.
 type noted struct {
 	bucket      int
 	name, token string
-	position    int // of its arguments in the call
+	number      int // in the call
 }
 
 // undoNoted has removed what a call that failed may have stored under ids that nobody knows.
@@ -64,13 +70,13 @@ func (s *Shard) undoNoted(bucket int, r *receipt, pushes []Push, err error) {
 	}
 	for i := range pushes {
 		if _, ok := nonceOf(&pushes[i]); ok {
-			s.undo(&pushes[i], &noted{bucket, r.name, r.token(), 3 + 4*i})
+			s.undo(&pushes[i], &noted{bucket, r.name, r.token(), i + 1})
 		}
 	}
 }
 
 // idOf is the id under which a push was stored by the call of its receipt, "" when it was not, or under the push's own.
-func (s *Shard) idOf(ctx context.Context, p *Push, n *noted) (string, error) {
+func (s *Shard) idOf(ctx context.Context, p *Push, n *noted) (id string, err error) {
 	note, err := s.client.Get(ctx, prefix(n.bucket)+"w:"+n.name).Result()
 	if errors.Is(err, redis.Nil) {
 		return "", nil
@@ -79,14 +85,50 @@ func (s *Shard) idOf(ctx context.Context, p *Push, n *noted) (string, error) {
 		return "", fmt.Errorf("read a receipt of shard %s: %w", s.name, err)
 	}
 	list, ok := strings.CutPrefix(note, n.token+" ")
-	if !ok || len(list) < 6 {
+	if !ok {
 		return "", nil
 	}
 	nonce, _ := nonceOf(p)
-	for list = list[6:]; len(list) >= 15; list = list[15:] {
-		if int(binary.BigEndian.Uint16([]byte(list))) == n.position {
-			return placeID(int64(binary.BigEndian.Uint64([]byte("\x00"+list[2:9]))), string(nonce[:])), nil
+	err = readNote(list, func(number int, _ time.Time, ref, _ int64) {
+		if number == n.number {
+			id = placeID(ref, string(nonce[:]))
 		}
+	})
+	return id, err
+}
+
+// readNote goes over the jobs that a note tells of: their numbers in the call, creation, references and due times.
+func readNote(note string, job func(number int, created time.Time, ref, due int64)) error {
+	if note == "" {
+		return nil
 	}
-	return "", nil
+	if len(note)%noteLen != noteHead {
+		return errReply
+	}
+	created := time.UnixMilli(uint48(note)).UTC()
+	for note = note[noteHead:]; note != ""; note = note[noteLen:] {
+		ref := int64(note[2])<<48 | uint48(note[3:])
+		job(int(note[0])<<8|int(note[1]), created, ref, uint48(note[9:]))
+	}
+	return nil
+}
+
+// named fills in what was stored under ids that name its place.
+func (s *Shard) named(pushes []Push, note string, results []Result) error {
+	var outside bool
+	err := readNote(note, func(number int, created time.Time, ref, due int64) {
+		if number < 1 || number > len(pushes) {
+			outside = true
+			return
+		}
+		p := &pushes[number-1]
+		nonce, _ := nonceOf(p)
+		job := s.fresh(p, time.UnixMilli(due).UTC(), created)
+		job.ID = placeID(ref, string(nonce[:]))
+		results[number-1].Job = job
+	})
+	if outside {
+		return errReply
+	}
+	return err
 }

@@ -49,24 +49,6 @@ func locate(topic, id string, locators uint32) (l locator) {
 	return l
 }
 
-// head is the part of a push that the script reads: locator, mode and time, and behind them the nonce for an id that may be made, or the place
-// that the caller's id names.
-func head(p *Push, locators uint32) []byte {
-	l := locate(p.Topic, p.ID, locators)
-	b := make([]byte, 0, 18+13)
-	b = append(b, l[:]...)
-	nonce, made := nonceOf(p)
-	mode, at := byte(p.OnDuplicate), ceilDelay(p.Delay)
-	if !p.DueAt.IsZero() {
-		mode |= 4
-		at = ceilMilli(p.DueAt)
-	}
-	if made {
-		return append(appendUint48(append(b, mode|8), max(at, 0)), nonce[:]...)
-	}
-	return appendPlace(appendUint48(append(b, mode), max(at, 0)), p.ID)
-}
-
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
@@ -84,28 +66,26 @@ func uint48(s string) int64 {
 	return int64(s[0])<<40 | int64(s[1])<<32 | int64(s[2])<<24 | int64(s[3])<<16 | int64(s[4])<<8 | int64(s[5])
 }
 
-// tail is the rest of the record behind its two times, and the body again when it gets a key of its own.
-func tail(p *Push) (record, long []byte) {
-	flags := byte(p.Priority)
-	b := make([]byte, 2, 2+len(p.ID)+len(p.Body)+8)
-	b = append(b, p.ID...)
+// appendTail adds the rest of a record behind its two times; id is what stands there for the job's. A long body is returned instead of added: it gets a
+// key of its own.
+func appendTail(b []byte, p *Push, id string) (record, long []byte) {
+	at := len(b)
+	b = append(b, byte(p.Priority), byte(len(id)))
+	b = append(b, id...)
 	if p.TTR > 0 || p.MaxAttempts > 0 {
-		flags |= flagLimits
+		b[at] |= flagLimits
 		b = binary.BigEndian.AppendUint32(b, uint32(min(p.TTR.Milliseconds(), math.MaxUint32)))
 		b = binary.BigEndian.AppendUint16(b, uint16(min(p.MaxAttempts, math.MaxUint16)))
 	}
 	if p.ContentType != "" {
-		flags |= flagType
+		b[at] |= flagType
 		b = append(append(b, byte(len(p.ContentType))), p.ContentType...)
 	}
 	if len(p.Body) > longBody {
-		flags |= flagBodyKey
-		long = p.Body
-	} else {
-		b = append(b, p.Body...)
+		b[at] |= flagBodyKey
+		return b, p.Body
 	}
-	b[0], b[1] = flags, byte(len(p.ID))
-	return b, long
+	return append(b, p.Body...), nil
 }
 
 var errRecord = errors.New("the stored record cannot be decoded")

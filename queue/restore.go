@@ -105,9 +105,11 @@ func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs [
 	}
 	for _, c := range jobs {
 		j := &c.job
-		rest, long := tail(&Push{ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts})
-		record := appendUint48(appendUint48(make([]byte, 0, 12+len(rest)), max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
-		args = append(args, j.Topic, s.address(j.Topic, j.ID), append(record, rest...), long, c.state, c.at, c.attempts)
+		record := appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
+		record, long := appendTail(record, &Push{
+			Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
+		}, j.ID)
+		args = append(args, j.Topic, s.address(j.Topic, j.ID), record, long, c.state, c.at, c.attempts)
 	}
 	v, err := s.again(ctx, bucket, s.scripts.restore, args...)
 	if err != nil && strings.Contains(err.Error(), "TOOLATE") {

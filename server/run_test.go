@@ -382,6 +382,34 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
+// TestRequestsInPieces: net/http's buffer has 4096 bytes, of which the last is asked for alone; and what follows a request at once is the next one.
+func TestRequestsInPieces(t *testing.T) {
+	r := start(t, listen(t))
+	post := func(id string) string {
+		body := `{"id":"` + id + `","body":1,"delay":60}`
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", orders, r.token, len(body), body)
+	}
+	first, last := "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Pad: ", "a\r\n\r\n"+post("one")+post("two")+post("three")
+	first += strings.Repeat("a", 4095-len(first))
+	c := dial(t, r.addr)
+	answers := bufio.NewReader(c)
+	for _, piece := range []string{first, last[:1], last[1:]} {
+		if _, err := io.WriteString(c, piece); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // so that it comes alone; nothing is wrong if it does not
+	}
+	for _, want := range []int{200, 201, 201, 201} {
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != want {
+			t.Errorf("answered %d, %v; want %d", resp.StatusCode, err, want)
+		}
+	}
+}
+
 func TestTLS(t *testing.T) {
 	web := httptest.NewUnstartedServer(nil)
 	web.StartTLS() // only for its certificate

@@ -234,7 +234,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run serves on l until ctx is done and then stops gracefully. It returns when every request has ended, or
 // ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	g := gate.New(l, gate.Limit(s.limits.MaxConns))
+	g := gate.New(lazyListener{l}, gate.Limit(s.limits.MaxConns))
 	srv := s.httpServer(ctx, g)
 	served := make(chan error, 1)
 	go func() { served <- serve(srv, g) }()

@@ -262,7 +262,7 @@ end
 
 -- A page whose records are all gone goes too.
 local function gone(topic, page, n)
-  local total = call('HINCRBY', P .. 'gone', page, n)
+  local total = n > 0 and call('HINCRBY', P .. 'gone', page, n) or tonumber(call('HGET', P .. 'gone', page) or 0)
   if total < call('LLEN', P .. 'p:' .. page) - 1 then return end
   call('UNLINK', P .. 'p:' .. page, P .. 'a:' .. page)
   call('HDEL', P .. 'gone', page)

@@ -1,0 +1,190 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// batchOf are pushes of one slot, every third of which leaves its id to the queue.
+func batchOf(from, n int, delay time.Duration) []Push {
+	list := make([]Push, n)
+	for i := range list {
+		k := from + i
+		p := Push{Topic: "t", ID: fmt.Sprintf("own-%05d", k), Delay: delay, Priority: Priority(k % 3)}
+		if k%3 == 0 {
+			p.ID, p.Fresh = NewID(), true
+		}
+		p.Body = fmt.Appendf(nil, `{"n":%d}`, k)
+		if k%100 == 7 {
+			p.Body = fmt.Appendf(nil, `"%01500d"`, k) // has a key of its own
+		}
+		list[i] = p
+	}
+	return list
+}
+
+// pushed pushes and returns the ids, by the pushes' places.
+func (f *fixture) pushed(list []Push) []string {
+	f.Helper()
+	ids := make([]string, len(list))
+	for i, r := range f.q.PushBatch(f.ctx, list) {
+		if r.Err != nil || r.Duplicate {
+			f.Fatalf("push %d: %+v", i, r)
+		}
+		ids[i] = r.Job.ID
+	}
+	return ids
+}
+
+func TestABatchThatFillsAPageGoesOnAtTheNext(t *testing.T) {
+	for _, delay := range []time.Duration{0, 30 * time.Second, time.Hour} {
+		f := newFixture(t)
+		bodies := map[string]string{}
+		for from := 0; from < 3500; from += 700 {
+			list := batchOf(from, 700, delay)
+			for i, id := range f.pushed(list) {
+				bodies[id] = string(list[i].Body)
+			}
+		}
+		if len(bodies) != 3500 {
+			t.Fatalf("%d ids for 3500 jobs due in %s", len(bodies), delay)
+		}
+		if longest := f.longestPage(); longest > 1<<indexBits {
+			t.Errorf("a page has %d entries", longest)
+		}
+		for id, body := range bodies {
+			if j := f.get("t", id); string(j.Body) != body {
+				t.Fatalf("the job %s due in %s has the body %.40s; want %.40s", id, delay, j.Body, body)
+			}
+		}
+		for id := range bodies {
+			if err := f.q.Delete(f.ctx, "t", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.advance()
+		eventually(t, "no place is looked at any more", func() bool {
+			f.reserve(100)
+			nothing, err := f.s.NothingReady(f.ctx, 0)
+			return nothing && err == nil
+		})
+		f.clean()
+	}
+}
+
+func (f *fixture) longestPage() (longest int64) {
+	f.Helper()
+	for _, key := range f.s.client.Keys(f.ctx, "*p:*").Val() {
+		if f.s.client.Type(f.ctx, key).Val() == "list" {
+			longest = max(longest, f.s.client.LLen(f.ctx, key).Val())
+		}
+	}
+	return longest
+}
+
+func TestABatchPushedAgainLeavesNothingBehind(t *testing.T) {
+	for _, delay := range []time.Duration{time.Minute, time.Hour} {
+		f := newFixture(t)
+		var list []Push
+		for _, p := range batchOf(0, 300, delay) {
+			if !p.Fresh {
+				list = append(list, p)
+			}
+		}
+		f.pushed(list)
+		before := f.longestPage()
+		for _, again := range []OnDuplicate{Keep, Refuse} {
+			for i := range list {
+				list[i].OnDuplicate = again
+			}
+			for i, r := range f.q.PushBatch(f.ctx, list) {
+				if again == Keep && (r.Err != nil || !r.Duplicate) || again == Refuse && !errors.Is(r.Err, ErrDuplicate) {
+					t.Fatalf("push %d again: %+v", i, r)
+				}
+			}
+		}
+		if after := f.longestPage(); after != before {
+			t.Errorf("a page of %d entries has %d after the same pushes again", before, after)
+		}
+		f.stats("t", int64(len(list)), 0, 0, 0)
+	}
+}
+
+func TestDuplicatesAmongNewJobsOfOneBatch(t *testing.T) {
+	f := newFixture(t)
+	first := batchOf(0, 30, time.Hour)
+	ids := f.pushed(first)
+	second := batchOf(30, 30, time.Hour)
+	for i := 0; i < len(second); i += 2 { // every other one is an id of before
+		second[i] = Push{Topic: "t", ID: ids[i], Delay: 2 * time.Hour, Body: []byte(`"again"`), OnDuplicate: OnDuplicate(i / 2 % 3)}
+	}
+	var replaced, stored int64
+	for i, r := range f.q.PushBatch(f.ctx, second) {
+		if i%2 == 1 {
+			if r.Err != nil || r.Duplicate {
+				t.Fatalf("new %d: %+v", i, r)
+			}
+			stored++
+			if got := f.get("t", r.Job.ID); string(got.Body) != string(second[i].Body) {
+				t.Errorf("new %d has the body %s", i, got.Body)
+			}
+			continue
+		}
+		want := string(first[i].Body)
+		switch second[i].OnDuplicate {
+		case Keep:
+			if r.Err != nil || !r.Duplicate {
+				t.Errorf("kept %d: %+v", i, r)
+			}
+		case Refuse:
+			if !errors.Is(r.Err, ErrDuplicate) {
+				t.Errorf("refused %d: %+v", i, r)
+			}
+		case Replace:
+			want = `"again"`
+			replaced++
+			if r.Err != nil || !r.Duplicate {
+				t.Errorf("replaced %d: %+v", i, r)
+			}
+		}
+		if got := f.get("t", ids[i]); string(got.Body) != want {
+			t.Errorf("%s has the body %s; want %s", ids[i], got.Body, want)
+		}
+	}
+	f.stats("t", 30+stored, 0, 0, 0)
+	if got := f.totals("t").Total; got.Pushed != 30+stored+replaced || got.Replaced != replaced {
+		t.Errorf("totals %+v; want %d pushed, %d replaced", got, 30+stored+replaced, replaced)
+	}
+	if n, err := f.q.DropTopic(f.ctx, "t"); err != nil || int64(n) != 30+stored {
+		t.Errorf("%d dropped, %v", n, err)
+	}
+	f.advance()
+	f.clean()
+}
+
+func TestTheSameIDTwiceInOneBatch(t *testing.T) {
+	f := newFixture(t)
+	for _, delay := range []time.Duration{0, time.Minute, time.Hour} {
+		for again, want := range map[OnDuplicate]string{Keep: `1`, Refuse: `1`, Replace: `2`} {
+			id := fmt.Sprintf("%s-%d", delay, again)
+			r := f.q.PushBatch(f.ctx, []Push{
+				{Topic: "t", ID: id, Delay: delay + 5*time.Minute, Body: []byte(`1`)},
+				{Topic: "t", ID: id, Delay: delay, Body: []byte(`2`), OnDuplicate: again}, // on a page that is written before or after
+			})
+			if r[0].Err != nil || r[0].Duplicate || (r[1].Err != nil) != (again == Refuse) || r[1].Duplicate != (again != Refuse) {
+				t.Errorf("%s: %+v", id, r)
+			}
+			if got := f.get("t", id); string(got.Body) != want {
+				t.Errorf("%s has the body %s; want %s", id, got.Body, want)
+			}
+			if err := f.q.Delete(f.ctx, "t", id); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	f.advance()
+	f.reserve(1)
+	f.clean()
+}

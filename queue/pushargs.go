@@ -1,0 +1,53 @@
+package queue
+
+import "slices"
+
+// Modes of a job in a call of the push script, beside what to do about an id that lives in the two lowest bits.
+const (
+	modeInstant = 1 << 2 // the time is an instant, not a delay
+	modeMade    = 1 << 3 // the job may get an id that names its place
+	modePlace   = 1 << 4 // the caller's id names a place
+)
+
+// appendPushes adds pushes as push.lua reads them.
+func appendPushes(args []any, pushes []Push, locators uint32) []any {
+	args = slices.Grow(args, len(pushes)+8)
+	for len(pushes) > 0 {
+		n := 1
+		for n < len(pushes) && pushes[n].Topic == pushes[0].Topic {
+			n++
+		}
+		args = append(args, pushes[0].Topic, n)
+		for i := range pushes[:n] {
+			args = appendPush(args, &pushes[i], locators)
+		}
+		pushes = pushes[n:]
+	}
+	return args
+}
+
+func appendPush(args []any, p *Push, locators uint32) []any {
+	mode, at := byte(p.OnDuplicate), ceilDelay(p.Delay)
+	if !p.DueAt.IsZero() {
+		mode |= modeInstant
+		at = ceilMilli(p.DueAt)
+	}
+	b := make([]byte, 1, 64+len(p.ID)+min(len(p.Body), longBody))
+	b = appendUint48(b, max(at, 0))
+	l := locate(p.Topic, p.ID, locators)
+	b = append(b, l[:]...)
+	id := p.ID
+	if nonce, ok := nonceOf(p); ok {
+		mode |= modeMade
+		b, id = append(b, p.ID...), string(nonce[:])
+	} else if with := appendPlace(b, p.ID); len(with) > len(b) {
+		mode |= modePlace
+		b = with
+	}
+	b[0] = mode
+	b, long := appendTail(b, p, id)
+	if long == nil {
+		return append(args, b)
+	}
+	return append(args, b, long)
+}
