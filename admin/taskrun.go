@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/beat"
 )
 
 // taskKind carries out tasks of a kind. It may be called again for a task that was under way when a process ended.
@@ -73,8 +75,6 @@ func (r *taskRunner) start(ctx context.Context, actor, kind string, params any) 
 func (r *taskRunner) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	t := time.NewTicker(r.each)
-	defer t.Stop()
 	for {
 		for _, task := range r.waiting(ctx) {
 			wg.Go(func() { r.carryOut(ctx, task) })
@@ -82,7 +82,7 @@ func (r *taskRunner) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.C:
+		case <-time.After(beat.In(r.each)):
 		case <-r.nudge:
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -121,14 +122,13 @@ func (a *Alerts) Run(ctx context.Context) error {
 	defer wg.Wait()
 	a.outbox.start(ctx)
 	wg.Go(func() { a.outbox.keep(ctx) })
-	t := time.NewTicker(a.opts.Every)
-	defer t.Stop()
 	for {
+		next := time.After(beat.In(a.opts.Every))
 		a.round(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.C:
+		case <-next:
 		}
 	}
 }

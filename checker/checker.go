@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -111,8 +112,6 @@ var errRemoved = errors.New("the shard is not in use any more")
 const infoEvery = 10
 
 func (c *Checker) watch(ctx context.Context, s Shard) {
-	t := time.NewTicker(c.opts.Every)
-	defer t.Stop()
 	w := watched{limit: c.opts.Every, compared: c.opts.Compared}
 	defer func() {
 		if errors.Is(context.Cause(ctx), errRemoved) { // else the finding lasts, and only this process ends
@@ -120,6 +119,7 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 		}
 	}()
 	for n := 0; ; n++ {
+		next := time.After(beat.In(c.opts.Every)) // from before a ping that is not answered
 		failed := w.failures
 		c.apply(s.Name(), w.ping(ctx, s))
 		c.see(s.Name(), func(v *view) {
@@ -138,7 +138,7 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-next:
 		}
 	}
 }

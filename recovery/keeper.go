@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 )
@@ -145,8 +146,6 @@ func (k *kept) watch(ctx context.Context) {
 	wakeups := k.shard.Wakeups(ctx)
 	wg.Go(func() { listen(ctx, wakeups, asks, again) })
 	wg.Go(func() { k.answerAll(ctx, asks) })
-	t := time.NewTicker(k.opts.Every)
-	defer t.Stop()
 	k.look(ctx)
 	if err := k.shard.Ask(ctx, hello+k.host); err != nil && ctx.Err() == nil {
 		k.opts.Logger.Debug("other hosts could not be told that this one has come", "shard", k.shard.Name(), "error", err)
@@ -158,7 +157,7 @@ func (k *kept) watch(ctx context.Context) {
 		case <-again:
 			k.said = queue.Check{}
 			k.look(ctx)
-		case <-t.C:
+		case <-time.After(beat.In(k.opts.Every)):
 			if k.due() {
 				k.look(ctx)
 			}
@@ -352,7 +351,7 @@ const readyEvery = 100 * time.Millisecond
 func (k *Keeper) drainSpool(ctx context.Context) {
 	failed := false
 	for ctx.Err() == nil {
-		wait := k.opts.Every
+		wait := beat.In(k.opts.Every)
 		if spooled(k.opts.Dir) {
 			wait = readyEvery
 			if k.opts.Ready() == nil {

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/migrations"
 )
 
@@ -25,7 +26,10 @@ func (r *Registry) Run(ctx context.Context) error {
 	look := glance{r: r}
 	defer look.close()
 	for {
-		pause := wait*9/10 + rand.N(wait/5) // not in step with the other processes
+		pause := wait*9/10 + rand.N(wait/5) // processes that wait for a database do not ask it all at once when it returns
+		if wait == r.opts.Poll {
+			pause = beat.In(wait)
+		}
 		if due := keepEvery - time.Since(kept); due <= 0 {
 			if r.keep() {
 				kept = time.Now()

@@ -48,7 +48,7 @@ type Registry struct {
 }
 
 const (
-	defaultPoll = 850 * time.Millisecond
+	defaultPoll = time.Second
 	// opTimeout bounds everything that somebody waits for.
 	opTimeout      = 4 * time.Second
 	migrateTimeout = 2 * time.Minute

@@ -13,17 +13,18 @@ const module = "github.com/wakecall/wakecall/"
 // mayImport lists, for each package, which others of this repository it may import: cmd → processes → queue, registry,
 // callback, journal → conf. What is below a package may also import that package's own tree, and cmd everything but test.
 var mayImport = map[string][]string{
+	"beat":       {},
 	"conf":       {},
 	"client":     {},
 	"migrations": {},
 	"queue":      {"conf"},
-	"registry":   {"conf", "migrations"},
+	"registry":   {"beat", "conf", "migrations"},
 	"callback":   {"conf"},
 	"journal":    {"conf"},
 	"activity":   {"queue"},
 	"history":    {"queue", "registry"},
-	"recovery":   {"journal", "queue"},
-	"alert":      {"activity", "queue", "registry"},
+	"recovery":   {"beat", "journal", "queue"},
+	"alert":      {"activity", "beat", "queue", "registry"},
 	"web":        {},
 	"gate":       {},
 	"timer":      parts,
@@ -37,7 +38,7 @@ var mayImport = map[string][]string{
 	"test":       {"server"}, // its OpenAPI document
 }
 
-var parts = []string{"queue", "registry", "callback", "journal", "conf"}
+var parts = []string{"beat", "queue", "registry", "callback", "journal", "conf"}
 
 // TestBoundaries: packages depend on each other in one direction only, and nothing that ships depends on test code.
 func TestBoundaries(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -145,10 +146,12 @@ func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Tim
 
 // step advances one bucket once. Where more is left its moment stays, so that the other buckets get their turn.
 func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
+	poll := beat.In(t.poll())
 	start := time.Now()
+	look := start.Add(poll)
 	if b.empty {
 		if nothing, err := s.Nothing(ctx, n); nothing && err == nil {
-			b.at = start.Add(t.poll())
+			b.at = look
 			return
 		}
 		b.empty = false
@@ -174,7 +177,7 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 		b.at = time.Time{}
 		return
 	}
-	b.at = start.Add(t.poll())
+	b.at = look
 	if b.empty = a.Next.IsZero(); b.empty {
 		return
 	}

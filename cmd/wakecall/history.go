@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
@@ -72,13 +73,11 @@ const rotationsEvery = 30 * time.Second
 
 // endRotations drops old signing secrets when their overlap is over, also while nobody looks at the web admin.
 func (p *parts) endRotations(ctx context.Context) error {
-	t := time.NewTicker(rotationsEvery)
-	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.C:
+		case <-time.After(beat.In(rotationsEvery)):
 		}
 		if !p.registry.Up() {
 			continue

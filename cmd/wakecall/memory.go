@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wakecall/wakecall/beat"
 )
 
 // tuneMemory lets the garbage collector rest longer than Go would: a process holds a few megabytes and allocates much a second, and
@@ -98,7 +100,7 @@ func atRest(ctx context.Context, told func(resting bool)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(wait):
+		case <-time.After(beat.In(wait)):
 		}
 		metrics.Read(sample)
 		if r.look(sample[0].Value.Uint64(), wait) {
