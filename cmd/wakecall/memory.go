@@ -105,18 +105,21 @@ func atRest(ctx context.Context, told func(resting bool)) error {
 		metrics.Read(sample)
 		if r.look(sample[0].Value.Uint64(), wait) {
 			debug.FreeOSMemory()
-			unmapProgram()
+			mapProgram(syscall.MADV_NOHUGEPAGE)
 		}
 		if now := r.calm >= restLooks; now != resting {
-			resting = now
+			if resting = now; !resting {
+				mapProgram(syscall.MADV_HUGEPAGE)
+			}
 			told(resting)
 		}
 	}
 }
 
-// unmapProgram lets go of the pages of the program itself. Start-up maps most of them (the system maps sixteen for each that is touched), and work at
-// rest needs few. They are the file's and shared by all processes of Wakecall: those needed again come from the system's cache.
-func unmapProgram() {
+// mapProgram lets go of the pages of the program itself, and has them mapped anew as advised. Start-up maps most of them, and work at rest needs few. They
+// are the file's and shared by all processes of Wakecall: those needed again come from the system's cache. Where that has them in huge pages, each that is
+// touched counts for two megabytes, which serves only a busy process.
+func mapProgram(advice uintptr) {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
@@ -126,8 +129,9 @@ func unmapProgram() {
 	if err != nil {
 		return
 	}
-	for _, m := range unchanged(f, program) {
-		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED) // nothing is lost if it cannot be done
+	for _, m := range unchanged(f, program) { // nothing is lost if it cannot be done
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, advice)
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED)
 	}
 }
 
