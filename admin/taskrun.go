@@ -76,13 +76,14 @@ func (r *taskRunner) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
+		next := time.After(beat.In(r.each)) // from before a look that takes long: the lease must not lapse
 		for _, task := range r.waiting(ctx) {
 			wg.Go(func() { r.carryOut(ctx, task) })
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(beat.In(r.each)):
+		case <-next:
 		case <-r.nudge:
 		}
 	}

@@ -423,13 +423,30 @@ func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
 	}
 }
 
+// TestACallMadeAgainWhenAJobIsNotNearAnyMore: what is near depends on where in its minute a call comes.
+func TestACallMadeAgainWhenAJobIsNotNearAnyMore(t *testing.T) {
+	f := newFixture(t)
+	clock := func() time.Time { return f.s.client.Time(f.ctx).Val() }
+	eventually(t, "the minute lasts long enough", func() bool { return clock().Second() < 59 })
+	at := clock()
+	p := made("t", at.Truncate(time.Minute).Add(2*time.Minute-200*time.Millisecond).Sub(at))
+	args := appendPushes([]any{"receipt", "1"}, []Push{p}, f.s.locators)
+	for range 2 {
+		if _, err := f.s.run(f.ctx, 0, f.s.scripts.push, args...); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the job would be far", func() bool { return clock().Sub(at) > 250*time.Millisecond })
+	}
+	f.stats("t", 1, 0, 0, 0)
+}
+
 // TestAJobThatNobodyKnowsIsRemoved: the push was answered with an error, and the id is known to nobody.
 func TestAJobThatNobodyKnowsIsRemoved(t *testing.T) {
 	f, lose := deafened(t, `{"made":1}`)
 	kept := f.pushMade("t", time.Hour)
 	lose.Store(2)
 	var un *UnavailableError
-	results := f.q.PushBatch(f.ctx, []Push{made("t", time.Hour), {Topic: "t", ID: "mine", Delay: time.Hour}, made("t", time.Hour)})
+	results := f.q.PushBatch(f.ctx, []Push{made("t", time.Hour), {Topic: "t", ID: "mine", Delay: time.Hour}, made("t", time.Hour), made("t", time.Minute)})
 	for _, r := range results {
 		if !errors.As(r.Err, &un) || un.Reason != "connection" {
 			t.Fatalf("%+v", r)

@@ -246,12 +246,16 @@ func (s *Shard) pushed(pushes []Push, v any, again bool) ([]Result, error) {
 	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
 		return nil, errReply
 	}
+	_, timed := reply[0].(int64)
+	note, noted := reply[1].(string)
+	if !timed || !noted {
+		return nil, errReply
+	}
 	now := millis(reply[0])
 	results := make([]Result, len(pushes))
 	for i := range pushes {
 		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
 	}
-	note, _ := reply[1].(string)
 	if err := s.named(pushes, note, results); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"time"
@@ -78,10 +79,7 @@ func (s *Shard) removeOwn(some []undone) bool {
 			if err != nil {
 				return false
 			}
-			if id == "" {
-				continue
-			}
-			pushes[i].ID = id
+			pushes[i].ID = cmp.Or(id, pushes[i].ID) // near ones are stored under their own
 		}
 		which = append(which, i)
 	}

@@ -66,7 +66,7 @@ func (d *deadline) none() bool {
 }
 
 // Read reads nothing when it is asked for one byte without a deadline: so reads net/http ahead, and only so, since requests are read under the limits'
-// deadlines. What is called here ends by itself soon, whether its client waits or not.
+// deadlines. What is called here ends by itself, whether its client waits or not.
 func (c *lazyConn) Read(p []byte) (int, error) {
 	if len(p) == 1 && c.read.none() {
 		return 0, nil

@@ -235,7 +235,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	g := gate.New(lazyListener{l}, gate.Limit(s.limits.MaxConns))
-	srv := s.httpServer(ctx, g)
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stopping must not cancel the requests that are under way
+	defer cancel()
+	srv := s.httpServer(base, g)
 	served := make(chan error, 1)
 	go func() { served <- serve(srv, g) }()
 	select {
@@ -257,8 +259,7 @@ func serve(srv *http.Server, l net.Listener) error {
 	return srv.Serve(l)
 }
 
-func (s *Server) httpServer(ctx context.Context, g *gate.Gate) *http.Server {
-	base := context.WithoutCancel(ctx) // stopping must not cancel the requests that are under way
+func (s *Server) httpServer(base context.Context, g *gate.Gate) *http.Server {
 	srv := &http.Server{
 		Handler:           g.Track(s),
 		ReadHeaderTimeout: s.limits.HeaderTimeout,

@@ -14,7 +14,7 @@
 -- the call: the HSETNX of a locator for an id of a caller's. A record whose id lived already is taken back at the end.
 --
 -- The call may come twice, when its first answer is lost. A job with a locator is found by that then. Where those without one were stored is
--- noted under the receipt (w:RECEIPT): token and note.
+-- noted under the receipt (w:RECEIPT): token and note. So is that there were none, when one was near that will not be near for the second time.
 local format, sub, unpackStruct, packStruct = string.format, string.sub, struct.unpack, struct.pack
 local receipt, token = ARGV[1], ARGV[2]
 local TAILS = {[0] = 19, [8] = 45, [16] = 32} -- where flags, id, extras and body begin, by the mode's bits 3 and 4
@@ -91,6 +91,7 @@ end
 -- By the jobs' numbers; those of a first time have no group. kinds are what TAILS tells apart, made the nonces that name places.
 local args, bodies, modes, kinds, dues, group, number = {}, {}, {}, {}, {}, {}, {}
 local jobs, at = 0, 3
+local moves = false -- whether one that may be made is near now and not a little later
 while at < #ARGV do
   local topic, size = ARGV[at], tonumber(ARGV[at + 1])
   at = at + 2
@@ -117,6 +118,7 @@ while at < #ARGV do
       elseif slot ~= 0 and not earlier then
         record = packStruct('>I6I6c0', due, now, sub(arg, tail))
       else -- near; or it came before and is not noted, so it has a locator
+        moves = moves or kind == 8 and mode < 12 and due > now + LEAD
         kind = 0
         record = packStruct('>I6I6BBc0', due, now, flags, MADE, sub(arg, 19, 44) .. sub(arg, tail + 7))
       end
@@ -188,7 +190,7 @@ for _, g in ipairs(groups) do
 end
 if earlier then
   out[2] = earlier
-elseif #named > 0 then -- for a day: the pusher may ask for it as late as that
+elseif #named > 0 or moves then -- for a day: the pusher may ask for it as late as that
   out[2] = packStruct('>I6', now) .. table.concat(named)
   call('SET', P .. 'w:' .. receipt, token .. ' ' .. out[2], 'EX', 86400)
 end
