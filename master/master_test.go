@@ -380,25 +380,6 @@ func TestASecondMasterIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheManagedRedisComesFirst(t *testing.T) {
-	sleeper := exec.Command("sleep", "60")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() }()
-	if err := syscall.Setpriority(syscall.PRIO_PROCESS, sleeper.Process.Pid, redisNice); err != nil {
-		t.Skip("a higher priority is not allowed here: ", err)
-	}
-	r := launch(t, tempDir(t), freeAddr(t))
-	r.up()
-	for role, want := range map[string]int{"redis-server": redisNice, "server": 0} {
-		got, err := syscall.Getpriority(syscall.PRIO_PROCESS, r.process(role).Pid)
-		if err != nil || 20-got != want { // the system call answers 20 less the nice level
-			t.Errorf("%s has the nice level %d, %v; want %d", role, 20-got, err, want)
-		}
-	}
-}
-
 func TestAPortInUseAndAMissingRedisAreNamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -38,11 +38,6 @@ type redisServer struct {
 const (
 	redisUpWithin = 60 * time.Second
 	redisPoll     = 100 * time.Millisecond
-
-	// redisNice puts the server before what runs beside it, where that is allowed (root, CAP_SYS_NICE, systemd's LimitNICE): everything waits for it, and
-	// when all cores are busy a command stands still for as long as the others have their turns. More than this made callbacks later (p99 at half of
-	// their highest rate 49 ms instead of 40).
-	redisNice = -2
 )
 
 func newRedis(o RedisOptions, log *slog.Logger) *redisServer {
@@ -158,7 +153,6 @@ func (r *redisServer) spawn(lock *os.File) (wait func(), err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the managed redis-server: %w", err)
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, redisNice)
 	r.set(cmd.Process.Pid, false)
 	done := make(chan struct{})
 	go func() {
