@@ -246,12 +246,12 @@ func (s *Shard) pushed(pushes []Push, v any, again bool) ([]Result, error) {
 	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
 		return nil, errReply
 	}
-	_, timed := reply[0].(int64)
+	at, timed := reply[0].(int64)
 	note, noted := reply[1].(string)
 	if !timed || !noted {
 		return nil, errReply
 	}
-	now := millis(reply[0])
+	now := time.UnixMilli(at).UTC()
 	results := make([]Result, len(pushes))
 	for i := range pushes {
 		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
@@ -271,15 +271,15 @@ func (s *Shard) pushed(pushes []Push, v any, again bool) ([]Result, error) {
 
 // lived is the result of a push whose id lived already. stored is the job if it was stored all the same.
 func (s *Shard) lived(p *Push, stored Job, answer any, again bool) Result {
-	if answer == "c" {
+	switch answer {
+	case "c":
 		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
+	case "p":
+		return Result{Job: stored, Duplicate: !again}
 	}
 	v, ok := answer.([]any)
 	if !ok || len(v) != 2 {
 		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
-	}
-	if v[0] == "p" {
-		return Result{Job: stored, Duplicate: !again}
 	}
 	job, err := s.described(p.Topic, v[1])
 	switch {
@@ -293,21 +293,9 @@ func (s *Shard) lived(p *Push, stored Job, answer any, again bool) Result {
 	return Result{Job: *job, Duplicate: true}
 }
 
-// dueAt is when a push is due that was stored at now, as the script reckons it.
-func dueAt(p *Push, now time.Time) time.Time {
-	if !p.DueAt.IsZero() {
-		return time.UnixMilli(max(ceilMilli(p.DueAt), 0)).UTC()
-	}
-	return now.Add(time.Duration(max(ceilDelay(p.Delay), 0)) * time.Millisecond)
-}
-
 // isOwn says whether a job found by a repeated push is what its first, unanswered try stored.
 func isOwn(p *Push, j *Job) bool {
-	due := j.DueAt.Sub(j.CreatedAt).Milliseconds() == ceilDelay(p.Delay)
-	if !p.DueAt.IsZero() {
-		due = j.DueAt.UnixMilli() == ceilMilli(p.DueAt)
-	}
-	return due && j.Attempts == 0 && j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
+	return j.DueAt.Equal(dueAt(p, j.CreatedAt)) && j.Attempts == 0 && j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
 }
 
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {

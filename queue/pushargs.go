@@ -1,6 +1,9 @@
 package queue
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Modes of a job in a call of the push script, beside what to do about an id that lives in the two lowest bits.
 const (
@@ -27,13 +30,13 @@ func appendPushes(args []any, pushes []Push, locators uint32) []any {
 }
 
 func appendPush(args []any, p *Push, locators uint32) []any {
-	mode, at := byte(p.OnDuplicate), ceilDelay(p.Delay)
-	if !p.DueAt.IsZero() {
+	mode := byte(p.OnDuplicate)
+	at, instant := askedTime(p)
+	if instant {
 		mode |= modeInstant
-		at = ceilMilli(p.DueAt)
 	}
 	b := make([]byte, 1, 64+len(p.ID)+min(len(p.Body), longBody))
-	b = appendUint48(b, max(at, 0))
+	b = appendUint48(b, at)
 	l := locate(p.Topic, p.ID, locators)
 	b = append(b, l[:]...)
 	id := p.ID
@@ -50,4 +53,21 @@ func appendPush(args []any, p *Push, locators uint32) []any {
 		return append(args, b)
 	}
 	return append(args, b, long)
+}
+
+// askedTime is when a push wants its job to be due, in ms: at an instant, or after a delay.
+func askedTime(p *Push) (ms int64, instant bool) {
+	if !p.DueAt.IsZero() {
+		return max(ceilMilli(p.DueAt), 0), true
+	}
+	return max(ceilDelay(p.Delay), 0), false
+}
+
+// dueAt is when a push is due that was stored at now, as the script reckons it.
+func dueAt(p *Push, now time.Time) time.Time {
+	ms, instant := askedTime(p)
+	if instant {
+		return time.UnixMilli(ms).UTC()
+	}
+	return now.Add(time.Duration(ms) * time.Millisecond)
 }

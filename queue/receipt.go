@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,10 +50,10 @@ func (s *Shard) keepReceipt(r *receipt) {
 
 func (r *receipt) token() string { return strconv.FormatUint(r.calls, 36) }
 
-// A note is the creation of its jobs (6 bytes), and for each its number in the call (2 bytes), reference (7) and due time (6).
+// A note is the creation of its jobs (6 bytes), and for each its number in the call (2 bytes) and reference (7).
 const (
 	noteHead = 6
-	noteLen  = 15
+	noteLen  = 9
 )
 
 // noted is a push whose job, if it was stored under an id that names its place, is noted under a receipt.
@@ -76,7 +77,7 @@ func (s *Shard) undoNoted(bucket int, r *receipt, pushes []Push, err error) {
 }
 
 // idOf is the id under which a push was stored by the call of its receipt, "" when it was not, or under the push's own.
-func (s *Shard) idOf(ctx context.Context, p *Push, n *noted) (id string, err error) {
+func (s *Shard) idOf(ctx context.Context, p *Push, n *noted) (string, error) {
 	note, err := s.client.Get(ctx, prefix(n.bucket)+"w:"+n.name).Result()
 	if errors.Is(err, redis.Nil) {
 		return "", nil
@@ -88,47 +89,51 @@ func (s *Shard) idOf(ctx context.Context, p *Push, n *noted) (id string, err err
 	if !ok {
 		return "", nil
 	}
+	_, refs, err := readNote(list)
+	if err != nil {
+		return "", nil // it tells of nothing
+	}
 	nonce, _ := nonceOf(p)
-	err = readNote(list, func(number int, _ time.Time, ref, _ int64) {
+	for number, ref := range refs {
 		if number == n.number {
-			id = placeID(ref, string(nonce[:]))
+			return placeID(ref, string(nonce[:])), nil
 		}
-	})
-	return id, err
+	}
+	return "", nil
 }
 
-// readNote goes over the jobs that a note tells of: their numbers in the call, creation, references and due times.
-func readNote(note string, job func(number int, created time.Time, ref, due int64)) error {
-	if note == "" {
-		return nil
-	}
+// readNote is when the jobs of a note were stored, and their references by their numbers in the call.
+func readNote(note string) (created time.Time, refs iter.Seq2[int, int64], err error) {
 	if len(note)%noteLen != noteHead {
-		return errReply
+		return created, nil, errReply
 	}
-	created := time.UnixMilli(uint48(note)).UTC()
-	for note = note[noteHead:]; note != ""; note = note[noteLen:] {
-		ref := int64(note[2])<<48 | uint48(note[3:])
-		job(int(note[0])<<8|int(note[1]), created, ref, uint48(note[9:]))
-	}
-	return nil
+	return time.UnixMilli(uint48(note)).UTC(), func(yield func(int, int64) bool) {
+		for list := note[noteHead:]; list != ""; list = list[noteLen:] {
+			if !yield(int(list[0])<<8|int(list[1]), int64(list[2])<<48|uint48(list[3:])) {
+				return
+			}
+		}
+	}, nil
 }
 
 // named fills in what was stored under ids that name its place.
 func (s *Shard) named(pushes []Push, note string, results []Result) error {
-	var outside bool
-	err := readNote(note, func(number int, created time.Time, ref, due int64) {
+	if note == "" {
+		return nil
+	}
+	created, refs, err := readNote(note)
+	if err != nil {
+		return err
+	}
+	for number, ref := range refs {
 		if number < 1 || number > len(pushes) {
-			outside = true
-			return
+			return errReply
 		}
 		p := &pushes[number-1]
 		nonce, _ := nonceOf(p)
-		job := s.fresh(p, time.UnixMilli(due).UTC(), created)
+		job := &results[number-1].Job
+		*job = s.fresh(p, dueAt(p, created), created)
 		job.ID = placeID(ref, string(nonce[:]))
-		results[number-1].Job = job
-	})
-	if outside {
-		return errReply
 	}
-	return err
+	return nil
 }

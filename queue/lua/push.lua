@@ -6,8 +6,8 @@
 --         a delay; bit 3: an id may be made; bit 4: the caller's id names a place), time in ms (6 bytes), locator (3 bytes which small hash, 8 bytes
 --         field), the place (13 bytes, see find) or the id that it has when none is made (26 bytes), flags, id length, id or nonce, extras and body.
 -- Returns {now, note, then the jobs that were not just stored: number from 1, answer}. note says where jobs were stored under ids that name their places:
---         '' or creation (6 bytes), and for each its number (2), reference (7) and due time (6). An answer is {kind, description} when the id lived
---         already, kind 'k' kept, 'p' replaced (with the due time as description), 'e' refused; 'c' when another id has the same hash.
+--         '' or creation (6 bytes), and for each its number (2) and reference (7). An answer, when the id lived already, is {kind, description}, kind
+--         'k' kept, 'e' refused; 'p' when the job that lived was replaced; 'c' when another id has the same hash.
 -- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script before it has written anything.
 --
 -- First the records are sorted by their pages, then each page is written at once, and then every job gets what leads to it, in the order of
@@ -24,7 +24,7 @@ local earlier, numbers -- the note of a first time that this call came, and whic
 local noted = receipt ~= '' and call('GET', P .. 'w:' .. receipt)
 if noted and sub(noted, 1, #token + 1) == token .. ' ' then
   earlier, numbers = sub(noted, #token + 2), {}
-  for at = 7, #earlier, 15 do numbers[unpackStruct('>I2', earlier, at)] = true end
+  for at = 7, #earlier, 9 do numbers[unpackStruct('>I2', earlier, at)] = true end
 end
 
 -- A group is what goes to one page: its topic and slot (false: near), the records, how many of them were kept, and, once it is written, what is to be added
@@ -77,7 +77,7 @@ local function takeBack(topic, page, index)
 end
 
 -- What is done about an id that has a locator, or names the place of a job: the answer, and whether the job is stored all the same.
-local function decide(topic, address, id, mode, due)
+local function decide(topic, address, id, mode)
   local ref, page, index, rec = find(topic, address, id)
   if page == 'collision' then return 'c', false end
   if not ref then return nil, true end
@@ -85,10 +85,11 @@ local function decide(topic, address, id, mode, due)
   if mode ~= 1 then return {mode == 0 and 'k' or 'e', describe(topic, ref, page, index, rec, true)}, false end
   remove(topic, ref, page, index, rec)
   total('y', topic, 1)
-  return {'p', due}, true
+  return 'p', true
 end
 
--- By the jobs' numbers; those of a first time have no group. kinds are what TAILS tells apart, made the nonces that name places.
+-- By the jobs' numbers; those that the note of a first time tells of have no group. A kind is mode's bits 3 and 4, but 0 for a job that might have had an
+-- id made and gets none.
 local args, bodies, modes, kinds, dues, group, number = {}, {}, {}, {}, {}, {}, {}
 local jobs, at = 0, 3
 local moves = false -- whether one that may be made is near now and not a little later
@@ -113,12 +114,10 @@ while at < #ARGV do
       local slot = due - due % SLOT
       if slot - LEAD <= now then slot = 0 end
       local record
-      if kind ~= 8 then
-        record = packStruct('>I6I6c0', due, now, sub(arg, tail))
-      elseif slot ~= 0 and not earlier then
+      if kind ~= 8 or slot ~= 0 and not earlier then
         record = packStruct('>I6I6c0', due, now, sub(arg, tail))
       else -- near; or it came before and is not noted, so it has a locator
-        moves = moves or kind == 8 and mode < 12 and due > now + LEAD
+        moves = moves or mode < 12 and due > now + LEAD
         kind = 0
         record = packStruct('>I6I6BBc0', due, now, flags, MADE, sub(arg, 19, 44) .. sub(arg, tail + 7))
       end
@@ -148,14 +147,14 @@ for i = 1, jobs do
     local text = kind ~= 8 and format('%d', ref)
     local stored = true
     if kind == 8 then
-      named[#named + 1] = packStruct('>I2I7I6', i, ref, due)
+      named[#named + 1] = packStruct('>I2I7', i, ref)
     else
       local n, field = unpackStruct('>I3c8', arg, 8)
       if kind == 16 and findPlace(topic, sub(arg, 19, 31)) or call('HSETNX', P .. 'i:' .. format('%d', n), field, text) == 0 then
         writeNears()
         local id = modes[i] % 16 >= 8 and sub(arg, 19, 44) or sub(arg, tail + 2, tail + 1 + string.byte(arg, tail + 1))
         local answer
-        answer, stored = decide(topic, sub(arg, 8, kind == 16 and 31 or 18), id, modes[i], due)
+        answer, stored = decide(topic, sub(arg, 8, kind == 16 and 31 or 18), id, modes[i])
         if answer then out[#out + 1], out[#out + 2] = i, answer end
         if stored then
           call('HSET', P .. 'i:' .. format('%d', n), field, text)
