@@ -46,6 +46,7 @@ type Queue struct {
 	opts   Options
 	pace   movePace
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
+	takers atomic.Pointer[[]*Shard] // the active ones, as one state: read one by one while they change, all may seem not to be
 
 	mu      sync.Mutex // of the following and of changes to shards
 	topics  []TopicConf
@@ -68,6 +69,7 @@ func Open(o Options) *Queue {
 	}
 	q := &Queue{opts: o, pace: unhurried, retired: map[*Shard]*time.Timer{}}
 	q.shards.Store(&[]*Shard{})
+	q.takers.Store(&[]*Shard{})
 	return q
 }
 
@@ -127,16 +129,16 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		states[s] = c.State
 		list = append(list, s)
 	}
-	for s, state := range states { // first, so that a push in between finds one
-		if state == "active" {
-			s.state.Store(state)
-		}
-	}
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
 	q.shards.Store(&list)
+	var takers []*Shard
 	for s, state := range states {
 		s.state.Store(state)
+		if state == "active" {
+			takers = append(takers, s)
+		}
 	}
+	q.takers.Store(&takers)
 	for _, s := range old {
 		q.retire(s)
 	}
@@ -149,10 +151,7 @@ func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
 // Ready says why no push could be taken now, or nil.
 func (q *Queue) Ready() error {
 	err := errors.New("no shard is active: register one, or set redis.nodes")
-	for _, s := range *q.shards.Load() {
-		if s.State() != "active" {
-			continue
-		}
+	for _, s := range *q.takers.Load() {
 		if s.Up() {
 			return nil
 		}
@@ -164,7 +163,21 @@ func (q *Queue) Ready() error {
 // order lists the shards in which a job is looked for: active ones by rendezvous hashing (the first is its home, the next
 // takes it while that is down), then the draining ones.
 func (q *Queue) order(topic, id string) []*Shard {
-	shards := *q.shards.Load()
+	list := byWeight(*q.shards.Load(), topic, id)
+	slices.SortStableFunc(list, func(a, b *Shard) int {
+		if aa, ba := a.State() == "active", b.State() == "active"; aa != ba {
+			if aa {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// byWeight is the order of rendezvous hashing.
+func byWeight(shards []*Shard, topic, id string) []*Shard {
 	if len(shards) <= 1 {
 		return shards
 	}
@@ -174,15 +187,7 @@ func (q *Queue) order(topic, id string) []*Shard {
 	_, _ = h.WriteString(id)
 	sum := h.Sum64()
 	list := slices.Clone(shards)
-	slices.SortFunc(list, func(a, b *Shard) int {
-		if aa, ba := a.State() == "active", b.State() == "active"; aa != ba {
-			if aa {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(mix(sum^b.seed), mix(sum^a.seed))
-	})
+	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(mix(sum^b.seed), mix(sum^a.seed)) })
 	return list
 }
 
@@ -279,14 +284,8 @@ func tooFar(p *Push) error {
 	return nil
 }
 
-func (q *Queue) active(topic, id string) []*Shard {
-	order := q.order(topic, id)
-	n := 0
-	for n < len(order) && order[n].State() == "active" {
-		n++
-	}
-	return order[:n]
-}
+// active are the shards that take a push, its home first.
+func (q *Queue) active(topic, id string) []*Shard { return byWeight(*q.takers.Load(), topic, id) }
 
 // pushGroups pushes to several shards and buckets at once and returns those that found their shard unavailable.
 func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes []Push, results []Result) (failed []int) {
