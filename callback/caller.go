@@ -29,6 +29,7 @@ type Options struct {
 type Caller struct {
 	client    *retryablehttp.Client
 	transport *http.Transport
+	plain     *plain
 	userAgent []string
 	log       *slog.Logger
 }
@@ -37,6 +38,7 @@ const (
 	maxAnswer    = 64 << 10
 	maxHeader    = 64 << 10
 	idlePerHost  = 1024
+	idleInAll    = 4 * idlePerHost
 	idleTimeout  = 90 * time.Second
 	dialTimeout  = 10 * time.Second
 	writeBuffer  = 8 << 10
@@ -57,7 +59,7 @@ func New(o Options) (*Caller, error) {
 		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
-		MaxIdleConns:           4 * idlePerHost,
+		MaxIdleConns:           idleInAll,
 		MaxIdleConnsPerHost:    idlePerHost,
 		MaxConnsPerHost:        o.MaxConnsPerHost,
 		IdleConnTimeout:        idleTimeout,
@@ -66,13 +68,14 @@ func New(o Options) (*Caller, error) {
 		WriteBufferSize:        writeBuffer,
 		ReadBufferSize:         8 << 10,
 	}
-	c := &Caller{transport: t, userAgent: []string{"Wakecall/" + o.Version}, log: o.Logger}
+	direct := &plain{dial: dialer.DialContext, idle: map[string][]*kept{}}
+	c := &Caller{transport: t, plain: direct, userAgent: []string{"Wakecall/" + o.Version}, log: o.Logger}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.client = &retryablehttp.Client{
 		HTTPClient: &http.Client{
-			Transport:     once{t},
+			Transport:     either{direct, once{t}},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		RetryMax:     quickRetries,
@@ -102,7 +105,10 @@ func (c *Caller) Client() *http.Client {
 }
 
 // Close ends connections that are idle.
-func (c *Caller) Close() { c.transport.CloseIdleConnections() }
+func (c *Caller) Close() {
+	c.transport.CloseIdleConnections()
+	c.plain.close()
+}
 
 // Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
@@ -117,10 +123,13 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		return o
 	}
 	req := &http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	ctx, w := trace(ctx, req)
-	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
-	defer cancel()
-	w.begin, w.cancel = r.Begin, cancel
+	w := &wire{begin: r.Begin, cancel: func() {}}
+	if end := o.StartedAt.Add(r.Timeout); c.plain.takes(u, body) {
+		ctx = &limited{Context: ctx, end: end, wire: w}
+	} else {
+		ctx, w.cancel = context.WithDeadline(trace(ctx, w, req), end)
+	}
+	defer w.cancel()
 	rr, err := retryablehttp.FromRequest(req.WithContext(ctx))
 	if err == nil && len(body) > 0 {
 		err = rr.SetBody(body)

@@ -153,7 +153,7 @@ func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 		report.Sent = *sent
 	}
 	m := &met{began: time.Now()}
-	c.transport.CloseIdleConnections() // so that the way there is gone
+	c.Close() // so that the way there is gone
 	report.First = c.Do(httptrace.WithClientTrace(ctx, m.trace()), e, r)
 	report.reached(m)
 	if report.First.Status == 0 {

@@ -27,8 +27,7 @@ type wireKey struct{}
 // trace makes the transport tell when a connection is taken and when the headers are in its buffer, which is before the first byte
 // leaves. Only headers longer than the buffer leave earlier; such a request counts as written at once, and so does one over HTTP/2,
 // whose transport knows itself what it may repeat.
-func trace(ctx context.Context, r *http.Request) (context.Context, *wire) {
-	w := &wire{}
+func trace(ctx context.Context, w *wire, r *http.Request) context.Context {
 	long := size(r) > writeBuffer/2
 	return httptrace.WithClientTrace(context.WithValue(ctx, wireKey{}, w), &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) {
@@ -39,7 +38,7 @@ func trace(ctx context.Context, r *http.Request) (context.Context, *wire) {
 			w.take(i.Conn)
 		},
 		WroteHeaders: func() { w.wrote.Store(true) },
-	}), w
+	})
 }
 
 // size is at least that of the request's line and headers.
@@ -116,7 +115,7 @@ func unwritten(ctx context.Context, err error) bool {
 		return true
 	}
 	w, ok := ctx.Value(wireKey{}).(*wire)
-	if !ok || w.wrote.Load() {
+	if !ok || w.wrote.Load() || w.held.Load() {
 		return false
 	}
 	var ne net.Error
@@ -133,6 +132,20 @@ func bare(err error) error {
 		return ue.Err
 	}
 	return err
+}
+
+// either sends what has a limited context directly, and all else through net/http's transport.
+type either struct {
+	plain *plain
+	once  once
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e either) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, ok := r.Context().(*limited); ok {
+		return e.plain.RoundTrip(r)
+	}
+	return e.once.RoundTrip(r)
 }
 
 // once is the transport without two habits of net/http that do not fit here. It sends a GET, or anything with an Idempotency-Key,

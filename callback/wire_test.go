@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -37,6 +38,7 @@ func keeping(t *testing.T) (address string, requests *atomic.Int32) {
 func TestAWrittenRequestIsNeverRepeated(t *testing.T) {
 	cases := map[string]EndpointSpec{
 		"POST":           {Method: "POST"},
+		"long POST":      {Method: "POST"},
 		"PUT":            {Method: "PUT"},
 		"GET":            {Method: "GET"},
 		"idempotent":     {Method: "POST", Headers: map[string]string{"Idempotency-Key": "k"}},
@@ -46,11 +48,14 @@ func TestAWrittenRequestIsNeverRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address, requests := keeping(t)
 			s.URL = address
-			c, e := caller(t, Options{}), endpoint(t, s)
-			if o := c.Do(t.Context(), e, job()); o.Class != Success {
+			c, e, r := caller(t, Options{}), endpoint(t, s), job()
+			if strings.HasPrefix(name, "long") {
+				r.Body = longBody()
+			}
+			if o := c.Do(t.Context(), e, r); o.Class != Success {
 				t.Fatalf("the first call: %+v", o)
 			}
-			if o := c.Do(t.Context(), e, job()); o.Class != Failure || o.Reason != "reset" {
+			if o := c.Do(t.Context(), e, r); o.Class != Failure || o.Reason != "reset" {
 				t.Fatalf("the second call: %+v", o)
 			}
 			if n := requests.Load(); n != 2 {
@@ -65,8 +70,8 @@ func TestARefusedDialIsTriedOnceMore(t *testing.T) {
 		var arrived, dials atomic.Int32
 		address := serve(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) })
 		c := caller(t, Options{})
-		dial := c.transport.DialContext
-		c.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dial := c.plain.dial
+		c.plain.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials.Add(1) <= failures {
 				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 			}
@@ -162,19 +167,21 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	}
 }
 
+// longBody is longer than those that go over plain connections.
+func longBody() []byte { return []byte(`{"a":"` + strings.Repeat("x", plainBody) + `"}`) }
+
 func traced(ctx context.Context) context.Context {
-	ctx, _ = trace(ctx, &http.Request{URL: &url.URL{}})
-	return ctx
+	return trace(ctx, &wire{}, &http.Request{URL: &url.URL{}})
 }
 
-// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, under TLS and under HTTP/2.
+// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, with a body that net/http sends, under TLS and under HTTP/2.
 func TestNothingIsSentThatMustNotBegin(t *testing.T) {
-	for _, kind := range []string{"plain", "tls", "h2"} {
+	for _, kind := range []string{"plain", "long", "tls", "h2"} {
 		t.Run(kind, func(t *testing.T) {
 			var requests atomic.Int32
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
 			o := Options{}
-			if kind == "plain" {
+			if kind == "plain" || kind == "long" {
 				s.Start()
 			} else {
 				s.EnableHTTP2 = kind == "h2"
@@ -184,15 +191,20 @@ func TestNothingIsSentThatMustNotBegin(t *testing.T) {
 			}
 			defer s.Close()
 			c, e := caller(t, o), endpoint(t, EndpointSpec{URL: s.URL})
-			over := job()
-			over.Begin = func() error { return errors.New("its lease is over") }
+			over, in := job(), job()
+			if kind == "long" {
+				over.Body = longBody()
+				in.Body = over.Body
+			}
+			asked := 0
+			over.Begin = func() error { asked++; return errors.New("its lease is over") }
+			in.Begin = func() error { asked++; return nil }
 			for range 2 {
-				if out := c.Do(t.Context(), e, over); out.Class != Held {
-					t.Errorf("a call that must not begin: %+v", out)
+				asked = 0
+				if out := c.Do(t.Context(), e, over); out.Class != Held || asked != 1 {
+					t.Errorf("a call that must not begin: %+v, asked %d times", out, asked)
 				}
-				in := job()
-				asked := 0
-				in.Begin = func() error { asked++; return nil }
+				asked = 0
 				if out := c.Do(t.Context(), e, in); out.Class != Success || asked != 1 {
 					t.Errorf("a call that may begin: %+v, asked %d times", out, asked)
 				}

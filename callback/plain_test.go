@@ -1,0 +1,159 @@
+package callback
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answering serves connections with fixed answers, one a request; what has to be said afterwards is said in then, and the connection closed.
+func answering(t *testing.T, answers []string, then func(n int, c net.Conn)) (url string, accepted func() int32) {
+	url, n := raw(t, func(n int, c net.Conn) {
+		in := bufio.NewReader(c)
+		for _, a := range answers {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(c, a)
+		}
+		if then != nil {
+			then(n, c)
+		}
+	})
+	return url, n.Load
+}
+
+const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
+
+// TestAConnectionIsUsedAgainWhenItMayBe: after every whole answer whose end is known, unless either side wants it closed.
+func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
+	for answer, connections := range map[string]int32{
+		fine:                              1,
+		"HTTP/1.1 204 No Content\r\n\r\n": 1,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n\r\n":     1,
+		"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + fine: 1,
+		"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n":                 1,
+		"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n":                                    3,
+		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n":               3,
+		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n":   3,
+		"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000): 3, // it is not read to its end
+		fine + fine: 3, // and one that nobody has asked for
+	} {
+		url, accepted := answering(t, []string{answer, answer, answer}, nil)
+		c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
+		for range 3 {
+			if o := c.Do(t.Context(), e, job()); o.Status == 0 {
+				t.Fatalf("%.60q: %+v", answer, o)
+			}
+		}
+		if n := accepted(); n != connections {
+			t.Errorf("%.60q: three calls took %d connections, want %d", answer, n, connections)
+		}
+	}
+}
+
+// TestAConnectionThatEndedWhileItWasIdleCostsNothing: nor does one on which something came that nobody had asked for, which is no answer to the
+// next call.
+func TestAConnectionThatEndedWhileItWasIdleCostsNothing(t *testing.T) {
+	for name, last := range map[string]string{"closed": "", "told why": "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "another answer": strings.Replace(fine, "200", "500", 1)} {
+		said, over := make(chan struct{}), make(chan struct{})
+		url, accepted := answering(t, []string{fine}, func(n int, c net.Conn) {
+			if n > 1 {
+				return
+			}
+			_, _ = io.WriteString(c, last)
+			if last == "" {
+				_ = c.Close()
+			}
+			close(said)
+			<-over
+		})
+		c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
+		for call := range 2 {
+			if o := c.Do(t.Context(), e, job()); o.Class != Success || string(o.Answer) != "fine" {
+				t.Errorf("%s: call %d: %+v", name, call, o)
+			}
+			<-said
+		}
+		close(over)
+		if n := accepted(); n != 2 {
+			t.Errorf("%s: %d connections, want 2", name, n)
+		}
+	}
+}
+
+// TestACallCutOffEndsItsConnection: what the endpoint says later is nobody's answer.
+func TestACallCutOffEndsItsConnection(t *testing.T) {
+	for name, head := range map[string]string{"headers": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfi"} {
+		read, closed := make(chan struct{}, 1), make(chan struct{}, 1)
+		url, _ := raw(t, func(_ int, c net.Conn) {
+			readRequest(c)
+			_, _ = io.WriteString(c, head)
+			read <- struct{}{}
+			untilClosed(c)
+			closed <- struct{}{}
+		})
+		c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-read; cancel() }()
+		r := job()
+		r.Timeout = time.Minute
+		if o := c.Do(ctx, e, r); o.Reason != "canceled" || o.EndpointDown {
+			t.Errorf("%s: %+v", name, o)
+		}
+		<-closed
+		r.Timeout = 50 * time.Millisecond
+		if o := c.Do(t.Context(), e, r); o.Reason != "timeout" || !o.EndpointDown {
+			t.Errorf("%s: %+v", name, o)
+		}
+		<-read
+		<-closed
+	}
+}
+
+// TestIdleConnectionsEnd after their time, the others stay.
+func TestIdleConnectionsEnd(t *testing.T) {
+	closed := make(chan int, 2)
+	url, accepted := raw(t, func(n int, c net.Conn) {
+		readRequest(c)
+		_, _ = io.WriteString(c, fine)
+		untilClosed(c)
+		closed <- n
+	})
+	c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
+	nested := job() // while it has its connection, another call makes one
+	nested.Begin = func() error {
+		if o := c.Do(t.Context(), e, job()); o.Class != Success {
+			return fmt.Errorf("the call inside: %+v", o)
+		}
+		return nil
+	}
+	if o := c.Do(t.Context(), e, nested); o.Class != Success || accepted.Load() != 2 {
+		t.Fatalf("%+v, %d connections", o, accepted.Load())
+	}
+	c.plain.mu.Lock()
+	for _, list := range c.plain.idle {
+		list[0].since = list[0].since.Add(-idleTimeout)
+	}
+	c.plain.mu.Unlock()
+	c.plain.tidy()
+	if n := <-closed; n != 2 {
+		t.Fatalf("connection %d was closed", n)
+	}
+	if c.plain.count != 1 || c.plain.sweep == nil {
+		t.Fatalf("%d idle connections are counted", c.plain.count)
+	}
+	c.Close()
+	<-closed
+	if c.plain.count != 0 || c.plain.sweep != nil {
+		t.Fatalf("%d idle connections after the end", c.plain.count)
+	}
+}
