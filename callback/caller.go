@@ -125,7 +125,8 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	req := &http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	w := &wire{begin: r.Begin, cancel: func() {}}
 	if end := o.StartedAt.Add(r.Timeout); c.plain.takes(u, body) {
-		ctx = &limited{Context: ctx, end: end, wire: w}
+		ctx = &limited{Context: ctx, end: end, wire: w, header: header}
+		req.Header = http.Header{}
 	} else {
 		ctx, w.cancel = context.WithDeadline(trace(ctx, w, req), end)
 	}

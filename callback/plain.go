@@ -36,7 +36,7 @@ type plain struct {
 const plainBody = 16 << 10
 
 func (p *plain) takes(u *url.URL, body []byte) bool {
-	return u.Scheme == "http" && len(body) <= plainBody && !strings.ContainsFunc(u.Host, func(c rune) bool { return c >= utf8.RuneSelf })
+	return u.Scheme == "http" && u.User == nil && len(body) <= plainBody && !strings.ContainsFunc(u.Host, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
 // RoundTrip implements http.RoundTripper for requests whose context is a *limited.
@@ -50,7 +50,7 @@ func (p *plain) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, ctx.cause(err)
 	}
 	a := &answer{ctx: ctx, pool: p, conn: k, stop: context.AfterFunc(ctx.Context, k.cutOff)}
-	resp, err := k.exchange(ctx.wire, r)
+	resp, err := k.exchange(ctx, r)
 	if err != nil {
 		a.end(false)
 		return nil, ctx.cause(err)
@@ -161,8 +161,9 @@ func (p *plain) endIdle(since time.Duration) {
 // limited is the context of a call whose connection has its deadline: nobody is woken when that is over.
 type limited struct {
 	context.Context
-	end  time.Time
-	wire *wire
+	end    time.Time
+	wire   *wire
+	header http.Header // of the request: http.Client copies those that it sees, for redirects
 }
 
 // Deadline implements context.Context.
@@ -230,11 +231,13 @@ func (k *kept) cutOff() { _ = k.SetDeadline(time.Unix(1, 0)) }
 var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // exchange writes a request, if it may still begin, and reads the answer's headers.
-func (k *kept) exchange(w *wire, r *http.Request) (*http.Response, error) {
+func (k *kept) exchange(ctx *limited, r *http.Request) (*http.Response, error) {
+	w, whole := ctx.wire, *r
+	whole.Header = ctx.header
 	b := requests.Get().(*bytes.Buffer)
 	defer requests.Put(b)
 	b.Reset()
-	if err := r.Write(b); err != nil {
+	if err := whole.Write(b); err != nil {
 		return nil, err
 	}
 	if w.begin != nil {
@@ -249,7 +252,7 @@ func (k *kept) exchange(w *wire, r *http.Request) (*http.Response, error) {
 	}
 	k.left = maxHeader
 	for {
-		resp, err := http.ReadResponse(k.in, r)
+		resp, err := http.ReadResponse(k.in, &whole)
 		if err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
 			continue
 		}

@@ -157,3 +157,13 @@ func TestIdleConnectionsEnd(t *testing.T) {
 		t.Fatalf("%d idle connections after the end", c.plain.count)
 	}
 }
+
+// TestAnAddressWithAUserIsCalledAsThatUser: net/http makes a header of it.
+func TestAnAddressWithAUserIsCalledAsThatUser(t *testing.T) {
+	var name, password string
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { name, password, _ = r.BasicAuth() })
+	url = strings.Replace(url, "//", "//shop:s3cret@", 1)
+	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Success || name != "shop" || password != "s3cret" {
+		t.Fatalf("%q with %q: %+v", name, password, o)
+	}
+}
