@@ -30,7 +30,7 @@ type Caller struct {
 	client    *retryablehttp.Client
 	transport *http.Transport
 	plain     *plain
-	userAgent []string
+	userAgent string
 	log       *slog.Logger
 }
 
@@ -69,7 +69,7 @@ func New(o Options) (*Caller, error) {
 		ReadBufferSize:         8 << 10,
 	}
 	direct := &plain{dial: dialer.DialContext, idle: map[string][]*kept{}}
-	c := &Caller{transport: t, plain: direct, userAgent: []string{"Wakecall/" + o.Version}, log: o.Logger}
+	c := &Caller{transport: t, plain: direct, userAgent: "Wakecall/" + o.Version, log: o.Logger}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -114,7 +114,7 @@ func (c *Caller) Close() {
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	o.StartedAt = time.Now()
 	defer func() { o.Took, o.Err = time.Since(o.StartedAt), oneLine(o.Err) }()
-	u, header, body, err := c.message(e, r, o.StartedAt)
+	m, err := c.message(e, r, o.StartedAt)
 	if err != nil {
 		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()
 		if errors.Is(err, errHeader) {
@@ -122,19 +122,9 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		}
 		return o
 	}
-	req := &http.Request{Method: e.method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	w := &wire{begin: r.Begin, cancel: func() {}}
-	if end := o.StartedAt.Add(r.Timeout); c.plain.takes(u, body) {
-		ctx = &limited{Context: ctx, end: end, wire: w, header: header}
-		req.Header = http.Header{}
-	} else {
-		ctx, w.cancel = context.WithDeadline(trace(ctx, w, req), end)
-	}
-	defer w.cancel()
-	rr, err := retryablehttp.FromRequest(req.WithContext(ctx))
-	if err == nil && len(body) > 0 {
-		err = rr.SetBody(body)
-	}
+	defer func() { w.cancel() }()
+	rr, err := c.request(ctx, w, e, &m, o.StartedAt.Add(r.Timeout))
 	if err != nil {
 		o.Class, o.Reason, o.Err = Failure, "protocol", err.Error()
 		return o
@@ -159,6 +149,22 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	}
 	o.judge(e, resp)
 	return o
+}
+
+// request is a message for the client, which must be there by end.
+func (c *Caller) request(ctx context.Context, w *wire, e *Endpoint, m *message, end time.Time) (*retryablehttp.Request, error) {
+	req := &http.Request{Method: e.method, URL: m.url, Host: m.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if e.plain && len(m.body) <= plainBody { // the client need not know, nor copy, what plain sends
+		req.Header = http.Header{}
+		return retryablehttp.FromRequest(req.WithContext(&limited{Context: ctx, end: end, wire: w, sent: m.append(nil, e)}))
+	}
+	req.Header = m.header(e)
+	ctx, w.cancel = context.WithDeadline(trace(ctx, w, req), end)
+	rr, err := retryablehttp.FromRequest(req.WithContext(ctx))
+	if err == nil && len(m.body) > 0 {
+		err = rr.SetBody(m.body)
+	}
+	return rr, err
 }
 
 // readAnswer reads what is kept of an answer. More than that is not drained: closing ends its connection.

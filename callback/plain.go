@@ -2,25 +2,28 @@ package callback
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // plain makes calls over connections without TLS. net/http's Transport has two goroutines a connection, to which each request is handed, and which
-// hand the answer back; here the caller writes and reads itself, which costs a fifth less. What is on the wire is made and read by net/http all
-// the same (Request.Write, ReadResponse). Its methods may be called from any goroutine.
+// hand the answer back; here the caller writes and reads itself, and the request is made at once as it is sent, which costs a third less. Answers
+// are read by net/http all the same (ReadResponse). Its methods may be called from any goroutine.
 type plain struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -35,8 +38,36 @@ type plain struct {
 // read it is heard by net/http alone.
 const plainBody = 16 << 10
 
-func (p *plain) takes(u *url.URL, body []byte) bool {
-	return u.Scheme == "http" && u.User == nil && len(body) <= plainBody && !strings.ContainsFunc(u.Host, func(c rune) bool { return c >= utf8.RuneSelf })
+// plainHost says whether a host is sent and dialled as it is written.
+func plainHost(host string) bool {
+	return !strings.ContainsFunc(host, func(c rune) bool { return c >= utf8.RuneSelf || c == '%' }) && httpguts.ValidHostHeader(host)
+}
+
+// unsent are headers that the request itself decides on, as in http.Request.Write.
+var unsent = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
+
+// append is the message in the form of HTTP/1.1 (RFC 9112). None of its parts has a line break in it: an URL and an endpoint's headers are checked
+// when they are compiled, a content type by message, and an id is escaped.
+func (m *message) append(b []byte, e *Endpoint) []byte {
+	b = slices.Grow(b, 512+len(m.body))
+	b = append(append(append(b, e.method...), ' '), m.url.RequestURI()...)
+	b = append(append(b, " HTTP/1.1\r\nHost: "...), m.url.Host...)
+	for name, values := range e.headers {
+		if !slices.Contains(unsent, name) && !slices.ContainsFunc(m.own, func(f field) bool { return f.name == name }) {
+			b = appendField(b, field{name, values[0]})
+		}
+	}
+	for _, f := range m.own {
+		b = appendField(b, f)
+	}
+	if e.method != http.MethodGet {
+		b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(m.body)), 10)
+	}
+	return append(append(b, "\r\n\r\n"...), m.body...)
+}
+
+func appendField(b []byte, f field) []byte {
+	return append(append(append(append(b, "\r\n"...), f.name...), ": "...), textproto.TrimString(f.value)...)
 }
 
 // RoundTrip implements http.RoundTripper for requests whose context is a *limited.
@@ -44,9 +75,6 @@ func (p *plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context().(*limited)
 	k, err := p.connect(ctx, r.URL)
 	if err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
 		return nil, ctx.cause(err)
 	}
 	a := &answer{ctx: ctx, pool: p, conn: k, stop: context.AfterFunc(ctx.Context, k.cutOff)}
@@ -161,9 +189,9 @@ func (p *plain) endIdle(since time.Duration) {
 // limited is the context of a call whose connection has its deadline: nobody is woken when that is over.
 type limited struct {
 	context.Context
-	end    time.Time
-	wire   *wire
-	header http.Header // of the request: http.Client copies those that it sees, for redirects
+	end  time.Time
+	wire *wire
+	sent []byte // the request
 }
 
 // Deadline implements context.Context.
@@ -228,31 +256,22 @@ func (k *kept) ready(end time.Time) bool {
 // cutOff ends what is being written or read.
 func (k *kept) cutOff() { _ = k.SetDeadline(time.Unix(1, 0)) }
 
-var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
 // exchange writes a request, if it may still begin, and reads the answer's headers.
 func (k *kept) exchange(ctx *limited, r *http.Request) (*http.Response, error) {
-	w, whole := ctx.wire, *r
-	whole.Header = ctx.header
-	b := requests.Get().(*bytes.Buffer)
-	defer requests.Put(b)
-	b.Reset()
-	if err := whole.Write(b); err != nil {
-		return nil, err
-	}
+	w := ctx.wire
 	if w.begin != nil {
 		if err := w.allow(); err != nil {
 			return nil, err
 		}
 	}
 	w.wrote.Store(true)
-	if n, err := k.Write(b.Bytes()); err != nil {
+	if n, err := k.Write(ctx.sent); err != nil {
 		w.wrote.Store(n > 0)
 		return nil, err
 	}
 	k.left = maxHeader
 	for {
-		resp, err := http.ReadResponse(k.in, &whole)
+		resp, err := http.ReadResponse(k.in, r)
 		if err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,61 @@ func TestAnAddressWithAUserIsCalledAsThatUser(t *testing.T) {
 	url = strings.Replace(url, "//", "//shop:s3cret@", 1)
 	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Success || name != "shop" || password != "s3cret" {
 		t.Fatalf("%q with %q: %+v", name, password, o)
+	}
+}
+
+// TestBothWaysSendTheSame: what an endpoint gets over a plain connection is what net/http would have sent.
+func TestBothWaysSendTheSame(t *testing.T) {
+	type arrived struct {
+		Method, Target, Host, Proto, Body string
+		Length                            int64
+		Encoding                          []string
+		Header                            http.Header
+	}
+	var got []arrived
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, arrived{r.Method, r.RequestURI, r.Host, r.Proto, string(body), r.ContentLength, r.TransferEncoding, r.Header})
+	})
+	long := strings.Repeat("x", plainBody-2)
+	headers := map[string]string{
+		"x-own": " spaced\t", "host": "other", "content-length": "3", "transfer-encoding": "chunked", "trailer": "X-T", "content-type": "text/own", "user-agent": "me",
+		"connection": "close", "wakecall-id": "forged", "webhook-id": "mine", "expect": "100-continue", "te": "trailers", "empty": "", "accept-encoding": "gzip",
+	}
+	for _, method := range []string{"POST", "PUT", "GET"} {
+		for _, path := range []string{"", "/", "/a b/ü?q=%20&q=ü", "//x?", "/%2F;v=1#fragment"} {
+			for _, content := range []string{"json", "form", "text/xml"} {
+				for _, body := range []string{"", `{"a":1,"b":"é \r\n"}`, `"` + long + `"`} {
+					for _, h := range []map[string]string{nil, headers} {
+						s := EndpointSpec{URL: url + path, Method: method, ContentType: content, Headers: h}
+						if h != nil {
+							s.Secrets = []string{"whsec_c2VjcmV0"}
+						}
+						direct := endpoint(t, s)
+						other := *direct
+						other.plain = false
+						got = nil
+						c, r := caller(t, Options{}), job()
+						r.Body = []byte(body)
+						for _, e := range []*Endpoint{direct, &other} {
+							if o := c.Do(t.Context(), e, r); o.Status == 0 && o.Reason != "bad_body" {
+								t.Fatalf("%+v: %+v", s, o)
+							}
+						}
+						c.Close()
+						if len(got) == 0 {
+							continue // both refused the body
+						}
+						for _, a := range got { // by the second
+							a.Header.Del("Webhook-Timestamp")
+							a.Header.Del("Webhook-Signature")
+						}
+						if len(got) != 2 || !reflect.DeepEqual(got[0], got[1]) {
+							t.Fatalf("%+v:\n%.1000q", s, fmt.Sprint(got))
+						}
+					}
+				}
+			}
+		}
 	}
 }

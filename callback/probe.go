@@ -27,11 +27,11 @@ type Sent struct {
 
 // Describe is what Do would send now.
 func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
-	u, header, body, err := c.message(e, r, time.Now())
+	m, err := c.message(e, r, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	return &Sent{Method: e.method, URL: u.String(), Header: header, Body: body}, nil
+	return &Sent{Method: e.method, URL: m.url.String(), Header: m.header(e), Body: m.body}, nil
 }
 
 // Curl is a command line for bash that sends the same. Whoever copies it copies what strangers wrote: nothing of that is obeyed by the terminal,

@@ -42,9 +42,17 @@ var (
 	errHeader = errors.New("the job's content type cannot be sent as a header")
 )
 
-// message is what goes on the wire.
-func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (u *url.URL, header http.Header, body []byte, err error) {
-	u, body = e.url, r.Body
+// message is what goes on the wire: to url, the endpoint's headers and those of own, which replace them, and body.
+type message struct {
+	url  *url.URL
+	own  []field
+	body []byte
+}
+
+type field struct{ name, value string } // name in canonical form
+
+func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err error) {
+	m.url, m.body = e.url, r.Body
 	typ := r.ContentType
 	if typ == "" {
 		typ = e.typ
@@ -52,35 +60,44 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (u *url.URL, he
 	if e.method == http.MethodGet || e.form {
 		values, err := members(r.Body, e.own)
 		if err != nil {
-			return nil, nil, nil, err
+			return m, err
 		}
 		if e.method == http.MethodGet {
-			u, body, typ = withQuery(e.url, values), nil, ""
+			m.url, m.body, typ = withQuery(e.url, values), nil, ""
 		} else {
-			body, typ = []byte(values), "application/x-www-form-urlencoded"
+			m.body, typ = []byte(values), "application/x-www-form-urlencoded"
 		}
 	}
 	if !httpguts.ValidHeaderFieldValue(typ) {
-		return nil, nil, nil, errHeader
+		return m, errHeader
 	}
-	header = make(http.Header, 12+len(e.headers))
-	for k, v := range e.headers {
-		header[k] = v
-	}
+	m.own = append(make([]field, 0, 12),
+		field{"User-Agent", c.userAgent},
+		field{"Wakecall-Topic", r.Topic},
+		field{"Wakecall-Id", escapeID(r.ID)},
+		field{"Wakecall-Priority", r.Priority},
+		field{"Wakecall-Attempt", strconv.Itoa(r.Attempt)},
+		field{"Wakecall-Max-Attempts", strconv.Itoa(r.MaxAttempts)},
+		field{"Wakecall-Due-At", r.DueAt.UTC().Format(instant)},
+	)
 	if typ != "" {
-		header["Content-Type"] = []string{typ}
+		m.own = append(m.own, field{"Content-Type", typ})
 	}
-	header["User-Agent"] = c.userAgent
-	header["Wakecall-Topic"] = []string{r.Topic}
-	header["Wakecall-Id"] = []string{escapeID(r.ID)}
-	header["Wakecall-Priority"] = []string{r.Priority}
-	header["Wakecall-Attempt"] = []string{strconv.Itoa(r.Attempt)}
-	header["Wakecall-Max-Attempts"] = []string{strconv.Itoa(r.MaxAttempts)}
-	header["Wakecall-Due-At"] = []string{r.DueAt.UTC().Format(instant)}
 	if len(e.keys) > 0 {
-		sign(header, e.keys, messageID(r), now, body)
+		m.own = append(m.own, sign(e.keys, messageID(r), now, m.body)...)
 	}
-	return u, header, body, nil
+	return m, nil
+}
+
+func (m *message) header(e *Endpoint) http.Header {
+	h := make(http.Header, len(m.own)+len(e.headers))
+	for name, values := range e.headers {
+		h[name] = values
+	}
+	for _, f := range m.own {
+		h[f.name] = []string{f.value}
+	}
+	return h
 }
 
 // messageID is the same for every attempt of a job and differs for another push of its id. The signed text is joined with dots,
@@ -91,8 +108,8 @@ func messageID(r *Request) string {
 	return "msg_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
 }
 
-// sign sets the headers of Standard Webhooks 1.0.0: HMAC-SHA256 of "id.timestamp.body" by each secret.
-func sign(header http.Header, keys [][]byte, id string, now time.Time, body []byte) {
+// sign makes the headers of Standard Webhooks 1.0.0: HMAC-SHA256 of "id.timestamp.body" by each secret.
+func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 	ts := strconv.FormatInt(now.Unix(), 10)
 	var sigs strings.Builder
 	for i, key := range keys {
@@ -104,9 +121,7 @@ func sign(header http.Header, keys [][]byte, id string, now time.Time, body []by
 		}
 		sigs.WriteString("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
-	header["Webhook-Id"] = []string{id}
-	header["Webhook-Timestamp"] = []string{ts}
-	header["Webhook-Signature"] = []string{sigs.String()}
+	return []field{{"Webhook-Id", id}, {"Webhook-Timestamp", ts}, {"Webhook-Signature", sigs.String()}}
 }
 
 // escapeID percent-encodes what a header cannot carry, and the percent sign, so that it can be undone.
