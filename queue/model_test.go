@@ -206,38 +206,45 @@ func (m *model) Reserve(t *rapid.T) {
 }
 
 func (m *model) Settle(t *rapid.T) {
+	var st []Settlement
 	for _, k := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[k]
 		if j.state != Running || !rapid.Bool().Draw(t, "settle") {
 			continue
 		}
 		v := Verdict(rapid.IntRange(0, 5).Draw(t, "verdict"))
-		st := Settlement{Lease: j.lease, Verdict: v, Delay: time.Hour, Reason: "why", Endpoint: EndpointUp}
+		x := Settlement{Lease: j.lease, Verdict: v, Delay: time.Hour, Reason: "why", Endpoint: EndpointUp}
 		if v != Release && v != Expire {
-			st.Attempt = &Attempt{Status: 200}
+			x.Attempt = &Attempt{Status: 200}
 		}
-		for repeat := range 2 { // the second time the lease is lost and nothing happens
-			held, err := m.s.Settle(t.Context(), 0, []Settlement{st})
-			if err != nil || held[0] != (repeat == 0) {
-				t.Fatalf("settle %d = %v, %v", repeat, held, err)
-			}
+		st = append(st, x)
+		m.settled(k, v)
+	}
+	for repeat := range 2 { // the second time the leases are lost and nothing happens
+		held, err := m.s.Settle(t.Context(), 0, st)
+		if err != nil || len(held) != len(st) || slices.Contains(held, repeat > 0) {
+			t.Fatalf("settle %d of %d = %v, %v", repeat, len(st), held, err)
 		}
-		switch v {
-		case Done:
-			delete(m.jobs, k)
-		case Release:
-			j.state = Ready
-		case Expire:
-			j.state = Dead
-		case Snooze:
-			j.state = Delayed
-		case Retry:
-			j.state = Delayed
-			j.attempts++
-		case Bury:
-			j.state = Dead
-			j.attempts++
-		}
+	}
+}
+
+func (m *model) settled(k string, v Verdict) {
+	j := m.jobs[k]
+	switch v {
+	case Done:
+		delete(m.jobs, k)
+	case Release:
+		j.state = Ready
+	case Expire:
+		j.state = Dead
+	case Snooze:
+		j.state = Delayed
+	case Retry:
+		j.state = Delayed
+		j.attempts++
+	case Bury:
+		j.state = Dead
+		j.attempts++
 	}
 }
 

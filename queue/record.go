@@ -31,9 +31,6 @@ const (
 // locator is where the reference of (topic, id) is kept: three bytes that say in which small hash, eight of the field.
 type locator [11]byte
 
-// noLocator is in no small hash.
-var noLocator = locator{0xff, 0xff, 0xff}
-
 // locate computes it, as locator() in common.lua does.
 func locate(topic, id string, locators uint32) (l locator) {
 	h := sha1.New() //nolint:gosec // see the import

@@ -143,42 +143,26 @@ func (s *Shard) leased(f []any, token string) (*Lease, error) {
 	return l, nil
 }
 
-var verdictLetters = [...]byte{Done: 'D', Retry: 'R', Snooze: 'S', Bury: 'B', Release: 'L', Expire: 'E'}
-
-// Settle ends leases, up to ReserveLimit at once. held tells for each whether it still was one; where not, nothing was done. The same call
+// Settle ends leases, up to ReserveLimit at once. It tells for each whether it still was held; where not, nothing was done. The same call
 // may be repeated after an error: what was done the first time then shows as not held.
-func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) (held []bool, err error) {
+func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool, error) {
 	if len(st) == 0 {
 		return nil, nil
 	}
-	args := make([]any, 0, 4*len(st))
-	for i := range st {
-		x := &st[i]
-		var keep []byte
-		switch x.Verdict {
-		case Done:
-			if x.Lease.kept {
-				keep = []byte{'1'}
-			}
-		case Release:
-		default:
-			if keep, err = encodeAttempts(x); err != nil {
-				return nil, err
-			}
-		}
-		l := noLocator
-		if !x.Lease.placed {
-			l = locate(x.Lease.Topic, x.Lease.ID, s.locators)
-		}
-		b := append(make([]byte, 0, 19), l[:]...)
-		b = append(b, verdictLetters[x.Verdict], byte(x.Endpoint))
-		args = append(args, x.Lease.ref, x.Lease.Token, appendUint48(b, max(0, ceilDelay(x.Delay))), keep)
+	order := endings(st)
+	args, err := settleArgs(order, s.locators)
+	if err != nil {
+		return nil, err
 	}
 	v, err := s.run(ctx, bucket, s.scripts.settle, args...)
 	if err != nil {
 		return nil, err
 	}
-	return flags(v, len(st), "settle on "+s.name)
+	held, ok := heldBut(v, order)
+	if !ok {
+		return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
+	}
+	return held, nil
 }
 
 // ceilDelay is in ms, and never early.

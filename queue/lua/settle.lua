@@ -1,67 +1,132 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    four a job: ref, token, locator (11 bytes; of none it begins with three 255) with verdict (1 byte: D done, R retry, S snooze, B bury,
---         L release, E expire), endpoint (1 byte: 0 not called, 1 up, 2 down) and delay in ms (6 bytes), attempts to keep (D: '' when there
---         is neither an attempt nor a body key to remove).
--- Returns 1 or 0 for each: whether the lease was still held. One that was not changes nothing, so a repeated call is harmless.
+-- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, verdict (D done, K done
+--         with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down), how many, and
+--         for each its index and, D and K: its locator (field and number of the small hash, '' without one), L: '', others: delay in ms (6 bytes)
+--         and attempts to keep.
+-- Returns the numbers, from 1, of those whose lease was not held any more, among them a ref's second time. One that was not changes nothing, so a
+--         repeated call is harmless.
 -- Keeps   invariants 1 to 4; all tokens are compared before anything is written.
-local refs, out = {}, {}
-for i = 1, #ARGV, 4 do refs[#refs + 1] = ARGV[i] end
-local held = call('HMGET', P .. 'tok', unpack(refs))
-local drop, done = {}, {}
-for k = 1, #refs do
-  local ok = held[k] == ARGV[k * 4 - 2]
-  out[k] = ok and 1 or 0
-  if ok then drop[#drop + 1] = refs[k] end
-end
-if #drop == 0 then return out end
-call('ZREM', P .. 'lease', unpack(drop))
-call('HDEL', P .. 'tok', unpack(drop))
+--
+-- What is done for each job is kept to its commands, and those take their arguments as they came: making text of a number costs more than a command.
+local sub, pcall = string.sub, redis.pcall
+local HEAD = 5 -- arguments that begin a run
+local jobs = tonumber(ARGV[1])
+local held = call('HMGET', P .. 'tok', unpack(ARGV, 2, jobs + 1))
 
-local told = {}
+-- Calls f for each run with the numbers of its first and last job and where it begins in ARGV.
+local function eachRun(f)
+  local first, at = 1, jobs + 2
+  while first <= jobs do
+    local size = tonumber(ARGV[at + 4])
+    f(first, first + size - 1, at)
+    first, at = first + size, at + HEAD + 2 * size
+  end
+end
+
+local lost = {}
+local function lose(k)
+  held[k] = false
+  lost[#lost + 1] = k
+end
+
+eachRun(function(first, last, at)
+  local token = ARGV[at]
+  for k = first, last do
+    if held[k] ~= token then lose(k) end
+  end
+end)
+if #lost == jobs then return lost end
+
+local drop, from, to = ARGV, 2, jobs + 1
+if #lost > 0 then
+  drop, from = {}, 1
+  for k = 1, jobs do
+    if held[k] then drop[#drop + 1] = ARGV[k + 1] end
+  end
+  to = #drop
+end
+call('ZREM', P .. 'lease', unpack(drop, from, to))
+if call('HDEL', P .. 'tok', unpack(drop, from, to)) <= to - from then -- one came twice
+  local seen = {}
+  for k = 1, jobs do
+    local ref = ARGV[k + 1]
+    if held[k] and seen[ref] then lose(k) end
+    seen[ref] = true
+  end
+end
+
+-- What becomes of a run's jobs, n of which were held: the numbers of the first and the last, and where their own arguments begin.
+local LOCATOR = P .. 'i:'
 local freed = {}
-for k, ref in ipairs(refs) do
-  local page, index = placeOf(ref)
-  local topic = out[k] == 1 and topicOf(page)
-  if topic then
-    local n, field, verdict, endpoint, delay = struct.unpack('>I3c8c1BI6', ARGV[k * 4 - 1])
-    local attempts = ARGV[k * 4]
-    local t = told[topic]
-    if not t then t = {[0] = 0, 0, 0}; told[topic] = t end
-    t[endpoint] = t[endpoint] + 1
-    count('nu', topic, -1)
-    if verdict == 'D' then
-      total('d', topic, 1)
-      redis.pcall('LSET', pageKey(page), index, '')
-      if n < 16777215 then call('HDEL', P .. 'i:' .. string.format('%d', n), field) end
-      if attempts ~= '' then
-        call('UNLINK', P .. 'b:' .. ref)
+local function done(topic, page, n, first, last, at, verdict)
+  local key = pageKey(page)
+  for k = first, last do
+    if held[k] then
+      local index, where = ARGV[at], ARGV[at + 1]
+      pcall('LSET', key, index, '')
+      if where ~= '' then call('HDEL', LOCATOR .. sub(where, 9), sub(where, 1, 8)) end
+      if verdict == 'K' then
+        call('UNLINK', P .. 'b:' .. ARGV[k + 1])
         call('HDEL', P .. 'a:' .. page, index)
       end
-      freed[page] = (freed[page] or 0) + 1
-    elseif verdict == 'L' then
+    end
+    at = at + 2
+  end
+  freed[page] = (freed[page] or 0) + n
+  total('d', topic, n)
+end
+
+local function release(topic, _, n, first, last)
+  for k = first, last do
+    if held[k] then
+      local ref = ARGV[k + 1]
       local key = P .. 'r:' .. ref % 4 .. ':' .. topic
       if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end
-      count('nr', topic, 1)
-      wakeDispatchers = true
-    else
-      call('HSET', P .. 'a:' .. page, index, attempts)
-      if verdict ~= 'E' then total(verdict == 'S' and 'z' or 'f', topic, 1) end
-      if verdict == 'R' or verdict == 'S' then
-        if verdict == 'R' then total('r', topic, 1) end
+    end
+  end
+  wakeDispatchers = true
+  count('nr', topic, n)
+end
+
+local function fail(topic, page, n, first, last, at, verdict)
+  local again = verdict == 'R' or verdict == 'S'
+  for k = first, last do
+    if held[k] then
+      local ref, delay = ARGV[k + 1], struct.unpack('>I6', ARGV[at + 1])
+      call('HSET', P .. 'a:' .. page, ARGV[at], sub(ARGV[at + 1], 7))
+      if again then
         call('ZADD', P .. 'd:' .. topic, now + delay, ref)
-        count('nd', topic, 1)
         event(topic, now + delay)
       else
         call('ZADD', P .. 'x:' .. topic, now, ref)
-        count('nx', topic, 1)
-        total('k', topic, 1)
-        if verdict == 'E' then total('e', topic, 1) end
       end
     end
+    at = at + 2
   end
+  count(again and 'nd' or 'nx', topic, n)
+  if not again then total('k', topic, n) end
+  if verdict == 'E' then return total('e', topic, n) end
+  total(verdict == 'S' and 'z' or 'f', topic, n)
+  if verdict == 'R' then total('r', topic, n) end
 end
+
+local outcomes = {D = done, K = done, L = release, R = fail, S = fail, B = fail, E = fail}
+local told = {}
+eachRun(function(first, last, at)
+  local page, verdict, endpoint = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local topic, n = topicOf(page), 0
+  for k = first, last do
+    if held[k] then n = n + 1 end
+  end
+  if not topic or n == 0 then return end
+  outcomes[verdict](topic, page, n, first, last, at + HEAD, verdict)
+  count('nu', topic, -n)
+  local t = told[topic]
+  if not t then t = {['0'] = 0, ['1'] = 0, ['2'] = 0}; told[topic] = t end
+  t[endpoint] = t[endpoint] + n
+end)
 for page, n in pairs(freed) do gone(topicOf(page), page, n) end
 
 -- What the calls told about the endpoint. It answered: the window grows while it is used, the breaker closes. It did not: the
@@ -71,7 +136,7 @@ for topic, t in pairs(told) do
   local f = call('HMGET', key, 'w', 'k', 'o', 'b', 'g')
   local window, fails, open, pause = tonumber(f[1] or WINDOW), tonumber(f[2] or 0), tonumber(f[3] or 0), tonumber(f[4] or 0)
   local running = tonumber(call('HGET', P .. 'nu', topic) or 0)
-  local up, down = t[1], t[2]
+  local up, down = t['1'], t['2']
   if up > 0 then
     if open > 0 then
       window = WINDOW
@@ -100,4 +165,4 @@ for topic, t in pairs(told) do
   end
 end
 finish()
-return out
+return lost

@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// ending is a settlement as the settle script sees it.
+type ending struct {
+	*Settlement
+	at     int // which of the call's settlements it is
+	page   int64
+	letter byte
+}
+
+var verdictLetters = [...]byte{Done: 'D', Retry: 'R', Snooze: 'S', Bury: 'B', Release: 'L', Expire: 'E'}
+
+// doneKept is the letter of Done for a job that has attempts or a body key to remove.
+const doneKept = 'K'
+
+// endings puts settlements in the order in which settle.lua takes them: those that have so much in common that they make a run stand together.
+func endings(st []Settlement) []ending {
+	order := make([]ending, len(st))
+	for i := range st {
+		x := &st[i]
+		order[i] = ending{Settlement: x, at: i, page: x.Lease.ref >> (indexBits + 2), letter: verdictLetters[x.Verdict]}
+		if x.Verdict == Done && x.Lease.kept {
+			order[i].letter = doneKept
+		}
+	}
+	slices.SortFunc(order, func(a, b ending) int { return cmp.Or(a.compareRun(b), cmp.Compare(a.Lease.ref, b.Lease.ref)) })
+	return order
+}
+
+// compareRun is 0 for settlements that make a run.
+func (e *ending) compareRun(o ending) int {
+	return cmp.Or(cmp.Compare(e.Lease.Token, o.Lease.Token), cmp.Compare(e.page, o.page), cmp.Compare(e.letter, o.letter), cmp.Compare(e.Endpoint, o.Endpoint))
+}
+
+// settleArgs are the arguments of settle.lua.
+func settleArgs(order []ending, locators uint32) (args []any, err error) {
+	args = make([]any, 0, 1+3*len(order)+8*5)
+	args = append(args, len(order))
+	for i := range order {
+		args = append(args, order[i].Lease.ref)
+	}
+	for len(order) > 0 {
+		n, first := 1, &order[0]
+		for n < len(order) && first.compareRun(order[n]) == 0 {
+			n++
+		}
+		args = append(args, first.Lease.Token, first.page, string(first.letter), int(first.Endpoint), n)
+		for i := range order[:n] {
+			rest, err := order[i].rest(locators)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, order[i].Lease.ref>>2&(1<<indexBits-1), rest)
+		}
+		order = order[n:]
+	}
+	return args, nil
+}
+
+// rest is what the script has to know of a job beside its place: its locator, or when it comes back and the attempts to keep.
+func (e *ending) rest(locators uint32) ([]byte, error) {
+	switch {
+	case e.Verdict == Release, e.Verdict == Done && e.Lease.placed:
+		return nil, nil
+	case e.Verdict == Done:
+		l := locate(e.Lease.Topic, e.Lease.ID, locators)
+		n := uint64(l[0])<<16 | uint64(l[1])<<8 | uint64(l[2])
+		return strconv.AppendUint(append(make([]byte, 0, 16), l[3:]...), n, 10), nil
+	}
+	attempts, err := encodeAttempts(e.Settlement)
+	if err != nil {
+		return nil, err
+	}
+	return append(appendUint48(make([]byte, 0, 6+len(attempts)), max(0, ceilDelay(e.Delay))), attempts...), nil
+}
+
+// heldBut reads the answer of settle.lua: which of the settlements, as they were given, met a lease that was held.
+func heldBut(lost any, order []ending) (held []bool, ok bool) {
+	numbers, ok := lost.([]any)
+	if !ok {
+		return nil, false
+	}
+	held = slices.Repeat([]bool{true}, len(order))
+	for _, v := range numbers {
+		n, _ := v.(int64)
+		if n < 1 || n > int64(len(order)) {
+			return nil, false
+		}
+		held[order[n-1].at] = false
+	}
+	return held, true
+}
