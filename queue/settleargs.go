@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"slices"
-	"strconv"
 )
 
 // ending is a settlement as the settle script sees it.
@@ -40,7 +39,7 @@ func (e *ending) compareRun(o ending) int {
 
 // settleArgs are the arguments of settle.lua.
 func settleArgs(order []ending, locators uint32) (args []any, err error) {
-	args = make([]any, 0, 1+3*len(order)+8*5)
+	args = make([]any, 0, 1+4*len(order)+8*5)
 	args = append(args, len(order))
 	for i := range order {
 		args = append(args, order[i].Lease.ref)
@@ -52,32 +51,30 @@ func settleArgs(order []ending, locators uint32) (args []any, err error) {
 		}
 		args = append(args, first.Lease.Token, first.page, string(first.letter), int(first.Endpoint), n)
 		for i := range order[:n] {
-			rest, err := order[i].rest(locators)
-			if err != nil {
+			if args, err = order[i].append(args, locators); err != nil {
 				return nil, err
 			}
-			args = append(args, order[i].Lease.ref>>2&(1<<indexBits-1), rest)
 		}
 		order = order[n:]
 	}
 	return args, nil
 }
 
-// rest is what the script has to know of a job beside its place: its locator, or when it comes back and the attempts to keep.
-func (e *ending) rest(locators uint32) ([]byte, error) {
+// append adds what the script has to know of a job beside its place: its locator, or when it comes back and the attempts to keep.
+func (e *ending) append(args []any, locators uint32) ([]any, error) {
+	args = append(args, e.Lease.ref>>2&(1<<indexBits-1))
 	switch {
 	case e.Verdict == Release, e.Verdict == Done && e.Lease.placed:
-		return nil, nil
+		return append(args, "", ""), nil
 	case e.Verdict == Done:
 		l := locate(e.Lease.Topic, e.Lease.ID, locators)
-		n := uint64(l[0])<<16 | uint64(l[1])<<8 | uint64(l[2])
-		return strconv.AppendUint(append(make([]byte, 0, 16), l[3:]...), n, 10), nil
+		return append(args, uint32(l[0])<<16|uint32(l[1])<<8|uint32(l[2]), l[3:]), nil
 	}
 	attempts, err := encodeAttempts(e.Settlement)
 	if err != nil {
 		return nil, err
 	}
-	return append(appendUint48(make([]byte, 0, 6+len(attempts)), max(0, ceilDelay(e.Delay))), attempts...), nil
+	return append(args, max(0, ceilDelay(e.Delay)), attempts), nil
 }
 
 // heldBut reads the answer of settle.lua: which of the settlements, as they were given, met a lease that was held.

@@ -89,16 +89,19 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 		return Reserved{}, s.comparing()
 	}
 	reply, ok := v.([]any)
-	if !ok || len(reply)%6 != 2 {
+	if !ok || len(reply) < reservedHead {
 		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, errReply)
 	}
+	found, ok := foundIn(reply)
+	if !ok {
+		return Reserved{}, fmt.Errorf("reserve from %s: %w", s.name, errReply)
+	}
+	if newer, _ := reply[2].([]any); len(newer) == 3 {
+		s.tellNewer(newer)
+	}
 	out := Reserved{Now: millis(reply[0]), More: reply[1] == int64(1)}
-	for f := reply[2:]; len(f) > 0; f = f[6:] {
-		if f[5] == int64(0) {
-			s.tellNewer(f)
-			continue
-		}
-		l, err := s.leased(f, r.Token)
+	for i := range found {
+		l, err := s.leased(&found[i], r.Token)
 		if err != nil {
 			s.log.Error("a reserved job cannot be read; it dies when its leases ran out often enough", "error", err)
 			continue
@@ -117,7 +120,7 @@ func (s *Shard) tellNewer(f []any) {
 	if now-last < int64(tellNewerEvery) || !s.toldNewer.CompareAndSwap(last, now) {
 		return
 	}
-	ref, _ := f[0].(int64)
+	ref := refOf(f[0])
 	topic, _ := f[1].(string)
 	record, _ := f[2].(string)
 	j := Job{Topic: topic}
@@ -125,21 +128,16 @@ func (s *Shard) tellNewer(f []any) {
 	s.log.Error("jobs are not called, and put off", "shard", s.name, "one of them", topic+"/"+j.ID, "error", ErrNewer)
 }
 
-func (s *Shard) leased(f []any, token string) (*Lease, error) {
-	ref, _ := f[0].(int64)
-	topic, _ := f[1].(string)
-	record, _ := f[2].(string)
-	body, _ := f[3].(string)
-	attempts, _ := f[4].(string)
-	l := &Lease{Job: Job{Topic: topic, Shard: s.name, State: Running, LeaseUntil: millis(f[5])}, Token: token, ref: ref}
-	if err := decodeRecord(&l.Job, ref, record, body); err != nil {
-		return nil, fmt.Errorf("reserve a job of %s: %w", topic, err)
+func (s *Shard) leased(f *found, token string) (*Lease, error) {
+	l := &Lease{Job: Job{Topic: f.topic, Shard: s.name, State: Running, LeaseUntil: f.ends}, Token: token, ref: f.ref}
+	if err := decodeRecord(&l.Job, f.ref, f.record, f.body); err != nil {
+		return nil, fmt.Errorf("reserve a job of %s: %w", f.topic, err)
 	}
-	if err := decodeAttempts(&l.Job, attempts); err != nil {
-		return nil, fmt.Errorf("reserve %s/%s: %w", topic, l.ID, err)
+	if err := decodeAttempts(&l.Job, f.attempts); err != nil {
+		return nil, fmt.Errorf("reserve %s/%s: %w", f.topic, l.ID, err)
 	}
-	l.placed = isNonce(record[14 : 14+int(record[13])])
-	l.kept = attempts != "" || len(l.Body) > longBody
+	l.placed = isNonce(f.record[14 : 14+int(f.record[13])])
+	l.kept = f.attempts != "" || len(l.Body) > longBody
 	return l, nil
 }
 

@@ -41,12 +41,16 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 			st[i].Lease = &other
 		}
 	}
-	got, err := f.s.Settle(f.ctx, 0, append(st, st[1]))
+	foreign := *st[1].Lease
+	foreign.Token = "" // sorted before the true one
+	strange := st[1]
+	strange.Lease = &foreign
+	got, err := f.s.Settle(f.ctx, 0, append(st, strange, st[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got[1] == got[len(st)] {
-		t.Errorf("a lease that is there twice: held %v and %v", got[1], got[len(st)])
+	if n := len(st); got[n] || got[1] == got[n+1] {
+		t.Errorf("a lease that is there twice, and once under another token: held %v, %v and %v", got[1], got[n+1], got[n])
 	}
 	got[1] = true
 	for i := range st {
@@ -87,5 +91,91 @@ func (f *fixture) settled(x *Settlement, held bool) {
 	j := f.get(l.Topic, l.ID)
 	if j.State != want || string(j.Body) != string(l.Body) || j.DeadReason != reason || len(j.History) != history || history == 1 && j.History[0].Error != l.ID {
 		f.Errorf("%s/%s after verdict %d (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verdict, held, j.State, j.DeadReason, j.History)
+	}
+}
+
+// An answer tells of jobs of several topics, with and without body keys, attempts and times to run of their own, each of which has what is its own; and the
+// answer to the same token again does, too.
+func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
+	f := newFixture(t)
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "a", TTR: 5 * time.Second, MaxAttempts: 3}, {Name: "b", TTR: 7 * time.Second, MaxAttempts: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Push{}
+	for i := range 48 {
+		topic := []string{"a", "b"}[i/2%2]
+		f.push(topic, fmt.Sprint(i), 0, func(p *Push) {
+			if i%4 == 0 {
+				p.TTR = time.Duration(20+i%3) * time.Second
+			}
+			if i%5 == 0 {
+				p.Body = longText(p.ID)
+			}
+			want[p.ID] = *p
+		})
+	}
+	attempted := map[string]bool{}
+	for _, l := range f.reserve(10) {
+		attempted[l.ID] = true
+		f.settle(Retry, func(s *Settlement) { s.Attempt.Error = l.ID }, l)
+	}
+	eventually(t, "the retries are due", func() bool { f.advance(); return f.s.client.HGet(f.ctx, prefix(0)+"nd", "b").Val() == "0" })
+	eventually(t, "the retries are due", func() bool { f.advance(); return f.s.client.HGet(f.ctx, prefix(0)+"nd", "a").Val() == "0" })
+
+	r := Reserve{Worker: "w", Token: "all", Max: 48, Pattern: "0102010201"}
+	var now time.Time
+	for _, r.Again = range []bool{false, true} {
+		got, err := f.s.Reserve(f.ctx, 0, r)
+		if err != nil || len(got.Jobs) != len(want) {
+			t.Fatalf("reserved %d jobs, %v; want %d", len(got.Jobs), err, len(want))
+		}
+		if !r.Again {
+			now = got.Now
+		}
+		seen := map[string]bool{}
+		for _, l := range got.Jobs {
+			seen[l.ID] = true
+			p := want[l.ID]
+			ttr := map[string]time.Duration{"a": 5 * time.Second, "b": 7 * time.Second}[p.Topic]
+			if p.TTR > 0 {
+				ttr = p.TTR
+			}
+			if l.Topic != p.Topic || string(l.Body) != string(p.Body) || !l.LeaseUntil.Equal(now.Add(ttr+LeaseGrace)) {
+				t.Errorf("again %v: %s/%s until %v from now with %d bytes; want %s, %v", r.Again, l.Topic, l.ID, l.LeaseUntil.Sub(now), len(l.Body), p.Topic, ttr)
+			}
+			if made := len(l.History) == 1 && l.History[0].Error == l.ID; made != attempted[l.ID] || l.Attempts != len(l.History) {
+				t.Errorf("again %v: %s has %d attempts: %+v", r.Again, l.ID, l.Attempts, l.History)
+			}
+		}
+		if len(seen) != len(want) {
+			t.Errorf("again %v: %d different jobs", r.Again, len(seen))
+		}
+	}
+}
+
+// Answers that no reserve script of this version gives are told from those that it does.
+func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
+	none := []any{}
+	record := "\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x01abody"
+	for name, c := range map[string]struct {
+		reply []any
+		jobs  int
+		ok    bool
+	}{
+		"nothing":            {[]any{int64(1), int64(0), none, none}, 0, true},
+		"a run":              {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(2), "4100", record, "4104", record}, 2, true},
+		"two runs":           {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(1), "4100", record, "u", int64(2), int64(1), "8200", record}, 2, true},
+		"a run too short":    {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(2), "4100", record}, 0, false},
+		"half a job":         {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(1), "4100"}, 0, false},
+		"no jobs in a run":   {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(0)}, 0, false},
+		"half a run's head":  {[]any{int64(1), int64(0), none, none, "t"}, 0, false},
+		"more of no job":     {[]any{int64(1), int64(0), none, []any{int64(2), "body", ""}, "t", int64(2), int64(1), "4100", record}, 0, false},
+		"more of a job":      {[]any{int64(1), int64(0), none, []any{int64(1), "body", ""}, "t", int64(2), int64(1), "4100", record}, 1, true},
+		"an older version's": {[]any{int64(1), int64(0), int64(4100), "t", record, "", "", int64(2)}, 0, false},
+	} {
+		jobs, ok := foundIn(c.reply)
+		if ok != c.ok || ok && len(jobs) != c.jobs {
+			t.Errorf("%s: %d jobs, %v", name, len(jobs), ok)
+		}
 	}
 }

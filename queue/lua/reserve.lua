@@ -3,47 +3,66 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, '1' when the
 --         token is asked again, then pairs (topic, how many more of it).
--- Returns {now, 1 when it stopped at places that were passed over and there may be more, else 0, six a job: ref, topic, record, body of a body key or '', attempts, lease's end}. One whose lease ends at 0 has none: it was put off
---         since its format is not known here; of several there is one.
+-- Returns {now, 1 when it stopped at places that were passed over and there may be more, else 0, newer, others}, then runs of jobs of one topic
+--         whose leases end together: topic, lease's end, how many, and for each ref and record. newer is {ref, topic, record} of one of the jobs that
+--         were put off since their format is not known here, or empty. others has what only some jobs have: for each of those its number, from
+--         1 over all runs, body of a body key or '', attempts or ''.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is noted under the
 --         worker's name, so the same token asked again returns the same jobs (those still leased under it).
+local byte = string.byte
 local worker, token, wanted, pattern = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local topicMax, cap, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local out = {now, 0}
+local strange, others = {}, {}
+local out = {now, 0, strange, others}
 local PUTOFF = 60000
+local PRIORITIES = {'0', '1', '2'} -- as text: they are parts of keys
 
 -- What is known of a job's attempts. Most pages have none of any job.
 local attempted = {}
-local function attemptsOf(page, index)
+local function hasAttempts(page)
   local some = attempted[page]
   if some == nil then
     some = call('EXISTS', P .. 'a:' .. page) == 1
     attempted[page] = some
   end
-  return some and call('HGET', P .. 'a:' .. page, index) or ''
+  return some
 end
 
+-- The run that is being answered begins behind out[run]; the answer has so many jobs and is so long.
+local run, jobs, size = 1, 0, #out
+local runTopic, runEnd
 local function answer(ref, topic, page, index, rec, flags, expiry)
-  local n = #out
-  out[n + 1], out[n + 2], out[n + 3] = tonumber(ref), topic, rec
-  out[n + 4] = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
-  out[n + 5], out[n + 6] = attemptsOf(page, index), expiry
+  if expiry ~= runEnd or topic ~= runTopic then
+    run, runTopic, runEnd = size, topic, expiry
+    out[run + 1], out[run + 2], out[run + 3] = topic, tonumber(expiry), 0
+    size = size + 3
+  end
+  out[run + 3] = out[run + 3] + 1
+  out[size + 1], out[size + 2] = ref, rec
+  size, jobs = size + 2, jobs + 1
+  local keyed, some = hasBodyKey(flags), hasAttempts(page)
+  if keyed or some then
+    local n = #others
+    others[n + 1] = jobs
+    others[n + 2] = keyed and call('GET', P .. 'b:' .. ref) or ''
+    others[n + 3] = some and call('HGET', P .. 'a:' .. page, index) or ''
+  end
 end
 
 -- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
-if ARGV[8] ~= '1' and call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2') == 0 then
+local rings = call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2')
+if ARGV[8] ~= '1' and rings == 0 then
   call('SET', P .. 'idle', 1, 'EX', 30)
   return out
 end
 
-local note = call('GET', P .. 'v:' .. worker)
-if note and string.sub(note, 1, #token + 1) == token .. ' ' then
-  for ref in string.gmatch(string.sub(note, #token + 2), '%S+') do
+if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ' ' then
+  for ref in string.gmatch(call('GETRANGE', P .. 'v:' .. worker, #token + 1, -1), '%S+') do
     if call('HGET', P .. 'tok', ref) == token then
       local page, index = placeOf(ref)
       local rec = read(page, index)
       local _, _, flags = decode(rec or '')
-      if flags then answer(ref, topicOf(page), page, index, rec, flags, tonumber(call('ZSCORE', P .. 'lease', ref))) end
+      if flags then answer(ref, topicOf(page), page, index, rec, flags, call('ZSCORE', P .. 'lease', ref)) end
     end
   end
   return out
@@ -81,7 +100,18 @@ local function gateOf(topic)
   return g
 end
 
-local leases, tokens, refs = {}, {}, {}
+-- When a lease ends: text, made once for each TTR.
+local ends = {}
+local function endOf(ttr)
+  local e = ends[ttr]
+  if not e then
+    e = string.format('%d', now + math.min(ttr, cap) + grace)
+    ends[ttr] = e
+  end
+  return e
+end
+
+local leases, note, taken = {}, {token}, 0 -- leases are ends and refs, as ZADD takes them
 -- Too long a value for a listpack, in which some hundred tokens would be searched from the first on.
 local TABLE = string.rep('-', 65)
 
@@ -94,53 +124,58 @@ local function bury(topic, ref, page, index)
 end
 
 -- A job of a newer format waits for a dispatcher of a version that knows it.
-local strange
 local function putOff(topic, ref, rec)
   local at = now + PUTOFF
   call('ZADD', P .. 'd:' .. topic, at, ref)
   count('nr', topic, -1)
   count('nd', topic, 1)
   event(topic, at)
-  strange = {tonumber(ref), topic, rec, '', '', 0}
+  strange[1], strange[2], strange[3] = ref, topic, rec
 end
 
-local function lease(topic, ref, page, index, rec)
-  local flags, n = string.byte(rec, 13, 14)
-  if not n or #rec < 14 + n then return bury(topic, ref, page, index) end
+-- usual is when a lease of the topic ends.
+local function lease(topic, ref, page, index, rec, usual)
+  local flags, length = byte(rec, 13, 14)
+  if not length or #rec < 14 + length then return bury(topic, ref, page, index) end
   if flags >= 32 then
-    if isNewer(topic, ref, flags, string.sub(rec, 15, 14 + n)) then return putOff(topic, ref, rec) end
+    if isNewer(topic, ref, flags, string.sub(rec, 15, 14 + length)) then return putOff(topic, ref, rec) end
     return bury(topic, ref, page, index)
   end
-  local ttr = own(rec, flags, 15 + n) or confOf(topic).ttr
-  local expiry = now + math.min(ttr, cap) + grace
-  leases[#leases + 1], leases[#leases + 2] = string.format('%d', expiry), ref
-  tokens[#tokens + 1], tokens[#tokens + 2] = ref, token
-  refs[#refs + 1] = ref
+  local expiry = flags < 8 and usual or endOf(own(rec, flags, 15 + length) or confOf(topic).ttr)
+  leases[2 * taken + 1], leases[2 * taken + 2] = expiry, ref
+  taken = taken + 1
+  note[taken + 1] = ref
   answer(ref, topic, page, index, rec, flags, expiry)
   return true
 end
 
--- The records of references: those that stand close together on a page are read at once.
-local function readMany(list)
-  local recs, pages, indexes = {}, {}, {}
-  for k, ref in ipairs(list) do pages[k], indexes[k] = placeOf(ref) end
-  local k = 1
-  while k <= #list do
-    local page, first, j = pages[k], indexes[k], k
-    while j < #list and pages[j + 1] == page and indexes[j + 1] > indexes[j] and indexes[j + 1] <= indexes[j] + 4 do j = j + 1 end
-    if j == k then
-      recs[k] = read(page, first) or ''
-    else
-      local found = call('LRANGE', pageKey(page), first, indexes[j])
-      for m = k, j do recs[m] = found[indexes[m] - first + 1] or '' end
+-- Leases of a topic's jobs those that still are there, and returns how many. Those that stand close together on a page are read at once.
+local function leaseAll(topic, list)
+  local usual = endOf(confOf(topic).ttr)
+  local places, all = {}, #list -- a place is page * PAGE + index
+  for i = 1, all do places[i] = floor(list[i] / 4) end
+  local got, from = 0, 1
+  while from <= all do
+    local first, to = places[from], from
+    local index = first % PAGE
+    local page, past = (first - index) / PAGE, first - index + PAGE
+    local last, next = first, places[from + 1]
+    while next and next > last and next <= last + 4 and next < past do
+      to, last, next = to + 1, next, places[to + 2]
     end
-    k = j + 1
+    local recs = to > from and call('LRANGE', pageKey(page), index, index + last - first) or {read(page, index)}
+    for i = from, to do
+      local ahead = places[i] - first
+      local rec = recs[ahead + 1]
+      if rec and rec ~= '' and lease(topic, list[i], page, index + ahead, rec, usual) then got = got + 1 end
+    end
+    from = to + 1
   end
-  return recs, pages, indexes
+  return got
 end
 
 -- Takes up to n jobs of a topic and priority; looked bounds, for each priority, the places looked at: many may be empty.
-local looked = {[0] = 0, 0, 0}
+local looked = {['0'] = 0, ['1'] = 0, ['2'] = 0}
 local function mayLook(p) return looked[p] < 2 * wanted + 50 end
 local function take(topic, p, n)
   local got = 0
@@ -149,10 +184,7 @@ local function take(topic, p, n)
     local popped = call('LPOP', key, n - got)
     if not popped then break end
     looked[p] = looked[p] + #popped
-    local recs, pages, indexes = readMany(popped)
-    for k, ref in ipairs(popped) do
-      if recs[k] ~= '' and lease(topic, ref, pages[k], indexes[k], recs[k]) then got = got + 1 end
-    end
+    got = got + leaseAll(topic, popped)
   end
   if got > 0 then
     count('nr', topic, -got)
@@ -199,38 +231,53 @@ local function fetch(p, n)
   return got
 end
 
--- The pattern says how many of each priority; what one cannot use goes to the others, again by the pattern.
-local pos = tonumber(call('GET', P .. 'pos') or 0)
-local start, left = pos, wanted
-local empty = {}
-while left > 0 and not (empty['0'] and empty['1'] and empty['2']) do
-  local share, n, steps = {}, 0, 0
-  while n < left and steps < left * #pattern + #pattern do
-    local p = string.sub(pattern, pos % #pattern + 1, pos % #pattern + 1)
-    pos, steps = pos + 1, steps + 1
-    if not empty[p] then
-      share[p] = (share[p] or 0) + 1
-      n = n + 1
-    end
+-- The pattern says how many of each priority; what one cannot use goes to the others, again by the pattern. One whose ring is empty is left out
+-- from the first: asking the others a second time costs more than this look.
+local start = tonumber(call('GET', P .. 'pos') or 0)
+local pos, left = start, wanted
+local order, weight, empty = {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
+for i = 1, #pattern do
+  local p = string.sub(pattern, i, i)
+  order[i], weight[p] = p, weight[p] + 1
+end
+for _, p in ipairs(rings < 3 and PRIORITIES or {}) do empty[p] = call('EXISTS', P .. 'q:' .. p) == 0 end
+
+-- How many of the next n jobs fall to each priority that is not empty; nil when there is none.
+local function shares(n)
+  local share, round = {}, 0
+  for p, w in pairs(weight) do
+    if not empty[p] then round = round + w end
   end
-  if n == 0 then break end
-  for p = 0, 2 do
-    local s = tostring(p)
-    local ask = share[s] or 0
+  if round == 0 then return nil end
+  local rounds = floor(n / round)
+  for p, w in pairs(weight) do share[p] = empty[p] and 0 or rounds * w end
+  n = n - rounds * round
+  while n > 0 do
+    local p = order[pos % #order + 1]
+    pos = pos + 1
+    if not empty[p] then share[p], n = share[p] + 1, n - 1 end
+  end
+  return share
+end
+
+while left > 0 do
+  local share = shares(left)
+  if not share then break end
+  for _, p in ipairs(PRIORITIES) do
+    local ask = share[p]
     local got = ask > 0 and fetch(p, ask) or 0
-    if got < ask then empty[s] = true end
+    if got < ask then empty[p] = true end
     left = left - got
   end
 end
 
-for k = 1, strange and 6 or 0 do out[#out + 1] = strange[k] end
-local taken = wanted - left
 if taken > 0 then
-  many('ZADD', P .. 'lease', leases)
-  call('HSETNX', P .. 'tok', '', TABLE)
-  many('HSET', P .. 'tok', tokens)
+  call('ZADD', P .. 'lease', unpack(leases))
+  for i = 1, 2 * taken + 1, 2 do leases[i] = token end -- from the second on: refs and their token, as HSET takes them
+  leases[2 * taken + 2], leases[2 * taken + 3] = '', TABLE
+  call('HSET', P .. 'tok', unpack(leases, 2))
   call('SET', P .. 'pos', (start + taken) % #pattern)
-  call('SET', P .. 'v:' .. worker, token .. ' ' .. table.concat(refs, ' '), 'EX', 120)
+  call('SET', P .. 'v:' .. worker, table.concat(note, ' '), 'EX', 120)
 end
 for topic, g in pairs(gates) do
   if g.taken > 0 then
@@ -240,7 +287,7 @@ for topic, g in pairs(gates) do
 end
 finish()
 if left > 0 then
-  if not (mayLook(0) and mayLook(1) and mayLook(2)) then out[2] = 1 end
+  if not (mayLook('0') and mayLook('1') and mayLook('2')) then out[2] = 1 end
   call('SET', P .. 'idle', 1, 'EX', 30)
 end
 return out

@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, verdict (D done, K done
---         with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down), how many, and
---         for each its index and, D and K: its locator (field and number of the small hash, '' without one), L: '', others: delay in ms (6 bytes)
---         and attempts to keep.
--- Returns the numbers, from 1, of those whose lease was not held any more, among them a ref's second time. One that was not changes nothing, so a
+-- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, verdict (D done,
+--         K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
+--         how many, and three of each job: its index; D and K: the number of the small hash and the field of its locator, '' and '' without
+--         one, L: '' and '', the others: delay in ms and attempts to keep.
+-- Returns the numbers, from 1, of those whose lease was not held any more, among them a ref's second time. Such a one changes nothing, so a
 --         repeated call is harmless.
 -- Keeps   invariants 1 to 4; all tokens are compared before anything is written.
 --
--- What is done for each job is kept to its commands, and those take their arguments as they came: making text of a number costs more than a command.
-local sub, pcall = string.sub, redis.pcall
+-- What is done for each job is kept to its commands, and these take their arguments as they came: making text of a number takes as long as a
+-- short command.
+local pcall = redis.pcall
 local HEAD = 5 -- arguments that begin a run
 local jobs = tonumber(ARGV[1])
 local held = call('HMGET', P .. 'tok', unpack(ARGV, 2, jobs + 1))
@@ -21,7 +22,7 @@ local function eachRun(f)
   while first <= jobs do
     local size = tonumber(ARGV[at + 4])
     f(first, first + size - 1, at)
-    first, at = first + size, at + HEAD + 2 * size
+    first, at = first + size, at + HEAD + 3 * size
   end
 end
 
@@ -52,8 +53,10 @@ if call('HDEL', P .. 'tok', unpack(drop, from, to)) <= to - from then -- one cam
   local seen = {}
   for k = 1, jobs do
     local ref = ARGV[k + 1]
-    if held[k] and seen[ref] then lose(k) end
-    seen[ref] = true
+    if held[k] then
+      if seen[ref] then lose(k) end
+      seen[ref] = true
+    end
   end
 end
 
@@ -64,15 +67,15 @@ local function done(topic, page, n, first, last, at, verdict)
   local key = pageKey(page)
   for k = first, last do
     if held[k] then
-      local index, where = ARGV[at], ARGV[at + 1]
+      local index, small = ARGV[at], ARGV[at + 1]
       pcall('LSET', key, index, '')
-      if where ~= '' then call('HDEL', LOCATOR .. sub(where, 9), sub(where, 1, 8)) end
+      if small ~= '' then call('HDEL', LOCATOR .. small, ARGV[at + 2]) end
       if verdict == 'K' then
         call('UNLINK', P .. 'b:' .. ARGV[k + 1])
         call('HDEL', P .. 'a:' .. page, index)
       end
     end
-    at = at + 2
+    at = at + 3
   end
   freed[page] = (freed[page] or 0) + n
   total('d', topic, n)
@@ -94,16 +97,16 @@ local function fail(topic, page, n, first, last, at, verdict)
   local again = verdict == 'R' or verdict == 'S'
   for k = first, last do
     if held[k] then
-      local ref, delay = ARGV[k + 1], struct.unpack('>I6', ARGV[at + 1])
-      call('HSET', P .. 'a:' .. page, ARGV[at], sub(ARGV[at + 1], 7))
+      local ref, time = ARGV[k + 1], now + ARGV[at + 1]
+      call('HSET', P .. 'a:' .. page, ARGV[at], ARGV[at + 2])
       if again then
-        call('ZADD', P .. 'd:' .. topic, now + delay, ref)
-        event(topic, now + delay)
+        call('ZADD', P .. 'd:' .. topic, time, ref)
+        event(topic, time)
       else
         call('ZADD', P .. 'x:' .. topic, now, ref)
       end
     end
-    at = at + 2
+    at = at + 3
   end
   count(again and 'nd' or 'nx', topic, n)
   if not again then total('k', topic, n) end
