@@ -39,7 +39,7 @@ func (e *ending) compareRun(o ending) int {
 
 // settleArgs are the arguments of settle.lua.
 func settleArgs(order []ending, locators uint32) (args []any, err error) {
-	args = make([]any, 0, 1+4*len(order)+8*5)
+	args = make([]any, 0, 1+4*len(order)+8*6)
 	args = append(args, len(order))
 	for i := range order {
 		args = append(args, order[i].Lease.ref)
@@ -49,7 +49,7 @@ func settleArgs(order []ending, locators uint32) (args []any, err error) {
 		for n < len(order) && first.compareRun(order[n]) == 0 {
 			n++
 		}
-		args = append(args, first.Lease.Token, first.page, string(first.letter), int(first.Endpoint), n)
+		args = append(args, first.Lease.Token, first.page, first.Lease.Topic, string(first.letter), int(first.Endpoint), n)
 		for i := range order[:n] {
 			if args, err = order[i].append(args, locators); err != nil {
 				return nil, err

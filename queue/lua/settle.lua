@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, verdict (D done,
---         K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
+-- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, its topic, verdict
+--         (D done, K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
 --         how many, and three of each job: its index; D and K: the number of the small hash and the field of its locator, '' and '' without
 --         one, L: '' and '', the others: delay in ms and attempts to keep.
 -- Returns the numbers, from 1, of those whose lease was not held any more, among them a ref's second time. Such a one changes nothing, so a
@@ -12,7 +12,7 @@
 -- What is done for each job is kept to its commands, and these take their arguments as they came: making text of a number takes as long as a
 -- short command.
 local pcall = redis.pcall
-local HEAD = 5 -- arguments that begin a run
+local HEAD = 6 -- arguments that begin a run
 local jobs = tonumber(ARGV[1])
 local held = call('HMGET', P .. 'tok', unpack(ARGV, 2, jobs + 1))
 
@@ -20,7 +20,7 @@ local held = call('HMGET', P .. 'tok', unpack(ARGV, 2, jobs + 1))
 local function eachRun(f)
   local first, at = 1, jobs + 2
   while first <= jobs do
-    local size = tonumber(ARGV[at + 4])
+    local size = tonumber(ARGV[at + 5])
     f(first, first + size - 1, at)
     first, at = first + size, at + HEAD + 3 * size
   end
@@ -118,12 +118,13 @@ end
 local outcomes = {D = done, K = done, L = release, R = fail, S = fail, B = fail, E = fail}
 local told = {}
 eachRun(function(first, last, at)
-  local page, verdict, endpoint = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local topic, n = topicOf(page), 0
+  local page, topic, verdict, endpoint = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local n = 0
+  topics[page] = topic -- asking the pages costs a command for each job where a call's jobs stand far apart
   for k = first, last do
     if held[k] then n = n + 1 end
   end
-  if not topic or n == 0 then return end
+  if n == 0 then return end
   outcomes[verdict](topic, page, n, first, last, at + HEAD, verdict)
   count('nu', topic, -n)
   local t = told[topic]
