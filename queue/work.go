@@ -12,7 +12,7 @@ import (
 )
 
 // advanceStep is how many jobs one Advance moves at most.
-const advanceStep = 1000
+const advanceStep = 500
 
 // Advance moves what is due in a bucket: delayed jobs to the ready queues, expired leases back. It does a bounded step.
 func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {

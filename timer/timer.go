@@ -89,6 +89,11 @@ const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 	maxPoll    = 10 * time.Second
+
+	// inARow is how many steps follow each other at once; then Redis is left to others for as long as each step took, if that was not long. Of a mass
+	// that is due at the same moment, more is moved so than can be called.
+	inARow  = 4
+	maxRest = 2 * time.Millisecond
 )
 
 // bucket is when to look at one again.
@@ -97,6 +102,7 @@ type bucket struct {
 	next    time.Time // by Redis's clock, as the last step named it
 	empty   bool      // as the last step left it; at is when to look all the same
 	backoff time.Duration
+	row     int // of steps that left work
 }
 
 // watch keeps one shard's buckets moving.
@@ -175,8 +181,12 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	b.next = a.Next
 	if a.More {
 		b.at = time.Time{}
+		if b.row++; b.row > inARow {
+			b.at = start.Add(took + min(took, maxRest))
+		}
 		return
 	}
+	b.row = 0
 	b.at = look
 	if b.empty = a.Next.IsZero(); b.empty {
 		return

@@ -228,6 +228,27 @@ func TestWorkThatIsLeftIsGoneOnWithAtOnce(t *testing.T) {
 	})
 }
 
+// TestAMassLeavesTheShardToOthersForHalfOfTheTime: but not the first steps, so that what is usual is moved at once.
+func TestAMassLeavesTheShardToOthersForHalfOfTheTime(t *testing.T) {
+	running(t, func(t *testing.T, f *fake) {
+		const took = time.Millisecond
+		f.set(func() { f.calls, f.took, f.more = 0, took, 1000 })
+		f.wake <- queue.Wakeup{Kind: queue.WakeTimer}
+		pass(inARow*took + took/2)
+		f.set(func() {
+			if f.calls != inARow {
+				t.Errorf("%d steps at first", f.calls)
+			}
+		})
+		pass(100 * took)
+		f.set(func() {
+			if n := f.calls - inARow; n < 49 || n > 51 {
+				t.Errorf("then %d steps in the time of 100", n)
+			}
+		})
+	})
+}
+
 func TestAReconnectLooksAtEveryBucket(t *testing.T) {
 	running(t, func(t *testing.T, f *fake) {
 		pass(300 * time.Millisecond)
