@@ -33,7 +33,7 @@ type fakeJobs struct {
 	last    queue.Push
 	change  queue.Change
 	hold    chan struct{} // pushes wait for it, when set
-	holding chan struct{} // gets a tick when a push waits
+	holding chan struct{} // gets a tick when a push waits, and when one is called off
 }
 
 func newFakeJobs() *fakeJobs { return &fakeJobs{jobs: map[string]*queue.Job{}} }
@@ -58,7 +58,11 @@ func (f *fakeJobs) broken(id string) error {
 func (f *fakeJobs) Push(ctx context.Context, p queue.Push) queue.Result {
 	if f.hold != nil {
 		f.holding <- struct{}{}
-		<-f.hold
+		select {
+		case <-f.hold:
+		case <-ctx.Done():
+			f.holding <- struct{}{}
+		}
 	}
 	return f.PushBatch(ctx, []queue.Push{p})[0]
 }

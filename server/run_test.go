@@ -268,7 +268,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 	}
 }
 
-// TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout.
+// TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout, and its handler called off.
 func TestStopIsBounded(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck, o.ShutdownTimeout = -1, 100*time.Millisecond })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
@@ -285,6 +285,11 @@ func TestStopIsBounded(t *testing.T) {
 	}
 	if err := <-failed; err == nil {
 		t.Error("the request was answered")
+	}
+	select {
+	case <-r.jobs.holding:
+	case <-time.After(10 * time.Second):
+		t.Error("its handler works on")
 	}
 }
 
