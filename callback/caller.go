@@ -21,8 +21,6 @@ type Options struct {
 	Logger   *slog.Logger // nil: silent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
-
-	MaxConnsPerHost int // 0: as many as there are calls
 }
 
 // Caller makes calls over one shared pool of connections. Its methods may be called from any goroutine.
@@ -61,7 +59,6 @@ func New(o Options) (*Caller, error) {
 		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
 		MaxIdleConns:           idleInAll,
 		MaxIdleConnsPerHost:    idlePerHost,
-		MaxConnsPerHost:        o.MaxConnsPerHost,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		TLSHandshakeTimeout:    dialTimeout,
@@ -100,8 +97,8 @@ func gatedDial(d *net.Dialer) func(ctx context.Context, network, address string)
 
 // Client makes plain requests under the same policy: no redirects, no proxy, no forbidden address.
 func (c *Caller) Client() *http.Client {
-	plain := *c.client.HTTPClient
-	return &plain
+	h := *c.client.HTTPClient
+	return &h
 }
 
 // Close ends connections that are idle.
