@@ -40,6 +40,7 @@ const (
 	idleTimeout  = 90 * time.Second
 	dialTimeout  = 10 * time.Second
 	writeBuffer  = 8 << 10
+	readBuffer   = 8 << 10
 	quickRetries = 1
 	quickWait    = 5 * time.Millisecond
 )
@@ -63,7 +64,7 @@ func New(o Options) (*Caller, error) {
 		MaxResponseHeaderBytes: maxHeader,
 		TLSHandshakeTimeout:    dialTimeout,
 		WriteBufferSize:        writeBuffer,
-		ReadBufferSize:         8 << 10,
+		ReadBufferSize:         readBuffer,
 	}
 	direct := &plain{dial: dialer.DialContext, idle: map[string][]*kept{}}
 	c := &Caller{transport: t, plain: direct, userAgent: "Wakecall/" + o.Version, log: o.Logger}
@@ -151,7 +152,7 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 // request is a message for the client, which must be there by end.
 func (c *Caller) request(ctx context.Context, w *wire, e *Endpoint, m *message, end time.Time) (*retryablehttp.Request, error) {
 	req := &http.Request{Method: e.method, URL: m.url, Host: m.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	if e.plain && len(m.body) <= plainBody { // the client need not know, nor copy, what plain sends
+	if e.plain && len(m.body)+len(m.url.RawQuery) <= plainBody { // the client need not know, nor copy, what plain sends
 		req.Header = http.Header{}
 		return retryablehttp.FromRequest(req.WithContext(&limited{Context: ctx, end: end, wire: w, sent: m.append(nil, e)}))
 	}

@@ -34,7 +34,7 @@ type plain struct {
 	sweep  *time.Timer        // not nil while there are idle ones
 }
 
-// plainBody is the longest body that goes this way. It is written before anything is read: an endpoint that answers a long one without having
+// plainBody is the longest body, or query, that goes this way. It is written before anything is read: an endpoint that answers a long one without having
 // read it is heard by net/http alone.
 const plainBody = 16 << 10
 
@@ -47,7 +47,7 @@ func plainHost(host string) bool {
 var unsent = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
 
 // append is the message in the form of HTTP/1.1 (RFC 9112). None of its parts has a line break in it: an URL and an endpoint's headers are checked
-// when they are compiled, a content type by message, and an id is escaped.
+// when they are compiled, a topic when it is registered, a content type by message, and an id is escaped.
 func (m *message) append(b []byte, e *Endpoint) []byte {
 	b = slices.Grow(b, 512+len(m.body))
 	b = append(append(append(b, e.method...), ' '), m.url.RequestURI()...)
@@ -73,6 +73,9 @@ func appendField(b []byte, f field) []byte {
 // RoundTrip implements http.RoundTripper for requests whose context is a *limited.
 func (p *plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context().(*limited)
+	if err := ctx.over(); err != nil {
+		return nil, err
+	}
 	k, err := p.connect(ctx, r.URL)
 	if err != nil {
 		return nil, ctx.cause(err)
@@ -112,7 +115,7 @@ func (p *plain) connect(ctx *limited, u *url.URL) (*kept, error) {
 		return nil, err
 	}
 	k := &kept{Conn: c, address: address}
-	k.in = bufio.NewReader(k)
+	k.in = bufio.NewReaderSize(k, readBuffer)
 	return k, c.SetDeadline(ctx.end)
 }
 
@@ -154,7 +157,10 @@ func (p *plain) tidy() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.endIdle(idleTimeout)
-	p.sweep = nil
+	if p.sweep != nil { // another one, when the connections were closed meanwhile
+		p.sweep.Stop()
+		p.sweep = nil
+	}
 	if p.count > 0 {
 		p.sweep = time.AfterFunc(idleTimeout, p.tidy)
 	}
@@ -205,6 +211,17 @@ func (l *limited) Value(key any) any {
 	return l.Context.Value(key)
 }
 
+// over is what has ended the call, if anything has.
+func (l *limited) over() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if !time.Now().Before(l.end) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
 // cause is the error of a connection, or what has ended the call.
 func (l *limited) cause(err error) error {
 	if gone := l.Err(); gone != nil {
@@ -234,10 +251,10 @@ func (k *kept) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ready gives an idle connection its deadline, and says whether it is open, and nothing came that nobody had asked for.
+// ready gives an idle connection its deadline, and says whether it is open and not too old, and nothing came that nobody had asked for.
 func (k *kept) ready(end time.Time) bool {
 	c, ok := k.Conn.(syscall.Conn)
-	if !ok || k.SetDeadline(end) != nil {
+	if !ok || time.Since(k.since) >= idleTimeout || k.SetDeadline(end) != nil {
 		return false
 	}
 	raw, err := c.SyscallConn()
@@ -263,6 +280,9 @@ func (k *kept) exchange(ctx *limited, r *http.Request) (*http.Response, error) {
 		if err := w.allow(); err != nil {
 			return nil, err
 		}
+		if err := ctx.over(); err != nil { // asking may take long
+			return nil, err
+		}
 	}
 	w.wrote.Store(true)
 	if n, err := k.Write(ctx.sent); err != nil {
@@ -272,7 +292,7 @@ func (k *kept) exchange(ctx *limited, r *http.Request) (*http.Response, error) {
 	k.left = maxHeader
 	for {
 		resp, err := http.ReadResponse(k.in, r)
-		if err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+		if err == nil && resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
 			continue
 		}
 		k.left = math.MaxInt64

@@ -197,6 +197,9 @@ func TestBothWaysSendTheSame(t *testing.T) {
 							s.Secrets = []string{"whsec_c2VjcmV0"}
 						}
 						direct := endpoint(t, s)
+						if !direct.plain {
+							t.Fatalf("%+v does not go over a plain connection", s)
+						}
 						other := *direct
 						other.plain = false
 						got = nil
@@ -222,5 +225,49 @@ func TestBothWaysSendTheSame(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestACallThatIsOverDoesNotBegin: not over a kept connection either, which nobody has to wait for, and which stays.
+func TestACallThatIsOverDoesNotBegin(t *testing.T) {
+	url, accepted := answering(t, []string{fine, fine}, nil)
+	c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
+	if o := c.Do(t.Context(), e, job()); o.Class != Success {
+		t.Fatalf("%+v", o)
+	}
+	for name, reason := range map[string]string{"canceled": "canceled", "canceled while it asks": "canceled", "too late": "timeout"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := job()
+		begun := false
+		r.Begin = func() error { begun = true; return nil }
+		switch name {
+		case "canceled":
+			cancel()
+		case "too late":
+			r.Timeout = 0
+		default:
+			r.Begin = func() error { cancel(); return nil }
+		}
+		if o := c.Do(ctx, e, r); o.Reason != reason || begun {
+			t.Errorf("%s: begun %v, %+v", name, begun, o)
+		}
+	}
+	if o := c.Do(t.Context(), e, job()); o.Class != Success || accepted() > 2 {
+		t.Fatalf("%+v over connection %d", o, accepted())
+	}
+}
+
+// TestALongQueryIsAnsweredEarly: as a long body, it is not written before anything is read.
+func TestALongQueryIsAnsweredEarly(t *testing.T) {
+	url, _ := raw(t, func(_ int, c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 1000))
+		_, _ = io.WriteString(c, "HTTP/1.1 414 URI Too Long\r\nContent-Length: 0\r\n\r\n")
+		<-t.Context().Done()
+	})
+	r := job()
+	r.Body = []byte(`{"a":"` + strings.Repeat("x", 16<<20) + `"}`)
+	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url, Method: "GET"}), r); o.Status != http.StatusRequestURITooLong {
+		t.Fatalf("%+v", o)
 	}
 }

@@ -30,7 +30,7 @@ type Request struct {
 	DueAt       time.Time
 	CreatedAt   time.Time
 	Timeout     time.Duration // the TTR
-	// Begin is asked when a connection is there, just before the first byte leaves, on a goroutine of the transport's; an error stops the call.
+	// Begin is asked when a connection is there, just before the first byte leaves, perhaps on a goroutine of the transport's; an error stops the call.
 	// It may be asked again when a second try is made. Nil: never asked.
 	Begin func() error
 }

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// wire notes how far a request got, and asks once more before its first byte leaves. Its flags are set on the transport's goroutines.
+// wire notes how far a request got, and asks once more before its first byte leaves. Its flags may be set on the transport's goroutines.
 type wire struct {
 	reused, wrote, held atomic.Bool
 	begin               func() error // may be nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func longText(id string) []byte { return []byte(`"` + id + strings.Repeat("x", longBody) + `"`) }
@@ -177,5 +179,30 @@ func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
 		if ok != c.ok || ok && len(jobs) != c.jobs {
 			t.Errorf("%s: %d jobs, %v", name, len(jobs), ok)
 		}
+	}
+}
+
+// A record that ends within its job's own limits holds up none of those that are reserved, or given back, with it.
+func TestARecordThatIsCutOffHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	for i := range 4 {
+		f.push("t", fmt.Sprint(i), 0, func(p *Push) { p.TTR = 20 * time.Second })
+	}
+	page := prefix(0) + "p:1"
+	record := f.s.client.LIndex(f.ctx, page, 2).Val()
+	if err := f.s.client.LSet(f.ctx, page, 2, record[:14+int(record[13])+3]).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.reserve(4); len(got) != 3 {
+		t.Fatalf("%d jobs beside the one that cannot be read", len(got))
+	}
+	for _, z := range f.s.client.ZRangeWithScores(f.ctx, prefix(0)+"lease", 0, -1).Val() {
+		f.s.client.ZAdd(f.ctx, prefix(0)+"lease", redis.Z{Score: 1, Member: z.Member}) // they have run out
+	}
+	if a := f.advance(); a.Expired != 4 {
+		t.Fatalf("%+v", a)
+	}
+	if got := f.reserve(4); len(got) != 3 {
+		t.Fatalf("%d jobs beside the one that cannot be read, after their leases ran out", len(got))
 	}
 }

@@ -66,9 +66,9 @@ end
 
 local function hasBodyKey(flags) return flags % 8 >= 4 end
 
--- ttr in ms and attempts of the job itself; nil where it leaves them to its topic.
+-- ttr in ms and attempts of the job itself; nil where it leaves them to its topic, or the record is cut off there.
 local function own(rec, flags, at)
-  if flags >= 32 or flags % 16 < 8 then return nil, nil end
+  if flags >= 32 or flags % 16 < 8 or #rec < at + 5 then return nil, nil end
   local ttr, max = struct.unpack('>I4I2', rec, at)
   if ttr == 0 then ttr = nil end
   if max == 0 then max = nil end
