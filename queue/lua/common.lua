@@ -260,10 +260,7 @@ local function store(topic, priority, at, rec, due)
   return ref
 end
 
--- A page whose records are all gone goes too.
-local function gone(topic, page, n)
-  local total = n > 0 and call('HINCRBY', P .. 'gone', page, n) or tonumber(call('HGET', P .. 'gone', page) or 0)
-  if total < call('LLEN', P .. 'p:' .. page) - 1 then return end
+local function dropPage(topic, page)
   call('UNLINK', P .. 'p:' .. page, P .. 'a:' .. page)
   call('HDEL', P .. 'gone', page)
   local slot = call('ZSCORE', P .. 'pg:' .. topic, page)
@@ -273,6 +270,12 @@ local function gone(topic, page, n)
     field = topic .. '/' .. slot
   end
   if call('HGET', P .. 'cur', field) == tostring(page) then call('HDEL', P .. 'cur', field) end
+end
+
+-- A page whose records are all gone goes too.
+local function gone(topic, page, n)
+  local total = n > 0 and call('HINCRBY', P .. 'gone', page, n) or tonumber(call('HGET', P .. 'gone', page) or 0)
+  if total >= call('LLEN', P .. 'p:' .. page) - 1 then dropPage(topic, page) end
 end
 
 -- Empties a place that is in no list, lease or set any more; the locator is the caller's to remove.

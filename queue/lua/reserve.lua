@@ -17,15 +17,19 @@ local out = {now, 0, strange, others}
 local PUTOFF = 60000
 local PRIORITIES = {'0', '1', '2'} -- as text: they are parts of keys
 
--- What is known of a job's attempts. Most pages have none of any job.
+-- What is known of a job's attempts. Most pages have none of any job: of all pages of some places that is asked at once.
 local attempted = {}
-local function hasAttempts(page)
-  local some = attempted[page]
-  if some == nil then
-    some = call('EXISTS', P .. 'a:' .. page) == 1
-    attempted[page] = some
+local function lookForAttempts(places)
+  local keys, pages = {}, {}
+  for i = 1, #places do
+    local page = floor(places[i] / PAGE)
+    if attempted[page] == nil then
+      local n = #keys + 1
+      keys[n], pages[n], attempted[page] = P .. 'a:' .. string.format('%d', page), page, false
+    end
   end
-  return some
+  if #keys == 0 or call('EXISTS', unpack(keys)) == 0 then return end
+  for n, page in ipairs(pages) do attempted[page] = call('EXISTS', keys[n]) == 1 end
 end
 
 -- The run that is being answered begins behind out[run]; the answer has so many jobs and is so long.
@@ -40,7 +44,7 @@ local function answer(ref, topic, page, index, rec, flags, expiry)
   out[run + 3] = out[run + 3] + 1
   out[size + 1], out[size + 2] = ref, rec
   size, jobs = size + 2, jobs + 1
-  local keyed, some = hasBodyKey(flags), hasAttempts(page)
+  local keyed, some = hasBodyKey(flags), attempted[page]
   if keyed or some then
     local n = #others
     others[n + 1] = jobs
@@ -62,6 +66,7 @@ if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ' ' then
       local page, index = placeOf(ref)
       local rec = read(page, index)
       local _, _, flags = decode(rec or '')
+      lookForAttempts({floor(ref / 4)})
       if flags then answer(ref, topicOf(page), page, index, rec, flags, call('ZSCORE', P .. 'lease', ref)) end
     end
   end
@@ -154,6 +159,7 @@ local function leaseAll(topic, list)
   local usual = endOf(confOf(topic).ttr)
   local places, all = {}, #list -- a place is page * PAGE + index
   for i = 1, all do places[i] = floor(list[i] / 4) end
+  lookForAttempts(places)
   local got, from = 0, 1
   while from <= all do
     local first, to = places[from], from

@@ -62,12 +62,12 @@ end
 
 -- What becomes of a run's jobs, n of which were held: the numbers of the first and the last, and where their own arguments begin.
 local LOCATOR = P .. 'i:'
-local freed = {}
+local freed, highest = {}, {} -- by page: how many, and the highest index of them
 local function done(topic, page, n, first, last, at, verdict)
-  local key = pageKey(page)
+  local key, index, small = pageKey(page), nil, nil
   for k = first, last do
     if held[k] then
-      local index, small = ARGV[at], ARGV[at + 1]
+      index, small = ARGV[at], ARGV[at + 1]
       pcall('LSET', key, index, '')
       if small ~= '' then call('HDEL', LOCATOR .. small, ARGV[at + 2]) end
       if verdict == 'K' then
@@ -77,7 +77,7 @@ local function done(topic, page, n, first, last, at, verdict)
     end
     at = at + 3
   end
-  freed[page] = (freed[page] or 0) + n
+  freed[page], highest[page] = (freed[page] or 0) + n, math.max(highest[page] or 0, tonumber(index))
   total('d', topic, n)
 end
 
@@ -131,7 +131,21 @@ eachRun(function(first, last, at)
   if not t then t = {['0'] = 0, ['1'] = 0, ['2'] = 0}; told[topic] = t end
   t[endpoint] = t[endpoint] + n
 end)
-for page, n in pairs(freed) do gone(topicOf(page), page, n) end
+
+-- How many of each page are gone, in two commands for all of them: a call's jobs may stand on as many pages as there are jobs.
+local pages = {}
+for page in pairs(freed) do pages[#pages + 1] = page end
+if #pages > 0 then
+  local before, totals = call('HMGET', P .. 'gone', unpack(pages)), {}
+  for i, page in ipairs(pages) do
+    local n = (before[i] or 0) + freed[page]
+    totals[2 * i - 1], totals[2 * i], freed[page] = page, n, n
+  end
+  call('HSET', P .. 'gone', unpack(totals))
+  for page, n in pairs(freed) do -- a page has more jobs than its highest index says, so mostly that says enough
+    if n >= highest[page] and n >= call('LLEN', pageKey(page)) - 1 then dropPage(topicOf(page), page) end
+  end
+end
 
 -- What the calls told about the endpoint. It answered: the window grows while it is used, the breaker closes. It did not: the
 -- window halves, and after ten in a row the breaker opens, for a second, two, four … up to a minute between probes.
