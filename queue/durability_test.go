@@ -82,7 +82,18 @@ func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 }
 
 func (r *replicated) stopReplica() { r.signal(syscall.SIGSTOP) }
-func (r *replicated) contReplica() { r.signal(syscall.SIGCONT) }
+// contReplica returns when the replica has confirmed all that it missed.
+func (r *replicated) contReplica() {
+	r.Helper()
+	r.signal(syscall.SIGCONT)
+	eventually(r.T, "the replica confirms what it missed", func() bool {
+		p := r.s.client.Pipeline() // one connection: WAIT is about what was written before its last command
+		p.Ping(r.ctx)
+		confirmed := p.Do(r.ctx, "WAIT", 1, 100)
+		_, err := p.Exec(r.ctx)
+		return err == nil && confirmed.Val() == int64(1)
+	})
+}
 
 func (r *replicated) signal(s syscall.Signal) {
 	r.Helper()
