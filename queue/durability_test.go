@@ -82,6 +82,7 @@ func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 }
 
 func (r *replicated) stopReplica() { r.signal(syscall.SIGSTOP) }
+
 // contReplica returns when the replica has confirmed all that it missed.
 func (r *replicated) contReplica() {
 	r.Helper()
