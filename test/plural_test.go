@@ -178,8 +178,8 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 		i.MustPush(t, "later", M{"id": fmt.Sprint(n), "body": n, "delay": "1h"})
 	}
 	ledger, refused := harness.NewLedger(), &answers{}
-	far := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "15s"}, PushFailed: refused.add})
-	near := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
+	far := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "far", Rate: 100, Pushers: 8, Fields: M{"delay": "15s"}, PushFailed: refused.add})
+	near := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "near", Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
 	ledger.WaitAcknowledged(t, 500, soon)
 	run := func(says string, args ...string) {
 		t.Helper()
