@@ -70,9 +70,8 @@ func appendField(b []byte, f field) []byte {
 	return append(append(append(append(b, "\r\n"...), f.name...), ": "...), textproto.TrimString(f.value)...)
 }
 
-// RoundTrip implements http.RoundTripper for requests whose context is a *limited.
-func (p *plain) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx := r.Context().(*limited)
+// roundTrip is http.RoundTripper's for a request whose context ctx is.
+func (p *plain) roundTrip(ctx *limited, r *http.Request) (*http.Response, error) {
 	if err := ctx.over(); err != nil {
 		return nil, err
 	}
@@ -148,37 +147,22 @@ func (p *plain) give(k *kept) {
 	p.idle[k.address] = append(list, k)
 	p.count++
 	if p.sweep == nil {
-		p.sweep = time.AfterFunc(idleTimeout, p.tidy)
-	}
-}
-
-// tidy ends the connections that nobody has used for long.
-func (p *plain) tidy() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endIdle(idleTimeout)
-	if p.sweep != nil { // another one, when the connections were closed meanwhile
-		p.sweep.Stop()
-		p.sweep = nil
-	}
-	if p.count > 0 {
-		p.sweep = time.AfterFunc(idleTimeout, p.tidy)
+		p.startSweep()
 	}
 }
 
 // close ends the idle connections, and until the next call those that get idle.
 func (p *plain) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endIdle(0)
 	p.closed = true
-	if p.sweep != nil {
-		p.sweep.Stop()
-		p.sweep = nil
-	}
+	p.mu.Unlock()
+	p.endIdle(0)
 }
 
+// endIdle ends the connections that nobody has used for so long, and looks again while there are others.
 func (p *plain) endIdle(since time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for address, list := range p.idle {
 		n := 0
 		for ; n < len(list) && time.Since(list[n].since) >= since; n++ {
@@ -190,6 +174,17 @@ func (p *plain) endIdle(since time.Duration) {
 			delete(p.idle, address)
 		}
 	}
+	if p.sweep != nil {
+		p.sweep.Stop()
+		p.sweep = nil
+	}
+	if p.count > 0 {
+		p.startSweep()
+	}
+}
+
+func (p *plain) startSweep() {
+	p.sweep = time.AfterFunc(idleTimeout, func() { p.endIdle(idleTimeout) })
 }
 
 // limited is the context of a call whose connection has its deadline: nobody is woken when that is over.

@@ -145,7 +145,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 		list[0].since = list[0].since.Add(-idleTimeout)
 	}
 	c.plain.mu.Unlock()
-	c.plain.tidy()
+	c.plain.endIdle(idleTimeout)
 	if n := <-closed; n != 2 {
 		t.Fatalf("connection %d was closed", n)
 	}

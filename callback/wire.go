@@ -142,8 +142,8 @@ type either struct {
 
 // RoundTrip implements http.RoundTripper.
 func (e either) RoundTrip(r *http.Request) (*http.Response, error) {
-	if _, ok := r.Context().(*limited); ok {
-		return e.plain.RoundTrip(r)
+	if ctx, ok := r.Context().(*limited); ok {
+		return e.plain.roundTrip(ctx, r)
 	}
 	return e.once.RoundTrip(r)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -114,18 +115,7 @@ func TestWhatCountsAsUnwritten(t *testing.T) {
 }
 
 func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
-
-	address, n := raw(t, func(_ int, c net.Conn) {
-
-		for b := bufio.NewReader(c); ; {
-			r, err := http.ReadRequest(b)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-		}
-	})
+	address, accepted := answering(t, slices.Repeat([]string{fine}, 5), nil)
 	c := caller(t, Options{})
 	good, bad := endpoint(t, EndpointSpec{URL: address}), endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"})
 	for range 5 {
@@ -136,8 +126,8 @@ func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
 			t.Fatalf("outcome = %+v", o)
 		}
 	}
-	if n.Load() != 1 {
-		t.Fatalf("five calls took %d connections", n.Load())
+	if n := accepted(); n != 1 {
+		t.Fatalf("five calls took %d connections", n)
 	}
 }
 
