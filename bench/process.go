@@ -106,16 +106,50 @@ func until(ctx context.Context, every time.Duration, done func() (bool, error)) 
 }
 
 // treeCPU is the processor time that a process and its descendants have used so far.
-func treeCPU(pid int) (time.Duration, error) {
+func treeCPU(pid int) (total time.Duration, err error) {
+	each, err := cpuByProcess(pid)
+	for _, cpu := range each {
+		total += cpu
+	}
+	return total, err
+}
+
+func cpuByProcess(pid int) (map[int]time.Duration, error) {
 	stats, err := readStats()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var total time.Duration
+	each := map[int]time.Duration{}
 	for p := range tree(stats, pid) {
-		total += stats[p].cpu
+		cpu, ok := exactCPU(p)
+		if !ok {
+			cpu = stats[p].cpu
+		}
+		each[p] = cpu
 	}
-	return total, nil
+	return each, nil
+}
+
+// exactCPU is what the threads of a process have used, to the nanosecond: what an idle one does within half a minute is a few of the ticks that its
+// stat counts in. Not ok where the system keeps no such account.
+func exactCPU(pid int) (total time.Duration, ok bool) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return 0, false
+	}
+	for _, name := range threads {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		used, _, _ := strings.Cut(string(b), " ")
+		ns, err := strconv.ParseInt(used, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		total += time.Duration(ns)
+	}
+	return total, total > 0
 }
 
 // processTitle is how a process calls itself: "wakecall: timer 1", or else the name of its program.

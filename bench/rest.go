@@ -110,7 +110,7 @@ func (s *suite) registerTopics(ctx context.Context, in *installation, topics int
 }
 
 func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) {
-	cpuBefore, err := treeCPU(in.cmd.Process.Pid)
+	cpuBefore, err := cpuByProcess(in.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 		return nil, err
 	}
 	seconds := time.Since(started).Seconds()
-	cpuAfter, err := treeCPU(in.cmd.Process.Pid)
+	cpuAfter, err := cpuByProcess(in.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,10 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 	if err != nil {
 		return nil, err
 	}
-	cpu := cpuAfter - cpuBefore
+	cpu, used, err := cpuBetween(cpuBefore, cpuAfter)
+	if err != nil {
+		return nil, err
+	}
 	memory, err := idleMemory(in.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
@@ -144,9 +147,26 @@ func (s *suite) watchIdle(ctx context.Context, in *installation) ([]Raw, error) 
 		{Value: float64(commands) / seconds, Detail: map[string]any{
 			"commands": commands, "seconds": seconds, "by_command": callsBetween(before, after),
 		}},
-		{Value: 100 * cpu.Seconds() / seconds, Detail: map[string]any{"cpu_seconds": cpu.Seconds(), "seconds": seconds}},
+		{Value: 100 * cpu.Seconds() / seconds, Detail: map[string]any{
+			"cpu_seconds": cpu.Seconds(), "seconds": seconds, "cpu_ms_by_process": used,
+		}},
 		memory,
 	}, nil
+}
+
+// cpuBetween is what processes used between two looks, in all and in ms each.
+func cpuBetween(before, after map[int]time.Duration) (total time.Duration, each map[string]float64, err error) {
+	each = map[string]float64{}
+	for p, cpu := range after {
+		title, err := processTitle(p)
+		if err != nil {
+			return 0, nil, err
+		}
+		used := cpu - before[p]
+		each[title] += float64(used.Microseconds()) / 1000
+		total += used
+	}
+	return total, each, nil
 }
 
 // idleMemory is what each process of an installation keeps resident, the largest first among Wakecall's own; the redis-server is told too, but is not

@@ -90,7 +90,7 @@ func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for _, c := range []*counting{one, two} {
-		wg.Go(func() { _ = New(Options{Shards: func() []Shard { return []Shard{c} }}).Run(ctx) })
+		wg.Go(func() { _ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }}).Run(ctx) })
 	}
 	const jobs = 3000
 	batch := make([]queue.Push, jobs)
@@ -128,7 +128,7 @@ func TestAnEarlierJobIsMovedThoughTheTimerSleeps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = New(Options{Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx) // no poll helps it
+		_ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx) // no poll helps it
 	})
 	defer wg.Wait()
 	defer cancel()

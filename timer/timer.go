@@ -28,6 +28,7 @@ type Options struct {
 	Shards     func() []Shard  // those in use now; the same shard must be the same value each time
 	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Nudge      func()          // the registry changed, says a shard; may be nil
+	Exact      bool            // count down by the kernel's timer, not by the runtime's with its milliseconds
 	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -109,18 +110,30 @@ type bucket struct {
 func (t *Timer) watch(ctx context.Context, s Shard) {
 	buckets := make([]bucket, s.Buckets())
 	wake := s.Wakeups(ctx)
-	alarm := time.NewTimer(0)
-	defer alarm.Stop()
+	alarm := t.alarm(s)
+	defer alarm.stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case w := <-wake:
 			t.woken(buckets, w)
-		case <-alarm.C:
+		case <-alarm.rings:
 		}
-		alarm.Reset(time.Until(t.stepAll(ctx, s, buckets)))
+		alarm.set(time.Until(t.stepAll(ctx, s, buckets)))
 	}
+}
+
+// alarm is one that has been set to ring at once.
+func (t *Timer) alarm(s Shard) alarm {
+	if t.opts.Exact {
+		a, err := kernelAlarm()
+		if err == nil {
+			return a
+		}
+		t.opts.Logger.Warn("no timer of the kernel's; jobs may be a millisecond late", "shard", s.Name(), "error", err)
+	}
+	return runtimeAlarm()
 }
 
 func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {

@@ -42,7 +42,7 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 	case roleTimer:
 		t := timer.New(timer.Options{
 			Shards: shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
-			Logger: p.log, Registerer: p.metrics,
+			Exact: true, Logger: p.log, Registerer: p.metrics,
 		})
 		return role{run: t.Run}, nil
 	case roleDispatcher:

@@ -1,0 +1,55 @@
+package timer
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An alarm rings once when the time is over that it was last set to. It may ring once more for what it was set to before.
+type alarm struct {
+	rings <-chan time.Time
+	set   func(time.Duration)
+	stop  func()
+}
+
+func runtimeAlarm() alarm {
+	t := time.NewTimer(0)
+	return alarm{rings: t.C, set: func(d time.Duration) { t.Reset(d) }, stop: func() { t.Stop() }}
+}
+
+// kernelAlarm counts down by a timer of the kernel's, through a descriptor. A process of Go that has nothing else to do waits for its own timers in
+// epoll_wait, by whole milliseconds, rounded up at the end: half of one too long on average.
+func kernelAlarm() (alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return alarm{}, os.NewSyscallError("timerfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), "timerfd")
+	rings := make(chan time.Time, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		var times [8]byte
+		for {
+			if _, err := f.Read(times[:]); err != nil {
+				return // closed
+			}
+			select {
+			case rings <- time.Now():
+			default:
+			}
+		}
+	})
+	set := func(d time.Duration) {
+		// Nothing but a wrong descriptor or value makes this fail. Zero would stop the timer.
+		_ = unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, d.Nanoseconds()))}, nil)
+	}
+	set(0)
+	stop := func() {
+		_ = f.Close()
+		reader.Wait()
+	}
+	return alarm{rings: rings, set: set, stop: stop}, nil
+}
