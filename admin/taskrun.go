@@ -34,8 +34,7 @@ type taskRunner struct {
 const (
 	tasksAtOnce = 4
 	taskLease   = 6 * time.Second // that a process of the host has the tasks for itself, from each look
-	taskLook    = 2 * time.Second // between two looks for tasks
-	taskRest    = 5               // times as long while there are none: of one that is made in this process the runner is told at once
+	taskLook    = 2 * time.Second // for new tasks
 	taskSave    = time.Second     // between savings of progress, and between looks whether to cancel
 )
 
@@ -77,16 +76,10 @@ func (r *taskRunner) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		looked := time.Now()
-		tasks, some := r.waiting(ctx)
-		for _, task := range tasks {
+		next := time.After(beat.In(r.each)) // from before a look that takes long: the lease must not lapse
+		for _, task := range r.waiting(ctx) {
 			wg.Go(func() { r.carryOut(ctx, task) })
 		}
-		each := r.each
-		if !some {
-			each *= taskRest
-		}
-		next := time.After(beat.In(each) - time.Since(looked)) // a look may take long: the lease must not lapse
 		select {
 		case <-ctx.Done():
 			return nil
@@ -96,18 +89,18 @@ func (r *taskRunner) run(ctx context.Context) error {
 	}
 }
 
-// waiting takes tasks of this host that nobody carries out, and says whether there are any at all. The lease is asked for only when there is work:
-// it is a write.
-func (r *taskRunner) waiting(ctx context.Context) (take []Task, some bool) {
-	list, err := r.open(ctx)
-	if some = err != nil || len(list) > 0; len(list) > 0 && r.lead != nil {
+// waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a write.
+func (r *taskRunner) waiting(ctx context.Context) []Task {
+	list := r.open(ctx)
+	if len(list) > 0 && r.lead != nil {
 		if leads, err := r.lead(ctx); err != nil || !leads {
-			return nil, some
+			return nil
 		}
-		list, _ = r.open(ctx) // another process may have ended some before it gave up the lease
+		list = r.open(ctx) // another process may have ended some before it gave up the lease
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var take []Task
 	for i := len(list) - 1; i >= 0; i-- { // the oldest first
 		t := list[i]
 		if r.running[t.ID] || len(r.running) >= tasksAtOnce {
@@ -116,17 +109,17 @@ func (r *taskRunner) waiting(ctx context.Context) (take []Task, some bool) {
 		r.running[t.ID] = true
 		take = append(take, t)
 	}
-	return take, some
+	return take
 }
 
 // open are the tasks of this host that have not ended, the newest first.
-func (r *taskRunner) open(ctx context.Context) ([]Task, error) {
+func (r *taskRunner) open(ctx context.Context) []Task {
 	list, err := r.store.ListTasks(ctx, memoryTasksKept)
 	if err != nil {
 		r.log.Debug("tasks cannot be listed", "error", err)
-		return nil, err
+		return nil
 	}
-	return slices.DeleteFunc(list, func(t Task) bool { return t.Host != r.host || !t.Open() || r.kinds[t.Kind] == nil }), nil
+	return slices.DeleteFunc(list, func(t Task) bool { return t.Host != r.host || !t.Open() || r.kinds[t.Kind] == nil })
 }
 
 var (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"time"
 
@@ -25,6 +24,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
 	var kept time.Time
 	look := glance{r: r}
+	defer look.close()
 	for {
 		pause := wait*9/10 + rand.N(wait/5) // processes that wait for a database do not ask it all at once when it returns
 		if wait == r.opts.Poll {
@@ -41,10 +41,10 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.nudge:
-			look.last = [2]os.FileInfo{}
+			look.at = time.Time{}
 		case <-time.After(pause):
 		}
-		if look.nothingNew() {
+		if look.nothingNew(ctx) {
 			continue
 		}
 		err := r.follow(ctx)
@@ -52,7 +52,7 @@ func (r *Registry) Run(ctx context.Context) error {
 			wait = r.opts.Poll
 			continue
 		}
-		look.last = [2]os.FileInfo{}
+		look.at = time.Time{}
 		if ctx.Err() == nil && wait == r.opts.Poll {
 			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", MaskDSN(r.opts.DSN), "error", err)
 		}
