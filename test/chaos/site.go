@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,10 +295,13 @@ func (s *site) probe(ctx context.Context, host int) (ids []string, err error) {
 	return ids, err
 }
 
-// waitDrained waits until no job is delayed, ready or running.
+// waitDrained waits until no job is delayed, ready or running, and none is missing that a host knows of.
 func (s *site) waitDrained(ctx context.Context) error {
 	for {
-		err := s.drained(ctx)
+		err := s.compared(ctx)
+		if err == nil {
+			err = s.drained(ctx)
+		}
 		if err == nil {
 			return nil
 		}
@@ -307,6 +311,28 @@ func (s *site) waitDrained(ctx context.Context) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// compared says whether every host has compared its journal with the servers that answer now: what one of them forgot is not there before, and
+// with two that forgot everything that takes longer than the calls of all that was pushed since.
+func (s *site) compared(ctx context.Context) error {
+	for n, sh := range s.shards {
+		id, err := sh.server.Info("server", "run_id")
+		if err != nil {
+			return fmt.Errorf("redis %d: %w", n+1, err)
+		}
+		c := sh.server.Client()
+		said, err := c.HVals(ctx, "wk:{0}:seen").Result()
+		_ = c.Close()
+		if err != nil {
+			return fmt.Errorf("redis %d: %w", n+1, err)
+		}
+		hosts := slices.DeleteFunc(said, func(v string) bool { return !strings.HasSuffix(v, " "+id) })
+		if len(hosts) < len(s.hosts) {
+			return fmt.Errorf("redis %d: %d of %d hosts have compared their journals with it", n+1, len(hosts), len(s.hosts))
+		}
+	}
+	return nil
 }
 
 func (s *site) drained(ctx context.Context) error {
