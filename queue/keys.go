@@ -7,7 +7,7 @@ import "fmt"
 //	(nothing)      on a Cluster: the anchor, see whole.lua
 //	seq            the number of the last page
 //	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
-//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to
+//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone
 //	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
 //	i:N            HASH: 8 bytes of a hash of (topic, id) → reference, unless the id names the place

@@ -214,7 +214,7 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 		return s.refuseAll(pushes, d, err), nil
 	}
 	receipt := s.receipt(pushes)
-	args := appendPushes([]any{receipt.name, receipt.token()}, pushes, s.locators)
+	args := appendPushes([]any{receipt.name, receipt.token()}, bucket, pushes, s.locators)
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)

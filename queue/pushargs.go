@@ -2,6 +2,7 @@ package queue
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -12,8 +13,9 @@ const (
 	modePlace   = 1 << 4 // the caller's id names a place
 )
 
-// appendPushes adds pushes as push.lua reads them.
-func appendPushes(args []any, pushes []Push, locators uint32) []any {
+// appendPushes adds pushes of a bucket as push.lua reads them.
+func appendPushes(args []any, bucket int, pushes []Push, locators uint32) []any {
+	small := prefix(bucket) + "i:"
 	args = slices.Grow(args, len(pushes)+8)
 	for len(pushes) > 0 {
 		n := 1
@@ -22,23 +24,26 @@ func appendPushes(args []any, pushes []Push, locators uint32) []any {
 		}
 		args = append(args, pushes[0].Topic, n)
 		for i := range pushes[:n] {
-			args = appendPush(args, &pushes[i], locators)
+			args = appendPush(args, small, &pushes[i], locators)
 		}
 		pushes = pushes[n:]
 	}
 	return args
 }
 
-func appendPush(args []any, p *Push, locators uint32) []any {
+func appendPush(args []any, small string, p *Push, locators uint32) []any {
 	mode := byte(p.OnDuplicate)
 	at, instant := askedTime(p)
 	if instant {
 		mode |= modeInstant
 	}
-	b := make([]byte, 1, 64+len(p.ID)+min(len(p.Body), longBody))
-	b = appendUint48(b, at)
+	b := make([]byte, 1, 96+len(p.ID)+min(len(p.Body), longBody))
+	b = append(appendUint48(b, at), 0)
 	l := locate(p.Topic, p.ID, locators)
-	b = append(b, l[:]...)
+	key := len(b)
+	b = strconv.AppendUint(append(b, small...), uint64(l.number()), 10)
+	b[key-1] = byte(len(b) - key)
+	b = append(b, l[3:]...)
 	id := p.ID
 	if nonce, ok := nonceOf(p); ok {
 		mode |= modeMade

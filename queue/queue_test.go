@@ -167,7 +167,7 @@ func (f *fixture) clean() {
 	}
 	for _, k := range keys {
 		switch k := strings.TrimPrefix(k, prefix(0)); {
-		case k == "tok" && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
+		case (k == "tok" || k == "cur") && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
 		case k == "seq", k == "pos", k == "idle", k == "conf", k == "probe", k[0] == 'n', strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due", k == "act", strings.HasPrefix(k, "t:"):
 		default:
 			f.Errorf("%s is left in Redis", k)

@@ -33,18 +33,18 @@ type locator [11]byte
 
 // locate computes it, as locator() in common.lua does.
 func locate(topic, id string, locators uint32) (l locator) {
-	h := sha1.New() //nolint:gosec // see the import
-	h.Write([]byte(topic))
-	h.Write([]byte{0})
-	h.Write([]byte(id))
-	var sum [sha1.Size]byte
-	h.Sum(sum[:0])
+	text := make([]byte, 0, 128) // longer ones are copied to the heap
+	text = append(append(append(text, topic...), 0), id...)
+	sum := sha1.Sum(text) //nolint:gosec // see the import
 	n := uint32(sum[0])<<16 | uint32(sum[1])<<8 | uint32(sum[2])
 	n %= locators
 	l[0], l[1], l[2] = byte(n>>16), byte(n>>8), byte(n)
 	copy(l[3:], sum[3:11])
 	return l
 }
+
+// number says which small hash.
+func (l locator) number() uint32 { return uint32(l[0])<<16 | uint32(l[1])<<8 | uint32(l[2]) }
 
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()

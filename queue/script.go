@@ -23,7 +23,7 @@ func loadScripts(locators uint32, cluster bool) *scripts {
 	}
 	load := func(name string) *redis.Script {
 		first, rest, _ := strings.Cut(mustRead(name), "\n") // #!lua and its flags must stay the first line
-		return redis.NewScript(first + "\n" + common + rest)
+		return redis.NewScript(first + "\n" + common + rest + "end)()\n")
 	}
 	return &scripts{
 		push: load("push"), get: load("get"), change: load("change"), remove: load("delete"), advance: load("advance"),

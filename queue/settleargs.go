@@ -68,7 +68,7 @@ func (e *ending) append(args []any, locators uint32) ([]any, error) {
 		return append(args, "", ""), nil
 	case e.Verdict == Done:
 		l := locate(e.Lease.Topic, e.Lease.ID, locators)
-		return append(args, uint32(l[0])<<16|uint32(l[1])<<8|uint32(l[2]), l[3:]), nil
+		return append(args, l.number(), l[3:]), nil
 	}
 	attempts, err := encodeAttempts(e.Settlement)
 	if err != nil {

@@ -21,6 +21,21 @@ local PAGE = 1024
 local LOCATORS = @LOCATORS@
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a topic that waits for its own calls is looked at again after this, should the event be missed
+local DAYS = 40       -- that finished days are kept
+-- Too long a value for a listpack, in which some hundred fields would be searched from the first on.
+local TABLE = string.rep('-', 65)
+-- What happened to a topic's jobs, counted for ever in t:TOPIC: p pushed, d delivered, f attempts that failed, r retries, z snoozes, x deleted,
+-- k died, e of those because they expired, v dead ones put back, o dead ones deleted, y replaced. p = d + x + o + y + the jobs that live.
+local TOTALS = 'pdfrzxkevoy'
+
+-- What is known of topics and pages by now, and what is gathered and written once at the end, by finish().
+local topics, pageKeys, confs = {}, {}, {}
+local counts, totals, events, readies = {}, {}, {}, {}
+local wakeTimers, wakeDispatchers = false, false
+
+-- All that follows, the script too, is one function: what stands before it is found at once when one of its functions is made, and not after
+-- everything that has been declared since. The loader ends it.
+return (function()
 
 local function placeOf(ref)
   local q = floor(ref / 4)
@@ -28,7 +43,6 @@ local function placeOf(ref)
   return (q - index) / PAGE, index
 end
 
-local topics = {}
 local function topicOf(page)
   local t = topics[page]
   if t == nil then
@@ -38,7 +52,7 @@ local function topicOf(page)
   return t
 end
 
-local pageKeys = {} -- making a key of a number is slow
+-- Making a key of a number is slow.
 local function pageKey(page)
   local key = pageKeys[page]
   if not key then
@@ -76,7 +90,6 @@ local function own(rec, flags, at)
 end
 
 -- A topic's limits, as "ttr max_attempts paused max_in_flight rate".
-local confs = {}
 local function confOf(topic)
   local c = confs[topic]
   if c then return c end
@@ -90,25 +103,17 @@ local function confOf(topic)
   return c
 end
 
--- Counts, events and ready jobs are gathered and written once at the end, by finish().
-local counts = {}
 local function count(state, topic, n)
   local c = counts[state]
   if not c then c = {}; counts[state] = c end
   c[topic] = (c[topic] or 0) + n
 end
 
--- What happened to a topic's jobs, counted for ever in t:TOPIC: p pushed, d delivered, f attempts that failed, r retries, z snoozes, x deleted,
--- k died, e of those because they expired, v dead ones put back, o dead ones deleted, y replaced. p = d + x + o + y + the jobs that live.
-local TOTALS = 'pdfrzxkevoy'
-local totals = {}
 local function total(what, topic, n)
   local t = totals[topic]
   if not t then t = {}; totals[topic] = t end
   t[what] = (t[what] or 0) + n
 end
-
-local DAYS = 40 -- that finished days are kept
 
 -- The first event of a day (UTC): what the day before brought is put aside, and where the totals stand now.
 local function newDay(key, was, today)
@@ -139,17 +144,15 @@ local function writeTotals()
       call('HSET', key, 'at', string.format('%d', now))
       call('ZADD', P .. 'act', string.format('%d', now), topic)
     end
-    for what, n in pairs(t) do call('HINCRBY', key, what, n) end
+    for what, n in pairs(t) do call('HINCRBY', key, what, string.format('%d', n)) end
   end
 end
 
-local events = {}
 local function event(topic, at)
   local e = events[topic]
   if not e or at < e then events[topic] = at end
 end
 
-local readies = {}
 local function ready(topic, priority, ref)
   local p = readies[priority]
   if not p then p = {}; readies[priority] = p end
@@ -158,8 +161,6 @@ local function ready(topic, priority, ref)
   l[#l + 1] = ref
   count('nr', topic, 1)
 end
-
-local wakeTimers, wakeDispatchers = false, false
 
 -- RPUSH, ZADD and the like of many arguments, in steps that unpack() can take.
 local function many(command, key, args)
@@ -189,16 +190,15 @@ local function finish()
   end
   for state, byTopic in pairs(counts) do
     for topic, n in pairs(byTopic) do
-      if n ~= 0 then call('HINCRBY', P .. state, topic, n) end
+      if n ~= 0 then call('HINCRBY', P .. state, topic, string.format('%d', n)) end
     end
   end
   writeTotals()
-  if next(events) then
-    local head = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')[2]
-    head = head and tonumber(head) or math.huge
-    for topic, at in pairs(events) do
-      call('ZADD', P .. 'due', 'LT', at, topic)
-      if at < head then wakeTimers = true end
+  for topic, at in pairs(events) do
+    local known = call('ZSCORE', P .. 'due', topic)
+    if not known or at < tonumber(known) then
+      if call('ZCOUNT', P .. 'due', '-inf', at) == 0 then wakeTimers = true end
+      call('ZADD', P .. 'due', at, topic)
     end
   end
   if wakeTimers then call('PUBLISH', P .. 'wake', 'T') end
@@ -241,7 +241,7 @@ local function store(topic, priority, at, rec, due)
   else
     page = call('INCR', P .. 'seq')
     length = call('RPUSH', P .. 'p:' .. page, topic, rec)
-    call('HSET', P .. 'cur', field, page)
+    call('HSET', P .. 'cur', field, page, '', TABLE)
     if not near then call('ZADD', P .. 'pg:' .. topic, slot, page) end
   end
   if length >= PAGE then call('HDEL', P .. 'cur', field) end

@@ -117,8 +117,6 @@ local function endOf(ttr)
 end
 
 local leases, note, taken = {}, {token}, 0 -- leases are ends and refs, as ZADD takes them
--- Too long a value for a listpack, in which some hundred tokens would be searched from the first on.
-local TABLE = string.rep('-', 65)
 
 local function bury(topic, ref, page, index)
   call('ZADD', P .. 'x:' .. topic, now, ref)
