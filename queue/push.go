@@ -54,7 +54,7 @@ func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
 
 // push stores pushes of the bucket's topics and waits until all have their result.
 func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
-	if len(pushes) == 1 {
+	if b.firstChunk(pushes) == len(pushes) {
 		return b.await(ctx, b.enqueue(pushes))
 	}
 	var calls []*pushCall

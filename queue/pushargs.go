@@ -17,6 +17,7 @@ const (
 func appendPushes(args []any, bucket int, pushes []Push, locators uint32) []any {
 	small := prefix(bucket) + "i:"
 	args = slices.Grow(args, len(pushes)+8)
+	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one behind the other
 	for len(pushes) > 0 {
 		n := 1
 		for n < len(pushes) && pushes[n].Topic == pushes[0].Topic {
@@ -24,21 +25,30 @@ func appendPushes(args []any, bucket int, pushes []Push, locators uint32) []any 
 		}
 		args = append(args, pushes[0].Topic, n)
 		for i := range pushes[:n] {
-			args = appendPush(args, small, &pushes[i], locators)
+			args, b = appendPush(args, b, small, &pushes[i], locators)
 		}
 		pushes = pushes[n:]
 	}
 	return args
 }
 
-func appendPush(args []any, small string, p *Push, locators uint32) []any {
+// roomFor is about how long the pushes are as arguments.
+func roomFor(pushes []Push) (n int) {
+	for i := range pushes {
+		n += 96 + len(pushes[i].ID) + min(len(pushes[i].Body), longBody)
+	}
+	return n
+}
+
+// appendPush appends a job to b, and to args what it appended there.
+func appendPush(args []any, b []byte, small string, p *Push, locators uint32) ([]any, []byte) {
+	start := len(b)
 	mode := byte(p.OnDuplicate)
 	at, instant := askedTime(p)
 	if instant {
 		mode |= modeInstant
 	}
-	b := make([]byte, 1, 96+len(p.ID)+min(len(p.Body), longBody))
-	b = append(appendUint48(b, at), 0)
+	b = append(appendUint48(append(b, 0), at), 0)
 	l := locate(p.Topic, p.ID, locators)
 	key := len(b)
 	b = strconv.AppendUint(append(b, small...), uint64(l.number()), 10)
@@ -52,12 +62,13 @@ func appendPush(args []any, small string, p *Push, locators uint32) []any {
 		mode |= modePlace
 		b = with
 	}
-	b[0] = mode
+	b[start] = mode
 	b, long := appendTail(b, p, id)
-	if long == nil {
-		return append(args, b)
+	args = append(args, b[start:len(b):len(b)])
+	if long != nil {
+		args = append(args, long)
 	}
-	return append(args, b, long)
+	return args, b
 }
 
 // askedTime is when a push wants its job to be due, in ms: at an instant, or after a delay.

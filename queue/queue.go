@@ -254,6 +254,9 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 
 // doubts adds which of the failed pushes may be stored all the same: those whose shard fell while it had them.
 func doubts(doubtful map[int]*Shard, groups map[*Shard][]int, up map[*Shard]bool, failed []int, results []Result) map[int]*Shard {
+	if len(failed) == 0 {
+		return doubtful
+	}
 	for s, which := range groups {
 		for _, i := range which {
 			var un *UnavailableError
@@ -324,6 +327,9 @@ func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes 
 	wg.Wait()
 	for _, p := range parts {
 		for _, i := range p.which {
+			if results[i].Err == nil {
+				continue
+			}
 			var un *UnavailableError
 			if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored {
 				failed = append(failed, i)

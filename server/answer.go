@@ -37,12 +37,13 @@ func answer(c echo.Context, status int, contentType []string, body []byte) error
 	return err
 }
 
-const instantLayout = "2006-01-02T15:04:05.000Z"
-
+// appendInstant writes a time with its milliseconds. They are put behind the seconds here because AppendFormat is three times as fast with the
+// layouts of RFC 3339 as with any other, and every push is answered with two times.
 func appendInstant(b []byte, t time.Time) []byte {
 	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, instantLayout)
-	return append(b, '"')
+	b = t.UTC().AppendFormat(b, time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
 // appendString writes a JSON string. What is not UTF-8 becomes U+FFFD: a document must not become unreadable because an

@@ -49,8 +49,11 @@ func (s *Server) handle(next echo.HandlerFunc, c echo.Context) error {
 		return s.options(c)
 	}
 	err := next(c)
+	if err == nil {
+		return nil
+	}
 	var unrouted *echo.HTTPError
-	if err == nil || !errors.As(err, &unrouted) || open(c.Request().URL.Path) {
+	if !errors.As(err, &unrouted) || open(c.Request().URL.Path) {
 		return err
 	}
 	if _, denied := s.authenticate(c.Request()); denied != nil {

@@ -87,9 +87,12 @@ func (s *Server) read(r *http.Request, buf *buffer, limit int64) error {
 		return tooLarge("", "the request's body has %d bytes; at most %d are taken here", r.ContentLength, limit)
 	}
 	err := s.readAll(r, buf, limit)
+	if err == nil {
+		return nil
+	}
 	var problem *Problem
 	switch {
-	case err == nil, errors.As(err, &problem):
+	case errors.As(err, &problem):
 		return err
 	case errors.Is(err, errBudget):
 		return unavailable(err, time.Second, "too many large requests are under way; send this one again")

@@ -279,6 +279,7 @@ func (s *scanner) str() (raw []byte, escaped bool, err error) {
 	s.pos++
 	start, high := s.pos, false
 	for {
+		s.pos += plainLen(s.data[s.pos:])
 		if s.pos >= len(s.data) {
 			return nil, false, s.errorf("a string does not end")
 		}
@@ -299,10 +300,20 @@ func (s *scanner) str() (raw []byte, escaped bool, err error) {
 		case c < ' ':
 			return nil, false, s.errorf("control character 0x%02x in a string; write it as an escape", c)
 		default:
-			high = high || c >= utf8.RuneSelf
+			high = true
 			s.pos++
 		}
 	}
+}
+
+// plainLen is how many bytes of ASCII stand at the beginning that are nothing but themselves in a string.
+func plainLen(b []byte) int {
+	for i, c := range b {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(b)
 }
 
 func (s *scanner) escape() error {
