@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -107,5 +108,19 @@ func TestDecodeAllocates(t *testing.T) {
 	})
 	if allocs > 4 { // the id, two short texts and the input itself
 		t.Errorf("%v allocations a push", allocs)
+	}
+}
+
+// TestInstantsHaveTheirMilliseconds: three digits, however many of them are 0, and always in UTC.
+func TestInstantsHaveTheirMilliseconds(t *testing.T) {
+	zone := time.FixedZone("", 2*60*60)
+	for _, at := range []time.Time{
+		time.UnixMilli(0), time.UnixMilli(1), time.UnixMilli(1795305600020), time.UnixMilli(1795305600999).In(zone), time.UnixMilli(-1),
+		time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, zone), {},
+	} {
+		want := `"` + at.UTC().Format("2006-01-02T15:04:05.000Z") + `"`
+		if got := string(appendInstant(nil, at)); got != want {
+			t.Errorf("%v is written %s; want %s", at, got, want)
+		}
 	}
 }
