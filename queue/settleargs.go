@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"strconv"
 )
 
 // ending is a settlement as the settle script sees it.
@@ -37,8 +38,9 @@ func (e *ending) compareRun(o ending) int {
 	return cmp.Or(cmp.Compare(e.Lease.Token, o.Lease.Token), cmp.Compare(e.page, o.page), cmp.Compare(e.letter, o.letter), cmp.Compare(e.Endpoint, o.Endpoint))
 }
 
-// settleArgs are the arguments of settle.lua.
-func settleArgs(order []ending, locators uint32) (args []any, err error) {
+// settleArgs are the arguments of settle.lua for a bucket.
+func settleArgs(bucket int, order []ending, locators uint32) (args []any, err error) {
+	small := prefix(bucket) + "i:"
 	args = make([]any, 0, 1+4*len(order)+8*6)
 	args = append(args, len(order))
 	for i := range order {
@@ -51,7 +53,7 @@ func settleArgs(order []ending, locators uint32) (args []any, err error) {
 		}
 		args = append(args, first.Lease.Token, first.page, first.Lease.Topic, string(first.letter), int(first.Endpoint), n)
 		for i := range order[:n] {
-			if args, err = order[i].append(args, locators); err != nil {
+			if args, err = order[i].append(args, small, locators); err != nil {
 				return nil, err
 			}
 		}
@@ -61,14 +63,14 @@ func settleArgs(order []ending, locators uint32) (args []any, err error) {
 }
 
 // append adds what the script has to know of a job beside its place: its locator, or when it comes back and the attempts to keep.
-func (e *ending) append(args []any, locators uint32) ([]any, error) {
+func (e *ending) append(args []any, small string, locators uint32) ([]any, error) {
 	args = append(args, e.Lease.ref>>2&(1<<indexBits-1))
 	switch {
 	case e.Verdict == Release, e.Verdict == Done && e.Lease.placed:
 		return append(args, "", ""), nil
 	case e.Verdict == Done:
 		l := locate(e.Lease.Topic, e.Lease.ID, locators)
-		return append(args, l.number(), l[3:]), nil
+		return append(args, small+strconv.FormatUint(uint64(l.number()), 10), l[3:]), nil
 	}
 	attempts, err := encodeAttempts(e.Settlement)
 	if err != nil {

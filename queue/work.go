@@ -148,7 +148,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 		return nil, nil
 	}
 	order := endings(st)
-	args, err := settleArgs(order, s.locators)
+	args, err := settleArgs(bucket, order, s.locators)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, its topic, verdict
 --         (D done, K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
---         how many, and three of each job: its index; D and K: the number of the small hash and the field of its locator, '' and '' without
+--         how many, and three of each job: its index; D and K: the key of the small hash and the field of its locator, '' and '' without
 --         one, L: '' and '', the others: delay in ms and attempts to keep.
 -- Returns the numbers, from 1, of those whose lease was not held any more, among them a ref's second time. Such a one changes nothing, so a
 --         repeated call is harmless.
@@ -61,7 +61,6 @@ if call('HDEL', P .. 'tok', unpack(drop, from, to)) <= to - from then -- one cam
 end
 
 -- What becomes of a run's jobs, n of which were held: the numbers of the first and the last, and where their own arguments begin.
-local LOCATOR = P .. 'i:'
 local freed, highest = {}, {} -- by page: how many, and the highest index of them
 local function done(topic, page, n, first, last, at, verdict)
   local key, index, small = pageKey(page), nil, nil
@@ -69,7 +68,7 @@ local function done(topic, page, n, first, last, at, verdict)
     if held[k] then
       index, small = ARGV[at], ARGV[at + 1]
       pcall('LSET', key, index, '')
-      if small ~= '' then call('HDEL', LOCATOR .. small, ARGV[at + 2]) end
+      if small ~= '' then call('HDEL', small, ARGV[at + 2]) end
       if verdict == 'K' then
         call('UNLINK', P .. 'b:' .. ARGV[k + 1])
         call('HDEL', P .. 'a:' .. page, index)
