@@ -38,6 +38,9 @@ import "fmt"
 //	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
+// smallHash begins the keys of a bucket's small hashes; a locator's number is the rest.
+func smallHash(bucket int) string { return prefix(bucket) + "i:" }
+
 func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }
 
 // registryChannel tells every process that the registry changed.

@@ -54,14 +54,15 @@ func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
 
 // push stores pushes of the bucket's topics and waits until all have their result.
 func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
-	if b.firstChunk(pushes) == len(pushes) {
-		return b.await(ctx, b.enqueue(pushes))
+	n := b.firstChunk(pushes)
+	first := b.enqueue(pushes[:n])
+	if n == len(pushes) {
+		return b.await(ctx, first)
 	}
-	var calls []*pushCall
-	for len(pushes) > 0 {
-		n := b.firstChunk(pushes)
+	calls := []*pushCall{first}
+	for pushes = pushes[n:]; len(pushes) > 0; pushes = pushes[n:] {
+		n = b.firstChunk(pushes)
 		calls = append(calls, b.enqueue(pushes[:n]))
-		pushes = pushes[n:]
 	}
 	var results []Result
 	for _, c := range calls {

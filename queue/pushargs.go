@@ -2,7 +2,6 @@ package queue
 
 import (
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -15,7 +14,7 @@ const (
 
 // appendPushes adds pushes of a bucket as push.lua reads them.
 func appendPushes(args []any, bucket int, pushes []Push, locators uint32) []any {
-	small := prefix(bucket) + "i:"
+	small := smallHash(bucket)
 	args = slices.Grow(args, len(pushes)+8)
 	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one behind the other
 	for len(pushes) > 0 {
@@ -51,7 +50,7 @@ func appendPush(args []any, b []byte, small string, p *Push, locators uint32) ([
 	b = append(appendUint48(append(b, 0), at), 0)
 	l := locate(p.Topic, p.ID, locators)
 	key := len(b)
-	b = strconv.AppendUint(append(b, small...), uint64(l.number()), 10)
+	b = l.appendKey(b, small)
 	b[key-1] = byte(len(b) - key)
 	b = append(b, l[3:]...)
 	id := p.ID

@@ -43,8 +43,10 @@ func locate(topic, id string, locators uint32) (l locator) {
 	return l
 }
 
-// number says which small hash.
-func (l locator) number() uint32 { return uint32(l[0])<<16 | uint32(l[1])<<8 | uint32(l[2]) }
+// appendKey appends the key of its small hash, which begins with small.
+func (l locator) appendKey(b []byte, small string) []byte {
+	return strconv.AppendUint(append(b, small...), uint64(l[0])<<16|uint64(l[1])<<8|uint64(l[2]), 10)
+}
 
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()

@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"slices"
-	"strconv"
 )
 
 // ending is a settlement as the settle script sees it.
@@ -40,7 +39,7 @@ func (e *ending) compareRun(o ending) int {
 
 // settleArgs are the arguments of settle.lua for a bucket.
 func settleArgs(bucket int, order []ending, locators uint32) (args []any, err error) {
-	small := prefix(bucket) + "i:"
+	small := smallHash(bucket)
 	args = make([]any, 0, 1+4*len(order)+8*6)
 	args = append(args, len(order))
 	for i := range order {
@@ -70,7 +69,7 @@ func (e *ending) append(args []any, small string, locators uint32) ([]any, error
 		return append(args, "", ""), nil
 	case e.Verdict == Done:
 		l := locate(e.Lease.Topic, e.Lease.ID, locators)
-		return append(args, small+strconv.FormatUint(uint64(l.number()), 10), l[3:]), nil
+		return append(args, l.appendKey(nil, small), l[3:]), nil
 	}
 	attempts, err := encodeAttempts(e.Settlement)
 	if err != nil {

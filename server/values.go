@@ -35,7 +35,7 @@ func checkID(field, id string) error {
 		return badField(field, "not valid UTF-8")
 	}
 	for _, r := range id {
-		if (r < ' ' || r > '~') && !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) {
 			return badField(field, "%+q is not a printable character", r)
 		}
 	}

@@ -106,7 +106,7 @@ while at < last do
     local tail = TAILS[kind] + length
     local flags = byte(arg, tail)
     at = at + 1
-    if flags % 8 >= 4 then
+    if hasBodyKey(flags) then
       bodies[i] = ARGV[at]
       at = at + 1
     end
