@@ -1,16 +1,19 @@
 package queue
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // prefix begins every key of a bucket. The scripts append:
 //
 //	(nothing)      on a Cluster: the anchor, see whole.lua
 //	seq            the number of the last page
 //	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
-//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to (and one field that makes it a table)
+//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are split (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone
 //	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
-//	i:N            HASH: 8 bytes of a hash of (topic, id) → reference, unless the id names the place
+//	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference, unless the id names the place
 //	b:REF          STRING: a body longer than longBody
 //	a:PAGE         HASH: index → attempts of a job that has had one
 //	d:TOPIC        ZSET: delayed jobs that are near, or wait for a retry, by time
@@ -38,13 +41,39 @@ import "fmt"
 //	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
-// smallHash begins the keys of a bucket's small hashes; a locator's number is the rest.
+// smallHash begins the keys of a bucket's small hashes.
 func smallHash(bucket int) string { return prefix(bucket) + "i:" }
+
+// smallHashes are those of a bucket. Any number of splits will do: the scripts see when they have become more, and tell it.
+type smallHashes struct {
+	prefix           string
+	locators, splits uint32
+}
+
+// appendKey appends the key of the one that a locator is in, as smallHash in common.lua does.
+func (s smallHashes) appendKey(b []byte, l locator) []byte {
+	n := uint32(l[0])<<16 | uint32(l[1])<<8 | uint32(l[2])
+	b = strconv.AppendUint(append(b, s.prefix...), uint64(n), 10)
+	parts := uint32(1)
+	for splits := s.splits; splits > n; splits -= min(splits, s.locators) {
+		parts *= hashParts
+	}
+	if part := uint32(l[3]) % parts; part != 0 {
+		b = strconv.AppendUint(append(b, '/'), uint64(part), 10)
+	}
+	return b
+}
 
 func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }
 
 // registryChannel tells every process that the registry changed.
 const registryChannel = "wk:registry"
 
-// Small hashes of locators over a whole deployment: so many that each stays a compact listpack up to tens of millions of jobs.
-const locators = 1 << 17
+// Small hashes of locators over a whole deployment; with longHash locators each, at four million jobs for the first time, they are long, and each is
+// split in hashParts (see knowSplits in common.lua). Long ones are slow: 64 make a push dearer by a third. Short ones take memory: 100 bytes each, that
+// 7 share at a million jobs. Not in four parts, since Redis's table of all keys would be made anew for those few above a power of two.
+const (
+	locators  = 1 << 17
+	hashParts = 3
+	longHash  = 32
+)

@@ -324,15 +324,17 @@ func (m *model) Check(t *rapid.T) {
 	}
 }
 
-func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
-	url, _ := startRedis(t)
-	q := Open(Options{})
-	defer func() { _ = q.Close() }()
-	if err := q.SetShards(t.Context(), []ShardConfig{{"a", url, "active"}}); err != nil {
-		t.Fatal(err)
-	}
+func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) { checkAgainstModel(t, newFixture(t)) }
+
+func TestTheQueueDoesItWhileSmallHashesAreSplit(t *testing.T) {
+	f := newFixture(t)
+	f.splitAt(3, 1)
+	checkAgainstModel(t, f)
+}
+
+func checkAgainstModel(t *testing.T, f *fixture) {
+	q, s := f.q, f.s
 	rapid.Check(t, func(rt *rapid.T) {
-		s := q.Shards()[0]
 		s.client.FlushAll(rt.Context())
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -344,7 +346,6 @@ func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		f := &fixture{T: t, ctx: t.Context(), q: q, s: s}
 		f.clean()
 		if t.Failed() {
 			rt.Fatal("something was left behind")

@@ -430,7 +430,7 @@ func TestACallMadeAgainWhenAJobIsNotNearAnyMore(t *testing.T) {
 	eventually(t, "the minute lasts long enough", func() bool { return clock().Second() < 59 })
 	at := clock()
 	p := made("t", at.Truncate(time.Minute).Add(2*time.Minute-200*time.Millisecond).Sub(at))
-	args := appendPushes([]any{"receipt", "1"}, 0, []Push{p}, f.s.locators)
+	args := appendPushes([]any{"receipt", "1"}, []Push{p}, f.s.smallHashes(0))
 	for range 2 {
 		if _, err := f.s.run(f.ctx, 0, f.s.scripts.push, args...); err != nil {
 			t.Fatal(err)

@@ -215,7 +215,7 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 		return s.refuseAll(pushes, d, err), nil
 	}
 	receipt := s.receipt(pushes)
-	args := appendPushes([]any{receipt.name, receipt.token()}, bucket, pushes, s.locators)
+	args := appendPushes([]any{receipt.name, receipt.token()}, pushes, s.smallHashes(bucket))
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
@@ -229,7 +229,7 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 		}
 		return failAll(len(pushes), err), nil
 	}
-	results, err = s.pushed(pushes, v, again)
+	results, err = s.pushed(bucket, pushes, v, again)
 	if err != nil {
 		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, err)), nil
 	}
@@ -242,14 +242,14 @@ func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.D
 var errReply = errors.New("the script's answer has not the expected form")
 
 // pushed reads what the push script answered.
-func (s *Shard) pushed(pushes []Push, v any, again bool) ([]Result, error) {
+func (s *Shard) pushed(bucket int, pushes []Push, v any, again bool) ([]Result, error) {
 	reply, ok := v.([]any)
-	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
+	if !ok || len(reply) < 3 || len(reply)%2 == 0 {
 		return nil, errReply
 	}
 	at, timed := reply[0].(int64)
 	note, noted := reply[1].(string)
-	if !timed || !noted {
+	if !timed || !noted || !s.nodes[bucket].learn(reply[2]) {
 		return nil, errReply
 	}
 	now := time.UnixMilli(at).UTC()
@@ -260,7 +260,7 @@ func (s *Shard) pushed(pushes []Push, v any, again bool) ([]Result, error) {
 	if err := s.named(pushes, note, results); err != nil {
 		return nil, err
 	}
-	for k := 2; k < len(reply); k += 2 {
+	for k := 3; k < len(reply); k += 2 {
 		n, ok := reply[k].(int64)
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, errReply

@@ -13,9 +13,8 @@ const (
 )
 
 // appendPushes adds pushes of a bucket as push.lua reads them.
-func appendPushes(args []any, bucket int, pushes []Push, locators uint32) []any {
-	small := smallHash(bucket)
-	args = slices.Grow(args, len(pushes)+8)
+func appendPushes(args []any, pushes []Push, small smallHashes) []any {
+	args = append(slices.Grow(args, len(pushes)+8), small.splits)
 	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one behind the other
 	for len(pushes) > 0 {
 		n := 1
@@ -24,7 +23,7 @@ func appendPushes(args []any, bucket int, pushes []Push, locators uint32) []any 
 		}
 		args = append(args, pushes[0].Topic, n)
 		for i := range pushes[:n] {
-			args, b = appendPush(args, b, small, &pushes[i], locators)
+			args, b = appendPush(args, b, small, &pushes[i])
 		}
 		pushes = pushes[n:]
 	}
@@ -40,7 +39,7 @@ func roomFor(pushes []Push) (n int) {
 }
 
 // appendPush appends a job to b, and to args what it appended there.
-func appendPush(args []any, b []byte, small string, p *Push, locators uint32) ([]any, []byte) {
+func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte) {
 	start := len(b)
 	mode := byte(p.OnDuplicate)
 	at, instant := askedTime(p)
@@ -48,9 +47,9 @@ func appendPush(args []any, b []byte, small string, p *Push, locators uint32) ([
 		mode |= modeInstant
 	}
 	b = append(appendUint48(append(b, 0), at), 0)
-	l := locate(p.Topic, p.ID, locators)
+	l := locate(p.Topic, p.ID, small.locators)
 	key := len(b)
-	b = l.appendKey(b, small)
+	b = small.appendKey(b, l)
 	b[key-1] = byte(len(b) - key)
 	b = append(b, l[3:]...)
 	id := p.ID

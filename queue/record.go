@@ -43,11 +43,6 @@ func locate(topic, id string, locators uint32) (l locator) {
 	return l
 }
 
-// appendKey appends the key of its small hash, which begins with small.
-func (l locator) appendKey(b []byte, small string) []byte {
-	return strconv.AppendUint(append(b, small...), uint64(l[0])<<16|uint64(l[1])<<8|uint64(l[2]), 10)
-}
-
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {

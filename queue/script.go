@@ -16,8 +16,8 @@ type scripts struct {
 	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore, leave, deferred, mover, probe *redis.Script
 }
 
-func loadScripts(locators uint32, cluster bool) *scripts {
-	common := strings.ReplaceAll(mustRead("common"), "@LOCATORS@", strconv.FormatUint(uint64(locators), 10))
+func loadScripts(locators uint32, long int, cluster bool) *scripts {
+	common := strings.NewReplacer("@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long)).Replace(mustRead("common"))
 	if cluster {
 		common = mustRead("whole") + common
 	}

@@ -37,10 +37,9 @@ func (e *ending) compareRun(o ending) int {
 	return cmp.Or(cmp.Compare(e.Lease.Token, o.Lease.Token), cmp.Compare(e.page, o.page), cmp.Compare(e.letter, o.letter), cmp.Compare(e.Endpoint, o.Endpoint))
 }
 
-// settleArgs are the arguments of settle.lua for a bucket.
-func settleArgs(bucket int, order []ending, locators uint32) (args []any, err error) {
-	small := smallHash(bucket)
-	args = make([]any, 0, 1+4*len(order)+8*6)
+// settleArgs are the arguments of settle.lua for a bucket with these small hashes.
+func settleArgs(order []ending, small smallHashes) (args []any, err error) {
+	args = make([]any, 0, 2+4*len(order)+8*6)
 	args = append(args, len(order))
 	for i := range order {
 		args = append(args, order[i].Lease.ref)
@@ -52,24 +51,24 @@ func settleArgs(bucket int, order []ending, locators uint32) (args []any, err er
 		}
 		args = append(args, first.Lease.Token, first.page, first.Lease.Topic, string(first.letter), int(first.Endpoint), n)
 		for i := range order[:n] {
-			if args, err = order[i].append(args, small, locators); err != nil {
+			if args, err = order[i].append(args, small); err != nil {
 				return nil, err
 			}
 		}
 		order = order[n:]
 	}
-	return args, nil
+	return append(args, small.splits), nil
 }
 
 // append adds what the script has to know of a job beside its place: its locator, or when it comes back and the attempts to keep.
-func (e *ending) append(args []any, small string, locators uint32) ([]any, error) {
+func (e *ending) append(args []any, small smallHashes) ([]any, error) {
 	args = append(args, e.Lease.ref>>2&(1<<indexBits-1))
 	switch {
 	case e.Verdict == Release, e.Verdict == Done && e.Lease.placed:
 		return append(args, "", ""), nil
 	case e.Verdict == Done:
-		l := locate(e.Lease.Topic, e.Lease.ID, locators)
-		return append(args, l.appendKey(nil, small), l[3:]), nil
+		l := locate(e.Lease.Topic, e.Lease.ID, small.locators)
+		return append(args, small.appendKey(nil, l), l[3:]), nil
 	}
 	attempts, err := encodeAttempts(e.Settlement)
 	if err != nil {

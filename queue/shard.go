@@ -59,7 +59,21 @@ type bucketState struct {
 	down   atomic.Bool
 	why    atomic.Value // error
 	pushes [durabilities]batcher
-	syncs  atomic.Bool // it has answered WAITAOF
+	syncs  atomic.Bool   // it has answered WAITAOF
+	splits atomic.Uint32 // of its small hashes, as last heard
+}
+
+// learn takes what a script says of the splits.
+func (b *bucketState) learn(splits any) bool {
+	n, ok := splits.(int64)
+	if ok {
+		b.splits.Store(uint32(n))
+	}
+	return ok
+}
+
+func (s *Shard) smallHashes(bucket int) smallHashes {
+	return smallHashes{smallHash(bucket), s.locators, s.nodes[bucket].splits.Load()}
 }
 
 func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
@@ -78,7 +92,7 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 	}
 	s.client, s.timeout, s.locators = client, o.Timeout, uint32(locators/buckets)
 	s.state.Store(c.State)
-	s.scripts = loadScripts(s.locators, buckets > 1)
+	s.scripts = loadScripts(s.locators, longHash, buckets > 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}

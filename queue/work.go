@@ -148,7 +148,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 		return nil, nil
 	}
 	order := endings(st)
-	args, err := settleArgs(bucket, order, s.locators)
+	args, err := settleArgs(order, s.smallHashes(bucket))
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,11 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 	if err != nil {
 		return nil, err
 	}
-	held, ok := heldBut(v, order)
+	reply, _ := v.([]any)
+	if len(reply) != 2 || !s.nodes[bucket].learn(reply[1]) {
+		return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
+	}
+	held, ok := heldBut(reply[0], order)
 	if !ok {
 		return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
 	}

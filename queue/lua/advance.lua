@@ -1,10 +1,14 @@
 #!lua flags=allow-oom
--- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute.
+-- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute. When no
+--         more is due: splits small hashes, see smallHash.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
--- Returns {now, next (ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
+-- Returns {now, next (when to look again, ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
 -- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
 --         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
+local SPLIT = 32 -- small hashes in a call, which takes one or two milliseconds then
+local AGAIN = 4  -- ms from it to the next
+
 local function head(key)
   local at = call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')[2]
   return at and tonumber(at) or math.huge
@@ -18,10 +22,42 @@ local function soonest(due)
   return at < math.huge and floor(at) or -1
 end
 
+-- Splits one of the parts of a small hash.
+local function divide(n, part)
+  local key, lists = partKey(n, part), {}
+  local all = call('HGETALL', key)
+  call('DEL', key)
+  for i = 1, #all, 2 do
+    local part = string.byte(all[i]) % (parts * PARTS)
+    local list = lists[part]
+    if not list then list = {}; lists[part] = list end
+    list[#list + 1], list[#list + 2] = all[i], all[i + 1]
+  end
+  for part, list in pairs(lists) do many('HSET', partKey(n, part), list) end
+end
+
+-- Splits the small hashes whose turn is next, SPLIT parts of them, if they are long. Says when to look again: at, or soon.
+local function split(at)
+  knowSplits(call('HGET', P .. 'cur', '/'))
+  if parts * PARTS > 256 or call('HLEN', partKey(turn, 0)) < LONG / 2 then return at end -- mostly; it goes by one byte
+  local last = math.min(turn + math.ceil(SPLIT / parts), LOCATORS) - 1
+  local function each(f)
+    for n = turn, last do
+      for part = 0, parts - 1 do f(n, part) end
+    end
+  end
+  local spare = LONG * parts * (last + 1 - turn)
+  each(function(n, part) spare = spare - call('HLEN', partKey(n, part)) end)
+  if spare >= 0 then return at end
+  each(divide)
+  call('HSET', P .. 'cur', '/', string.format('%d', splits + last + 1 - turn))
+  return math.min(at, now + AGAIN)
+end
+
 local first = head('due')
 if first > now then
   first = soonest(first)
-  if first < 0 or first > now then return {now, first, 0, 0, 0, T[2] % 1000} end
+  if first < 0 or first > now then return {now, first < 0 and first or split(first), 0, 0, 0, T[2] % 1000} end
 end
 
 local budget = tonumber(ARGV[1])
@@ -138,4 +174,6 @@ for _, topic in ipairs(due) do
 end
 
 finish()
-return {now, soonest(head('due')), moved, expired, more, T[2] % 1000}
+local next = soonest(head('due'))
+if more == 0 and next > 0 then next = split(next) end
+return {now, next, moved, expired, more, T[2] % 1000}

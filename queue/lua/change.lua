@@ -55,7 +55,7 @@ flags = flags - flags % 8 + priority + (keyed and 4 or 0)
 local attempts = call('HGET', P .. 'a:' .. page, index)
 remove(topic, ref, page, index, rec)
 local new = store(topic, priority, time, struct.pack('>I6I6B', due, created, flags) .. head .. rest, due)
-call('HSET', P .. 'i:' .. string.format('%d', n), field, new)
+call('HSET', smallHash(n, field), field, new)
 if long ~= '' then call('SET', P .. 'b:' .. new, long) end
 page, index = placeOf(new)
 if attempts then call('HSET', P .. 'a:' .. page, index, attempts) end

@@ -19,6 +19,8 @@ local SLOT = 60000    -- a page of jobs that are not near holds one minute of on
 local LEAD = 60000    -- and is opened this long before that minute begins
 local PAGE = 1024
 local LOCATORS = @LOCATORS@
+local PARTS = @PARTS@ -- into which a small hash is split when they hold
+local LONG = @LONG@   -- locators each on average
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a topic that waits for its own calls is looked at again after this, should the event be missed
 local DAYS = 40       -- that finished days are kept
@@ -30,6 +32,7 @@ local TOTALS = 'pdfrzxkevoy'
 
 -- What is known of topics and pages by now, and what is gathered and written once at the end, by finish().
 local topics, pageKeys, confs = {}, {}, {}
+local splits, turn, parts -- see knowSplits
 local counts, totals, events, readies = {}, {}, {}, {}
 local wakeTimers, wakeDispatchers = false, false
 
@@ -211,6 +214,26 @@ local function locator(topic, id)
   return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
 end
 
+-- Redis goes through a small hash from its first field on. So when the small hashes get long each is split in PARTS, one after the other by their
+-- numbers, and again when these do: linear hashing (Litwin, VLDB 1980). A round is over when LOCATORS are split; splits counts on. Those whose turn
+-- has come in this round are in parts * PARTS: i:N, i:N/1 and so on, by the field's first byte; the others in parts. advance.lua does it.
+local function knowSplits(count)
+  splits = tonumber(count or 0)
+  turn = splits % LOCATORS
+  parts = PARTS ^ ((splits - turn) / LOCATORS)
+end
+
+local function partKey(n, part) return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '') end
+
+-- The key of the small hash that a locator is in.
+local function smallHash(n, field)
+  if not splits then knowSplits(call('HGET', P .. 'cur', '/')) end
+  return partKey(n, string.byte(field) % (n < turn and parts * PARTS or parts))
+end
+
+-- N of a key that was made when other splits were known.
+local function smallNumber(key) return tonumber(string.match(key, '%d+', #P + 1)) end
+
 -- Whether what stands in a record in place of the id is a nonce: the job's id names its place, and there is no locator. No id begins so, since
 -- ids are UTF-8.
 local function isNonce(id)
@@ -224,7 +247,7 @@ local function isNewer(topic, ref, flags, id)
   if flags < 32 then return false end
   if isNonce(id) then return true end
   local n, field = locator(topic, id)
-  return call('HGET', P .. 'i:' .. n, field) == string.format('%d', ref)
+  return call('HGET', smallHash(n, field), field) == string.format('%d', ref)
 end
 
 -- Appends a record to the page for its time and puts it where that time says; returns the reference.
@@ -323,7 +346,7 @@ local function remove(topic, ref, page, index, rec)
   detach(topic, ref, (stateOf(topic, ref, page, due)))
   if not id or not isNonce(id) then
     local n, field = locator(topic, id or '')
-    call('HDEL', P .. 'i:' .. n, field)
+    call('HDEL', smallHash(n, field), field)
   end
   call('HDEL', P .. 'a:' .. page, index)
   free(topic, ref, page, index, flags or 0)
@@ -347,7 +370,7 @@ local function find(topic, address, id)
     if ref then return ref, page, index, rec end
   end
   local n, field = struct.unpack('>I3c8', address)
-  local ref = call('HGET', P .. 'i:' .. string.format('%d', n), field)
+  local ref = call('HGET', smallHash(n, field), field)
   if not ref then return nil end
   ref = tonumber(ref)
   local page, index = placeOf(ref)

@@ -1,12 +1,12 @@
 #!lua
 -- Stores jobs, PAGE - 1 at most.
 -- KEYS[1] the bucket's prefix.
--- ARGV    receipt and token, or '' and '' when no id may be made; then for each run of jobs of one topic: topic, how many, and each of them, behind one
+-- ARGV    receipt and token, or '' and '' when no id may be made; how many splits the keys of small hashes go by; then for each run of jobs of one topic: topic, how many, and each of them, behind one
 --         with flag 4 its body, which gets a key of its own. A job is mode (bits 0-1: keep, replace, refuse; bit 2: the time is an instant, otherwise
 --         a delay; bit 3: an id may be made; bit 4: the caller's id names a place), time in ms (6 bytes), locator (length of the small hash's
 --         key, key, 8 bytes field), the place (13 bytes, see find) or the id that it has when none is made (26 bytes), flags, id length, id or nonce,
 --         extras and body.
--- Returns {now, note, then the jobs that were not just stored: number from 1, answer}. note says where jobs were stored under ids that name their places:
+-- Returns {now, note, splits, then the jobs that were not just stored: number from 1, answer}. note says where jobs were stored under ids that name their places:
 --         '' or creation (6 bytes), and for each its number (2) and reference (7). An answer, when the id lived already, is {kind, description}, kind
 --         'k' kept, 'e' refused; 'p' when the job that lived was replaced; 'c' when another id has the same hash.
 -- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script before it has written anything.
@@ -92,7 +92,7 @@ end
 
 -- By the jobs' numbers. Those that the note of a first time tells of have no group, those that get no locator no args, and only near ones dues.
 local args, bodies, dues, group, codes = {}, {}, {}, {}, {}
-local jobs, at, last, nearest = 0, 3, #ARGV, now + LEAD
+local jobs, at, last, nearest = 0, 4, #ARGV, now + LEAD
 local moves = false -- whether one that may be made is near now and not a little later
 while at < last do
   local topic, size = ARGV[at], tonumber(ARGV[at + 1])
@@ -143,21 +143,24 @@ while at < last do
 end
 
 if groups > 0 then
-  local pages = call('HMGET', P .. 'cur', unpack(fields))
-  for g = 1, groups do write(g, pages[g]) end
+  local pages = call('HMGET', P .. 'cur', '/', unpack(fields))
+  knowSplits(pages[1])
+  for g = 1, groups do write(g, pages[g + 1]) end
 end
 
-local out, named, taken, readied = {now, ''}, {}, {}, {}
+local known = tonumber(ARGV[3])
+local out, named, taken, readied = {now, '', splits or known}, {}, {}, {}
+local other = out[3] ~= known -- splits than the keys go by
 
 -- What remains to be done when a locator is taken, or an id names a place: says whether the job is stored all the same.
 local function locate(i, g, ref, text, mode, key, field)
   local arg, topic = args[i], groupTopic[g]
-  local tail = TAILS[mode - mode % 8] + #key
+  local tail = TAILS[mode - mode % 8] + byte(arg, 8)
   local place = mode >= 16 and sub(arg, tail - PLACE, tail - 1) or ''
   if mode >= 16 and not findPlace(topic, place) and call('HSETNX', key, field, text) == 1 then return true end
   writeNears()
   local id = mode % 16 >= 8 and sub(arg, tail - MADE, tail - 1) or sub(arg, tail + 2, tail + 1 + byte(arg, tail + 1))
-  local address = packStruct('>I3', tonumber(sub(key, #P + 3))) .. field .. place
+  local address = packStruct('>I3', smallNumber(key)) .. field .. place
   local answer, stored = decide(topic, address, id, mode)
   if answer then out[#out + 1], out[#out + 2] = i, answer end
   if stored then
@@ -192,6 +195,7 @@ for i = 1, jobs do
     if arg then
       text = format('%d', ref)
       local mode, key, field = byte(arg), unpackStruct('>Bc0c8', arg, 8)
+      if other then key = smallHash(smallNumber(key), field) end
       stored = mode < 16 and call('HSETNX', key, field, text) == 1 or locate(i, g, ref, text, mode, key, field)
     else
       named[#named + 1] = packStruct('>I2I7', i, ref)

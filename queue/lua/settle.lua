@@ -4,9 +4,9 @@
 -- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, its topic, verdict
 --         (D done, K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
 --         how many, and three of each job: its index; D and K: the key of the small hash and the field of its locator, '' and '' without
---         one, L: '' and '', the others: delay in ms and attempts to keep.
--- Returns the numbers, from 1, of those whose lease was not held any more, among them a ref's second time. Such a one changes nothing, so a
---         repeated call is harmless.
+--         one, L: '' and '', the others: delay in ms and attempts to keep; at last how many splits the keys of small hashes go by.
+-- Returns {the numbers, from 1, of those whose lease was not held any more, among them a ref's second time; splits}. Such a one changes nothing, so
+--         a repeated call is harmless.
 -- Keeps   invariants 1 to 4; all tokens are compared before anything is written.
 --
 -- What is done for each job is kept to its commands, and these take their arguments as they came: making text of a number takes as long as a
@@ -15,6 +15,8 @@ local pcall = redis.pcall
 local HEAD = 6 -- arguments that begin a run
 local jobs = tonumber(ARGV[1])
 local held = call('HMGET', P .. 'tok', unpack(ARGV, 2, jobs + 1))
+knowSplits(call('HGET', P .. 'cur', '/'))
+local other = splits ~= tonumber(ARGV[#ARGV]) -- than the keys go by
 
 -- Calls f for each run with the numbers of its first and last job and where it begins in ARGV.
 local function eachRun(f)
@@ -38,7 +40,7 @@ eachRun(function(first, last, at)
     if held[k] ~= token then lose(k) end
   end
 end)
-if #lost == jobs then return lost end
+if #lost == jobs then return {lost, splits} end
 
 local drop, from, to = ARGV, 2, jobs + 1
 if #lost > 0 then
@@ -68,7 +70,7 @@ local function done(topic, page, n, first, last, at, verdict)
     if held[k] then
       index, small = ARGV[at], ARGV[at + 1]
       pcall('LSET', key, index, '')
-      if small ~= '' then call('HDEL', small, ARGV[at + 2]) end
+      if small ~= '' then call('HDEL', other and smallHash(smallNumber(small), ARGV[at + 2]) or small, ARGV[at + 2]) end
       if verdict == 'K' then
         call('UNLINK', P .. 'b:' .. ARGV[k + 1])
         call('HDEL', P .. 'a:' .. page, index)
@@ -182,4 +184,4 @@ for topic, t in pairs(told) do
   end
 end
 finish()
-return lost
+return {lost, splits}

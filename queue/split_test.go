@@ -1,0 +1,120 @@
+package queue
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// splitAt has so many small hashes, each of which is long with so many locators.
+func (f *fixture) splitAt(small uint32, long int) {
+	f.s.locators, f.s.scripts = small, loadScripts(small, long, false)
+}
+
+// longest is how many locators the small hash has that has most, and how many small hashes there are.
+func (f *fixture) longest() (longest int64, hashes int) {
+	f.Helper()
+	keys := f.s.client.Keys(f.ctx, smallHash(0)+"*").Val()
+	for _, key := range keys {
+		longest = max(longest, f.s.client.HLen(f.ctx, key).Val())
+	}
+	return longest, len(keys)
+}
+
+func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
+	const jobs, small, long = 3000, 5, 8
+	f := newFixture(t)
+	f.splitAt(small, long)
+	pushes := make([]Push, jobs)
+	for i := range pushes {
+		pushes[i] = Push{Topic: "t", ID: fmt.Sprintf("order-%d", i), Delay: time.Hour, Body: fmt.Append(nil, i), Priority: Priority(i % 3)}
+	}
+	for from := 0; from < jobs; from += 100 {
+		for _, r := range f.q.PushBatch(f.ctx, pushes[from:from+100]) {
+			if r.Err != nil || r.Duplicate {
+				t.Fatalf("%+v", r)
+			}
+		}
+		f.advance()
+	}
+	eventually(t, "no more is to be split", func() bool { a := f.advance(); return a.Next.Sub(a.Now) > time.Minute })
+	if longest, hashes := f.longest(); longest > 4*long || hashes > 4*jobs/long {
+		t.Fatalf("%d small hashes, the longest of which has %d locators; they are to be split at %d", hashes, longest, long)
+	}
+	if n := f.locators(); n != jobs {
+		t.Fatalf("%d locators of %d jobs", n, jobs)
+	}
+	for _, r := range f.q.PushBatch(f.ctx, pushes[:1000]) {
+		if r.Err != nil || !r.Duplicate {
+			t.Fatalf("pushed again: %+v", r)
+		}
+	}
+	for i := range pushes {
+		if j := f.get("t", pushes[i].ID); string(j.Body) != fmt.Sprint(i) {
+			t.Fatalf("%s has the body %s", pushes[i].ID, j.Body)
+		}
+	}
+	if err := openPages(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
+	for done := 0; done < jobs; {
+		leases := f.reserve(100)
+		if len(leases) == 0 {
+			t.Fatalf("%d of %d jobs are done, and no more are ready", done, jobs)
+		}
+		f.settle(Done, nil, leases...)
+		done += len(leases)
+	}
+	f.advance()
+	f.clean()
+}
+
+// testdata/splits-0.redis is what the first version left that splits small hashes: jobs whose locators are in such that have been split once and twice.
+const (
+	splitsFile = "testdata/splits-0.redis"
+	splitJobs  = 12
+)
+
+func splitPush(n int) Push {
+	return Push{Topic: fixtureTopic, ID: fmt.Sprintf("split-%d", n), DueAt: farAway, Priority: Normal, Body: fmt.Append(nil, n)}
+}
+
+func TestWriteStoredSplits(t *testing.T) {
+	if os.Getenv("WAKECALL_WRITE_SPLITS") == "" {
+		t.Skip("writes a fixture when it is told to")
+	}
+	if _, err := os.Stat(splitsFile); err == nil {
+		t.Fatalf("%s is there: what an older version wrote cannot be written again", splitsFile)
+	}
+	f := newFixture(t)
+	f.s.client.HSet(f.ctx, prefix(0)+"cur", "/", locators+locators/2)
+	for n := range splitJobs {
+		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, time.Second) // Push would refuse what is due in 2200
+		if results[0].Err != nil {
+			t.Fatal(results[0].Err)
+		}
+	}
+	if err := os.WriteFile(splitsFile, []byte(f.dump()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStoredSplitsAreReadAndGoneOnWith(t *testing.T) {
+	f := newStored(t, splitsFile)
+	for n := range splitJobs {
+		p := splitPush(n)
+		if j := f.get(p.Topic, p.ID); string(j.Body) != fmt.Sprint(n) {
+			t.Errorf("%s has the body %s", p.ID, j.Body)
+		}
+		if r, _ := f.s.storeAll(0, Memory, []Push{p}, time.Second); r[0].Err != nil || !r[0].Duplicate {
+			t.Errorf("pushed again: %+v", r)
+		}
+		if err := f.q.Delete(f.ctx, p.Topic, p.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := f.locators(); n != 0 {
+		t.Errorf("%d locators are left", n)
+	}
+}
