@@ -19,9 +19,10 @@ var growthGroup = group{
 
 const (
 	fewJobs      = 10_000
-	growthTry    = 100_000 // jobs whose push and move are measured, in each round
-	growthRounds = 3
+	growthTry    = 100_000 // jobs whose push and move are measured in each round
+	growthRounds = 4
 	growthNear   = 8 * time.Second
+	nearTopic    = topicName + ".near"
 )
 
 // cost is what a job costs Redis, in microseconds.
@@ -30,8 +31,9 @@ type cost struct {
 	Move float64 `json:"move_us"`
 }
 
-func (c *cost) add(more cost) {
-	c.Push, c.Move = c.Push+more.Push/growthRounds, c.Move+more.Move/growthRounds
+func (c *cost) add(round cost) {
+	c.Push += round.Push / growthRounds
+	c.Move += round.Move / growthRounds
 }
 
 // measureGrowth has two installations side by side, one that holds few jobs and one that holds many, and measures them in turn: so a machine whose
@@ -39,34 +41,40 @@ func (c *cost) add(more cost) {
 func measureGrowth(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(few *installation) error {
 		return s.on(ctx, func(many *installation) error {
-			if _, err := s.fillFar(ctx, few, fewJobs); err != nil {
-				return err
-			}
-			memory, err := s.fillFar(ctx, many, s.scale.growth)
-			if err != nil {
-				return err
-			}
-			var fewCost, manyCost cost
-			for round := range int64(growthRounds) {
-				c, err := s.costs(ctx, few, round)
-				if err != nil {
-					return err
-				}
-				fewCost.add(c)
-				if c, err = s.costs(ctx, many, round); err != nil {
-					return err
-				}
-				manyCost.add(c)
-			}
-			detail := map[string]any{"jobs": s.scale.growth, "few": fewCost, "many": manyCost}
-			raw = []Raw{
-				{Value: manyCost.Push / fewCost.Push, Detail: detail}, {Value: manyCost.Move / fewCost.Move},
-				{Value: float64(memory) / float64(s.scale.growth)},
-			}
-			return nil
+			raw, err = s.growth(ctx, few, many)
+			return err
 		})
 	})
 	return raw, err
+}
+
+func (s *suite) growth(ctx context.Context, few, many *installation) ([]Raw, error) {
+	if _, err := s.fillFar(ctx, few, fewJobs); err != nil {
+		return nil, err
+	}
+	memory, err := s.fillFar(ctx, many, s.scale.growth)
+	if err != nil {
+		return nil, err
+	}
+	var fewCost, manyCost cost
+	for round := range growthRounds {
+		first, second, in := &fewCost, &manyCost, []*installation{few, many}
+		if round%2 == 1 {
+			first, second, in = second, first, []*installation{many, few}
+		}
+		for i, sum := range []*cost{first, second} {
+			c, err := s.costs(ctx, in[i])
+			if err != nil {
+				return nil, err
+			}
+			sum.add(c)
+		}
+	}
+	detail := map[string]any{"jobs": s.scale.growth, "few": fewCost, "many": manyCost}
+	return []Raw{
+		{Value: manyCost.Push / fewCost.Push, Detail: detail}, {Value: manyCost.Move / fewCost.Move},
+		{Value: float64(memory) / float64(s.scale.growth)},
+	}, nil
 }
 
 // fillFar pushes n jobs that are due in hours, waits until Redis is at rest, and says how many bytes they take.
@@ -92,6 +100,8 @@ func (s *suite) fillFar(ctx context.Context, in *installation, n int) (memory in
 // rest waits until Redis neither writes a file in the background nor works at scripts.
 func (in *installation) rest(ctx context.Context) error {
 	const rests = 10 * time.Millisecond // in a second: looks of an installation that has nothing to do
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
 	var before time.Duration
 	return until(ctx, time.Second, func() (bool, error) {
 		writes, err := in.info(ctx, "persistence", "aof_rewrite_in_progress")
@@ -105,11 +115,13 @@ func (in *installation) rest(ctx context.Context) error {
 	})
 }
 
-// costs pushes jobs that are due soon, and waits until they are ready.
-func (s *suite) costs(ctx context.Context, in *installation, round int64) (c cost, err error) {
+// costs pushes jobs that are due soon, waits until they are ready, and drops them.
+func (s *suite) costs(ctx context.Context, in *installation) (c cost, err error) {
+	if err := in.putTopic(ctx, nearTopic, s.endpoint.url("/count"), "paused"); err != nil {
+		return c, err
+	}
 	due := time.Now().Add(growthNear)
-	b := batch{topic: topicName, token: in.token, size: batchSize, delay: func() time.Duration { return max(0, time.Until(due)) },
-		id: func(conn, n int, _ time.Duration) string { return jobID(conn+int(round+1)*batchConnections, n) }} // none that lives
+	b := batch{topic: nearTopic, token: in.token, size: batchSize, delay: func() time.Duration { return max(0, time.Until(due)) }}
 	start, err := in.scriptTime(ctx)
 	if err != nil {
 		return c, err
@@ -124,23 +136,24 @@ func (s *suite) costs(ctx context.Context, in *installation, round int64) (c cos
 	if time.Until(due) <= 0 {
 		return c, fmt.Errorf("%d jobs were not pushed within %s", growthTry, growthNear)
 	}
-	ready, limit := int64(0), time.Now().Add(growthNear+time.Minute)
-	err = until(ctx, 50*time.Millisecond, func() (bool, error) {
-		stats, err := in.api.Stats(ctx, topicName)
-		if err == nil {
-			ready = stats.Ready
-		}
-		return ready >= (round+1)*growthTry || time.Now().After(limit), err
+	moving, cancel := context.WithTimeout(ctx, growthNear+time.Minute)
+	defer cancel()
+	err = until(moving, 50*time.Millisecond, func() (bool, error) {
+		stats, err := in.api.Stats(moving, nearTopic)
+		return err == nil && stats.Ready >= growthTry, err
 	})
-	if err == nil && ready < (round+1)*growthTry {
-		err = fmt.Errorf("of %d jobs that are due only %d are ready", (round+1)*growthTry, ready)
+	if err != nil {
+		return c, fmt.Errorf("%d jobs become ready: %w", growthTry, err)
 	}
+	moved, err := in.scriptTime(ctx)
 	if err != nil {
 		return c, err
 	}
-	moved, err := in.scriptTime(ctx)
+	if err := in.api.DropTopic(ctx, nearTopic); err != nil {
+		return c, err
+	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / growthTry }
-	return cost{Push: micros(pushed - start), Move: micros(moved - pushed)}, err
+	return cost{Push: micros(pushed - start), Move: micros(moved - pushed)}, in.rest(ctx)
 }
 
 // scriptTime is how long Redis has worked at scripts so far.

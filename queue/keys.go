@@ -37,6 +37,7 @@ import (
 //	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals
 //	mover, moved, left   who moves jobs out of a shard that is draining, how many were moved of late, the references of the last
 //	wait           written before each wait for a replica or a disk, so that there is something to wait for
+//	split          set while the timers leave small hashes alone
 //	idle           set while a dispatcher waits for work
 //	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }

@@ -275,6 +275,7 @@ func (m *model) Dead(t *rapid.T) {
 }
 
 func (m *model) Advance(t *rapid.T) {
+	m.s.client.Del(t.Context(), prefix(0)+"split") // it may go on splitting at once
 	if _, err := m.s.Advance(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}

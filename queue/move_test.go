@@ -30,6 +30,7 @@ func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
 	states("active", "offline")
 	f.s = q.Shards()[0]
 	states("active", "draining")
+	f.halfSplit(q.Shards()[1])
 	return f, states
 }
 

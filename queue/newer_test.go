@@ -44,6 +44,7 @@ func (f *fixture) recordOf(id string) (key string, index int64, rec string) {
 // newer pushes a job of every state, of which half are of a newer format, and returns what gives those their format back.
 func newer(t *testing.T) (f *fixture, ids []string, back map[string]func()) {
 	f = newFixture(t)
+	f.halfSplit(f.s)
 	back = map[string]func(){}
 	add := func(state string, delay time.Duration, more func(*Push), then func()) {
 		for _, id := range []string{state + "-old", state + "-new"} {

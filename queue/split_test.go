@@ -12,6 +12,14 @@ func (f *fixture) splitAt(small uint32, long int) {
 	f.s.locators, f.s.scripts = small, loadScripts(small, long, false)
 }
 
+// halfSplit has a shard's small hashes split once, half of them twice.
+func (f *fixture) halfSplit(s *Shard) {
+	f.Helper()
+	if err := s.client.HSet(f.ctx, prefix(0)+"cur", "/", locators+locators/2).Err(); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // longest is how many locators the small hash has that has most, and how many small hashes there are.
 func (f *fixture) longest() (longest int64, hashes int) {
 	f.Helper()
@@ -38,8 +46,14 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 		}
 		f.advance()
 	}
-	eventually(t, "no more is to be split", func() bool { a := f.advance(); return a.Next.Sub(a.Now) > time.Minute })
-	if longest, hashes := f.longest(); longest > 4*long || hashes > 4*jobs/long {
+	var longest int64
+	var hashes int
+	eventually(t, "all long small hashes are split", func() bool {
+		f.advance()
+		longest, hashes = f.longest()
+		return longest <= 3*long
+	})
+	if hashes > 2*jobs/long {
 		t.Fatalf("%d small hashes, the longest of which has %d locators; they are to be split at %d", hashes, longest, long)
 	}
 	if n := f.locators(); n != jobs {
@@ -88,7 +102,7 @@ func TestWriteStoredSplits(t *testing.T) {
 		t.Fatalf("%s is there: what an older version wrote cannot be written again", splitsFile)
 	}
 	f := newFixture(t)
-	f.s.client.HSet(f.ctx, prefix(0)+"cur", "/", locators+locators/2)
+	f.halfSplit(f.s)
 	for n := range splitJobs {
 		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, time.Second) // Push would refuse what is due in 2200
 		if results[0].Err != nil {

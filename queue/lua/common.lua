@@ -19,8 +19,8 @@ local SLOT = 60000    -- a page of jobs that are not near holds one minute of on
 local LEAD = 60000    -- and is opened this long before that minute begins
 local PAGE = 1024
 local LOCATORS = @LOCATORS@
-local PARTS = @PARTS@ -- into which a small hash is split when they hold
-local LONG = @LONG@   -- locators each on average
+local PARTS = @PARTS@ -- into which a small hash is split
+local LONG = @LONG@   -- when they hold so many locators on average
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a topic that waits for its own calls is looked at again after this, should the event be missed
 local DAYS = 40       -- that finished days are kept
@@ -35,6 +35,23 @@ local topics, pageKeys, confs = {}, {}, {}
 local splits, turn, parts -- see knowSplits
 local counts, totals, events, readies = {}, {}, {}, {}
 local wakeTimers, wakeDispatchers = false, false
+
+-- Redis goes through a small hash from its first field on. So when the small hashes get long each is split in PARTS, one after the other by their
+-- numbers, and again when these do: linear hashing (Litwin, VLDB 1980). A round is over when LOCATORS are split; splits counts on. Those whose turn
+-- has come in this round are in parts * PARTS: i:N, i:N/1 and so on, by the field's first byte; the others in parts. advance.lua does it.
+local function knowSplits(count)
+  splits = tonumber(count or 0)
+  turn = splits % LOCATORS
+  parts = PARTS ^ ((splits - turn) / LOCATORS)
+end
+
+-- The key of the small hash that a locator is in: of the number N, or of a key that was made when other splits were known.
+local function smallHash(n, field)
+  if not splits then knowSplits(call('HGET', P .. 'cur', '/')) end
+  n = tonumber(n) or tonumber(string.match(n, '%d+', #P + 1))
+  local part = string.byte(field) % (n < turn and parts * PARTS or parts)
+  return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '')
+end
 
 -- All that follows, the script too, is one function: what stands before it is found at once when one of its functions is made, and not after
 -- everything that has been declared since. The loader ends it.
@@ -213,26 +230,6 @@ local function locator(topic, id)
   local field = string.gsub(string.sub(h, 7, 22), '..', function(x) return string.char(tonumber(x, 16)) end)
   return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
 end
-
--- Redis goes through a small hash from its first field on. So when the small hashes get long each is split in PARTS, one after the other by their
--- numbers, and again when these do: linear hashing (Litwin, VLDB 1980). A round is over when LOCATORS are split; splits counts on. Those whose turn
--- has come in this round are in parts * PARTS: i:N, i:N/1 and so on, by the field's first byte; the others in parts. advance.lua does it.
-local function knowSplits(count)
-  splits = tonumber(count or 0)
-  turn = splits % LOCATORS
-  parts = PARTS ^ ((splits - turn) / LOCATORS)
-end
-
-local function partKey(n, part) return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '') end
-
--- The key of the small hash that a locator is in.
-local function smallHash(n, field)
-  if not splits then knowSplits(call('HGET', P .. 'cur', '/')) end
-  return partKey(n, string.byte(field) % (n < turn and parts * PARTS or parts))
-end
-
--- N of a key that was made when other splits were known.
-local function smallNumber(key) return tonumber(string.match(key, '%d+', #P + 1)) end
 
 -- Whether what stands in a record in place of the id is a nonce: the job's id names its place, and there is no locator. No id begins so, since
 -- ids are UTF-8.

@@ -160,7 +160,7 @@ local function locate(i, g, ref, text, mode, key, field)
   if mode >= 16 and not findPlace(topic, place) and call('HSETNX', key, field, text) == 1 then return true end
   writeNears()
   local id = mode % 16 >= 8 and sub(arg, tail - MADE, tail - 1) or sub(arg, tail + 2, tail + 1 + byte(arg, tail + 1))
-  local address = packStruct('>I3', smallNumber(key)) .. field .. place
+  local address = packStruct('>I3', tonumber(string.match(key, '%d+', #P + 1))) .. field .. place
   local answer, stored = decide(topic, address, id, mode)
   if answer then out[#out + 1], out[#out + 2] = i, answer end
   if stored then
@@ -195,7 +195,7 @@ for i = 1, jobs do
     if arg then
       text = format('%d', ref)
       local mode, key, field = byte(arg), unpackStruct('>Bc0c8', arg, 8)
-      if other then key = smallHash(smallNumber(key), field) end
+      if other then key = smallHash(key, field) end
       stored = mode < 16 and call('HSETNX', key, field, text) == 1 or locate(i, g, ref, text, mode, key, field)
     else
       named[#named + 1] = packStruct('>I2I7', i, ref)

@@ -70,7 +70,7 @@ local function done(topic, page, n, first, last, at, verdict)
     if held[k] then
       index, small = ARGV[at], ARGV[at + 1]
       pcall('LSET', key, index, '')
-      if small ~= '' then call('HDEL', other and smallHash(smallNumber(small), ARGV[at + 2]) or small, ARGV[at + 2]) end
+      if small ~= '' then call('HDEL', other and smallHash(small, ARGV[at + 2]) or small, ARGV[at + 2]) end
       if verdict == 'K' then
         call('UNLINK', P .. 'b:' .. ARGV[k + 1])
         call('HDEL', P .. 'a:' .. page, index)
