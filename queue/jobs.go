@@ -321,44 +321,66 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 	return q.change(ctx, topic, id, "run")
 }
 
+// change changes the first job of this id that it finds, and then what else there is: a push whose answer was lost may have left a copy in a second
+// shard, which would be called as it was. What hinders that is not told, since the job is changed.
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
-	var unsafe error
-	err = q.first(topic, id, func(s *Shard) (bool, error) {
-		bucket := s.bucketOf(topic)
-		d := s.safest(ctx, bucket, q.durability(topic))
-		v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.change, append([]any{topic, s.address(topic, id), id}, what...)...)
-		if err != nil {
-			return false, err
+	var missed, unsafe error
+	for _, s := range q.trail(topic, id) {
+		changed, short, err := q.changeIn(ctx, s, topic, id, what...)
+		var un *UnavailableError
+		switch {
+		case job != nil:
+		case errors.As(err, &un):
+			missed = err
+		case err != nil:
+			return nil, err
+		case changed != nil:
+			job, unsafe = changed, short
 		}
-		reply, ok := v.([]any)
-		if !ok || len(reply) != 2 {
-			return false, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
-		}
-		if repeated && (reply[1] == "none" || reply[1] == "running") { // made due by the first try, it may have been reserved since, and delivered
-			return false, s.unavailable("connection", errDoubtful)
-		}
-		switch reply[1] {
-		case "none":
-			return false, nil
-		case "running":
-			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrRunning)
-		case "dead":
-			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrDead)
-		case "newer":
-			return true, fmt.Errorf("change %s/%s: %w", topic, id, ErrNewer)
-		}
-		if short != nil {
-			unsafe = s.notSafe("change", topic, id, d, short)
-		}
-		if job, err = s.described(topic, reply[1]); err == nil {
-			job.ChangedAt = millis(reply[0])
-		}
-		return true, err
-	})
-	if err == nil {
-		err = unsafe
 	}
-	return job, err
+	switch {
+	case job != nil:
+		return job, unsafe
+	case missed != nil:
+		return nil, missed
+	}
+	return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+}
+
+// changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.
+func (q *Queue) changeIn(ctx context.Context, s *Shard, topic, id string, what ...any) (job *Job, unsafe, err error) {
+	d := s.safest(ctx, s.bucketOf(topic), q.durability(topic))
+	v, repeated, short, err := s.onceSafe(ctx, s.bucketOf(topic), d, s.scripts.change, append([]any{topic, s.address(topic, id), id}, what...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 2 {
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
+	}
+	if repeated && (reply[1] == "none" || reply[1] == "running") { // made due by the first try, it may have been reserved since, and delivered
+		return nil, nil, s.unavailable("connection", errDoubtful)
+	}
+	switch reply[1] {
+	case "none":
+		return nil, nil, nil
+	case "running":
+		err = ErrRunning
+	case "dead":
+		err = ErrDead
+	case "newer":
+		err = ErrNewer
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, err)
+	}
+	if short != nil {
+		unsafe = s.notSafe("change", topic, id, d, short)
+	}
+	if job, err = s.described(topic, reply[1]); err == nil {
+		job.ChangedAt = millis(reply[0])
+	}
+	return job, unsafe, err
 }
 
 // listStep bounds what one call of the list script looks at.

@@ -110,6 +110,27 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	}
 }
 
+// TestAChangeIsOneOfEveryCopy: a push whose answer was lost may have left one in a second shard.
+func TestAChangeIsOneOfEveryCopy(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	states("active", "active")
+	for _, s := range f.q.Shards() {
+		if r, _ := s.storeAll(0, Memory, []Push{{Topic: "t", ID: "1", Delay: time.Hour, Body: []byte(`"old"`)}}, time.Second); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	body, delay := []byte(`"new"`), 2*time.Hour
+	j, err := f.q.Change(f.ctx, "t", "1", Change{Body: &body, Delay: &delay})
+	if err != nil || string(j.Body) != `"new"` {
+		t.Fatalf("%+v, %v", j, err)
+	}
+	for _, s := range f.q.Shards() {
+		if j, err := s.get(f.ctx, "t", "1"); err != nil || string(j.Body) != `"new"` || time.Until(j.DueAt) < 110*time.Minute {
+			t.Errorf("in shard %s it is %+v, %v", s.name, j, err)
+		}
+	}
+}
+
 // TestOneProcessMovesJobs, and another one goes on where it stopped.
 func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
