@@ -53,15 +53,21 @@ func storedJobs() []Push {
 	return jobs
 }
 
-func TestWriteStoredFormat(t *testing.T) {
-	n := os.Getenv("WAKECALL_WRITE_FORMAT")
-	if n == "" {
+// mayWrite skips a test that writes a fixture, unless it is told to, and ends it where the file is there.
+func mayWrite(t *testing.T, told, path string) {
+	t.Helper()
+	if told == "" {
 		t.Skip("writes a fixture when it is told to")
 	}
-	path := filepath.Join("testdata", "format-"+n+".redis")
 	if _, err := os.Stat(path); err == nil {
 		t.Fatalf("%s is there: what an older version wrote cannot be written again", path)
 	}
+}
+
+func TestWriteStoredFormat(t *testing.T) {
+	n := os.Getenv("WAKECALL_WRITE_FORMAT")
+	path := filepath.Join("testdata", "format-"+n+".redis")
+	mayWrite(t, n, path)
 	f := newFixture(t)
 	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second, MaxAttempts: 5}}); err != nil {
 		t.Fatal(err)

@@ -324,27 +324,19 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 // change changes the first job of this id that it finds, and then what else there is: a push whose answer was lost may have left a copy in a second
 // shard, which would be called as it was. What hinders that is not told, since the job is changed.
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
-	var missed, unsafe error
-	for _, s := range q.trail(topic, id) {
+	var unsafe error
+	err = q.first(topic, id, func(s *Shard) (bool, error) {
 		changed, short, err := q.changeIn(ctx, s, topic, id, what...)
-		var un *UnavailableError
-		switch {
-		case job != nil:
-		case errors.As(err, &un):
-			missed = err
-		case err != nil:
-			return nil, err
-		case changed != nil:
-			job, unsafe = changed, short
+		if job != nil {
+			return false, nil
 		}
-	}
-	switch {
-	case job != nil:
+		job, unsafe = changed, short
+		return false, err
+	})
+	if job != nil {
 		return job, unsafe
-	case missed != nil:
-		return nil, missed
 	}
-	return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+	return nil, err
 }
 
 // changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.
@@ -377,10 +369,11 @@ func (q *Queue) changeIn(ctx context.Context, s *Shard, topic, id string, what .
 	if short != nil {
 		unsafe = s.notSafe("change", topic, id, d, short)
 	}
-	if job, err = s.described(topic, reply[1]); err == nil {
-		job.ChangedAt = millis(reply[0])
+	if job, err = s.described(topic, reply[1]); err != nil {
+		return nil, nil, err
 	}
-	return job, unsafe, err
+	job.ChangedAt = millis(reply[0])
+	return job, unsafe, nil
 }
 
 // listStep bounds what one call of the list script looks at.

@@ -23,12 +23,7 @@ var placesIDs = map[string]string{
 }
 
 func TestWriteStoredPlaces(t *testing.T) {
-	if os.Getenv("WAKECALL_WRITE_PLACES") == "" {
-		t.Skip("writes a fixture when it is told to")
-	}
-	if _, err := os.Stat(placesFile); err == nil {
-		t.Fatalf("%s is there: what an older version wrote cannot be written again", placesFile)
-	}
+	mayWrite(t, os.Getenv("WAKECALL_WRITE_PLACES"), placesFile)
 	f := newFixture(t)
 	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second, MaxAttempts: 5}}); err != nil {
 		t.Fatal(err)

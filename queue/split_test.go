@@ -95,12 +95,7 @@ func splitPush(n int) Push {
 }
 
 func TestWriteStoredSplits(t *testing.T) {
-	if os.Getenv("WAKECALL_WRITE_SPLITS") == "" {
-		t.Skip("writes a fixture when it is told to")
-	}
-	if _, err := os.Stat(splitsFile); err == nil {
-		t.Fatalf("%s is there: what an older version wrote cannot be written again", splitsFile)
-	}
+	mayWrite(t, os.Getenv("WAKECALL_WRITE_SPLITS"), splitsFile)
 	f := newFixture(t)
 	f.halfSplit(f.s)
 	for n := range splitJobs {

@@ -21,8 +21,6 @@ local function soonest(due)
   return at < math.huge and floor(at) or -1
 end
 
-local function partKey(n, part) return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '') end
-
 local function divide(key, n)
   local all, lists = call('HGETALL', key), {}
   call('DEL', key)

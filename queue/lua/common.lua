@@ -45,12 +45,13 @@ local function knowSplits(count)
   parts = PARTS ^ ((splits - turn) / LOCATORS)
 end
 
+local function partKey(n, part) return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '') end
+
 -- The key of the small hash that a locator is in: of the number N, or of a key that was made when other splits were known.
 local function smallHash(n, field)
   if not splits then knowSplits(call('HGET', P .. 'cur', '/')) end
   n = tonumber(n) or tonumber(string.match(n, '%d+', #P + 1))
-  local part = string.byte(field) % (n < turn and parts * PARTS or parts)
-  return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '')
+  return partKey(n, string.byte(field) % (n < turn and parts * PARTS or parts))
 end
 
 -- All that follows, the script too, is one function: what stands before it is found at once when one of its functions is made, and not after
