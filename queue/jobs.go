@@ -321,11 +321,14 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 	return q.change(ctx, topic, id, "run")
 }
 
-// change changes the first job of this id that it finds, and then what else there is: a push whose answer was lost may have left a copy in a second
-// shard, which would be called as it was. What hinders that is not told, since the job is changed.
+// change changes the first job of this id that it finds, and then copies that a push left in other shards when its answer was lost: they would be
+// called as they were. What hinders that is not told, since the job is changed.
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
+		if job != nil && !s.hasOther(ctx, topic, job) {
+			return false, nil
+		}
 		changed, short, err := q.changeIn(ctx, s, topic, id, what...)
 		if job != nil {
 			return false, nil
@@ -337,6 +340,13 @@ func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job 
 		return job, unsafe
 	}
 	return nil, err
+}
+
+// hasOther says whether a job of this one's id was pushed here, too. One that was created with it is it, on the move from shard to shard: if both
+// were changed, neither would go (see Drain).
+func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
+	found, err := s.get(ctx, topic, job.ID)
+	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
 }
 
 // changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.

@@ -118,6 +118,8 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 		if r, _ := s.storeAll(0, Memory, []Push{{Topic: "t", ID: "1", Delay: time.Hour, Body: []byte(`"old"`)}}, time.Second); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
+		for stored := time.Now().UnixMilli(); time.Now().UnixMilli() == stored; { // the next one is created later
+		}
 	}
 	body, delay := []byte(`"new"`), 2*time.Hour
 	j, err := f.q.Change(f.ctx, "t", "1", Change{Body: &body, Delay: &delay})
@@ -128,6 +130,32 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 		if j, err := s.get(f.ctx, "t", "1"); err != nil || string(j.Body) != `"new"` || time.Until(j.DueAt) < 110*time.Minute {
 			t.Errorf("in shard %s it is %+v, %v", s.name, j, err)
 		}
+	}
+}
+
+// TestAChangeOfAJobOnTheMoveLeavesOne: it is in both shards then, and due at once in one of them.
+func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "1", time.Hour)
+	states("draining", "active")
+	list, err := f.s.cases(f.ctx, "t", []Job{{ID: "1"}}, 0)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	b := f.q.active("t", "1")[0]
+	if err := b.copyOf(f.ctx, time.Now().Add(time.Second), list); err != nil {
+		t.Fatal(err)
+	}
+	soon := time.Duration(0)
+	if _, err := f.q.Change(f.ctx, "t", "1", Change{Delay: &soon}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := f.s.leave(f.ctx, list, func(c *moving) int64 { return c.ref })
+	if err != nil || len(left) != 1 {
+		t.Fatalf("the one that was not changed stays: %v, %v", left, err)
+	}
+	if j, x := f.get("t", "1"), f.totals("t"); j.Shard != "b" || x.Ready != 1 || x.Delayed != 0 {
+		t.Errorf("%+v\n%+v", j, x)
 	}
 }
 
