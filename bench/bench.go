@@ -73,8 +73,6 @@ type suite struct {
 	endpoint *helper
 	echo     *helper
 	pages    []Raw // measured once: filling the installation takes minutes
-	// callbackRate is the best steady rate of callbacks so far: half of it is the load of the half group.
-	callbackRate float64
 }
 
 // Run measures and returns the report. It leaves nothing behind.

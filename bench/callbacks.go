@@ -36,7 +36,6 @@ func measureCallbacks(ctx context.Context, s *suite) (raw []Raw, err error) {
 			return err
 		}
 		steady, whole := steadyRate(seen.Buckets)
-		s.callbackRate = max(s.callbackRate, steady)
 		raw = []Raw{{Value: steady, Limit: bare, Detail: map[string]any{
 			"jobs": s.scale.callbacks, "whole_per_second": whole, "by_tenth_of_a_second": ordered(seen.Buckets), "cpu_us_per_callback": cpu,
 		}}}
