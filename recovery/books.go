@@ -28,11 +28,11 @@ const (
 	deleted
 )
 
-// entry is what the journal says of the newest job of an id.
+// entry is what the journal says of the newest job of an id. There may be a million of them, so it is kept small.
 type entry struct {
-	created  int64 // ms by Redis's clock; 0 of a spooled push
-	at       int64 // ms by the host's clock, when that was written
-	redriven int64 // ms by the host's clock, when it was last put back from the dead
+	created  int64  // ms by Redis's clock; 0 of a spooled push
+	at       int64  // ms by the host's clock, when that was written
+	look     uint32 // what it looked like when it was looked up
 	state    state
 	accepted bool // its push is among the lines, so it can be pushed again
 	spooled  bool
@@ -42,8 +42,7 @@ type entry struct {
 	checked bool // looked up, with the result:
 	there   bool
 	missing bool
-	stale   bool   // an older job of the id is there
-	look    uint64 // what it looked like then
+	stale   bool // an older job of the id is there
 }
 
 // books are the entries of the jobs that a pass is about.
@@ -53,6 +52,7 @@ type books struct {
 	entries  map[key]entry
 	cleared  map[string]int64             // topic → ms by the host's clock, when all of its jobs were deleted
 	redriven map[string]int64             // topic → when dead ones were put back that are not named
+	putBack  map[key]int64                // when dead ones were that are
 	deaths   map[key]*journal.AttemptLine // the last attempts of those that died
 	missing  int
 	changed  int
@@ -60,7 +60,7 @@ type books struct {
 
 func newBooks(o *Options, mine func(key) bool) *books {
 	return &books{opts: o, mine: mine, entries: map[key]entry{}, cleared: map[string]int64{}, redriven: map[string]int64{},
-		deaths: map[key]*journal.AttemptLine{}}
+		putBack: map[key]int64{}, deaths: map[key]*journal.AttemptLine{}}
 }
 
 var errTooMany = errors.New("more jobs than one pass keeps in mind")
@@ -150,7 +150,7 @@ func (b *books) request(l *journal.RequestLine) error {
 		return b.put(k, e)
 	case journal.OpRedrive:
 		if known {
-			e.redriven = max(at, e.redriven)
+			b.putBack[k] = max(at, b.putBack[k])
 			if e.state == dead {
 				e.state = living
 				delete(b.deaths, k)
@@ -201,7 +201,7 @@ func (b *books) attempt(l *journal.AttemptLine) error {
 		e.state = delivered
 		delete(b.deaths, k)
 	case journal.Dead, journal.Expired:
-		if at <= max(e.redriven, b.redriven[l.Topic]) || e.state == delivered {
+		if at <= max(b.putBack[k], b.redriven[l.Topic]) || e.state == delivered {
 			return nil
 		}
 		e.state = dead
@@ -221,11 +221,11 @@ func (b *books) same(e *entry, created int64, started time.Time) bool {
 }
 
 // lookOf stands for what a change can change of a job.
-func lookOf(j *queue.Job) uint64 {
+func lookOf(j *queue.Job) uint32 {
 	h := xxhash.New()
 	_, _ = fmt.Fprintf(h, "%d %d ", j.DueAt.UnixMilli(), j.Priority)
 	_, _ = h.Write(j.Body)
-	return h.Sum64()
+	return uint32(h.Sum64())
 }
 
 // matters says whether the shards have to be asked about a job.

@@ -70,8 +70,8 @@ func (r *Report) String() string {
 		"%d changed again, %d dead ones restored", r.Jobs, r.There, r.Delivered, r.Dead, r.Deleted, r.Missing, r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
-// maxJobs is how many jobs one pass over the journal keeps in mind, at about 60 bytes each.
-const maxJobs = 2_000_000
+// maxJobs is how many jobs one pass over the journal keeps in mind, at about 110 bytes each.
+const maxJobs = 1_000_000
 
 // Recover compares and puts right. After an error the report tells what was done; doing it again does no harm.
 func Recover(ctx context.Context, o Options) (Report, error) {
@@ -106,13 +106,14 @@ type recovery struct {
 	report      *Report
 	part, parts int
 	books       *books
+	late        map[key]bool                  // nil: all jobs are looked at
 	elsewhere   map[key][]journal.RequestLine // changes made on other hosts
 }
 
 func (r *recovery) run(ctx context.Context) error {
 	started := time.Now()
 	if !r.Late.IsZero() && r.Empty {
-		if any, err := r.anyLate(ctx); err != nil || !any {
+		if err := r.findLate(ctx); err != nil || len(r.late) == 0 {
 			return err
 		}
 	}
@@ -144,17 +145,20 @@ func (r *recovery) run(ctx context.Context) error {
 	return r.restore(ctx)
 }
 
-// anyLate says whether a line came late at all. Mostly none did, while new jobs may have come by the hundred thousand.
-func (r *recovery) anyLate(ctx context.Context) (bool, error) {
+// findLate finds the jobs whose lines came late. Mostly there are none, or a few, while new jobs may have come by the hundred thousand.
+func (r *recovery) findLate(ctx context.Context) error {
+	r.late = map[key]bool{}
 	for _, dir := range r.Dirs {
-		for _, err := range journal.ReadRequests(dir, journal.Range{Since: r.Late, CreatedBefore: r.Before}) {
-			if err = errors.Join(ctx.Err(), skipTorn(err, new(int))); err != nil {
-				return false, err
+		for l, err := range journal.ReadRequests(dir, journal.Range{Since: r.Late, CreatedBefore: r.Before}) {
+			if err := errors.Join(ctx.Err(), skipTorn(err, new(int))); err != nil {
+				return err
 			}
-			return true, nil
+			if err == nil {
+				r.late[keyOf(l.Topic, l.ID)] = true
+			}
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // askOthers finds out which missing jobs ended on another host, and which of them, and of those that were changed here, were changed there.
@@ -229,7 +233,9 @@ func (r *recovery) learn(k key, answer string) {
 // clockSlack is how far a line's time may be from the time of its writing, and how far a host's clock may be set back unpunished.
 const clockSlack = time.Second
 
-func (r *recovery) mine(k key) bool { return k[0]%uint64(r.parts) == uint64(r.part) }
+func (r *recovery) mine(k key) bool {
+	return k[0]%uint64(r.parts) == uint64(r.part) && (r.late == nil || r.late[k])
+}
 
 // read enters the journal's lines from a time on into the books. Deletions count by creation time, so the order of hosts does not matter; all
 // attempts come after all requests.

@@ -48,7 +48,7 @@ func holdOf(process string) time.Duration {
 // openParts opens everything for a process, whose name stands in its log and in the journal. The registry's database may be
 // away when a snapshot of it is on disk.
 func openParts(ctx context.Context, cfg *conf.Config, process string, log *slog.Logger) (*parts, error) {
-	tuneMemory()
+	tuneMemory(process)
 	p := &parts{cfg: cfg, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1), again: make(chan struct{}, 1),
 		moving: make(chan struct{}, 1), rest: atRestOf(process)}
 	if err := p.open(process); err != nil {
