@@ -45,8 +45,11 @@ var halfGroup = group{
 func (s *suite) steadyCallbacks(ctx context.Context) (rate float64, err error) {
 	err = s.on(ctx, func(in *installation) error {
 		seen, _, err := s.deliver(ctx, in, func() error { return nil })
+		if err != nil {
+			return err
+		}
 		rate, _ = steadyRate(seen.Buckets)
-		return err
+		return nil
 	})
 	return rate, err
 }

@@ -326,14 +326,14 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
-		if job != nil && !s.hasOther(ctx, topic, job) {
-			return false, nil
-		}
-		changed, short, err := q.changeIn(ctx, s, topic, id, what...)
 		if job != nil {
+			if s.hasOther(ctx, topic, job) {
+				_, _, _ = q.changeIn(ctx, s, topic, id, what...)
+			}
 			return false, nil
 		}
-		job, unsafe = changed, short
+		var err error
+		job, unsafe, err = q.changeIn(ctx, s, topic, id, what...)
 		return false, err
 	})
 	if job != nil {
