@@ -50,7 +50,7 @@ web: ## fetch what the web admin takes from npm, and make web/dist of it (commit
 	node scripts/web/build.mjs
 
 .PHONY: test
-test: need-all lint audit unit integration chaos-short ## install what is missing; every check and every test
+test: need-all lint audit unit integration ## install what is missing; every check and every test but chaos
 
 .PHONY: unit
 unit: ## the packages' own tests, with the race detector
