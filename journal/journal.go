@@ -69,30 +69,37 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // Requests appends the lines by one write and returns when they are written, with Options.Sync to the disk. After an error none of them counts as
 // written, though some may be.
 func (j *Journal) Requests(lines []RequestLine) error {
-	return j.write(j.requests, len(lines), func(b []byte, i int, now time.Time) []byte { return lines[i].append(b, now) })
+	return j.writeRequests(lines, false)
 }
 
 // Durably is Requests, but the lines are on the disk when it returns whatever Options.Sync says.
 func (j *Journal) Durably(lines []RequestLine) error {
-	if err := j.Requests(lines); err != nil {
-		return err
-	}
-	return j.requests.flush()
+	return j.writeRequests(lines, true)
+}
+
+func (j *Journal) writeRequests(lines []RequestLine, durable bool) error {
+	return j.write(j.requests, len(lines), durable, func(b []byte, i int, now time.Time) []byte {
+		return lines[i].append(b, now)
+	})
 }
 
 // Attempts is Requests for attempts.
 func (j *Journal) Attempts(lines []AttemptLine) error {
-	return j.write(j.attempts, len(lines), func(b []byte, i int, now time.Time) []byte {
+	return j.write(j.attempts, len(lines), false, func(b []byte, i int, now time.Time) []byte {
 		return lines[i].append(b, now, j.opts.Process)
 	})
 }
 
 // Error appends one error.
 func (j *Journal) Error(line ErrorLine) error {
-	return j.write(j.errors, 1, func(b []byte, _ int, now time.Time) []byte { return line.append(b, now, j.opts.Process) })
+	return j.write(j.errors, 1, false, func(b []byte, _ int, now time.Time) []byte {
+		return line.append(b, now, j.opts.Process)
+	})
 }
 
-func (j *Journal) write(s *stream, n int, appendLine func(b []byte, i int, now time.Time) []byte) error {
+func (j *Journal) write(
+	s *stream, n int, durable bool, appendLine func(b []byte, i int, now time.Time) []byte,
+) error {
 	if n == 0 {
 		return nil
 	}
@@ -102,7 +109,7 @@ func (j *Journal) write(s *stream, n int, appendLine func(b []byte, i int, now t
 	for i := range n {
 		b = appendLine(b, i, now)
 	}
-	err := s.write(b)
+	err := s.write(b, durable)
 	if cap(b) <= maxKept {
 		*buffer = b
 		buffers.Put(buffer)
@@ -155,7 +162,7 @@ func (j *Journal) Probe() error {
 		if s.err() == nil {
 			continue
 		}
-		if err := s.write([]byte{'\n'}); err != nil {
+		if err := s.write([]byte{'\n'}, false); err != nil {
 			return err
 		}
 		j.logHealth(s, nil)

@@ -41,7 +41,9 @@ type stream struct {
 	name    Stream
 	dir     string
 	now     func() time.Time
-	durable bool // write returns when the lines are on the disk
+	durable bool // every write waits for the disk
+
+	sync func(*os.File) error // nil: (*os.File).Sync; tests see what it is called with
 
 	failure atomic.Pointer[error] // of the last write; nil after a success
 	told    atomic.Bool           // that it fails, as logged last
@@ -52,19 +54,23 @@ type stream struct {
 	start  time.Time // of the file's day
 	looked time.Time
 	torn   bool // the file does not end with a newline
+	named  bool // the file's name is on the disk
+	owed   bool // a write to the open file waits for the disk
 	writes int  // so far
 
-	lost    int // the write up to which some may not have got to the disk when their file was let go of, because of
+	lost    int // no write up to this one is known to be on the disk: their file could not be synced when it was closed
 	lostErr error
 
 	syncing sync.Mutex
-	synced  int // the write up to which all are on the disk; syncing's
+	synced  int // all writes up to this one are on the disk; guarded by syncing
 }
 
-// write appends whole lines by one write(2), to the file of the day at that moment.
-func (s *stream) write(lines []byte) error {
-	n, err := s.locked(lines)
-	if err == nil && s.durable {
+// write appends whole lines by one write(2), to the file of the day at that moment. A durable write returns when its
+// lines are on the disk.
+func (s *stream) write(lines []byte, durable bool) error {
+	durable = durable || s.durable
+	n, err := s.appendLocked(lines, durable)
+	if err == nil && durable {
 		err = s.commit(n)
 	}
 	if err == nil {
@@ -76,27 +82,17 @@ func (s *stream) write(lines []byte) error {
 	return err
 }
 
-// flush returns when all that was written before is on the disk.
-func (s *stream) flush() error {
-	s.mu.Lock()
-	n := s.writes
-	s.mu.Unlock()
-	if err := s.commit(n); err != nil {
-		return fmt.Errorf("writing the journal's %s file to the disk: %w", s.name, err)
-	}
-	return nil
-}
-
-// locked returns the number of the write.
-func (s *stream) locked(lines []byte) (int, error) {
+// appendLocked returns the number of the write.
+func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.append(lines, s.now())
 	s.writes++
+	s.owed = s.owed || durable && s.file != nil
 	return s.writes, err
 }
 
-// commit returns when a write is on the disk. Those that come while an fsync is under way wait for one that begins after it, together.
+// commit returns when a write is on the disk. Writes that arrive during an fsync share the next one.
 func (s *stream) commit(write int) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -104,19 +100,36 @@ func (s *stream) commit(write int) error {
 		return nil
 	}
 	s.mu.Lock()
-	file, upTo, lost, err := s.file, s.writes, s.lost, s.lostErr
+	file, named, upTo := s.file, s.named, s.writes
 	s.mu.Unlock()
-	if write <= lost {
+	err := s.toDisk(file, named)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if write <= s.lost {
+		return s.lostErr
+	}
+	// A file that was closed meanwhile is on the disk already, see release.
+	if err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
-	// A file that was let go of is on the disk already, see release.
-	if file != nil {
-		if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
-			return err
-		}
-	}
+	s.named = s.named || s.file == file
 	s.synced = upTo
 	return nil
+}
+
+// toDisk syncs the open file, and its directory unless that has the file's name already.
+func (s *stream) toDisk(file *os.File, named bool) error {
+	if file == nil {
+		return nil
+	}
+	sync := s.sync
+	if sync == nil {
+		sync = (*os.File).Sync
+	}
+	if err := sync(file); err != nil || named {
+		return err
+	}
+	return syncDir(s.dir)
 }
 
 func (s *stream) append(lines []byte, now time.Time) error {
@@ -207,14 +220,8 @@ func (s *stream) open(now time.Time) error {
 		f.Close()
 		return errBusy
 	}
-	if s.durable { // the file's name has to be on the disk as well
-		if err := syncDir(s.dir); err != nil {
-			f.Close()
-			return err
-		}
-	}
 	// File systems without locks are fine: only a clock set back could then lose lines to the compression.
-	s.file, s.looked, s.torn = f, now, endsTorn(f)
+	s.file, s.looked, s.torn, s.named, s.owed = f, now, endsTorn(f), false, false
 	return nil
 }
 
@@ -238,9 +245,10 @@ func flock(f *os.File, how int) error {
 	}
 }
 
+// release closes the file. A write that still waits for the disk could not be synced afterwards, so it is synced here.
 func (s *stream) release() {
-	if s.durable {
-		if err := s.file.Sync(); err != nil {
+	if s.owed {
+		if err := s.toDisk(s.file, s.named); err != nil {
 			s.lost, s.lostErr = s.writes, err
 		}
 	}

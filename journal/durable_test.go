@@ -1,0 +1,72 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// syncs records the files that a stream syncs, and fails the sync of one.
+type syncs struct {
+	mu    sync.Mutex
+	names []string
+	fail  string
+}
+
+var errSync = errors.New("input/output error")
+
+func (s *syncs) sync(f *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := filepath.Base(f.Name())
+	s.names = append(s.names, name)
+	if name == s.fail {
+		return errSync
+	}
+	return f.Sync()
+}
+
+// acrossMidnight makes a durable write whose file is closed, since another write falls into the next day, before the
+// durable write comes to its fsync. It returns the durable write's error and the names of the synced files.
+func acrossMidnight(t *testing.T, fail string) ([]string, error) {
+	t.Helper()
+	c := &clock{t: noon.Add(12*time.Hour - time.Millisecond)}
+	j := open(t, t.TempDir(), c)
+	s, seen := j.requests, &syncs{fail: fail}
+	s.sync = seen.sync
+	s.syncing.Lock() // holds the durable write back between write and fsync
+	ended := make(chan error, 1)
+	go func() { ended <- j.Durably(requests("before")) }()
+	for written := false; !written; {
+		s.mu.Lock()
+		written = s.writes == 1
+		s.mu.Unlock()
+	}
+	c.add(time.Hour)
+	push(t, j, "after")
+	s.syncing.Unlock()
+	err := <-ended
+	return seen.names, err
+}
+
+// TestADurableWriteIsSyncedAcrossARotation: the write's own file is synced, though it was closed before its fsync began.
+func TestADurableWriteIsSyncedAcrossARotation(t *testing.T) {
+	names, err := acrossMidnight(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(names, "request-20250309.jsonl") {
+		t.Errorf("only %q were synced", names)
+	}
+}
+
+// TestADurableWriteFailsWithTheSyncOfItsFile: also when the file was closed by a rotation, whose sync failed.
+func TestADurableWriteFailsWithTheSyncOfItsFile(t *testing.T) {
+	if _, err := acrossMidnight(t, "request-20250309.jsonl"); !errors.Is(err, errSync) {
+		t.Errorf("the write returned %v", err)
+	}
+}
