@@ -62,15 +62,9 @@ func (a *Admin) gettingStarted(live *overviewLive) *gettingStarted {
 	if len(names) > 0 {
 		g.Topic, topic = names[0], names[0]
 	}
-	url, token := a.opts.Pages.APIURL, a.opts.Pages.TokenFile
-	if url == "" {
-		url = "http://127.0.0.1:6789"
-	}
-	if token == "" {
-		token = "data/api-token"
-	}
-	g.Curl = fmt.Sprintf(`curl %s/v1/topics/%s/jobs -H "Authorization: Bearer $(cat %s)" -d '{"body":{"hello":"world"},"delay":"5s"}'`,
-		strings.TrimRight(url, "/"), topic, token)
+	api := cmp.Or(a.opts.Pages.APIURL, defaultAPIURL)
+	token := cmp.Or(a.opts.Pages.TokenFile, "data/api-token")
+	g.Curl = curlLine(api, topic, "$(cat "+token+")", `{"body":{"hello":"world"},"delay":"5s"}`)
 	return g
 }
 

@@ -164,7 +164,9 @@ func (a *Admin) fillTab(c echo.Context, d *topicData) error {
 	case "forecast":
 		return a.fillForecast(c, d)
 	case "push":
-		d.Curl, d.Go = a.curl(d.Name), goSnippet(a.opts.Pages.APIURL, d.Name)
+		api := a.opts.Pages.APIURL
+		d.Curl = curlLine(api, d.Name, "$WAKECALL_TOKEN", `{"body":{"order":42},"delay":"30m"}`)
+		d.Go = goSnippet(api, d.Name)
 	}
 	return nil
 }
@@ -230,16 +232,6 @@ func (d *topicData) fillLedger() {
 			d.Ledger = append(d.Ledger, ledgerDay{at.Format("2006-01-02"), t.Days[day]})
 		}
 	}
-}
-
-// curl is a line that pushes a job.
-func (a *Admin) curl(topic string) string {
-	return "curl " + a.opts.Pages.APIURL + "/v1/topics/" + topic + `/jobs -H "Authorization: Bearer $WAKECALL_TOKEN" -d '{"body":{"order":42},"delay":"30m"}'`
-}
-
-func goSnippet(api, topic string) string {
-	return `c := client.New("` + api + `", os.Getenv("WAKECALL_TOKEN"))
-job, err := c.Push(ctx, "` + topic + `", client.Push{Body: map[string]any{"order": 42}, Delay: 30 * time.Minute})`
 }
 
 // putState stores a topic with another state.

@@ -2,7 +2,9 @@
 //
 //	c, err := client.New(client.Options{URL: "http://127.0.0.1:6789", Token: token})
 //	…
-//	job, err := c.Push(ctx, "order.close", client.Push{ID: "order-42", Body: json.RawMessage(`{"order":42}`), Delay: 30 * time.Minute})
+//	job, err := c.Push(ctx, "order.close", client.Push{
+//		ID: "order-42", Body: json.RawMessage(`{"order":42}`), Delay: client.After(30 * time.Minute),
+//	})
 //
 // Every method takes a context and ends with it. What the server refuses comes back as an *Error, which errors.Is compares with
 // ErrNotFound, ErrConflict and the like; a server that cannot be reached is ErrUnreachable.

@@ -1,0 +1,45 @@
+package admin
+
+import "strings"
+
+const defaultAPIURL = "http://127.0.0.1:6789"
+
+// curlLine is a command line that pushes a job. body must be JSON without single quotes.
+func curlLine(api, topic, token, body string) string {
+	return "curl " + strings.TrimRight(api, "/") + "/v1/topics/" + topic + `/jobs -H "Authorization: Bearer ` + token + `" -d '` + body + `'`
+}
+
+const goProgram = `package main
+
+import (
+	"context"
+	"encoding/json"
+	"log"
+	"os"
+	"time"
+
+	"github.com/wakecall/wakecall/client"
+)
+
+func main() {
+	c, err := client.New(client.Options{URL: "{api}", Token: os.Getenv("WAKECALL_TOKEN")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	job, err := c.Push(context.Background(), "{topic}", client.Push{
+		ID:    "order-42",
+		Body:  json.RawMessage(` + "`" + `{"order":42}` + "`" + `),
+		Delay: client.After(30 * time.Minute),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("%s is due at %s", job.ID, job.DueAt)
+}
+`
+
+// goSnippet is a program that pushes a job. Addresses and names of topics hold nothing that needs escaping in Go.
+func goSnippet(api, topic string) string {
+	return strings.NewReplacer("{api}", api, "{topic}", topic).Replace(goProgram)
+}
