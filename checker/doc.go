@@ -1,5 +1,7 @@
-// Package checker is the redis-checker role: it pings every shard each second, looks closer every ten, and judges.
+// Package checker is the redis-checker role: it pings every shard each second, reads its INFO every ten seconds, and judges
+// what it sees.
 //
-// What it finds wrong is a Finding with a beginning and an end. Findings go to the log, to /metrics and to the tree of processes,
-// and to Options.Notify, which is where alerts attach. It also counts jobs by topic and state, but only when somebody scrapes.
+// What is wrong is a Finding with a beginning and an end. Findings go to the log, to /metrics and to the tree of processes;
+// package alert reads them with Checker.Findings. The checker also counts jobs by topic and state, at each scrape of /metrics
+// and at no other time.
 package checker

@@ -22,8 +22,8 @@
 //	        │
 //	        └ none, or damaged: ErrUnavailable
 //
-// A Snapshot is immutable and read through an atomic pointer, so that readers never wait. Run looks at the revision twice a second
-// (spread, so that processes do not look in step), less often while the database is away, and at once after Nudge. It loads
+// A Snapshot is immutable and read through an atomic pointer, so that readers never wait. Run reads the revision once a second,
+// less often while the database is away, and at once after Nudge. It loads
 // everything in one read-only transaction; loads follow each other, so the last one wins. The database is always right: after
 // a backup was restored its revision is lower, and is followed too. A topic that did not change keeps its *Topic, so what was
 // compiled for it can be kept by pointer.

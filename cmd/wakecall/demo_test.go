@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -52,6 +53,20 @@ func TestNearPath(t *testing.T) {
 	for path, want := range map[string]string{filepath.Join(dir, "data", "x"): "data/x", "/elsewhere/x": "/elsewhere/x", dir: "."} {
 		if got := nearPath(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestUpReportsTheFailureOfTheDemoEndpoint(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := wakecall(t, []string{"WAKECALL_REDIS_NODES=redis://127.0.0.1:1", "WAKECALL_SERVER_ADDR=" + l.Addr().String()}, "", "up", "--demo")
+	for _, want := range []string{"server.addr", "exit status 3"} {
+		if got.code != 1 || !strings.Contains(got.err, want) {
+			t.Errorf("code %d, want 1 and %q: %s", got.code, want, got.err)
 		}
 	}
 }

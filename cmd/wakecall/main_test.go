@@ -21,6 +21,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "demo-endpoint" { // this program as `wakecall up --demo` starts it
+		fmt.Println("127.0.0.1:1")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}
 	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
@@ -144,7 +149,8 @@ func wakecall(t *testing.T, env []string, input string, args ...string) ran {
 // here runs a command line in the working directory.
 func here(env []string, input string, args ...string) ran {
 	var out, err bytes.Buffer
-	a := &app{in: strings.NewReader(input), out: &out, err: &err, env: env, now: func() time.Time { return testNow }}
+	a := &app{in: strings.NewReader(input), out: &out, err: &err, env: env, now: func() time.Time { return testNow }, signals: watchSignals()}
+	defer a.signals.stop()
 	code := a.execute(context.Background(), args)
 	return ran{code, out.String(), err.String()}
 }

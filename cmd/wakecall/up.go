@@ -39,7 +39,7 @@ func (a *app) upCommand() *cobra.Command {
 }
 
 // up prepares what the first start needs and runs the master until ctx is done.
-func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo bool) (err error) {
+func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo bool) error {
 	log := newLogger(cfg, a.err, "master")
 	passed, err := master.Passed()
 	if err != nil {
@@ -64,15 +64,16 @@ func (a *app) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 	opts.Ready = func() {
 		log.Info("up", "api", apiURL(cfg), "admin", adminURL(cfg), "metrics", "http://"+reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
 	}
-	if withDemo {
-		end, err := a.demo(ctx, cfg, log)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, end()) }()
-	}
 	a.signals.supervise()
-	return both(func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }, returnMemory)(ctx)
+	run := both(func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }, returnMemory)
+	if !withDemo {
+		return run(ctx)
+	}
+	endDemo, err := a.demo(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(ctx), endDemo())
 }
 
 // firstSteps makes data_dir, the registry's schema and what a first start needs, and returns the registered shards. What would make the
