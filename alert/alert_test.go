@@ -118,6 +118,7 @@ func subjects(s *smtptest.Server) (list []string) {
 }
 
 func TestSeveralHostsSendOneMailEach(t *testing.T) {
+	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	settings := mailTo(smtp, "ops@test.example")
 	hosts := []*stage{play(t, "h1", store, settings), play(t, "h2", store, settings), play(t, "h3", store, settings)}
@@ -223,6 +224,7 @@ func (a *away) ListAlerts(ctx context.Context, f registry.AlertFilter) ([]regist
 
 // TestTroubleIsToldWhileTheRegistryIsAway, once, and is in the history when the registry is back.
 func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
+	t.Parallel()
 	smtp, store := smtptest.Start(t), &away{Store: newStore(t)}
 	store.is(true)
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
@@ -244,6 +246,7 @@ func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
 }
 
 func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
+	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	if _, _, err := store.RaiseAlert(t.Context(), registry.Alert{Key: down.Key(), Kind: down.Kind, Subject: down.Subject, Host: "h1"}); err != nil {
 		t.Fatal(err)
@@ -254,6 +257,7 @@ func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 
 // TestAStoreThatHangsHoldsUpNothing: all that begins and ends is told within seconds.
 func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
+	t.Parallel()
 	smtp, store := smtptest.Start(t), &away{Store: newStore(t), hangs: true}
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	var list []Finding
@@ -287,6 +291,7 @@ func (s *stage) rounds(t *testing.T, n int) {
 }
 
 func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
+	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	settings := mailTo(smtp, "ops@test.example")
 	h1, h2 := play(t, "h1", store, settings), play(t, "h2", store, settings)
@@ -310,6 +315,7 @@ func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
 }
 
 func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {
+	t.Parallel()
 	smtp := smtptest.Start(t)
 	h := play(t, "h1", newStore(t), mailTo(smtp, "ops@test.example"))
 	h.wrong(down)
@@ -324,6 +330,7 @@ func TestAnAlertLastsWhileNobodyCanTell(t *testing.T) {
 }
 
 func TestABadServerIsTriedAgainAndShown(t *testing.T) {
+	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	smtp.Refuse(450, "mailbox busy")
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
@@ -338,6 +345,7 @@ func TestABadServerIsTriedAgainAndShown(t *testing.T) {
 }
 
 func TestTheServersWordsAreShown(t *testing.T) {
+	t.Parallel()
 	smtp := smtptest.Start(t)
 	m := TestMessage("h1", "")
 	s := mailTo(smtp).Mail
@@ -371,6 +379,7 @@ func TestTheServersWordsAreShown(t *testing.T) {
 
 // TestAMailCanBeCalledOff while the server says nothing, and its connection is closed.
 func TestAMailCanBeCalledOff(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -400,6 +409,7 @@ func TestAMailCanBeCalledOff(t *testing.T) {
 }
 
 func TestWebhooksGetTheirBodies(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var bodies []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -445,6 +455,7 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 
 // TestAWebhooksRefusalIsAFailure: these services answer 200 whatever happens.
 func TestAWebhooksRefusalIsAFailure(t *testing.T) {
+	t.Parallel()
 	var answer string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
 	defer srv.Close()
@@ -469,6 +480,7 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 }
 
 func TestMessagesSayWhereToLook(t *testing.T) {
+	t.Parallel()
 	for want, a := range map[string]registry.Alert{
 		"https://h/w/topics/orders":     {Kind: "topic_failing", Topic: "orders"},
 		"https://h/w/dead?topic=orders": {Kind: "dead", Topic: "orders"},
@@ -486,6 +498,7 @@ func TestMessagesSayWhereToLook(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
 	good := Defaults()
 	if err := good.Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
@@ -515,6 +528,7 @@ func TestSettingsAreChecked(t *testing.T) {
 
 // TestAFloodOfMessagesBlocksNothing: what does not fit is noted as failed.
 func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
+	t.Parallel()
 	o := New(Options{Store: newStore(t)}).outbox
 	for i := range queueLength + 7 {
 		o.put(&delivery{AlertDelivery: registry.AlertDelivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
@@ -532,6 +546,7 @@ func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
 
 // TestAMailServerThatHangsHoldsUpNoWebhook.
 func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
+	t.Parallel()
 	called := make(chan struct{}, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called <- struct{}{} }))
 	defer srv.Close()
@@ -552,6 +567,7 @@ func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
 
 // TestWhatWaitsIsSentAfterARestart, by one host, also when a store that was away hears of it only at the end.
 func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		smtp, store := smtptest.Start(t), &away{Store: newStore(t)}
 		settings := mailTo(smtp, "ops@test.example")

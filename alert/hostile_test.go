@@ -27,6 +27,7 @@ func forgedMessage() *Message {
 
 // TestAMailIsWhatItsAlertSays: words of strangers add no header, recipient or part, and no line of their own.
 func TestAMailIsWhatItsAlertSays(t *testing.T) {
+	t.Parallel()
 	s := smtptest.Start(t)
 	settings := Mail{Host: s.Host, Port: s.Port, TLS: TLSNone, From: "Wakecall <wakecall@example.com>"}
 	if err := SendMail(t.Context(), settings, "Ops <ops@example.com>", forgedMessage()); err != nil {
@@ -73,6 +74,7 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 
 // TestAnAddressIsOneAddress: settings and topics refuse addresses with more in them, and should one come in another way, no mail goes out with it.
 func TestAnAddressIsOneAddress(t *testing.T) {
+	t.Parallel()
 	s := smtptest.Start(t)
 	for _, address := range []string{
 		"a@example.com\r\nBcc: evil@evil.example", "a@example.com\nRCPT TO:<evil@evil.example>", "a@example.com>\r\nDATA", "\"a\r\nb\"@example.com",
@@ -111,6 +113,7 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 
 // TestAWebhookSaysWhatItsAlertSays: words of strangers are one string of the JSON, and in Slack neither mention everybody nor make links.
 func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
+	t.Parallel()
 	for preset := range Presets {
 		m := forgedMessage()
 		m.Alert.Detail += `","channel":"#all","x":"` + "\xff"
@@ -134,6 +137,7 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 // TestThePasswordIsNotGivenToWhoeverAsks: somebody between here and the mail server may take STARTTLS out of what it offers. No mechanism that shows
 // the password is used then, unless the admin wants no encryption.
 func TestThePasswordIsNotGivenToWhoeverAsks(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		setting, host string
 		encrypted     bool

@@ -21,17 +21,15 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-const (
-	sendTimeout = 10 * time.Second // of each step of a conversation
-	mailTimeout = 3 * sendTimeout  // of a whole one
-)
+// sendTimeout limits each step of a conversation; a whole one takes three of them at most. Tests shorten it.
+var sendTimeout = 10 * time.Second
 
 // SendMail tells one recipient. The error holds the server's words as they are.
 func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	if s.Host == "" {
 		return errors.New("no SMTP server is set")
 	}
-	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 3*sendTimeout)
 	defer cancel()
 	if err := s.converse(ctx, letter(s, to, m)); err != nil {
 		return fmt.Errorf("SMTP server %s:%d: %w", s.Host, s.Port, cmp.Or(ctx.Err(), err))

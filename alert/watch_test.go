@@ -107,6 +107,7 @@ func kinds(t *testing.T, w *Watch, span time.Duration) []string {
 }
 
 func TestEachTroubleIsFound(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		span  time.Duration
 		world func(w *world)
@@ -151,6 +152,7 @@ func waiting(n int64, oldest time.Duration) queue.TopicTotals {
 }
 
 func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
 		w.active = []string{"a"}
@@ -170,6 +172,7 @@ func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
 
 // TestWhatCannotBeSeenIsNotOver: a shard that does not answer neither ends nor begins what needs its numbers.
 func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
 		w.active = []string{"a"}
@@ -228,6 +231,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 
 // TestANewWatchEndsNothing that it has not looked for as long as its rule says: it may be the first look after a restart.
 func TestANewWatchEndsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, watch := newWorld()
@@ -253,6 +257,7 @@ func TestANewWatchEndsNothing(t *testing.T) {
 
 // TestWhatAWatchFoundItselfEndsAtOnce, also soon after its start.
 func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	w, watch := newWorld()
 	w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
 	list, _ := watch.Find(t.Context(), Defaults().Rules)
@@ -265,6 +270,7 @@ func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
 
 // TestATopicsObjectiveIsItsOwn: longest pattern first, whatever all topics together do.
 func TestATopicsObjectiveIsItsOwn(t *testing.T) {
+	t.Parallel()
 	r := Defaults().Rules
 	r.Objectives = map[string]registry.Duration{"*": registry.Duration(time.Minute), "shop.*": registry.Duration(time.Second), "shop.mail": 0}
 	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
@@ -289,6 +295,7 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 
 // TestADigestTellsOfNewDeathsOnly, of topics with addresses.
 func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
 		w.topics["b"].Emails = nil
@@ -328,6 +335,7 @@ func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 
 // TestIdleTopicsCostNothing: a thousand of them are not read one by one again and again.
 func TestIdleTopicsCostNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, watch := newWorld()
 		for i := range 1000 {

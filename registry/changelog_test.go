@@ -8,6 +8,8 @@ import (
 
 	"gorm.io/gorm"
 	"pgregory.net/rapid"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 // full is what a process that reads everything sees.
@@ -35,7 +37,7 @@ func sameState(a, b *Snapshot) bool {
 
 // TestWhatChangedIsAllThatChanged: however two registries change one database, each that reads only changes sees what one sees that reads everything.
 func TestWhatChangedIsAllThatChanged(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		key := make([]byte, 32)
 		both := [2]*Registry{}
 		for i := range both {
@@ -127,7 +129,7 @@ func watch(t *testing.T, r *Registry) *int64 {
 }
 
 func TestOneChangeReadsOneTopic(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		writer, err := Open(Options{DSN: dsn, Migrate: true})
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +158,7 @@ func TestOneChangeReadsOneTopic(t *testing.T) {
 
 // A backup that is restored and then changed may have reached the revision that a process has seen, by another way.
 func TestABackupThatWentOnIsFollowed(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		a, err := Open(Options{DSN: dsn, Migrate: true})
 		if err != nil {
 			t.Fatal(err)

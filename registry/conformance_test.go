@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 // Everything that the registry does, it does alike on both databases.
 
 func TestTopics(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		x := topic("shop.close")
 		x.Title, x.Secrets, x.Headers = "Schließen 🛒", []string{oneSecret}, map[string]string{"X-Team": "shop"}
@@ -56,7 +58,7 @@ func TestTopics(t *testing.T) {
 }
 
 func TestSecretsStayUntilTheyAreNamed(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		for i, step := range []struct {
 			put  []string
@@ -73,7 +75,7 @@ func TestSecretsStayUntilTheyAreNamed(t *testing.T) {
 }
 
 func TestWhatIsAsItWasChangesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		announced := 0
 		r := open(t, Options{DSN: dsn, Announce: func(context.Context, int64) { announced++ }})
 		shard := Shard{"one", "redis://h:1", ShardActive}
@@ -91,7 +93,7 @@ func TestWhatIsAsItWasChangesNothing(t *testing.T) {
 }
 
 func TestAudit(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		x := topic("shop.close")
 		x.Secrets, x.Headers = []string{oneSecret}, map[string]string{"Authorization": "Bearer hidden", "X-Team": "shop"}
@@ -148,7 +150,7 @@ func TestAudit(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		r := open(t, Options{DSN: dsn})
 		secret, tok, err := r.CreateToken(ctx, "me", "team", []Right{RightPush}, []string{"shop.*", "bank.pay"})
@@ -196,7 +198,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		r := open(t, Options{DSN: dsn})
 		const password = "correct horse battery"
@@ -250,13 +252,14 @@ func TestUsers(t *testing.T) {
 }
 
 func TestUnknownUsersTakeAsLongAsKnownOnes(t *testing.T) {
+	t.Parallel()
 	if cost, err := bcrypt.Cost([]byte(nobody)); err != nil || cost != passwordCost {
 		t.Fatalf("nobody's hash has the cost %d, %v; passwords have %d", cost, err, passwordCost)
 	}
 }
 
 func TestShards(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		first := Shard{"local", "redis://:pw@h:1", ShardActive}
@@ -296,7 +299,8 @@ func TestShards(t *testing.T) {
 }
 
 func TestShardsOfBeforeTheFirstStartAreNotSeededOver(t *testing.T) {
-	r := open(t, Options{DSN: newSQLite(t)})
+	t.Parallel()
+	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	mine := Shard{"redis-1", "redis://mine", ShardActive}
 	if err := r.PutShard(t.Context(), "me", mine); err != nil {
 		t.Fatal(err)
@@ -310,7 +314,7 @@ func TestShardsOfBeforeTheFirstStartAreNotSeededOver(t *testing.T) {
 }
 
 func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		const hosts = 4
 		dirs, made, errs := [hosts]string{}, [hosts][]string{}, [hosts]error{}
 		var wg sync.WaitGroup
@@ -359,7 +363,7 @@ func privateFile(t *testing.T, path string) string {
 }
 
 func TestOtherProcessesFollowWithinASecond(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		ticks, end := b.Subscribe()
 		defer end()
@@ -384,7 +388,8 @@ func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 }
 
 func TestNudgeLooksAtOnce(t *testing.T) {
-	dsn := newSQLite(t)
+	t.Parallel()
+	dsn := dbtest.SQLite(t)
 	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour})
 	put(t, a, topic("t"))
 	b.Nudge()
@@ -392,7 +397,7 @@ func TestNudgeLooksAtOnce(t *testing.T) {
 }
 
 func TestManyWriters(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		before := a.Snapshot().Revision
 		const writers = 20
@@ -415,7 +420,7 @@ func TestManyWriters(t *testing.T) {
 }
 
 func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("a"))
 		put(t, r, topic("b"))
@@ -431,7 +436,7 @@ func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
 
 // A backup that is restored has an older revision than what every process has in memory.
 func TestARestoredBackupIsFollowed(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, Poll: 20 * time.Millisecond})
 		put(t, r, topic("a"))
 		put(t, r, topic("b"))
@@ -445,7 +450,7 @@ func TestARestoredBackupIsFollowed(t *testing.T) {
 }
 
 func TestADamagedTopicStaysAsItWas(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("a"))
 		if _, err := r.sql.Exec("UPDATE topics SET spec = '{' WHERE name = 'a'"); err != nil {
@@ -463,7 +468,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 }
 
 func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		if _, err := r.sql.Exec("DROP TABLE users"); err != nil {
 			t.Fatal(err)

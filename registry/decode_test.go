@@ -10,6 +10,7 @@ import (
 )
 
 func TestDecodeTopic(t *testing.T) {
+	t.Parallel()
 	for in, ok := range map[string]func(*Topic) bool{
 		`{"callback_url":"http://h/x"}`: func(x *Topic) bool {
 			return x.MaxAttempts == 10 && x.TTR.Std() == 10*time.Second && x.Secrets == nil && x.Name == "t" && x.Durability == DurabilityMemory
@@ -44,6 +45,7 @@ func TestDecodeTopic(t *testing.T) {
 }
 
 func TestBadTopicsInJSON(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ field, in, says string }{
 		{"callback_url", `{}`, "missing"},
 		{"callback_url", `{"callback_url":null}`, "missing"},
@@ -107,6 +109,7 @@ func TestBadTopicsInJSON(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]time.Duration{
 		`"90s"`: 90 * time.Second, `"1h30m"`: 90 * time.Minute, `90`: 90 * time.Second, `0.25`: 250 * time.Millisecond, `"0"`: 0, `0`: 0, `-1`: -time.Second,
 	} {

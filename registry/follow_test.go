@@ -4,11 +4,13 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 // TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor, without waiting for the next look.
 func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
 		put(t, there, topic("shop.close"))
 		if here.Snapshot().Topics["shop.close"] != nil {
@@ -23,7 +25,8 @@ func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {
 
 // TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end without having heard of the last change.
 func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
-	dsn, file := newSQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
+	t.Parallel()
+	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
 	slow, err := Open(Options{DSN: dsn, Migrate: true, SnapshotFile: file})
 	if err != nil {
 		t.Fatal(err)

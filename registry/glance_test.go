@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 // A change that a glance missed would be seen only ten seconds later.
 func TestNoChangeIsMissedByGlances(t *testing.T) {
-	dsn := newSQLite(t)
+	t.Parallel()
+	dsn := dbtest.SQLite(t)
 	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Millisecond})
 	for i := range 100 {
 		name, start := fmt.Sprint("t", i), time.Now()
@@ -21,7 +24,8 @@ func TestNoChangeIsMissedByGlances(t *testing.T) {
 }
 
 func TestAGlanceTellsWhetherSomebodyCommitted(t *testing.T) {
-	dsn := newSQLite(t)
+	t.Parallel()
+	dsn := dbtest.SQLite(t)
 	here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
 	g := glance{r: here}
 	defer g.close()

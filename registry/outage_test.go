@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
-	db := startMariaDB(t)
+	t.Parallel()
+	db := dbtest.StartServer(t)
 	file := filepath.Join(t.TempDir(), "snapshot.json")
-	r := open(t, Options{DSN: db.dsn("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
-	other := open(t, Options{DSN: db.dsn("wakecall"), Poll: 50 * time.Millisecond})
+	r := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+	other := open(t, Options{DSN: db.DSN("wakecall"), Poll: 50 * time.Millisecond})
 	x := topic("t")
 	x.Secrets = []string{oneSecret}
 	put(t, r, x)
@@ -30,7 +33,7 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	eventually(t, "the last change is kept", func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 })
 	readers := readOn(t, r)
 
-	db.kill()
+	db.Kill()
 	eventually(t, "its absence is noticed", func() bool { return !r.Up() && !other.Up() })
 	start := time.Now()
 	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) || time.Since(start) > 5*time.Second {
@@ -39,7 +42,7 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	if _, err := r.CheckPassword(t.Context(), "admin", "x"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a sign-in without the database: %v", err)
 	}
-	again := open(t, Options{DSN: db.dsn("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+	again := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
 	if got := again.Snapshot().Topics["t"]; got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
 		t.Errorf("after a restart without the database: %+v", got)
 	}
@@ -47,11 +50,11 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 		t.Errorf("the token after a restart without the database: %+v", token)
 	}
 	nowhere := filepath.Join(t.TempDir(), "none.json")
-	if _, err := Open(Options{DSN: db.dsn("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), nowhere) {
+	if _, err := Open(Options{DSN: db.DSN("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), nowhere) {
 		t.Errorf("a first start without the database: %v", err)
 	}
 
-	if err := db.start(); err != nil {
+	if err := db.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []*Registry{r, other, again} {
@@ -86,14 +89,15 @@ func readOn(t *testing.T, r *Registry) (stop func() int) {
 
 // A process that started without the database finds it with an older schema later, since another installed it meanwhile.
 func TestTheSchemaIsMendedWhenTheDatabaseComes(t *testing.T) {
-	db := startMariaDB(t)
+	t.Parallel()
+	db := dbtest.StartServer(t)
 	file := filepath.Join(t.TempDir(), "snapshot.json")
 	if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
 		t.Fatal(err)
 	}
-	db.kill()
-	r := open(t, Options{DSN: db.dsn("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
-	if err := db.start(); err != nil {
+	db.Kill()
+	r := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
+	if err := db.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the empty database is migrated and followed", func() bool { return r.Snapshot().Revision == 1 })
@@ -101,6 +105,7 @@ func TestTheSchemaIsMendedWhenTheDatabaseComes(t *testing.T) {
 }
 
 func TestSnapshotsOnDisk(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "snapshot.json")
 	x := topic("t")
 	x.Secrets = []string{oneSecret}
@@ -124,6 +129,7 @@ func TestSnapshotsOnDisk(t *testing.T) {
 }
 
 func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		``, `null`, `{`, `[]`, `{}`, `"x"`, `{"revision":1,"topics":{"t":null}}`, `{"revision":1,"topics":{"t":{"name":"u"}}}`,
 		`{"revision":1,"tokens":{"ab":null}}`, `{"revision":1,"tokens":{"ab":{"hash":"cd"}}}`, `{"revision":1,"topics":{"t":{"name":"t","ttr":"soon"}}}`,
@@ -140,6 +146,7 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 }
 
 func TestOldLeftoversAreRemoved(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "snapshot.json")
 	for name, age := range map[string]time.Duration{"snapshot.json.1.new": time.Hour, "snapshot.json.2.new": 0, "other": time.Hour} {
@@ -159,10 +166,11 @@ func TestOldLeftoversAreRemoved(t *testing.T) {
 }
 
 func TestASnapshotThatCannotBeKeptIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "snapshot.json")
 	var log syncBuffer
-	open(t, Options{DSN: newSQLite(t), SnapshotFile: file, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	open(t, Options{DSN: dbtest.SQLite(t), SnapshotFile: file, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	eventually(t, "a warning", func() bool { return strings.Contains(log.String(), file) })
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -191,8 +199,9 @@ func (s *syncBuffer) String() string {
 }
 
 func TestAFailedFirstStartLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	r := open(t, Options{DSN: newSQLite(t)})
+	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	fail := errors.New("no room")
 	if err := r.db.Callback().Create().Before("gorm:create").Register("fail", func(tx *gorm.DB) {
 		if tx.Statement.Table == "audit" { // the last step before the commit
@@ -231,7 +240,8 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 }
 
 func TestAnAdminMadeByHandIsLeftAlone(t *testing.T) {
-	r := open(t, Options{DSN: newSQLite(t)})
+	t.Parallel()
+	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	if err := r.CreateUser(t.Context(), "me", "admin", "made by hand", RoleAdmin); err != nil {
 		t.Fatal(err)
 	}

@@ -6,24 +6,15 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// BenchmarkRegister registers topics one by one while three other processes follow: go test ./registry -run xxx -bench Register -benchtime 5000x
+// BenchmarkRegister registers topics one by one while three other processes follow:
+// go test ./registry -run xxx -bench Register -benchtime 5000x
 func BenchmarkRegister(b *testing.B) {
-	b.Run("sqlite", func(b *testing.B) { register(b, "sqlite:"+filepath.Join(b.TempDir(), "r.db")) })
-	b.Run("mariadb", func(b *testing.B) {
-		m := &mariadb{}
-		b.Cleanup(m.stop)
-		if err := m.install(); err != nil {
-			b.Fatal(err)
-		}
-		db := m.connect("")
-		defer db.Close()
-		if _, err := db.Exec("CREATE DATABASE wakecall"); err != nil {
-			b.Fatal(err)
-		}
-		register(b, m.dsn("wakecall"))
-	})
+	b.Run("sqlite", func(b *testing.B) { register(b, dbtest.SQLite(b)) })
+	b.Run("mariadb", func(b *testing.B) { register(b, dbtest.StartServer(b).DSN("wakecall")) })
 }
 
 func register(b *testing.B, dsn string) {

@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		x := topic("t")
@@ -49,7 +51,7 @@ func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
 
 // TestANewSecretAndTheEndOfTheOldAreOneStep: what was said of an older overlap must not end the new one.
 func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		x := topic("t")
@@ -85,7 +87,8 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 }
 
 func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
-	r := open(t, Options{DSN: newSQLite(t)})
+	t.Parallel()
+	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	x := topic("t")
 	put(t, r, x)
 	if err := r.RotateSecret(t.Context(), "me", "t", oneSecret, time.Now().Add(time.Hour)); err != nil {
@@ -102,7 +105,7 @@ func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
 
 // TestOneHostEndsAnOverlap and it loses nothing of what another changed a moment before.
 func TestOneHostEndsAnOverlap(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		hosts := []*Registry{open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})}
 		x := topic("t")
 		x.Secrets = []string{oneSecret}

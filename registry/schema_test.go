@@ -3,6 +3,7 @@ package registry
 import (
 	"database/sql"
 	"errors"
+	"github.com/wakecall/wakecall/test/dbtest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 func TestSeveralHostsMigrateAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
 		const hosts = 6
 		steps, errs := [hosts]int{}, [hosts]error{}
 		var wg sync.WaitGroup
@@ -43,7 +44,7 @@ func TestSeveralHostsMigrateAtOnce(t *testing.T) {
 }
 
 func TestSeveralHostsOpenAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
 		const hosts = 6
 		errs := [hosts]error{}
 		var wg sync.WaitGroup
@@ -65,6 +66,7 @@ func TestSeveralHostsOpenAtOnce(t *testing.T) {
 
 // Roles that are started side by side, as containers are, make the file together.
 func TestTheFirstProcessesMakeOneFile(t *testing.T) {
+	t.Parallel()
 	for range 50 {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "registry.db")
 		var wg sync.WaitGroup
@@ -84,9 +86,9 @@ func TestTheFirstProcessesMakeOneFile(t *testing.T) {
 
 // The wait for the lock lasts longer than a connection may be silent.
 func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
-	dsn := newDatabase(t)
-	db := sharedServer.connect(strings.TrimPrefix(dsn, sharedServer.dsn("")))
-	defer db.Close()
+	t.Parallel()
+	dsn := dbtest.EmptyMariaDB(t)
+	db := dbtest.Connect(t, dsn)
 	holder, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -129,20 +131,15 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 
 // MySQL commits every statement that changes the schema: a host may die between any two.
 func TestHalfAMigrationIsCompleted(t *testing.T) {
-	whole := newDatabase(t)
-	open(t, Options{DSN: whole})
+	t.Parallel()
 	for _, damage := range []string{
 		"DELETE FROM schema_version WHERE version_id >= 1",
 		"DELETE FROM schema_version WHERE version_id >= 1; DROP TABLE revision; DROP TABLE audit",
 		"DELETE FROM schema_version",
 		"DROP TABLE schema_version; DROP TABLE users",
 	} {
-		dsn := newDatabase(t)
-		open(t, Options{DSN: dsn})
-		database := dsn[strings.LastIndex(dsn, "/")+1:]
-		for statement := range strings.SplitSeq(damage, "; ") {
-			sharedServer.exec(t, database, statement)
-		}
+		dsn := dbtest.MariaDB(t)
+		dbtest.Exec(t, dsn, strings.Split(damage, "; ")...)
 		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) {
 			t.Errorf("%s: without Migrate: %v", damage, err)
 		}
@@ -151,7 +148,7 @@ func TestHalfAMigrationIsCompleted(t *testing.T) {
 }
 
 func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
 		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) || !strings.Contains(err.Error(), "wakecall migrate up") {
 			t.Fatalf("an empty database without Migrate: %v", err)
 		}
@@ -171,7 +168,7 @@ func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 }
 
 func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
 		r, err := OpenSchema(dsn)
 		if err != nil {
 			t.Fatal(err)
@@ -188,6 +185,7 @@ func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
 }
 
 func TestTheDatabaseFileIsPrivate(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"r.db", "sp ace/100%?#.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		put(t, open(t, Options{DSN: "sqlite:" + path}), topic("t"))
@@ -208,6 +206,7 @@ func TestTheDatabaseFileIsPrivate(t *testing.T) {
 }
 
 func TestBadAddressesAreRefused(t *testing.T) {
+	t.Parallel()
 	for dsn, says := range map[string]string{
 		"":                                     "sqlite:PATH",
 		"sqlite:":                              "no path",
@@ -231,6 +230,7 @@ func TestBadAddressesAreRefused(t *testing.T) {
 }
 
 func TestPasswordsAreMasked(t *testing.T) {
+	t.Parallel()
 	for dsn, want := range map[string]string{
 		"mysql://u:pw@tcp(h:3306)/db":    "mysql://u:***@tcp(h:3306)/db",
 		"mysql://u:p@w:/@tcp(h:3306)/db": "mysql://u:***@tcp(h:3306)/db",

@@ -20,6 +20,7 @@ import (
 // TestTokensAreComparedByTheirHashes: how long a comparison takes must tell nothing of a token. Times are too noisy to show that, so this looks at what
 // the comparison is made of: the hash of what came, the lookup by it, and a comparison in constant time.
 func TestTokensAreComparedByTheirHashes(t *testing.T) {
+	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "snapshot.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +56,7 @@ func TestTokensAreComparedByTheirHashes(t *testing.T) {
 
 // TestNoTokenIsKept: neither the snapshot, on disk and in memory, nor the database has what a client sends.
 func TestNoTokenIsKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r, err := Open(Options{DSN: "sqlite:" + filepath.Join(dir, "r.db"), Migrate: true, SnapshotFile: filepath.Join(dir, "snapshot")})
 	if err != nil {
@@ -97,7 +99,7 @@ func TestNoTokenIsKept(t *testing.T) {
 
 // TestNobodyTakesAsLongAsSomebody: signing in costs the same work for a name that nobody has, that nobody can have, or whose user is disabled, so that
 // times tell no names. Without that work an answer takes a fiftieth: the margin is wide enough for any machine.
-func TestNobodyTakesAsLongAsSomebody(t *testing.T) {
+func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it measures
 	r, err := Open(Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true})
 	if err != nil {
 		t.Fatal(err)
@@ -136,6 +138,7 @@ func TestNobodyTakesAsLongAsSomebody(t *testing.T) {
 
 // TestASealedTextIsNotPrinted by any verb of fmt, nor logged.
 func TestASealedTextIsNotPrinted(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	secret := Sealed("MARKsecret")
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T%c", "%10.20s"} {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func secretKey(b byte) []byte { return bytes.Repeat([]byte{b}, secretKeyBytes) }
@@ -23,7 +25,7 @@ type mailSettings struct {
 }
 
 func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		file := filepath.Join(t.TempDir(), "snapshot.json")
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1), SnapshotFile: file})
 		in := mailSettings{Host: "mail", Port: 587, Password: "hunter22", To: []string{"a@b.example"}}
@@ -71,6 +73,7 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 }
 
 func TestOneSecretKeyIsMade(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret-key")
 	keys := make([][]byte, 8)
 	var wg sync.WaitGroup
@@ -100,7 +103,7 @@ func TestOneSecretKeyIsMade(t *testing.T) {
 }
 
 func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
 		ctx := t.Context()
 		if err := r.SetTOTP(ctx, "me", "ann", "ABC"); !errors.Is(err, ErrNoUser) {
@@ -136,7 +139,7 @@ func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
 }
 
 func TestSessionsEnd(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		s := open(t, Options{DSN: dsn}).Sessions()
 		later := time.Now().Add(time.Hour)
 		if err := errors.Join(s.Commit("a", []byte("1"), later), s.Commit("a", []byte("2"), later), s.Commit("b", []byte("3"), time.Now().Add(-time.Second))); err != nil {
@@ -162,7 +165,7 @@ func TestSessionsEnd(t *testing.T) {
 
 // TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one that it ended.
 func TestOneHostIsToldOfAnAlert(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		atOnce := func(do func() bool) (told int) {
@@ -233,7 +236,7 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 
 // TestAnAlertIsOverWhenNoHostFindsIt: those that lately did are asked, one that died is not waited for.
 func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		for _, host := range []string{"h1", "h2", "dead"} {
 			if _, _, err := r.RaiseAlert(t.Context(), Alert{Key: "k", Host: host}); err != nil {
@@ -268,7 +271,7 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 
 // TestAWaitingMessageHasOneSender: the process that queued it, or one of the others when that is gone.
 func TestAWaitingMessageHasOneSender(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		take := func(holder string) []WaitingDelivery {
@@ -321,7 +324,7 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 }
 
 func TestEachDeathIsClaimedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		claim := func(topic string, count int64, fell bool, want int64) {
 			t.Helper()
@@ -360,7 +363,7 @@ func TestEachDeathIsClaimedOnce(t *testing.T) {
 }
 
 func TestSamplesAreReplacedAndPruned(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx, at := t.Context(), time.Now().Truncate(time.Minute)
 		var many []Sample
@@ -382,7 +385,7 @@ func TestSamplesAreReplacedAndPruned(t *testing.T) {
 }
 
 func TestOneHostLeads(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		lead := func(host string, ttl time.Duration) bool {
 			ok, err := r.Lead(t.Context(), "history", host, ttl)
@@ -407,7 +410,7 @@ func TestOneHostLeads(t *testing.T) {
 }
 
 func TestTasksGoOn(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		id, err := r.CreateTask(ctx, Task{Kind: "redrive", Params: json.RawMessage(`{"topic":"t"}`), State: "queued", Actor: "user/ann"})
@@ -431,7 +434,7 @@ func TestTasksGoOn(t *testing.T) {
 }
 
 func TestAPauseHasAReason(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		if err := r.SetPauseReason(ctx, "ann", "shop.close", "x"); !errors.Is(err, ErrNoTopic) {

@@ -3,10 +3,12 @@ package registry
 import (
 	"errors"
 	"testing"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func TestADisabledUserIsKeptOut(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		for name, role := range map[string]Role{"anna": RoleAdmin, "otto": RoleOperator} {
@@ -52,7 +54,7 @@ func TestADisabledUserIsKeptOut(t *testing.T) {
 
 // TestADisabledAdminIsNotTheOtherOne: of two admins one is disabled, and the other cannot go.
 func TestADisabledAdminIsNotTheOtherOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		ctx := t.Context()
 		for _, name := range []string{"anna", "berta"} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func secretOf(bytes int) string {
@@ -32,6 +34,7 @@ func repeat[T any](v T, n int) []T {
 }
 
 func TestValidTopics(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string]func(*Topic){
 		"nothing else":           func(*Topic) {},
 		"the longest name":       func(x *Topic) { x.Name = "a" + strings.Repeat("-", 63) },
@@ -70,6 +73,7 @@ func TestValidTopics(t *testing.T) {
 }
 
 func TestInvalidTopics(t *testing.T) {
+	t.Parallel()
 	const bad, out = false, true
 	for _, c := range []struct {
 		field      string
@@ -178,6 +182,7 @@ func TestInvalidTopics(t *testing.T) {
 }
 
 func TestAllThatIsWrongIsTold(t *testing.T) {
+	t.Parallel()
 	x := topic("t")
 	x.TTR, x.Method, x.Secrets = 0, "BREW", []string{"x"}
 	err := x.Validate()
@@ -203,7 +208,8 @@ func TestRetryIfIsCompiled(t *testing.T) {
 }
 
 func TestTokensUsersAndPatternsAreValidated(t *testing.T) {
-	r := open(t, Options{DSN: newSQLite(t)})
+	t.Parallel()
+	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	push, all := []Right{RightPush}, []string{"*"}
 	token := func(name string, rights []Right, topics []string) error {
 		_, _, err := r.CreateToken(t.Context(), "me", name, rights, topics)
@@ -238,6 +244,7 @@ func TestTokensUsersAndPatternsAreValidated(t *testing.T) {
 }
 
 func TestRetryDelays(t *testing.T) {
+	t.Parallel()
 	x := topic("t")
 	for n, want := range map[int]time.Duration{0: time.Minute, 1: time.Minute, 2: 3 * time.Minute, 3: 5 * time.Minute, 10: 19 * time.Minute} {
 		if got := x.RetryDelay(n); got != want {
@@ -253,6 +260,7 @@ func TestRetryDelays(t *testing.T) {
 }
 
 func TestPublicHasNoSecrets(t *testing.T) {
+	t.Parallel()
 	x := topic("t")
 	x.Secrets = []string{oneSecret}
 	b, err := json.Marshal(x.Public())

@@ -1,0 +1,145 @@
+// Package dbtest gives tests databases of the registry: SQLite files, and databases on a private MariaDB server that
+// the tests of a package share.
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/migrations"
+)
+
+// memoryDir is where the files of tests are kept: waiting for a disk to sync is most of what these tests would do.
+const memoryDir = "/dev/shm"
+
+// parallelTests is more than the processors can do at once, because the tests wait more than they compute.
+const parallelTests = "8"
+
+// Main runs a package's tests, then checks for leaked goroutines and stops the shared server. It does not return.
+func Main(m *testing.M, options ...goleak.Option) {
+	if info, err := os.Stat(memoryDir); err == nil && info.IsDir() && os.Getenv("TMPDIR") == "" {
+		_ = os.Setenv("TMPDIR", memoryDir)
+	}
+	_ = flag.Set("test.parallel", parallelTests) // a -parallel on the command line counts: flags are parsed later
+	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
+		shared.stop()
+		os.Exit(code)
+	}))...)
+}
+
+// shared is the server for tests that do not stop it. Each gets a database of its own.
+var shared struct {
+	Server
+	once      sync.Once
+	err       error
+	databases atomic.Int64
+	tables    []string // of the database template, which has the registry's schema
+}
+
+// OnBoth runs a test against an empty database with the current schema on SQLite and on MariaDB.
+func OnBoth(t *testing.T, test func(t *testing.T, dsn string)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, SQLite(t)) })
+	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, MariaDB(t)) })
+}
+
+// OnBothEmpty is OnBoth for tests that make the schema themselves.
+func OnBothEmpty(t *testing.T, test func(t *testing.T, dsn string)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, SQLite(t)) })
+	t.Run("mariadb", func(t *testing.T) { t.Parallel(); test(t, EmptyMariaDB(t)) })
+}
+
+// SQLite is the DSN of a file that does not exist yet. Its schema takes milliseconds to make.
+func SQLite(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "r.db") }
+
+// EmptyMariaDB is the DSN of a database without tables on the shared server.
+func EmptyMariaDB(t testing.TB) string {
+	t.Helper()
+	return shared.DSN(createDatabase(t))
+}
+
+// MariaDB is the DSN of a database with the current schema on the shared server. Tables are copied from a template, which
+// is ten times as fast as migrating.
+func MariaDB(t testing.TB) string {
+	t.Helper()
+	name := createDatabase(t)
+	var copies []string
+	for _, table := range shared.tables {
+		copies = append(copies, fmt.Sprintf("CREATE TABLE %s LIKE template.%[1]s", table),
+			fmt.Sprintf("INSERT INTO %s SELECT * FROM template.%[1]s", table))
+	}
+	shared.Exec(t, name, copies...)
+	return shared.DSN(name)
+}
+
+// Exec runs statements in the database of a DSN that MariaDB or EmptyMariaDB returned.
+func Exec(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	shared.Exec(t, dsn[strings.LastIndex(dsn, "/")+1:], statements...)
+}
+
+// Connect opens the database of a DSN that MariaDB or EmptyMariaDB returned.
+func Connect(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db := shared.connect(dsn[strings.LastIndex(dsn, "/")+1:])
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func createDatabase(t testing.TB) string {
+	t.Helper()
+	needMariaDB(t)
+	shared.once.Do(func() { shared.err = startShared() })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	name := fmt.Sprint("test", shared.databases.Add(1))
+	shared.Exec(t, "", "CREATE DATABASE "+name)
+	return name
+}
+
+func startShared() error {
+	if err := shared.install(); err != nil {
+		return err
+	}
+	db := shared.connect("")
+	defer db.Close()
+	if _, err := db.Exec("CREATE DATABASE template"); err != nil {
+		return err
+	}
+	template := shared.connect("template")
+	defer template.Close()
+	if _, err := migrations.Up(context.Background(), template, migrations.MySQL); err != nil {
+		return err
+	}
+	rows, err := template.Query("SHOW TABLES")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var table string
+		if err := rows.Scan(&table); err != nil {
+			return err
+		}
+		shared.tables = append(shared.tables, table)
+	}
+	return rows.Err()
+}
+
+func needMariaDB(t testing.TB) {
+	if os.Getenv("WAKECALL_TEST_SHORT") != "" {
+		t.Skip("WAKECALL_TEST_SHORT is set: no MariaDB")
+	}
+}
