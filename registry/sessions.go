@@ -33,7 +33,31 @@ func (s *Sessions) FindCtx(ctx context.Context, token string) (data []byte, foun
 	return row.Data, true, nil
 }
 
-// CommitCtx stores a session until expiry. Expired ones of others go on the way.
+// Create stores a new session until expiry and deletes those that have expired.
+func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	db := s.r.db.WithContext(ctx)
+	if err := db.Where("expires_at < ?", now()).Delete(&sessionRow{}).Error; err != nil {
+		return s.r.wrap(err)
+	}
+	return s.r.wrap(db.Create(&sessionRow{token, data, expiry.UTC()}).Error)
+}
+
+// Update changes a session that is stored, and says whether it is: one that was ended meanwhile stays ended.
+func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	db := s.r.db.WithContext(ctx)
+	res := db.Model(&sessionRow{}).Where("token = ?", token).Updates(map[string]any{"data": data, "expires_at": expiry.UTC()})
+	if res.Error != nil || res.RowsAffected > 0 {
+		return res.Error == nil, s.r.wrap(res.Error)
+	}
+	found, err = take(db, &sessionRow{}, "token", token) // MySQL counts only rows that changed
+	return found, s.r.wrap(err)
+}
+
+// CommitCtx stores a session until expiry, even one that was ended meanwhile: use Create and Update instead.
 func (s *Sessions) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()

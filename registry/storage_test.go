@@ -163,6 +163,37 @@ func TestSessionsEnd(t *testing.T) {
 	})
 }
 
+// TestAnEndedSessionStaysEnded: a request that was under way when somebody ended its session must not bring it back.
+func TestAnEndedSessionStaysEnded(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		s := open(t, Options{DSN: dsn}).Sessions()
+		ctx, later := t.Context(), time.Now().Add(time.Hour)
+		if err := s.Create(ctx, "a", []byte("1"), later); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Create(ctx, "a", []byte("2"), later); err == nil {
+			t.Error("a session was created over another")
+		}
+		for range 2 { // the second changes nothing
+			if found, err := s.Update(ctx, "a", []byte("3"), later); err != nil || !found {
+				t.Errorf("update: %v, %v", found, err)
+			}
+		}
+		if data, found, err := s.FindCtx(ctx, "a"); err != nil || !found || string(data) != "3" {
+			t.Errorf("a is %q, %v, %v", data, found, err)
+		}
+		if err := s.DeleteCtx(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := s.Update(ctx, "a", []byte("4"), later); err != nil || found {
+			t.Errorf("update of an ended session: %v, %v", found, err)
+		}
+		if _, found, err := s.FindCtx(ctx, "a"); err != nil || found {
+			t.Errorf("an ended session came back: %v, %v", found, err)
+		}
+	})
+}
+
 // TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one that it ended.
 func TestOneHostIsToldOfAnAlert(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
