@@ -211,8 +211,7 @@ func (s *Shard) meet(ctx context.Context, c *redis.Conn) error {
 	if compared(server, checks) || s.held.Swap(true) {
 		return nil
 	}
-	s.wg.Add(1)
-	go s.awaitChecks()
+	s.start(s.awaitChecks)
 	return nil
 }
 
@@ -220,7 +219,6 @@ const checksEvery = 50 * time.Millisecond
 
 // awaitChecks lets jobs be reserved again when hosts have compared their journals, or took too long.
 func (s *Shard) awaitChecks() {
-	defer s.wg.Done()
 	defer s.held.Store(false)
 	ctx, cancel := context.WithTimeout(s.ctx, s.hold)
 	defer cancel()

@@ -474,6 +474,7 @@ func (s *Shard) list(ctx context.Context, topic string, state State, inner strin
 			s.log.Warn("a job cannot be shown", "topic", topic, "error", err)
 			continue
 		}
+		job.History = job.History[max(0, len(job.History)-1):]
 		if job.State == state { // it may have moved on between two steps
 			jobs = append(jobs, *job)
 		}

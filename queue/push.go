@@ -125,12 +125,24 @@ func (b *batcher) enqueue(pushes []Push) *pushCall {
 		batch = b.take()
 	}
 	b.mu.Unlock()
-	if batch != nil {
-		b.shard.wg.Add(1)
-		go b.fly(batch)
+	if batch != nil && !b.shard.start(func() { b.fly(batch) }) {
+		b.abandon(batch)
 	}
 	return c
 }
+
+// abandon answers a batch that came after the shard was closed.
+func (b *batcher) abandon(batch []*pushCall) {
+	b.mu.Lock()
+	b.flying--
+	b.mu.Unlock()
+	for _, c := range batch {
+		c.results = failAll(len(c.pushes), b.shard.unavailable("down", errClosed))
+		close(c.done)
+	}
+}
+
+var errClosed = errors.New("the shard is not in use any more")
 
 // take removes the calls of the next batch. b.mu is held.
 func (b *batcher) take() []*pushCall {
@@ -155,7 +167,6 @@ func (b *batcher) take() []*pushCall {
 
 // fly makes calls until none wait.
 func (b *batcher) fly(batch []*pushCall) {
-	defer b.shard.wg.Done()
 	for batch != nil {
 		if batch = b.patient(batch); len(batch) > 0 {
 			b.store(batch)

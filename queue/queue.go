@@ -76,15 +76,16 @@ func Open(o Options) *Queue {
 // Close ends all connections. Nothing may be called any more.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	var errs []error
-	for _, s := range *q.shards.Swap(&[]*Shard{}) {
-		errs = append(errs, s.close())
-	}
+	shards := slices.Clone(*q.shards.Swap(&[]*Shard{}))
 	for s, t := range q.retired {
 		if t.Stop() {
-			errs = append(errs, s.close())
+			shards = append(shards, s)
 		}
+	}
+	q.mu.Unlock() // a shard waits for its listener, which may be waiting for q.mu
+	var errs []error
+	for _, s := range shards {
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }
@@ -219,8 +220,9 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 			todo = append(todo, i)
 		}
 	}
+	var replaced map[int][]*Shard
 	if len(*q.shards.Load()) > 1 {
-		todo = q.settleElsewhere(ctx, pushes, results, todo)
+		todo, replaced = q.settleElsewhere(ctx, pushes, results, todo)
 	}
 	none := &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	for _, i := range todo {
@@ -249,7 +251,29 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 			s.undo(&pushes[i], nil)
 		}
 	}
+	removeReplaced(ctx, pushes, results, replaced)
 	return results
+}
+
+// removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took leaves the old
+// job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
+func removeReplaced(ctx context.Context, pushes []Push, results []Result, replaced map[int][]*Shard) {
+	for i, holders := range replaced {
+		r := &results[i]
+		if r.Err != nil && !Stored(r.Err) {
+			continue
+		}
+		for _, s := range holders {
+			if s.name == r.Job.Shard { // its script has replaced the job
+				continue
+			}
+			if _, _, _, err := s.remove(ctx, pushes[i].Topic, pushes[i].ID, Memory); err != nil {
+				*r = Result{Err: err}
+				break
+			}
+			r.Duplicate = r.Err == nil
+		}
+	}
 }
 
 // doubts adds which of the failed pushes may be stored all the same: those whose shard fell while it had them.
@@ -341,9 +365,11 @@ func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes 
 }
 
 // settleElsewhere looks for pushes that live already in a shard that is not their home: pushed while their home was down, or
-// before a shard was added. It answers those that keep or refuse, removes those that replace, and returns the rest. A shard that
-// does not answer cannot be asked.
-func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Result, todo []int) []int {
+// before a shard was added. It answers those that keep or refuse, and returns the rest, and where there are jobs that they replace.
+// A shard that does not answer cannot be asked.
+func (q *Queue) settleElsewhere(
+	ctx context.Context, pushes []Push, results []Result, todo []int,
+) (rest []int, replaced map[int][]*Shard) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
 		if pushes[i].Fresh {
@@ -357,6 +383,7 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 	}
 	var mu sync.Mutex
 	answered := map[int]bool{}
+	replaced = map[int][]*Shard{}
 	var wg sync.WaitGroup
 	for s, which := range away {
 		wg.Go(func() {
@@ -364,8 +391,12 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 			short := q.confirmKept(ctx, s, pushes, found)
 			for i, job := range found {
 				mu.Lock()
-				if !answered[i] {
-					answered[i] = s.answer(ctx, &pushes[i], job, &results[i])
+				switch {
+				case pushes[i].OnDuplicate == Replace:
+					replaced[i] = append(replaced[i], s)
+				case !answered[i]:
+					answered[i] = true
+					results[i] = duplicateOf(&pushes[i], job)
 				}
 				if results[i].Duplicate && short[i] != nil {
 					results[i] = Result{Job: *job, Err: short[i]}
@@ -376,7 +407,7 @@ func (q *Queue) settleElsewhere(ctx context.Context, pushes []Push, results []Re
 	}
 	wg.Wait()
 	q.acceptKept(pushes, results, answered)
-	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] })
+	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] }), replaced
 }
 
 // acceptKept has those recorded that keep the job which they found elsewhere.
@@ -400,18 +431,12 @@ func (q *Queue) acceptKept(pushes []Push, results []Result, answered map[int]boo
 	}
 }
 
-// answer is what a push gets whose id lives in this shard, which is not its home; false lets the push go on.
-func (s *Shard) answer(ctx context.Context, p *Push, job *Job, r *Result) bool {
-	switch p.OnDuplicate {
-	case Replace:
-		_, _, _, r.Err = s.remove(ctx, p.Topic, p.ID, Memory)
-		return r.Err != nil
-	case Refuse:
-		r.Job, r.Err = *job, fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)
-	case Keep:
-		r.Job, r.Duplicate = *job, true
+// duplicateOf is the result of a push that does not replace the job of its id.
+func duplicateOf(p *Push, job *Job) Result {
+	if p.OnDuplicate == Refuse {
+		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
 	}
-	return true
+	return Result{Job: *job, Duplicate: true}
 }
 
 // confirmKept waits for pushes that keep what they found, and says by index why a job is not as safe as it should be.

@@ -5,12 +5,8 @@ import (
 	"crypto/sha1" //nolint:gosec // a place for an id, not a signature; redis.sha1hex gives the scripts the same one
 	"encoding/base32"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -123,59 +119,6 @@ func decodeRecord(j *Job, ref int64, rec, body string) error {
 	}
 	j.Body = []byte(rest)
 	return nil
-}
-
-// decodeAttempts reads what a:PAGE keeps of a job: "attempts;snoozes;reason;history as JSON".
-func decodeAttempts(j *Job, s string) error {
-	if s == "" {
-		return nil
-	}
-	part := strings.SplitN(s, ";", 4)
-	if len(part) != 4 {
-		return fmt.Errorf("attempts %.40q: %w", s, errRecord)
-	}
-	j.Attempts, _ = strconv.Atoi(part[0])
-	j.Snoozes, _ = strconv.Atoi(part[1])
-	j.DeadReason = part[2]
-	if err := json.Unmarshal([]byte(part[3]), &j.History); err != nil {
-		return fmt.Errorf("attempts %.40q: %w", s, err)
-	}
-	return nil
-}
-
-// encodeAttempts is what Settle stores for a job after one more attempt.
-func encodeAttempts(s *Settlement) ([]byte, error) {
-	j := &s.Lease.Job
-	made, snoozes, history := j.Attempts, j.Snoozes, j.History
-	switch s.Verdict {
-	case Snooze:
-		snoozes++
-	case Retry, Bury:
-		made++
-		snoozes = 0
-	}
-	if s.Attempt != nil {
-		a := *s.Attempt
-		a.N = j.Attempts + 1
-		history = append(history[:len(history):len(history)], a)
-	}
-	b, err := encodeMade(made, snoozes, s.Reason, history)
-	if err != nil {
-		return nil, fmt.Errorf("encode the attempts of %s/%s: %w", j.Topic, j.ID, err)
-	}
-	return b, nil
-}
-
-// encodeMade is what decodeAttempts reads.
-func encodeMade(made, snoozes int, reason string, history []Attempt) ([]byte, error) {
-	if extra := len(history) - HistoryLimit; extra > 0 {
-		history = history[extra:]
-	}
-	if history == nil {
-		history = []Attempt{}
-	}
-	js, err := json.Marshal(history)
-	return append(fmt.Appendf(nil, "%d;%d;%s;", made, snoozes, strings.ReplaceAll(reason, ";", ",")), js...), err
 }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)

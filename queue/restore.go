@@ -57,7 +57,7 @@ func asForgotten(j *Job) (*moving, error) {
 	if j.State != Dead {
 		return c, nil
 	}
-	attempts, err := encodeMade(j.Attempts, 0, j.DeadReason, j.History)
+	attempts, err := encodeAttempts(j.Attempts, 0, j.DeadReason, j.History)
 	if err != nil {
 		return nil, fmt.Errorf("restore %s/%s: %w", j.Topic, j.ID, err)
 	}

@@ -70,7 +70,7 @@ func (e *ending) append(args []any, small smallHashes) ([]any, error) {
 		l := locate(e.Lease.Topic, e.Lease.ID, small.locators)
 		return append(args, small.appendKey(nil, l), l[3:]), nil
 	}
-	attempts, err := encodeAttempts(e.Settlement)
+	attempts, err := settledAttempts(e.Settlement)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ type Shard struct {
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
+	closing sync.Mutex // orders start and close
 	wg      sync.WaitGroup
 
 	receiptMu sync.Mutex
@@ -104,8 +105,21 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 	return s, nil
 }
 
+// start runs f in a goroutine that close waits for. It returns false when the shard is closed.
+func (s *Shard) start(f func()) bool {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
+
 func (s *Shard) close() error {
+	s.closing.Lock()
 	s.cancel()
+	s.closing.Unlock()
 	s.wg.Wait()
 	return errors.Join(s.client.Close(), s.waits.Close())
 }
@@ -253,15 +267,15 @@ func (s *Shard) markDown(bucket int, err error) {
 	if s.probing.Swap(true) {
 		return
 	}
-	s.wg.Add(1)
-	go s.probe()
+	if !s.start(s.probe) {
+		s.probing.Store(false)
+	}
 }
 
 const probeEvery = 100 * time.Millisecond
 
 // probe writes to the buckets that are down until all of them take it.
 func (s *Shard) probe() {
-	defer s.wg.Done()
 	t := time.NewTicker(probeEvery)
 	defer t.Stop()
 	for {

@@ -32,14 +32,12 @@ func (s *Shard) undo(p *Push, n *noted) {
 	u.push.Body = nil
 	s.undone = append(s.undone, u)
 	if len(s.undone) == 1 {
-		s.wg.Add(1)
-		go s.undoAll()
+		s.start(s.undoAll)
 	}
 }
 
 // undoAll goes on until there is nothing left to remove.
 func (s *Shard) undoAll() {
-	defer s.wg.Done()
 	t := time.NewTicker(probeEvery)
 	defer t.Stop()
 	for {

@@ -205,9 +205,7 @@ func flags(v any, n int, what string) ([]bool, error) {
 // WakeReconnect, since messages may have been missed. The receiver must keep receiving.
 func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
 	out := make(chan Wakeup, 4*s.Buckets()+4)
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
+	s.start(func() {
 		for ctx.Err() == nil && s.ctx.Err() == nil {
 			s.listen(ctx, out)
 			select {
@@ -216,7 +214,7 @@ func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
 			case <-time.After(probeEvery):
 			}
 		}
-	}()
+	})
 	return out
 }
 

@@ -206,3 +206,48 @@ func TestARecordThatIsCutOffHoldsUpNoOther(t *testing.T) {
 		t.Fatalf("%d jobs beside the one that cannot be read, after their leases ran out", len(got))
 	}
 }
+
+// TestLostLeasesKeepTheLastAttempts: an expired lease is an attempt like any other, and the oldest give way.
+func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
+	f := newFixture(t)
+	long := strings.Repeat("x", 8000)
+	f.push("t", "a", 0, func(p *Push) { p.MaxAttempts = 1000 })
+	for range 15 {
+		f.settle(Retry, func(s *Settlement) { s.Attempt.Answer = long }, f.reserve(1)...)
+		f.advanceUntilReady("t")
+	}
+	for range 10 {
+		if len(f.reserve(1, func(r *Reserve) { r.LeaseCap = time.Millisecond })) != 1 {
+			t.Fatal("nothing was reserved")
+		}
+		f.s.client.ZAdd(f.ctx, prefix(0)+"lease", redis.Z{Score: 1, Member: f.s.client.ZRange(f.ctx, prefix(0)+"lease", 0, 0).Val()[0]})
+		f.advanceUntilReady("t")
+	}
+	j := f.get("t", "a")
+	if j.Attempts != 25 || len(j.History) != HistoryLimit {
+		t.Fatalf("%d attempts, of which %d are kept", j.Attempts, len(j.History))
+	}
+	for i, a := range j.History {
+		if a.N != 6+i || (a.Answer == long) != (a.N <= 15) || (a.Error != "") != (a.N > 15) {
+			t.Errorf("attempt %d is %d: %.60s %s", i, a.N, a.Answer, a.Error)
+		}
+	}
+	jobs, _, err := f.q.List(f.ctx, "t", Ready, "", 10)
+	if err != nil || len(jobs) != 1 || len(jobs[0].History) != 1 || jobs[0].History[0].N != 25 {
+		t.Fatalf("listed %+v, %v", jobs, err)
+	}
+	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, f.reserve(1)...)
+	j = f.get("t", "a")
+	if n := len(j.History); n != HistoryLimit || j.Attempts != 26 || j.History[n-1].N != 26 || j.History[n-2].N != 25 {
+		t.Fatalf("after a settlement: %d, %+v", j.Attempts, j.History)
+	}
+}
+
+func (f *fixture) advanceUntilReady(topic string) {
+	f.Helper()
+	eventually(f.T, "the job is ready", func() bool {
+		f.advance()
+		m, err := f.q.Stats(f.ctx, []string{topic})
+		return err == nil && m[topic].Ready == 1
+	})
+}

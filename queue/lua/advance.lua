@@ -6,6 +6,7 @@
 -- Returns {now, next (when to look again, ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
 -- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
 --         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
+local EXPIRED = 25 -- bytes of an expired lease behind the reason, see attempts.go; the last 20 are kept
 local PAUSE = 4 -- ms from one call that splits small hashes, which takes one or two, to the next
 
 local function head(key)
@@ -78,23 +79,17 @@ local function giveBack(ref)
   count('nu', topic, -1)
   unpark(topic)
   local _, _, flags, _, at = decode(rec)
-  local made, snoozes, history, known = 0, 0, '[]', true
-  local old = call('HGET', P .. 'a:' .. page, index)
-  if old then
-    local m, s, h = string.match(old, '^(%d+);(%d+);[^;]*;(.*)$')
-    known = m ~= nil -- of a newer format they stay as they are
-    if known then made, snoozes, history = tonumber(m), tonumber(s), h end
-  end
-  made = made + 1
-  total('f', topic, 1)
-  local entry = '{"n":' .. made .. ',"started_at":' .. string.format('%.0f', now) ..
-    ',"took_ms":0,"error":"no outcome is known: the dispatcher died or lost its lease"}'
-  history = history == '[]' and '[' .. entry .. ']' or string.sub(history, 1, -2) .. ',' .. entry .. ']'
-  if #history > 65536 then history = '[' .. entry .. ']' end
   local _, max = nil, nil
   if flags then _, max = own(rec, flags, at) end
-  local dead = made >= (max or confOf(topic).max) and not (flags and flags >= 32) -- which may have limits of its own
-  if known then call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. (dead and 'lease' or '') .. ';' .. history) end
+  local made, snoozes, reason, history = readAttempts(page, index)
+  local dead = false
+  total('f', topic, 1)
+  if made then -- attempts of a newer format stay as they are
+    made = made + 1
+    dead = made >= (max or confOf(topic).max) and not (flags and flags >= 32) -- which may have limits of its own
+    reason = string.sub(string.match(reason, '@.*$') or '', -19 * EXPIRED) .. string.format('@%010d:%013.0f', made, now)
+    writeAttempts(page, index, made, snoozes, (dead and 'lease' or '') .. reason, history)
+  end
   if dead then return bury(topic, ref) end
   local key = P .. 'r:' .. ref % 4 .. ':' .. topic
   if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end

@@ -18,8 +18,7 @@ if what == 'run' then
     detach(topic, ref, state)
     if state == 'x' then
       total('v', topic, 1)
-      local attempts = call('HGET', P .. 'a:' .. page, index)
-      if attempts then call('HSET', P .. 'a:' .. page, index, (string.gsub(attempts, '^%d+;%d+;[^;]*;', '0;0;;', 1))) end
+      restartAttempts(page, index)
     end
     makeDue(topic, ref, page, index, rec)
   end

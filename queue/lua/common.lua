@@ -384,15 +384,27 @@ local function describe(topic, ref, page, index, rec, whole)
   local due, _, flags = decode(rec)
   local state, at = stateOf(topic, ref, page, due)
   local attempts = call('HGET', P .. 'a:' .. page, index)
-  local body = false
-  if whole then
-    if flags and hasBodyKey(flags) then body = call('GET', P .. 'b:' .. ref) end
-  elseif attempts then
-    local head, last = string.match(attempts, '^(%d+;%d+;[^;]*;)%[.*({"n":.*)%]$')
-    if not head then head, last = string.match(attempts, '^(%d+;%d+;[^;]*;)%[({"n":.*)%]$') end
-    if head then attempts = head .. '[' .. last .. ']' end
-  end
+  local body = whole and flags and hasBodyKey(flags) and call('GET', P .. 'b:' .. ref)
   return {ref, state, at or 0, rec, body or '', attempts or ''}
+end
+
+-- What a:PAGE keeps of a job: attempts made, snoozes, reason and history as attempts.go writes them; no made when they are of a
+-- newer format.
+local function readAttempts(page, index)
+  local text = call('HGET', P .. 'a:' .. page, index)
+  if not text then return 0, 0, '', '[]' end
+  local made, snoozes, reason, history = string.match(text, '^(%d+);(%d+);([^;]*);(.*)$')
+  return tonumber(made), snoozes, reason, history
+end
+
+local function writeAttempts(page, index, made, snoozes, reason, history)
+  call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. reason .. ';' .. history)
+end
+
+-- Counts the attempts of a dead job from 0 again. Its history stays.
+local function restartAttempts(page, index)
+  local made, _, reason, history = readAttempts(page, index)
+  if made then writeAttempts(page, index, 0, 0, string.match(reason, '@.*$') or '', history) end
 end
 
 -- How long the oldest ready job of a topic has been due, in ms.

@@ -27,8 +27,7 @@ for _, ref in ipairs(refs) do
     total('o', topic, 1)
   else
     detach(topic, ref, 'x')
-    local attempts = call('HGET', P .. 'a:' .. page, index)
-    if attempts then call('HSET', P .. 'a:' .. page, index, (string.gsub(attempts, '^%d+;%d+;[^;]*;', '0;0;;', 1))) end
+    restartAttempts(page, index)
     makeDue(topic, ref, page, index, rec)
     n = n + 1
     total('v', topic, 1)
