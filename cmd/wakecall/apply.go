@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -24,7 +25,7 @@ Each has a name and the fields of the API; what is missing takes its default, ex
 
 Every topic is checked before the first is changed. Topics that no file names stay, unless --prune is given.`
 
-func (a *app) topicApplyCommand() *cobra.Command {
+func (a *cli) topicApplyCommand() *cobra.Command {
 	var ap apply
 	var files []string
 	cmd := &cobra.Command{
@@ -204,7 +205,7 @@ func fieldsOf(t *registry.Topic, err error) (map[string]any, error) {
 }
 
 // readTopics reads and checks all files.
-func (a *app) readTopics(files []string) ([]wantedTopic, error) {
+func (a *cli) readTopics(files []string) ([]wantedTopic, error) {
 	var all []wantedTopic
 	var errs []error
 	seen := map[string]string{}
@@ -222,7 +223,7 @@ func (a *app) readTopics(files []string) ([]wantedTopic, error) {
 	return all, errors.Join(errs...)
 }
 
-func (a *app) readTopicFile(file string) ([]wantedTopic, error) {
+func (a *cli) readTopicFile(file string) ([]wantedTopic, error) {
 	var data []byte
 	var err error
 	if file == "-" {
@@ -313,7 +314,7 @@ func newWanted(doc map[string]any) (w wantedTopic, err error) {
 	return w, err
 }
 
-func (a *app) showChanges(changes []change, dryRun bool) error {
+func (a *cli) showChanges(changes []change, dryRun bool) error {
 	if changes == nil {
 		changes = []change{}
 	}
@@ -330,7 +331,7 @@ func (a *app) showChanges(changes []change, dryRun bool) error {
 			if len(ch.Fields) > 0 {
 				what += " (" + strings.Join(ch.Fields, ", ") + ")"
 			}
-			if _, err := fmt.Fprintf(w, "%s %s\n", plain(ch.Topic), plain(what)); err != nil {
+			if _, err := fmt.Fprintf(w, "%s %s\n", printable.Line(ch.Topic), printable.Line(what)); err != nil {
 				return err
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/bench"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func (a *cli) benchCommand() *cobra.Command {
 	var opts bench.Options
 	file := ""
 	names, abouts := bench.Groups()
@@ -65,7 +65,7 @@ func saveReport(file string, report *bench.Report) error {
 }
 
 // benchHelperCommand is one of the processes that the benchmark starts beside itself.
-func (a *app) benchHelperCommand() *cobra.Command {
+func (a *cli) benchHelperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "bench-helper NAME", Hidden: true, Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -59,9 +59,9 @@ func (f *rawFlag) Set(s string) error {
 func (f *rawFlag) Type() string { return "VALUE" }
 
 // load is the configuration with a command's own flags.
-func (a *app) load(s settings) (*conf.Config, error) { return a.config(s.given()) }
+func (a *cli) load(s settings) (*conf.Config, error) { return a.config(s.given()) }
 
-func (a *app) configCommand() *cobra.Command {
+func (a *cli) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", GroupID: groupCare, Short: "show the effective configuration and where each value comes from", Args: noArgs,
 	}

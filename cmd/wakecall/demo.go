@@ -18,8 +18,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
 )
 
 // demoTopic is the topic of `wakecall up --demo`.
@@ -102,7 +104,7 @@ func (d *demo) connect(ctx context.Context, cfg *conf.Config) (*client.Client, e
 	for {
 		token, err := readToken(cfg)
 		if err == nil {
-			c, err := client.New(client.Options{URL: apiURL(cfg), Token: token, UserAgent: "wakecall-demo/" + version})
+			c, err := client.New(client.Options{URL: app.APIURL(cfg), Token: token, UserAgent: "wakecall-demo/" + version})
 			if err != nil || c.Ready(ctx) == nil {
 				return c, err
 			}
@@ -124,7 +126,7 @@ Wakecall is up at %[1]s (its API is described at %[1]s/docs). Push a first job, 
 
 Its callback shows here, as a line that begins with "demo:". Ctrl-C stops everything; the jobs stay in %[4]s.
 
-`, apiURL(cfg), demoTopic, shellQuote(nearPath(tokenFile(cfg))), nearPath(cfg.DataPath()))
+`, app.APIURL(cfg), demoTopic, shellQuote(nearPath(app.TokenFile(cfg))), nearPath(cfg.DataPath()))
 }
 
 // nearPath is a path as somebody in the working directory would write it.
@@ -147,7 +149,7 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-func (a *app) demoEndpointCommand() *cobra.Command {
+func (a *cli) demoEndpointCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "demo-endpoint", Hidden: true, Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return serveDemo(a.in, a.out) },
@@ -188,10 +190,10 @@ func demoHandler(out io.Writer, now func() time.Time) http.Handler {
 		}
 		late := ""
 		if due, err := time.Parse(time.RFC3339Nano, r.Header.Get("Wakecall-Due-At")); err == nil {
-			late = rounded(came.Sub(due).Truncate(time.Millisecond)) + " after it was due"
+			late = printable.Duration(came.Sub(due).Truncate(time.Millisecond)) + " after it was due"
 		}
-		fmt.Fprintf(out, "demo: %s  %s  attempt %s of %s  %s  %s\n", came.Format("15:04:05.000"), plain(r.Header.Get("Wakecall-Id")),
-			plain(r.Header.Get("Wakecall-Attempt")), plain(r.Header.Get("Wakecall-Max-Attempts")), late, plain(clipBody(body)))
+		fmt.Fprintf(out, "demo: %s  %s  attempt %s of %s  %s  %s\n", came.Format("15:04:05.000"), printable.Line(r.Header.Get("Wakecall-Id")),
+			printable.Line(r.Header.Get("Wakecall-Attempt")), printable.Line(r.Header.Get("Wakecall-Max-Attempts")), late, printable.Line(clipBody(body)))
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]bool{"ok": true})
 	})

@@ -37,7 +37,7 @@ func TestDemoEndpointEndsWithItsInput(t *testing.T) {
 
 func TestGreetingCanBePastedIntoAShell(t *testing.T) {
 	t.Chdir(t.TempDir())
-	a := &app{dataDir: "my data"}
+	a := &cli{dataDir: "my data"}
 	cfg, err := a.config(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/printable"
 )
 
 // pushFlags are the flags of `wakecall push`.
@@ -25,7 +26,7 @@ type pushFlags struct {
 	hasDelay, hasBody                                 bool
 }
 
-func (a *app) pushCommand() *cobra.Command {
+func (a *cli) pushCommand() *cobra.Command {
 	var f pushFlags
 	cmd := &cobra.Command{
 		Use: "push TOPIC [-]", GroupID: groupUse, Short: "push one job",
@@ -69,7 +70,7 @@ func pushArgs(cmd *cobra.Command, args []string) error {
 	return exactArgs("TOPIC")(cmd, args)
 }
 
-func (a *app) push(ctx context.Context, c *client.Client, f pushFlags, args []string) (*client.Job, error) {
+func (a *cli) push(ctx context.Context, c *client.Client, f pushFlags, args []string) (*client.Job, error) {
 	body, err := a.pushBody(f, len(args) == 2)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (a *app) push(ctx context.Context, c *client.Client, f pushFlags, args []st
 	})
 }
 
-func (a *app) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
+func (a *cli) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 	switch {
 	case fromInput && f.hasBody:
 		return nil, usagef("give the body with --body or with -, not both")
@@ -141,7 +142,7 @@ func parseDue(s string) (time.Time, error) {
 	return t, nil
 }
 
-func (a *app) getCommand() *cobra.Command {
+func (a *cli) getCommand() *cobra.Command {
 	return a.jobCommand("get", "show a job with its attempts so far", func(ctx context.Context, c *client.Client, topic, id string) error {
 		job, err := c.Get(ctx, topic, id)
 		if err != nil {
@@ -151,7 +152,7 @@ func (a *app) getCommand() *cobra.Command {
 	})
 }
 
-func (a *app) runCommand() *cobra.Command {
+func (a *cli) runCommand() *cobra.Command {
 	return a.jobCommand("run", "make a job due now, a dead one too", func(ctx context.Context, c *client.Client, topic, id string) error {
 		job, err := c.Run(ctx, topic, id)
 		if err != nil {
@@ -161,26 +162,26 @@ func (a *app) runCommand() *cobra.Command {
 	})
 }
 
-func (a *app) deleteCommand() *cobra.Command {
+func (a *cli) deleteCommand() *cobra.Command {
 	return a.jobCommand("delete", "delete a job; no callback starts afterwards", func(ctx context.Context, c *client.Client, topic, id string) error {
 		if err := c.Delete(ctx, topic, id); err != nil {
 			return err
 		}
 		return a.show(map[string]any{"topic": topic, "id": id, "deleted": true}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "deleted %s of topic %s\n", plain(id), plain(topic))
+			_, err := fmt.Fprintf(w, "deleted %s of topic %s\n", printable.Line(id), printable.Line(topic))
 			return err
 		})
 	})
 }
 
-func (a *app) jobCommand(name, short string, do func(ctx context.Context, c *client.Client, topic, id string) error) *cobra.Command {
+func (a *cli) jobCommand(name, short string, do func(ctx context.Context, c *client.Client, topic, id string) error) *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
 		Use: name + " TOPIC ID", GroupID: groupUse, Short: short, Args: exactArgs("TOPIC", "ID"), ValidArgsFunction: a.completeTopics,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error { return do(ctx, c, args[0], args[1]) }),
 	})
 }
 
-func (a *app) listCommand() *cobra.Command {
+func (a *cli) listCommand() *cobra.Command {
 	var o client.ListOptions
 	cmd := &cobra.Command{
 		Use: "list TOPIC", GroupID: groupUse, Short: "list a topic's jobs in a state",
@@ -192,7 +193,7 @@ func (a *app) listCommand() *cobra.Command {
 			}
 			return a.show(page, func(w io.Writer) error {
 				if len(page.Jobs) == 0 {
-					_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", plain(args[0]), o.State)
+					_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(args[0]), o.State)
 					return err
 				}
 				return jobTable(w, page, a.now())
@@ -216,11 +217,11 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	if err := table(w, []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}, rows); err != nil || page.Next == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "there are more: add --cursor %s\n", plain(page.Next))
+	_, err := fmt.Fprintf(w, "there are more: add --cursor %s\n", printable.Line(page.Next))
 	return err
 }
 
-func (a *app) showJob(j *client.Job) error {
+func (a *cli) showJob(j *client.Job) error {
 	return a.show(j, func(w io.Writer) error {
 		if err := jobFields(w, j, a.now()); err != nil {
 			return err
@@ -243,7 +244,7 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	}
 	ttr := ""
 	if j.TTR != 0 {
-		ttr = shortDuration(j.TTR.Std())
+		ttr = printable.ShortDuration(j.TTR.Std())
 	}
 	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", instant(j.DueAt, now),
 		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now), "dead since", instantOf(j.DeadAt, now),
@@ -269,7 +270,7 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		if h.Status != 0 {
 			status = strconv.Itoa(h.Status)
 		}
-		took := rounded(time.Duration(h.TookMS * float64(time.Millisecond)))
+		took := printable.Duration(time.Duration(h.TookMS * float64(time.Millisecond)))
 		rows = append(rows, []string{
 			strconv.Itoa(h.N), h.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z"), took, status, h.Error, clip([]byte(h.Answer)),
 		})
@@ -278,7 +279,7 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 }
 
 // completeTopics completes the first argument with the names of the topics, when a server answers.
-func (a *app) completeTopics(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (a *cli) completeTopics(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -289,7 +290,7 @@ func (a *app) completeTopics(cmd *cobra.Command, args []string, prefix string) (
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) topicNames(ctx context.Context, prefix string) ([]string, error) {
+func (a *cli) topicNames(ctx context.Context, prefix string) ([]string, error) {
 	c, err := a.client()
 	if err != nil {
 		return nil, err

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 func TestMigrate(t *testing.T) {
@@ -66,93 +62,19 @@ func TestShardsAreKeptInTheRegistry(t *testing.T) {
 	}
 }
 
-func TestFirstStepsSeedTheShardsOnce(t *testing.T) {
-	t.Chdir(t.TempDir())
-	ctx := context.Background()
-	first := func(env ...string) []registry.Shard {
-		t.Helper()
-		a := &app{env: env}
-		cfg, err := a.config(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shards, err := firstSteps(ctx, cfg, newLogger(cfg, t.Output(), "test"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return shards
-	}
-	shards := first("WAKECALL_REDIS_NODES=redis://127.0.0.1:1,redis://127.0.0.1:2")
-	if len(shards) != 2 || shards[0].Name != "redis-1" || shards[1].URL != "redis://127.0.0.1:2" {
-		t.Errorf("seeded %+v", shards)
-	}
-	for _, file := range []string{"api-token", "admin-password"} {
-		info, err := os.Stat(filepath.Join("data", file))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", file, info, err)
-		}
-	}
-	if again := first("WAKECALL_REDIS_NODES=redis://127.0.0.1:3"); len(again) != 2 {
-		t.Errorf("the second start seeded %+v", again)
-	}
-}
-
-func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
-	t.Chdir(t.TempDir())
-	a := &app{env: []string{"WAKECALL_REDIS_BINARY=no-such-redis"}}
-	cfg, err := a.config(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = firstSteps(context.Background(), cfg, newLogger(cfg, t.Output(), "test"))
-	if err == nil || !strings.Contains(err.Error(), "no-such-redis") || !strings.Contains(err.Error(), "apt-get install redis-server") {
-		t.Errorf("error %v", err)
-	}
-	r, err := openRegistry(cfg, newLogger(cfg, t.Output(), "test"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if s := r.Snapshot().Shards; len(s) > 0 {
-		t.Errorf("it registered %+v", s)
-	}
-}
-
-func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
-	t.Chdir(t.TempDir())
-	a := &app{env: []string{"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(h:3306)/w"}}
-	cfg, err := a.config(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs := seedShards(cfg)
-	if err := othersRedis(cfg, nil); err != nil {
-		t.Errorf("the first host: %v", err)
-	}
-	if err := othersRedis(cfg, theirs); err == nil || !strings.Contains(err.Error(), "data/redis") || strings.Contains(err.Error(), "hidden") {
-		t.Errorf("another host: %v", err)
-	}
-	if err := os.MkdirAll(cfg.RedisDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := othersRedis(cfg, theirs); err != nil {
-		t.Errorf("the first host again: %v", err)
-	}
-}
-
-func findingOf(findings []finding, what string) finding {
+func findingOf(findings []app.Finding, what string) app.Finding {
 	for _, f := range findings {
 		if strings.HasPrefix(f.What, what) {
 			return f
 		}
 	}
-	return finding{}
+	return app.Finding{}
 }
 
-func runCheck(t *testing.T, env ...string) (ran, []finding) {
+func runCheck(t *testing.T, env ...string) (ran, []app.Finding) {
 	t.Helper()
 	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0", "WAKECALL_ADMIN_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
-	var findings []finding
+	var findings []app.Finding
 	if err := json.Unmarshal([]byte(got.out), &findings); err != nil {
 		t.Fatalf("%v: %s%s", err, got.out, got.err)
 	}
@@ -173,7 +95,7 @@ func TestCheckBeforeTheFirstStart(t *testing.T) {
 	for what, want := range map[string]string{
 		"data_dir": "first start", "registry": "first start", "redis": "7.0.15", "callback.networks": "any", "server.addr": "free",
 	} {
-		if f := findingOf(findings, what); f.Verdict != good || !strings.Contains(f.Detail, want) {
+		if f := findingOf(findings, what); f.Verdict != app.Good || !strings.Contains(f.Detail, want) {
 			t.Errorf("%s: %+v", what, f)
 		}
 	}
@@ -193,31 +115,9 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("code %d: %s", got.code, got.out)
 	}
 	for what, want := range map[string]string{"data_dir": "not a directory", "registry": "127.0.0.1:1", "redis redis-1": "127.0.0.1:1"} {
-		if f := findingOf(findings, what); f.Verdict != bad || !strings.Contains(f.Detail, want) || f.Advice == "" {
+		if f := findingOf(findings, what); f.Verdict != app.Failed || !strings.Contains(f.Detail, want) || f.Advice == "" {
 			t.Errorf("%s: %+v", what, f)
 		}
-	}
-}
-
-func TestCheckPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if f := checkPort("server.addr", addr, 42); f.Verdict != good || !strings.Contains(f.Detail, "42") {
-		t.Errorf("held by our master: %+v", f)
-	}
-	l.Close()
-	if f := checkPort("server.addr", addr, 0); f.Verdict != good {
-		t.Errorf("free: %+v", f)
-	}
-	if f := checkPort("server.addr", "192.0.2.1:1", 0); f.Verdict != bad || !strings.Contains(f.Detail, "192.0.2.1") {
-		t.Errorf("not ours: %+v", f)
-	}
-	other := newFakeAPI(t)
-	if f := checkPort("server.addr", strings.TrimPrefix(other.url, "http://"), 0); f.Verdict != bad || !strings.Contains(f.Advice, "server.addr") {
-		t.Errorf("held by another: %+v", f)
 	}
 }
 
@@ -242,37 +142,5 @@ func TestPsWithoutAMaster(t *testing.T) {
 	got := wakecall(t, nil, "", "ps")
 	if got.code != 1 || !strings.Contains(got.err, "wakecall up") {
 		t.Errorf("code %d: %s", got.code, got.err)
-	}
-}
-
-func TestShardConfigsFindTheManagedRedis(t *testing.T) {
-	cfg := conf.Default()
-	cfg.DataDir = "/d"
-	got := shardConfigs(cfg, seedShards(cfg))
-	want := queue.ShardConfig{Name: "managed", URL: "unix:///d/redis/redis.sock", State: "active"}
-	if len(got) != 1 || got[0] != want {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
-	cfg := conf.Default()
-	cfg.Registry.DSN = "mysql://u:hidden@tcp(h:3306)/w"
-	opts, err := masterOptions(cfg, []registry.Shard{{Name: "x", URL: "redis://h", State: registry.ShardActive}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if opts.Redis.Managed {
-		t.Error("there is no managed shard")
-	}
-	var back conf.Config
-	if err := back.UnmarshalPrivate(opts.Roles[0].Config); err != nil || back.Registry.DSN.Reveal() != "mysql://u:hidden@tcp(h:3306)/w" {
-		t.Errorf("a child would get %q, %v", back.Registry.DSN.Reveal(), err)
-	}
-	roles := childRoles()
-	for _, r := range opts.Roles {
-		if roles[r.Name] == nil {
-			t.Errorf("no child can be a %s", r.Name)
-		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/master/child"
 )
 
@@ -18,10 +19,10 @@ func run() int {
 	// What this program and those that it starts write (bodies, secrets, sockets) is its user's alone, from the first moment on.
 	syscall.Umask(0o077)
 	if child.Is() {
-		return child.Main(childRoles())
+		return child.Main(app.ChildRoles(version))
 	}
 	s := watchSignals()
 	defer s.stop()
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
+	a := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
 	return a.execute(s.context(context.Background()), os.Args[1:])
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/migrations"
 	"github.com/wakecall/wakecall/registry"
 )
 
-func (a *app) migrateCommand() *cobra.Command {
+func (a *cli) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it", Args: noArgs,
 		Long: "`wakecall up` brings the schema up to date by itself. This is for those who want to do it before.",
@@ -26,7 +27,7 @@ func (a *app) migrateCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) migration(name, short string, up bool) *cobra.Command {
+func (a *cli) migration(name, short string, up bool) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: noArgs}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -36,7 +37,7 @@ func (a *app) migration(name, short string, up bool) *cobra.Command {
 		}
 		r, err := registry.OpenSchema(cfg.RegistryDSN().Reveal())
 		if err != nil {
-			return adviseOnRegistry(cfg, err)
+			return app.ExplainRegistry(cfg, err)
 		}
 		if up {
 			_, err = r.Migrate(cmd.Context())
@@ -57,13 +58,6 @@ func (a *app) migration(name, short string, up bool) *cobra.Command {
 		return nil
 	}
 	return a.addOutputFlag(cmd)
-}
-
-func adviseOnRegistry(cfg *conf.Config, err error) error {
-	if errors.Is(err, registry.ErrUnavailable) {
-		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
-	}
-	return err
 }
 
 func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {

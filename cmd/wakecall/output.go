@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/wakecall/wakecall/printable"
 )
 
 // format is the value of --output.
@@ -33,7 +35,7 @@ func (f *format) Set(s string) error {
 }
 
 // show prints v as JSON, or as text by table.
-func (a *app) show(v any, table func(w io.Writer) error) error {
+func (a *cli) show(v any, table func(w io.Writer) error) error {
 	if a.output != formatJSON {
 		return table(a.out)
 	}
@@ -41,7 +43,7 @@ func (a *app) show(v any, table func(w io.Writer) error) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(inertJSON{w})
+	enc := json.NewEncoder(printable.JSON{W: w})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
@@ -68,7 +70,7 @@ func columns(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = plain(cell)
+			row[i] = printable.Line(cell)
 		}
 		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
 	}
@@ -104,50 +106,7 @@ func distance(d time.Duration) string {
 		return "now"
 	}
 	if d < 0 {
-		return rounded(-d) + " ago"
+		return printable.Duration(-d) + " ago"
 	}
-	return "in " + rounded(d)
-}
-
-// rounded is a duration with as many digits as a person wants.
-func rounded(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		d = d.Round(10 * time.Microsecond)
-	case d < time.Second:
-		d = d.Round(time.Millisecond)
-	case d < time.Minute:
-		d = d.Round(100 * time.Millisecond)
-	default:
-		d = d.Round(time.Second)
-	}
-	return shortDuration(d)
-}
-
-// shortDuration leaves out the zeros of 1h0m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-// byteSize is a number of bytes as people read it.
-func byteSize(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, suffix := float64(n)/unit, "KiB"
-	for _, next := range []string{"MiB", "GiB", "TiB"} {
-		if value < unit {
-			break
-		}
-		value, suffix = value/unit, next
-	}
-	return fmt.Sprintf("%.1f %s", value, suffix)
+	return "in " + printable.Duration(d)
 }

@@ -11,15 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/checker"
-	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/printable"
 )
 
-// psLimit is how long the master may take to ask all its processes.
-const psLimit = 5 * time.Second
-
-func (a *app) psCommand() *cobra.Command {
+func (a *cli) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ps", GroupID: groupCare, Short: "show the master's processes and what the redis-checker has found", Args: noArgs,
 	}
@@ -29,7 +27,7 @@ func (a *app) psCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), psLimit)
+		ctx, cancel := context.WithTimeout(cmd.Context(), app.PsLimit)
 		defer cancel()
 		tree, err := master.Ps(ctx, cfg.DataPath())
 		if err != nil {
@@ -40,19 +38,8 @@ func (a *app) psCommand() *cobra.Command {
 	return a.addOutputFlag(cmd)
 }
 
-// masterPID is the pid of the master of this data_dir, 0 when none answers.
-func masterPID(ctx context.Context, cfg *conf.Config) int {
-	ctx, cancel := context.WithTimeout(ctx, psLimit)
-	defer cancel()
-	tree, err := master.Ps(ctx, cfg.DataPath())
-	if err != nil {
-		return 0
-	}
-	return tree.Pid
-}
-
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
-	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", rounded(now.Sub(t.StartedAt)), "", byteSize(t.RSS), ""}}
+	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", printable.Duration(now.Sub(t.StartedAt)), "", printable.Bytes(t.RSS), ""}}
 	var findings []checker.Finding
 	for _, p := range t.Processes {
 		rows = append(rows, processRow(p, now))
@@ -63,13 +50,13 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	}
 	if newer := t.Newer(); newer != "" {
 		_, err := fmt.Fprintf(w, "the master is of version %s, processes are of %s: a restart (systemctl restart wakecall) takes the master to theirs\n",
-			plain(t.Version), plain(newer))
+			printable.Line(t.Version), printable.Line(newer))
 		if err != nil {
 			return err
 		}
 	}
 	for _, f := range findings {
-		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n", plain(f.Shard), f.Kind, plain(f.Detail), instant(f.Since, now))
+		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n", printable.Line(f.Shard), f.Kind, printable.Line(f.Detail), instant(f.Since, now))
 		if err != nil {
 			return err
 		}
@@ -86,7 +73,7 @@ func processRow(p master.Process, now time.Time) []string {
 		return []string{"  " + name, "", p.State, "", strconv.Itoa(p.Restarts), "", p.LastExit}
 	}
 	return []string{
-		"  " + name, strconv.Itoa(p.Pid), p.State, rounded(now.Sub(p.StartedAt)), strconv.Itoa(p.Restarts), byteSize(p.RSS), doing(p),
+		"  " + name, strconv.Itoa(p.Pid), p.State, printable.Duration(now.Sub(p.StartedAt)), strconv.Itoa(p.Restarts), printable.Bytes(p.RSS), doing(p),
 	}
 }
 
@@ -114,7 +101,7 @@ func doing(p master.Process) string {
 		parts = append(parts, fmt.Sprintf("%d of %d callbacks", *s.InFlight, s.Concurrency))
 	}
 	if len(s.Findings) > 0 {
-		parts = append(parts, count(len(s.Findings), "finding"))
+		parts = append(parts, printable.Count(len(s.Findings), "finding"))
 	}
 	if p.Restarts > 0 && p.LastExit != "" {
 		parts = append(parts, "ended before: "+p.LastExit)

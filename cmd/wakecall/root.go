@@ -11,12 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
 )
 
-// app is one call of the program: what it reads, where it writes, and its global flags.
-type app struct {
+// cli is one call of the program: what it reads, where it writes, and its global flags.
+type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	env      []string
@@ -38,7 +40,7 @@ const (
 )
 
 // execute runs one command line and returns the exit code.
-func (a *app) execute(ctx context.Context, args []string) int {
+func (a *cli) execute(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
@@ -49,7 +51,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(a.err, "wakecall: %s\n", plainLines(text))
+		fmt.Fprintf(a.err, "wakecall: %s\n", printable.Lines(text))
 	}
 	if errors.As(err, new(*usageError)) {
 		fmt.Fprintf(a.err, "`%s --help` shows the usage.\n", cmd.CommandPath())
@@ -83,7 +85,7 @@ again until the endpoint says yes.
 Commands that talk to a running Wakecall find it by --url or WAKECALL_URL, else by server.addr of the configuration, and
 use the token of --token or WAKECALL_TOKEN, else the one that the first start left in data_dir/api-token.`
 
-func (a *app) root() *cobra.Command {
+func (a *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
@@ -116,7 +118,7 @@ const (
 	groupCare = "care"
 )
 
-func (a *app) commands() []*cobra.Command {
+func (a *cli) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{a.upCommand()}, a.roleCommands()...),
 		a.pushCommand(), a.getCommand(), a.deleteCommand(), a.runCommand(), a.listCommand(),
 		a.topicCommand(), a.statsCommand(), a.shardCommand(),
@@ -157,7 +159,7 @@ func suggestion(cmd *cobra.Command, arg string) string {
 }
 
 // config loads the configuration; given are the keys that have flags of their own on the command line.
-func (a *app) config(given map[string]string) (*conf.Config, error) {
+func (a *cli) config(given map[string]string) (*conf.Config, error) {
 	flags := map[string]string{}
 	for k, v := range given {
 		flags[k] = v
@@ -169,7 +171,7 @@ func (a *app) config(given map[string]string) (*conf.Config, error) {
 }
 
 // getenv is os.Getenv of the app's environment.
-func (a *app) getenv(name string) string {
+func (a *cli) getenv(name string) string {
 	for _, kv := range a.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			return v
@@ -179,20 +181,20 @@ func (a *app) getenv(name string) string {
 }
 
 // addClientFlags gives a command the flags of those that talk to the API.
-func (a *app) addClientFlags(cmd *cobra.Command) *cobra.Command {
+func (a *cli) addClientFlags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&a.url, "url", "", "`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
 	cmd.Flags().StringVar(&a.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
 	return a.addOutputFlag(cmd)
 }
 
-func (a *app) addOutputFlag(cmd *cobra.Command) *cobra.Command {
+func (a *cli) addOutputFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().VarP(&a.output, "output", "o", "table or json")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // client makes the API's client.
-func (a *app) client() (*client.Client, error) {
+func (a *cli) client() (*client.Client, error) {
 	url, token := firstOf(a.url, a.getenv("WAKECALL_URL")), firstOf(a.token, a.getenv("WAKECALL_TOKEN"))
 	if url == "" || token == "" {
 		cfg, err := a.config(nil)
@@ -200,7 +202,7 @@ func (a *app) client() (*client.Client, error) {
 			return nil, err
 		}
 		if url == "" {
-			url = apiURL(cfg)
+			url = app.APIURL(cfg)
 		}
 		if token == "" {
 			if token, err = readToken(cfg); err != nil {
@@ -224,17 +226,8 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// apiURL is where the API of this configuration is reached from this machine.
-func apiURL(cfg *conf.Config) string {
-	scheme := "http"
-	if cfg.Server.TLSCert != "" {
-		scheme = "https"
-	}
-	return scheme + "://" + reachable(cfg.Server.Addr)
-}
-
 func readToken(cfg *conf.Config) (string, error) {
-	file := tokenFile(cfg)
+	file := app.TokenFile(cfg)
 	token, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
@@ -247,7 +240,7 @@ func readToken(cfg *conf.Config) (string, error) {
 }
 
 // withClient wraps what a command does with the API, and explains its errors.
-func (a *app) withClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (a *cli) withClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {

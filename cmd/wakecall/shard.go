@@ -13,13 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-func (a *app) shardCommand() *cobra.Command {
+func (a *cli) shardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "shard", GroupID: groupCare, Short: "list, add, drain and forget the Redis deployments that hold the jobs", Args: noArgs,
 		Long: "The registry holds the list of shards; redis.nodes seeds it at the first start and is not looked at afterwards.\n" +
@@ -30,7 +32,7 @@ func (a *app) shardCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) shardListCommand() *cobra.Command {
+func (a *cli) shardListCommand() *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
 		Use: "list", Short: "show the shards and how they are", Args: noArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -50,11 +52,11 @@ func shardTable(w io.Writer, shards []client.Shard) error {
 		if !s.Up {
 			health = "down: " + s.Error
 		}
-		memory := byteSize(s.Memory)
+		memory := printable.Bytes(s.Memory)
 		if s.MaxMemory > 0 {
-			memory += " of " + byteSize(s.MaxMemory)
+			memory += " of " + printable.Bytes(s.MaxMemory)
 		}
-		latency := rounded(time.Duration(s.Latency * float64(time.Second)))
+		latency := printable.Duration(time.Duration(s.Latency * float64(time.Second)))
 		jobs := strconv.FormatInt(s.Jobs, 10)
 		if s.Moved > 0 {
 			jobs += fmt.Sprintf(" (%d moved)", s.Moved)
@@ -64,7 +66,7 @@ func shardTable(w io.Writer, shards []client.Shard) error {
 	return table(w, []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}, rows)
 }
 
-func (a *app) shardAddCommand() *cobra.Command {
+func (a *cli) shardAddCommand() *cobra.Command {
 	url := ""
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "add a shard; new jobs go there from now on, as to the others", Args: exactArgs("NAME"),
@@ -82,11 +84,11 @@ func (a *app) shardAddCommand() *cobra.Command {
 	return a.addOutputFlag(cmd)
 }
 
-func (a *app) addURLFlag(cmd *cobra.Command, url *string) {
+func (a *cli) addURLFlag(cmd *cobra.Command, url *string) {
 	cmd.Flags().StringVar(url, "url", "", "`URL` as in redis.nodes; - reads it from the standard input, so that its password is not in the process list")
 }
 
-func (a *app) putShard(ctx context.Context, cfg *conf.Config, r *registry.Registry, name, url, state string) error {
+func (a *cli) putShard(ctx context.Context, cfg *conf.Config, r *registry.Registry, name, url, state string) error {
 	url, err := a.shardURL(url)
 	if err != nil {
 		return err
@@ -95,7 +97,7 @@ func (a *app) putShard(ctx context.Context, cfg *conf.Config, r *registry.Regist
 	if err != nil {
 		return err
 	}
-	if err := checkPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
+	if err := app.CheckPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
 		return err
 	}
 	if err := r.PutShard(ctx, actor(), s); err != nil {
@@ -113,7 +115,7 @@ func registered(snapshot *registry.Snapshot, name string) (registry.Shard, error
 	return registry.Shard{Name: name}, fmt.Errorf("shard %s: %w", name, registry.ErrNoShard)
 }
 
-func (a *app) shardPutCommand() *cobra.Command {
+func (a *cli) shardPutCommand() *cobra.Command {
 	url, state := "", ""
 	cmd := &cobra.Command{
 		Use: "put NAME", Short: "add a shard, or change its URL or state", Args: exactArgs("NAME"),
@@ -132,7 +134,7 @@ func (a *app) shardPutCommand() *cobra.Command {
 	return a.addOutputFlag(cmd)
 }
 
-func (a *app) shardURL(flag string) (string, error) {
+func (a *cli) shardURL(flag string) (string, error) {
 	if flag != "-" {
 		return flag, nil
 	}
@@ -170,7 +172,7 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 const drainLong = "The shard takes no new jobs. It delivers what is due within seconds and gives the rest, with its attempts and times, to the active shards; " +
 	"nothing is lost, called twice or delayed by that. It goes on when this command is interrupted. Afterwards the shard can be deleted."
 
-func (a *app) shardDrainCommand() *cobra.Command {
+func (a *cli) shardDrainCommand() *cobra.Command {
 	detach := false
 	cmd := &cobra.Command{
 		Use: "drain NAME", Short: "empty a shard: its jobs go to the active ones", Args: exactArgs("NAME"), Long: drainLong,
@@ -201,8 +203,8 @@ func (a *app) shardDrainCommand() *cobra.Command {
 }
 
 // watchDrain shows how far it is until the shard is empty.
-func (a *app) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
-	shard, closeQueue, err := openShard(ctx, cfg, s)
+func (a *cli) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
+	shard, closeQueue, err := app.OpenShard(ctx, cfg, s)
 	if err != nil {
 		return err
 	}
@@ -217,10 +219,10 @@ func (a *app) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard
 		}
 		if now := drainLine(&h, first, time.Since(began)); now != line && ctx.Err() == nil {
 			line = now
-			_, _ = fmt.Fprintln(a.err, plain(line))
+			_, _ = fmt.Fprintln(a.err, printable.Line(line))
 		}
 		if h.Up && h.Jobs == 0 {
-			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s forgets it", plain(s.Name)))
+			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s forgets it", printable.Line(s.Name)))
 		}
 		select {
 		case <-ctx.Done():
@@ -234,25 +236,14 @@ func drainLine(h *queue.ShardHealth, first int64, since time.Duration) string {
 	if !h.Up {
 		return fmt.Sprintf("%s: does not answer: %s", h.Name, h.Err)
 	}
-	line := fmt.Sprintf("%s: %s left, %d moved", h.Name, count(int(h.Jobs), "job"), h.Moved)
+	line := fmt.Sprintf("%s: %s left, %d moved", h.Name, printable.Count(int(h.Jobs), "job"), h.Moved)
 	if gone := first - h.Jobs; gone > 0 && h.Jobs > 0 {
-		line += fmt.Sprintf(", about %s to go", rounded(time.Duration(float64(since)*float64(h.Jobs)/float64(gone)).Round(time.Second)))
+		line += fmt.Sprintf(", about %s to go", printable.Duration(time.Duration(float64(since)*float64(h.Jobs)/float64(gone)).Round(time.Second)))
 	}
 	return line
 }
 
-// openShard connects to one shard, which must not be offline.
-func openShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
-	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
-	done := func() { _ = q.Close() }
-	if err := q.SetShards(ctx, shardConfigs(cfg, []registry.Shard{s})); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return q.Shards()[0], done, nil
-}
-
-func (a *app) shardDeleteCommand() *cobra.Command {
+func (a *cli) shardDeleteCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use: "delete NAME", Aliases: []string{"remove"}, Short: "forget a shard", Args: exactArgs("NAME"),
@@ -284,7 +275,7 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 	}
 	look := s
 	look.State = registry.ShardDraining // offline ones are not opened
-	shard, closeQueue, err := openShard(ctx, cfg, look)
+	shard, closeQueue, err := app.OpenShard(ctx, cfg, look)
 	if err != nil {
 		return err
 	}
@@ -295,31 +286,31 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 		return fmt.Errorf("shard %s does not answer, so that nobody can say whether there are jobs in it: %s; --force forgets it all the same", s.Name, h.Err)
 	case h.Up && h.Jobs > 0:
 		return fmt.Errorf("shard %[1]s has %[2]s: empty it first (wakecall shard drain %[1]s); --force forgets it now, with the jobs in it",
-			s.Name, count(int(h.Jobs), "job"))
+			s.Name, printable.Count(int(h.Jobs), "job"))
 	}
 	return nil
 }
 
-func (a *app) showShard(s registry.Shard, done string) error {
+func (a *cli) showShard(s registry.Shard, done string) error {
 	s.URL = registry.MaskURL(s.URL)
 	return a.show(s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", plain(s.Name), plain(s.URL), s.State, done)
+		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", printable.Line(s.Name), printable.Line(s.URL), s.State, done)
 		return err
 	})
 }
 
 // withRegistry opens the registry's database for a command.
-func (a *app) withRegistry(f func(*conf.Config, *registry.Registry) error) (err error) {
+func (a *cli) withRegistry(f func(*conf.Config, *registry.Registry) error) (err error) {
 	cfg, err := a.config(nil)
 	if err != nil {
 		return err
 	}
-	if err := makeDataDir(cfg); err != nil {
+	if err := app.MakeDataDir(cfg); err != nil {
 		return err
 	}
-	r, err := openRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	r, err := app.OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
-		return adviseOnRegistry(cfg, err)
+		return app.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return f(cfg, r)

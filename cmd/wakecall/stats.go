@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/printable"
 )
 
 // topicStats are the counts of one topic.
@@ -20,7 +21,7 @@ type topicStats struct {
 	client.Stats
 }
 
-func (a *app) statsCommand() *cobra.Command {
+func (a *cli) statsCommand() *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
 		Use: "stats [TOPIC]", GroupID: groupUse, Short: "count the jobs of a topic, or of all", ValidArgsFunction: a.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -98,7 +99,7 @@ func statsRow(name string, s client.Stats) []string {
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
 	oldest := ""
 	if s.Ready > 0 {
-		oldest = rounded(time.Duration(s.OldestReadyMS) * time.Millisecond)
+		oldest = printable.Duration(time.Duration(s.OldestReadyMS) * time.Millisecond)
 	}
 	return []string{name, n(s.Delayed), n(s.Ready), n(s.Running), n(s.Dead), oldest}
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/printable"
 )
 
-func (a *app) topicCommand() *cobra.Command {
+func (a *cli) topicCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "topic", GroupID: groupUse, Short: "list, show, apply and delete topics", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -22,7 +23,7 @@ func (a *app) topicCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) topicListCommand() *cobra.Command {
+func (a *cli) topicListCommand() *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
 		Use: "list", Short: "list the topics", Args: noArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -46,13 +47,13 @@ func topicTable(w io.Writer, topics []client.Topic) error {
 	var rows [][]string
 	for _, t := range topics {
 		rows = append(rows, []string{
-			t.Name, t.State, t.Priority, shortDuration(t.TTR.Std()), strconv.Itoa(t.MaxAttempts), t.CallbackURL, t.Title,
+			t.Name, t.State, t.Priority, printable.ShortDuration(t.TTR.Std()), strconv.Itoa(t.MaxAttempts), t.CallbackURL, t.Title,
 		})
 	}
 	return table(w, []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}, rows)
 }
 
-func (a *app) topicShowCommand() *cobra.Command {
+func (a *cli) topicShowCommand() *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
 		Use: "show TOPIC", Short: "show a topic, as YAML for apply", Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -80,11 +81,11 @@ func topicYAML(w io.Writer, t client.Topic) error {
 	if err != nil {
 		return fmt.Errorf("writing the topic as YAML: %w", err)
 	}
-	_, err = io.WriteString(w, plainLines(string(b)))
+	_, err = io.WriteString(w, printable.Lines(string(b)))
 	return err
 }
 
-func (a *app) topicDeleteCommand() *cobra.Command {
+func (a *cli) topicDeleteCommand() *cobra.Command {
 	drop := false
 	cmd := &cobra.Command{
 		Use: "delete TOPIC", Short: "delete a topic", Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
@@ -93,7 +94,7 @@ func (a *app) topicDeleteCommand() *cobra.Command {
 				return hintTopics(err)
 			}
 			return a.show(map[string]any{"topic": args[0], "deleted": true}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "deleted topic %s\n", plain(args[0]))
+				_, err := fmt.Fprintf(w, "deleted topic %s\n", printable.Line(args[0]))
 				return err
 			})
 		}),

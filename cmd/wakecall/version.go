@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func (a *cli) versionCommand() *cobra.Command {
 	return a.addOutputFlag(&cobra.Command{
 		Use: "version", GroupID: groupCare, Short: "show the version", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// overviewParts are what the pages of the overview, dead letters, shards, alerts and tasks work with.
+func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
+	reader := activity.NewReader(p.queue)
+	return admin.OverviewParts{
+		History: &history.Reader{Store: p.registry},
+		Tasks:   admin.RegistryTasks(p.registry),
+		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
+		Host:    hostName(),
+		Weights: p.cfg.Priorities,
+		Lead:    p.registry.Lead,
+		Alerts:  p.registry,
+		Web:     caller.Client(),
+		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
+			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))
+			return h.Quantile(share), err == nil && h.Count() > 0
+		},
+		Shares: func(ctx context.Context) ([3]int64, error) {
+			return reader.Reserved(ctx, time.Now().Add(-5*time.Minute))
+		},
+		APIURL:    "http://" + Reachable(p.cfg.Server.Addr),
+		AdminURL:  publicAdminURL(p.cfg),
+		TokenFile: TokenFile(p.cfg),
+		ResolveShard: func(s registry.Shard) queue.ShardConfig {
+			s.State = registry.ShardActive // to be tried
+			return shardConfigs(p.cfg, []registry.Shard{s})[0]
+		},
+	}
+}

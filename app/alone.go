@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wakecall/wakecall/conf"
+)
+
+// RunAlone runs a role without a master: it listens itself, and shows its own metrics.
+func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *slog.Logger) (err error) {
+	if err := MakeDataDir(cfg); err != nil {
+		return err
+	}
+	p, err := openParts(ctx, cfg, name, version, log)
+	if err != nil {
+		return ExplainRegistry(cfg, err)
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	// Passwords first: the registry must not remember a wrong one.
+	if err := CheckPasswords(ctx, cfg, plannedShards(cfg, p.registry.Snapshot())); err != nil {
+		return err
+	}
+	if err := seed(ctx, cfg, p.registry, log); err != nil {
+		return err
+	}
+	var l net.Listener
+	if key, addr := addressOfRole(cfg, name); key != "" {
+		if l, err = listen(key, addr); err != nil {
+			return err
+		}
+	}
+	r, err := p.newRole(name, l, nil)
+	if err != nil {
+		return err
+	}
+	stop := serveMetrics(cfg, p.metrics, log)
+	defer stop()
+	log.Info("started", "version", version)
+	return p.run(ctx, r.run)
+}
+
+// addressOfRole is the key of the configuration and the address that a role listens on; empty for a role that does not.
+func addressOfRole(cfg *conf.Config, role string) (key, addr string) {
+	switch role {
+	case RoleServer:
+		return "server.addr", cfg.Server.Addr
+	case RoleAdmin:
+		return "admin.addr", cfg.Admin.Addr
+	}
+	return "", ""
+}
+
+// listen opens a listener, and names the key of the configuration when it cannot.
+func listen(key, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: %s is in use by another program; stop it (ss -ltnp shows which), or set %s to another address", key, addr, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return l, nil
+}
+
+// serveMetrics serves /metrics of this process until stop is called. Several roles on one host need an address each; for want of one
+// a role does not refuse to work.
+func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
+	l, err := listen("metrics.addr", cfg.Metrics.Addr)
+	if err != nil {
+		log.Warn("this process shows no metrics", "error", err)
+		return func() {}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
+	srv := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Warn("serving metrics ended", "error", err)
+		}
+	}()
+	return func() {
+		_ = srv.Close() // nobody waits for its answers
+		<-done
+	}
+}

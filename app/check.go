@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
+)
+
+// Verdict is how a check ended.
+type Verdict string
+
+const (
+	Good    Verdict = "ok"
+	Warning Verdict = "warning"
+	Failed  Verdict = "FAILED"
+)
+
+// Finding is what `wakecall check` has to say about one thing.
+type Finding struct {
+	What    string  `json:"what"`
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+	Advice  string  `json:"advice,omitempty"` // the way out
+}
+
+func fine(what, form string, args ...any) Finding {
+	return Finding{What: what, Verdict: Good, Detail: fmt.Sprintf(form, args...)}
+}
+
+func warn(what, detail, advice string) Finding {
+	return Finding{What: what, Verdict: Warning, Detail: detail, Advice: advice}
+}
+
+func failed(what, detail, advice string) Finding {
+	return Finding{What: what, Verdict: Failed, Detail: detail, Advice: advice}
+}
+
+// failedErr is failed without a secret that an error may have picked up.
+func failedErr(what string, err error, advice string) Finding {
+	return failed(what, printable.Error(err), advice)
+}
+
+// Check does all checks, in the order in which a start would meet their causes.
+func Check(ctx context.Context, cfg *conf.Config) []Finding {
+	source := cfg.File()
+	if source == "" {
+		source = "no file: defaults, environment and flags"
+	}
+	findings := []Finding{fine("configuration", "%s", source)}
+	findings = append(findings, checkDirs(cfg)...)
+	findings = append(findings, checkPorts(ctx, cfg)...)
+	registryFindings, snapshot := checkRegistry(ctx, cfg)
+	findings = append(findings, registryFindings...)
+	findings = append(findings, checkShards(ctx, cfg, snapshot)...)
+	return append(findings, checkCallbacks(cfg))
+}

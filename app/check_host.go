@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/printable"
+)
+
+// roomWanted is how much of a disk should be free.
+const roomWanted = 256 << 20
+
+func checkDirs(cfg *conf.Config) []Finding {
+	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
+	if cfg.Journal.Dir != "" {
+		findings = append(findings, checkDir("journal.dir", cfg.JournalDir()))
+	}
+	return findings
+}
+
+// checkDir looks whether a directory can be written to, or made.
+func checkDir(what, dir string) Finding {
+	missing := false
+	at := dir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			return failed(what, at+" is not a directory", "Set "+what+" to a directory")
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return failedErr(what, err, "Set "+what+" to a directory that this user can write to")
+		}
+		missing, at = true, filepath.Dir(at)
+	}
+	if err := tryWrite(at); err != nil {
+		return failedErr(what, err, fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
+	}
+	free, err := freeSpace(at)
+	if err != nil {
+		return failedErr(what, err, "")
+	}
+	if free < roomWanted {
+		return warn(what, fmt.Sprintf("%s has only %s left", dir, printable.Bytes(free)), "Make room: pushes are refused when the disk is full")
+	}
+	if missing {
+		return fine(what, "%s is made at the first start; %s free", dir, printable.Bytes(free))
+	}
+	return fine(what, "%s, %s free", dir, printable.Bytes(free))
+}
+
+func tryWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".wakecall-check-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func freeSpace(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("asking for the free space of %s: %w", dir, err)
+	}
+	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ between systems
+}
+
+// checkPorts looks whether the addresses are free, or held by our own master.
+func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
+	master := masterPID(ctx, cfg)
+	var findings []Finding
+	for _, at := range []struct{ key, addr string }{{"server.addr", cfg.Server.Addr}, {"admin.addr", cfg.Admin.Addr}, {"metrics.addr", cfg.Metrics.Addr}} {
+		findings = append(findings, checkPort(at.key, at.addr, master))
+	}
+	return findings
+}
+
+// isOurs says whether a role that runs alone answers there.
+func isOurs(key, addr string) bool {
+	path, mark := "/healthz", `{"status":"ok"}`
+	if key == "metrics.addr" {
+		path, mark = "/metrics", "wakecall_"
+	}
+	c := http.Client{Timeout: 2 * time.Second}
+	defer c.CloseIdleConnections()
+	resp, err := c.Get("http://" + Reachable(addr) + path)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return err == nil && strings.Contains(string(text), mark)
+}
+
+func checkPort(key, addr string, master int) Finding {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		l.Close()
+		return fine(key, "%s is free", addr)
+	case errors.Is(err, syscall.EADDRINUSE) && master > 0:
+		return fine(key, "%s is held by the master (pid %d) of this data_dir", addr, master)
+	case errors.Is(err, syscall.EADDRINUSE) && isOurs(key, addr):
+		return fine(key, "a Wakecall answers at %s already", addr)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return failed(key, addr+" is in use by another program", "Stop it (ss -ltnp shows which), or set "+key+" to another address")
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return failed(key, addr+" is not an address of this machine", "Set "+key+" to one, or to 0.0.0.0:PORT for all")
+	case errors.Is(err, syscall.EACCES):
+		return failed(key, "this user may not listen on "+addr, "Set "+key+" to a port from 1024")
+	}
+	return failedErr(key, err, "Set "+key+" to HOST:PORT of this machine")
+}
+
+// PsLimit is how long the master may take to ask all its processes.
+const PsLimit = 5 * time.Second
+
+// masterPID is the pid of the master of this data_dir, 0 when none answers.
+func masterPID(ctx context.Context, cfg *conf.Config) int {
+	ctx, cancel := context.WithTimeout(ctx, PsLimit)
+	defer cancel()
+	tree, err := master.Ps(ctx, cfg.DataPath())
+	if err != nil {
+		return 0
+	}
+	return tree.Pid
+}

@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// checkRegistry tries the registry's database and its schema. The snapshot is nil when there is none to be had.
+func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.Snapshot) {
+	const what = "registry"
+	dsn := cfg.RegistryDSN().Reveal()
+	shown := registry.MaskDSN(dsn)
+	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return []Finding{fine(what, "%s is made at the first start", path)}, nil
+		}
+	}
+	r, err := registry.Open(registry.Options{DSN: dsn, Logger: slog.New(slog.DiscardHandler)})
+	switch {
+	case errors.Is(err, registry.ErrSchemaOlder):
+		return []Finding{warn(what, printable.Error(err), "`wakecall up` does that by itself, too")}, nil
+	case errors.Is(err, registry.ErrSchemaNewer):
+		return []Finding{failedErr(what, err, "")}, nil
+	case err != nil:
+		return []Finding{failedErr(what, err, adviceOnDatabase(cfg, err))}, nil
+	}
+	defer r.Close()
+	steps, err := r.MigrationStatus(ctx)
+	if err != nil {
+		return []Finding{failedErr(what, err, "")}, nil
+	}
+	s := r.Snapshot()
+	return []Finding{fine(what, "%s answers; schema %d, %s, %s", shown, steps[len(steps)-1].Version,
+		printable.Count(len(s.Topics), "topic"), printable.Count(len(s.Shards), "shard"))}, s
+}
+
+// adviceOnDatabase also tells what goes on without the database.
+func adviceOnDatabase(cfg *conf.Config, err error) string {
+	text := err.Error()
+	advice := "Is the database running there, and is registry.dsn right?"
+	switch {
+	case strings.Contains(text, "Access denied"):
+		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'"
+	case strings.Contains(text, "Unknown database"):
+		advice = "Make it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
+	}
+	if _, err := os.Stat(cfg.SnapshotFile()); err == nil {
+		advice += " Meanwhile pushes and callbacks go on with the snapshot in " + cfg.SnapshotFile()
+	}
+	return advice
+}
+
+func ExplainRegistry(cfg *conf.Config, err error) error {
+	if errors.Is(err, registry.ErrUnavailable) {
+		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
+	}
+	return err
+}

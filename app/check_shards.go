@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// The oldest Redis whose scripts have what ours need: flags.
+const redisNeeded = 7
+
+// clockTolerance is how far Redis's clock may be from this host's before somebody ought to know.
+const clockTolerance = time.Second
+
+// checkShards tries the Redis of every shard: those of the registry, or, before the first start, those of redis.nodes.
+func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
+	shards := plannedShards(cfg, snapshot)
+	findings := make([][]Finding, len(shards))
+	var wg sync.WaitGroup
+	for i, s := range shards {
+		wg.Go(func() { findings[i] = checkShard(ctx, cfg, s) })
+	}
+	wg.Wait()
+	var all []Finding
+	for _, f := range findings {
+		all = append(all, f...)
+	}
+	return append(all, unregistered(cfg, snapshot)...)
+}
+
+func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []Finding {
+	what := "redis " + s.Name
+	if s.State == registry.ShardOffline {
+		return []Finding{fine(what, "is offline in the registry; not tried")}
+	}
+	if s.URL == registry.ManagedShard {
+		if _, err := os.Stat(cfg.RedisSocket()); err != nil {
+			return []Finding{checkRedisBinary(ctx, what, cfg.Redis.Binary)}
+		}
+	}
+	shard, closeQueue, err := OpenShard(ctx, cfg, s)
+	if err != nil {
+		return []Finding{failedErr(what, err, "Correct its URL")}
+	}
+	defer closeQueue()
+	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
+	defer cancel()
+	h := shard.Health(ctx)
+	if !h.Up {
+		return []Finding{unreachableShard(what, s, h.Err)}
+	}
+	return append([]Finding{describeShard(what, h)}, judgeShard(ctx, what, shard, h)...)
+}
+
+func unreachableShard(what string, s registry.Shard, text string) Finding {
+	advice := "Is Redis running there, and is its address right?"
+	switch {
+	case isPasswordError(text):
+		advice = passwordAdvice
+	case s.URL == registry.ManagedShard:
+		advice = "It is the master's own: if `wakecall up` is running, its log says why it does not answer"
+	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
+		advice = "Is a firewall in between?"
+	case strings.Contains(text, "NOPERM"):
+		advice = "Give the user the rights to all commands on the keys wk:* and to publish and subscribe"
+	}
+	return failed(what, text, advice)
+}
+
+func describeShard(what string, h queue.ShardHealth) Finding {
+	memory := printable.Bytes(h.Memory)
+	if h.MaxMemory > 0 {
+		memory += " of " + printable.Bytes(h.MaxMemory)
+	}
+	return fine(what, "Redis %s answers in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory, printable.Count(int(h.Jobs), "job"))
+}
+
+// judgeShard finds what could lose jobs or stop them.
+func judgeShard(ctx context.Context, what string, shard *queue.Shard, h queue.ShardHealth) []Finding {
+	var found []Finding
+	if v := majorVersion(h.Version); v < redisNeeded {
+		found = append(found, failed(what, "Redis "+h.Version+" is too old", "Install Redis 7.0 or newer, or Valkey"))
+	}
+	if h.WriteError != "" {
+		found = append(found, failed(what, h.WriteError, "It refuses every write until its disk has room again; its log says more"))
+	}
+	if h.Policy != "" && h.Policy != "noeviction" {
+		found = append(found, warn(what, "maxmemory-policy is "+h.Policy+": when it is full, jobs are lost",
+			"Set it: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"))
+	}
+	if !h.AOF {
+		found = append(found, warn(what, "the append-only file is off: jobs are lost when it restarts",
+			"Set it: redis-cli CONFIG SET appendonly yes, and in redis.conf"))
+	}
+	if h.LinkDown {
+		found = append(found, warn(what, "a replica has lost its master", "Look at INFO replication"))
+	}
+	sent := time.Now()
+	clock, took, err := shard.Ping(ctx)
+	if err != nil {
+		return append(found, failedErr(what, err, ""))
+	}
+	if off := clock.Sub(sent.Add(took / 2)); off.Abs() > clockTolerance {
+		found = append(found, warn(what, "its clock is "+skew(off)+" this machine's", "Due times count by Redis's clock: set it right, with NTP"))
+	}
+	return found
+}
+
+func skew(off time.Duration) string {
+	if off < 0 {
+		return printable.Duration(-off) + " behind"
+	}
+	return printable.Duration(off) + " ahead of"
+}
+
+func majorVersion(version string) int {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// checkRedisBinary is for the managed redis-server that does not run now.
+func checkRedisBinary(ctx context.Context, what, binary string) Finding {
+	out, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return failed(what, "there is no "+binary+" here", "Install it: apt-get install redis-server. Or set redis.nodes to a Redis that runs elsewhere")
+	}
+	if err != nil {
+		return failedErr(what, fmt.Errorf("%s --version: %w", binary, err), "Set redis.binary to a redis-server that works")
+	}
+	_, rest, _ := strings.Cut(string(out), "v=")
+	version, _, _ := strings.Cut(rest, " ")
+	if majorVersion(version) < redisNeeded {
+		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version), "Install Redis 7.0 or newer")
+	}
+	return fine(what, "does not run now; the master starts %s (Redis %s)", binary, version)
+}
+
+// unregistered names the nodes of the configuration that are no shards: after the first start the registry's list counts.
+func unregistered(cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
+	if snapshot == nil || len(snapshot.Shards) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, s := range snapshot.Shards {
+		known[s.URL] = true
+	}
+	missing := 0
+	for _, s := range seedShards(cfg) {
+		if !known[s.URL] {
+			missing++
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	return []Finding{warn("redis.nodes", printable.Count(missing, "node")+" of redis.nodes is not among the shards of the registry, and is not used",
+		"redis.nodes seeds the registry at the first start only; `wakecall shard put` adds one")}
+}

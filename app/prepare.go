@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Prepare makes data_dir, the registry's schema and what a first start needs, and returns the registered shards. What would make the
+// start fail is looked at before anything is registered: the registry must not remember a mistake in redis.nodes.
+func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registry.Shard, error) {
+	if err := MakeDataDir(cfg); err != nil {
+		return nil, err
+	}
+	r, err := OpenRegistry(cfg, log, nil)
+	if err != nil {
+		return nil, ExplainRegistry(cfg, err)
+	}
+	defer r.Close()
+	if err := othersRedis(cfg, r.Snapshot().Shards); err != nil {
+		return nil, err
+	}
+	planned := plannedShards(cfg, r.Snapshot())
+	if isManaged(planned) {
+		if f := checkRedisBinary(ctx, "redis-server", cfg.Redis.Binary); f.Verdict == Failed {
+			return nil, fmt.Errorf("%s. %s", f.Detail, f.Advice)
+		}
+	}
+	if err := CheckPasswords(ctx, cfg, planned); err != nil {
+		return nil, err
+	}
+	if err := seed(ctx, cfg, r, log); err != nil {
+		return nil, err
+	}
+	return r.Snapshot().Shards, nil
+}
+
+// othersRedis refuses to run a redis-server of this host's own beside that of another one: the two would share a registry, and the jobs
+// pushed to one would be unknown to the other.
+func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
+	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !isManaged(registered) {
+		return nil
+	}
+	_, err := os.Stat(cfg.RedisDir())
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("the registry has the shard %q, a redis-server that the master of one host runs for itself, and %s of this host has none of its data. "+
+		"Several hosts need a Redis that all of them reach: register it with `wakecall shard put redis-1 --url redis://…` and take %[1]q away. "+
+		"If this host takes the other's place, copy its %[2]s here; to begin with an empty one, make the directory", "managed", cfg.RedisDir())
+}
+
+// MakeDataDir makes data_dir, readable by its owner only.
+func MakeDataDir(cfg *conf.Config) error {
+	if err := os.MkdirAll(cfg.DataPath(), 0o700); err != nil {
+		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataPath(), err)
+	}
+	if err := tryWrite(cfg.DataPath()); err != nil {
+		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another", cfg.DataPath(), err)
+	}
+	return nil
+}
+
+// seed does what the first start has to do: the schema is up to date already, the shards are seeded, the first token and user
+// made. With the database away all that was done at an earlier start, or the registry could not have been opened.
+func seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
+	err := r.SeedShards(ctx, seedShards(cfg))
+	if err == nil {
+		var created []string
+		created, err = r.Bootstrap(ctx, cfg.DataPath())
+		for _, path := range created {
+			log.Info("first start: made "+firstStartFile(path), "file", path)
+		}
+	}
+	if errors.Is(err, registry.ErrUnavailable) {
+		log.Warn("the registry's database does not answer; starting with its last snapshot", "error", err)
+		return nil
+	}
+	return err
+}
+
+func firstStartFile(path string) string {
+	if strings.HasSuffix(path, registry.TokenFile) {
+		return "an API token with all rights"
+	}
+	return "the password of the web admin's user admin"
+}
+
+// CheckPasswords refuses a start with a password that a Redis does not take: trying again would not help. A Redis that is away
+// may come back, so it does not hinder.
+func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) error {
+	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
+	defer q.Close()
+	var foreign []registry.Shard
+	for _, s := range shards {
+		if s.URL != registry.ManagedShard {
+			foreign = append(foreign, s)
+		}
+	}
+	if err := q.SetShards(ctx, shardConfigs(cfg, foreign)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Redis.Timeout)
+	defer cancel()
+	open := q.Shards()
+	errs := make([]error, len(open))
+	var wg sync.WaitGroup
+	for i, s := range open {
+		wg.Go(func() {
+			if _, _, err := s.Ping(ctx); err != nil && isPasswordError(err.Error()) {
+				errs[i] = fmt.Errorf("%w. %s; `wakecall check` tries again", err, passwordAdvice)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+const passwordAdvice = "Correct the user and password in its URL (redis://USER:PASSWORD@HOST:PORT/0; special characters are percent-encoded)"
+
+func isPasswordError(text string) bool {
+	return strings.Contains(text, "WRONGPASS") || strings.Contains(text, "NOAUTH")
+}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// shardConfigs are the registry's shards as the queue wants them, with the managed one found in this installation's data_dir.
+func shardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
+	var list []queue.ShardConfig
+	for _, s := range shards {
+		url := s.URL
+		if url == registry.ManagedShard {
+			url = "unix://" + cfg.RedisSocket()
+		}
+		list = append(list, queue.ShardConfig{Name: s.Name, URL: url, State: string(s.State)})
+	}
+	return list
+}
+
+// seedShards are the shards of the first start: redis.nodes, or the redis-server that the master runs itself.
+func seedShards(cfg *conf.Config) []registry.Shard {
+	if cfg.ManagedRedis() {
+		return []registry.Shard{{Name: "managed", URL: registry.ManagedShard, State: registry.ShardActive}}
+	}
+	var shards []registry.Shard
+	for i, node := range cfg.Redis.Nodes {
+		shards = append(shards, registry.Shard{Name: fmt.Sprintf("redis-%d", i+1), URL: node.Reveal(), State: registry.ShardActive})
+	}
+	return shards
+}
+
+// plannedShards are the shards that a start would use.
+func plannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Shard {
+	if snapshot != nil && len(snapshot.Shards) > 0 {
+		return snapshot.Shards
+	}
+	return seedShards(cfg)
+}
+
+// OpenShard connects to one shard, which must not be offline.
+func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
+	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
+	done := func() { _ = q.Close() }
+	if err := q.SetShards(ctx, shardConfigs(cfg, []registry.Shard{s})); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return q.Shards()[0], done, nil
+}
+
+// isManaged says whether a shard is the redis-server that the master runs itself.
+func isManaged(shards []registry.Shard) bool {
+	return slices.ContainsFunc(shards, func(s registry.Shard) bool {
+		return s.URL == registry.ManagedShard && s.State != registry.ShardOffline
+	})
+}

@@ -1,0 +1,98 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+const (
+	every    = time.Second     // that draining shards are visited
+	again    = 5 * time.Second // after which one with nothing to move, or one that failed, is tried again
+	logEvery = 30 * time.Second
+)
+
+// Options of a Drainer.
+type Options struct {
+	Queue      *queue.Queue
+	Changed    <-chan struct{} // ticks when the queue got other shards
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Drainer moves the jobs of draining shards to active ones.
+type Drainer struct {
+	opts  Options
+	total *prometheus.CounterVec
+	next  map[string]time.Time // when a shard is tried again
+	since map[string]int       // jobs moved since the last log line, by shard
+	told  time.Time
+}
+
+// New makes a drainer; Run starts it.
+func New(o Options) *Drainer {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wakecall_moved_jobs_total", Help: "Jobs that a draining shard gave to others.",
+	}, []string{"shard"})
+	o.Registerer.MustRegister(total)
+	return &Drainer{opts: o, total: total, next: map[string]time.Time{}, since: map[string]int{}}
+}
+
+// Run works until ctx is done.
+func (d *Drainer) Run(ctx context.Context) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("the name of this host: %w", err)
+	}
+	holder := fmt.Sprintf("%s %d", host, os.Getpid())
+	for ctx.Err() == nil {
+		var tick <-chan time.Time // none while no shard is draining
+		if d.drainAll(ctx, holder) {
+			tick = time.After(every)
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.opts.Changed:
+		case <-tick:
+		}
+	}
+	return nil
+}
+
+// drainAll moves jobs out of the draining shards, and says whether there are any.
+func (d *Drainer) drainAll(ctx context.Context, holder string) (some bool) {
+	for _, s := range d.opts.Queue.Shards() {
+		if s.State() != string(registry.ShardDraining) {
+			continue
+		}
+		some = true
+		if s.Up() && d.opts.Queue.Ready() == nil && time.Now().After(d.next[s.Name()]) {
+			d.drain(ctx, s, holder)
+		}
+	}
+	return some
+}
+
+func (d *Drainer) drain(ctx context.Context, s *queue.Shard, holder string) {
+	name := s.Name()
+	moved, err := d.opts.Queue.Drain(ctx, s, holder)
+	d.total.WithLabelValues(name).Add(float64(moved))
+	d.since[name] += moved
+	if d.since[name] > 0 && (moved == 0 || time.Since(d.told) > logEvery) {
+		d.opts.Logger.Info("jobs were moved out of a shard that is draining", "shard", name, "jobs", d.since[name])
+		d.since[name], d.told = 0, time.Now()
+	}
+	if moved == 0 || err != nil {
+		d.next[name] = time.Now().Add(again)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.opts.Logger.Warn("the jobs of a draining shard cannot be moved; trying again", "shard", name, "error", err)
+	}
+}
