@@ -32,6 +32,7 @@ func passedSocket(t *testing.T) (addr string, f *os.File) {
 // TestSocketActivation: the API and the admin are served on sockets that were passed in, connections of the time before the start too. While the
 // whole master is restarted, no connection is refused and no request fails.
 func TestSocketActivation(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	api, apiSocket := passedSocket(t)
 	admin, adminSocket := passedSocket(t)
@@ -57,24 +58,24 @@ func TestSocketActivation(t *testing.T) {
 			t.Errorf("a connection made before the start: %v", err)
 		}
 	}
-	i.WaitReady(soon)
+	i.WaitReady()
 	if !strings.Contains(i.Log(0), "address="+other) && !strings.Contains(i.Log(0), `"address":"`+other+`"`) {
 		t.Errorf("the log does not tell that %s is not served: %s", other, i.Log(2000))
 	}
 
 	topic := i.topic(t, nil, nil)
-	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: 3000, Kept: 16, Short: 64, Delay: "1h"})
-	storm.WaitRequests(t, 500, 30*time.Second)
+	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: 500, Kept: 16, Short: 64, Delay: "1h"})
+	storm.WaitRequests(t, 250)
 	for range 3 {
 		i.Signal(syscall.SIGTERM)
-		if code := i.WaitExit(30 * time.Second); code != 0 {
+		if code := i.WaitExit(); code != 0 {
 			t.Errorf("the master's exit code is %d", code)
 		}
 		i.Up()
-		storm.WaitRequests(t, 500, 30*time.Second)
+		storm.WaitRequests(t, 250)
 	}
 	i.Signal(syscall.SIGHUP)
-	storm.WaitRequests(t, 2000, 30*time.Second)
+	storm.WaitRequests(t, 250)
 	seen := storm.Stop()
 	t.Logf("%d requests; the slowest took %s", seen.Requests, seen.Slowest.Round(time.Millisecond))
 	if n := len(seen.Failed); n > 0 {
@@ -88,6 +89,7 @@ func TestSocketActivation(t *testing.T) {
 
 // TestNoSocketIsPassed: for an address that no socket was passed in for, one is opened; also when all that is there is meant for another process.
 func TestNoSocketIsPassed(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	_, socket := passedSocket(t)
 	i := start(t, harness.Options{Sockets: []*os.File{socket}})
@@ -97,6 +99,7 @@ func TestNoSocketIsPassed(t *testing.T) {
 
 // TestWrongSocketsArePassed: nothing is started, and the message names what was passed and what is wrong with it.
 func TestWrongSocketsArePassed(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	_, socket := passedSocket(t)
 	plain, err := os.Create(filepath.Join(t.TempDir(), "file"))

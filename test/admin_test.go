@@ -19,6 +19,7 @@ import (
 )
 
 func TestAdminSignsInWithThePasswordOfTheFirstStart(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	i.WaitRole("admin", 1)
 	password, err := os.ReadFile(filepath.Join(i.Data, "admin-password"))
@@ -44,6 +45,7 @@ func TestAdminSignsInWithThePasswordOfTheFirstStart(t *testing.T) {
 }
 
 func TestHangupReplacesTheAdminWithoutARefusal(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	i.WaitRole("admin", 1)
 	ctx, stop := context.WithCancel(t.Context())

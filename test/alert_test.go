@@ -16,9 +16,6 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// mailWithin is the promise: so long after an outage began or ended there is a mail.
-const mailWithin = 15 * time.Second
-
 // mailing sets the alerts of an installation as the admin does.
 func (i *installation) mailing(t *testing.T, smtp *smtptest.Server, adjust func(*alert.Settings)) {
 	t.Helper()
@@ -49,7 +46,7 @@ func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server
 
 func waitMail(t *testing.T, smtp *smtptest.Server, to string, words ...string) {
 	t.Helper()
-	harness.Eventually(t, mailWithin, fmt.Sprintf("a mail to %s about %v", to, words), func() error {
+	harness.Eventually(t, soon, fmt.Sprintf("a mail to %s about %v", to, words), func() error {
 		var have []string
 		for _, m := range smtp.Mails() {
 			found := strings.Contains(m.To, to)
@@ -75,6 +72,7 @@ func countMails(smtp *smtptest.Server, words string) (n int) {
 }
 
 func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	smtp := smtptest.Start(t)
 	smtp.WantLogin("wakecall", "hunter2hunter2")
@@ -90,6 +88,7 @@ func TestARedisOutageIsMailedAndItsEnd(t *testing.T) {
 
 // TestARedisOutageIsMailedWhileTheRegistryHangs: it takes connections and says nothing.
 func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	smtp := smtptest.Start(t)
 	db, r := harness.StartMariaDB(t), harness.StartRedis(t, harness.RedisOptions{})
@@ -105,7 +104,7 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	waitMail(t, smtp, "ops@test.example", "is over: shard redis-1 is down")
 	before := countMails(smtp, "shard redis-1 is down")
 	r.Kill9()
-	harness.Eventually(t, mailWithin, "a mail that it is down again", func() error {
+	harness.Eventually(t, soon, "a mail that it is down again", func() error {
 		if n := countMails(smtp, "shard redis-1 is down"); n == before {
 			return fmt.Errorf("%d as before", n)
 		}
@@ -115,6 +114,7 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 
 // TestAReloadDuringAnOutageMailsNothingTwice: the redis-checker that takes over neither ends the alert nor begins it anew.
 func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	smtp := smtptest.Start(t)
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -126,7 +126,7 @@ func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 	i.Signal(syscall.SIGHUP)
 	i.WaitRole("redis-checker", 1, old...)
 	began := time.Now()
-	harness.Eventually(t, time.Minute, "the new checker to look for longer than an alert needs to end", func() error {
+	harness.Eventually(t, soon, "the new checker to look for longer than an alert needs to end", func() error {
 		if left := 30*time.Second - time.Since(began); left > 0 {
 			return fmt.Errorf("%s are left", left)
 		}
@@ -143,6 +143,7 @@ func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 }
 
 func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	smtp := smtptest.Start(t)
 	i := start(t, harness.Options{})
@@ -151,7 +152,7 @@ func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
 	if a := i.Push(t.Context(), topic, M{"id": "order-42", "body": 1}); a.Status != http.StatusCreated {
 		t.Fatalf("the push: %s", a)
 	}
-	harness.Eventually(t, 100*time.Second, "the digest", func() error {
+	harness.Eventually(t, soon, "the digest", func() error {
 		for _, m := range smtp.Mails() {
 			if m.To == "shop@test.example" && strings.Contains(m.Raw, "order-42") && strings.Contains(m.Subject, "dead") {
 				return nil

@@ -42,6 +42,7 @@ var parts = []string{"beat", "queue", "registry", "callback", "journal", "conf"}
 
 // TestBoundaries: packages depend on each other in one direction only, and nothing that ships depends on test code.
 func TestBoundaries(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("go", "list", "-e", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

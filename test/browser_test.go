@@ -33,6 +33,7 @@ func (i *installation) signIn(t *testing.T) *harness.Browser {
 // TestAStrangerRegistersPushesWatchesAndRedrives is the whole way through the admin: a topic, a push, its callback, a broken endpoint, dead
 // jobs, and their re-drive.
 func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	i := start(t, harness.Options{})
 	b := i.signIn(t)
@@ -52,7 +53,7 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Submit(`main button[type=submit]`)
 	b.Shows(soon, "order-1", "Delayed")
 	b.Open("/topics/shop.close?tab=ledger")
-	i.endpoint.WaitCalls(t, "shop.close", 1, soon)
+	i.endpoint.WaitCalls(t, "shop.close", 1)
 	b.Shows(soon, "DELIVERED")
 
 	i.endpoint.Set("/shop", harness.Status(http.StatusInternalServerError))
@@ -83,7 +84,7 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	b.Shows(soon, "order-2")
 	b.Click(`main input[name=job]`)
 	b.Submit(`button[name=do][value=retry]`)
-	i.endpoint.WaitCalls(t, "shop.close", 3, soon)
+	i.endpoint.WaitCalls(t, "shop.close", 3)
 	b.Open("/topics/shop.close?tab=ledger")
 	b.Shows(soon, "The ledger adds up")
 }
@@ -120,6 +121,7 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 // TestEveryPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious for axe, in light and
 // dark, in English and Chinese.
 func TestEveryPageIsSound(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	i := start(t, harness.Options{})
 	b := i.furnished(t)

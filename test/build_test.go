@@ -14,6 +14,7 @@ import (
 
 // TestTheBuildIsReproducible: `make build` of one source in two directories gives the same bytes, which do not name either.
 func TestTheBuildIsReproducible(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds twice")
 	}

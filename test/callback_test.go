@@ -14,6 +14,7 @@ import (
 
 // TestCallbacks: what answers mean, how failures are retried, and where a job ends.
 func TestCallbacks(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	t.Run("retries by the topic's list and then is dead", i.retriesThenDead)
 	t.Run("redrive", i.redrive)
@@ -43,7 +44,7 @@ func (i *installation) retriesThenDead(t *testing.T) {
 	}
 	for n, pause := range []time.Duration{100, 200, 200} { // the last one repeats
 		pause *= time.Millisecond
-		if got := calls[n+1].At.Sub(calls[n].At); got < pause || got > pause+3*time.Second {
+		if got := calls[n+1].At.Sub(calls[n].At); got < pause || got > pause+busy {
 			t.Errorf("%s between calls %d and %d, want %s", got, n+1, n+2, pause)
 		}
 	}
@@ -77,13 +78,13 @@ func (i *installation) redrive(t *testing.T) {
 	topic := i.deadTopic(t, 5)
 	i.endpoint.Set("/"+topic, nil)
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/"+topic+"/dead/retry", M{"ids": []string{"job-1", "job-3"}})
-	for _, c := range i.endpoint.WaitCalls(t, topic, 7, soon)[5:] {
+	for _, c := range i.endpoint.WaitCalls(t, topic, 7)[5:] {
 		if (c.ID != "job-1" && c.ID != "job-3") || c.Attempt != 1 {
 			t.Errorf("%s was called with attempt %d", c.ID, c.Attempt)
 		}
 	}
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/"+topic+"/dead/retry", M{"limit": 100})
-	i.endpoint.WaitCalls(t, topic, 10, soon)
+	i.endpoint.WaitCalls(t, topic, 10)
 	harness.Eventually(t, soon, "the topic to be empty", func() error {
 		s := i.MustStats(t, topic)
 		return harness.Equal("its jobs", s.Dead+s.Delayed+s.Ready+s.Running, 0)
@@ -94,7 +95,7 @@ func (i *installation) deadRunAndDelete(t *testing.T) {
 	topic := i.deadTopic(t, 4)
 	i.endpoint.Set("/"+topic, nil)
 	i.MustDo(t, http.StatusAccepted, http.MethodPost, harness.JobPath(topic, "job-0")+"/run", nil)
-	if c := i.endpoint.WaitCalls(t, topic, 5, soon)[4]; c.ID != "job-0" || c.Attempt != 1 {
+	if c := i.endpoint.WaitCalls(t, topic, 5)[4]; c.ID != "job-0" || c.Attempt != 1 {
 		t.Errorf("%s was called with attempt %d", c.ID, c.Attempt)
 	}
 	i.MustDo(t, http.StatusNoContent, http.MethodDelete, harness.JobPath(topic, "job-1"), nil)
@@ -119,7 +120,7 @@ func (i *installation) retryIf(t *testing.T) {
 			bad, good := harness.Text(http.StatusOK, c.bad), harness.Text(http.StatusCreated, c.good)
 			topic := i.topic(t, harness.FirstCalls(1, bad, good), M{"retry_if": c.expr, "retry": []string{"50ms"}})
 			i.MustPush(t, topic, M{"id": "x", "body": 1})
-			i.endpoint.WaitCalls(t, topic, 2, soon)
+			i.endpoint.WaitCalls(t, topic, 2)
 			i.waitGone(t, topic, "x")
 			if n := len(i.endpoint.Calls(topic)); n != 2 {
 				t.Errorf("%d calls, want one that is retried and one that is not", n)
@@ -152,7 +153,7 @@ func (i *installation) retryAfter(t *testing.T) {
 			topic := i.topic(t, harness.FirstCalls(1, harness.Status(status, "Retry-After", "2"), harness.Status(200)),
 				M{"retry": []string{"50ms"}})
 			i.MustPush(t, topic, M{"id": "x", "body": 1})
-			calls := i.endpoint.WaitCalls(t, topic, 2, soon)
+			calls := i.endpoint.WaitCalls(t, topic, 2)
 			if pause := calls[1].At.Sub(calls[0].At); pause < 2*time.Second {
 				t.Errorf("called again after %s, asked for 2s", pause)
 			}
@@ -167,7 +168,7 @@ func (i *installation) snooze(t *testing.T) {
 	topic := i.topic(t, harness.FirstCalls(2, harness.Status(http.StatusAccepted, "Retry-After", "1"), harness.Status(200)),
 		M{"max_attempts": 1})
 	i.MustPush(t, topic, M{"id": "x", "body": 1})
-	calls := i.endpoint.WaitCalls(t, topic, 3, soon)
+	calls := i.endpoint.WaitCalls(t, topic, 3)
 	for n := range 2 {
 		if pause := calls[n+1].At.Sub(calls[n].At); pause < time.Second {
 			t.Errorf("asked again after %s, the endpoint said 1s", pause)
@@ -203,7 +204,7 @@ func (i *installation) signatures(t *testing.T) {
 	topic := i.topic(t, harness.FirstCalls(1, harness.Status(500), harness.Status(200)),
 		M{"secrets": secrets, "retry": []string{"1100ms"}}) // so that the second timestamp differs
 	i.MustPush(t, topic, M{"id": "a.b.c", "body": M{"test": 2432232314}})
-	calls := i.endpoint.WaitCalls(t, topic, 2, soon)
+	calls := i.endpoint.WaitCalls(t, topic, 2)
 	for _, c := range calls {
 		for _, secret := range secrets {
 			wh, err := standardwebhooks.NewWebhook(secret)
@@ -233,7 +234,7 @@ func (i *installation) signatures(t *testing.T) {
 func (i *installation) getQuery(t *testing.T) {
 	topic := i.topic(t, nil, M{"method": "GET"})
 	i.MustPush(t, topic, M{"id": "x", "body": M{"order": 42, "name": "ü &=", "ok": true}})
-	c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]
+	c := i.endpoint.WaitCalls(t, topic, 1)[0]
 	if c.Method != http.MethodGet || c.Query.Get("order") != "42" || c.Query.Get("name") != "ü &=" || c.Query.Get("ok") != "true" || len(c.Body) > 0 {
 		t.Errorf("%s with query %v and body %q", c.Method, c.Query, c.Body)
 	}
@@ -242,7 +243,7 @@ func (i *installation) getQuery(t *testing.T) {
 func (i *installation) form(t *testing.T) {
 	topic := i.topic(t, nil, M{"content_type": "form"})
 	i.MustPush(t, topic, M{"id": "x", "body": M{"order": 42, "name": "a b&c"}})
-	c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]
+	c := i.endpoint.WaitCalls(t, topic, 1)[0]
 	if got := c.Header.Get("Content-Type"); !strings.HasPrefix(got, "application/x-www-form-urlencoded") {
 		t.Errorf("Content-Type is %q", got)
 	}

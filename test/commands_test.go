@@ -8,13 +8,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
 
 // TestCommands: the command line does what the API does, for scripts and for eyes.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	t.Run("topics are applied from YAML", i.applyTopics)
 	t.Run("push, get, run, delete", i.commandJobs)
@@ -59,7 +59,7 @@ func (i *installation) commandJobs(t *testing.T) {
 		t.Errorf("get tells\n%s", out)
 	}
 	i.succeeds(t, "run", topic, "x")
-	if c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]; string(c.Body) != `{"a":1}` {
+	if c := i.endpoint.WaitCalls(t, topic, 1)[0]; string(c.Body) != `{"a":1}` {
 		t.Errorf("called with %s", c.Body)
 	}
 	i.succeeds(t, "push", topic, "--id", "y", "--due", "2030-01-02T03:04:05Z")
@@ -106,6 +106,7 @@ func (i *installation) succeeds(t *testing.T, args ...string) string {
 
 // TestDemo: what `make run` starts prints how to push and shows the callback.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	w := harness.StartWakecall(t, harness.Options{Args: []string{"--demo"}})
 	harness.Eventually(t, soon, "the demo to tell how to push", func() error {
@@ -122,7 +123,7 @@ func TestDemo(t *testing.T) {
 		return nil
 	})
 	w.Signal(syscall.SIGINT)
-	if code := w.WaitExit(15 * time.Second); code != 0 {
+	if code := w.WaitExit(); code != 0 {
 		t.Errorf("exit code %d after an interrupt", code)
 	}
 	if left := w.Children(); len(left) > 0 {
@@ -132,23 +133,24 @@ func TestDemo(t *testing.T) {
 
 // TestRolesRunAlone in the foreground, as containers and systemd have them.
 func TestRolesRunAlone(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	w := harness.New(t, onRedis(harness.StartRedis(t, harness.RedisOptions{})))
 	var roles []*harness.Role
 	for _, role := range []string{"server", "timer", "dispatcher", "redis-checker"} {
 		roles = append(roles, w.StartRole(role))
 	}
-	w.WaitReady(time.Minute)
+	w.WaitReady()
 	i := &installation{w, harness.StartEndpoint(t)}
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
 	for n := range 20 {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), M{"delay": fmt.Sprintf("%dms", 20*n)})
 	}
-	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 	for n, r := range roles {
 		r.Signal(syscall.SIGTERM)
-		if code := r.WaitExit(15 * time.Second); code != 0 {
+		if code := r.WaitExit(); code != 0 {
 			t.Errorf("role %d: exit code %d after SIGTERM", n, code)
 		}
 	}
@@ -156,6 +158,7 @@ func TestRolesRunAlone(t *testing.T) {
 
 // TestJournal: every push that was accepted and every attempt stands in the files of the day.
 func TestJournal(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, harness.FirstCalls(1, harness.Status(409), harness.Status(200)), M{"retry": []string{"50ms"}})
 	const jobs = 20
@@ -205,6 +208,7 @@ func (i *installation) journal(t *testing.T, kind, topic string) (lines []json.R
 
 // TestDeploymentConfiguration: the example for production is a configuration that this version takes.
 func TestDeploymentConfiguration(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	w := harness.New(t, harness.Options{})
 	example, err := filepath.Abs("../deploy/wakecall.yaml")

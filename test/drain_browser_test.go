@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -13,6 +12,7 @@ import (
 
 // TestAShardIsDrainedAndRemovedInTheBrowser: how far it is shows by itself; while there are jobs in it, it is not removed.
 func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	one, two := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
 	i := many(t, onURL(one.URL()+","+two.URL()))
@@ -26,7 +26,7 @@ func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
 	b.Size(360, 760)
 	shoot(b, "drain-360.png")
 	b.Size(1280, 900)
-	b.Shows(time.Minute, "Empty: it can be removed.")
+	b.Shows(soon, "Empty: it can be removed.")
 	b.Open("/shards")
 	b.Shows(soon, "Empty: it can be removed.")
 	shoot(b, "drained-1280.png")

@@ -12,6 +12,7 @@ import (
 
 // TestDurability: what a push was answered with 2xx for is where its topic asks; what is not there in time says so, and can be repeated.
 func TestDurability(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	master := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})
 	i := start(t, onURL(master.URL()))
@@ -32,7 +33,7 @@ func TestDurability(t *testing.T) {
 	replica.Pause()
 	began := time.Now()
 	answer := i.MustDo(t, http.StatusServiceUnavailable, http.MethodPost, jobs, M{"id": "x", "body": 1})
-	if took := time.Since(began); took < 500*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(began); took < 500*time.Millisecond || took > busy {
 		t.Errorf("answered after %s", took)
 	}
 	var p struct{ ID, Detail string }
@@ -61,12 +62,10 @@ func (i *installation) refusesDurability(t *testing.T, topic, durability, why st
 	}
 }
 
-// rejoin is how long sentinels may take to make a replica of an old master: they look at replicas every ten seconds, and watch it for eight first.
-const rejoin = time.Minute
-
 // TestDurabilityThroughAFailover: a replica that has taken over is alone until the old master is back; until then pushes are stored, and said not to
 // be safe.
 func TestDurabilityThroughAFailover(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	s := harness.StartSentinels(t)
 	i := start(t, onURL(s.URL()))
@@ -79,16 +78,16 @@ func TestDurabilityThroughAFailover(t *testing.T) {
 	}
 	i.MustDo(t, http.StatusCreated, http.MethodPost, jobs, M{"id": "before", "body": 1})
 	s.Servers[0].Kill9()
-	harness.Eventually(t, failover, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+	harness.Eventually(t, soon, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
-	harness.Eventually(t, failover, "a push to be stored, and not safe", func() error {
+	harness.Eventually(t, soon, "a push to be stored, and not safe", func() error {
 		if err := pushed("alone", http.StatusServiceUnavailable)(); err != nil {
 			return err
 		}
 		return harness.Equal("status", i.Do(ctx, http.MethodGet, jobs+"/alone", nil).Status, http.StatusOK)
 	})
 	s.Servers[0].Restart() // as a replica
-	harness.Eventually(t, rejoin, "the push to be safe", pushed("alone", http.StatusOK))
+	harness.Eventually(t, soon, "the push to be safe", pushed("alone", http.StatusOK))
 	i.MustDo(t, http.StatusOK, http.MethodGet, jobs+"/before", nil)
 	i.MustDo(t, http.StatusCreated, http.MethodPost, jobs, M{"id": "after", "body": 1})
 }

@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
 
 // TestEndpointsThatMisbehave: each is a failed attempt with a reason, ends in time, and the retry goes through.
 func TestEndpointsThatMisbehave(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	t.Run("hangs", i.endpointHangs)
 	t.Run("drips", i.endpointDrips)
@@ -34,7 +34,7 @@ func (i *installation) badThenGood(t *testing.T, bad harness.Behaviour, n int, t
 	for k := range n {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(k), nil)
 	}
-	harness.Eventually(t, 30*time.Second, "every job to be called twice", func() error {
+	harness.Eventually(t, soon, "every job to be called twice", func() error {
 		for k := range n {
 			if calls := len(i.endpoint.CallsOf(topic, fmt.Sprint(k))); calls < 2 {
 				return fmt.Errorf("%d was called %d times", k, calls)
@@ -42,7 +42,7 @@ func (i *installation) badThenGood(t *testing.T, bad harness.Behaviour, n int, t
 		}
 		return nil
 	})
-	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 	return topic
 }
 
@@ -63,7 +63,7 @@ func (i *installation) endsByTTR(t *testing.T, bad harness.Behaviour) {
 	i.put(t, topic, bad, M{"ttr": "1s", "max_attempts": 1})
 	i.MustPush(t, topic, M{"id": "reason", "body": 1})
 	j := i.waitState(t, topic, "reason", "dead")
-	if h := j.History; len(h) != 1 || h[0].Error == "" || h[0].TookMS < 950 || h[0].TookMS > 2500 {
+	if h := j.History; len(h) != 1 || h[0].Error == "" || h[0].TookMS < 950 || h[0].TookMS > 8000 { // the limit of a busy machine is below the default TTR of 10s
 		t.Errorf("history is %+v, want a timeout after the TTR of 1s", h)
 	}
 }
@@ -88,9 +88,9 @@ func (i *installation) endpointFloods(t *testing.T) {
 	for n := range 20 {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
 	}
-	i.endpoint.WaitCalls(t, topic, 20, soon)
+	i.endpoint.WaitCalls(t, topic, 20)
 	i.endpoint.Set("/"+topic, nil)
-	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 	if n := taken.Load(); n > 20*(8<<20) { // what fits in the sockets' buffers
 		t.Errorf("%d MB of the answers were taken", n>>20)
 	}
@@ -139,5 +139,5 @@ func (i *installation) endpointRefuses(t *testing.T) {
 		return fmt.Errorf("no history has an error")
 	})
 	other.Start()
-	ledger.Verdict(t, i.API, other, 0, 60*time.Second)
+	ledger.Verdict(t, i.API, other, 0)
 }

@@ -23,6 +23,7 @@ import (
 // TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the traces of all its goroutines go to the log. None of them is there,
 // nor in what any process was started with, which others may read (ps) or find in a report of the crash (the environment).
 func TestACrashShowsNoSecret(t *testing.T) {
+	t.Parallel()
 	smtp := smtptest.Start(t)
 	r := harness.StartRedis(t, harness.RedisOptions{Password: marked["Redis password"]})
 	opts := onRedis(r)
@@ -53,7 +54,7 @@ func TestACrashShowsNoSecret(t *testing.T) {
 		checkStartedWith(t, i.WaitRole(role, n, pids...), secrets)
 	}
 	i.Signal(syscall.SIGABRT)
-	i.WaitExit(soon * 4)
+	i.WaitExit()
 	log := i.Log(0)
 	if n := strings.Count(log, "SIGABRT: abort"); n != 7 {
 		t.Errorf("the log has the traces of %d processes, want 7", n)
@@ -92,20 +93,19 @@ func checkStartedWith(t *testing.T, pids []int, secrets map[string]string) {
 // TestFilesArePrivateUnderAnyUmask, also where data_dir was made by somebody else and is open to all: what is in it is its user's alone, the sockets
 // included, from the first start to the last line of the journal.
 func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
-	before := syscall.Umask(0)
-	defer syscall.Umask(before)
-	opts := harness.Options{Env: map[string]string{"WAKECALL_JOURNAL_SYNC": "always", "WAKECALL_SPOOL": "on"}}
+	opts := harness.Options{Umask: "000", Env: map[string]string{"WAKECALL_JOURNAL_SYNC": "always", "WAKECALL_SPOOL": "on"}}
 	w := harness.New(t, opts)
 	if err := os.MkdirAll(w.Data, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	w.Up()
-	w.WaitReady(soon * 4)
+	w.WaitReady()
 	i := &installation{w, harness.StartEndpoint(t)}
 	topic := i.topic(t, nil, nil)
 	i.MustPush(t, topic, M{"id": "a", "body": "secret"})
-	i.endpoint.WaitCalls(t, topic, 1, soon)
+	i.endpoint.WaitCalls(t, topic, 1)
 	for _, pid := range i.Role("redis") {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -145,13 +145,14 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 	}
 	check()
 	i.Signal(syscall.SIGTERM)
-	i.WaitExit(soon * 4)
+	i.WaitExit()
 	check()
 }
 
 // TestHostileWordsForgeNoLine: ids, bodies, titles and an endpoint's answers that bring lines and escapes are pushed, called, die, and are asked for by
 // every command. Each line of logs and journals is one event, and nothing that is printed steers a terminal.
 func TestHostileWordsForgeNoLine(t *testing.T) {
+	t.Parallel()
 	const words = "\n{\"ts\":\"2026\",\"op\":\"delete\",\"FORGED\":1}\r\nFORGED level=ERROR\x1b[2J\u009b2J\u2028FORGED\u0085FORGED\u202e\x00"
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_LOG_FORMAT": "json", "WAKECALL_LOG_LEVEL": "debug"}})
 	topic := i.topic(t, harness.Text(500, words+"\xff\xfe"), M{"max_attempts": 1, "title": "\u2028FORGED\u202e title", "owner": "\u2028FORGED"})
@@ -179,7 +180,7 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 		}
 	}
 	i.Signal(syscall.SIGTERM)
-	i.WaitExit(soon * 4)
+	i.WaitExit()
 	texts := map[string]string{"the log": i.Log(0)}
 	files, err := filepath.Glob(filepath.Join(i.Data, "journal", "*.jsonl"))
 	if err != nil || len(files) < 2 {
@@ -204,6 +205,7 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 
 // TestPromisesNameTheirTests: the tests that hold the promises of the documents exist, so that none goes with a name that changed.
 func TestPromisesNameTheirTests(t *testing.T) {
+	t.Parallel()
 	have := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

@@ -11,6 +11,7 @@ import (
 
 // TestIDsThatTheServerMakes: a job that is pushed without an id is found under the one that the answer tells, whatever is done with it.
 func TestIDsThatTheServerMakes(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
 	j := i.MustPush(t, topic, M{"body": "single", "delay": "1h"})
@@ -38,7 +39,7 @@ func TestIDsThatTheServerMakes(t *testing.T) {
 	i.MustDo(t, http.StatusNoContent, http.MethodDelete, "/v1/topics/"+topic+"/jobs/"+far, nil)
 	i.MustDo(t, http.StatusNotFound, http.MethodDelete, "/v1/topics/"+topic+"/jobs/"+far, nil)
 	bodies := map[string]string{}
-	for _, c := range i.endpoint.WaitCalls(t, topic, 3, soon) {
+	for _, c := range i.endpoint.WaitCalls(t, topic, 3) {
 		bodies[string(c.Body)] = c.ID
 	}
 	if bodies[`"single"`] != j.ID || bodies[`"near"`] == "" || bodies[`"now"`] == "" || len(bodies) != 3 {

@@ -14,6 +14,7 @@ import (
 
 // TestJobs: what a user does with jobs, from the push to the callback.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	t.Run("called when due and never early", i.calledWhenDue)
 	t.Run("body and headers arrive as pushed", i.arrivesAsPushed)
@@ -32,9 +33,22 @@ func TestJobs(t *testing.T) {
 
 func (i *installation) calledWhenDue(t *testing.T) {
 	topic := i.topic(t, nil, nil)
-	due := map[string]time.Time{}
+	harness.Eventually(t, soon, "half of the calls to be on time", func() error {
+		median := i.lateness(t, topic)
+		if median > 250*time.Millisecond { // speed is the benchmark's; this is for a timer that sleeps through
+			return fmt.Errorf("half of them were more than %s late", median)
+		}
+		return nil
+	})
+}
+
+// lateness pushes jobs that are due in the next seconds, checks that each is called once and not early, and returns by how much
+// half of the calls were late.
+func (i *installation) lateness(t *testing.T, topic string) (median time.Duration) {
+	t.Helper()
+	due, before := map[string]time.Time{}, len(i.endpoint.Calls(topic))
 	for n := range 40 {
-		id := fmt.Sprint("job-", n)
+		id := fmt.Sprint("job-", before+n)
 		pushed := time.Now()
 		j := i.MustPush(t, topic, M{"id": id, "body": n, "delay": fmt.Sprintf("%dms", n*37)})
 		if earliest := pushed.Add(time.Duration(n) * 37 * time.Millisecond).Truncate(time.Millisecond); j.DueAt.Before(earliest) {
@@ -43,20 +57,18 @@ func (i *installation) calledWhenDue(t *testing.T) {
 		due[id] = j.DueAt
 	}
 	var late []time.Duration
-	for _, c := range i.endpoint.WaitCalls(t, topic, len(due), soon) {
+	for _, c := range i.endpoint.WaitCalls(t, topic, before+len(due))[before:] {
 		d := c.At.Truncate(time.Millisecond).Sub(due[c.ID])
 		if d < 0 {
 			t.Errorf("%s was called %s early", c.ID, -d)
 		}
 		late = append(late, d)
 	}
-	slices.Sort(late)
-	if median := late[len(late)/2]; median > 250*time.Millisecond { // speed is the benchmark's; this is for a timer that sleeps through
-		t.Errorf("half of the calls were more than %s late: %v", median, late)
-	}
 	if len(late) != len(due) {
 		t.Errorf("%d calls for %d jobs", len(late), len(due))
 	}
+	slices.Sort(late)
+	return late[len(late)/2]
 }
 
 func (i *installation) arrivesAsPushed(t *testing.T) {
@@ -64,7 +76,7 @@ func (i *installation) arrivesAsPushed(t *testing.T) {
 	body := `{"b" : 1.50e3,  "a":[ ],"big":12345678901234567890, "u":"\u00fc<&>ü", "a":2}`
 	i.MustDo(t, http.StatusCreated, http.MethodPost, "/v1/topics/"+topic+"/jobs",
 		`{"id":"order 42/ü","priority":"high","delay":0.2,"body":`+body+`}`)
-	c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]
+	c := i.endpoint.WaitCalls(t, topic, 1)[0]
 	if string(c.Body) != body {
 		t.Errorf("body is %s, want %s", c.Body, body)
 	}
@@ -104,7 +116,7 @@ func (i *installation) rawPush(t *testing.T) {
 			t.Fatalf("PUT of %s: %s", id, answer)
 		}
 	}
-	for _, c := range i.endpoint.WaitCalls(t, topic, len(bodies), soon) {
+	for _, c := range i.endpoint.WaitCalls(t, topic, len(bodies)) {
 		if string(c.Body) != string(bodies[c.ID]) {
 			t.Errorf("%s: body is %q, want %q", c.ID, c.Body, bodies[c.ID])
 		}
@@ -121,7 +133,7 @@ func (i *installation) dueInThePast(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	i.MustPush(t, topic, M{"id": "text", "body": 1, "due_at": "2020-01-02T03:04:05Z"})
 	i.MustPush(t, topic, M{"id": "number", "body": 1, "due_at": time.Now().Add(-time.Hour).UnixMilli()})
-	i.endpoint.WaitCalls(t, topic, 2, soon)
+	i.endpoint.WaitCalls(t, topic, 2)
 }
 
 func (i *installation) duplicates(t *testing.T) {
@@ -145,7 +157,7 @@ func (i *installation) duplicates(t *testing.T) {
 	i.MustPush(t, other, M{"id": "x", "body": "of the other topic", "delay": "1h"})
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/"+topic+"/jobs",
 		M{"id": "x", "body": "replaced", "delay": "100ms", "on_duplicate": "replace"})
-	if c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]; string(c.Body) != `"replaced"` {
+	if c := i.endpoint.WaitCalls(t, topic, 1)[0]; string(c.Body) != `"replaced"` {
 		t.Errorf("called with %s", c.Body)
 	}
 	i.waitGone(t, topic, "x")
@@ -169,7 +181,7 @@ func (i *installation) deleteBeforeDue(t *testing.T) {
 	}
 	i.MustDo(t, http.StatusNotFound, http.MethodDelete, harness.JobPath(topic, "0"), nil)
 	i.MustDo(t, http.StatusNotFound, http.MethodGet, harness.JobPath(topic, "0"), nil)
-	i.endpoint.WaitCalls(t, topic, 10, soon)
+	i.endpoint.WaitCalls(t, topic, 10)
 	i.passes(t)
 	for _, c := range i.endpoint.Calls(topic) {
 		if len(c.ID)%2 == 1 && (c.ID[len(c.ID)-1]-'0')%2 == 0 {
@@ -186,7 +198,7 @@ func (i *installation) patch(t *testing.T) {
 	i.MustDo(t, http.StatusOK, http.MethodPatch, harness.JobPath(topic, "sooner"),
 		M{"due_at": time.Now().Add(700 * time.Millisecond).UnixMilli(), "priority": "low", "body": M{"new": true}})
 
-	c := i.endpoint.WaitCalls(t, topic, 1, soon)[0]
+	c := i.endpoint.WaitCalls(t, topic, 1)[0]
 	if c.ID != "sooner" || string(c.Body) != `{"new":true}` || c.Header.Get("Wakecall-Priority") != "low" {
 		t.Errorf("called: %s with %s and priority %s", c.ID, c.Body, c.Header.Get("Wakecall-Priority"))
 	}
@@ -202,7 +214,7 @@ func (i *installation) patchRunning(t *testing.T) {
 	gate := harness.NewGate()
 	topic := i.topic(t, gate.Hold, M{"ttr": "20s"})
 	i.MustPush(t, topic, M{"id": "x", "body": 1})
-	i.endpoint.WaitCalls(t, topic, 1, soon)
+	i.endpoint.WaitCalls(t, topic, 1)
 	i.MustDo(t, http.StatusConflict, http.MethodPatch, harness.JobPath(topic, "x"), M{"delay": "1h"})
 	if j := i.MustGet(t, topic, "x"); j.State != "running" {
 		t.Errorf("state is %s", j.State)
@@ -215,7 +227,7 @@ func (i *installation) runNow(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	i.MustPush(t, topic, M{"id": "x", "body": 1, "delay": "24h"})
 	i.MustDo(t, http.StatusAccepted, http.MethodPost, harness.JobPath(topic, "x")+"/run", nil)
-	i.endpoint.WaitCalls(t, topic, 1, soon)
+	i.endpoint.WaitCalls(t, topic, 1)
 	i.waitGone(t, topic, "x")
 	i.MustDo(t, http.StatusNotFound, http.MethodPost, harness.JobPath(topic, "x")+"/run", nil)
 }
@@ -246,7 +258,7 @@ func (i *installation) batch(t *testing.T) {
 			t.Errorf("result %d is %+v with error %+v, want status %d and a detail", n, r, r.Error, wantStatus[n])
 		}
 	}
-	i.endpoint.WaitCalls(t, topic, 2, soon)
+	i.endpoint.WaitCalls(t, topic, 2)
 	i.passes(t)
 	for _, c := range i.endpoint.Calls(topic) {
 		if !strings.HasPrefix(c.ID, "good-") {
@@ -265,7 +277,7 @@ func (i *installation) batchLimit(t *testing.T) {
 		t.Errorf("1001 jobs in a batch: %s", a)
 	}
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": jobs[:1000]})
-	harness.Eventually(t, 30*time.Second, "all jobs to be called", func() error {
+	harness.Eventually(t, soon, "all jobs to be called", func() error {
 		ids := map[string]bool{}
 		for _, c := range i.endpoint.Calls(topic) {
 			ids[c.ID] = true
@@ -309,7 +321,7 @@ func (i *installation) oddIDs(t *testing.T) {
 		i.MustDo(t, http.StatusAccepted, http.MethodPost, harness.JobPath(topic, id)+"/run", nil)
 	}
 	called := map[string]bool{}
-	for _, c := range i.endpoint.WaitCalls(t, topic, len(ids), soon) {
+	for _, c := range i.endpoint.WaitCalls(t, topic, len(ids)) {
 		called[string(c.Body)] = true
 	}
 	for _, id := range ids {

@@ -11,9 +11,6 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// failover is how soon after a master's death calls have to come again: Sentinels and Clusters take some seconds to agree.
-const failover = 15 * time.Second
-
 func onURL(url string) harness.Options {
 	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": url}}
 }
@@ -27,6 +24,7 @@ func (a *answers) only503(t *testing.T) {
 // TestSentinelFailoverUnderLoad: the master is killed; the replica takes over. Nothing that was acknowledged is lost, also what the replica had
 // not got yet.
 func TestSentinelFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	s := harness.StartSentinels(t)
 	i := start(t, onURL(s.URL()))
@@ -34,25 +32,25 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	ledger, refused := harness.NewLedger(), &answers{}
 	load := harness.StartLoad(t, i.Quick(), ledger,
 		harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 16, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	s.Servers[0].Kill9()
 	killed := time.Now()
-	harness.Eventually(t, failover, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+	harness.Eventually(t, soon, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
 	promoted := time.Now()
-	ledger.WaitAcknowledged(t, 50, failover)
-	i.calledSince(t, topic, promoted, failover)
+	ledger.WaitAcknowledged(t, 50)
+	i.calledSince(t, topic, promoted)
 	t.Logf("promoted after %s, pushes and calls again %s later", promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	s.Servers[0].Restart() // as a replica
-	ledger.WaitAcknowledged(t, 100, soon)
+	ledger.WaitAcknowledged(t, 100)
 	load.Stop()
 	refused.only503(t)
-	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
 // calledSince waits for a call that arrived after a moment.
-func (i *installation) calledSince(t *testing.T, topic string, since time.Time, limit time.Duration) {
+func (i *installation) calledSince(t *testing.T, topic string, since time.Time) {
 	t.Helper()
-	harness.Eventually(t, limit, "a call of "+topic, func() error {
+	harness.Eventually(t, soon, "a call of "+topic, func() error {
 		calls := i.endpoint.Calls(topic)
 		if len(calls) == 0 || calls[len(calls)-1].At.Before(since) {
 			return errors.New("there was none")
@@ -83,35 +81,37 @@ func (i *installation) spread(t *testing.T, ledger *harness.Ledger, refused *ans
 
 // TestClusterFailoverUnderLoad: a master is killed, and its replica takes over.
 func TestClusterFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	c := harness.StartCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory", "replica")
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	victim := c.Owner("wk:{3}:")
 	victim.Kill9()
 	killed := time.Now()
 	heir := c.Owner("wk:{3}:")
 	promoted := time.Now()
-	ledger.WaitAcknowledged(t, 100, failover)
+	ledger.WaitAcknowledged(t, 100)
 	t.Logf("%s took over after %s; pushes again %s later", heir.Addr(), promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	victim.Restart()
-	ledger.WaitAcknowledged(t, 100, soon)
+	ledger.WaitAcknowledged(t, 100)
 	stop()
 	refused.only503(t)
-	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
 // TestClusterSlotsMoveUnderLoad: the slots of all buckets of a master move to another one, key by key. Pushes to them are refused meanwhile, and
 // nothing is lost or mixed up.
 func TestClusterSlotsMoveUnderLoad(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	c := harness.StartCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory", "replica")
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	from := c.Owner("wk:{0}:")
 	var to *harness.Node
 	for b := range 16 {
@@ -122,25 +122,26 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	moved := 0
 	for b := range 16 {
 		if key := fmt.Sprintf("wk:{%d}:", b); c.Owner(key) == from {
-			c.Move(key, to, func() { ledger.WaitAcknowledged(t, 5, soon) }) // by the buckets that stay where they are
+			c.Move(key, to, func() { ledger.WaitAcknowledged(t, 5) }) // by the buckets that stay where they are
 			moved++
 		}
 	}
 	t.Logf("moved %d buckets", moved)
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	stop()
 	refused.only503(t)
-	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
 // TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others go on; it comes back, and so do its jobs.
 func TestClusterMasterLostWithoutAReplica(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	c := harness.StartCluster(t)
 	i := start(t, onURL(c.URL()))
 	ledger, refused := harness.NewLedger(), &answers{}
 	stop := i.spread(t, ledger, refused, "memory")
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	for _, n := range c.Nodes {
 		if n.Role() == "slave" {
 			n.Kill9()
@@ -149,7 +150,7 @@ func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	victim := c.Owner("wk:{3}:")
 	victim.Kill9()
 	gone := time.Now()
-	ledger.WaitAcknowledged(t, 100, failover)
+	ledger.WaitAcknowledged(t, 100)
 	called := 0
 	for n := range clusterTopics {
 		calls := i.endpoint.Calls(fmt.Sprintf("t%d", n))
@@ -161,14 +162,15 @@ func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 		t.Errorf("%d of %d topics were called without one of three masters", called, clusterTopics)
 	}
 	victim.Restart()
-	ledger.WaitAcknowledged(t, 200, failover)
+	ledger.WaitAcknowledged(t, 200)
 	stop()
 	refused.only503(t)
-	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
 // TestAShardIsAddedDrainedAndForgottenUnderLoad from the command line. Jobs that are due in an hour go along; none is lost, none called twice.
 func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	old, fresh := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onURL(old.URL()))
@@ -180,7 +182,7 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 	ledger, refused := harness.NewLedger(), &answers{}
 	far := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "far", Rate: 100, Pushers: 8, Fields: M{"delay": "15s"}, PushFailed: refused.add})
 	near := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "near", Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
-	ledger.WaitAcknowledged(t, 500, soon)
+	ledger.WaitAcknowledged(t, 500)
 	run := func(says string, args ...string) {
 		t.Helper()
 		if code, output := i.Run(append([]string{"shard"}, args...)...); code != 0 || !strings.Contains(output, says) {
@@ -188,19 +190,19 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 		}
 	}
 	run("saved", "add", "fresh", "--url", fresh.URL())
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	begun := time.Now()
 	run("is empty", "drain", "redis-1")
 	t.Logf("drained in %s", time.Since(begun).Round(time.Millisecond))
 	run("forgotten", "delete", "redis-1")
 	old.Kill9()
-	ledger.WaitAcknowledged(t, 200, soon)
+	ledger.WaitAcknowledged(t, 200)
 	far.Stop()
 	near.Stop()
 	if len(refused.got) > 0 {
 		t.Errorf("%d pushes failed, the first with %s", len(refused.got), refused.got[0])
 	}
-	ledger.Verdict(t, i.API, i.endpoint, 0, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 	for n := range 300 {
 		i.waitState(t, "later", fmt.Sprint(n), "delayed")
 	}

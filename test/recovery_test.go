@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -14,6 +13,7 @@ import (
 // TestWhatRedisForgotIsPutRight: Redis comes back without its last seconds. Jobs pushed then are there again, changes hold, what was deleted is
 // not called, what was delivered is not called again.
 func TestWhatRedisForgotIsPutRight(t *testing.T) {
+	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(r))
 	topic := i.topic(t, nil, nil)
@@ -36,7 +36,7 @@ func TestWhatRedisForgotIsPutRight(t *testing.T) {
 	}
 	i.MustDo(t, http.StatusOK, http.MethodPatch, harness.JobPath(topic, "changed"), M{"delay": "2h", "body": "new"})
 	changed := i.MustGet(t, topic, "changed")
-	i.endpoint.WaitCalls(t, topic, 1, soon)
+	i.endpoint.WaitCalls(t, topic, 1)
 	i.waitGone(t, topic, "delivered")
 
 	forget()
@@ -82,6 +82,7 @@ func waitKept(t *testing.T, r *harness.Redis) {
 
 // TestAShardThatLostEverythingLosesNoJob, with every answer on the disk of the journal before it was given.
 func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
+	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	opts := onRedis(r)
 	opts.Env["WAKECALL_JOURNAL_SYNC"] = "always"
@@ -89,16 +90,17 @@ func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
 	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "2s"}})
-	ledger.WaitAcknowledged(t, 300, soon)
+	ledger.WaitAcknowledged(t, 300)
 	r.Lose()
 	r.Restart()
-	ledger.WaitAcknowledged(t, 400, soon)
+	ledger.WaitAcknowledged(t, 400)
 	load.Stop()
-	ledger.Verdict(t, i.API, i.endpoint, inFlight, 60*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
 // TestRecoverByHand: what `wakecall recover` says it would do, it does.
 func TestRecoverByHand(t *testing.T) {
+	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(r))
 	topic := i.topic(t, nil, nil)
@@ -107,7 +109,7 @@ func TestRecoverByHand(t *testing.T) {
 	}
 	waitKept(t, r)
 	i.Signal(syscall.SIGTERM)
-	i.WaitExit(20 * time.Second)
+	i.WaitExit()
 	r.Do("FLUSHALL")
 	code, out := i.Run("recover", "--dry-run")
 	if code != 0 || !strings.Contains(out, "missing") || !strings.Contains(out, "5") {
@@ -130,6 +132,7 @@ func TestRecoverByHand(t *testing.T) {
 // TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is never refused. When Redis returns, all of them come, in order, also when every
 // process was killed meanwhile.
 func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
+	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	opts := onRedis(r)
 	opts.Env["WAKECALL_SPOOL"] = "on"
@@ -161,8 +164,8 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	i.Kill9()
 	r.Restart()
 	i.Up()
-	i.WaitReady(20 * time.Second)
-	calls := i.endpoint.WaitCalls(t, topic, 50, 20*time.Second)
+	i.WaitReady()
+	calls := i.endpoint.WaitCalls(t, topic, 50)
 	seen := map[string]int{}
 	for _, c := range calls {
 		seen[c.ID]++
@@ -178,6 +181,7 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 // TestAPushWhoseAnswerWasLostIsCalledOnce: its shard has it, says so to nobody, and the push goes to the next shard. The first copy is removed when
 // its shard answers again.
 func TestAPushWhoseAnswerWasLostIsCalledOnce(t *testing.T) {
+	t.Parallel()
 	a, b := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
 	p := harness.StartProxy(t, a.Addr())
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REDIS_NODES": "redis://" + p.Addr() + "/0," + b.URL()}})
@@ -200,7 +204,7 @@ func TestAPushWhoseAnswerWasLostIsCalledOnce(t *testing.T) {
 	if strings.Contains(answer.String(), `"error"`) {
 		t.Fatalf("not all were taken: %s", answer)
 	}
-	i.endpoint.WaitCalls(t, topic, jobs, 20*time.Second)
+	i.endpoint.WaitCalls(t, topic, jobs)
 	i.passes(t)
 	seen := map[string]int{}
 	for _, c := range i.endpoint.Calls(topic) {

@@ -9,28 +9,29 @@ import (
 )
 
 func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	db := harness.StartMariaDB(t)
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": db.DSN()}})
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 50, soon)
+	ledger.WaitAcknowledged(t, 50)
 
 	db.Kill9()
-	ledger.WaitAcknowledged(t, 100, soon)
+	ledger.WaitAcknowledged(t, 100)
 	i.refusesEdits(t, topic)
 	db.Start()
 	i.takesEdits(t, topic)
 
 	db.Pause() // worse than dead: it takes connections and says nothing
-	ledger.WaitAcknowledged(t, 100, soon)
+	ledger.WaitAcknowledged(t, 100)
 	i.refusesEdits(t, topic)
 	db.Resume()
 	i.takesEdits(t, topic)
 
 	load.Stop()
-	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
 // refusesEdits checks that a change of the registry is refused in time and clearly while the database is away.
@@ -41,7 +42,7 @@ func (i *installation) refusesEdits(t *testing.T, topic string) {
 	if problem(t, answer); answer.Status != http.StatusServiceUnavailable {
 		t.Errorf("an edit without the database: %s, want 503", answer)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > busy {
 		t.Errorf("the refusal took %s", took)
 	}
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
@@ -49,7 +50,7 @@ func (i *installation) refusesEdits(t *testing.T, topic string) {
 
 func (i *installation) takesEdits(t *testing.T, topic string) {
 	t.Helper()
-	harness.Eventually(t, 20*time.Second, "an edit to be taken", func() error {
+	harness.Eventually(t, soon, "an edit to be taken", func() error {
 		answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
 		if answer.Err != nil {
 			return answer.Err
@@ -59,6 +60,7 @@ func (i *installation) takesEdits(t *testing.T, topic string) {
 }
 
 func TestRestartWithoutMySQL(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	db := harness.StartMariaDB(t)
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": db.DSN()}})
@@ -68,16 +70,17 @@ func TestRestartWithoutMySQL(t *testing.T) {
 	db.Kill9()
 	i.Kill9()
 	i.Up()
-	i.WaitReady(30 * time.Second)
+	i.WaitReady()
 	ledger.MustPush(t, i.API, topic, "without", nil)
-	i.endpoint.WaitCalls(t, topic, 2, soon)
+	i.endpoint.WaitCalls(t, topic, 2)
 	db.Start()
 	i.takesEdits(t, topic)
-	ledger.Verdict(t, i.API, i.endpoint, 1, 30*time.Second)
+	ledger.Verdict(t, i.API, i.endpoint, 1)
 }
 
 // TestTwoHostsShareAnInstallation: two masters on one MySQL and one Redis, each with a data directory of its own.
 func TestTwoHostsShareAnInstallation(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	db, r := harness.StartMariaDB(t), harness.StartRedis(t, harness.RedisOptions{})
 	opts := onRedis(r)
@@ -86,7 +89,7 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	one.Up() // both at once: one of them migrates
 	two.Up()
 	i := &installation{one, harness.StartEndpoint(t)}
-	harness.Eventually(t, time.Minute, "both to be ready", func() error {
+	harness.Eventually(t, soon, "both to be ready", func() error {
 		if err := one.Readyz(); err != nil {
 			return err
 		}
@@ -101,12 +104,12 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	})
 	ledger := harness.NewLedger()
 	first := harness.StartLoad(t, one.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 100, soon)
+	ledger.WaitAcknowledged(t, 100)
 	first.Stop()
 	second := harness.StartLoad(t, two.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "two", Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
-	ledger.WaitAcknowledged(t, 50, soon)
+	ledger.WaitAcknowledged(t, 50)
 	one.Kill9()
-	ledger.WaitAcknowledged(t, 50, soon)
+	ledger.WaitAcknowledged(t, 50)
 	second.Stop()
-	ledger.Verdict(t, two.API, i.endpoint, inFlight, 30*time.Second)
+	ledger.Verdict(t, two.API, i.endpoint, inFlight)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	_ "modernc.org/sqlite" // for a registry from the future
 
@@ -19,6 +18,7 @@ import (
 // TestStartIsRefused: a wrong configuration ends the start with a message that names the thing and the way out, and leaves
 // nothing behind.
 func TestStartIsRefused(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,6 +66,7 @@ func TestStartIsRefused(t *testing.T) {
 }
 
 func TestWrongRedisPassword(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	r := harness.StartRedis(t, harness.RedisOptions{Password: "right-one"})
 	url := strings.Replace(r.URL(), "right-one", "wrong-one", 1)
@@ -82,6 +83,7 @@ func TestWrongRedisPassword(t *testing.T) {
 }
 
 func TestCheckTriesEveryConnection(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	if code, output := i.Run("check"); code != 0 {
 		t.Errorf("code %d beside a healthy installation:\n%s", code, output)
@@ -95,9 +97,10 @@ func TestCheckTriesEveryConnection(t *testing.T) {
 }
 
 func TestRegistryNewerThanTheBinary(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	i.Signal(syscall.SIGTERM)
-	i.WaitExit(15 * time.Second)
+	i.WaitExit()
 	db := i.registryFile(t)
 	if _, err := db.Exec(`INSERT INTO schema_version (version_id, is_applied) VALUES (99999, 1)`); err != nil {
 		t.Fatal(err)
@@ -125,6 +128,7 @@ func (i *installation) registryFile(t *testing.T) *sql.DB {
 
 // TestFirstStart: the secrets it makes are for the owner's eyes, told by their place only, and made once.
 func TestFirstStart(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	secrets := map[string]string{}
 	for _, name := range []string{"api-token", "admin-password"} {
@@ -146,11 +150,11 @@ func TestFirstStart(t *testing.T) {
 		}
 	}
 	i.Signal(syscall.SIGTERM)
-	if code := i.WaitExit(15 * time.Second); code != 0 {
+	if code := i.WaitExit(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	i.Up()
-	i.WaitReady(30 * time.Second)
+	i.WaitReady()
 	if i.Token != secrets["api-token"] {
 		t.Error("the second start made another token")
 	}
@@ -158,6 +162,7 @@ func TestFirstStart(t *testing.T) {
 
 // TestJobsSurviveARestart of everything, on the embedded default.
 func TestJobsSurviveARestart(t *testing.T) {
+	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
@@ -165,8 +170,8 @@ func TestJobsSurviveARestart(t *testing.T) {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), M{"delay": "1s"})
 	}
 	i.Signal(syscall.SIGTERM)
-	i.WaitExit(15 * time.Second)
+	i.WaitExit()
 	i.Up()
-	i.WaitReady(30 * time.Second)
-	ledger.Verdict(t, i.API, i.endpoint, 0, 30*time.Second)
+	i.WaitReady()
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 }

@@ -130,7 +130,7 @@ func restart(s *site, r *rand.Rand) fault {
 		Name: "restart", Target: name,
 		Inject: func(context.Context) error { return signal(syscall.SIGTERM, h.PID()) },
 		Heal: func(context.Context) error {
-			h.WaitExit(45 * time.Second)
+			h.WaitExit()
 			h.Up()
 			return nil
 		},

@@ -25,48 +25,44 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "wakecall")
-	args := []string{"build", "-buildvcs=false", "-o", binary}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
+	var args []string
 	if os.Getenv(coverEnv) != "" {
 		args = append(args, "-cover", "-coverpkg=github.com/wakecall/wakecall/...")
 	}
-	out, err := exec.Command("go", append(args, "github.com/wakecall/wakecall/cmd/wakecall")...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building wakecall: %w\n%s", err, out)
-	}
-	return binary, nil
+	return binary, build(binary, args...)
 })
 
 // BuildVersion builds the wakecall under test as another version.
 func BuildVersion(t testing.TB, version string) (path string) {
 	t.Helper()
-	args := []string{"build", "-buildvcs=false", "-ldflags", "-X main.version=" + version}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	return build(t, args, nil)
+	return mustBuild(t, "-ldflags", "-s -w -X main.version="+version)
 }
 
-// BuildInstalled builds wakecall as `make build` does, without the race detector, for tests under a high load.
-func BuildInstalled(t testing.TB) (path string) {
-	t.Helper()
-	return build(t, []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"}, []string{"CGO_ENABLED=0"})
-}
-
-func build(t testing.TB, args, env []string) (path string) {
+func mustBuild(t testing.TB, args ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(newDir(t, "build"), "wakecall")
-	cmd := exec.Command("go", append(args, "-o", path, "github.com/wakecall/wakecall/cmd/wakecall")...)
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	if err := build(path, args...); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
-// Binary is the wakecall under test: built once in a test process, with the race detector when the tests have it.
+// build builds wakecall like `make build`, whose cached packages it shares, or with the race detector when the tests have it.
+func build(path string, args ...string) error {
+	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, args...)
+	cgo := "CGO_ENABLED=0"
+	if raceEnabled {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.Command("go", append(args, "github.com/wakecall/wakecall/cmd/wakecall")...)
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return nil
+}
+
+// Binary is the wakecall under test: that which the environment names, or one that is built once in a test process.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := built()

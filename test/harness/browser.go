@@ -92,10 +92,10 @@ func (b *Browser) Expect(part string) {
 	b.expected = append(b.expected, part)
 }
 
-// Do runs actions, for half a minute at most.
+// Do runs actions, for as long as Patience allows.
 func (b *Browser) Do(actions ...chromedp.Action) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, Patience)
 	defer cancel()
 	err := chromedp.Run(ctx, actions...)
 	if err == nil {
@@ -149,7 +149,7 @@ func (b *Browser) Submit(selector string) {
 	b.t.Helper()
 	b.Do(chromedp.Evaluate(`window.wakecallBefore = true`, nil))
 	b.Click(selector)
-	Eventually(b.t, 20*time.Second, "the next page after "+selector, func() error {
+	Eventually(b.t, Patience, "the next page after "+selector, func() error {
 		var there bool
 		if err := chromedp.Run(b.ctx, chromedp.Evaluate(`!window.wakecallBefore && document.readyState === "complete"`, &there)); err != nil {
 			return err

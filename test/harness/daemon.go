@@ -92,13 +92,13 @@ func (d *daemon) Exited() bool {
 }
 
 // WaitExit waits for the end of the process and returns its exit code, -1 when a signal ended it.
-func (d *daemon) WaitExit(limit time.Duration) int {
+func (d *daemon) WaitExit() int {
 	d.t.Helper()
 	select {
 	case <-d.done:
 		return d.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		d.t.Fatalf("%s (pid %d) still runs after %s", d.name, d.PID(), limit)
+	case <-time.After(Patience):
+		d.t.Fatalf("%s (pid %d) still runs after %s", d.name, d.PID(), Patience)
 		return 0
 	}
 }
@@ -107,7 +107,7 @@ func (d *daemon) WaitExit(limit time.Duration) int {
 func (d *daemon) Kill9() {
 	d.t.Helper()
 	d.Signal(syscall.SIGKILL)
-	d.WaitExit(10 * time.Second)
+	d.WaitExit()
 }
 
 // Pause stops the process in its tracks (SIGSTOP) and returns when it stands still.

@@ -167,10 +167,10 @@ func (e *Endpoint) CallsOf(topic, id string) []Call {
 }
 
 // WaitCalls waits for n calls for a topic and returns all that came.
-func (e *Endpoint) WaitCalls(t testing.TB, topic string, n int, limit time.Duration) []Call {
+func (e *Endpoint) WaitCalls(t testing.TB, topic string, n int) []Call {
 	t.Helper()
 	var calls []Call
-	Eventually(t, limit, fmt.Sprintf("%d calls for %s", n, topic), func() error {
+	Eventually(t, Patience, fmt.Sprintf("%d calls for %s", n, topic), func() error {
 		calls = e.Calls(topic)
 		if len(calls) < n {
 			return fmt.Errorf("there were %d", len(calls))

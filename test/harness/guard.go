@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // keepEnv, when set, leaves the directories of failed tests for a look.
@@ -99,7 +98,7 @@ func newDir(t testing.TB, name string) string {
 
 // killBelow kills every process whose working directory is dir or below it, until there is none.
 func killBelow(t testing.TB, dir string) {
-	err := within(10*time.Second, func() error {
+	err := within(Patience, func() error {
 		left := pidsBelow(dir)
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone by now

@@ -132,7 +132,7 @@ func TestGuard(t *testing.T) {
 	if err == nil {
 		t.Fatalf("the guarded process ended well:\n%s", out)
 	}
-	Eventually(t, 10*time.Second, "the sleeper to be killed", func() error {
+	Eventually(t, Patience, "the sleeper to be killed", func() error {
 		return Equal("processes", len(pidsBelow(dir)), 0)
 	})
 }

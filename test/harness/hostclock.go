@@ -41,5 +41,5 @@ func BuildOff(t testing.TB, off time.Duration) (path string) {
 			t.Fatal(err)
 		}
 	}
-	return build(t, []string{"build", "-buildvcs=false", "-overlay", overlay}, nil)
+	return mustBuild(t, "-overlay", overlay)
 }

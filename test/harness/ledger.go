@@ -139,6 +139,9 @@ type Tally struct {
 	Duplicates                                                       int // see again
 }
 
+// drainLimit bounds the wait for a queue to drain: leases that expire and retries come first.
+const drainLimit = 2 * Patience
+
 // Verdict waits until the installation has nothing left to do and judges it by the ledger's laws:
 //
 //   - acknowledged, less called, dead and deleted, is empty;
@@ -146,9 +149,9 @@ type Tally struct {
 //   - nothing was called before its due time;
 //   - no more than duplicates calls were made again, which a fault explains (those in flight when it struck);
 //   - the queue drained, and a new job goes through.
-func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int, limit time.Duration) Tally {
+func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int) Tally {
 	t.Helper()
-	Eventually(t, limit, "the queue to drain", func() error { return l.drained(api) })
+	Eventually(t, drainLimit, "the queue to drain", func() error { return l.drained(api) })
 	tally, faults := l.judge(api, e)
 	t.Logf("ledger: %+v", tally)
 	if tally.Duplicates > duplicates {
@@ -164,7 +167,7 @@ func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int, li
 	for _, topic := range l.topics() {
 		probe := fmt.Sprintf("probe-%d", time.Now().UnixNano())
 		api.MustPush(t, topic, M{"id": probe, "body": "probe"})
-		Eventually(t, 10*time.Second, "a new job of "+topic+" to be called", func() error {
+		Eventually(t, Patience, "a new job of "+topic+" to be called", func() error {
 			return Equal("called", len(e.CallsOf(topic, probe)) > 0, true)
 		})
 	}

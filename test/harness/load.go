@@ -71,10 +71,10 @@ func push(ctx context.Context, api *API, l *Ledger, opts LoadOptions, prefix str
 }
 
 // WaitAcknowledged waits until at least n more pushes than now have been acknowledged.
-func (l *Ledger) WaitAcknowledged(t testing.TB, n int, limit time.Duration) {
+func (l *Ledger) WaitAcknowledged(t testing.TB, n int) {
 	t.Helper()
 	want := l.Acknowledged() + n
-	Eventually(t, limit, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
+	Eventually(t, Patience, fmt.Sprintf("%d more pushes to be acknowledged", n), func() error {
 		if got := l.Acknowledged(); got < want {
 			return fmt.Errorf("%d were, of %d", got, want)
 		}

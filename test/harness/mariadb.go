@@ -69,7 +69,7 @@ GRANT ALL ON %[1]s.* TO '%[2]s'@'%%';
 	cmd.Args = append(cmd.Args, asRoot()...)
 	cmd.Dir = m.dir
 	m.daemon = startDaemon(m.t, m.dir, filepath.Base(m.dir), cmd)
-	Eventually(m.t, 30*time.Second, "MariaDB to answer", m.greets)
+	Eventually(m.t, Patience, "MariaDB to answer", m.greets)
 }
 
 // greets is nil when the server opens the conversation, which it does on connecting.

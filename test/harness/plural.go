@@ -27,7 +27,7 @@ type Node struct {
 // startNode starts a redis-server with a configuration of its own (Sentinel rewrites it).
 func startNode(t testing.TB, name, conf string, args ...string) *Node {
 	t.Helper()
-	n := &Node{t: t, dir: newDir(t, name), port: busPort(t), args: args}
+	n := &Node{t: t, dir: newDir(t, name), port: freeNodePort(t), args: args}
 	text := fmt.Sprintf("port %d\ndir %s\nbind 127.0.0.1\nsave \"\"\n%s\n", n.port, n.dir, conf)
 	if err := os.WriteFile(filepath.Join(n.dir, "redis.conf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -36,22 +36,13 @@ func startNode(t testing.TB, name, conf string, args ...string) *Node {
 	return n
 }
 
-// busPort leaves room for a Cluster's bus, which listens 10000 above.
-func busPort(t testing.TB) int {
-	for {
-		if port := FreePort(t); port < 55_000 {
-			return port
-		}
-	}
-}
-
 // Restart starts the node again, after Kill9.
 func (n *Node) Restart() {
 	n.t.Helper()
 	cmd := exec.Command(need(n.t, "redis-server", "redis-server"), append([]string{filepath.Join(n.dir, "redis.conf")}, n.args...)...)
 	cmd.Dir = n.dir
 	n.daemon = startDaemon(n.t, n.dir, filepath.Base(n.dir), cmd)
-	Eventually(n.t, 10*time.Second, "redis-server to answer", func() error {
+	Eventually(n.t, Patience, "redis-server to answer", func() error {
 		conn, err := net.DialTimeout("tcp", n.Addr(), time.Second)
 		if err == nil {
 			err = conn.Close()
@@ -96,7 +87,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	master := startNode(t, "master", durable)
 	replica := startNode(t, "replica", durable+fmt.Sprintf("\nreplicaof 127.0.0.1 %d", master.port))
 	s.Servers = []*Node{master, replica}
-	Eventually(t, 20*time.Second, "the replica to follow", func() error {
+	Eventually(t, Patience, "the replica to follow", func() error {
 		info, err := replica.Client().Info(t.Context(), "replication").Result()
 		if err == nil && !strings.Contains(info, "master_link_status:up") {
 			err = fmt.Errorf("it says %s", info)
@@ -110,7 +101,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	for _, w := range s.Watchers {
 		c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
 		t.Cleanup(func() { _ = c.Close() })
-		Eventually(t, 20*time.Second, "the Sentinels to know each other and the replica", func() error {
+		Eventually(t, Patience, "the Sentinels to know each other and the replica", func() error {
 			others, err := c.Sentinels(t.Context(), "mymaster").Result()
 			if err != nil {
 				return err
@@ -155,7 +146,7 @@ func StartCluster(t testing.TB) *Cluster {
 		t.Fatalf("create the Cluster: %v\n%s", err, out)
 	}
 	for _, n := range c.Nodes {
-		Eventually(t, 30*time.Second, "the Cluster's nodes to agree, and replicas to follow", func() error {
+		Eventually(t, Patience, "the Cluster's nodes to agree, and replicas to follow", func() error {
 			info, err := n.Client().ClusterInfo(t.Context()).Result()
 			if err != nil {
 				return err
@@ -183,7 +174,7 @@ func (c *Cluster) URL() string {
 func (c *Cluster) Owner(key string) *Node {
 	c.t.Helper()
 	var owner *Node
-	Eventually(c.t, 20*time.Second, "a master to have "+key, func() error {
+	Eventually(c.t, Patience, "a master to have "+key, func() error {
 		for _, n := range c.Nodes {
 			if n.Exited() {
 				continue

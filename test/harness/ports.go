@@ -1,9 +1,20 @@
 package harness
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
+)
+
+// Ports are taken from below the range from which Linux picks the local ports of outgoing connections: one of those would
+// otherwise be taken by some client between the moment a test is given it and the moment a server listens on it.
+const (
+	lowestPort  = 10_000
+	highestPort = 32_000
+	// busOffset is how far above its port a node of a Redis Cluster listens for the other nodes.
+	busOffset = 10_000
 )
 
 var handedOut = struct {
@@ -14,20 +25,42 @@ var handedOut = struct {
 // FreePort returns a TCP port on 127.0.0.1 that nobody listens on and that this test process was not given before.
 func FreePort(t testing.TB) int {
 	t.Helper()
+	return freePorts(t, highestPort, 0)
+}
+
+// freeNodePort returns a FreePort for a node of a Redis Cluster, whose bus port is free as well.
+func freeNodePort(t testing.TB) int {
+	t.Helper()
+	return freePorts(t, highestPort-busOffset, 0, busOffset)
+}
+
+// freePorts returns a port for which the ports at all offsets from it are free, and hands out all of them.
+func freePorts(t testing.TB, highest int, offsets ...int) int {
+	t.Helper()
 	handedOut.Lock()
 	defer handedOut.Unlock()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 1000 {
+		port := lowestPort + rand.IntN(highest-lowestPort)
+		free := true
+		for _, offset := range offsets {
+			free = free && !handedOut.ports[port+offset] && canListen(port+offset)
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if !handedOut.ports[port] {
-			handedOut.ports[port] = true
-			return port
+		if !free {
+			continue
 		}
+		for _, offset := range offsets {
+			handedOut.ports[port+offset] = true
+		}
+		return port
 	}
 	t.Fatal("found no free port")
 	return 0
+}
+
+func canListen(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		_ = l.Close()
+	}
+	return err == nil
 }

@@ -53,7 +53,7 @@ func (r *Redis) Restart() {
 		cmd.Env = r.opts.Clock.environment()
 	}
 	r.daemon = startDaemon(r.t, r.dir, filepath.Base(r.dir), cmd)
-	Eventually(r.t, 10*time.Second, "redis-server to answer", func() error { return r.run("PING").Err() })
+	Eventually(r.t, Patience, "redis-server to answer", func() error { return r.run("PING").Err() })
 }
 
 // URL is the server's address as redis.nodes has it.
@@ -71,7 +71,7 @@ func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.port) }
 func (r *Redis) Shutdown() {
 	r.t.Helper()
 	_ = r.run("SHUTDOWN").Err() // the connection ends with the server: always an error
-	r.WaitExit(10 * time.Second)
+	r.WaitExit()
 }
 
 // ConfigSet changes a setting of the running server.

@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// readyLimit is how long an installation may take to be ready, on a machine that does much else.
-const readyLimit = 45 * time.Second
-
 // Options say how an installation is configured. The zero value is the embedded default: managed redis-server, SQLite.
 type Options struct {
 	Env  map[string]string // more configuration, as WAKECALL_… variables
@@ -25,6 +22,7 @@ type Options struct {
 	Args []string          // more arguments of `wakecall up`
 
 	Binary string // another one than that under test
+	Umask  string // of every process, in octal; "": that of the test
 
 	Sockets []*os.File // listening ones, passed to `wakecall up` as systemd passes them
 }
@@ -63,7 +61,7 @@ func StartWakecall(t testing.TB, opts Options) *Wakecall {
 	t.Helper()
 	w := New(t, opts)
 	w.Up()
-	w.WaitReady(readyLimit)
+	w.WaitReady()
 	return w
 }
 
@@ -110,6 +108,9 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 		binary = Binary(w.t)
 	}
 	cmd := exec.Command(binary, args...)
+	if w.opts.Umask != "" {
+		cmd = exec.Command("/bin/sh", append([]string{"-c", `umask ` + w.opts.Umask + `; exec "$0" "$@"`}, cmd.Args...)...)
+	}
 	cmd.Dir = w.Dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + w.Dir, "GORACE=halt_on_error=0 atexit_sleep_ms=0"}
 	if dir := os.Getenv(coverEnv); dir != "" {
@@ -139,11 +140,11 @@ func (w *Wakecall) Metrics() *API { return NewAPI("http://"+w.env["WAKECALL_METR
 func (w *Wakecall) SetEnv(key, value string) { w.env[key] = value }
 
 // WaitReady waits until /readyz says yes, and reads the API token that the first start made.
-func (w *Wakecall) WaitReady(limit time.Duration) {
+func (w *Wakecall) WaitReady() {
 	w.t.Helper()
-	Eventually(w.t, limit, "wakecall to be ready", func() error {
+	Eventually(w.t, Patience, "wakecall to be ready", func() error {
 		if w.daemon != nil && w.Exited() { // there is none when the roles run alone
-			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(time.Second), w.Log(logTail))
+			w.t.Fatalf("wakecall ended with code %d before it was ready:\n%s", w.WaitExit(), w.Log(logTail))
 		}
 		return w.Readyz()
 	})
@@ -160,10 +161,10 @@ func (w *Wakecall) WaitReady(limit time.Duration) {
 func (w *Wakecall) WaitReadyShared(others ...*Wakecall) {
 	w.t.Helper()
 	if len(others) == 0 {
-		w.WaitReady(readyLimit)
+		w.WaitReady()
 		return
 	}
-	Eventually(w.t, readyLimit, "wakecall to be ready", w.Readyz)
+	Eventually(w.t, Patience, "wakecall to be ready", w.Readyz)
 	w.Token = others[0].Token
 }
 
@@ -201,14 +202,14 @@ func (w *Wakecall) Readyz() error {
 // Run runs a wakecall command with this installation's configuration and returns its exit code and what it printed.
 func (w *Wakecall) Run(args ...string) (code int, output string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	cmd := w.command(args...)
 	kill := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer kill()
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		w.t.Fatalf("wakecall %s still runs after 30s:\n%s", strings.Join(args, " "), out)
+		w.t.Fatalf("wakecall %s still runs after %s:\n%s", strings.Join(args, " "), Patience, out)
 	}
 	if cmd.ProcessState == nil {
 		w.t.Fatalf("wakecall %s: %v", strings.Join(args, " "), err)
@@ -233,7 +234,7 @@ func (w *Wakecall) Role(role string) []int {
 func (w *Wakecall) WaitRole(role string, n int, not ...int) []int {
 	w.t.Helper()
 	var pids []int
-	Eventually(w.t, 20*time.Second, fmt.Sprintf("%d of %s", n, role), func() error {
+	Eventually(w.t, Patience, fmt.Sprintf("%d of %s", n, role), func() error {
 		pids = slices.DeleteFunc(w.Role(role), func(pid int) bool { return slices.Contains(not, pid) })
 		return Equal("their number", len(pids), n)
 	})
@@ -257,7 +258,7 @@ func Kill9(t testing.TB, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatalf("kill -9 %d: %v", pid, err)
 	}
-	Eventually(t, 10*time.Second, fmt.Sprintf("process %d to be gone", pid), func() error {
+	Eventually(t, Patience, fmt.Sprintf("process %d to be gone", pid), func() error {
 		return Equal("alive", alive(pid), false)
 	})
 }
@@ -274,7 +275,7 @@ func Pause(t testing.TB, pids ...int) (resume func()) {
 	resume = func() { signal(syscall.SIGCONT) }
 	t.Cleanup(resume)
 	for _, pid := range pids {
-		Eventually(t, 5*time.Second, fmt.Sprintf("process %d to stand still", pid), func() error { return standsStill(pid) })
+		Eventually(t, Patience, fmt.Sprintf("process %d to stand still", pid), func() error { return standsStill(pid) })
 	}
 	return resume
 }
