@@ -35,5 +35,6 @@
 // # The schema
 //
 // Open refuses a schema newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless Options.Migrate lets it bring
-// it up to date; see package migrations for what happens when several hosts do so at once.
+// it up to date; see package migrations for what happens when several hosts do so at once. A process that started without the database
+// completes its start in Run. Nothing else migrates.
 package registry

@@ -128,8 +128,7 @@ func openSQLite(path string) (*sql.DB, error) {
 		return nil, err
 	}
 	turnOnLog(db)
-	bounded(db).SetMaxOpenConns(maxOpenConns + 1) // and one that only glances
-	return db, nil
+	return bounded(db), nil
 }
 
 // turnOnLog has one connection be made, which turns the write-ahead log on in a new file. Of several processes that do so at once SQLite

@@ -3,13 +3,13 @@ package registry
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"time"
 
 	"gorm.io/gorm"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/migrations"
 )
 
@@ -19,40 +19,29 @@ const keepEvery = time.Second
 // maxWait is the longest pause between two looks at a database that is away.
 const maxWait = 4 * time.Second
 
-// Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done.
+// Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done. It reads the revision's row once per
+// Options.Poll, and at once after Nudge; while the database is away it waits up to maxWait.
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
 	var kept time.Time
-	look := glance{r: r}
-	defer look.close()
 	for {
-		pause := wait*9/10 + rand.N(wait/5) // processes that wait for a database do not ask it all at once when it returns
-		if wait == r.opts.Poll {
-			pause = beat.In(wait)
-		}
-		if due := keepEvery - time.Since(kept); due <= 0 {
-			if r.keep() {
-				kept = time.Now()
-			}
-		} else {
+		pause := spread(wait)
+		if due := keepEvery - time.Since(kept); due > 0 {
 			pause = min(pause, due)
+		} else if r.keep() {
+			kept = time.Now()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.nudge:
-			look.at = time.Time{}
 		case <-time.After(pause):
 		}
-		if look.nothingNew(ctx) {
-			continue
-		}
-		err := r.follow(ctx)
+		err := r.finishStart(ctx, r.follow(ctx))
 		if err == nil {
 			wait = r.opts.Poll
 			continue
 		}
-		look.at = time.Time{}
 		if ctx.Err() == nil && wait == r.opts.Poll {
 			r.opts.Logger.Warn("the registry cannot be read; working with its last snapshot", "dsn", MaskDSN(r.opts.DSN), "error", err)
 		}
@@ -60,10 +49,25 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
+// spread shortens a pause by up to a fifth, so that processes do not poll at the same moment.
+func spread(pause time.Duration) time.Duration { return pause - rand.N(pause/5+1) }
+
+// finishStart completes the start of a process that began without the database and now finds an older schema: it brings it up
+// to date. Nothing else migrates after Open.
+func (r *Registry) finishStart(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrSchemaOlder) || !r.opts.Migrate {
+		return err
+	}
+	if _, err := r.Migrate(ctx); err != nil {
+		return err
+	}
+	return r.follow(ctx)
+}
+
 // follow loads what changed since the last look.
 func (r *Registry) follow(ctx context.Context) error {
 	was := r.Up()
-	if err := r.mendSchema(ctx); err != nil {
+	if err := r.checkSchema(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -43,5 +44,43 @@ func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 	}
 	if s, err := readSnapshot(file); err != nil || s.Topics["shop.close"] == nil {
 		t.Errorf("the file has lost the topic: %+v, %v", s, err)
+	}
+}
+
+func TestNoChangeIsMissed(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.SQLite(t)
+	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Millisecond})
+	for i := range 100 {
+		name, start := fmt.Sprint("t", i), time.Now()
+		put(t, a, topic(name))
+		eventually(t, name+" is seen", func() bool { return b.Snapshot().Topics[name] != nil })
+		if took := time.Since(start); took > 5*time.Second {
+			t.Fatalf("%s was seen after %s", name, took)
+		}
+	}
+}
+
+// TestOnlyAStartMigrates: not a push to an unknown topic, which looks for changes.
+func TestOnlyAStartMigrates(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	if err := writeSnapshot(file, &Snapshot{Revision: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := connect(Options{DSN: dbtest.SQLite(t), SnapshotFile: file, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	if err := r.startWithout(ErrUnavailable); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Ping(t.Context()); err != nil || !r.Up() {
+		t.Fatalf("the database is still away: %v", err)
+	}
+	r.Refresh(t.Context())
+	if steps, err := r.MigrationStatus(t.Context()); err != nil || steps[0].Applied {
+		t.Errorf("a look for an unknown topic migrated the schema: %v, %v", steps, err)
 	}
 }
