@@ -129,7 +129,7 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 			t.Fatal(r.Err)
 		}
 	}
-	placesAreFound(t, q)
+	jobsWithoutIDsAreFound(t, q)
 	seen := map[string]bool{"first/x": false}
 	round := 0
 	eventually(t, "all jobs are called", func() bool {
@@ -155,15 +155,15 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 	})
 }
 
-// placesAreFound: jobs of many topics, and so of every bucket, that leave their ids to the queue.
-func placesAreFound(t *testing.T, q *Queue) {
+// jobsWithoutIDsAreFound: jobs of many topics, and so of every bucket, that leave their ids to the queue.
+func jobsWithoutIDsAreFound(t *testing.T, q *Queue) {
 	var batch []Push
 	for i := range 60 {
 		batch = append(batch, made(fmt.Sprint("made", i%20), time.Hour))
 	}
 	for i, r := range q.PushBatch(t.Context(), batch) {
 		topic, id := batch[i].Topic, r.Job.ID
-		if r.Err != nil || len(id) != placeLen {
+		if r.Err != nil || id != batch[i].ID {
 			t.Fatalf("%+v", r)
 		}
 		if j, err := q.Get(t.Context(), topic, id); err != nil || j.ID != id || j.Topic != topic {

@@ -13,7 +13,7 @@ import (
 //	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are split (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone
 //	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
-//	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference, unless the id names the place
+//	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference
 //	b:REF          STRING: a body longer than longBody
 //	a:PAGE         HASH: index → attempts of a job that has had one
 //	d:TOPIC        ZSET: delayed jobs that are near, or wait for a retry, by time
@@ -31,7 +31,6 @@ import (
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker
-//	w:RECEIPT      where the last call of a pusher stored jobs under ids that name their places
 //	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the data, see Checks
 //	when           HASH: host → when it said so (ms, by the server's clock)
 //	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals

@@ -71,7 +71,8 @@ func (m *model) Push(t *rapid.T) {
 	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
 }
 
-// PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may live.
+// PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may exist. Those that are far get ids that
+// name their places, as earlier versions gave out.
 func (m *model) PushMade(t *rapid.T) {
 	topic, id := m.key(t)
 	m.n++
@@ -92,13 +93,17 @@ func (m *model) PushMade(t *rapid.T) {
 		if p.Delay == 0 {
 			state = Ready
 		}
-		key := topic + "/" + r.Job.ID
+		id := r.Job.ID
+		if p.Fresh && p.Delay == time.Hour {
+			id = place(t, m.s, topic, id)
+		}
+		key := topic + "/" + id
 		if m.jobs[key] != nil {
-			t.Fatalf("%s lives already", key)
+			t.Fatalf("%s exists already", key)
 		}
 		m.jobs[key] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
 		if p.Fresh && len(m.made) < 8 {
-			m.made = append(m.made, r.Job.ID)
+			m.made = append(m.made, id)
 		}
 	}
 }

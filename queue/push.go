@@ -219,33 +219,25 @@ func (b *batcher) refuse(results []Result, err error) {
 	}
 }
 
-// storeAll calls the push script, once more when the connection broke. A push that then finds itself stored is taken as its own, by its id or by the
-// receipt. short says why what was stored is not where d wants it.
+// storeAll calls the push script, once more when the connection broke. A push that then finds its own job by the id is no duplicate.
+// short says why what was stored is not where d wants it.
 func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.Duration) (results []Result, short error) {
 	if err := s.able(s.ctx, bucket, d); err != nil {
 		return s.refuseAll(pushes, d, err), nil
 	}
-	receipt := s.receipt(pushes)
-	args := appendPushes([]any{receipt.name, receipt.token()}, pushes, s.smallHashes(bucket))
+	args := appendPushes(nil, pushes, s.smallHashes(bucket))
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
 	defer cancel()
-	up := !s.nodes[bucket].down.Load()
 	v, again, short, err := s.onceSafe(ctx, bucket, d, s.scripts.push, args...)
 	if err != nil {
-		if up {
-			s.undoNoted(bucket, receipt, pushes, err)
-		}
 		return failAll(len(pushes), err), nil
 	}
 	results, err = s.pushed(bucket, pushes, v, again)
 	if err != nil {
 		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, err)), nil
-	}
-	if !again { // the first try may be on its way still
-		s.keepReceipt(receipt)
 	}
 	return results, short
 }
@@ -255,12 +247,11 @@ var errReply = errors.New("the script's answer has not the expected form")
 // pushed reads what the push script answered.
 func (s *Shard) pushed(bucket int, pushes []Push, v any, again bool) ([]Result, error) {
 	reply, ok := v.([]any)
-	if !ok || len(reply) < 3 || len(reply)%2 == 0 {
+	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
 		return nil, errReply
 	}
 	at, timed := reply[0].(int64)
-	note, noted := reply[1].(string)
-	if !timed || !noted || !s.nodes[bucket].learn(reply[2]) {
+	if !timed || !s.nodes[bucket].learn(reply[1]) {
 		return nil, errReply
 	}
 	now := time.UnixMilli(at).UTC()
@@ -268,29 +259,34 @@ func (s *Shard) pushed(bucket int, pushes []Push, v any, again bool) ([]Result, 
 	for i := range pushes {
 		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
 	}
-	if err := s.named(pushes, note, results); err != nil {
-		return nil, err
-	}
-	for k := 3; k < len(reply); k += 2 {
+	for k := 2; k < len(reply); k += 2 {
 		n, ok := reply[k].(int64)
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, errReply
 		}
-		results[n-1] = s.lived(&pushes[n-1], results[n-1].Job, reply[k+1], again)
+		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, reply[k+1], again)
 	}
 	return results, nil
 }
 
-// lived is the result of a push whose id lived already. stored is the job if it was stored all the same.
-func (s *Shard) lived(p *Push, stored Job, answer any, again bool) Result {
+// What push.lua answers when the id of a push exists.
+const (
+	answerReplaced  = "replaced"
+	answerCollision = "collision" // another id has the same locator
+	answerKept      = "kept"
+	answerRefused   = "refused"
+)
+
+// duplicate is the result of a push whose id existed. stored is its job if that was stored.
+func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 	switch answer {
-	case "c":
+	case answerCollision:
 		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrCollision)}
-	case "p":
+	case answerReplaced:
 		return Result{Job: stored, Duplicate: !again}
 	}
 	v, ok := answer.([]any)
-	if !ok || len(v) != 2 {
+	if !ok || len(v) != 2 || v[0] != answerKept && v[0] != answerRefused {
 		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
 	}
 	job, err := s.described(p.Topic, v[1])
@@ -299,10 +295,8 @@ func (s *Shard) lived(p *Push, stored Job, answer any, again bool) Result {
 		return Result{Err: err}
 	case again && isOwn(p, job):
 		return Result{Job: *job}
-	case v[0] == "e":
-		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
 	}
-	return Result{Job: *job, Duplicate: true}
+	return duplicateOf(p, job)
 }
 
 // isOwn says whether a job found by a repeated push is what its first, unanswered try stored.

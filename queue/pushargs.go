@@ -8,8 +8,7 @@ import (
 // Modes of a job in a call of the push script, beside what to do about an id that lives in the two lowest bits.
 const (
 	modeInstant = 1 << 2 // the time is an instant, not a delay
-	modeMade    = 1 << 3 // the job may get an id that names its place
-	modePlace   = 1 << 4 // the caller's id names a place
+	modePlace   = 1 << 3 // the id names a place, see placed.go
 )
 
 // appendPushes adds pushes of a bucket as push.lua reads them.
@@ -51,17 +50,13 @@ func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte
 	key := len(b)
 	b = small.appendKey(b, l)
 	b[key-1] = byte(len(b) - key)
-	b = append(b, l[3:]...)
-	id := p.ID
-	if nonce, ok := nonceOf(p); ok {
-		mode |= modeMade
-		b, id = append(b, p.ID...), string(nonce[:])
-	} else if with := appendPlace(b, p.ID); len(with) > len(b) {
+	b = append(b, l[:]...)
+	if with := appendPlace(b, p.ID); len(with) > len(b) {
 		mode |= modePlace
 		b = with
 	}
 	b[start] = mode
-	b, long := appendTail(b, p, id)
+	b, long := appendTail(b, p)
 	args = append(args, b[start:len(b):len(b)])
 	if long != nil {
 		args = append(args, long)
@@ -77,7 +72,7 @@ func askedTime(p *Push) (ms int64, instant bool) {
 	return max(ceilDelay(p.Delay), 0), false
 }
 
-// dueAt is when a push is due that was stored at now, as the script reckons it.
+// dueAt is when a push is due that was stored at now, as the script computes it.
 func dueAt(p *Push, now time.Time) time.Time {
 	ms, instant := askedTime(p)
 	if instant {

@@ -228,7 +228,6 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	for _, i := range todo {
 		results[i].Err = none
 	}
-	var doubtful map[int]*Shard
 	for try := 0; len(todo) > 0; try++ {
 		groups := map[*Shard][]int{}
 		for _, i := range todo {
@@ -239,17 +238,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 		if len(groups) == 0 {
 			break
 		}
-		up := map[*Shard]bool{}
-		for s := range groups {
-			up[s] = s.Up()
-		}
 		todo = q.pushGroups(ctx, groups, pushes, results)
-		doubtful = doubts(doubtful, groups, up, todo, results)
-	}
-	for i, s := range doubtful {
-		if results[i].Err == nil && results[i].Job.Shard != s.name {
-			s.undo(&pushes[i], nil)
-		}
 	}
 	removeReplaced(ctx, pushes, results, replaced)
 	return results
@@ -275,27 +264,6 @@ func removeReplaced(ctx context.Context, pushes []Push, results []Result, replac
 		}
 	}
 }
-
-// doubts adds which of the failed pushes may be stored all the same: those whose shard fell while it had them.
-func doubts(doubtful map[int]*Shard, groups map[*Shard][]int, up map[*Shard]bool, failed []int, results []Result) map[int]*Shard {
-	if len(failed) == 0 {
-		return doubtful
-	}
-	for s, which := range groups {
-		for _, i := range which {
-			var un *UnavailableError
-			if up[s] && slices.Contains(failed, i) && errors.As(results[i].Err, &un) && slices.Contains(doubtfulReasons, un.Reason) {
-				if doubtful == nil {
-					doubtful = map[int]*Shard{}
-				}
-				doubtful[i] = s
-			}
-		}
-	}
-	return doubtful
-}
-
-var doubtfulReasons = []string{"connection", "timeout", "down", "cluster"}
 
 func (q *Queue) noShard() error {
 	if err := q.Ready(); err != nil {

@@ -56,12 +56,11 @@ func uint48(s string) int64 {
 	return int64(s[0])<<40 | int64(s[1])<<32 | int64(s[2])<<24 | int64(s[3])<<16 | int64(s[4])<<8 | int64(s[5])
 }
 
-// appendTail adds the rest of a record behind its two times; id is what stands there for the job's. A long body is returned instead of added: it gets a
-// key of its own.
-func appendTail(b []byte, p *Push, id string) (record, long []byte) {
+// appendTail adds the rest of a record behind its two times. A long body is returned instead of added: it gets a key of its own.
+func appendTail(b []byte, p *Push) (record, long []byte) {
 	at := len(b)
-	b = append(b, byte(p.Priority), byte(len(id)))
-	b = append(b, id...)
+	b = append(b, byte(p.Priority), byte(len(p.ID)))
+	b = append(b, p.ID...)
 	if p.TTR > 0 || p.MaxAttempts > 0 {
 		b[at] |= flagLimits
 		b = binary.BigEndian.AppendUint32(b, uint32(min(p.TTR.Milliseconds(), math.MaxUint32)))
@@ -122,8 +121,6 @@ func decodeRecord(j *Job, ref int64, rec, body string) error {
 }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-
-const madeLen = 26
 
 // NewID makes an id: 26 characters, the first ten of which order ids by the time they were made.
 func NewID() string {

@@ -107,8 +107,8 @@ func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs [
 		j := &c.job
 		record := appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
 		record, long := appendTail(record, &Push{
-			Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
-		}, j.ID)
+			ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
+		})
 		args = append(args, j.Topic, s.address(j.Topic, j.ID), record, long, c.state, c.at, c.attempts)
 	}
 	v, err := s.again(ctx, bucket, s.scripts.restore, args...)

@@ -64,11 +64,11 @@ func settleArgs(order []ending, small smallHashes) (args []any, err error) {
 func (e *ending) append(args []any, small smallHashes) ([]any, error) {
 	args = append(args, e.Lease.ref>>2&(1<<indexBits-1))
 	switch {
-	case e.Verdict == Release, e.Verdict == Done && e.Lease.placed:
+	case e.Verdict == Release:
 		return append(args, "", ""), nil
 	case e.Verdict == Done:
 		l := locate(e.Lease.Topic, e.Lease.ID, small.locators)
-		return append(args, small.appendKey(nil, l), l[3:]), nil
+		return append(args, small.appendKey(nil, l), l[:]), nil
 	}
 	attempts, err := settledAttempts(e.Settlement)
 	if err != nil {

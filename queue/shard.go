@@ -43,14 +43,6 @@ type Shard struct {
 	closing sync.Mutex // orders start and close
 	wg      sync.WaitGroup
 
-	receiptMu sync.Mutex
-	receipts  []*receipt // that no call uses
-	receiptN  int
-	pusher    string // begins their names
-
-	undoMu sync.Mutex
-	undone []undone // that are in another shard now, and perhaps here
-
 	confMu   sync.Mutex
 	confSent map[string]string // what conf in Redis is known to hold
 }
@@ -80,7 +72,7 @@ func (s *Shard) smallHashes(bucket int) smallHashes {
 func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
 	s := &Shard{
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name),
-		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold, pusher: NewID(), confSent: map[string]string{},
+		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold, confSent: map[string]string{},
 	}
 	client, buckets, err := connect(c.URL, o, 0, s.meet)
 	if err != nil {

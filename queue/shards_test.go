@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -67,4 +68,39 @@ func TestAReplaceInTheShardThatHoldsTheJob(t *testing.T) {
 		t.Fatalf("after the replace: %+v", j)
 	}
 	f.stats("t", 1, 0, 0, 0)
+}
+
+// TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it was delivered. What the first
+// shard was given since is not its to remove when its link heals.
+func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	var cut atomic.Bool
+	pass := func([]byte) bool { return !cut.Load() }
+	link := proxied(t, urlA, func() (request, answer func([]byte) bool) { return pass, pass })
+	host := func(a string) *fixture {
+		q := Open(Options{Timeout: 500 * time.Millisecond})
+		t.Cleanup(func() { _ = q.Close() })
+		if err := q.SetShards(t.Context(), []ShardConfig{{"a", a, "active"}, {"b", urlB, "active"}}); err != nil {
+			t.Fatal(err)
+		}
+		return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
+	}
+	first, second := host(link), host(urlA)
+	id := first.homeIs("a", "t")
+	other := first.homeIs("a", "u")
+	first.push("u", other, time.Hour)
+	cut.Store(true)
+	if r := first.push("t", id, 0); r.Job.Shard != "b" {
+		t.Fatalf("pushed while a is cut off: %+v", r)
+	}
+	second.settle(Done, nil, second.reserve(1)...)
+	if r := second.push("t", id, 0); r.Duplicate || r.Job.Shard != "a" {
+		t.Fatalf("pushed again: %+v", r)
+	}
+	cut.Store(false)
+	eventually(t, "the link is whole", func() bool { return first.q.Shards()[0].Up() })
+	first.get("u", other)
+	time.Sleep(5 * probeEvery) // it has time for what it must not do
+	second.get("t", id)
 }

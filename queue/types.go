@@ -60,7 +60,7 @@ const (
 // Push is a job to be stored.
 type Push struct {
 	Topic       string
-	ID          string // set by the caller; NewID makes one. A Fresh one is not always the job's: that is Result.Job.ID
+	ID          string // set by the caller; NewID makes one
 	Body        []byte
 	ContentType string        // empty: application/json
 	Delay       time.Duration // counted from Redis's clock when the push arrives there
@@ -69,7 +69,7 @@ type Push struct {
 	TTR         time.Duration // 0: the topic's
 	MaxAttempts int           // 0: the topic's
 	OnDuplicate OnDuplicate
-	Fresh       bool // ID was just made by NewID, so no shard needs to be asked whether it lives already, and the shard may give the job an id that costs it less
+	Fresh       bool // NewID has just made the ID, so no shard needs to be asked for it
 }
 
 // Job is a stored job.

@@ -136,7 +136,6 @@ func (s *Shard) leased(f *found, token string) (*Lease, error) {
 	if err := decodeAttempts(&l.Job, f.attempts); err != nil {
 		return nil, fmt.Errorf("reserve %s/%s: %w", f.topic, l.ID, err)
 	}
-	l.placed = isNonce(f.record[14 : 14+int(f.record[13])])
 	l.kept = f.attempts != "" || len(l.Body) > longBody
 	return l, nil
 }

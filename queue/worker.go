@@ -48,10 +48,9 @@ type Reserved struct {
 // Lease is a reserved job. Job.Attempts is the number made before this one.
 type Lease struct {
 	Job
-	Token  string
-	ref    int64
-	kept   bool // it has attempts or a body key to remove
-	placed bool // its id names its place: there is no locator to remove
+	Token string
+	ref   int64
+	kept  bool // it has attempts or a body key to remove
 }
 
 // Verdict is what becomes of a reserved job.

@@ -47,10 +47,9 @@ end
 
 local function partKey(n, part) return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '') end
 
--- The key of the small hash that a locator is in: of the number N, or of a key that was made when other splits were known.
+-- The key of the small hash that has a locator of the number N.
 local function smallHash(n, field)
   if not splits then knowSplits(call('HGET', P .. 'cur', '/')) end
-  n = tonumber(n) or tonumber(string.match(n, '%d+', #P + 1))
   return partKey(n, string.byte(field) % (n < turn and parts * PARTS or parts))
 end
 
@@ -342,10 +341,8 @@ end
 local function remove(topic, ref, page, index, rec)
   local due, _, flags, id = decode(rec)
   detach(topic, ref, (stateOf(topic, ref, page, due)))
-  if not id or not isNonce(id) then
-    local n, field = locator(topic, id or '')
-    call('HDEL', smallHash(n, field), field)
-  end
+  local n, field = locator(topic, id or '')
+  call('HDEL', smallHash(n, field), field)
   call('HDEL', P .. 'a:' .. page, index)
   free(topic, ref, page, index, flags or 0)
 end

@@ -3,8 +3,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs, their refs, then for each run of them that have token, page, verdict and endpoint in common: token, page, its topic, verdict
 --         (D done, K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
---         how many, and three of each job: its index; D and K: the key of the small hash and the field of its locator, '' and '' without
---         one, L: '' and '', the others: delay in ms and attempts to keep; at last how many splits the keys of small hashes go by.
+--         how many, and three of each job: its index; D and K: the key of the small hash, and the locator;
+--         L: '' and '', the others: delay in ms and attempts to keep; at last how many splits the keys of small hashes go by.
 -- Returns {the numbers, from 1, of those whose lease was not held any more, among them a ref's second time; splits}. Such a one changes nothing, so
 --         a repeated call is harmless.
 -- Keeps   invariants 1 to 4; all tokens are compared before anything is written.
@@ -65,12 +65,13 @@ end
 -- What becomes of a run's jobs, n of which were held: the numbers of the first and the last, and where their own arguments begin.
 local freed, highest = {}, {} -- by page: how many, and the highest index of them
 local function done(topic, page, n, first, last, at, verdict)
-  local key, index, small = pageKey(page), nil, nil
+  local key, index, small, field = pageKey(page), nil, nil, nil
   for k = first, last do
     if held[k] then
       index, small = ARGV[at], ARGV[at + 1]
       pcall('LSET', key, index, '')
-      if small ~= '' then call('HDEL', other and smallHash(small, ARGV[at + 2]) or small, ARGV[at + 2]) end
+      field = string.sub(ARGV[at + 2], 4)
+      call('HDEL', other and smallHash(struct.unpack('>I3', ARGV[at + 2]), field) or small, field)
       if verdict == 'K' then
         call('UNLINK', P .. 'b:' .. ARGV[k + 1])
         call('HDEL', P .. 'a:' .. page, index)

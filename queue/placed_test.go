@@ -5,38 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"reflect"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// made is a push that leaves its id to the queue.
-func made(topic string, delay time.Duration) Push {
-	return Push{Topic: topic, ID: NewID(), Fresh: true, Delay: delay, Priority: Normal, Body: []byte(`{"made":1}`)}
-}
-
-// pushMade pushes one and returns its id.
-func (f *fixture) pushMade(topic string, delay time.Duration, more ...func(*Push)) string {
+// pushPlaced stores a job as earlier versions did when it came without an id: under one that names its place.
+func (f *fixture) pushPlaced(topic string, delay time.Duration, more ...func(*Push)) string {
 	f.Helper()
 	p := made(topic, delay)
 	for _, m := range more {
 		m(&p)
 	}
 	r := f.q.Push(f.ctx, p)
-	if r.Err != nil || r.Duplicate {
+	if r.Err != nil || r.Duplicate || r.Job.ID != p.ID {
 		f.Fatalf("push: %+v", r)
 	}
-	if named := r.Job.ID != p.ID; named != (delay >= 2*time.Minute) || named && len(r.Job.ID) != placeLen {
-		f.Fatalf("a job due in %s has the id %s", delay, r.Job.ID)
+	for _, s := range f.q.Shards() {
+		if s.name == r.Job.Shard {
+			return place(f, s, topic, p.ID)
+		}
 	}
-	return r.Job.ID
+	f.Fatalf("no shard is called %s", r.Job.Shard)
+	return ""
+}
+
+// place takes a job's locator away, and its id out of its record. It returns the id that names the place.
+func place(t interface {
+	Helper()
+	Context() context.Context
+	Fatal(...any)
+}, s *Shard, topic, id string) string {
+	t.Helper()
+	l, ctx := locate(topic, id, s.locators), t.Context()
+	key, field := string(s.smallHashes(0).appendKey(nil, l)), string(l[3:])
+	ref, err := s.client.HGet(ctx, key, field).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client.HDel(ctx, key, field)
+	nonce := string([]byte{l[3]&0x3f | 0x80, l[4], l[5], l[6], l[7]})
+	page, index := fmt.Sprint(prefix(0), "p:", ref>>(indexBits+2)), ref>>2&(1<<indexBits-1)
+	rec := s.client.LIndex(ctx, page, index).Val()
+	s.client.LSet(ctx, page, index, rec[:13]+string(rune(nonceLen))+nonce+rec[14+len(id):])
+	return placeID(ref, nonce)
 }
 
 func TestAnIDNamesItsPlace(t *testing.T) {
@@ -60,18 +75,6 @@ func TestAnIDNamesItsPlace(t *testing.T) {
 			t.Errorf("%q names %x", id, got)
 		}
 	}
-	for range 1000 {
-		p := made("t", 0)
-		nonce, ok := nonceOf(&p)
-		if !ok || !isNonce(string(nonce[:])) {
-			t.Fatalf("%s gives %x", p.ID, nonce)
-		}
-	}
-	for _, p := range []Push{{ID: NewID()}, {ID: "mine", Fresh: true}, {ID: strings.Repeat("!", madeLen), Fresh: true}} {
-		if _, ok := nonceOf(&p); ok {
-			t.Errorf("%+v has a nonce", p)
-		}
-	}
 }
 
 // locators are how many locators there are.
@@ -85,12 +88,12 @@ func (f *fixture) locators() (n int64) {
 	return n
 }
 
-func TestAJobWithoutItsOwnIDIsFoundByItsPlace(t *testing.T) {
+func TestAPlacedJobIsFoundByItsPlace(t *testing.T) {
 	f := newFixture(t)
 	long := func(p *Push) {
 		p.Body, p.TTR, p.MaxAttempts, p.ContentType = []byte(strings.Repeat("x", 5000)), 7*time.Second, 3, "text/plain"
 	}
-	id, other := f.pushMade("t", time.Hour, long), f.pushMade("t", time.Hour)
+	id, other := f.pushPlaced("t", time.Hour, long), f.pushPlaced("t", time.Hour)
 	if n := f.locators(); n != 0 {
 		t.Fatalf("%d locators", n)
 	}
@@ -150,10 +153,10 @@ func openPages(ctx context.Context, s *Shard, topic string) error {
 	return nil
 }
 
-// TestAJobWithoutItsOwnIDGoesThroughEveryState under one id, by which it is found in each.
-func TestAJobWithoutItsOwnIDGoesThroughEveryState(t *testing.T) {
+// TestAPlacedJobGoesThroughEveryState under one id, by which it is found in each.
+func TestAPlacedJobGoesThroughEveryState(t *testing.T) {
 	f := newFixture(t)
-	id := f.pushMade("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 5000)) })
+	id := f.pushPlaced("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 5000)) })
 	is := func(state State, attempts int) {
 		t.Helper()
 		if j := f.get("t", id); j.ID != id || j.State != state || j.Attempts != attempts || len(j.Body) != 5000 {
@@ -205,7 +208,7 @@ func TestAChangedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 		},
 		"run": func(id string) (*Job, error) { return f.q.RunNow(f.ctx, "t", id) },
 	} {
-		id := f.pushMade("t", time.Hour, func(p *Push) { p.TTR, p.ContentType = time.Minute, "text/plain" })
+		id := f.pushPlaced("t", time.Hour, func(p *Push) { p.TTR, p.ContentType = time.Minute, "text/plain" })
 		j, err := change(id)
 		if err != nil || j.ID != id || j.TTR != time.Minute || j.ContentType != "text/plain" {
 			t.Fatalf("%s: %+v, %v", name, j, err)
@@ -233,7 +236,7 @@ func TestAChangedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 // TestAPushOfAnIDThatNamesALivingJobIsADuplicate, and one that names none is a caller's like any other.
 func TestAPushOfAnIDThatNamesALivingJobIsADuplicate(t *testing.T) {
 	f := newFixture(t)
-	id := f.pushMade("t", time.Hour)
+	id := f.pushPlaced("t", time.Hour)
 	before := Push{Topic: "t", ID: "before", Delay: time.Hour}
 	push := func(d OnDuplicate) Result {
 		return f.q.PushBatch(f.ctx, []Push{before, {Topic: "t", ID: id, Body: []byte("new"), OnDuplicate: d, Delay: time.Hour}, {Topic: "t", ID: "behind", Delay: time.Hour}})[1]
@@ -272,7 +275,7 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	f := newFixture(t)
 	var old, new []string
 	for range 20 {
-		old = append(old, f.pushMade("t", time.Hour))
+		old = append(old, f.pushPlaced("t", time.Hour))
 	}
 	lost, err := f.q.Lookup(f.ctx, []Ref{{"t", old[0]}}, "")
 	if err != nil || lost[0] == nil {
@@ -280,7 +283,7 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	}
 	f.s.client.FlushAll(f.ctx)
 	for range 20 {
-		new = append(new, f.pushMade("t", time.Hour))
+		new = append(new, f.pushPlaced("t", time.Hour))
 	}
 	for i, id := range old {
 		f.gone("t", id)
@@ -317,222 +320,20 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 // TestAJobThatLivesIsNotBroughtBack, though it has no locator.
 func TestAJobThatLivesIsNotBroughtBack(t *testing.T) {
 	f := newFixture(t)
-	j := f.get("t", f.pushMade("t", time.Hour))
+	j := f.get("t", f.pushPlaced("t", time.Hour))
 	if n, err := f.q.Restore(f.ctx, []Job{*j}); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// deafened is a fixture whose connections lose answers: of the next requests that have the mark, as many as lose says are carried out, and
-// then the connection is closed in place of the answer.
-func deafened(t *testing.T, mark string) (f *fixture, lose *atomic.Int32) {
-	url, _ := startRedis(t)
-	lose = new(atomic.Int32)
-	l, err := net.Listen("unix", strings.TrimPrefix(url, "unix://")+".deaf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("unix", strings.TrimPrefix(url, "unix://"))
-			if err != nil {
-				_ = c.Close()
-				continue
-			}
-			var deaf atomic.Bool
-			wg.Go(func() {
-				passOn(to, c, func(b []byte) bool {
-					if strings.Contains(string(b), mark) && lose.Add(-1) >= 0 {
-						deaf.Store(true)
-					}
-					return true
-				})
-			})
-			wg.Go(func() { passOn(c, to, func([]byte) bool { return !deaf.Load() }) })
-		}
-	})
-	q := Open(Options{})
-	t.Cleanup(func() {
-		_ = q.Close()
-		_ = l.Close()
-		wg.Wait()
-	})
-	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url + ".deaf", State: "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}, lose
-}
-
-// passOn copies until it may not or cannot, and closes both then.
-func passOn(to, from net.Conn, may func([]byte) bool) {
-	defer func() { _, _ = to.Close(), from.Close() }()
-	b := make([]byte, 1<<20)
-	for {
-		n, err := from.Read(b)
-		if err != nil || may != nil && !may(b[:n]) {
-			return
-		}
-		if _, err := to.Write(b[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// TestAPushWhoseAnswerIsLostIsStoredOnce: made again, it has the same ids and times.
-func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
-	f, lose := deafened(t, `{"made":1}`)
-	near := made("t", time.Minute)
-	for round := range 3 {
-		lose.Store(1)
-		list := []Push{made("t", time.Hour), near, {Topic: "t", ID: fmt.Sprint("mine", round), Delay: time.Hour + time.Microsecond}, made("u", 3*time.Hour), made("t", time.Hour)}
-		near = made("t", 0)
-		results := f.q.PushBatch(f.ctx, list)
-		if lose.Load() > 0 {
-			t.Fatal("no answer was lost")
-		}
-		for i, r := range results {
-			if r.Err != nil || r.Duplicate {
-				t.Fatalf("push %d: %+v", i, r)
-			}
-			j := f.get(list[i].Topic, r.Job.ID)
-			if !j.CreatedAt.Equal(r.Job.CreatedAt) || !j.DueAt.Equal(r.Job.DueAt) || j.State != r.Job.State {
-				t.Errorf("push %d is answered\n%+v, and is\n%+v", i, r.Job, j)
-			}
-		}
-		n := int64(round + 1)
-		m, err := f.q.Stats(f.ctx, []string{"t", "u"})
-		if err != nil || m["t"].Delayed+m["t"].Ready != 4*n || m["u"].Delayed != n {
-			t.Fatalf("%+v, %v", m, err)
-		}
-	}
-	receipts := func() int { return len(f.s.client.Keys(f.ctx, prefix(0)+"w:*").Val()) }
-	if n := receipts(); n != 3 {
-		t.Errorf("%d receipts; want those of the three calls that were made twice", n)
-	}
-	for range 5 {
-		f.pushMade("t", time.Hour)
-	}
-	if n := receipts(); n != 4 {
-		t.Errorf("%d receipts; want one more for calls that came one after the other", n)
-	}
-}
-
-// TestACallMadeAgainWhenAJobIsNotNearAnyMore: what is near depends on where in its minute a call comes.
-func TestACallMadeAgainWhenAJobIsNotNearAnyMore(t *testing.T) {
-	f := newFixture(t)
-	clock := func() time.Time { return f.s.client.Time(f.ctx).Val() }
-	eventually(t, "the minute lasts long enough", func() bool { return clock().Second() < 59 })
-	at := clock()
-	p := made("t", at.Truncate(time.Minute).Add(2*time.Minute-200*time.Millisecond).Sub(at))
-	args := appendPushes([]any{"receipt", "1"}, []Push{p}, f.s.smallHashes(0))
-	for range 2 {
-		if _, err := f.s.run(f.ctx, 0, f.s.scripts.push, args...); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the job would be far", func() bool { return clock().Sub(at) > 250*time.Millisecond })
-	}
-	f.stats("t", 1, 0, 0, 0)
-}
-
-// TestAJobThatNobodyKnowsIsRemoved: the push was answered with an error, and the id is known to nobody.
-func TestAJobThatNobodyKnowsIsRemoved(t *testing.T) {
-	f, lose := deafened(t, `{"made":1}`)
-	kept := f.pushMade("t", time.Hour)
-	lose.Store(2)
-	var un *UnavailableError
-	results := f.q.PushBatch(f.ctx, []Push{made("t", time.Hour), {Topic: "t", ID: "mine", Delay: time.Hour}, made("t", time.Hour), made("t", time.Minute)})
-	for _, r := range results {
-		if !errors.As(r.Err, &un) || un.Reason != "connection" {
-			t.Fatalf("%+v", r)
-		}
-	}
-	eventually(t, "what nobody knows is removed", func() bool {
-		m, err := f.q.Stats(f.ctx, []string{"t"})
-		return err == nil && m["t"].Delayed == 2
-	})
-	if j := f.get("t", kept); j.State != Delayed {
-		t.Error(j)
-	}
-	if j := f.get("t", "mine"); j.State != Delayed { // its caller may ask for it
-		t.Error(j)
-	}
-	r := f.push("t", "later", time.Hour)
-	if r.Duplicate {
-		t.Error(r)
-	}
-	f.pushMade("t", time.Hour)
-}
-
-// TestAJobThatNobodyKnowsIsRemovedFromAShardThatStoodStill: the push went to another shard, under another id.
-func TestAJobThatNobodyKnowsIsRemovedFromAShardThatStoodStill(t *testing.T) {
-	urlA, cmd := startRedis(t)
-	urlB, _ := startRedis(t)
-	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGCONT) })
-	q := Open(Options{Timeout: 300 * time.Millisecond})
-	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []ShardConfig{{"a", urlA, "active"}, {"b", urlB, "active"}}); err != nil {
-		t.Fatal(err)
-	}
-	a, b := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}, &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
-	list := make([]Push, 40)
-	for i := range list {
-		list[i] = made("t", time.Hour)
-	}
-	for _, r := range q.PushBatch(t.Context(), list) { // connections and scripts are there
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
-	delayed := func(s *Shard) int {
-		n, _ := s.client.HGet(t.Context(), prefix(0)+"nd", "t").Int()
-		return n
-	}
-	inA, inB := delayed(a.s), delayed(b.s)
-	if inA+inB != len(list) || inA < 5 || inB < 5 {
-		t.Fatalf("%d and %d jobs", inA, inB)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	for i := range list {
-		list[i] = made("t", time.Hour)
-	}
-	ids := map[string]bool{}
-	for _, r := range q.PushBatch(t.Context(), list) {
-		if r.Err != nil || r.Job.Shard != "b" {
-			t.Fatalf("%+v", r)
-		}
-		ids[r.Job.ID] = true
-	}
-	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "what a had stored when it went on is removed", func() bool {
-		return a.s.client.HGet(t.Context(), prefix(0)+"t:t", "x").Val() != "" && delayed(a.s) == inA
-	})
-	if n := delayed(b.s); n != inB+len(list) {
-		t.Errorf("%d jobs in b, want %d", n, inB+len(list))
-	}
-	for id := range ids {
-		if j := a.get("t", id); j.ID != id || j.Shard != "b" {
-			t.Errorf("%+v", j)
-		}
-	}
-}
-
-// TestAnIDThatNamesAPlaceIsFoundInEveryShard, and is a duplicate wherever its job is.
-func TestAnIDThatNamesAPlaceIsFoundInEveryShard(t *testing.T) {
+// TestAPlacedJobIsFoundInEveryShard, and is a duplicate wherever its job is.
+func TestAPlacedJobIsFoundInEveryShard(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
 	on := map[string]int{}
 	for range 60 {
-		id := f.pushMade("t", time.Hour)
+		id := f.pushPlaced("t", time.Hour)
 		j := f.get("t", id)
 		if on[j.Shard]++; j.ID != id {
 			t.Fatalf("%+v", j)
@@ -561,7 +362,7 @@ func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	var before []*Job
 	for i := range 5 {
-		before = append(before, f.get("t", f.pushMade("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 500*i)) })))
+		before = append(before, f.get("t", f.pushPlaced("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 500*i)) })))
 	}
 	for _, to := range []string{"b", "a"} {
 		for _, s := range f.q.Shards() {
@@ -589,27 +390,10 @@ func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 	}
 }
 
-// TestAnUnsafePushTellsTheIDThatItsJobHas, so that it can be made again and waits.
-func TestAnUnsafePushTellsTheIDThatItsJobHas(t *testing.T) {
-	r := startReplicated(t, time.Second)
-	r.stopReplica()
-	p := made("replica", time.Hour)
-	res := r.q.Push(r.ctx, p)
-	if !Stored(res.Err) || res.Job.ID == p.ID || !strings.Contains(res.Err.Error(), "replica/"+res.Job.ID) {
-		t.Fatalf("%+v", res)
-	}
-	r.contReplica()
-	again := r.q.Push(r.ctx, Push{Topic: "replica", ID: res.Job.ID, Delay: time.Hour})
-	if again.Err != nil || !again.Duplicate || again.Job.ID != res.Job.ID {
-		t.Fatalf("%+v", again)
-	}
-	r.stats("replica", 1, 0, 0, 0)
-}
-
 // TestANewerRecordWhoseIDNamesItsPlaceWaits, though it has no locator.
 func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
 	f := newFixture(t)
-	id := f.pushMade("t", time.Hour)
+	id := f.pushPlaced("t", time.Hour)
 	key := f.s.client.Keys(f.ctx, prefix(0)+"p:*").Val()[0]
 	rec := f.s.client.LIndex(f.ctx, key, 1).Val()
 	f.s.client.LSet(f.ctx, key, 1, rec[:12]+string([]byte{rec[12] | 3<<5})+rec[13:14+nonceLen]+"ÿwhat this version cannot read")
@@ -628,61 +412,4 @@ func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
 	}
 	f.advance()
 	f.clean()
-}
-
-// TestWhatIsAnsweredIsThereAndNothingElse: many push at once, and answers get lost all the time, some of them twice in a row.
-func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
-	f, lose := deafened(t, `{"made":1}`)
-	ctx, cancel := context.WithCancel(f.ctx)
-	var breaking, pushing sync.WaitGroup
-	breaking.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			lose.Store(int32(1 + i%4))
-			select {
-			case <-ctx.Done():
-			case <-time.After(3 * time.Millisecond):
-			}
-		}
-		lose.Store(0)
-	})
-	var mu sync.Mutex
-	answered, refused := map[string]Job{}, 0
-	for range 8 {
-		pushing.Go(func() {
-			for range 60 {
-				list := make([]Push, 5)
-				for i := range list {
-					list[i] = made("t", time.Hour)
-				}
-				results := f.q.PushBatch(f.ctx, list)
-				mu.Lock()
-				for _, r := range results {
-					if r.Err != nil {
-						refused++
-						continue
-					}
-					if _, twice := answered[r.Job.ID]; twice || r.Duplicate {
-						t.Errorf("%s was given twice", r.Job.ID)
-					}
-					answered[r.Job.ID] = r.Job
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	pushing.Wait()
-	cancel()
-	breaking.Wait()
-	if refused == 0 || len(answered) == 0 {
-		t.Fatalf("%d pushes were answered, %d refused", len(answered), refused)
-	}
-	eventually(t, "nothing else is there", func() bool {
-		m, err := f.q.Stats(f.ctx, []string{"t"})
-		return err == nil && m["t"].Delayed == int64(len(answered))
-	})
-	for id, want := range answered {
-		if j := f.get("t", id); j.ID != id || !j.CreatedAt.Equal(want.CreatedAt) || !j.DueAt.Equal(want.DueAt) {
-			t.Errorf("answered %+v, is %+v", want, j)
-		}
-	}
 }

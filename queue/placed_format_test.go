@@ -1,14 +1,13 @@
 package queue
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
 )
 
-// testdata/places-0.redis is what the first version left whose ids name places, beside format-0.redis: jobs in every state, and under which ids. Its times
-// were put back into 2025, so that it is old wherever the test runs.
+// testdata/places-0.redis is what a version left that gave out ids which name places: jobs in every state. Its times are in 2025, so
+// that it is old wherever the test runs.
 const placesFile = "testdata/places-0.redis"
 
 var placesStates = map[string]State{"far": Delayed, "ready": Ready, "running": Running, "retrying": Delayed, "dead": Dead, "changed": Delayed}
@@ -22,54 +21,8 @@ var placesIDs = map[string]string{
 	"far":      "p000000003018kyetddb0",
 }
 
-func TestWriteStoredPlaces(t *testing.T) {
-	mayWrite(t, os.Getenv("WAKECALL_WRITE_PLACES"), placesFile)
-	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second, MaxAttempts: 5}}); err != nil {
-		t.Fatal(err)
-	}
-	store := func(name string) {
-		p := placesPush(name)
-		results, _ := f.s.storeAll(0, Memory, []Push{p}, time.Second) // Push would refuse what is due in 2200
-		if results[0].Err != nil || len(results[0].Job.ID) != placeLen {
-			t.Fatalf("%+v", results)
-		}
-		t.Logf("%q: %q,", name, results[0].Job.ID)
-		if name == "far" || name == "changed" {
-			return
-		}
-		if err := openPages(f.ctx, f.s, fixtureTopic); err != nil {
-			t.Fatal(err)
-		}
-	}
-	store("retrying")
-	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, f.reserve(1)...)
-	store("dead")
-	f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...)
-	store("running")
-	f.reserve(1)
-	store("ready")
-	store("changed")
-	jobs, _, err := f.q.List(f.ctx, fixtureTopic, Delayed, "", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	low := Low
-	for _, j := range jobs {
-		if nameOfPlaced(&j) == "changed" {
-			if _, err := f.q.Change(f.ctx, fixtureTopic, j.ID, Change{Priority: &low}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	store("far")
-	if err := os.WriteFile(placesFile, []byte(f.dump()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func placesPush(name string) Push {
-	p := Push{Topic: fixtureTopic, ID: NewID(), Fresh: true, DueAt: farAway, Priority: Normal, Body: []byte(name + ";"), TTR: 9 * time.Second, MaxAttempts: 6, ContentType: "text/plain"}
+	p := Push{Topic: fixtureTopic, DueAt: farAway, Priority: Normal, Body: []byte(name + ";"), TTR: 9 * time.Second, MaxAttempts: 6, ContentType: "text/plain"}
 	if name == "far" || name == "retrying" {
 		p.Body = append(p.Body, strings.Repeat("long ", 300)...)
 	}

@@ -1,0 +1,167 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// deafened is a fixture whose connections lose answers: of the next requests that have the mark, as many as lose says are carried out, and
+// then the connection is closed in place of the answer.
+func deafened(t *testing.T, mark string) (f *fixture, lose *atomic.Int32) {
+	url, _ := startRedis(t)
+	lose = new(atomic.Int32)
+	link := proxied(t, url, func() (request, answer func([]byte) bool) {
+		var deaf atomic.Bool
+		request = func(b []byte) bool {
+			if strings.Contains(string(b), mark) && lose.Add(-1) >= 0 {
+				deaf.Store(true)
+			}
+			return true
+		}
+		return request, func([]byte) bool { return !deaf.Load() }
+	})
+	return fixtureOn(t, link, Options{}), lose
+}
+
+// passOn copies until it may not or cannot, and closes both then.
+func passOn(to, from net.Conn, may func([]byte) bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	b := make([]byte, 1<<20)
+	for {
+		n, err := from.Read(b)
+		if err != nil || !may(b[:n]) {
+			return
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestAPushWhoseAnswerIsLostIsStoredOnce: made again, it has the same ids and times.
+func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
+	f, lose := deafened(t, `{"made":1}`)
+	near := made("t", time.Minute)
+	for round := range 3 {
+		lose.Store(1)
+		list := []Push{made("t", time.Hour), near, {Topic: "t", ID: fmt.Sprint("mine", round), Delay: time.Hour + time.Microsecond}, made("u", 3*time.Hour), made("t", time.Hour)}
+		near = made("t", 0)
+		results := f.q.PushBatch(f.ctx, list)
+		if lose.Load() > 0 {
+			t.Fatal("no answer was lost")
+		}
+		for i, r := range results {
+			if r.Err != nil || r.Duplicate {
+				t.Fatalf("push %d: %+v", i, r)
+			}
+			j := f.get(list[i].Topic, r.Job.ID)
+			if !j.CreatedAt.Equal(r.Job.CreatedAt) || !j.DueAt.Equal(r.Job.DueAt) || j.State != r.Job.State {
+				t.Errorf("push %d is answered\n%+v, and is\n%+v", i, r.Job, j)
+			}
+		}
+		n := int64(round + 1)
+		m, err := f.q.Stats(f.ctx, []string{"t", "u"})
+		if err != nil || m["t"].Delayed+m["t"].Ready != 4*n || m["u"].Delayed != n {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+}
+
+// TestWhatIsAnsweredIsStoredOnce: many push at once, and answers get lost all the time, some of them twice in a row.
+func TestWhatIsAnsweredIsThereAndNothingElse(t *testing.T) {
+	f, lose := deafened(t, `{"made":1}`)
+	ctx, cancel := context.WithCancel(f.ctx)
+	var breaking, pushing sync.WaitGroup
+	breaking.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			lose.Store(int32(1 + i%4))
+			select {
+			case <-ctx.Done():
+			case <-time.After(3 * time.Millisecond):
+			}
+		}
+		lose.Store(0)
+	})
+	var mu sync.Mutex
+	answered, refused := map[string]Job{}, 0
+	for range 8 {
+		pushing.Go(func() {
+			for range 60 {
+				list := make([]Push, 5)
+				for i := range list {
+					list[i] = made("t", time.Hour)
+				}
+				results := f.q.PushBatch(f.ctx, list)
+				mu.Lock()
+				for _, r := range results {
+					if r.Err != nil {
+						refused++
+						continue
+					}
+					if _, twice := answered[r.Job.ID]; twice || r.Duplicate {
+						t.Errorf("%s was given twice", r.Job.ID)
+					}
+					answered[r.Job.ID] = r.Job
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	pushing.Wait()
+	cancel()
+	breaking.Wait()
+	if refused == 0 || len(answered) == 0 {
+		t.Fatalf("%d pushes were answered, %d refused", len(answered), refused)
+	}
+	eventually(t, "the shard answers", f.s.Up)
+	m, err := f.q.Stats(f.ctx, []string{"t"})
+	if n := int(m["t"].Delayed); err != nil || n < len(answered) || n > len(answered)+refused {
+		t.Errorf("%d jobs of %d answered and %d refused pushes: %v", n, len(answered), refused, err)
+	}
+	for id, want := range answered {
+		if j := f.get("t", id); j.ID != id || !j.CreatedAt.Equal(want.CreatedAt) || !j.DueAt.Equal(want.DueAt) {
+			t.Errorf("answered %+v, is %+v", want, j)
+		}
+	}
+}
+
+// made is a push that leaves its id to the queue.
+func made(topic string, delay time.Duration) Push {
+	return Push{Topic: topic, ID: NewID(), Fresh: true, Delay: delay, Priority: Normal, Body: []byte(`{"made":1}`)}
+}
+
+// proxied is the URL of a proxy in front of a Redis on a Unix socket. Each connection has functions of its own, and ends when they
+// do not let a request or an answer pass.
+func proxied(t *testing.T, url string, connect func() (request, answer func([]byte) bool)) string {
+	t.Helper()
+	sock := strings.TrimPrefix(url, "unix://")
+	l, err := net.Listen("unix", sock+".proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("unix", sock)
+			if err != nil {
+				_ = c.Close()
+				continue
+			}
+			request, answer := connect()
+			wg.Go(func() { passOn(to, c, request) })
+			wg.Go(func() { passOn(c, to, answer) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	return url + ".proxy"
+}
