@@ -47,6 +47,12 @@ type processLine struct {
 		Kind   string `json:"kind"`
 		Detail string `json:"detail"`
 	} `json:"findings"`
+	Services []struct {
+		Name     string `json:"name"`
+		State    string `json:"state"`
+		Restarts int    `json:"restarts"`
+		Error    string `json:"error"`
+	} `json:"services"`
 }
 
 // Color belongs to the state.

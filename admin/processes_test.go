@@ -21,7 +21,8 @@ type fakeMaster struct {
 func (m *fakeMaster) Ps(context.Context) (*master.Tree, error) {
 	return &master.Tree{Pid: 7, Version: "v1.0.0", Processes: []master.Process{
 		{Role: "dispatcher", Number: 2, Pid: 4711, Version: "v1.1.0", State: "running", LastExit: "<script>", Status: json.RawMessage(`{"in_flight":3,"concurrency":9}`)},
-		{Role: "redis-checker", Pid: 8, State: "silent", Status: json.RawMessage(`{"findings":[{"shard":"a","detail":"does not answer"}]}`)},
+		{Role: "redis-checker", Pid: 8, State: "silent", Status: json.RawMessage(`{"findings":[{"shard":"a","detail":"does not answer"}],
+			"services":[{"name":"alerts","state":"running"},{"name":"draining","state":"waiting","restarts":4,"error":"<no name>"}]}`)},
 	}}, nil
 }
 
@@ -41,7 +42,7 @@ func TestProcesses(t *testing.T) {
 	m := &fakeMaster{}
 	s := open(t, func(o *Options) { o.Master, o.Config = m, conf.Default() }).as("root")
 	_, body := s.get("/processes")
-	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "dispatcher.concurrency", "still of version v1.0.0"} {
+	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "draining", "&lt;no name&gt;", "dispatcher.concurrency", "still of version v1.0.0"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is missing on\n%s", want, body)
 		}

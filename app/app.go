@@ -109,14 +109,15 @@ func newMetrics() *prometheus.Registry {
 // run runs a role until it ends. What it works with goes on until then, so that stopping in an orderly way has all it needs.
 func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	for _, service := range []func(context.Context) error{p.registry.Run, p.journal.RunHousekeeping, p.follow, p.rest} {
-		wg.Go(func() {
-			if err := service(background); err != nil {
-				p.log.Error("a background service ended", "error", err)
-			}
-		})
+	list := []service{
+		{"registry", p.registry.Run}, {"journal housekeeping", p.journal.RunHousekeeping}, {"shards and topics", p.follow}, {"memory", p.rest},
 	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := newServices(p.log).run(background, list...); err != nil {
+			p.log.Error("a background service did not stop in an orderly way", "error", err)
+		}
+	})
 	err := role(ctx)
 	stop()
 	wg.Wait()

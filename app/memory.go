@@ -156,3 +156,22 @@ func unchanged(smaps io.Reader, file string) (list []mapping) {
 	}
 	return list
 }
+
+// both runs two parts of a role until ctx is done, or until one of them fails.
+func both(a, b func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		first := make(chan error, 1)
+		go func() {
+			defer cancel()
+			first <- a(ctx)
+		}()
+		err := b(ctx)
+		cancel()
+		if firstErr := <-first; firstErr != nil {
+			return firstErr
+		}
+		return err
+	}
+}

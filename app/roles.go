@@ -8,10 +8,8 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/dispatcher"
-	"github.com/wakecall/wakecall/drain"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
 	"github.com/wakecall/wakecall/registry"
@@ -50,19 +48,7 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 	case RoleDispatcher:
 		return p.newDispatcher()
 	case RoleChecker:
-		web, err := p.newCaller()
-		if err != nil {
-			return role{}, err
-		}
-		c := checker.New(checker.Options{
-			Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
-			Topics: p.topicNames, Stats: p.queue.Stats, Compared: true, Logger: p.log, Registerer: p.metrics,
-		})
-		k, err := p.newKeeper(c)
-		if err != nil {
-			return role{}, err
-		}
-		return role{run: both(both(c.Run, k.Run), both(both(p.newSampler(c).Run, p.endRotations), both(p.newDrainer().Run, p.newAlerts(c, web.Client()).Run))), status: c.Status}, nil
+		return p.newChecker()
 	}
 	return role{}, fmt.Errorf("there is no role %q", name)
 }
@@ -124,11 +110,6 @@ func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 		}
 		return list
 	}
-}
-
-// newDrainer moves the jobs of draining shards.
-func (p *parts) newDrainer() *drain.Drainer {
-	return drain.New(drain.Options{Queue: p.queue, Changed: p.moving, Logger: p.log, Registerer: p.metrics})
 }
 
 // jobs is the queue for the API, with the spool behind it when there is one.

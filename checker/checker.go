@@ -236,6 +236,3 @@ func (c *Checker) Findings() []Finding {
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Shard+string(a.Kind), b.Shard+string(b.Kind)) })
 	return list
 }
-
-// Status is what the tree of processes shows of the checker.
-func (c *Checker) Status() map[string]any { return map[string]any{"findings": c.Findings()} }

@@ -128,7 +128,9 @@ func TestTreeTable(t *testing.T) {
 			RSS: 50 << 20, Status: json.RawMessage(`{"in_flight":17,"concurrency":256}`)},
 		{Role: "timer", Number: 1, State: "waiting", Restarts: 9, LastExit: "exit status 1"},
 		{Role: "redis-checker", Pid: 104, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
-			Status: json.RawMessage(`{"findings":[{"shard":"main","kind":"memory","detail":"90 % of maxmemory","since":"2026-01-02T03:00:00Z"}]}`)},
+			Status: json.RawMessage(`{"findings":[{"shard":"main","kind":"memory","detail":"90 % of maxmemory","since":"2026-01-02T03:00:00Z"}],
+				"services":[{"name":"alerts","state":"running","restarts":1,"error":"gone by now"},
+				{"name":"draining","state":"waiting","restarts":4,"error":"no host name"}]}`)},
 		{Role: "redis-server", Pid: 105, State: "adopted", StartedAt: testNow.Add(-48 * time.Hour), RSS: 1 << 30},
 	}}
 	var b strings.Builder

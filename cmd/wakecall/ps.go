@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,9 +42,14 @@ func (a *cli) psCommand() *cobra.Command {
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", printable.Duration(now.Sub(t.StartedAt)), "", printable.Bytes(t.RSS), ""}}
 	var findings []checker.Finding
+	var failing []string
 	for _, p := range t.Processes {
 		rows = append(rows, processRow(p, now))
-		findings = append(findings, findingsOf(p)...)
+		s := statusOf(p)
+		findings = append(findings, s.Findings...)
+		for _, one := range s.failing() {
+			failing = append(failing, fmt.Sprintf("%s: service %s is restarted after %s, the last error: %s", p.Role, one.Name, printable.Count(one.Restarts+1, "failure"), one.Error))
+		}
 	}
 	if err := table(w, []string{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, rows); err != nil {
 		return err
@@ -52,6 +58,11 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 		_, err := fmt.Fprintf(w, "the master is of version %s, processes are of %s: a restart (systemctl restart wakecall) takes the master to theirs\n",
 			printable.Line(t.Version), printable.Line(newer))
 		if err != nil {
+			return err
+		}
+	}
+	for _, line := range failing {
+		if _, err := fmt.Fprintln(w, printable.Line(line)); err != nil {
 			return err
 		}
 	}
@@ -82,6 +93,19 @@ type status struct {
 	InFlight    *int              `json:"in_flight"`
 	Concurrency int               `json:"concurrency"`
 	Findings    []checker.Finding `json:"findings"`
+	Services    []serviceStatus   `json:"services"`
+}
+
+type serviceStatus struct {
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Restarts int    `json:"restarts"`
+	Error    string `json:"error"`
+}
+
+// failing are the services that do not run now.
+func (s *status) failing() []serviceStatus {
+	return slices.DeleteFunc(slices.Clone(s.Services), func(one serviceStatus) bool { return one.State == "running" })
 }
 
 func statusOf(p master.Process) status {
@@ -92,13 +116,17 @@ func statusOf(p master.Process) status {
 	return s
 }
 
-func findingsOf(p master.Process) []checker.Finding { return statusOf(p).Findings }
-
 func doing(p master.Process) string {
 	s := statusOf(p)
 	var parts []string
 	if s.InFlight != nil {
 		parts = append(parts, fmt.Sprintf("%d of %d callbacks", *s.InFlight, s.Concurrency))
+	}
+	switch total, failing := len(s.Services), len(s.failing()); {
+	case failing > 0:
+		parts = append(parts, fmt.Sprintf("%d of %d services", total-failing, total))
+	case total > 0:
+		parts = append(parts, printable.Count(total, "service"))
 	}
 	if len(s.Findings) > 0 {
 		parts = append(parts, printable.Count(len(s.Findings), "finding"))

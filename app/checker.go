@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/beat"
+	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/drain"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/recovery"
+)
+
+// newChecker is the redis-checker: it checks shards, and does all the rest that one process of a host has to do.
+func (p *parts) newChecker() (role, error) {
+	web, err := p.newCaller()
+	if err != nil {
+		return role{}, err
+	}
+	c := checker.New(checker.Options{
+		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
+		Topics: p.topicNames, Stats: p.queue.Stats, Compared: true, Logger: p.log, Registerer: p.metrics,
+	})
+	k, err := p.newKeeper(c)
+	if err != nil {
+		return role{}, err
+	}
+	list := []service{
+		{"shard checks", c.Run},
+		{"journal comparison", k.Run},
+		{"samples", p.newSampler(c).Run},
+		{"secret rotation", p.endRotations},
+		{"draining", p.newDrainer().Run},
+		{"alerts", p.newAlerts(c, web.Client()).Run},
+	}
+	s := newServices(p.log)
+	return role{
+		run:    func(ctx context.Context) error { return s.run(ctx, list...) },
+		status: func() map[string]any { return map[string]any{"findings": c.Findings(), "services": s.list()} },
+	}, nil
+}
+
+// newKeeper compares the journal with shards that come back, and has the checker tell what that found.
+func (p *parts) newKeeper(c *checker.Checker) (*recovery.Keeper, error) {
+	return recovery.NewKeeper(recovery.KeeperOptions{
+		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s }), Changed: p.again,
+		Queue: p.queue, Ready: p.queue.Ready, Topic: p.hasTopic, Told: func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
+		Logger: p.log, Registerer: p.metrics,
+	})
+}
+
+func restartText(r *recovery.Report, err error) string {
+	switch {
+	case err != nil:
+		return "another server answers, and the journal could not be compared with what it holds: " + printable.Error(err)
+	case r.Quiet():
+		return fmt.Sprintf("another server answers; the journal was compared with what it holds, and nothing was lost (%d jobs)", r.Jobs)
+	}
+	return fmt.Sprintf("another server answers, and had forgotten something: %d jobs were pushed again, %d deleted again, %d changed again, %d dead ones restored; %d refused",
+		r.Pushed, r.Ended, r.Changed, r.Restored, r.Failed+r.Unknown)
+}
+
+func (p *parts) hasTopic(name string) bool {
+	_, ok := p.registry.Snapshot().Topics[name]
+	return ok
+}
+
+// newDrainer moves the jobs of draining shards.
+func (p *parts) newDrainer() *drain.Drainer {
+	return drain.New(drain.Options{Queue: p.queue, Changed: p.moving, Logger: p.log, Registerer: p.metrics})
+}
+
+// newAlerts watches what c and the queue's numbers say, and tells people.
+func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
+	watch := alert.NewWatch(alert.Sources{
+		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up, Journal: p.journal.Probe,
+		Shards: func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: p.registry.ClaimDeaths,
+	})
+	return alert.New(alert.Options{
+		Store:    p.registry,
+		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
+		Find:     watch.Find,
+		Dead:     watch.Dead,
+		Host:     hostName(), AdminURL: publicAdminURL(p.cfg), Web: web, Logger: p.log, Registerer: p.metrics,
+	})
+}
+
+func shardFindings(c *checker.Checker) []alert.ShardFinding {
+	var list []alert.ShardFinding
+	for _, f := range c.Findings() {
+		list = append(list, alert.ShardFinding{Shard: f.Shard, Kind: string(f.Kind), Detail: f.Detail})
+	}
+	return list
+}
+
+// hostName is how this host is called where several share a registry.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+}
+
+// newSampler makes what takes samples for the charts, beside the checker.
+func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
+	return history.New(history.Options{
+		Source: p.queue, Store: p.registry, Host: hostName(), Logger: p.log,
+		Lateness: p.lateness, Topics: p.topicNames,
+		Shards: func() []history.ShardReading { return shardReadings(c) },
+	})
+}
+
+// lateness is how late callbacks of a topic (of all for "") were since a time.
+func (p *parts) lateness(ctx context.Context, topic string, since time.Time) (history.Lateness, error) {
+	h, err := activity.NewReader(p.queue).Lateness(ctx, topic, since)
+	if err != nil && !queue.IsPartial(err) {
+		return history.Lateness{}, err
+	}
+	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}, nil
+}
+
+func shardReadings(c *checker.Checker) []history.ShardReading {
+	var list []history.ShardReading
+	for _, v := range c.Seen() {
+		list = append(list, history.ShardReading{
+			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99, Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
+		})
+	}
+	return list
+}
+
+// rotationsEvery is how late an old secret may be dropped.
+const rotationsEvery = 30 * time.Second
+
+// endRotations drops old signing secrets when their overlap is over, also while nobody looks at the web admin.
+func (p *parts) endRotations(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(beat.In(rotationsEvery)):
+		}
+		if !p.registry.Up() {
+			continue
+		}
+		if err := p.registry.EndRotations(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			p.log.Warn("old signing secrets could not be dropped; trying again", "error", err)
+		}
+	}
+}

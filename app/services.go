@@ -1,0 +1,106 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// service is a named part of a role that runs until its context is done.
+type service struct {
+	name string
+	run  func(context.Context) error
+}
+
+// Service states, as `wakecall ps` and the admin show them.
+const (
+	serviceRunning = "running"
+	serviceWaiting = "waiting" // it failed, and is restarted after a pause
+)
+
+// serviceState is what is shown of a service.
+type serviceState struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`
+	Restarts int       `json:"restarts"`
+	Since    time.Time `json:"since"`           // of the state
+	Error    string    `json:"error,omitempty"` // of the last failure
+}
+
+const (
+	firstPause = time.Second
+	longPause  = time.Minute // between restarts at most; a service that ran for so long starts again with the first pause
+)
+
+// services runs services beside each other. One that fails is restarted after a pause that doubles, and disturbs no other.
+type services struct {
+	log        *slog.Logger
+	firstPause time.Duration
+
+	mu     sync.Mutex
+	states []serviceState
+}
+
+func newServices(log *slog.Logger) *services { return &services{log: log, firstPause: firstPause} }
+
+// run runs a list of services until ctx is done and all of them have ended.
+func (s *services) run(ctx context.Context, list ...service) error {
+	now := time.Now().UTC()
+	s.mu.Lock()
+	s.states = make([]serviceState, len(list))
+	for i := range list {
+		s.states[i] = serviceState{Name: list[i].name, State: serviceRunning, Since: now}
+	}
+	s.mu.Unlock()
+	errs := make([]error, len(list))
+	var wg sync.WaitGroup
+	for i := range list {
+		wg.Go(func() { errs[i] = s.keepRunning(ctx, i, list[i]) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+var errEnded = errors.New("it ended by itself")
+
+// keepRunning restarts one service until ctx is done, and returns the error with which it stopped then.
+func (s *services) keepRunning(ctx context.Context, i int, one service) error {
+	pause := s.firstPause
+	for {
+		started := time.Now()
+		err := one.run(ctx)
+		if ctx.Err() != nil {
+			return err
+		}
+		if time.Since(started) >= longPause {
+			pause = s.firstPause
+		}
+		err = cmp.Or(err, errEnded)
+		s.log.Error("a service failed; restarting it", "service", one.name, "pause", pause.String(), "error", err)
+		s.set(i, func(st *serviceState) { st.State, st.Error = serviceWaiting, err.Error() })
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longPause)
+		s.set(i, func(st *serviceState) { st.State, st.Restarts = serviceRunning, st.Restarts+1 })
+	}
+}
+
+func (s *services) set(i int, change func(*serviceState)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.states[i])
+	s.states[i].Since = time.Now().UTC()
+}
+
+// list is the state of each service.
+func (s *services) list() []serviceState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]serviceState(nil), s.states...)
+}
