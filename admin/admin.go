@@ -25,6 +25,7 @@ type Admin struct {
 	log       *slog.Logger
 	queue     Queue
 	registry  Registry
+	store     *steadyStore
 	sessions  *scs.SessionManager
 	assets    *web.Assets
 	texts     map[string]web.Texts
@@ -54,6 +55,7 @@ func New(opts Options) (*Admin, error) {
 	}
 	a.users = &users{registry: opts.Registry, now: opts.Now, known: map[string]knownUser{}}
 	a.hub = newHub(a.renderPartial, a.log)
+	a.store = newSteadyStore(opts.Sessions, opts.Now)
 	a.sessions = a.newSessions()
 	if err := a.load(); err != nil {
 		return nil, err

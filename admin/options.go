@@ -41,7 +41,7 @@ type Master interface {
 	Restart(ctx context.Context, role string, number int) error
 }
 
-// Options of an Admin. Queue and Registry are needed; the rest has defaults.
+// Options of an Admin. Queue, Registry and Sessions are needed; the rest has defaults.
 type Options struct {
 	Queue    Queue
 	Registry Registry
@@ -52,8 +52,8 @@ type Options struct {
 
 	BasePath        string       // under which everything is served: / or /wakecall
 	TrustedProxies  []*net.IPNet // whose X-Forwarded-For and -Proto count
-	Sessions        SessionStore // nil: in memory, they end with the process
-	TLS             *tls.Config  // nil: plain HTTP
+	Sessions        SessionStore
+	TLS             *tls.Config // nil: plain HTTP
 	ShutdownTimeout time.Duration
 	Version         string
 	Logger          *slog.Logger
@@ -71,8 +71,8 @@ type PageParts struct {
 }
 
 func (o *Options) defaults() error {
-	if o.Queue == nil || o.Registry == nil {
-		return errors.New("the admin needs a Queue and a Registry")
+	if o.Queue == nil || o.Registry == nil || o.Sessions == nil {
+		return errors.New("the admin needs a Queue, a Registry and Sessions")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -26,11 +26,8 @@ const (
 )
 
 func (a *Admin) newSessions() *scs.SessionManager {
-	m := scs.New() // in memory
-	m.Codec = sessionCodec{}
-	if a.opts.Sessions != nil {
-		m.Store = newSteadyStore(a.opts.Sessions, a.opts.Now)
-	}
+	m := scs.New()
+	m.Codec, m.Store = sessionCodec{}, a.store
 	m.Lifetime, m.IdleTimeout, m.HashTokenInStore = sessionLife, sessionIdle, true
 	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, a.base+"/"
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for a password again behind each link of a mail
@@ -53,6 +50,7 @@ func (a *Admin) session(next echo.HandlerFunc) echo.HandlerFunc {
 	tls.Cookie.Secure = true
 	secure := echo.WrapMiddleware(tls.LoadAndSave)(next)
 	return func(c echo.Context) error {
+		c.SetRequest(c.Request().WithContext(withOpened(c.Request().Context())))
 		if a.secure(c) {
 			return secure(c)
 		}

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"context"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 )
 
@@ -32,6 +31,7 @@ type sessionLine struct {
 	Address, Agent string
 	Since, Seen    time.Time
 	Current        bool
+	waiting        bool // for the code of a second factor: not signed in yet
 	own            string
 }
 
@@ -70,7 +70,7 @@ func describeSession(key string, values map[string]any) sessionLine {
 	text := func(name string) string { s, _ := values[name].(string); return s }
 	at := func(name string) time.Time { n, _ := values[name].(int64); return time.Unix(n, 0) }
 	return sessionLine{
-		ID: hex.EncodeToString(sum[:12]), User: text(keyUser), Address: text(keyAddress), Agent: text(keyAgent), Since: at(keySince), Seen: at(keySeen),
+		ID: hex.EncodeToString(sum[:12]), User: cmp.Or(text(keyUser), text(keyPending)), waiting: text(keyUser) == "", Address: text(keyAddress), Agent: text(keyAgent), Since: at(keySince), Seen: at(keySeen),
 		own: text(keyOwn),
 	}
 }
@@ -79,7 +79,7 @@ func describeSession(key string, values map[string]any) sessionLine {
 func (a *Admin) listSessions(c echo.Context, user string) ([]sessionLine, error) {
 	var list []sessionLine
 	err := a.eachSession(c, func(_ string, s sessionLine) error {
-		if user == "" || s.User == user {
+		if !s.waiting && (user == "" || s.User == user) {
 			list = append(list, s)
 		}
 		return nil
@@ -88,22 +88,20 @@ func (a *Admin) listSessions(c echo.Context, user string) ([]sessionLine, error)
 	return list, err
 }
 
-// endSessions ends those that are chosen.
+// endSessions ends those that are chosen, sign-ins that wait for their code included.
 func (a *Admin) endSessions(c echo.Context, chosen func(sessionLine) bool) error {
 	return a.eachSession(c, func(key string, s sessionLine) error {
 		if !chosen(s) {
 			return nil
 		}
-		if store, ok := a.sessions.Store.(scs.CtxStore); ok {
-			return store.DeleteCtx(c.Request().Context(), key)
-		}
-		return a.sessions.Store.Delete(key)
+		_, err := a.store.end(c.Request().Context(), key)
+		return err
 	})
 }
 
 // eachSession goes over the store itself: the manager's Iterate would hash keys that are hashes already.
 func (a *Admin) eachSession(c echo.Context, do func(key string, s sessionLine) error) error {
-	all, err := a.storedSessions(c.Request().Context())
+	all, err := a.opts.Sessions.All(c.Request().Context())
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
@@ -123,16 +121,6 @@ func (a *Admin) eachSession(c echo.Context, do func(key string, s sessionLine) e
 		}
 	}
 	return nil
-}
-
-func (a *Admin) storedSessions(ctx context.Context) (map[string][]byte, error) {
-	switch store := a.sessions.Store.(type) {
-	case scs.IterableCtxStore:
-		return store.AllCtx(ctx)
-	case scs.IterableStore:
-		return store.All()
-	}
-	return nil, nil
 }
 
 // keyOwn is a random word of each session, which tells the request's own among those of the store.

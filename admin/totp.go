@@ -75,6 +75,11 @@ func (a *Admin) loginCode(c echo.Context) error {
 		return a.render(c, http.StatusUnauthorized, "login_code", loginForm{Next: next, Error: a.t(c, "login.wrong_code")})
 	}
 	a.attempts.passed(name, c.RealIP())
+	if waiting, err := a.store.end(ctx, opened(ctx)); err != nil {
+		return err
+	} else if !waiting { // the password was changed meanwhile, or the user shut out
+		return a.redirect(c, "/login")
+	}
 	return a.enter(c, u, next)
 }
 

@@ -3,8 +3,6 @@ package registry
 import (
 	"context"
 	"time"
-
-	"gorm.io/gorm/clause"
 )
 
 type sessionRow struct {
@@ -15,14 +13,14 @@ type sessionRow struct {
 
 func (sessionRow) TableName() string { return "sessions" }
 
-// Sessions keeps the sessions of the web admin: a store for github.com/alexedwards/scs. Its tokens are hashes already.
+// Sessions keeps the sessions of the web admin, by the hashes of their tokens.
 type Sessions struct{ r *Registry }
 
 // Sessions is the registry's store of sessions.
 func (r *Registry) Sessions() *Sessions { return &Sessions{r} }
 
-// FindCtx reads a session.
-func (s *Sessions) FindCtx(ctx context.Context, token string) (data []byte, found bool, err error) {
+// Find reads a session that has not expired.
+func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	var row sessionRow
@@ -57,26 +55,16 @@ func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry
 	return found, s.r.wrap(err)
 }
 
-// CommitCtx stores a session until expiry, even one that was ended meanwhile: use Create and Update instead.
-func (s *Sessions) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
+// Delete ends a session and says whether it was there.
+func (s *Sessions) Delete(ctx context.Context, token string) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	db := s.r.db.WithContext(ctx)
-	if err := db.Where("expires_at < ?", now()).Delete(&sessionRow{}).Error; err != nil {
-		return s.r.wrap(err)
-	}
-	return s.r.wrap(db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&sessionRow{token, data, expiry.UTC()}).Error)
+	res := s.r.db.WithContext(ctx).Where("token = ?", token).Delete(&sessionRow{})
+	return res.RowsAffected > 0, s.r.wrap(res.Error)
 }
 
-// DeleteCtx ends a session.
-func (s *Sessions) DeleteCtx(ctx context.Context, token string) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	return s.r.wrap(s.r.db.WithContext(ctx).Where("token = ?", token).Delete(&sessionRow{}).Error)
-}
-
-// AllCtx lists the sessions that have not expired, by token.
-func (s *Sessions) AllCtx(ctx context.Context) (map[string][]byte, error) {
+// All lists the sessions that have not expired, by token.
+func (s *Sessions) All(ctx context.Context) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	var rows []sessionRow
@@ -89,19 +77,3 @@ func (s *Sessions) AllCtx(ctx context.Context) (map[string][]byte, error) {
 	}
 	return all, nil
 }
-
-// Find is FindCtx, without a context: scs wants these four to exist and calls the others.
-func (s *Sessions) Find(token string) ([]byte, bool, error) {
-	return s.FindCtx(context.Background(), token)
-}
-
-// Commit is CommitCtx.
-func (s *Sessions) Commit(token string, data []byte, expiry time.Time) error {
-	return s.CommitCtx(context.Background(), token, data, expiry)
-}
-
-// Delete is DeleteCtx.
-func (s *Sessions) Delete(token string) error { return s.DeleteCtx(context.Background(), token) }
-
-// All is AllCtx.
-func (s *Sessions) All() (map[string][]byte, error) { return s.AllCtx(context.Background()) }

@@ -141,23 +141,26 @@ func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
 func TestSessionsEnd(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		s := open(t, Options{DSN: dsn}).Sessions()
-		later := time.Now().Add(time.Hour)
-		if err := errors.Join(s.Commit("a", []byte("1"), later), s.Commit("a", []byte("2"), later), s.Commit("b", []byte("3"), time.Now().Add(-time.Second))); err != nil {
+		ctx, later := t.Context(), time.Now().Add(time.Hour)
+		if err := errors.Join(s.Create(ctx, "a", []byte("2"), later), s.Create(ctx, "b", []byte("3"), time.Now().Add(-time.Second))); err != nil {
 			t.Fatal(err)
 		}
-		if data, found, err := s.Find("a"); err != nil || !found || string(data) != "2" {
+		if data, found, err := s.Find(ctx, "a"); err != nil || !found || string(data) != "2" {
 			t.Errorf("a is %q, %v, %v", data, found, err)
 		}
-		if _, found, err := s.Find("b"); err != nil || found {
+		if _, found, err := s.Find(ctx, "b"); err != nil || found {
 			t.Errorf("an expired one: %v, %v", found, err)
 		}
-		if all, err := s.All(); err != nil || len(all) != 1 {
+		if all, err := s.All(ctx); err != nil || len(all) != 1 {
 			t.Errorf("all are %v, %v", all, err)
 		}
-		if err := s.Delete("a"); err != nil {
-			t.Fatal(err)
+		if found, err := s.Delete(ctx, "a"); err != nil || !found {
+			t.Fatalf("%v, %v", found, err)
 		}
-		if _, found, _ := s.Find("a"); found {
+		if found, err := s.Delete(ctx, "a"); err != nil || found {
+			t.Errorf("ending it again: %v, %v", found, err)
+		}
+		if _, found, _ := s.Find(ctx, "a"); found {
 			t.Error("it was ended and is there")
 		}
 	})
@@ -179,16 +182,16 @@ func TestAnEndedSessionStaysEnded(t *testing.T) {
 				t.Errorf("update: %v, %v", found, err)
 			}
 		}
-		if data, found, err := s.FindCtx(ctx, "a"); err != nil || !found || string(data) != "3" {
+		if data, found, err := s.Find(ctx, "a"); err != nil || !found || string(data) != "3" {
 			t.Errorf("a is %q, %v, %v", data, found, err)
 		}
-		if err := s.DeleteCtx(ctx, "a"); err != nil {
+		if _, err := s.Delete(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := s.Update(ctx, "a", []byte("4"), later); err != nil || found {
 			t.Errorf("update of an ended session: %v, %v", found, err)
 		}
-		if _, found, err := s.FindCtx(ctx, "a"); err != nil || found {
+		if _, found, err := s.Find(ctx, "a"); err != nil || found {
 			t.Errorf("an ended session came back: %v, %v", found, err)
 		}
 	})
