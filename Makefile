@@ -60,7 +60,7 @@ test: need-all lint audit unit integration ## install what is missing, then run 
 
 .PHONY: unit
 unit: ## the packages' own tests, with the race detector; four packages at once, because their tests wait a lot
-	$(UNIT) $(RACE) $(GO) test -race -p 4 -timeout 10m $$packages
+	$(UNIT) $(RACE) $(GO) test -race -p 4 -parallel 8 -timeout 10m $$packages
 
 .PHONY: integration
 integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB

@@ -22,9 +22,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// startRedis runs a private redis-server and returns its URL.
+// startRedis runs a private redis-server and returns its URL. Tests that have one run in parallel.
 func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
 	t.Helper()
+	inParallel(t)
 	dir, err := os.MkdirTemp("", "wkq") // t.TempDir can be too long for a Unix socket
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +44,20 @@ func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
 	return "unix://" + sock, cmd
 }
 
+// parallel has the tests that are marked as parallel: testing.T panics when it is told twice.
+var parallel sync.Map
+
+func inParallel(t testing.TB) {
+	if test, ok := t.(*testing.T); ok {
+		if _, marked := parallel.LoadOrStore(t, true); !marked {
+			test.Parallel()
+		}
+	}
+}
+
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
 		}
