@@ -121,8 +121,12 @@ func TestShardConfigsFindTheManagedRedis(t *testing.T) {
 }
 
 func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
-	cfg := conf.Default()
-	cfg.Registry.DSN = "mysql://u:hidden@tcp(h:3306)/w"
+	cfg, err := conf.Load(conf.LoadOptions{
+		Env: []string{"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(h:3306)/w"}, Search: []string{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	opts, err := MasterOptions(cfg, "v1", []registry.Shard{{Name: "x", URL: "redis://h", State: registry.ShardActive}})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package conf
 import (
 	_ "embed"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,133 +14,114 @@ import (
 //go:embed wakecall.yaml
 var Reference []byte
 
-// Config is the effective configuration. The keys and what they mean stand in wakecall.yaml.
+// Config is the effective configuration. wakecall.yaml explains the keys.
 type Config struct {
-	DataDir         string
-	Log             Log
-	Server          Server
-	Admin           Admin
-	Metrics         Metrics
-	Registry        Registry
-	Redis           Redis
-	Timers          int
-	Dispatchers     int
-	Dispatcher      Dispatcher
-	Priorities      Priorities
-	ShutdownTimeout time.Duration
-	Callback        Callback
-	Journal         Journal
-	Spool           string // on or off, see Config.SpoolOn
+	DataDir         string        `koanf:"data_dir"`
+	Log             Log           `koanf:"log"`
+	Server          Server        `koanf:"server"`
+	Admin           Admin         `koanf:"admin"`
+	Metrics         Metrics       `koanf:"metrics"`
+	Registry        Registry      `koanf:"registry"`
+	Redis           Redis         `koanf:"redis"`
+	Timers          int           `koanf:"timers"`
+	Dispatchers     int           `koanf:"dispatchers"`
+	Dispatcher      Dispatcher    `koanf:"dispatcher"`
+	Priorities      Priorities    `koanf:"priorities"`
+	ShutdownTimeout time.Duration `koanf:"shutdown_timeout"`
+	Callback        Callback      `koanf:"callback"`
+	Journal         Journal       `koanf:"journal"`
+	Spool           string        `koanf:"spool"` // on or off, see Config.SpoolOn
 
-	base    string            // what relative paths start from; empty: the working directory
-	file    string            // the file that was read, empty without one
-	sources map[string]string // key → where its value comes from; a missing one is a default
+	// A pointer, because fmt would print the secrets in it: it calls no methods of unexported fields.
+	loaded *loader
 }
 
 // Log is how logs are written to stderr.
 type Log struct {
-	Level  string
-	Format string
+	Level  string `koanf:"level"`
+	Format string `koanf:"format"`
 }
 
 // Server is the HTTP API.
 type Server struct {
-	Addr              string
-	MaxBody           Size
-	MaxConnections    int
-	ReadHeaderTimeout time.Duration
-	ReadTimeout       time.Duration
-	IdleTimeout       time.Duration
-	TLSCert           string
-	TLSKey            string
+	Addr              string        `koanf:"addr"`
+	MaxBody           Size          `koanf:"max_body"`
+	MaxConnections    int           `koanf:"max_connections"`
+	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
+	ReadTimeout       time.Duration `koanf:"read_timeout"`
+	IdleTimeout       time.Duration `koanf:"idle_timeout"`
+	TLSCert           string        `koanf:"tls_cert"`
+	TLSKey            string        `koanf:"tls_key"`
 }
 
 // Admin is the web admin.
 type Admin struct {
-	Addr           string
-	BasePath       string
-	PublicURL      string // where people reach it; empty: where this machine does
-	TrustedProxies string // CIDRs joined with commas; see Proxies
-	TLSCert        string
-	TLSKey         string
+	Addr           string `koanf:"addr"`
+	BasePath       string `koanf:"base_path"`
+	PublicURL      string `koanf:"public_url"`      // where people reach it; empty: the address from this machine
+	TrustedProxies string `koanf:"trusted_proxies"` // CIDRs joined with commas; see Proxies
+	TLSCert        string `koanf:"tls_cert"`
+	TLSKey         string `koanf:"tls_key"`
 }
 
 // Metrics is where the master serves /metrics.
 type Metrics struct {
-	Addr string
+	Addr string `koanf:"addr"`
 }
 
 // Registry is the database of topics, shards, users and tokens.
 type Registry struct {
-	DSN Secret // see Config.RegistryDSN
+	DSN Secret `koanf:"dsn"` // see Config.RegistryDSN
 }
 
 // Redis is where jobs live.
 type Redis struct {
-	Nodes     []Secret // URLs for ParseNode; empty: the master's own redis-server
-	Timeout   time.Duration
-	PoolSize  int
-	Buckets   int
-	Binary    string
-	MaxMemory Size
+	Nodes     Nodes         `koanf:"nodes"` // empty: the master's own redis-server
+	Timeout   time.Duration `koanf:"timeout"`
+	PoolSize  int           `koanf:"pool_size"`
+	Buckets   int           `koanf:"buckets"`
+	Binary    string        `koanf:"binary"`
+	MaxMemory Size          `koanf:"maxmemory"`
 }
 
 // Dispatcher is each dispatcher process.
 type Dispatcher struct {
-	Concurrency int
+	Concurrency int `koanf:"concurrency"`
 }
 
-// Callback is what calls may do.
+// Callback limits where callbacks may go.
 type Callback struct {
-	Networks string // any, public, or CIDRs joined with commas
+	Networks string `koanf:"networks"` // any, public, or CIDRs joined with commas
 }
 
 // Journal is the record of pushes and attempts.
 type Journal struct {
-	Keep time.Duration
-	Dir  string // see Config.JournalDir
-	Sync string // none or always, see Config.JournalSync
+	Keep time.Duration `koanf:"keep"`
+	Dir  string        `koanf:"dir"`  // see Config.JournalDir
+	Sync string        `koanf:"sync"` // none or always, see Config.JournalSync
 }
 
 // Default is the configuration of an installation that configures nothing.
 func Default() *Config {
-	return &Config{
-		DataDir: "./data",
-		Log:     Log{Level: "info", Format: "text"},
-		Server: Server{
-			Addr:              "127.0.0.1:6789",
-			MaxBody:           256 * KiB,
-			MaxConnections:    8192,
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       30 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-		},
-		Admin:           Admin{Addr: "127.0.0.1:8088", BasePath: "/"},
-		Metrics:         Metrics{Addr: "127.0.0.1:9789"},
-		Redis:           Redis{Timeout: 2 * time.Second, PoolSize: 32, Buckets: 16, Binary: "redis-server"},
-		Timers:          1,
-		Dispatchers:     2,
-		Dispatcher:      Dispatcher{Concurrency: 256},
-		Priorities:      Priorities{5, 3, 2},
-		ShutdownTimeout: 30 * time.Second,
-		Callback:        Callback{Networks: "any"},
-		Journal:         Journal{Keep: 7 * 24 * time.Hour, Sync: "none"},
-		Spool:           "off",
+	c, err := newLoader().config()
+	if err != nil {
+		panic(err) // a default in the table of keys is invalid; the tests load it
 	}
+	return c
 }
 
 // File is the file that was read, or empty.
-func (c *Config) File() string { return c.file }
+func (c *Config) File() string { return c.loaded.file }
 
 // LogLevel is log.level for slog.
 func (c *Config) LogLevel() slog.Level {
 	var l slog.Level
-	// Only the four names that slog knows pass the check of log.level; a Config made by hand falls back to info.
+	// The check of log.level allows only the four names that slog knows.
 	_ = l.UnmarshalText([]byte(c.Log.Level))
 	return l
 }
 
-// ManagedRedis says that the master runs a redis-server of its own.
+// ManagedRedis says whether the master runs a redis-server of its own.
 func (c *Config) ManagedRedis() bool { return len(c.Redis.Nodes) == 0 }
 
 // DataPath is data_dir, absolute.
@@ -160,7 +142,7 @@ func (c *Config) SnapshotFile() string { return c.inData("registry-snapshot.json
 // JournalSync says whether an accepted request is on the disk before it is answered.
 func (c *Config) JournalSync() bool { return c.Journal.Sync == "always" }
 
-// SpoolOn says whether pushes are taken while no shard can take them.
+// SpoolOn says whether pushes are accepted while every shard is down.
 func (c *Config) SpoolOn() bool { return c.Spool == "on" }
 
 // JournalDir is journal.dir, or its place in data_dir.
@@ -185,9 +167,19 @@ func (c *Config) RegistryDSN() Secret {
 	return c.Registry.DSN
 }
 
-// PriorityPattern spreads the priorities' weights into the order in which they are reserved: one digit (0 high,
-// 1 normal, 2 low) a turn. The pattern repeats, and any sum-of-the-weights turns in a row hold exactly the weights.
+// PriorityPattern is Priorities.Pattern of the configured priorities.
 func (c *Config) PriorityPattern() string { return c.Priorities.Pattern() }
+
+// Proxies are the networks of TrustedProxies.
+func (a Admin) Proxies() []*net.IPNet {
+	var list []*net.IPNet
+	for _, text := range commaList(a.TrustedProxies) {
+		if _, n, err := net.ParseCIDR(text); err == nil { // checked when it was loaded
+			list = append(list, n)
+		}
+	}
+	return list
+}
 
 func (c *Config) inData(name string) string { return filepath.Join(c.DataPath(), name) }
 
@@ -195,11 +187,11 @@ func (c *Config) abs(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	if c.base != "" {
-		return filepath.Join(c.base, path)
+	if base := c.loaded.base; base != "" {
+		return filepath.Join(base, path)
 	}
 	abs, err := filepath.Abs(path)
-	if err != nil { // the working directory is gone; the relative path is the best there is
+	if err != nil { // the working directory no longer exists
 		return path
 	}
 	return abs

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,53 +38,39 @@ func load(t *testing.T, text string, env ...string) *Config {
 	return c
 }
 
-// blank is a Config on which nothing is set, not even defaults.
-func blankLoader() *loader {
-	l := newLoader()
-	*l.conf = Config{sources: map[string]string{}}
-	return l
-}
-
-func TestReferenceEqualsDefaults(t *testing.T) {
-	l := blankLoader()
-	l.readYAML("wakecall.yaml", Reference)
-	if len(l.problems) > 0 {
-		t.Fatal(&l.problems)
+func TestReferenceListsEveryKeyWithItsDefault(t *testing.T) {
+	file := parseFile("wakecall.yaml", Reference)
+	if len(file.problems) > 0 {
+		t.Fatal(file.problems)
 	}
-	for _, k := range l.keys {
-		if l.conf.source(k) == sourceDefault {
-			t.Errorf("%s does not stand in the reference", k)
+	if len(file.found) != len(keys) {
+		t.Errorf("the reference has %d keys, the table %d", len(file.found), len(keys))
+	}
+	for i, a := range file.found {
+		if i < len(keys) && (a.key != keys[i].Path || a.text != keys[i].Default) {
+			t.Errorf("%s: the reference says %s: %q, the table %s: %q", a.where, a.key, a.text, keys[i].Path, keys[i].Default)
 		}
 	}
-	got, want := *l.conf, *Default()
-	got.sources = nil
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the reference says\n%#v\nthe defaults are\n%#v", got, want)
+}
+
+// Every field of the struct must be in the table of keys, so that the test above covers it.
+func TestEveryFieldIsAKey(t *testing.T) {
+	fields := leaves(reflect.TypeFor[Config](), "")
+	listed := paths()
+	slices.Sort(fields)
+	slices.Sort(listed)
+	if !slices.Equal(fields, listed) {
+		t.Errorf("the fields are\n%v\nthe keys are\n%v", fields, listed)
 	}
 }
 
-// Every field of the struct must be in the table of settings, so that the test above covers it.
-func TestEveryFieldIsASetting(t *testing.T) {
-	for _, path := range leaves(reflect.TypeFor[Config](), nil) {
-		c := &Config{}
-		before := fmt.Sprintf("%q", everyText(c))
-		scribble(reflect.ValueOf(c).Elem().FieldByIndex(path))
-		if fmt.Sprintf("%q", everyText(c)) == before {
-			t.Errorf("field %v of Config has no key", reflect.TypeFor[Config]().FieldByIndex(path).Name)
-		}
-	}
-	if fields, keys := len(leaves(reflect.TypeFor[Config](), nil)), len(Default().settings()); fields != keys {
-		t.Errorf("%d fields, %d keys", fields, keys)
-	}
-}
-
-func leaves(typ reflect.Type, at []int) (paths [][]int) {
+func leaves(typ reflect.Type, above string) (paths []string) {
 	for i := range typ.NumField() {
-		f, path := typ.Field(i), append(append([]int(nil), at...), i)
-		switch {
+		f := typ.Field(i)
+		switch path := above + f.Tag.Get("koanf"); {
 		case !f.IsExported():
 		case f.Type.Kind() == reflect.Struct:
-			paths = append(paths, leaves(f.Type, path)...)
+			paths = append(paths, leaves(f.Type, path+".")...)
 		default:
 			paths = append(paths, path)
 		}
@@ -91,23 +78,16 @@ func leaves(typ reflect.Type, at []int) (paths [][]int) {
 	return paths
 }
 
-func everyText(c *Config) (texts [][]string) {
-	for _, s := range c.settings() {
-		texts = append(texts, s.get())
+func TestDefaultsAreValid(t *testing.T) {
+	l := newLoader()
+	l.crossCheck()
+	if len(l.problems) > 0 {
+		t.Fatal(&l.problems)
 	}
-	return texts
-}
-
-func scribble(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString("scribble")
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-	case reflect.Array:
-		v.Index(0).SetInt(7)
-	default:
-		v.SetInt(7)
+	c := Default()
+	if c.Server.MaxBody != 256*KiB || c.Journal.Keep != 7*24*time.Hour || c.Priorities != (Priorities{5, 3, 2}) ||
+		c.Redis.Nodes != nil || c.Timers != 1 || c.Dispatchers != 2 || c.Callback.Networks != "any" {
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -115,12 +95,12 @@ func TestKeys(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Keys() {
 		if len(k.Doc) < 10 || strings.Contains(k.Doc, ". ") {
-			t.Errorf("%s has the comment %q", k.Name, k.Doc)
+			t.Errorf("%s has the help %q", k.Path, k.Doc)
 		}
-		if seen[k.Env] || seen[k.Flag] {
-			t.Errorf("%s shares its variable or flag", k.Name)
+		if seen[k.Env()] || seen[k.Flag()] {
+			t.Errorf("%s shares its variable or flag", k.Path)
 		}
-		seen[k.Env], seen[k.Flag] = true, true
+		seen[k.Env()], seen[k.Flag()] = true, true
 	}
 	if !seen["WAKECALL_SERVER_MAX_BODY"] || !seen["shutdown-timeout"] {
 		t.Error("the names of variables or flags have changed")
@@ -210,25 +190,25 @@ concurrency: 9
 			t.Fatalf("got\n%v\nwant as number %d\n%s", err, i, w)
 		}
 	}
-	if len(*problems) != len(want) || !strings.HasPrefix(err.Error(), "the configuration has 9 problems:\n  ") {
+	if len(*problems) != len(want) || !strings.HasPrefix(err.Error(), "invalid configuration, 9 problems:\n  ") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"timers: [1, 2]":                              `:1: timers: "1,2" is a list, where one value is wanted`,
+		"timers: [1, 2]":                              `:1: timers: "1,2" is a list; expected a single value`,
 		"timers:":                                     `:1: timers: is not a whole number`,
 		"server: 6789":                                `:1: server: is a section: write its keys below it`,
 		"timers:\n  a: 1":                             `:2: timers.a: unknown key`,
 		"servr:\n  addr: x":                           `:2: servr.addr: unknown key; did you mean server.addr?`,
-		"timers: 1\ntimers: 2":                        `:2: it is not YAML that can be read: mapping key "timers" already defined`,
-		"log:\n  level: info\nlog.level: warn":        `:3: log.level: stands in`,
-		"a: &x 1":                                     `:1: a: is a anchor, where a plain value is wanted`,
+		"timers: 1\ntimers: 2":                        `:2: invalid YAML: mapping key "timers" already defined`,
+		"log:\n  level: info\nlog.level: warn":        `:3: log.level: duplicate key, first set on line 2: remove one`,
+		"a: &x 1":                                     `:1: a: expected a plain value, found the YAML type anchor`,
 		"timers: 1\n---\ntimers: 2":                   `:3: a second document`,
-		"timers: {":                                   `: it is not YAML that can be read`,
-		"- a":                                         `a configuration is made of lines`,
-		"server:\n  addr: '127.0.0.1:99999'":          `:2: server.addr: "127.0.0.1:99999" has a port that is not a number from 0 to 65535`,
+		"timers: {":                                   `: invalid YAML`,
+		"- a":                                         `expected keys and values`,
+		"server:\n  addr: '127.0.0.1:99999'":          `server.addr: "127.0.0.1:99999" has a port that is not a number`,
 		"server:\n  addr: 'a b:1'":                    `has a host that is not a name`,
 		"server:\n  max_body: 1TB":                    `is not a size`,
 		"server:\n  max_body: 17MiB":                  `is not a size from 1 to 16MiB`,
@@ -255,7 +235,9 @@ func TestBadFiles(t *testing.T) {
 }
 
 func TestEmptyFilesAndSections(t *testing.T) {
-	for _, text := range []string{"", "# nothing\n", "---\n", "redis:\n  # all commented out\n", "redis: {}\n", "redis:\n  nodes:\n"} {
+	for _, text := range []string{
+		"", "# nothing\n", "---\n", "redis:\n  # all commented out\n", "redis: {}\n", "redis:\n  nodes:\n",
+	} {
 		c := load(t, text)
 		if !c.ManagedRedis() {
 			t.Errorf("%q: got nodes", text)
@@ -264,7 +246,7 @@ func TestEmptyFilesAndSections(t *testing.T) {
 }
 
 func TestNodesFromEveryLayer(t *testing.T) {
-	want := []Secret{"redis://:a,b@h:6379/0", "redis+sentinel://h1:1,h2:2/m", "unix:///s.sock"}
+	want := Nodes{"redis://:a,b@h:6379/0", "redis+sentinel://h1:1,h2:2/m", "unix:///s.sock"}
 	flow := load(t, "redis:\n  nodes: ['redis://:a,b@h:6379/0', 'redis+sentinel://h1:1,h2:2/m', unix:///s.sock]\n")
 	block := load(t, "redis:\n  nodes:\n  - redis://:a,b@h:6379/0\n  - redis+sentinel://h1:1,h2:2/m\n  - unix:///s.sock\n")
 	env := load(t, "", "WAKECALL_REDIS_NODES=redis://:a,b@h:6379/0, redis+sentinel://h1:1,h2:2/m,unix:///s.sock,")
@@ -278,7 +260,7 @@ func TestNodesFromEveryLayer(t *testing.T) {
 	}
 }
 
-func reveal(secrets []Secret) (texts []string) {
+func reveal(secrets Nodes) (texts []string) {
 	for _, s := range secrets {
 		texts = append(texts, s.Reveal())
 	}
@@ -286,8 +268,9 @@ func reveal(secrets []Secret) (texts []string) {
 }
 
 func TestForeignVariables(t *testing.T) {
-	load(t, "", "WAKECALL_CHILD=1", "WAKECALL_URL=http://x", "WAKECALL_SERVICE_HOST=10.0.0.1", "WAKECALL_SERVICE_PORT_HTTP=80",
-		"WAKECALL_PORT=tcp://10.0.0.1:80", "WAKECALL_PORT_6789_TCP_ADDR=10.0.0.1", "WAKECALL_SERVER_PORT=tcp://10.0.0.1:80", "WAKECALLX=1")
+	load(t, "", "WAKECALL_CHILD=1", "WAKECALL_URL=http://x", "WAKECALL_SERVICE_HOST=10.0.0.1",
+		"WAKECALL_SERVICE_PORT_HTTP=80", "WAKECALL_PORT=tcp://10.0.0.1:80", "WAKECALL_PORT_6789_TCP_ADDR=10.0.0.1",
+		"WAKECALL_SERVER_PORT=tcp://10.0.0.1:80", "WAKECALLX=1")
 	if _, err := Load(LoadOptions{File: write(t, ""), Env: []string{"WAKECALL_SERVER_PORT=6789"}}); err == nil {
 		t.Error("WAKECALL_SERVER_PORT=6789 is accepted")
 	}
@@ -310,7 +293,7 @@ func TestSecretsAreNotDisplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	displays := []string{string(inJSON), string(inYAML), logged.String(), fmt.Sprint(c.Effective()), node.String()}
+	displays := []string{string(inJSON), string(inYAML), logged.String(), fmt.Sprint(c.Effective()), fmt.Sprint(node)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		displays = append(displays, fmt.Sprintf(verb, c), fmt.Sprintf(verb, c.Registry.DSN), fmt.Sprintf(verb, node))
 	}
@@ -348,7 +331,8 @@ func TestMaskURL(t *testing.T) {
 }
 
 func TestPrivateJourney(t *testing.T) {
-	c := load(t, "redis:\n  nodes: ['redis://:hunter2@h:1']\nregistry:\n  dsn: mysql://u:pw@tcp(h:1)/w\npriorities: 7:2:1\nserver:\n  max_body: 1000\n",
+	c := load(t, "redis:\n  nodes: ['redis://:hunter2@h:1']\nregistry:\n  dsn: mysql://u:pw@tcp(h:1)/w\n"+
+		"priorities: 7:2:1\nserver:\n  max_body: 1000\n",
 		"WAKECALL_CALLBACK_NETWORKS=10.0.0.0/8, fd00::/8")
 	data, err := c.MarshalPrivate()
 	if err != nil {
@@ -441,7 +425,10 @@ func TestSizes(t *testing.T) {
 // Whatever the file holds: no panic, and what is accepted survives the journey to a child.
 func FuzzFile(f *testing.F) {
 	f.Add(string(Reference))
-	for _, s := range []string{"a: [", "? a\n: b", "timers: !!int 3", "<<: *a", "redis:\n  nodes: [redis://:p@h]", "log: {level: warn}", "\x00", "a: |\n  b", "server.addr: :1"} {
+	for _, s := range []string{
+		"a: [", "? a\n: b", "timers: !!int 3", "<<: *a", "redis:\n  nodes: [redis://:p@h]", "log: {level: warn}", "\x00",
+		"a: |\n  b", "server.addr: :1",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -450,7 +437,12 @@ func FuzzFile(f *testing.F) {
 		for _, p := range l.problems {
 			_ = p.String()
 		}
-		data, err := l.conf.MarshalPrivate()
+		l.problems = nil // what was accepted beside them
+		loaded, err := l.config()
+		if err != nil {
+			t.Fatalf("accepted %q, then %v", text, err)
+		}
+		data, err := loaded.MarshalPrivate()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,11 @@
 package conf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -12,12 +14,24 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// assignment is one key as one layer has it.
-type assignment struct {
-	key    string
-	texts  []string
-	where  string // for problems: FILE:LINE, the variable, or --flag
-	source string // for Effective
+var standardPlaces = []string{"wakecall.yaml", "/etc/wakecall/wakecall.yaml"}
+
+// findFile reads the file that was asked for, or the first standard one that exists. Without one it returns no name.
+func findFile(opts LoadOptions) (string, []byte, error) {
+	if name := cmp.Or(opts.File, lookup(opts.Env, envPrefix+"CONFIG")); name != "" {
+		data, err := readFile(name)
+		return name, data, err
+	}
+	places := opts.Search
+	if places == nil {
+		places = standardPlaces
+	}
+	for _, name := range places {
+		if data, err := readFile(name); !errors.Is(err, fs.ErrNotExist) {
+			return name, data, err
+		}
+	}
+	return "", nil, nil
 }
 
 const maxFile = 1 << 20
@@ -30,149 +44,117 @@ func readFile(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
 	if len(data) > maxFile {
-		return nil, errors.New("it has more than 1MiB: that is no configuration of Wakecall")
+		return nil, errors.New("larger than 1MiB")
 	}
-	return data, nil
+	return data, err
 }
 
-// fileReader flattens a YAML file to assignments.
-type fileReader struct {
+// yamlFile flattens a YAML file to assignments. koanf's own parser would lose the lines, and the way numbers are
+// written: 5:3:2, 0x10 or 1e3 mean the same in every layer.
+type yamlFile struct {
 	name     string
-	sections map[string]bool
+	lines    map[string]int // of the keys found
 	found    []assignment
 	problems []Problem
 }
 
-func parseFile(name string, data []byte, keys []string) ([]assignment, []Problem) {
-	r := &fileReader{name: name, sections: sectionsOf(keys)}
+func parseFile(name string, data []byte) *yamlFile {
+	f := &yamlFile{name: name, lines: map[string]int{}}
 	file, err := parseYAML(data)
 	if err != nil {
-		return nil, []Problem{r.syntax(err)}
+		f.syntaxError(err)
+		return f
 	}
-	if len(file.Docs) > 1 && file.Docs[1].Body != nil {
-		return nil, []Problem{r.problem(file.Docs[1].Body, "", "a second document begins here: remove the --- above it")}
-	}
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			r.node("", doc.Body, doc.Body)
+	for i, doc := range file.Docs {
+		switch {
+		case doc.Body == nil:
+		case i > 0:
+			f.report(lineOf(doc.Body), "", "a second document begins here: remove the --- above it")
+		default:
+			f.walk("", lineOf(doc.Body), doc.Body)
 		}
 	}
-	return r.found, r.problems
+	return f
 }
 
 // parseYAML keeps a panic of the parser from ending the program: a reload must survive any file.
 func parseYAML(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it is not YAML: %v", p)
+			err = fmt.Errorf("the parser panicked: %v", p)
 		}
 	}()
 	return parser.ParseBytes(data, 0)
 }
 
-func sectionsOf(keys []string) map[string]bool {
-	sections := map[string]bool{"": true}
-	for _, k := range keys {
-		if i := strings.LastIndexByte(k, '.'); i > 0 {
-			sections[k[:i]] = true
-		}
-	}
-	return sections
-}
-
-// node adds what stands at the key: a section is walked, a list or a scalar is an assignment. at is where the key stands.
-func (r *fileReader) node(key string, at, n ast.Node) {
-	if m, ok := n.(ast.MapNode); ok {
-		r.section(key, m)
+func (f *yamlFile) syntaxError(err error) {
+	var at yaml.Error
+	if errors.As(err, &at) && at.GetToken() != nil {
+		f.report(at.GetToken().Position.Line, "", "invalid YAML: "+at.GetMessage())
 		return
 	}
-	texts, err := textsOf(n)
-	switch {
-	case err != nil:
-		r.problems = append(r.problems, r.problem(at, key, err.Error()))
-	case r.sections[key] && isEmpty(texts): // a section whose keys are all commented out
-	case key == "":
-		r.problems = append(r.problems, r.problem(at, key, "a configuration is made of lines such as timers: 1"))
-	case r.sections[key]:
-		r.problems = append(r.problems, r.problem(at, key, "is a section: write its keys below it, indented"))
-	default:
-		where := fmt.Sprintf("%s:%d", r.name, lineOf(at))
-		r.found = append(r.found, assignment{key: key, texts: texts, where: where, source: where})
-	}
+	f.report(1, "", "invalid YAML: "+err.Error())
 }
 
-func (r *fileReader) section(key string, m ast.MapNode) {
-	for it := m.MapRange(); it.Next(); {
-		k := it.Key()
-		name := strings.TrimSpace(k.GetToken().Value)
-		if key != "" {
-			name = key + "." + name
-		}
-		if k.IsMergeKey() {
-			r.problems = append(r.problems, r.problem(k, name, "merge keys are not supported: write the keys out"))
-			continue
-		}
-		r.node(name, k, it.Value())
-	}
+func (f *yamlFile) report(line int, path, detail string) {
+	f.problems = append(f.problems, Problem{Where: f.at(line), Key: path, Detail: detail})
 }
 
-func isEmpty(texts []string) bool { return len(texts) == 0 || len(texts) == 1 && texts[0] == "" }
+func (f *yamlFile) at(line int) string { return fmt.Sprintf("%s:%d", f.name, line) }
 
-func textsOf(n ast.Node) ([]string, error) {
-	list, ok := n.(*ast.SequenceNode)
-	if !ok {
-		s, err := textOf(n)
-		return []string{s}, err
+func lineOf(n ast.Node) int { return n.GetToken().Position.Line }
+
+// walk adds the value n of a key, or the keys of a section.
+func (f *yamlFile) walk(path string, line int, n ast.Node) {
+	if m, ok := n.(ast.MapNode); ok {
+		for it := m.MapRange(); it.Next(); {
+			name := strings.TrimSpace(it.Key().GetToken().Value)
+			f.walk(strings.TrimPrefix(path+"."+name, "."), lineOf(it.Key()), it.Value())
+		}
+		return
 	}
-	texts := []string{}
-	for _, member := range list.Values {
-		s, err := textOf(member)
+	list, isList := n.(*ast.SequenceNode)
+	members := []ast.Node{n}
+	if isList {
+		members = list.Values
+	}
+	var texts []string
+	for _, m := range members {
+		text, err := scalarText(m)
 		if err != nil {
-			return nil, err
+			f.report(line, path, err.Error())
+			return
 		}
-		texts = append(texts, s)
+		texts = append(texts, text)
 	}
-	return texts, nil
+	f.assign(path, line, strings.Join(texts, ","), isList)
 }
 
-// textOf is the scalar as it is written, so that 5:3:2, 0x10 or 1e3 mean the same in every layer.
-func textOf(n ast.Node) (string, error) {
+func (f *yamlFile) assign(path string, line int, text string, isList bool) {
+	switch {
+	case isSection(path) && text == "": // all keys of the section are commented out
+	case path == "":
+		f.report(line, path, "expected keys and values, such as timers: 1")
+	case isSection(path):
+		f.report(line, path, "is a section: write its keys below it, indented")
+	case f.lines[path] != 0:
+		f.report(line, path, fmt.Sprintf("duplicate key, first set on line %d: remove one", f.lines[path]))
+	default:
+		f.lines[path] = line
+		f.found = append(f.found, assignment{key: path, text: text, isList: isList, where: f.at(line), source: f.at(line)})
+	}
+}
+
+func scalarText(n ast.Node) (string, error) {
 	switch v := n.(type) {
 	case nil, *ast.NullNode:
 		return "", nil
-	case *ast.StringNode:
-		return v.Value, nil
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, nil
 	case *ast.LiteralNode:
 		return strings.TrimSpace(v.Value.Value), nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return n.GetToken().Value, nil
 	default:
-		return "", fmt.Errorf("is a %s, where a plain value is wanted (anchors, aliases and tags are not supported)",
-			strings.ToLower(n.Type().YAMLName()))
+		return "", fmt.Errorf("expected a plain value, found the YAML type %s", strings.ToLower(n.Type().YAMLName()))
 	}
-}
-
-func lineOf(n ast.Node) int {
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Line
-	}
-	return 1
-}
-
-func (r *fileReader) problem(n ast.Node, key, detail string) Problem {
-	return Problem{Where: fmt.Sprintf("%s:%d", r.name, lineOf(n)), Key: key, Detail: detail}
-}
-
-func (r *fileReader) syntax(err error) Problem {
-	p := Problem{Where: r.name, Detail: err.Error()}
-	var at yaml.Error
-	if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
-		p.Where = fmt.Sprintf("%s:%d", r.name, at.GetToken().Position.Line)
-		p.Detail = "it is not YAML that can be read: " + at.GetMessage()
-	}
-	return p
 }

@@ -1,17 +1,21 @@
 package conf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
 )
 
-// LoadOptions are what a configuration is made of.
+// LoadOptions are the sources of a configuration.
 type LoadOptions struct {
 	File   string            // --config; empty: $WAKECALL_CONFIG, else the first of Search that exists
 	Env    []string          // as os.Environ has it; nil: none
@@ -19,115 +23,108 @@ type LoadOptions struct {
 	Search []string          // nil: ./wakecall.yaml, /etc/wakecall/wakecall.yaml
 }
 
-var standardPlaces = []string{"wakecall.yaml", "/etc/wakecall/wakecall.yaml"}
-
-// Load makes the effective configuration, or returns *Errors with everything that is wrong.
+// Load returns the effective configuration, or *Errors with everything that is wrong.
 func Load(opts LoadOptions) (*Config, error) {
 	base, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("finding the working directory: %w", err)
+		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
 	l := newLoader()
-	l.conf.base = base
+	l.base = base
 	l.readFile(opts)
-	l.readEnv(opts.Env)
-	l.readFlags(opts.Flags)
+	l.add(l.fromEnv(opts.Env))
+	l.add(fromFlags(opts.Flags))
 	l.crossCheck()
-	if len(l.problems) > 0 {
-		return nil, &l.problems
-	}
-	return l.conf, nil
+	return l.config()
 }
 
+// loader merges the layers. It keeps the text of each value, which koanf converts to the fields of Config at the end.
 type loader struct {
-	conf     *Config
-	settings map[string]setting
-	keys     []string
+	base     string // the directory of relative paths; empty: the working directory
+	file     string // the file that was read; empty without one
+	values   *koanf.Koanf
+	sources  map[string]string // key → where its value comes from; a missing one is a default
 	problems Errors
 }
 
+// newLoader has the defaults as its first layer.
 func newLoader() *loader {
-	l := &loader{conf: Default(), settings: map[string]setting{}}
-	l.conf.sources = map[string]string{}
-	for _, s := range l.conf.settings() {
-		l.settings[s.key] = s
-		l.keys = append(l.keys, s.key)
+	l := &loader{values: koanf.New("."), sources: map[string]string{}}
+	var defaults []assignment
+	for _, k := range keys {
+		defaults = append(defaults, assignment{key: k.Path, text: k.Default})
 	}
+	l.add(defaults)
 	return l
+}
+
+// assignment is a key's value in one layer.
+type assignment struct {
+	key    string
+	text   string
+	isList bool   // it is a YAML list, joined with commas
+	where  string // for problems: FILE:LINE, the variable, or --flag
+	source string // for Effective; empty: the default
 }
 
 func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
 
-func (l *loader) assign(a assignment) {
-	s, ok := l.settings[a.key]
-	if !ok {
-		l.report(Problem{Where: a.where, Key: a.key, Detail: "unknown key" + suggestKey(a.key, l.keys)})
-		return
-	}
-	if err := s.set(a.texts); err != nil {
-		var shown []string
-		for _, t := range a.texts {
-			shown = append(shown, s.hide(t))
+// add checks the values of a layer. The valid ones override those of earlier layers.
+func (l *loader) add(layer []assignment) {
+	valid := map[string]any{}
+	for _, a := range layer {
+		k, ok := keyAt(a.key)
+		if !ok {
+			l.report(Problem{Where: a.where, Key: a.key, Detail: "unknown key" + suggest(a.key, paths())})
+			continue
 		}
-		l.report(Problem{Where: a.where, Key: a.key, Value: strings.Join(shown, ","), Detail: err.Error()})
-		return
+		if k.kind.split != nil {
+			a.text = strings.Join(k.kind.split(a.text), ",")
+		}
+		err := k.kind.check(a.text)
+		if a.isList && k.kind.split == nil {
+			err = errors.New("is a list; expected a single value")
+		}
+		if err != nil {
+			l.report(Problem{Where: a.where, Key: a.key, Value: k.kind.show(a.text), Detail: err.Error()})
+			continue
+		}
+		valid[a.key] = a.text
+		if a.source != "" {
+			l.sources[a.key] = a.source
+		}
 	}
-	l.conf.sources[a.key] = a.source
+	if err := l.values.Load(confmap.Provider(valid, "."), nil); err != nil {
+		l.report(Problem{Where: "configuration", Detail: err.Error()})
+	}
+}
+
+// config is the outcome of the layers.
+func (l *loader) config() (*Config, error) {
+	if len(l.problems) > 0 {
+		return nil, &l.problems
+	}
+	c := &Config{loaded: l}
+	if err := l.values.Unmarshal("", c); err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return c, nil
 }
 
 func (l *loader) readFile(opts LoadOptions) {
 	name, data, err := findFile(opts)
 	if err != nil {
-		l.report(Problem{Where: name, Detail: fmt.Sprintf("the configuration file cannot be read: %v", plainPathError(err))})
+		l.report(Problem{Where: name, Detail: fmt.Sprintf("read the configuration file: %v", err)})
 		return
 	}
-	l.conf.file = name
+	l.file = name
 	l.readYAML(name, data)
 }
 
 func (l *loader) readYAML(name string, data []byte) {
-	found, problems := parseFile(name, data, l.keys)
-	l.problems = append(l.problems, problems...)
-	seen := map[string]string{}
-	for _, a := range found {
-		if first, ok := seen[a.key]; ok {
-			l.report(Problem{Where: a.where, Key: a.key, Detail: "stands in " + first + " already: remove one"})
-			continue
-		}
-		seen[a.key] = a.where
-		l.assign(a)
-	}
-}
-
-// plainPathError leaves out the file's name, which stands in front already.
-func plainPathError(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
-// findFile reads the file that was asked for, or the first standard one that exists; no name and no error is none.
-func findFile(opts LoadOptions) (string, []byte, error) {
-	name := opts.File
-	if name == "" {
-		name = lookup(opts.Env, envPrefix+"CONFIG")
-	}
-	if name != "" {
-		data, err := readFile(name)
-		return name, data, err
-	}
-	places := opts.Search
-	if places == nil {
-		places = standardPlaces
-	}
-	for _, p := range places {
-		data, err := readFile(p)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return p, data, err
-		}
-	}
-	return "", nil, nil
+	file := parseFile(name, data)
+	l.problems = append(l.problems, file.problems...)
+	l.add(file.found)
 }
 
 func lookup(env []string, name string) string {
@@ -139,113 +136,93 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// notSettings are the WAKECALL_ variables that belong to somebody else.
-var notSettings = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "WAKECALL_URL"}
+// notKeys are WAKECALL_ variables that are not keys.
+var notKeys = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "WAKECALL_URL"}
 
 const testPrefix = "WAKECALL_TEST_"
 
 // serviceLink is what Kubernetes puts into the environment of every pod for a service named wakecall or wakecall-….
-var serviceLink = regexp.MustCompile(`^WAKECALL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?)=|` +
-	`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
+var serviceLink = regexp.MustCompile(
+	`^WAKECALL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?)=|` +
+		`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
 
-func (l *loader) readEnv(env []string) {
+func (l *loader) fromEnv(env []string) (layer []assignment) {
 	keyOf := map[string]string{}
-	var names []string
-	for _, k := range l.keys {
-		keyOf[envName(k)] = k
-		names = append(names, envName(k))
+	for _, k := range keys {
+		keyOf[k.Env()] = k.Path
 	}
 	for _, e := range env {
 		name, v, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notSettings, name) ||
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notKeys, name) ||
 			strings.HasPrefix(name, testPrefix) || serviceLink.MatchString(e) {
 			continue
 		}
-		key, ok := keyOf[name]
-		if !ok {
-			l.report(Problem{Where: name, Detail: "no key has this environment variable" + suggestEnv(name, names)})
+		if keyOf[name] == "" {
+			suggestion := suggest(name, slices.Collect(maps.Keys(keyOf)))
+			l.report(Problem{Where: name, Detail: "no key has this environment variable" + suggestion})
 			continue
 		}
-		l.assign(assignment{key: key, texts: []string{v}, where: name, source: "env " + name})
+		layer = append(layer, assignment{key: keyOf[name], text: v, where: name, source: "env " + name})
 	}
+	return layer
 }
 
-func suggestEnv(name string, names []string) string {
-	if s := didYouMean(name, names); s != "" {
-		return s
+func fromFlags(flags map[string]string) (layer []assignment) {
+	for _, path := range slices.Sorted(maps.Keys(flags)) { // sorted, so that problems always have the same order
+		layer = append(layer, assignment{key: path, text: flags[path], where: "--" + Key{Path: path}.Flag(), source: "flag"})
 	}
-	return ": unset it (conf/wakecall.yaml lists the keys)"
+	return layer
 }
 
-func (l *loader) readFlags(flags map[string]string) {
-	// Sorted, so that the problems of one call always read the same.
-	var names []string
-	for k := range flags {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
-		l.assign(assignment{key: k, texts: []string{flags[k]}, where: "--" + flagName(k), source: "flag"})
-	}
-}
-
+// crossCheck reports values that contradict each other, unless one of them is reported already.
 func (l *loader) crossCheck() {
-	c := l.conf
-	if (c.Server.TLSCert == "") != (c.Server.TLSKey == "") {
-		l.contradiction("set both for HTTPS, or neither", "server.tls_cert", "server.tls_key")
-	}
-	if (c.Admin.TLSCert == "") != (c.Admin.TLSKey == "") {
-		l.contradiction("set both for HTTPS, or neither", "admin.tls_cert", "admin.tls_key")
-	}
-	l.checkSameAddr("server.addr", "metrics.addr")
-	l.checkSameAddr("server.addr", "admin.addr")
-	l.checkSameAddr("admin.addr", "metrics.addr")
-	if c.ManagedRedis() {
-		l.checkSocket(c.RedisSocket())
-	}
-	l.checkSocket(c.MasterSocket())
+	l.checkPair("server.tls_cert", "server.tls_key", needBoth, "set both for HTTPS, or neither")
+	l.checkPair("admin.tls_cert", "admin.tls_key", needBoth, "set both for HTTPS, or neither")
+	const ports = "two listeners cannot share a port; change one"
+	l.checkPair("server.addr", "metrics.addr", ownPorts, ports)
+	l.checkPair("server.addr", "admin.addr", ownPorts, ports)
+	l.checkPair("admin.addr", "metrics.addr", ownPorts, ports)
+	l.checkDataDir()
 }
 
-func (l *loader) reported(key string) bool {
-	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == key })
+func needBoth(a, b string) bool { return (a == "") == (b == "") }
+
+func ownPorts(a, b string) bool {
+	hostA, portA, _ := net.SplitHostPort(a)
+	hostB, portB, _ := net.SplitHostPort(b)
+	return portA != portB || portA == "0" || hostA != "" && hostB != "" && hostA != hostB
 }
 
-// contradiction reports values that do not go together, unless one of them is reported already.
-func (l *loader) contradiction(detail string, keys ...string) {
-	var parts []string
-	where := ""
-	for _, k := range keys {
-		if l.reported(k) {
-			return
-		}
-		source := l.conf.source(k)
-		if where == "" || where == sourceDefault {
-			where = source
-		}
-		parts = append(parts, fmt.Sprintf("%s is %q (%s)", k, l.settings[k].show(), source))
-	}
-	l.report(Problem{Where: where, Key: keys[0], Detail: strings.Join(parts, ", ") + ": " + detail})
-}
-
-func (l *loader) checkSameAddr(a, b string) {
-	addrA, addrB := l.settings[a].show(), l.settings[b].show()
-	hostA, portA, _ := net.SplitHostPort(addrA)
-	hostB, portB, _ := net.SplitHostPort(addrB)
-	if portA != portB || portA == "0" || hostA != "" && hostB != "" && hostA != hostB {
+func (l *loader) checkPair(a, b string, agree func(a, b string) bool, detail string) {
+	valueA, valueB := l.values.String(a), l.values.String(b)
+	if agree(valueA, valueB) || l.isReported(a) || l.isReported(b) {
 		return
 	}
-	l.contradiction("two listeners cannot share a port; change one", a, b)
+	l.report(Problem{Where: cmp.Or(l.sources[a], l.sources[b], sourceDefault), Key: a, Detail: fmt.Sprintf(
+		"%s is %q (%s), %s is %q (%s): %s", a, valueA, l.source(a), b, valueB, l.source(b), detail)})
 }
 
-// maxSocketPath is what the narrowest of the common systems allows.
+func (l *loader) source(path string) string { return cmp.Or(l.sources[path], sourceDefault) }
+
+func (l *loader) isReported(path string) bool {
+	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == path })
+}
+
+// maxSocketPath is the shortest limit of the common systems.
 const maxSocketPath = 104
 
-func (l *loader) checkSocket(path string) {
-	over := len(path) - maxSocketPath
-	if over <= 0 || l.reported("data_dir") {
+// checkDataDir makes sure that the Unix sockets in data_dir can be opened.
+func (l *loader) checkDataDir() {
+	c := Config{DataDir: l.values.String("data_dir"), loaded: l}
+	socket := c.MasterSocket()
+	if l.values.String("redis.nodes") == "" {
+		socket = c.RedisSocket()
+	}
+	over := len(socket) - maxSocketPath
+	if over <= 0 || l.isReported("data_dir") {
 		return
 	}
-	l.report(Problem{Where: l.conf.source("data_dir"), Key: "data_dir", Value: l.conf.DataDir, Detail: fmt.Sprintf(
-		"is too long: the path of the Unix socket %s has %d bytes, and %d is the most; "+
-			"choose a directory whose path is at least %d bytes shorter, such as /var/lib/wakecall", path, len(path), maxSocketPath, over)})
+	l.report(Problem{Where: l.source("data_dir"), Key: "data_dir", Value: c.DataDir, Detail: fmt.Sprintf(
+		"is too long: the path of the Unix socket %s has %d bytes, and the limit is %d; choose a directory whose path is "+
+			"at least %d bytes shorter, such as /var/lib/wakecall", socket, len(socket), maxSocketPath, over)})
 }

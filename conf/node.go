@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -25,7 +26,7 @@ const (
 type Node struct {
 	Kind             NodeKind
 	Network          string   // tcp or unix
-	Addrs            []string // host:port of the server, the Sentinels or the seeds of the Cluster; the path of a Unix socket
+	Addrs            []string // host:port of the server, the Sentinels or seeds of the Cluster; the path of a Unix socket
 	TLS              bool
 	User             string
 	Password         Secret
@@ -58,78 +59,118 @@ const nodeForms = "redis://, rediss://, unix://, redis+sentinel:// or redis+clus
 //
 //	redis://user:pw@host:6379/0                       rediss:// for TLS
 //	unix://user:pw@/path.sock?db=0
-//	redis+sentinel://:pw@h1:26379,h2:26379/mymaster   rediss+sentinel:// for TLS; ?db=0&sentinel_user=u&sentinel_password=pw
-//	redis+cluster://:pw@h1:7001;h2:7002               rediss+cluster:// for TLS
+//	redis+sentinel://:pw@h1:26379,h2:26379/mymaster   ?db=0&sentinel_user=u&sentinel_password=pw
+//	redis+cluster://:pw@h1:7001;h2:7002               rediss+sentinel:// and rediss+cluster:// for TLS
 //
-// Hosts are separated by , or ; and user and password may be percent-encoded. Its errors hold nothing of the URL, which
-// may be a password in a wrong place.
+// Hosts are separated by , or ; and user and password may be percent-encoded. Its errors quote nothing of the URL but
+// the names of parameters: anything else may be a password in the wrong place.
 func ParseNode(rawURL string) (Node, error) {
-	name, rest, ok := strings.Cut(rawURL, "://")
+	name, rest, _ := strings.Cut(rawURL, "://")
+	scheme, ok := nodeSchemes[strings.ToLower(name)]
 	if !ok {
 		return Node{}, errors.New("it does not begin with " + nodeForms +
 			" (write ; instead of , between the hosts of one URL, or quote the URL)")
-	}
-	scheme, ok := nodeSchemes[strings.ToLower(name)]
-	if !ok {
-		return Node{}, errors.New("its scheme is not one of " + nodeForms)
 	}
 	n := Node{Kind: scheme.kind, Network: scheme.network, TLS: scheme.tls}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") {
 		return Node{}, errors.New("it has an @ after a ?: percent-encode the ? of the password as %3F")
 	}
-	if err := n.parseQuery(query); err != nil {
-		return Node{}, err
+	user, place, hasUser := cutLast(rest, "@")
+	if !hasUser {
+		place = rest
 	}
-	rest, err := n.cutUser(rest)
-	if err != nil {
-		return Node{}, err
-	}
-	if scheme.network == "unix" {
-		return n, n.setSocket(rest)
-	}
-	hosts, path, _ := strings.Cut(rest, "/")
-	if err := n.setHosts(hosts, scheme.port); err != nil {
-		return Node{}, err
-	}
-	if err := n.setPath(path); err != nil {
-		return Node{}, err
-	}
-	return n, nil
+	return n, cmp.Or(n.setUser(user, hasUser), n.setPlace(place, scheme.port), n.setQuery(query))
 }
 
-func (n *Node) parseQuery(query string) error {
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+func (n *Node) setUser(text string, given bool) error {
+	if !given {
+		return nil
+	}
+	user, password, ok := strings.Cut(text, ":")
+	if !ok {
+		return errors.New("the part before its @ has no colon: write :password@ or user:password@")
+	}
+	user, err1 := url.PathUnescape(user)
+	password, err2 := url.PathUnescape(password)
+	if err1 != nil || err2 != nil {
+		return errors.New("its user or password has a % that begins no percent-encoding: write it as %25")
+	}
+	n.User, n.Password = user, Secret(password)
+	return nil
+}
+
+// setPlace reads the path of a Unix socket, or the hosts and what follows them.
+func (n *Node) setPlace(text, port string) error {
+	if n.Network == "unix" {
+		if !strings.HasPrefix(text, "/") || text == "/" {
+			return errors.New("its path is not absolute: write unix:///path/to/redis.sock")
+		}
+		n.Addrs = []string{text}
+		return nil
+	}
+	hosts, path, _ := strings.Cut(text, "/")
+	for _, h := range strings.FieldsFunc(hosts, func(r rune) bool { return r == ',' || r == ';' }) {
+		addr, err := hostPort(strings.TrimSpace(h), port)
+		if err != nil {
+			return err
+		}
+		n.Addrs = append(n.Addrs, addr)
+	}
+	switch {
+	case len(n.Addrs) == 0:
+		return errors.New("it names no host")
+	case n.Kind == Standalone && len(n.Addrs) > 1:
+		return errors.New("it names several hosts: write one URL for each, or use redis+sentinel:// or redis+cluster://")
+	}
+	return n.setPath(path)
+}
+
+func (n *Node) setPath(path string) error {
+	switch {
+	case n.Kind == Sentinel && !sentinelName.MatchString(path):
+		return errors.New("it does not end with the name of the master, such as /mymaster " +
+			"(write ; instead of , between the hosts of one URL, or quote the URL)")
+	case n.Kind == Sentinel:
+		n.Master = path
+	case n.Kind == Cluster && path != "" && path != "0":
+		return errors.New("a Cluster has no databases: remove what follows the hosts")
+	case n.Kind == Standalone && path != "":
+		return n.setDB(path)
+	}
+	return nil
+}
+
+func (n *Node) setQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what follows its ? is not name=value joined with &")
+		return errors.New("the part after its ? is not name=value joined with &")
 	}
 	for name, v := range values {
 		if len(v) != 1 {
-			return fmt.Errorf("its parameter %q stands more than once", name)
+			return fmt.Errorf("its parameter %q is given more than once", name)
 		}
-		if err := n.setParameter(name, v[0]); err != nil {
-			return err
+		switch {
+		case name == "db" && n.Kind != Cluster:
+			err = n.setDB(v[0])
+		case name == "sentinel_user" && n.Kind == Sentinel:
+			n.SentinelUser = v[0]
+		case name == "sentinel_password" && n.Kind == Sentinel:
+			n.SentinelPassword = Secret(v[0])
+		default:
+			return fmt.Errorf("its parameter %q is unknown: Standalone allows db, Sentinel db, sentinel_user and "+
+				"sentinel_password, Cluster none", name)
 		}
 	}
-	return nil
-}
-
-func (n *Node) setParameter(name, value string) error {
-	switch {
-	case name == "db" && n.Kind != Cluster:
-		return n.setDB(value)
-	case name == "sentinel_user" && n.Kind == Sentinel:
-		n.SentinelUser = value
-	case name == "sentinel_password" && n.Kind == Sentinel:
-		n.SentinelPassword = Secret(value)
-	case n.Kind == Sentinel:
-		return fmt.Errorf("its parameter %q is not db, sentinel_user or sentinel_password", name)
-	case n.Kind == Standalone:
-		return fmt.Errorf("its parameter %q is not db", name)
-	default:
-		return fmt.Errorf("a Cluster's URL takes no parameter (it has %q)", name)
-	}
-	return nil
+	return err
 }
 
 func (n *Node) setDB(s string) error {
@@ -138,72 +179,6 @@ func (n *Node) setDB(s string) error {
 		return errors.New("its database is not a number (write /0, or ?db=0)")
 	}
 	n.DB = int(db)
-	return nil
-}
-
-func (n *Node) cutUser(rest string) (string, error) {
-	at := strings.LastIndexByte(rest, '@')
-	if at < 0 {
-		return rest, nil
-	}
-	user, password, ok := strings.Cut(rest[:at], ":")
-	if !ok {
-		return "", errors.New("what stands before its @ has no colon: write :password@ or user:password@")
-	}
-	var err error
-	if n.User, err = url.PathUnescape(user); err != nil {
-		return "", errors.New("its user has a % that is no percent-encoding: write it as %25")
-	}
-	password, err = url.PathUnescape(password)
-	if err != nil {
-		return "", errors.New("its password has a % that is no percent-encoding: write it as %25")
-	}
-	n.Password = Secret(password)
-	return rest[at+1:], nil
-}
-
-func (n *Node) setSocket(path string) error {
-	if !strings.HasPrefix(path, "/") || path == "/" {
-		return errors.New("its path is not absolute: write unix:///path/to/redis.sock")
-	}
-	n.Addrs = []string{path}
-	return nil
-}
-
-func (n *Node) setHosts(hosts, port string) error {
-	for _, h := range strings.FieldsFunc(hosts, func(r rune) bool { return r == ',' || r == ';' }) {
-		addr, err := hostPort(strings.TrimSpace(h), port)
-		if err != nil {
-			return err
-		}
-		n.Addrs = append(n.Addrs, addr)
-	}
-	if len(n.Addrs) == 0 {
-		return errors.New("it names no host")
-	}
-	if n.Kind == Standalone && len(n.Addrs) > 1 {
-		return errors.New("it names several hosts: write one URL for each, or use redis+sentinel:// or redis+cluster://")
-	}
-	return nil
-}
-
-func (n *Node) setPath(path string) error {
-	switch n.Kind {
-	case Sentinel:
-		if !sentinelName.MatchString(path) {
-			return errors.New("it does not end with the name of the master, such as /mymaster " +
-				"(write ; instead of , between the hosts of one URL, or quote the URL)")
-		}
-		n.Master = path
-	case Cluster:
-		if path != "" && path != "0" {
-			return errors.New("a Cluster has no databases: remove what follows the hosts")
-		}
-	default:
-		if path != "" {
-			return n.setDB(path)
-		}
-	}
 	return nil
 }
 
@@ -220,34 +195,13 @@ func hostPort(s, defaultPort string) (string, error) {
 	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
 		return "", errors.New("the port of a host is not a number from 1 to 65535")
 	}
-	if _, err := netip.ParseAddr(host); err != nil && !hostName.MatchString(host) {
+	if !isHost(host) {
 		return "", errors.New("a host is not a name or an address (write host:port, or [::1]:port)")
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// String is the node's URL without its passwords.
-func (n Node) String() string {
-	name := "redis"
-	if n.TLS {
-		name = "rediss"
-	}
-	switch {
-	case n.Network == "unix":
-		name = "unix"
-	case n.Kind != Standalone:
-		name += "+" + string(n.Kind)
-	}
-	s := name + "://"
-	if n.User != "" || n.Password != "" {
-		s += url.PathEscape(n.User) + ":" + n.Password.String() + "@"
-	}
-	s += strings.Join(n.Addrs, ";")
-	if n.Kind == Sentinel {
-		s += "/" + n.Master
-	}
-	if n.DB != 0 {
-		s += "?db=" + strconv.Itoa(n.DB)
-	}
-	return s
+func isHost(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil || hostName.MatchString(s)
 }

@@ -2,48 +2,45 @@ package conf
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
 // private is a Config on its way to another process, with its secrets.
 type private struct {
-	Base     string              `json:"base"`
-	File     string              `json:"file,omitempty"`
-	Settings map[string][]string `json:"settings"`
-	Sources  map[string]string   `json:"sources,omitempty"`
+	Base    string            `json:"base"`
+	File    string            `json:"file,omitempty"`
+	Values  map[string]any    `json:"values"`
+	Sources map[string]string `json:"sources,omitempty"`
 }
 
-// MarshalPrivate is the whole configuration as JSON, secrets included. It is for a private pipe between the master and
-// its children: do not log, store or serve it.
+// MarshalPrivate is the whole configuration as it was loaded, as JSON, secrets included. It is for the pipe between the
+// master and its children: do not log, store or serve it.
 func (c *Config) MarshalPrivate() ([]byte, error) {
-	p := private{Base: c.abs(""), File: c.file, Settings: map[string][]string{}, Sources: c.sources}
-	for _, s := range c.settings() {
-		p.Settings[s.key] = s.get()
-	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the configuration: %w", err)
-	}
-	return data, nil
+	l := c.loaded
+	return json.Marshal(private{Base: c.abs(""), File: l.file, Values: l.values.All(), Sources: l.sources})
 }
 
 // UnmarshalPrivate makes c what MarshalPrivate was called on.
 func (c *Config) UnmarshalPrivate(data []byte) error {
 	var p private
 	if err := json.Unmarshal(data, &p); err != nil {
-		return fmt.Errorf("decoding the configuration: %w", err)
+		return fmt.Errorf("decode the configuration: %w", err)
 	}
-	var received Config
-	for _, s := range received.settings() {
-		texts, ok := p.Settings[s.key]
-		if !ok {
-			return fmt.Errorf("decoding the configuration: it lacks %s", s.key)
-		}
-		if err := s.set(texts); err != nil {
-			return fmt.Errorf("decoding the configuration: %s %w", s.key, err)
-		}
+	if len(p.Values) != len(keys) {
+		return errors.New("decode the configuration: the master has other keys")
 	}
-	received.base, received.file, received.sources = p.Base, p.File, p.Sources
-	*c = received
+	l := newLoader()
+	l.base, l.file = p.Base, p.File
+	var layer []assignment
+	for path, value := range p.Values {
+		layer = append(layer, assignment{key: path, text: fmt.Sprint(value), where: "master", source: p.Sources[path]})
+	}
+	l.add(layer)
+	received, err := l.config()
+	if err != nil {
+		return fmt.Errorf("decode the configuration: %w", err)
+	}
+	*c = *received
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Masked is what stands for a secret wherever one is displayed.
+// Masked is displayed in place of a secret.
 const Masked = "<secret>"
 
 // Secret is text that no format displays: fmt, slog, JSON and YAML all print <secret>, or nothing for an empty one.
@@ -24,7 +24,7 @@ func (s Secret) String() string {
 	return Masked
 }
 
-// Format covers the verbs that would go around String, such as %x and %#v.
+// Format covers the verbs that do not call String, such as %x and %#v.
 func (s Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, s.String()) }
 
 // LogValue implements slog.LogValuer.
@@ -35,7 +35,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 var secretParameter = regexp.MustCompile(`(?i)([?&][a-z_]*(?:pass|pwd|secret|token|key)[a-z_]*=)[^&#]*`)
 
-// maskURL hides the passwords of a URL or DSN, well-formed or not, and leaves what helps to recognise it.
+// maskURL hides the passwords of a URL or DSN, valid or not, and keeps what helps to recognise it.
 func maskURL(s string) string {
 	if strings.HasPrefix(s, sqliteScheme) {
 		return s
@@ -52,7 +52,7 @@ func maskURL(s string) string {
 	}
 	user, _, hasPassword := strings.Cut(rest[:at], ":")
 	if !hasPassword {
-		user = "" // a lone text before @ may be a password that lacks its colon
+		user = "" // text without a colon before the @ may be a password
 	} else {
 		user += ":"
 	}
@@ -61,7 +61,7 @@ func maskURL(s string) string {
 
 var notPort = regexp.MustCompile(`:[^/,;?]*[^0-9/,;?][^/,;?]*`)
 
-// maskPorts hides what stands in the place of a port without being one: a password whose @host was forgotten.
+// maskPorts hides a port that is not a number: it may be a password whose @host was left out.
 func maskPorts(s string) string {
 	if strings.HasPrefix(s, "[") { // an IPv6 address has colons of its own
 		return s

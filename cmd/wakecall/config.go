@@ -17,10 +17,10 @@ type settings struct{ flags *pflag.FlagSet }
 func addSettings(cmd *cobra.Command) settings {
 	flags := cmd.Flags()
 	for _, k := range conf.Keys() {
-		if flags.Lookup(k.Flag) != nil || k.Name == "data_dir" {
+		if flags.Lookup(k.Flag()) != nil || k.Path == "data_dir" {
 			continue
 		}
-		flags.Var(&rawFlag{shown: k.Default}, k.Flag, k.Doc)
+		flags.Var(&rawFlag{shown: k.Default}, k.Flag(), k.Doc)
 	}
 	return settings{flags}
 }
@@ -29,8 +29,8 @@ func addSettings(cmd *cobra.Command) settings {
 func (s settings) given() map[string]string {
 	given := map[string]string{}
 	for _, k := range conf.Keys() {
-		if f := s.flags.Lookup(k.Flag); f != nil && f.Changed && k.Name != "data_dir" {
-			given[k.Name] = f.Value.String()
+		if f := s.flags.Lookup(k.Flag()); f != nil && f.Changed && k.Path != "data_dir" {
+			given[k.Path] = f.Value.String()
 		}
 	}
 	return given
