@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Range limits what is read to lines with Since <= ts < Until. A zero time is no limit.
@@ -76,7 +78,7 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 					return yield(none, err)
 				}
 				var l T
-				if at.Err = json.Unmarshal(line, &l); at.Err != nil {
+				if at.Err = json.Unmarshal(line, &l, lenient); at.Err != nil {
 					return yield(none, at)
 				}
 				return !r.has(ts(&l)) || yield(l, nil)
@@ -159,9 +161,6 @@ func (r Range) tooYoung(line []byte) bool {
 	return found && created >= r.CreatedBefore.UnixMilli()
 }
 
-// createdStart occurs nowhere else in a line: quotes inside texts are escaped.
-const createdStart = `,"created_at":`
-
 // tsSlack is how far lines of several processes may be out of order.
 const tsSlack = 10 * time.Second
 
@@ -220,7 +219,7 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 	if len(line) == 0 {
 		return true
 	}
-	if json.Valid(line) && bytes.HasPrefix(line, []byte(lineStart)) {
+	if jsontext.Value(line).IsValid(lenient) && bytes.HasPrefix(line, []byte(lineStart)) {
 		return yield(line, at, nil)
 	}
 	if !yield(nil, nil, &TornError{File: at.File, Line: at.Line, Err: errTorn}) {
@@ -232,7 +231,7 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 			return true
 		}
 		rest = rest[1+i:]
-		if json.Valid(rest) {
+		if jsontext.Value(rest).IsValid(lenient) {
 			return yield(rest, at, nil)
 		}
 	}

@@ -1,19 +1,21 @@
 package server
 
 import (
-	"encoding/base64"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Values of headers that never change, so that no answer allocates them.
+// Header values that never change, so that no answer allocates them.
 var (
 	jsonType    = []string{"application/json"}
 	problemType = []string{"application/problem+json"}
@@ -22,11 +24,27 @@ var (
 	closing     = []string{"close"}
 )
 
-// countedByHTTP is up to which size net/http finds out the length of an answer by itself; a longer one would be sent in chunks.
+// countedByHTTP is the size up to which net/http finds an answer's length by itself; it sends longer ones in chunks.
 const countedByHTTP = 2048
 
-// answer writes a whole answer.
-func answer(c echo.Context, status int, contentType []string, body []byte) error {
+// answering turns what an endpoint answered into U+FFFD where it is not UTF-8.
+var answering = jsontext.AllowInvalidUTF8(true)
+
+// answer writes v as JSON.
+func (s *Server) answer(c echo.Context, status int, v any) error {
+	return s.answerAs(c, status, jsonType, v)
+}
+
+func (s *Server) answerAs(c echo.Context, status int, contentType []string, v any) error {
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	if err := json.MarshalWrite(out, v, answering); err != nil {
+		return err
+	}
+	return write(c, status, contentType, out.b)
+}
+
+func write(c echo.Context, status int, contentType []string, body []byte) error {
 	w := c.Response()
 	w.Header()[echo.HeaderContentType] = contentType
 	if len(body) >= countedByHTTP {
@@ -37,202 +55,118 @@ func answer(c echo.Context, status int, contentType []string, body []byte) error
 	return err
 }
 
-// appendInstant writes a time with its milliseconds. They are put behind the seconds here because AppendFormat is three times as fast with the
-// layouts of RFC 3339 as with any other, and every push is answered with two times.
-func appendInstant(b []byte, t time.Time) []byte {
-	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, time.RFC3339)
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
+// instant is a time as the API shows it.
+type instant time.Time
+
+// AppendText writes RFC 3339 in UTC with milliseconds.
+func (i *instant) AppendText(b []byte) ([]byte, error) {
+	return time.Time(*i).UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z"), nil
 }
 
-// appendString writes a JSON string. What is not UTF-8 becomes U+FFFD: a document must not become unreadable because an
-// endpoint answered garbage.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-		}
-		b = append(b, s[start:i]...)
-		b = appendEscape(b, c)
-		i++
-		start = i
-	}
-	b = append(b, s[start:]...)
-	return append(b, '"')
+// IsZero is for omitzero.
+func (i *instant) IsZero() bool { return time.Time(*i).IsZero() }
+
+// problemView is a Problem (RFC 9457), also inside a batch's answer, where type and request id are left out.
+type problemView struct {
+	Type      string `json:"type,omitzero"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Field     string `json:"field,omitzero"`
+	ID        string `json:"id,omitzero"`
+	RequestID string `json:"request_id,omitzero"`
 }
 
-func appendEscape(b []byte, c byte) []byte {
-	const hex = "0123456789abcdef"
-	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\n':
-		return append(b, '\\', 'n')
-	case '\r':
-		return append(b, '\\', 'r')
-	case '\t':
-		return append(b, '\\', 't')
-	}
-	if c >= utf8.RuneSelf {
-		return append(b, "\ufffd"...)
-	}
-	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+func (p *Problem) view() problemView {
+	return problemView{Title: p.title(), Status: p.Status, Detail: p.Detail, Field: p.Field, ID: p.ID}
 }
 
-func appendProblem(b []byte, p *Problem, requestID string) []byte {
-	b = append(b, `{"type":"about:blank","title":`...)
-	b = appendProblemMembers(b, p)
-	if requestID != "" {
-		b = append(b, `,"request_id":`...)
-		b = appendString(b, requestID)
-	}
-	return append(b, '}')
+// jobView is a job without body and history.
+type jobView struct {
+	Topic         string            `json:"topic"`
+	ID            string            `json:"id"`
+	State         queue.State       `json:"state"`
+	DueAt         instant           `json:"due_at"`
+	Priority      string            `json:"priority"`
+	Attempts      int               `json:"attempts"`
+	CreatedAt     instant           `json:"created_at"`
+	TTR           registry.Duration `json:"ttr,omitzero"`          // unless it is the topic's
+	MaxAttempts   int               `json:"max_attempts,omitzero"` // unless it is the topic's
+	NextAttemptAt instant           `json:"next_attempt_at,omitzero"`
+	LeaseUntil    instant           `json:"lease_until,omitzero"`
+	DeadReason    *string           `json:"dead_reason,omitzero"`
+	DeadAt        instant           `json:"dead_at,omitzero"`
+	Duplicate     bool              `json:"duplicate,omitzero"`
 }
 
-func appendProblemMembers(b []byte, p *Problem) []byte {
-	b = appendString(b, p.title())
-	b = append(b, `,"status":`...)
-	b = strconv.AppendInt(b, int64(p.Status), 10)
-	b = append(b, `,"detail":`...)
-	b = appendString(b, p.Detail)
-	if p.Field != "" {
-		b = append(b, `,"field":`...)
-		b = appendString(b, p.Field)
+func viewOfJob(j *queue.Job) jobView {
+	v := jobView{
+		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(), Attempts: j.Attempts,
+		CreatedAt: instant(j.CreatedAt), TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts,
 	}
-	if p.ID != "" {
-		b = append(b, `,"id":`...)
-		b = appendString(b, p.ID)
-	}
-	return b
-}
-
-// appendMemberProblem writes a refused member of a batch.
-func appendMemberProblem(b []byte, p *Problem) []byte {
-	b = append(b, `{"error":{"title":`...)
-	b = appendProblemMembers(b, p)
-	return append(b, '}', '}')
-}
-
-// appendJob writes a job as it is shown everywhere: without body and history, and still open at its end.
-func appendJob(b []byte, j *queue.Job) []byte {
-	b = append(b, `{"topic":`...)
-	b = appendString(b, j.Topic)
-	b = append(b, `,"id":`...)
-	b = appendString(b, j.ID)
-	b = append(b, `,"state":"`...)
-	b = append(b, j.State...)
-	b = append(b, `","due_at":`...)
-	b = appendInstant(b, j.DueAt)
-	b = append(b, `,"priority":"`...)
-	b = append(b, j.Priority.String()...)
-	b = append(b, `","attempts":`...)
-	b = strconv.AppendInt(b, int64(j.Attempts), 10)
-	b = append(b, `,"created_at":`...)
-	b = appendInstant(b, j.CreatedAt)
-	b = appendOwn(b, j)
-	return appendSituation(b, j)
-}
-
-// appendOwn writes what the push set instead of the topic.
-func appendOwn(b []byte, j *queue.Job) []byte {
-	if j.TTR > 0 {
-		b = append(b, `,"ttr":`...)
-		b = appendString(b, durationText(j.TTR))
-	}
-	if j.MaxAttempts > 0 {
-		b = append(b, `,"max_attempts":`...)
-		b = strconv.AppendInt(b, int64(j.MaxAttempts), 10)
-	}
-	return b
-}
-
-// appendSituation writes what only some states have.
-func appendSituation(b []byte, j *queue.Job) []byte {
 	switch {
-	case j.State == queue.Delayed && !j.NextAt.IsZero() && !j.NextAt.Equal(j.DueAt):
-		b = append(b, `,"next_attempt_at":`...)
-		b = appendInstant(b, j.NextAt)
-	case j.State == queue.Running && !j.LeaseUntil.IsZero():
-		b = append(b, `,"lease_until":`...)
-		b = appendInstant(b, j.LeaseUntil)
+	case j.State == queue.Delayed && !j.NextAt.Equal(j.DueAt):
+		v.NextAttemptAt = instant(j.NextAt)
+	case j.State == queue.Running:
+		v.LeaseUntil = instant(j.LeaseUntil)
 	case j.State == queue.Dead:
-		b = append(b, `,"dead_reason":`...)
-		b = appendString(b, j.DeadReason)
-		if !j.DeadAt.IsZero() {
-			b = append(b, `,"dead_at":`...)
-			b = appendInstant(b, j.DeadAt)
-		}
+		v.DeadReason, v.DeadAt = &j.DeadReason, instant(j.DeadAt)
 	}
-	return b
+	return v
 }
 
-// appendPushed writes the answer to a push.
-func appendPushed(b []byte, j *queue.Job, duplicate bool) []byte {
-	b = appendJob(b, j)
-	if duplicate {
-		b = append(b, `,"duplicate":true`...)
-	}
-	return append(b, '}')
+// viewOfPush is the answer to a push.
+func viewOfPush(r *queue.Result) jobView {
+	v := viewOfJob(&r.Job)
+	v.Duplicate = r.Duplicate
+	return v
 }
 
-// appendWhole writes a job with body and history.
-func appendWhole(b []byte, j *queue.Job) []byte {
-	b = appendJob(b, j)
-	b = append(b, `,"content_type":`...)
-	b = appendString(b, shownType(j.ContentType))
-	b = appendBody(b, j)
-	b = append(b, `,"history":[`...)
-	for i := range j.History {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendAttempt(b, &j.History[i])
-	}
-	return append(b, ']', '}')
+// wholeView is a job with its history, and a body that is not JSON.
+type wholeView struct {
+	Job         jobView       `json:",embed"`
+	ContentType string        `json:"content_type"`
+	BodyText    *string       `json:"body,omitzero"`
+	BodyBase64  []byte        `json:"body_base64,omitzero"`
+	History     []attemptView `json:"history"`
 }
 
-// appendBody shows the body of a JSON job as the JSON it is, byte for byte; other text as a string; and what is no text
-// in base64.
-func appendBody(b []byte, j *queue.Job) []byte {
+type attemptView struct {
+	N         int     `json:"n"`
+	StartedAt instant `json:"started_at"`
+	TookMS    float64 `json:"took_ms"`
+	Status    int     `json:"status"`
+	Error     string  `json:"error"`
+	Answer    string  `json:"answer"`
+}
+
+// answerWhole shows a JSON body as the JSON it is, byte for byte, other text as a string, and the rest in base64.
+func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
+	v := wholeView{Job: viewOfJob(j), ContentType: shownType(j.ContentType)}
+	for _, a := range j.History {
+		v.History = append(v.History, attemptView{
+			N: a.N, StartedAt: instant(time.UnixMilli(a.StartedAt)), TookMS: a.TookMS, Status: a.Status, Error: a.Error, Answer: a.Answer,
+		})
+	}
+	embeddable := isJSON(j.ContentType) && isBody(j.Body)
 	switch {
-	case isJSON(j.ContentType) && validJSON(j.Body):
-		b = append(b, `,"body":`...)
-		return append(b, j.Body...)
+	case embeddable:
 	case utf8.Valid(j.Body):
-		b = append(b, `,"body":`...)
-		return appendString(b, string(j.Body))
+		text := string(j.Body)
+		v.BodyText = &text
+	default:
+		v.BodyBase64 = j.Body
 	}
-	b = append(b, `,"body_base64":"`...)
-	b = base64.StdEncoding.AppendEncode(b, j.Body)
-	return append(b, '"')
-}
-
-func appendAttempt(b []byte, a *queue.Attempt) []byte {
-	b = append(b, `{"n":`...)
-	b = strconv.AppendInt(b, int64(a.N), 10)
-	b = append(b, `,"started_at":`...)
-	b = appendInstant(b, time.UnixMilli(a.StartedAt))
-	b = append(b, `,"took_ms":`...)
-	b = strconv.AppendFloat(b, a.TookMS, 'f', -1, 64)
-	b = append(b, `,"status":`...)
-	b = strconv.AppendInt(b, int64(a.Status), 10)
-	b = append(b, `,"error":`...)
-	b = appendString(b, a.Error)
-	b = append(b, `,"answer":`...)
-	b = appendString(b, a.Answer)
-	return append(b, '}')
+	out := s.buffers.get()
+	defer s.buffers.put(out)
+	if err := json.MarshalWrite(out, &v, answering); err != nil {
+		return err
+	}
+	if embeddable { // appended, since the encoder would take its white space out
+		out.b = append(out.b[:len(out.b)-len("}")], `,"body":`...)
+		out.b = append(append(out.b, j.Body...), '}')
+	}
+	return write(c, http.StatusOK, jsonType, out.b)
 }
 
 func shownType(contentType string) string {
@@ -248,19 +182,10 @@ func isJSON(contentType string) bool {
 	return kind == "" || kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// validJSON says whether the bytes can stand in an answer as they are. Deeper ones than a push may have are not shown so.
-func validJSON(body []byte) bool {
-	s := scanner{data: body, depth: maxDepth, text: true}
-	if _, err := s.value(); err != nil {
-		return false
-	}
-	return s.end() == nil
-}
-
-func durationText(d time.Duration) string {
-	text, err := registry.Duration(d).MarshalText()
-	if err != nil {
-		return d.String()
-	}
-	return string(text)
+// isBody says whether a text could be the body of a JSON push.
+func isBody(body []byte) bool {
+	return utf8.Valid(body) && decode(body, func(d *decoder) error {
+		_, err := d.raw()
+		return err
+	}) == nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/queue"
@@ -56,39 +57,34 @@ func (s *Server) pushAll(c echo.Context, token *registry.Token, buf *buffer) (cl
 
 // split finds the members without judging them: only what makes the whole unreadable is refused here.
 func (b *batch) split(data []byte, most int) error {
-	s := scanner{data: data, depth: maxScanDepth}
-	if s.space(); s.pos == len(data) {
-		return s.errorf("the request has no body; expected an object")
-	}
 	came := false
-	err := s.object("the request", func(key []byte) error {
-		if string(key) != "jobs" {
-			return unknownField(string(key))
-		}
-		if came {
-			return badField("jobs", "stands twice")
+	err := decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
+		switch {
+		case name.String() != "jobs":
+			return unknownField(name.String())
+		case came:
+			return badField("jobs", "duplicate field")
 		}
 		came = true
-		return s.array("jobs", func() error { return b.add(&s, most) })
+		return d.array("jobs", func() error { return b.add(d, most) })
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !came {
+	case !came:
 		return badField("jobs", `is missing; expected {"jobs":[…]}`)
-	}
-	if len(b.members) == 0 {
+	case len(b.members) == 0:
 		return outOfRange("jobs", "an empty list; give 1 to %d jobs", most)
 	}
-	return s.end()
+	return nil
 }
 
-func (b *batch) add(s *scanner, most int) error {
+func (b *batch) add(d *decoder, most int) error {
 	if len(b.members) == most {
 		return outOfRange("jobs", "more than %d jobs; send them in several requests", most)
 	}
-	member, err := s.value()
-	b.members = append(b.members, member)
+	v, err := d.ReadValue()
+	b.members = append(b.members, d.data[d.InputOffset()-int64(len(v)):d.InputOffset()])
 	return err
 }
 
@@ -105,8 +101,8 @@ func (s *Server) judge(ctx context.Context, b *batch, token *registry.Token) {
 }
 
 func (s *Server) judgeMember(ctx context.Context, in *input, member []byte, token *registry.Token) error {
-	if member[0] != '{' {
-		return &Problem{Status: http.StatusBadRequest, Detail: "expected an object, got " + kindOf(member[0])}
+	if kind := jsontext.Value(member).Kind(); kind != '{' {
+		return &Problem{Status: http.StatusBadRequest, Detail: "expected an object, got " + kindName(kind)}
 	}
 	if err := in.decode(member, batchFields); err != nil {
 		return err
@@ -160,33 +156,41 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 	}
 }
 
-func (s *Server) answerBatch(c echo.Context, b *batch, results []queue.Result) error {
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = append(out.b, `{"results":[`...)
-	next := 0
-	for i, refused := range b.refused {
-		if i > 0 {
-			out.b = append(out.b, ',')
-		}
-		if refused != nil {
-			out.b = appendMemberProblem(out.b, problemOf(refused))
-			continue
-		}
-		out.b = s.appendResult(c, out.b, &b.pushes[next], &results[next])
-		next++
-	}
-	out.b = append(out.b, ']', '}')
-	return answer(c, http.StatusOK, jsonType, out.b)
+// memberView is the answer to a member of a batch: its job, or why it was refused.
+type memberView struct {
+	Job   *jobView     `json:",embed"`
+	Error *problemView `json:"error,omitzero"`
 }
 
-func (s *Server) appendResult(c echo.Context, b []byte, p *queue.Push, r *queue.Result) []byte {
-	if r.Err == nil {
-		return appendPushed(b, &r.Job, r.Duplicate)
+func (s *Server) answerBatch(c echo.Context, b *batch, results []queue.Result) error {
+	jobs := make([]jobView, len(results))
+	members := make([]memberView, len(b.members))
+	next := 0
+	for i, err := range b.refused {
+		if err == nil {
+			p, r := &b.pushes[next], &results[next]
+			jobs[next] = viewOfPush(r)
+			members[i].Job = &jobs[next]
+			err = s.memberError(c, p, r)
+			next++
+		}
+		if err != nil {
+			problem := problemOf(err).view()
+			members[i] = memberView{Error: &problem}
+		}
 	}
-	problem := problemOf(pushProblem(r, p))
-	if problem.Status == http.StatusInternalServerError {
+	return s.answer(c, http.StatusOK, struct {
+		Results []memberView `json:"results"`
+	}{members})
+}
+
+func (s *Server) memberError(c echo.Context, p *queue.Push, r *queue.Result) error {
+	if r.Err == nil {
+		return nil
+	}
+	err := pushProblem(r, p)
+	if problemOf(err).Status == http.StatusInternalServerError {
 		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "err", r.Err)
 	}
-	return appendMemberProblem(b, problem)
+	return err
 }

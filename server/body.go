@@ -18,6 +18,12 @@ type buffer struct {
 	taken int64 // of the budget
 }
 
+// Write makes a buffer an io.Writer.
+func (b *buffer) Write(p []byte) (int, error) {
+	b.b = append(b.b, p...)
+	return len(p), nil
+}
+
 // Sizes of pooled buffers: most requests fit the first, and a larger one than keptBuffer is left to the garbage collector.
 const (
 	firstBuffer = 2 << 10

@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 	"net/http"
-	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/registry"
@@ -60,10 +60,7 @@ func (s *Server) dead(
 	if err != nil {
 		return err
 	}
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = append(strconv.AppendInt(append(out.b, `{"count":`...), int64(n), 10), '}')
-	return answer(c, http.StatusOK, jsonType, out.b)
+	return s.answer(c, http.StatusOK, map[string]int{"count": n})
 }
 
 func (s *Server) readSelection(c echo.Context) (selection, error) {
@@ -76,37 +73,37 @@ func (s *Server) readSelection(c echo.Context) (selection, error) {
 }
 
 func decodeSelection(data []byte) (selection, error) {
-	s := scanner{data: data, depth: maxDepth, text: true}
 	var sel selection
-	var ids, limit bool
-	err := s.object("the request", func(key []byte) error {
-		switch {
-		case string(key) == "ids" && !ids:
-			ids = true
-			return sel.readIDs(&s)
-		case string(key) == "limit" && !limit:
-			limit = true
-			return sel.readLimit(&s)
-		case string(key) == "ids", string(key) == "limit":
-			return badField(string(key), "stands twice")
-		}
-		return unknownField(string(key))
-	})
-	if err != nil {
+	if err := checkUTF8(data); err != nil {
 		return sel, err
 	}
-	if ids == limit {
-		return sel, badField("ids", "give either ids or limit")
+	came := map[string]bool{}
+	err := decodeObject(data, "an object", func(d *decoder, token jsontext.Token) error {
+		name := token.String()
+		if came[name] {
+			return badField(name, "duplicate field")
+		}
+		came[name] = true
+		switch name {
+		case "ids":
+			return sel.readIDs(d)
+		case "limit":
+			return sel.readLimit(d)
+		}
+		return unknownField(name)
+	})
+	if err == nil && len(came) != 1 {
+		err = badField("ids", "give either ids or limit")
 	}
-	return sel, s.end()
+	return sel, err
 }
 
-func (sel *selection) readIDs(s *scanner) error {
-	err := s.array("ids", func() error {
+func (sel *selection) readIDs(d *decoder) error {
+	err := d.array("ids", func() error {
 		if len(sel.ids) == maxDeadIDs {
 			return outOfRange("ids", "more than %d ids", maxDeadIDs)
 		}
-		id, err := s.string("ids")
+		id, err := d.string("ids")
 		if err != nil {
 			return err
 		}
@@ -119,8 +116,8 @@ func (sel *selection) readIDs(s *scanner) error {
 	return err
 }
 
-func (sel *selection) readLimit(s *scanner) error {
-	text, err := s.numeral("limit")
+func (sel *selection) readLimit(d *decoder) error {
+	text, err := d.number("limit")
 	if err != nil {
 		return err
 	}

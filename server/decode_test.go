@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// FuzzDecodePush compares the scanner with encoding/json: what it accepts must be JSON, with the body's bytes unchanged,
+// FuzzDecodePush compares decoding with encoding/json: what it accepts must be JSON, with the body's bytes unchanged,
 // and no input may make it panic.
 func FuzzDecodePush(f *testing.F) {
 	for _, s := range []string{
@@ -66,34 +68,47 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzAppendString: whatever an endpoint answered, the document stays JSON and says the same.
-func FuzzAppendString(f *testing.F) {
+// FuzzAnswer: whatever an endpoint answered, the document stays JSON and says the same.
+func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{"", "a\"\\\n\r\t\x00\x1f\x7f", "é€😀", "\xff\xc0\xaf", "\u2028</script>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
+		text, err := jsonv2.Marshal(attemptView{Answer: s}, answering)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if want := string([]rune(s)); got != want {
-			t.Fatalf("%q, want %q", got, want)
+		var got struct{ Answer string }
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if want := string([]rune(s)); got.Answer != want {
+			t.Fatalf("%q, want %q", got.Answer, want)
 		}
 	})
 }
 
-func TestScannerAgrees(t *testing.T) {
+// TestDecoderAgrees with encoding/json about what is JSON, up to the depth that a body may have.
+func TestDecoderAgrees(t *testing.T) {
 	for _, s := range []string{
-		`0`, `-0`, `1.5e+3`, `"a"`, `[]`, `{}`, `[1,"a",{"b":[true,false,null]}]`, ` [ ] `, `{"a":{}}`, `01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`,
-		`[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `[1,]`, `"\q"`, `"\u12g4"`, "\"\t\"", `]`, `}`, `{]`, `[}`, `"`, `[[]`, strings.Repeat("[", 129),
+		`0`, `-0`, `1.5e+3`, `"a"`, `[]`, `{}`, `[1,"a",{"b":[true,false,null]}]`, ` [ ] `, `{"a":{}}`, `{"a":1,"a":2}`, `"\ud800"`,
+		`01`, `1.`, `.1`, `-`, `+1`, `1e`, `tru`, `nulll`, `[1 2]`, `[,]`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,}`, `[1,]`,
+		`"\q"`, `"\u12g4"`, "\"\t\"", `]`, `}`, `{]`, `[}`, `"`, `[[]`, ``, strings.Repeat("[", 129),
 	} {
-		sc := scanner{data: []byte(s), depth: maxDepth, text: true}
-		_, err := sc.value()
-		if err == nil {
-			err = sc.end()
-		}
+		err := decode([]byte(s), func(d *decoder) error {
+			raw, err := d.raw()
+			if err == nil && !bytes.HasPrefix(bytes.TrimSpace([]byte(s)), raw) {
+				t.Errorf("%s: read as %s", s, raw)
+			}
+			return err
+		})
 		if valid := json.Valid([]byte(s)); (err == nil) != valid {
 			t.Errorf("%s: %v, valid %v", s, err, valid)
+		}
+	}
+	for depth, ok := range map[int]bool{maxDepth: true, maxDepth + 1: false} {
+		if isBody([]byte(strings.Repeat("[", depth)+strings.Repeat("]", depth))) != ok {
+			t.Errorf("%d levels: want %v", depth, ok)
 		}
 	}
 }
@@ -119,8 +134,8 @@ func TestInstantsHaveTheirMilliseconds(t *testing.T) {
 		time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, zone), {},
 	} {
 		want := `"` + at.UTC().Format("2006-01-02T15:04:05.000Z") + `"`
-		if got := string(appendInstant(nil, at)); got != want {
-			t.Errorf("%v is written %s; want %s", at, got, want)
+		if got, err := jsonv2.Marshal(instant(at)); err != nil || string(got) != want {
+			t.Errorf("%v is written %s; want %s (%v)", at, got, want, err)
 		}
 	}
 }

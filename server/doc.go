@@ -2,8 +2,8 @@
 //
 // A request passes through one middleware (around.go: request id, token, metrics, panics) and one handler. Handlers
 // return errors; the only place that turns an error into an answer is fail in problem.go, so every refusal is RFC 9457
-// problem+json. Pushes are the hot path: their JSON is read by a scanner (scan.go) that keeps a job's body as the very
-// bytes that came, and answers are appended by hand (answer.go).
+// problem+json. Requests are decoded by decode.go, which keeps a job's body as the very bytes that came, and answers
+// are made from the views in answer.go.
 //
 // # Stopping
 //

@@ -29,7 +29,7 @@ func (s *Server) docsPage(c echo.Context) error {
 	h.Set(echo.HeaderCacheControl, "no-cache")
 	h.Set(echo.HeaderContentSecurityPolicy, s.docsCSP)
 	h.Set("Referrer-Policy", "no-referrer")
-	return answer(c, http.StatusOK, htmlType, s.docs)
+	return write(c, http.StatusOK, htmlType, s.docs)
 }
 
 // The page, as the template needs it.

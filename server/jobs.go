@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -278,10 +277,8 @@ func (s *Server) store(c echo.Context, p *queue.Push) (clean bool, err error) {
 		status = http.StatusCreated
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = appendPushed(out.b, &result.Job, result.Duplicate)
-	return true, answer(c, status, jsonType, out.b)
+	view := viewOfPush(&result)
+	return true, s.answer(c, status, &view)
 }
 
 // jobPath is the path of a job. Dots alone would be taken for a way through the path.
@@ -353,10 +350,8 @@ func jobProblem(err error, topic, id string) error {
 }
 
 func (s *Server) answerJob(c echo.Context, status int, job *queue.Job) error {
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = append(appendJob(out.b, job), '}')
-	return answer(c, status, jsonType, out.b)
+	view := viewOfJob(job)
+	return s.answer(c, status, &view)
 }
 
 func (s *Server) getJob(c echo.Context, token *registry.Token) error {
@@ -371,10 +366,7 @@ func (s *Server) getJob(c echo.Context, token *registry.Token) error {
 	if err != nil {
 		return jobProblem(err, topic, id)
 	}
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = appendWhole(out.b, job)
-	return answer(c, http.StatusOK, jsonType, out.b)
+	return s.answerWhole(c, job)
 }
 
 func (s *Server) changeJob(c echo.Context, token *registry.Token) error {
@@ -510,10 +502,11 @@ func (s *Server) listJobs(c echo.Context, token *registry.Token) error {
 	if err != nil {
 		return err
 	}
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	out.b = appendJobs(out.b, jobs, next)
-	return answer(c, http.StatusOK, jsonType, out.b)
+	view := listView{Jobs: make([]jobView, len(jobs)), Next: next}
+	for i := range jobs {
+		view.Jobs[i] = viewOfJob(&jobs[i])
+	}
+	return s.answer(c, http.StatusOK, &view)
 }
 
 func page(values url.Values) (queue.State, int, error) {
@@ -532,17 +525,19 @@ func page(values url.Values) (queue.State, int, error) {
 	return state, int(limit), err
 }
 
-func appendJobs(b []byte, jobs []queue.Job, next string) []byte {
-	b = append(b, `{"jobs":[`...)
-	for i := range jobs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendJob(b, &jobs[i]), '}')
-	}
-	b = append(b, `],"next":`...)
-	b = appendString(b, next)
-	return append(b, '}')
+// listView is a page of a list.
+type listView struct {
+	Jobs []jobView `json:"jobs"`
+	Next string    `json:"next"` // the cursor of the next page; empty: this is the last
+}
+
+// statsView counts a topic's jobs.
+type statsView struct {
+	Delayed       int64 `json:"delayed"`
+	Ready         int64 `json:"ready"`
+	Running       int64 `json:"running"`
+	Dead          int64 `json:"dead"`
+	OldestReadyMS int64 `json:"oldest_ready_ms"`
 }
 
 func (s *Server) stats(c echo.Context, token *registry.Token) error {
@@ -558,17 +553,7 @@ func (s *Server) stats(c echo.Context, token *registry.Token) error {
 		return err
 	}
 	st := all[topic.Name]
-	out := s.buffers.get()
-	defer s.buffers.put(out)
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{`{"delayed":`, st.Delayed}, {`,"ready":`, st.Ready}, {`,"running":`, st.Running}, {`,"dead":`, st.Dead},
-		{`,"oldest_ready_ms":`, st.OldestReady.Milliseconds()},
-	} {
-		out.b = strconv.AppendInt(append(out.b, n.name...), n.value, 10)
-	}
-	out.b = append(out.b, '}')
-	return answer(c, http.StatusOK, jsonType, out.b)
+	return s.answer(c, http.StatusOK, statsView{
+		Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead, OldestReadyMS: st.OldestReady.Milliseconds(),
+	})
 }

@@ -163,10 +163,9 @@ func (s *Server) fail(err error, c echo.Context) {
 	s.finishProblem(c, p)
 	h := c.Response().Header()
 	setProblemHeaders(h, p)
-	buf := s.buffers.get()
-	defer s.buffers.put(buf)
-	buf.b = appendProblem(buf.b, p, requestID(c))
-	_ = answer(c, p.Status, problemType, buf.b)
+	view := p.view()
+	view.Type, view.RequestID = "about:blank", requestID(c)
+	_ = s.answerAs(c, p.Status, problemType, &view) // the client may have left
 }
 
 // finishProblem completes what only the request tells.

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -36,85 +38,71 @@ type input struct {
 	push queue.Push
 }
 
-// fieldNames are in the order of the bits, so that a known name is never allocated.
+// fieldNames are in the order of the bits.
 var fieldNames = [...]string{"topic", "id", "body", "delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate"}
 
-func fieldOf(name []byte) (fields, string) {
+// fieldOf returns 0 for an unknown name. The name that it returns is not allocated.
+func fieldOf(name string) (fields, string) {
 	for i, known := range fieldNames {
-		if string(name) == known {
+		if name == known {
 			return 1 << i, known
 		}
 	}
 	return 0, ""
 }
 
-// decode reads the JSON of one push or change. The body stays the very bytes of data.
+// decode reads the JSON of one push or change. The body is a part of data.
 func (in *input) decode(data []byte, allowed fields) error {
-	s := scanner{data: data, depth: maxDepth, text: true}
-	if s.space(); s.pos == len(data) {
-		return s.errorf("the request has no body; expected an object")
-	}
-	err := s.object("the request", func(key []byte) error { return in.member(&s, key, allowed) })
-	if err != nil {
+	if err := checkUTF8(data); err != nil {
 		return err
 	}
-	return s.end()
+	return decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
+		f, known := fieldOf(name.String())
+		if allowed&f == 0 {
+			return unknownField(name.String())
+		}
+		if in.came&f != 0 {
+			return badField(known, "duplicate field")
+		}
+		in.came |= f
+		return in.value(d, f, known)
+	})
 }
 
-func (in *input) member(s *scanner, key []byte, allowed fields) error {
-	f, name := fieldOf(key)
-	if allowed&f == 0 {
-		return unknownField(string(key))
-	}
-	if in.came&f != 0 {
-		return badField(name, "stands twice")
-	}
-	in.came |= f
-	return in.value(s, f, name)
-}
-
-func (in *input) value(s *scanner, f fields, name string) (err error) {
+func (in *input) value(d *decoder, f fields, name string) (err error) {
 	p := &in.push
 	switch f {
 	case fieldTopic:
-		p.Topic, err = s.string(name)
+		p.Topic, err = d.string(name)
 	case fieldID:
-		err = in.id(s, name)
+		if p.ID, err = d.string(name); err == nil {
+			err = checkID(name, p.ID)
+		}
 	case fieldBody:
-		p.Body, err = s.value()
+		p.Body, err = d.raw()
 	case fieldDelay:
-		if p.Delay, err = s.duration(name); err == nil {
+		if p.Delay, err = d.duration(name); err == nil {
 			p.Delay, err = checkDelay(name, p.Delay)
 		}
 	case fieldDueAt:
-		p.DueAt, err = s.instant(name)
+		p.DueAt, err = d.instant(name)
 	case fieldTTR:
-		if p.TTR, err = s.duration(name); err == nil {
+		if p.TTR, err = d.duration(name); err == nil {
 			p.TTR, err = checkTTR(name, p.TTR)
 		}
 	default:
-		err = in.choice(s, f, name)
+		err = in.choice(d, f, name)
 	}
 	return err
 }
 
-func (in *input) id(s *scanner, name string) (err error) {
-	if in.push.ID, err = s.string(name); err != nil {
-		return err
-	}
-	return checkID(name, in.push.ID)
-}
-
 // choice reads the fields with a fixed set of values.
-func (in *input) choice(s *scanner, f fields, name string) error {
+func (in *input) choice(d *decoder, f fields, name string) error {
+	read := d.string
 	if f == fieldMaxAttempts {
-		text, err := s.numeral(name)
-		if err != nil {
-			return err
-		}
-		return in.text(f, name, text)
+		read = d.number
 	}
-	text, err := s.string(name)
+	text, err := read(name)
 	if err != nil {
 		return err
 	}
@@ -139,7 +127,7 @@ func (in *input) text(f fields, name, text string) (err error) {
 // query reads the options of a raw push. Numbers have no type of their own there, so durations may be seconds too.
 func (in *input) query(values url.Values) error {
 	for name, texts := range values {
-		f, _ := fieldOf([]byte(name))
+		f, _ := fieldOf(name)
 		if err := in.option(f, name, texts[0]); err != nil {
 			return err
 		}
@@ -169,8 +157,8 @@ func (in *input) option(f fields, name, text string) (err error) {
 
 // number says whether a text is a JSON number: "NaN", "Inf" and "0x1p3" are none.
 func number(text string) bool {
-	s := scanner{data: []byte(text)}
-	return s.number() == nil && s.pos == len(text)
+	v := jsontext.Value(text)
+	return v.Kind() == '0' && v.IsValid()
 }
 
 func durationOption(name, text string) (time.Duration, error) {

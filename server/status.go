@@ -23,7 +23,7 @@ var yamlType = []string{"application/yaml"}
 
 // alive says that the process answers.
 func (s *Server) alive(c echo.Context) error {
-	return answer(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
+	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
 }
 
 // ready says whether a push could be taken.
@@ -41,12 +41,12 @@ func (s *Server) ready(c echo.Context) error {
 	if err := s.jobs.Ready(); err != nil {
 		return unavailable(err, time.Second, "no shard can take a push now")
 	}
-	return answer(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
+	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
 }
 
 func (s *Server) openAPI(c echo.Context) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
-	return answer(c, http.StatusOK, yamlType, openAPI)
+	return write(c, http.StatusOK, yamlType, openAPI)
 }
 
 // shardView is a shard as the API shows it: without its URL, which holds a password.
@@ -54,12 +54,12 @@ type shardView struct {
 	Name      string  `json:"name"`
 	State     string  `json:"state"`
 	Up        bool    `json:"up"`
-	Error     string  `json:"error,omitempty"`
+	Error     string  `json:"error,omitzero"`
 	Latency   float64 `json:"latency"` // seconds
 	Memory    int64   `json:"memory"`  // bytes
 	MaxMemory int64   `json:"max_memory"`
 	Jobs      int64   `json:"jobs"`
-	Moved     int64   `json:"moved,omitempty"`
+	Moved     int64   `json:"moved,omitzero"`
 }
 
 func (s *Server) shards(c echo.Context, token *registry.Token) error {
@@ -79,7 +79,7 @@ func (s *Server) shards(c echo.Context, token *registry.Token) error {
 			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "taken offline"})
 		}
 	}
-	return answerJSON(c, http.StatusOK, map[string]any{"shards": views})
+	return s.answer(c, http.StatusOK, map[string]any{"shards": views})
 }
 
 func viewOfShard(h *queue.ShardHealth) shardView {

@@ -1,12 +1,11 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/queue"
@@ -16,39 +15,15 @@ import (
 // maxTopicBytes bounds a topic's JSON.
 const maxTopicBytes = 256 << 10
 
-// topicView is a topic as the API shows it: without secrets, and with instants and empty lists as everywhere else.
+// topicView is a topic as the API shows it: without secrets, and with times as everywhere else.
 type topicView struct {
 	registry.Topic
 	CreatedAt instant `json:"created_at"`
 	UpdatedAt instant `json:"updated_at"`
 }
 
-type instant time.Time
-
-// MarshalJSON writes RFC 3339 with milliseconds.
-func (i instant) MarshalJSON() ([]byte, error) { return appendInstant(nil, time.Time(i)), nil }
-
-func viewOf(t *registry.Topic) topicView {
-	v := topicView{Topic: t.Public(), CreatedAt: instant(t.CreatedAt), UpdatedAt: instant(t.UpdatedAt)}
-	if v.Headers == nil {
-		v.Headers = map[string]string{}
-	}
-	if v.Retry == nil {
-		v.Retry = []registry.Duration{}
-	}
-	if v.Emails == nil {
-		v.Emails = []string{}
-	}
-	return v
-}
-
-// answerJSON is for what is not on the hot path.
-func answerJSON(c echo.Context, status int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return answer(c, status, jsonType, body)
+func viewOfTopic(t *registry.Topic) topicView {
+	return topicView{Topic: t.Public(), CreatedAt: instant(t.CreatedAt), UpdatedAt: instant(t.UpdatedAt)}
 }
 
 func (s *Server) listTopics(c echo.Context, token *registry.Token) error {
@@ -61,11 +36,11 @@ func (s *Server) listTopics(c echo.Context, token *registry.Token) error {
 	views := []topicView{}
 	for name, t := range s.registry.Snapshot().Topics {
 		if token.Allows(mayManage, name) {
-			views = append(views, viewOf(t))
+			views = append(views, viewOfTopic(t))
 		}
 	}
 	slices.SortFunc(views, func(a, b topicView) int { return strings.Compare(a.Name, b.Name) })
-	return answerJSON(c, http.StatusOK, map[string]any{"topics": views})
+	return s.answer(c, http.StatusOK, map[string]any{"topics": views})
 }
 
 func (s *Server) getTopic(c echo.Context, token *registry.Token) error {
@@ -76,7 +51,7 @@ func (s *Server) getTopic(c echo.Context, token *registry.Token) error {
 	if _, err := query(c); err != nil {
 		return err
 	}
-	return answerJSON(c, http.StatusOK, viewOf(topic))
+	return s.answer(c, http.StatusOK, viewOfTopic(topic))
 }
 
 func (s *Server) putTopic(c echo.Context, token *registry.Token) error {
@@ -100,7 +75,7 @@ func (s *Server) putTopic(c echo.Context, token *registry.Token) error {
 		status = http.StatusCreated
 		c.Response().Header().Set(echo.HeaderLocation, "/v1/topics/"+name)
 	}
-	return answerJSON(c, status, viewOf(topic))
+	return s.answer(c, status, viewOfTopic(topic))
 }
 
 func (s *Server) topicName(c echo.Context, token *registry.Token) (string, error) {
@@ -136,18 +111,13 @@ func (s *Server) readTopic(c echo.Context, name string) (*registry.Topic, error)
 
 // wellFormed refuses malformed JSON with the place of the mistake.
 func wellFormed(body []byte) error {
-	s := scanner{data: body, depth: maxDepth, text: true}
-	if s.space(); s.pos == len(body) {
-		return s.errorf("the request has no body; expected a topic like {\"callback_url\":\"https://…\"}")
+	if err := checkUTF8(body); err != nil {
+		return err
 	}
-	err := s.object("the request", func([]byte) error {
-		_, err := s.value()
+	return decodeObject(body, `a topic like {"callback_url":"https://…"}`, func(d *decoder, _ jsontext.Token) error {
+		_, err := d.raw()
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return s.end()
 }
 
 // deleteTopic refuses while there are jobs, unless they are to go, too. They go before the topic, so that a failure half-way

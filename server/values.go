@@ -68,41 +68,33 @@ func parseSeconds(field, number string) (time.Duration, error) {
 }
 
 // duration reads a field that is a Go duration in text or a number of seconds.
-func (s *scanner) duration(field string) (time.Duration, error) {
-	switch kindOf(s.peek()) {
-	case "a string":
-		text, err := s.string(field)
-		if err != nil {
-			return 0, err
-		}
-		return parseDuration(field, text)
-	case "a number":
-		text, err := s.numeral(field)
-		if err != nil {
-			return 0, err
-		}
-		return parseSeconds(field, text)
-	}
-	return 0, s.wrongType(field, `a duration like "30m" or a number of seconds`)
+func (d *decoder) duration(field string) (time.Duration, error) {
+	return textOrNumber(d, field, `a duration like "30m" or a number of seconds`, parseDuration, parseSeconds)
 }
 
 // instant reads a field that is RFC 3339 in text or Unix milliseconds.
-func (s *scanner) instant(field string) (time.Time, error) {
-	switch kindOf(s.peek()) {
-	case "a string":
-		text, err := s.string(field)
-		if err != nil {
-			return time.Time{}, err
-		}
-		return parseInstant(field, text)
-	case "a number":
-		text, err := s.numeral(field)
-		if err != nil {
-			return time.Time{}, err
-		}
-		return parseMillis(field, text)
+func (d *decoder) instant(field string) (time.Time, error) {
+	return textOrNumber(d, field, "an RFC 3339 text or Unix milliseconds", parseInstant, parseMillis)
+}
+
+func textOrNumber[T any](
+	d *decoder, field, expected string, parseText, parseNumber func(field, text string) (T, error),
+) (parsed T, err error) {
+	v, err := d.ReadValue()
+	if err != nil {
+		return parsed, err
 	}
-	return time.Time{}, s.wrongType(field, "an RFC 3339 text or Unix milliseconds")
+	switch v.Kind() {
+	case '"':
+		text, err := textOf(field, v)
+		if err != nil {
+			return parsed, err
+		}
+		return parseText(field, text)
+	case '0':
+		return parseNumber(field, string(v))
+	}
+	return parsed, wrongType(field, expected, v)
 }
 
 func parseInstant(field, text string) (time.Time, error) {
