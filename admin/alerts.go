@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 func (a *Admin) alertsRoutes(g *echo.Group) {
@@ -131,7 +132,7 @@ func (a *Admin) alertSettings(c echo.Context) error {
 // changeSettings stores what change makes of the settings, or shows the form again with what is wrong.
 func (a *Admin) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
 	s, err := alert.Read(a.registry.Snapshot())
-	if err != nil && !errors.Is(err, registry.ErrSecretKey) { // secrets of another key can only be typed anew
+	if err != nil && !errors.Is(err, seal.ErrKey) { // secrets of another key can only be typed anew
 		return err
 	}
 	err = change(&s)
@@ -142,7 +143,7 @@ func (a *Admin) changeSettings(c echo.Context, change func(*alert.Settings) erro
 		err = a.registry.PutSetting(c.Request().Context(), actor(c), alert.SettingName, s)
 	}
 	fields, rest := fieldErrors(err)
-	sealed := errors.Is(rest, registry.ErrSecretKey)
+	sealed := errors.Is(rest, seal.ErrKey)
 	if rest != nil && !sealed {
 		return rest
 	}
@@ -165,7 +166,7 @@ func (a *Admin) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error)
 	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
 	m := alert.Mail{
 		Host: strings.TrimSpace(c.FormValue("mail.host")), Port: port, Username: strings.TrimSpace(c.FormValue("mail.username")),
-		Password: registry.Sealed(c.FormValue("mail.password")), TLS: c.FormValue("mail.tls"), From: strings.TrimSpace(c.FormValue("mail.from")),
+		Password: seal.Text(c.FormValue("mail.password")), TLS: c.FormValue("mail.tls"), From: strings.TrimSpace(c.FormValue("mail.from")),
 	}
 	if m.Username == "" || m.Password != "" || stored.Password == "" {
 		return m, nil
@@ -247,7 +248,7 @@ func (a *Admin) addWebhook(c echo.Context) error {
 	return a.changeSettings(c, func(s *alert.Settings) error {
 		s.Webhooks = append(s.Webhooks, alert.Webhook{
 			Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),
-			URL: registry.Sealed(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
+			URL: seal.Text(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
 		})
 		return nil
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -426,7 +427,7 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 	m := TestMessage("h1", "http://admin.example")
 	m.Alert.Subject = `a "quoted" <subject>`
 	for preset := range Presets {
-		w := Webhook{Name: preset, URL: registry.Sealed(srv.URL), Preset: preset}
+		w := Webhook{Name: preset, URL: seal.Text(srv.URL), Preset: preset}
 		if err := errors.Join(w.Validate(), SendWebhook(t.Context(), http.DefaultClient, w, m)); err != nil {
 			t.Errorf("%s: %v", preset, err)
 		}
@@ -436,12 +437,12 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 			t.Errorf("a body is %s", b)
 		}
 	}
-	err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: seal.Text(srv.URL + "/secret-token"), Preset: "slack"}, m)
 	if err == nil || !strings.Contains(err.Error(), "invalid token") || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("a refusal: %v", err)
 	}
 	srv.Close()
-	err = SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: registry.Sealed(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	err = SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: seal.Text(srv.URL + "/secret-token"), Preset: "slack"}, m)
 	if err == nil || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("nobody there: %v", err)
 	}
@@ -472,7 +473,7 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 		{"slack", `ok`, ""},
 	} {
 		answer = c.answer
-		err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: registry.Sealed(srv.URL), Preset: c.preset}, TestMessage("h", ""))
+		err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: c.preset}, TestMessage("h", ""))
 		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s answers %s: %v", c.preset, c.answer, err)
 		}
@@ -556,7 +557,7 @@ func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
 	for i := range 20 {
 		s.Recipients = append(s.Recipients, fmt.Sprintf("ops%d@test.example", i))
 	}
-	s.Webhooks = []Webhook{{Name: "chat", URL: registry.Sealed(srv.URL), Preset: "slack"}}
+	s.Webhooks = []Webhook{{Name: "chat", URL: seal.Text(srv.URL), Preset: "slack"}}
 	play(t, "h1", newStore(t), s).wrong(down)
 	select {
 	case <-called:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // SettingName is where Settings are kept in the registry.
@@ -37,20 +38,20 @@ const (
 
 // Mail is the SMTP server. Without a host no mail is sent.
 type Mail struct {
-	Host     string          `json:"host"`
-	Port     int             `json:"port"`
-	Username string          `json:"username"`
-	Password registry.Sealed `json:"password"`
-	TLS      string          `json:"tls"`
-	From     string          `json:"from"`
+	Host     string    `json:"host"`
+	Port     int       `json:"port"`
+	Username string    `json:"username"`
+	Password seal.Text `json:"password"`
+	TLS      string    `json:"tls"`
+	From     string    `json:"from"`
 }
 
 // Webhook is a second way to tell people.
 type Webhook struct {
-	Name     string          `json:"name"`
-	URL      registry.Sealed `json:"url"` // it often holds a token
-	Preset   string          `json:"preset"`
-	Template string          `json:"template"` // of the JSON body, instead of the preset's
+	Name     string    `json:"name"`
+	URL      seal.Text `json:"url"` // it often holds a token
+	Preset   string    `json:"preset"`
+	Template string    `json:"template"` // of the JSON body, instead of the preset's
 }
 
 // Rules say what is an alert. A limit of zero switches its rule off.

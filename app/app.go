@@ -21,6 +21,7 @@ import (
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // parts are what every role works with: the registry's snapshot, the queue that follows it, the journal and the process's metrics.
@@ -97,7 +98,7 @@ func secretKey(cfg *conf.Config) ([]byte, error) {
 	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	return registry.LoadSecretKey(filepath.Join(cfg.DataPath(), "secret-key"))
+	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
 }
 
 func newMetrics() *prometheus.Registry {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -17,7 +18,7 @@ import (
 func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.Snapshot) {
 	const what = "registry"
 	dsn := cfg.RegistryDSN().Reveal()
-	shown := registry.MaskDSN(dsn)
+	shown := database.MaskDSN(dsn)
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return []Finding{fine(what, "%s is made at the first start", path)}, nil
@@ -33,7 +34,7 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.
 		return []Finding{failedErr(what, err, adviceOnDatabase(cfg, err))}, nil
 	}
 	defer r.Close()
-	steps, err := r.MigrationStatus(ctx)
+	steps, err := r.DB().Migrations(ctx)
 	if err != nil {
 		return []Finding{failedErr(what, err, "")}, nil
 	}

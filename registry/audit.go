@@ -2,11 +2,12 @@ package registry
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // AuditEntry is one change: who did what to which object, and how it was before and after, as JSON without secrets.
@@ -42,12 +43,12 @@ var likeEscapes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
 // Audit lists changes, newest first.
 func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	if f.Limit <= 0 {
 		f.Limit = defaultAuditLimit
 	}
-	q := r.db.WithContext(ctx).Order("id DESC").Limit(min(f.Limit, maxAuditLimit))
+	q := r.db.Gorm(ctx).Order("id DESC").Limit(min(f.Limit, maxAuditLimit))
 	if prefix, many := strings.CutSuffix(f.Object, "*"); many {
 		q, f.Object = q.Where("object LIKE ? ESCAPE '!'", likeEscapes.Replace(prefix)+"%"), ""
 	}
@@ -66,7 +67,7 @@ func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, erro
 	}
 	var rows []auditRow
 	if err := q.Find(&rows).Error; err != nil {
-		return nil, r.wrap(err)
+		return nil, r.db.Classify(err)
 	}
 	list := make([]AuditEntry, len(rows))
 	for i, a := range rows {
@@ -85,10 +86,10 @@ func visible(v any) string {
 	case *Topic:
 		v = visibleTopic(x)
 	case *Shard:
-		v = Shard{Name: x.Name, URL: MaskURL(x.URL), State: x.State}
+		v = Shard{Name: x.Name, URL: database.MaskURL(x.URL), State: x.State}
 	case *Token:
 		c := *x
-		c.Hash = mask
+		c.Hash = seal.Mask
 		v = c
 	}
 	b, err := json.Marshal(v)
@@ -98,15 +99,13 @@ func visible(v any) string {
 	return string(b)
 }
 
-const mask = "***"
-
 // visibleTopic shows of each secret a fingerprint, so that a rotation can be seen.
 func visibleTopic(t *Topic) any {
 	public := t.Public()
 	public.Headers = make(map[string]string, len(t.Headers))
 	for name, value := range t.Headers {
 		if isCredential(name) {
-			value = mask + fingerprint(value)
+			value = seal.Fingerprint(value)
 		}
 		public.Headers[name] = value
 	}
@@ -119,15 +118,9 @@ func visibleTopic(t *Topic) any {
 func fingerprints(secrets []string) []string {
 	list := make([]string, len(secrets))
 	for i, s := range secrets {
-		list[i] = mask + fingerprint(s)
+		list[i] = seal.Fingerprint(s)
 	}
 	return list
-}
-
-// fingerprint tells two secrets apart, and says too little of one to guess it by.
-func fingerprint(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:2])
 }
 
 // isCredential says whether a header's value is likely to be a secret.
@@ -139,12 +132,4 @@ func isCredential(header string) bool {
 		}
 	}
 	return false
-}
-
-// clip cuts a text to what its column takes.
-func clip(s string, most int) string {
-	if runes := []rune(strings.ToValidUTF8(s, "�")); len(runes) > most {
-		return string(runes[:most])
-	}
-	return strings.ToValidUTF8(s, "�")
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 // Files of the first start, in data_dir.
@@ -32,7 +34,7 @@ type firstAccess struct {
 func (r *Registry) Bootstrap(ctx context.Context, dir string) (created []string, err error) {
 	first := &firstAccess{dir: dir}
 	err = r.change(ctx, "first start", "bootstrap", "access", func(tx *gorm.DB, c *changed) error {
-		if err := once(tx, "bootstrapped"); err != nil {
+		if err := doOnce(tx, "bootstrapped"); err != nil {
 			return err
 		}
 		c.after = []string{"token/first", "user/admin"}
@@ -56,15 +58,15 @@ func (f *firstAccess) store(tx *gorm.DB) (err error) {
 		return err
 	}
 	rights := []Right{RightPush, RightRead, RightManage}
-	if err := tx.Create(newTokenRow(&Token{Name: "first", Hash: HashToken(f.token), Rights: rights, Topics: []string{"*"}, CreatedAt: now()})).Error; err != nil {
+	if err := tx.Create(newTokenRow(&Token{Name: "first", Hash: HashToken(f.token), Rights: rights, Topics: []string{"*"}, CreatedAt: database.Now()})).Error; err != nil {
 		return err
 	}
 	// A user admin that somebody made by hand before is left alone, and so needs no file.
-	if found, err := take(tx, &userRow{}, "name", "admin"); found || err != nil {
+	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
 		f.password = ""
 		return err
 	}
-	return tx.Create(&userRow{"admin", f.passwordHash, string(RoleAdmin), now()}).Error
+	return tx.Create(&userRow{"admin", f.passwordHash, string(RoleAdmin), database.Now()}).Error
 }
 
 func (f *firstAccess) write() error {
@@ -93,9 +95,9 @@ func (r *Registry) mayBeStored(token string) bool {
 	if token == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), database.Timeout)
 	defer cancel()
-	found, err := take(r.db.WithContext(ctx), &tokenRow{}, "hash", HashToken(token))
+	found, err := database.Find(r.db.Gorm(ctx), &tokenRow{}, "hash", HashToken(token))
 	return found || err != nil
 }
 

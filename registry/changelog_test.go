@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -15,14 +16,14 @@ import (
 // full is what a process that reads everything sees.
 func full(t interface{ Fatal(...any) }, r *Registry) *Snapshot {
 	var s *Snapshot
-	if err := r.db.Transaction(func(tx *gorm.DB) (err error) {
+	if err := r.db.Read(context.Background(), func(tx *gorm.DB) (err error) {
 		var rev revisionRow
 		if err := tx.Take(&rev, 1).Error; err != nil {
 			return err
 		}
 		s, err = r.readAll(tx, rev.Value)
 		return err
-	}, r.readOnly()); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -95,7 +96,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 				"by an older wakecall": func(rt *rapid.T) {
 					r, name := at()
 					for _, q := range []string{"UPDATE revision SET value = value + 1", "DELETE FROM topics WHERE name = '" + name + "'"} {
-						if err := r.db.Exec(q).Error; err != nil {
+						if err := r.db.Gorm(t.Context()).Exec(q).Error; err != nil {
 							rt.Fatal(err)
 						}
 					}
@@ -118,7 +119,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 func watch(t *testing.T, r *Registry) *int64 {
 	t.Helper()
 	var n int64
-	if err := r.db.Callback().Query().After("gorm:query").Register("count", func(tx *gorm.DB) {
+	if err := r.db.Gorm(t.Context()).Callback().Query().After("gorm:query").Register("count", func(tx *gorm.DB) {
 		if tx.Statement.Table == "topics" {
 			n += tx.RowsAffected
 		}
@@ -174,7 +175,7 @@ func TestABackupThatWentOnIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, q := range []string{"DELETE FROM topics", "DELETE FROM change_log", "UPDATE revision SET value = value - 1"} {
-			if err := a.db.Exec(q).Error; err != nil {
+			if err := a.db.Gorm(t.Context()).Exec(q).Error; err != nil {
 				t.Fatal(err)
 			}
 		}

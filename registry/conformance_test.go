@@ -441,7 +441,7 @@ func TestARestoredBackupIsFollowed(t *testing.T) {
 		put(t, r, topic("a"))
 		put(t, r, topic("b"))
 		for _, statement := range []string{"DELETE FROM topics WHERE name = 'b'", "UPDATE revision SET value = 2"} {
-			if _, err := r.sql.Exec(statement); err != nil {
+			if err := r.db.Gorm(t.Context()).Exec(statement).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -453,7 +453,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("a"))
-		if _, err := r.sql.Exec("UPDATE topics SET spec = '{' WHERE name = 'a'"); err != nil {
+		if err := r.db.Gorm(t.Context()).Exec("UPDATE topics SET spec = '{' WHERE name = 'a'").Error; err != nil {
 			t.Fatal(err)
 		}
 		put(t, r, topic("b"))
@@ -470,7 +470,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
-		if _, err := r.sql.Exec("DROP TABLE users"); err != nil {
+		if err := r.db.Gorm(t.Context()).Exec("DROP TABLE users").Error; err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.ListUsers(t.Context()); err == nil || errors.Is(err, ErrUnavailable) || !r.Up() {

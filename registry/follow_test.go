@@ -80,7 +80,7 @@ func TestOnlyAStartMigrates(t *testing.T) {
 		t.Fatalf("the database is still away: %v", err)
 	}
 	r.Refresh(t.Context())
-	if steps, err := r.MigrationStatus(t.Context()); err != nil || steps[0].Applied {
+	if steps, err := r.db.Migrations(t.Context()); err != nil || steps[0].Applied {
 		t.Errorf("a look for an unknown topic migrated the schema: %v, %v", steps, err)
 	}
 }

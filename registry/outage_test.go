@@ -203,7 +203,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	fail := errors.New("no room")
-	if err := r.db.Callback().Create().Before("gorm:create").Register("fail", func(tx *gorm.DB) {
+	if err := r.db.Gorm(t.Context()).Callback().Create().Before("gorm:create").Register("fail", func(tx *gorm.DB) {
 		if tx.Statement.Table == "audit" { // the last step before the commit
 			_ = tx.AddError(fail)
 		}
@@ -216,7 +216,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("left %v, %v", entries, err)
 	}
-	if err := r.db.Callback().Create().Remove("fail"); err != nil {
+	if err := r.db.Gorm(t.Context()).Callback().Create().Remove("fail"); err != nil {
 		t.Fatal(err)
 	}
 	var fe *FieldError

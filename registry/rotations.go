@@ -8,6 +8,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 // rotationRow says until when the older secret of a topic signs beside the newer.
@@ -73,7 +75,7 @@ func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until t
 }
 
 func validOverlap(until time.Time) error {
-	if until.After(now().Add(MaxOverlap)) {
+	if until.After(database.Now().Add(MaxOverlap)) {
 		return outOfRange("overlap", "is longer than %d days", int(MaxOverlap.Hours()/24))
 	}
 	return nil
@@ -84,12 +86,10 @@ func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic strin
 	return r.change(ctx, actor, action, "topic/"+topic, func(tx *gorm.DB, c *changed) error {
 		var row topicRow
 		var overlap rotationRow
-		if found, err := take(tx, &row, "name", topic); err != nil {
+		if err := findTopic(tx, &row, topic); err != nil {
 			return err
-		} else if !found {
-			return fmt.Errorf("%.80q: %w", topic, ErrNoTopic)
 		}
-		if _, err := take(tx, &overlap, "topic", topic); err != nil {
+		if _, err := database.Find(tx, &overlap, "topic", topic); err != nil {
 			return err
 		}
 		t, err := row.topic()
@@ -102,7 +102,7 @@ func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic strin
 }
 
 func storeSecrets(tx *gorm.DB, t *Topic) error {
-	t.UpdatedAt = now()
+	t.UpdatedAt = database.Now()
 	row, err := newTopicRow(t)
 	if err != nil {
 		return err
@@ -120,26 +120,26 @@ func forgetRotation(tx *gorm.DB, topic string) error {
 
 // Rotation is until when the older secret of a topic signs; zero when nothing was said.
 func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	var row rotationRow
-	_, err := take(r.db.WithContext(ctx), &row, "topic", topic)
-	return row.Until.UTC(), r.wrap(err)
+	_, err := database.Find(r.db.Gorm(ctx), &row, "topic", topic)
+	return row.Until.UTC(), r.db.Classify(err)
 }
 
 // EndRotations drops the older secrets whose time is over, in the name of "rotation". Several hosts may do so at once: one does.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	var over []rotationRow
-	qctx, cancel := context.WithTimeout(ctx, opTimeout)
+	qctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
-	if err := r.wrap(r.db.WithContext(qctx).Where("until <= ?", at.UTC()).Find(&over).Error); err != nil {
+	if err := r.db.Classify(r.db.Gorm(qctx).Where("until <= ?", at.UTC()).Find(&over).Error); err != nil {
 		return err
 	}
 	var errs []error
 	for _, o := range over {
 		err := r.endRotation(ctx, o.Topic, at)
 		if errors.Is(err, ErrNoTopic) { // an older wakecall deleted it
-			err = r.wrap(forgetRotation(r.db.WithContext(qctx), o.Topic))
+			err = r.db.Classify(forgetRotation(r.db.Gorm(qctx), o.Topic))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("drop the old secret of %s: %w", o.Topic, err))
@@ -151,10 +151,10 @@ func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 func (r *Registry) endRotation(ctx context.Context, topic string, at time.Time) error {
 	return r.changeSecrets(ctx, "rotation", "drop old secret", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
 		var row rotationRow
-		if found, err := take(tx, &row, "topic", topic); err != nil {
+		if found, err := database.Find(tx, &row, "topic", topic); err != nil {
 			return err
 		} else if !found || row.Until.After(at) {
-			return errDone // by another host, or it was prolonged
+			return errUnchanged // by another host, or it was prolonged
 		}
 		t.Secrets = t.Secrets[:min(1, len(t.Secrets))]
 		c.after = newRotated(t, time.Time{})

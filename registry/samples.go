@@ -8,7 +8,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"github.com/wakecall/wakecall/migrations"
+	"github.com/wakecall/wakecall/database"
 )
 
 // Sample is a piece of history: what a series was at a time. A later one for the same time replaces it.
@@ -44,22 +44,22 @@ func (r *Registry) PutSamples(ctx context.Context, samples []Sample) error {
 	if len(samples) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	rows := make([]sampleRow, len(samples))
 	for i, s := range samples {
 		rows[i] = sampleRow{s.Series, s.Tier, s.At.Unix(), string(s.Data)}
 	}
-	return r.wrap(r.db.WithContext(ctx).Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, sampleRows).Error)
+	return r.db.Classify(r.db.Gorm(ctx).Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, sampleRows).Error)
 }
 
 // Samples lists those of a series from a time to another (not included), oldest first.
 func (r *Registry) Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	var rows []sampleRow
-	err := r.db.WithContext(ctx).Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order("at").Find(&rows).Error
-	if err := r.wrap(err); err != nil {
+	err := r.db.Gorm(ctx).Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order("at").Find(&rows).Error
+	if err := r.db.Classify(err); err != nil {
 		return nil, err
 	}
 	list := make([]Sample, len(rows))
@@ -74,43 +74,35 @@ var sampleLife = map[string]time.Duration{"10s": time.Hour, "1m": 6 * time.Hour,
 
 // PruneSamples removes what is past its life.
 func (r *Registry) PruneSamples(ctx context.Context, at time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	for tier, life := range sampleLife {
-		if err := r.db.WithContext(ctx).Where("tier = ? AND at < ?", tier, at.Add(-life).Unix()).Delete(&sampleRow{}).Error; err != nil {
-			return r.wrap(err)
+		if err := r.db.Gorm(ctx).Where("tier = ? AND at < ?", tier, at.Add(-life).Unix()).Delete(&sampleRow{}).Error; err != nil {
+			return r.db.Classify(err)
 		}
 	}
 	return nil
 }
 
-// clock is the database's, in Unix milliseconds: hosts whose own are wrong agree on it.
-func (r *Registry) clock() string {
-	if r.address.dialect == migrations.SQLite {
-		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-	}
-	return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
-}
-
 // Lead takes or renews the lease of a role that one host has at a time, for ttl by the database's clock, and says whether this host has it.
 func (r *Registry) Lead(ctx context.Context, role, host string, ttl time.Duration) (leads bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
-	clock := r.clock()
-	db := r.db.WithContext(ctx)
+	clock := r.db.Clock()
+	db := r.db.Gorm(ctx)
 	if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&leadRow{Role: role}).Error; err != nil {
-		return false, r.wrap(err)
+		return false, r.db.Classify(err)
 	}
 	res := db.Model(&leadRow{}).Where("role = ? AND (host = ? OR until_at < "+clock+")", role, host).
 		Updates(map[string]any{"host": host, "until_at": gorm.Expr(fmt.Sprintf("%s + %d", clock, ttl.Milliseconds()))})
 	if res.Error != nil {
-		return false, r.wrap(res.Error)
+		return false, r.db.Classify(res.Error)
 	}
 	if res.RowsAffected > 0 {
 		return true, nil
 	}
 	// MySQL counts only rows that changed: renewing twice within a millisecond changes none.
 	var row leadRow
-	found, err := take(db, &row, "role", role)
-	return found && row.Host == host, r.wrap(err)
+	found, err := database.Find(db, &row, "role", role)
+	return found && row.Host == host, r.db.Classify(err)
 }

@@ -3,6 +3,10 @@ package registry
 import (
 	"context"
 	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 type sessionRow struct {
@@ -13,19 +17,20 @@ type sessionRow struct {
 
 func (sessionRow) TableName() string { return "sessions" }
 
-// Sessions keeps the sessions of the web admin, by the hashes of their tokens.
-type Sessions struct{ r *Registry }
+// Sessions keeps the sessions of the web admin by their tokens, which are hashes.
+type Sessions struct{ db *database.DB }
 
 // Sessions is the registry's store of sessions.
-func (r *Registry) Sessions() *Sessions { return &Sessions{r} }
+func (r *Registry) Sessions() *Sessions { return &Sessions{r.db} }
 
 // Find reads a session that has not expired.
 func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
 	var row sessionRow
-	found, err = take(s.r.db.WithContext(ctx), &row, "token", token)
-	if err := s.r.wrap(err); err != nil || !found || !row.ExpiresAt.After(time.Now()) {
+	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
+		found, err = database.Find(tx, &row, "token", token)
+		return err
+	})
+	if err != nil || !found || !row.ExpiresAt.After(time.Now()) {
 		return nil, false, err
 	}
 	return row.Data, true, nil
@@ -33,42 +38,43 @@ func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found b
 
 // Create stores a new session until expiry and deletes those that have expired.
 func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	db := s.r.db.WithContext(ctx)
-	if err := db.Where("expires_at < ?", now()).Delete(&sessionRow{}).Error; err != nil {
-		return s.r.wrap(err)
-	}
-	return s.r.wrap(db.Create(&sessionRow{token, data, expiry.UTC()}).Error)
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		if err := tx.Where("expires_at < ?", database.Now()).Delete(&sessionRow{}).Error; err != nil {
+			return err
+		}
+		return tx.Create(&sessionRow{token, data, expiry.UTC()}).Error
+	})
 }
 
-// Update changes a session that is stored, and says whether it is: one that was ended meanwhile stays ended.
+// Update changes a session that is stored, and reports whether it is: one that was ended meanwhile stays ended.
 func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	db := s.r.db.WithContext(ctx)
-	res := db.Model(&sessionRow{}).Where("token = ?", token).Updates(map[string]any{"data": data, "expires_at": expiry.UTC()})
-	if res.Error != nil || res.RowsAffected > 0 {
-		return res.Error == nil, s.r.wrap(res.Error)
-	}
-	found, err = take(db, &sessionRow{}, "token", token) // MySQL counts only rows that changed
-	return found, s.r.wrap(err)
+	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
+		res := tx.Model(&sessionRow{}).Where("token = ?", token).
+			Updates(map[string]any{"data": data, "expires_at": expiry.UTC()})
+		if found = res.RowsAffected > 0; found || res.Error != nil {
+			return res.Error
+		}
+		found, err = database.Find(tx, &sessionRow{}, "token", token) // MySQL counts only rows that changed
+		return err
+	})
+	return found, err
 }
 
-// Delete ends a session and says whether it was there.
+// Delete ends a session and reports whether it existed.
 func (s *Sessions) Delete(ctx context.Context, token string) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	res := s.r.db.WithContext(ctx).Where("token = ?", token).Delete(&sessionRow{})
-	return res.RowsAffected > 0, s.r.wrap(res.Error)
+	err = s.db.Do(ctx, func(tx *gorm.DB) error {
+		res := tx.Where("token = ?", token).Delete(&sessionRow{})
+		found = res.RowsAffected > 0
+		return res.Error
+	})
+	return found, err
 }
 
 // All lists the sessions that have not expired, by token.
 func (s *Sessions) All(ctx context.Context) (map[string][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
 	var rows []sessionRow
-	if err := s.r.wrap(s.r.db.WithContext(ctx).Where("expires_at > ?", now()).Find(&rows).Error); err != nil {
+	err := s.db.Do(ctx, func(tx *gorm.DB) error { return tx.Where("expires_at > ?", database.Now()).Find(&rows).Error })
+	if err != nil {
 		return nil, err
 	}
 	all := make(map[string][]byte, len(rows))

@@ -8,6 +8,9 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/seal"
 )
 
 type (
@@ -33,51 +36,44 @@ func (settingRow) TableName() string { return "settings" }
 func (noteRow) TableName() string    { return "topic_notes" }
 func (factorRow) TableName() string  { return "second_factors" }
 
-// PutSetting stores a value as JSON under a name, its Sealed texts encrypted. What is as it was changes nothing. Errors: ErrSecretKey,
+// PutSetting stores a value as JSON under a name, its Sealed texts encrypted. What is as it was changes nothing. Errors: seal.ErrKey,
 // ErrUnavailable.
 func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
 	open, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("store the setting %s: %w", name, err)
 	}
-	sealed, err := sealJSON(r.opts.SecretKey, "setting/"+name, open)
+	sealed, err := r.db.Key.SealJSON("setting/"+name, open)
 	if err != nil {
 		return fmt.Errorf("store the setting %s: %w", name, err)
 	}
 	return r.change(ctx, actor, "put", "setting/"+name, func(tx *gorm.DB, c *changed) error {
 		var row settingRow
-		found, err := take(tx, &row, "name", name)
+		found, err := database.Find(tx, &row, "name", name)
 		if err != nil {
 			return err
 		}
 		if found {
-			was, err := unsealJSON(r.opts.SecretKey, "setting/"+name, []byte(row.Value))
+			was, err := r.db.Key.OpenJSON("setting/"+name, []byte(row.Value))
 			if err == nil {
-				c.before = maskJSON(was)
+				c.before = seal.MaskJSON(was)
 			}
-			if err == nil && sameJSON(was, open) {
-				return errDone
+			if err == nil && seal.SameJSON(was, open) {
+				return errUnchanged
 			}
 		}
-		c.after = maskJSON(open)
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&settingRow{name, string(sealed), now()}).Error
+		c.after = seal.MaskJSON(open)
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&settingRow{name, string(sealed), database.Now()}).Error
 	})
 }
 
-func sameJSON(a, b []byte) bool {
-	same := func(s string) (string, error) { return s, nil }
-	x, errX := mapTexts(a, same)
-	y, errY := mapTexts(b, same)
-	return errX == nil && errY == nil && string(x) == string(y)
-}
-
-// Setting reads a setting as last seen; it works with the database away. Errors: ErrSecretKey.
+// Setting reads a setting as last seen; it works with the database away. Errors: seal.ErrKey.
 func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
 	raw, found := s.Settings[name]
 	if !found {
 		return false, nil
 	}
-	open, err := unsealJSON(s.key, "setting/"+name, raw)
+	open, err := s.key.OpenJSON("setting/"+name, raw)
 	if err == nil {
 		err = json.Unmarshal(open, into)
 	}
@@ -113,23 +109,21 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 	if err := text("reason", reason, maxReason); err != nil {
 		return err
 	}
-	at := now()
-	note := noteRow{Topic: topic, PauseReason: reason, PausedBy: clip(actor, maxActor), PausedAt: &at}
+	at := database.Now()
+	note := noteRow{Topic: topic, PauseReason: reason, PausedBy: database.Clip(actor, maxActor), PausedAt: &at}
 	if reason == "" {
 		note.PausedBy, note.PausedAt = "", nil
 	}
 	return r.change(ctx, actor, "note", "topic/"+topic, func(tx *gorm.DB, c *changed) error {
-		if found, err := take(tx, &topicRow{}, "name", topic); err != nil {
+		if err := findTopic(tx, &topicRow{}, topic); err != nil {
 			return err
-		} else if !found {
-			return fmt.Errorf("%.80q: %w", topic, ErrNoTopic)
 		}
 		var was noteRow
-		if _, err := take(tx, &was, "topic", topic); err != nil {
+		if _, err := database.Find(tx, &was, "topic", topic); err != nil {
 			return err
 		}
 		if was.PauseReason == reason {
-			return errDone
+			return errUnchanged
 		}
 		note.SecretsChangedAt = was.SecretsChangedAt
 		c.before, c.after = was.note(), note.note()
@@ -145,15 +139,15 @@ func noteSecrets(tx *gorm.DB, topic string) error {
 	if err := forgetRotation(tx, topic); err != nil {
 		return err
 	}
-	at := now()
+	at := database.Now()
 	return tx.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),
 	}).Create(&noteRow{Topic: topic, SecretsChangedAt: &at}).Error
 }
 
-// SetTOTP gives a user a second factor. Errors: ErrNoUser, ErrSecretKey, ErrUnavailable.
+// SetTOTP gives a user a second factor. Errors: ErrNoUser, seal.ErrKey, ErrUnavailable.
 func (r *Registry) SetTOTP(ctx context.Context, actor, user, secret string) error {
-	sealed, err := seal(r.opts.SecretKey, "totp/"+user, secret)
+	sealed, err := r.db.Key.Seal("totp/"+user, secret)
 	if err != nil {
 		return fmt.Errorf("store the second factor of %s: %w", user, err)
 	}
@@ -171,30 +165,18 @@ func (r *Registry) ClearTOTP(ctx context.Context, actor, user string) error {
 	})
 }
 
-// TOTPSecret is the secret of a user's second factor, empty when there is none. Errors: ErrSecretKey, ErrUnavailable.
+// TOTPSecret is the secret of a user's second factor, empty when there is none. Errors: seal.ErrKey, ErrUnavailable.
 func (r *Registry) TOTPSecret(ctx context.Context, user string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	var row factorRow
-	found, err := take(r.db.WithContext(ctx), &row, "user", user)
-	if err := r.wrap(err); err != nil || !found {
+	found, err := database.Find(r.db.Gorm(ctx), &row, "user", user)
+	if err := r.db.Classify(err); err != nil || !found {
 		return "", err
 	}
-	secret, err := unseal(r.opts.SecretKey, "totp/"+user, row.Secret)
+	secret, err := r.db.Key.Open("totp/"+user, row.Secret)
 	if err != nil {
 		return "", fmt.Errorf("the second factor of %s: %w", user, err)
 	}
 	return secret, nil
-}
-
-func readSettings(tx *gorm.DB, s *Snapshot) error {
-	var rows []settingRow
-	if err := tx.Find(&rows).Error; err != nil {
-		return err
-	}
-	s.Settings = make(map[string]json.RawMessage, len(rows))
-	for _, row := range rows {
-		s.Settings[row.Name] = json.RawMessage(row.Value)
-	}
-	return nil
 }

@@ -2,9 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,57 +10,94 @@ import (
 	"time"
 )
 
-// diskSnapshot keeps the topics' secrets too, so that signing goes on after a restart without the database.
+// keepEvery limits how often the snapshot is written to its file: many changes cost one write.
+const keepEvery = time.Second
+
+// keep writes the last snapshot to its file unless it is already there.
+func (r *Registry) keep() (tried bool) {
+	r.mu.Lock()
+	unkept := r.unkept
+	r.unkept = false
+	r.mu.Unlock()
+	if !unkept {
+		return false
+	}
+	s := r.Snapshot()
+	if laterSnapshot(r.opts.SnapshotFile, s.readAt) {
+		return true // another process of this host has read the database since
+	}
+	err := writeSnapshot(r.opts.SnapshotFile, s)
+	r.mu.Lock()
+	failedBefore := r.keepFailed
+	r.keepFailed = err != nil
+	r.unkept = r.unkept || err != nil // until it can be written
+	r.mu.Unlock()
+	if err != nil && !failedBefore {
+		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins with "+
+			"an older one", "file", r.opts.SnapshotFile, "error", err)
+	}
+	return true
+}
+
+// diskSnapshot contains the topics' secrets, so that signing goes on after a restart without the database.
 type diskSnapshot struct {
 	*Snapshot
 	Topics map[string]storedTopic `json:"topics"`
 }
 
-// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old one or the new one.
+// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old or the new one.
 func writeSnapshot(file string, s *Snapshot) error {
 	if file == "" {
 		return nil
 	}
 	b, err := encodeSnapshot(s)
+	if err == nil {
+		err = replaceFile(file, b, s.readAt)
+	}
 	if err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+leftover) // 0600
+	return nil
+}
+
+func replaceFile(file string, b []byte, modified time.Time) error {
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+leftoverPattern) // 0600
 	if err != nil {
-		return fmt.Errorf("write the snapshot: %w", err)
+		return err
 	}
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil && !s.readAt.IsZero() {
-		err = os.Chtimes(f.Name(), time.Time{}, s.readAt)
+	if err == nil && !modified.IsZero() {
+		err = os.Chtimes(f.Name(), time.Time{}, modified)
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
-		return fmt.Errorf("write the snapshot: %w", err)
+		return err
 	}
 	return syncDir(filepath.Dir(file))
 }
 
-// laterSnapshot says whether the file holds what was read from the database later than at. The processes of a host share the file, and
-// each writes it when it ends: one that has not heard of the last change must not undo it. The time is the file's own, so that nobody
-// needs to read the file.
+// laterSnapshot reports whether the file holds what was read from the database after a time. The processes of a host share the
+// file, and each writes it when it ends: one that has not seen the last change must not undo it. The time is the file's
+// modification time, so that nobody needs to read the file.
 func laterSnapshot(file string, at time.Time) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.ModTime().After(at)
 }
 
-// leftover is the pattern of files that a process writes before it renames them.
-const leftover = ".*.new"
+// leftoverPattern matches files that a process writes before it renames them.
+const leftoverPattern = ".*.new"
 
-// removeLeftovers removes what processes left that were killed while they wrote. Several write beside each other, so only what is old.
+// removeLeftovers removes files of processes that were killed while they wrote. It leaves recent ones: several processes may be
+// writing.
 func removeLeftovers(file string) {
 	if file == "" {
 		return
 	}
-	files, _ := filepath.Glob(file + leftover)
+	files, _ := filepath.Glob(file + leftoverPattern)
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > time.Minute {
 			_ = os.Remove(f)
@@ -71,7 +105,7 @@ func removeLeftovers(file string) {
 	}
 }
 
-// syncDir makes what was renamed or made in a directory survive a power failure.
+// syncDir makes a new or renamed file of a directory survive a power failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -110,7 +144,7 @@ func decodeSnapshot(b []byte) (*Snapshot, error) {
 	}
 	s := d.Snapshot
 	if s == nil || s.Revision == 0 {
-		return nil, errors.New("it is no snapshot of a registry")
+		return nil, errors.New("not a snapshot of a registry")
 	}
 	s.Topics = make(map[string]*Topic, len(d.Topics))
 	for name, st := range d.Topics {
@@ -118,7 +152,7 @@ func decodeSnapshot(b []byte) (*Snapshot, error) {
 			return nil, fmt.Errorf("topic %.80q is damaged", name)
 		}
 		st.Topic.Secrets = st.Secrets
-		st.Durability = cmp.Or(st.Durability, DurabilityMemory) // a file of an older version does not have it
+		st.Durability = cmp.Or(st.Durability, DurabilityMemory) // missing in files of older versions
 		s.Topics[name] = st.Topic
 	}
 	for hash, t := range s.Tokens {
@@ -127,23 +161,4 @@ func decodeSnapshot(b []byte) (*Snapshot, error) {
 		}
 	}
 	return s, nil
-}
-
-// HashToken is how a token is known to the registry.
-func HashToken(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
-}
-
-// Token finds the token that a client sent. The time it takes tells nothing about stored ones: they are looked up by hash, and the
-// hash is compared in constant time.
-func (s *Snapshot) Token(secret string) (*Token, bool) {
-	sum := sha256.Sum256([]byte(secret))
-	var h [2 * sha256.Size]byte // as HashToken writes it
-	hex.Encode(h[:], sum[:])
-	t, ok := s.Tokens[string(h[:])]
-	if !ok || subtle.ConstantTimeCompare([]byte(t.Hash), h[:]) != 1 {
-		return nil, false
-	}
-	return t, true
 }

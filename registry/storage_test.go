@@ -12,16 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-func secretKey(b byte) []byte { return bytes.Repeat([]byte{b}, secretKeyBytes) }
+func secretKey(b byte) seal.Key { return bytes.Repeat([]byte{b}, seal.KeySize) }
 
 type mailSettings struct {
-	Host     string   `json:"host"`
-	Port     int      `json:"port"`
-	Password Sealed   `json:"password"`
-	To       []string `json:"to"`
+	Host     string    `json:"host"`
+	Port     int       `json:"port"`
+	Password seal.Text `json:"password"`
+	To       []string  `json:"to"`
 }
 
 func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
@@ -55,10 +56,10 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 			t.Error("the password can be read")
 		}
 		foreign := open(t, Options{DSN: dsn, SecretKey: secretKey(2)})
-		if _, err := foreign.Snapshot().Setting("smtp", &out); !errors.Is(err, ErrSecretKey) {
+		if _, err := foreign.Snapshot().Setting("smtp", &out); !errors.Is(err, seal.ErrKey) {
 			t.Errorf("read with another key: %v", err)
 		}
-		if err := open(t, Options{DSN: dsn}).PutSetting(t.Context(), "me", "smtp", in); !errors.Is(err, ErrSecretKey) {
+		if err := open(t, Options{DSN: dsn}).PutSetting(t.Context(), "me", "smtp", in); !errors.Is(err, seal.ErrKey) {
 			t.Errorf("stored without a key: %v", err)
 		}
 		kept, err := readSnapshot(file)
@@ -70,36 +71,6 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 			t.Errorf("from the file: %v", err)
 		}
 	})
-}
-
-func TestOneSecretKeyIsMade(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "secret-key")
-	keys := make([][]byte, 8)
-	var wg sync.WaitGroup
-	for i := range keys {
-		wg.Go(func() {
-			var err error
-			if keys[i], err = LoadSecretKey(file); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	for _, k := range keys {
-		if !bytes.Equal(k, keys[0]) || len(k) != secretKeyBytes {
-			t.Errorf("keys %x and %x", k, keys[0])
-		}
-	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadSecretKey(file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("a damaged key: %v", err)
-	}
 }
 
 func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
@@ -288,7 +259,7 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 		if open, ended := leave("h1"); !open || ended {
 			t.Errorf("one of three left: open %v, ended %v", open, ended)
 		}
-		if err := r.db.Exec("UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'").Error; err != nil {
+		if err := r.db.Gorm(t.Context()).Exec("UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'").Error; err != nil {
 			t.Fatal(err)
 		}
 		if open, ended := leave("h1"); !open || ended {
@@ -338,7 +309,7 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 		if list := take("h1/2"); len(list) > 0 {
 			t.Errorf("two got it: %+v", list)
 		}
-		if err := r.db.Exec("UPDATE alert_outbox SET held_until = held_until - 121000").Error; err != nil {
+		if err := r.db.Gorm(t.Context()).Exec("UPDATE alert_outbox SET held_until = held_until - 121000").Error; err != nil {
 			t.Fatal(err)
 		}
 		if list := take("h3/1"); len(list) != 1 {

@@ -2,10 +2,11 @@ package registry
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 // The rows. A topic is kept as JSON, so that a new field needs no migration.
@@ -59,8 +60,8 @@ func (userRow) TableName() string     { return "users" }
 func (auditRow) TableName() string    { return "audit" }
 func (revisionRow) TableName() string { return "revision" }
 
-// errSpec is a topic that somebody else than Wakecall stored.
-var errSpec = errors.New("what is stored is no topic")
+// errSpec is for a topic that somebody else than Wakecall stored.
+var errSpec = database.NewRefusal("what is stored is not a topic")
 
 // storedTopic is a topic with what its public JSON leaves out.
 type storedTopic struct {

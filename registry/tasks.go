@@ -3,11 +3,12 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 // Task is bulk work that a process does for somebody.
@@ -28,7 +29,7 @@ type Task struct {
 }
 
 // ErrNoTask is for a task that does not exist.
-var ErrNoTask = errors.New("no such task")
+var ErrNoTask = database.NewRefusal("no such task")
 
 type taskRow struct {
 	ID              uint64 `gorm:"primaryKey"`
@@ -60,10 +61,10 @@ const tasksKept = 1000
 
 // CreateTask stores a task and returns its number. It stands in the audit trail.
 func (r *Registry) CreateTask(ctx context.Context, t Task) (id uint64, err error) {
-	at := now()
+	at := database.Now()
 	row := taskRow{
 		Kind: t.Kind, Params: string(t.Params), State: t.State, Done: t.Done, Total: t.Total, Failed: t.Errors, Error: t.Error,
-		Actor: clip(t.Actor, maxActor), Host: clip(t.Host, maxActor), CreatedAt: at, UpdatedAt: at,
+		Actor: database.Clip(t.Actor, maxActor), Host: database.Clip(t.Host, maxActor), CreatedAt: at, UpdatedAt: at,
 	}
 	err = r.change(ctx, t.Actor, "start", "task/"+t.Kind, func(tx *gorm.DB, c *changed) error {
 		if err := tx.Create(&row).Error; err != nil {
@@ -83,25 +84,25 @@ func (r *Registry) CreateTask(ctx context.Context, t Task) (id uint64, err error
 
 // UpdateTask stores how far a task is; whether its end is wanted stays as it is. Errors: ErrNoTask, ErrUnavailable.
 func (r *Registry) UpdateTask(ctx context.Context, t Task) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
-	res := r.db.WithContext(ctx).Model(&taskRow{}).Where("id = ?", t.ID).Updates(map[string]any{
+	res := r.db.Gorm(ctx).Model(&taskRow{}).Where("id = ?", t.ID).Updates(map[string]any{
 		"params": string(t.Params), "state": t.State, "done": t.Done, "total": t.Total, "failed": t.Errors,
-		"error": clip(t.Error, maxAlertDetail), "host": clip(t.Host, maxActor), "updated_at": now(),
+		"error": database.Clip(t.Error, maxAlertDetail), "host": database.Clip(t.Host, maxActor), "updated_at": database.Now(),
 	})
 	if res.Error == nil && res.RowsAffected == 0 {
 		return fmt.Errorf("%d: %w", t.ID, ErrNoTask)
 	}
-	return r.wrap(res.Error)
+	return r.db.Classify(res.Error)
 }
 
 // GetTask reads a task. Errors: ErrNoTask, ErrUnavailable.
 func (r *Registry) GetTask(ctx context.Context, id uint64) (*Task, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	var row taskRow
-	found, err := take(r.db.WithContext(ctx), &row, "id", id)
-	if err := r.wrap(err); err != nil {
+	found, err := database.Find(r.db.Gorm(ctx), &row, "id", id)
+	if err := r.db.Classify(err); err != nil {
 		return nil, err
 	}
 	if !found {
@@ -113,10 +114,10 @@ func (r *Registry) GetTask(ctx context.Context, id uint64) (*Task, error) {
 
 // ListTasks lists tasks, the newest first.
 func (r *Registry) ListTasks(ctx context.Context, limit int) ([]Task, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	var rows []taskRow
-	if err := r.wrap(r.db.WithContext(ctx).Order("id DESC").Limit(min(max(limit, 1), maxAuditLimit)).Find(&rows).Error); err != nil {
+	if err := r.db.Classify(r.db.Gorm(ctx).Order("id DESC").Limit(min(max(limit, 1), maxAuditLimit)).Find(&rows).Error); err != nil {
 		return nil, err
 	}
 	list := make([]Task, len(rows))
@@ -130,7 +131,7 @@ func (r *Registry) ListTasks(ctx context.Context, limit int) ([]Task, error) {
 func (r *Registry) CancelTask(ctx context.Context, actor string, id uint64) error {
 	return r.change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *changed) error {
 		var row taskRow
-		if found, err := take(tx, &row, "id", id); err != nil {
+		if found, err := database.Find(tx, &row, "id", id); err != nil {
 			return err
 		} else if !found {
 			return fmt.Errorf("%d: %w", id, ErrNoTask)

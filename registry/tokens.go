@@ -4,16 +4,21 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
 )
 
-// newSecret is 32 random bytes in text behind a prefix.
+// newSecret is a prefix and 32 random bytes in base64.
 func newSecret(prefix string) string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
@@ -26,7 +31,7 @@ func (r *Registry) CreateToken(ctx context.Context, actor, name string, rights [
 		return "", nil, err
 	}
 	secret = newSecret("wk_")
-	t = &Token{Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics), CreatedAt: now()}
+	t = &Token{Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics), CreatedAt: database.Now()}
 	err = r.change(ctx, actor, "create", "token", func(tx *gorm.DB, c *changed) error {
 		row := newTokenRow(t)
 		if err := tx.Create(row).Error; err != nil {
@@ -77,7 +82,7 @@ func validToken(name string, rights []Right, topics []string) error {
 	for i, x := range rights {
 		errs = append(errs, oneOf("rights", string(x), string(RightPush), string(RightRead), string(RightManage)))
 		if slices.Contains(rights[:i], x) {
-			errs = append(errs, malformed("rights", "%s stands twice", x))
+			errs = append(errs, malformed("rights", "%s is listed twice", x))
 		}
 	}
 	for _, p := range topics {
@@ -86,21 +91,19 @@ func validToken(name string, rights []Right, topics []string) error {
 	return errors.Join(errs...)
 }
 
-// RevokeToken ends a token everywhere within a second. Errors: ErrNoToken, ErrUnavailable.
+// RevokeToken ends a token on all hosts within a second. Errors: ErrNoToken, ErrUnavailable.
 func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) error {
 	return r.change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *changed) error {
 		var row tokenRow
-		if found, err := take(tx, &row, "id", id); err != nil {
+		if err := mustFind(tx, &row, "id", id, fmt.Errorf("%d: %w", id, ErrNoToken)); err != nil {
 			return err
-		} else if !found {
-			return fmt.Errorf("%d: %w", id, ErrNoToken)
 		}
 		c.before = row.token()
 		return tx.Delete(&row).Error
 	})
 }
 
-// ListTokens lists the tokens as last seen, oldest first. It works with the database away.
+// ListTokens lists the tokens as last read, oldest first. It works with the database away.
 func (r *Registry) ListTokens() []*Token {
 	var list []*Token
 	for _, t := range r.Snapshot().Tokens {
@@ -108,4 +111,23 @@ func (r *Registry) ListTokens() []*Token {
 	}
 	slices.SortFunc(list, func(a, b *Token) int { return cmp.Compare(a.ID, b.ID) })
 	return list
+}
+
+// HashToken is the form in which the registry stores a token.
+func HashToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Token finds the token that a client sent. The time it takes says nothing about stored ones: they are looked up by hash, and
+// the hash is compared in constant time.
+func (s *Snapshot) Token(secret string) (*Token, bool) {
+	sum := sha256.Sum256([]byte(secret))
+	var h [2 * sha256.Size]byte // as HashToken writes it
+	hex.Encode(h[:], sum[:])
+	t, ok := s.Tokens[string(h[:])]
+	if !ok || subtle.ConstantTimeCompare([]byte(t.Hash), h[:]) != 1 {
+		return nil, false
+	}
+	return t, true
 }

@@ -3,6 +3,8 @@ package registry
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/wakecall/wakecall/seal"
 )
 
 // Topic is a kind of job: where it is called back and how. The JSON form is the API's; durations are Go durations in text.
@@ -112,7 +114,7 @@ type Snapshot struct {
 	Settings map[string]json.RawMessage `json:"settings,omitempty"` // read them with Setting
 	Notes    map[string]TopicNote       `json:"notes,omitempty"`    // by topic
 
-	key    []byte    // of what is sealed in Settings
+	key    seal.Key  // of what is sealed in Settings
 	readAt time.Time // when it was read from the database; zero: it was not
 	fullAt time.Time // when all of it was
 	mark   string    // of the revision in the change log; empty: it has none

@@ -7,6 +7,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 // accessRow is what a user may not, and did last. A user who has none is enabled and has never signed in.
@@ -27,11 +29,11 @@ func (r *Registry) SetDisabled(ctx context.Context, actor, name string, disabled
 	}
 	return r.changeUser(ctx, actor, action, name, func(tx *gorm.DB, u *userRow, c *changed) error {
 		row := accessRow{User: name}
-		if _, err := take(tx, &row, "user", name); err != nil {
+		if _, err := database.Find(tx, &row, "user", name); err != nil {
 			return err
 		}
 		if row.Disabled == disabled {
-			return errDone
+			return errUnchanged
 		}
 		if disabled {
 			if err := anotherAdmin(tx, u); err != nil {
@@ -48,12 +50,12 @@ func (r *Registry) SetDisabled(ctx context.Context, actor, name string, disabled
 
 // NoteSignIn remembers when and from where a user signed in last. It is nobody's change, and not audited.
 func (r *Registry) NoteSignIn(ctx context.Context, name, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
-	at := now()
+	at := database.Now()
 	row := accessRow{User: name, SignedInAt: &at, Address: address}
 	update := clause.OnConflict{Columns: []clause.Column{{Name: "user"}}, DoUpdates: clause.AssignmentColumns([]string{"signed_in_at", "address"})}
-	if err := r.wrap(r.db.WithContext(ctx).Clauses(update).Create(&row).Error); err != nil {
+	if err := r.db.Classify(r.db.Gorm(ctx).Clauses(update).Create(&row).Error); err != nil {
 		return fmt.Errorf("note the sign-in of %s: %w", name, err)
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
 )
 
 // Role is what a user of the web admin may do.
@@ -73,12 +75,12 @@ func (r *Registry) CreateUser(ctx context.Context, actor, name, password string,
 		return err
 	}
 	return r.change(ctx, actor, "create", "user/"+name, func(tx *gorm.DB, c *changed) error {
-		if found, err := take(tx, &userRow{}, "name", name); err != nil {
+		if found, err := database.Find(tx, &userRow{}, "name", name); err != nil {
 			return err
 		} else if found {
 			return fmt.Errorf("user %s: %w", name, ErrExists)
 		}
-		u := userRow{Name: name, PasswordHash: hash, Role: string(role), CreatedAt: now()}
+		u := userRow{Name: name, PasswordHash: hash, Role: string(role), CreatedAt: database.Now()}
 		c.after = u.user()
 		return tx.Create(&u).Error
 	})
@@ -103,7 +105,7 @@ func (r *Registry) SetRole(ctx context.Context, actor, name string, role Role) e
 	}
 	return r.changeUser(ctx, actor, "set role", name, func(tx *gorm.DB, u *userRow, c *changed) error {
 		if u.Role == string(role) {
-			return errDone
+			return errUnchanged
 		}
 		if err := anotherAdmin(tx, u); err != nil {
 			return err
@@ -134,7 +136,7 @@ func (r *Registry) DeleteUser(ctx context.Context, actor, name string) error {
 func (r *Registry) changeUser(ctx context.Context, actor, action, name string, do func(*gorm.DB, *userRow, *changed) error) error {
 	return r.change(ctx, actor, action, "user/"+name, func(tx *gorm.DB, c *changed) error {
 		var u userRow
-		if found, err := take(tx, &u, "name", name); err != nil {
+		if found, err := database.Find(tx, &u, "name", name); err != nil {
 			return err
 		} else if !found {
 			return fmt.Errorf("%.80q: %w", name, ErrNoUser)
@@ -169,14 +171,14 @@ func anotherAdmin(tx *gorm.DB, u *userRow) error {
 
 // ListUsers lists the users by name.
 func (r *Registry) ListUsers(ctx context.Context) ([]User, error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	var rows []userRow
-	if err := r.wrap(r.db.WithContext(ctx).Order("name").Find(&rows).Error); err != nil {
+	if err := r.db.Classify(r.db.Gorm(ctx).Order("name").Find(&rows).Error); err != nil {
 		return nil, err
 	}
-	access, err := accessOf(r.db.WithContext(ctx))
-	if err := r.wrap(err); err != nil {
+	access, err := accessOf(r.db.Gorm(ctx))
+	if err := r.db.Classify(err); err != nil {
 		return nil, err
 	}
 	list := make([]User, len(rows))
@@ -221,8 +223,8 @@ func (r *Registry) CheckPassword(ctx context.Context, name, password string) (*U
 
 // look takes one row, in the time that an operation has for itself: what hashing takes of a busy machine's is not the database's.
 func (r *Registry) look(ctx context.Context, into any, column, value string) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
-	found, err = take(r.db.WithContext(ctx), into, column, value)
-	return found, r.wrap(err)
+	found, err = database.Find(r.db.Gorm(ctx), into, column, value)
+	return found, r.db.Classify(err)
 }

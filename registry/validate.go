@@ -34,6 +34,9 @@ func (e *FieldError) Error() string {
 	return e.Field + ": " + e.Detail
 }
 
+// Refusal implements database.Refusal.
+func (e *FieldError) Refusal() {}
+
 func malformed(field, format string, args ...any) error {
 	return &FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
 }

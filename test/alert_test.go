@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -25,7 +26,7 @@ func (i *installation) mailing(t *testing.T, smtp *smtptest.Server, adjust func(
 // mailingBy does so in another database.
 func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server, adjust func(*alert.Settings)) {
 	t.Helper()
-	key, err := registry.LoadSecretKey(filepath.Join(i.Data, "secret-key"))
+	key, err := seal.LoadKey(filepath.Join(i.Data, "secret-key"))
 	if err != nil {
 		t.Fatal(err)
 	}

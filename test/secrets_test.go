@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -40,8 +41,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	opts.Env["WAKECALL_LOG_LEVEL"] = "debug"
 	i := start(t, opts)
 	i.mailing(t, smtp, func(s *alert.Settings) {
-		s.Mail.Password = registry.Sealed(marked["SMTP password"])
-		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack", URL: registry.Sealed("http://127.0.0.1:1/" + marked["webhook address"])}}
+		s.Mail.Password = seal.Text(marked["SMTP password"])
+		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack", URL: seal.Text("http://127.0.0.1:1/" + marked["webhook address"])}}
 	})
 	said := &strings.Builder{}
 	i.failWithSecrets(t, said)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/migrations"
-	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *cli) migrateCommand() *cobra.Command {
@@ -35,18 +35,21 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := registry.OpenSchema(cfg.RegistryDSN().Reveal())
+		db, err := database.Open(cfg.RegistryDSN().Reveal(), nil)
 		if err != nil {
-			return app.ExplainRegistry(cfg, err)
+			return err
+		}
+		if err := db.Ping(cmd.Context()); err != nil {
+			return app.ExplainRegistry(cfg, fmt.Errorf("registry %s: %w", db, err))
 		}
 		if up {
-			_, err = r.Migrate(cmd.Context())
+			_, err = db.Migrate(cmd.Context())
 		}
 		var steps []migrations.Step
 		if err == nil {
-			steps, err = r.MigrationStatus(cmd.Context())
+			steps, err = db.Migrations(cmd.Context())
 		}
-		if err := errors.Join(err, r.Close()); err != nil {
+		if err := errors.Join(err, db.Close()); err != nil {
 			return err
 		}
 		if err := a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
@@ -75,6 +78,6 @@ func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {
 	if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "the schema of %s is up to date\n", registry.MaskDSN(cfg.RegistryDSN().Reveal()))
+	_, err := fmt.Fprintf(w, "the schema of %s is up to date\n", database.MaskDSN(cfg.RegistryDSN().Reveal()))
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -292,7 +293,7 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 }
 
 func (a *cli) showShard(s registry.Shard, done string) error {
-	s.URL = registry.MaskURL(s.URL)
+	s.URL = database.MaskURL(s.URL)
 	return a.show(s, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", printable.Line(s.Name), printable.Line(s.URL), s.State, done)
 		return err

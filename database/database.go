@@ -1,0 +1,175 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/migrations"
+	"github.com/wakecall/wakecall/seal"
+)
+
+// Timeout limits every operation that somebody waits for.
+const Timeout = 4 * time.Second
+
+// DB is a database. Its methods may be called from any goroutine.
+type DB struct {
+	Key seal.Key // for what is stored encrypted
+
+	dsn     string // without a password
+	address *address
+	sql     *sql.DB
+	gorm    *gorm.DB
+	up      atomic.Bool
+	current atomic.Bool // the schema is known to be current
+}
+
+// Open prepares the connections. A MySQL server need not be up for that.
+func Open(dsn string, key seal.Key) (*DB, error) {
+	db := &DB{Key: key, dsn: MaskDSN(dsn)}
+	if err := db.open(dsn); err != nil {
+		return nil, fmt.Errorf("registry %s: %w", db.dsn, err)
+	}
+	return db, nil
+}
+
+func (db *DB) open(dsn string) (err error) {
+	if db.address, err = parseDSN(dsn); err != nil {
+		return err
+	}
+	if db.sql, err = db.address.open(); err != nil {
+		return err
+	}
+	if db.gorm, err = db.address.gorm(db.sql); err != nil {
+		return errors.Join(err, db.sql.Close())
+	}
+	return nil
+}
+
+// String is the DSN without its password.
+func (db *DB) String() string { return db.dsn }
+
+// Close closes the connections.
+func (db *DB) Close() error { return db.sql.Close() }
+
+// Up reports whether the last operation found the database answering.
+func (db *DB) Up() bool { return db.up.Load() }
+
+// Ping checks whether the database answers.
+func (db *DB) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return db.classify(db.sql.PingContext(ctx))
+}
+
+// Do runs an operation, for Timeout at most, and classifies its error.
+func (db *DB) Do(ctx context.Context, operation func(tx *gorm.DB) error) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return db.classify(operation(db.gorm.WithContext(ctx)))
+}
+
+// Change is Do in a transaction.
+func (db *DB) Change(ctx context.Context, operation func(tx *gorm.DB) error) error {
+	return db.Do(ctx, func(tx *gorm.DB) error { return tx.Transaction(operation) })
+}
+
+// Read runs an operation that sees one state of the database and blocks no writer. It has no time limit of its own.
+func (db *DB) Read(ctx context.Context, operation func(tx *gorm.DB) error) error {
+	options := &sql.TxOptions{ReadOnly: true}
+	if db.address.dialect == migrations.MySQL {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	return db.classify(db.gorm.WithContext(ctx).Transaction(operation, options))
+}
+
+// Clock is an expression for the database's time in Unix milliseconds: hosts with wrong clocks agree on it.
+func (db *DB) Clock() string {
+	if db.address.dialect == migrations.SQLite {
+		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+	}
+	return "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+}
+
+// Migrate brings the schema up to date and returns the number of steps it applied. Several hosts may call it at once.
+func (db *DB) Migrate(ctx context.Context) (int, error) {
+	patient, err := db.address.openForMigration()
+	if err != nil {
+		return 0, db.classify(err)
+	}
+	n, err := migrations.Up(ctx, patient, db.address.dialect)
+	return n, errors.Join(db.classify(err), patient.Close())
+}
+
+// Migrations lists the schema's steps.
+func (db *DB) Migrations(ctx context.Context) ([]migrations.Step, error) {
+	steps, err := migrations.Status(ctx, db.sql, db.address.dialect)
+	return steps, db.classify(err)
+}
+
+// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema is the one of this binary. Once it was, it is not
+// read again.
+func (db *DB) CheckSchema(ctx context.Context) error {
+	if db.current.Load() {
+		return nil
+	}
+	steps, err := db.Migrations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if !s.Applied {
+			return fmt.Errorf("%w (step %d is missing)", ErrSchemaOlder, s.Version)
+		}
+	}
+	db.current.Store(true)
+	return nil
+}
+
+// Find reads the row whose column has a value, and reports whether there is one.
+func Find(tx *gorm.DB, row any, column string, value any) (found bool, err error) {
+	err = tx.Where(clause.Eq{Column: column, Value: value}).Take(row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Upsert makes Create replace an existing row.
+func Upsert(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.OnConflict{UpdateAll: true}) }
+
+// InsertNew makes Create leave an existing row as it is.
+func InsertNew(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.OnConflict{DoNothing: true}) }
+
+// Now is the time with the precision that the databases store.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// Clip cuts a text to the number of characters that its column takes.
+func Clip(s string, most int) string {
+	s = strings.ToValidUTF8(s, "�")
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most])
+	}
+	return s
+}
+
+// Limit is the number of rows that a list returns: 100 unless the caller asks for another number, and 1,000 at most.
+func Limit(asked int) int {
+	if asked <= 0 {
+		return 100
+	}
+	return min(asked, 1000)
+}
+
+// Gorm is the handle for an operation that does not fit Do.
+func (db *DB) Gorm(ctx context.Context) *gorm.DB { return db.gorm.WithContext(ctx) }
+
+// Classify is what Do does with an error.
+func (db *DB) Classify(err error) error { return db.classify(err) }

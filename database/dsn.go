@@ -1,0 +1,87 @@
+package database
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+
+	"github.com/wakecall/wakecall/migrations"
+)
+
+// address is a parsed DSN.
+type address struct {
+	dialect migrations.Dialect
+	path    string              // of SQLite
+	mysql   *mysqldriver.Config // of MySQL
+}
+
+func parseDSN(dsn string) (*address, error) {
+	kind, rest, _ := strings.Cut(dsn, ":")
+	switch kind {
+	case "sqlite":
+		path, err := sqlitePath(rest)
+		return &address{dialect: migrations.SQLite, path: path}, err
+	case "mysql":
+		c, err := mysqlConfig(strings.TrimPrefix(rest, "//"))
+		return &address{dialect: migrations.MySQL, mysql: c}, err
+	}
+	return nil, errors.New("expected sqlite:PATH or mysql://user:password@tcp(host:3306)/database")
+}
+
+func sqlitePath(rest string) (string, error) {
+	path, slashes := strings.CutPrefix(rest, "//")
+	switch {
+	case path == "" || strings.ContainsRune(path, 0):
+		return "", errors.New("no path: write sqlite:PATH, like sqlite:/var/lib/wakecall/registry.db")
+	case path == ":memory:":
+		return "", errors.New("a database in memory would be another one for every process; write sqlite:PATH")
+	case slashes && !strings.HasPrefix(path, "/"):
+		return "", fmt.Errorf("the path after // is not absolute; write sqlite:%s for one in the working directory", path)
+	}
+	return path, nil
+}
+
+// mysqlConfig is the driver's configuration. The driver's own error may contain the password, so it is not passed on.
+func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
+	c, err := mysqldriver.ParseDSN(dsn)
+	if err != nil {
+		return nil, errors.New("expected mysql://user:password@tcp(host:3306)/database " +
+			"or mysql://user:password@unix(/path/sock)/database")
+	}
+	if c.DBName == "" {
+		return nil, errors.New("no database: write mysql://user:password@tcp(host:3306)/database")
+	}
+	c.ParseTime, c.Loc = true, time.UTC
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
+	c.RejectReadOnly = true             // after a fail-over: drop connections to the new replica
+	c.Logger = &mysqldriver.NopLogger{} // what matters is returned as an error
+	if err := c.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
+		return nil, fmt.Errorf("set the character set: %w", err)
+	}
+	return c, nil
+}
+
+var (
+	// credentials matches the user and password of an address. They end at the last @: a password may contain others.
+	credentials = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^:@/]*):.*@`)
+	// possiblePassword matches what may be a password in an address of an unknown form.
+	possiblePassword = regexp.MustCompile(`(?s):.*@`)
+)
+
+// MaskDSN hides the password of a DSN.
+func MaskDSN(dsn string) string {
+	switch kind, _, _ := strings.Cut(dsn, ":"); kind {
+	case "sqlite":
+		return dsn
+	case "mysql":
+		return MaskURL(dsn)
+	}
+	return possiblePassword.ReplaceAllString(dsn, ":***@")
+}
+
+// MaskURL hides the password of a URL.
+func MaskURL(u string) string { return credentials.ReplaceAllString(u, "$1$2:***@") }

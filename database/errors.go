@@ -1,0 +1,101 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+	sqlitedriver "modernc.org/sqlite"
+	sqlitecode "modernc.org/sqlite/lib"
+
+	"github.com/wakecall/wakecall/migrations"
+)
+
+// ErrUnavailable means that the database does not answer, or cannot do anything at present.
+var ErrUnavailable = errors.New("the registry's database cannot be reached")
+
+// Errors of the schema's version.
+var (
+	ErrSchemaOlder = NewRefusal("the registry's schema is older than this wakecall: run `wakecall migrate up`")
+	ErrSchemaNewer = migrations.ErrSchemaNewer
+)
+
+// Refusal is an error about the request, not about the database. Do returns it unchanged.
+type Refusal interface {
+	error
+	Refusal()
+}
+
+// NewRefusal makes a Refusal to compare with errors.Is.
+func NewRefusal(text string) error { return &refusal{text} }
+
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Refusal()      {}
+
+// classify makes ErrUnavailable of every error that is neither a refusal nor an answer about a statement.
+func (db *DB) classify(err error) error {
+	var refused Refusal
+	switch {
+	case err == nil:
+		db.up.Store(true)
+		return nil
+	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
+		return err
+	case isAnswer(err):
+		db.up.Store(true)
+		return fmt.Errorf("registry: %w", err)
+	}
+	db.up.Store(false)
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// answers are MySQL's errors about a statement or its values: the database is there, and trying again would not help. All
+// others (refused users, too many connections, read-only, disk full, lock waits, a shutdown) end when somebody repairs
+// the database.
+var answers = []uint16{
+	1048, // column cannot be null
+	1050, // table exists
+	1051, // unknown table
+	1054, // unknown column
+	1060, // duplicate column
+	1061, // duplicate key name
+	1062, // duplicate entry
+	1064, // syntax
+	1146, // no such table
+	1264, // out of range
+	1366, // incorrect value
+	1406, // data too long
+}
+
+func isAnswer(err error) bool {
+	if errors.Is(err, gorm.ErrDuplicatedKey) || errors.Is(err, gorm.ErrRecordNotFound) {
+		return true
+	}
+	var m *mysqldriver.MySQLError
+	if errors.As(err, &m) {
+		return slices.Contains(answers, m.Number)
+	}
+	switch sqliteCode(err) {
+	case sqlitecode.SQLITE_ERROR, sqlitecode.SQLITE_CONSTRAINT, sqlitecode.SQLITE_TOOBIG, sqlitecode.SQLITE_MISMATCH,
+		sqlitecode.SQLITE_RANGE:
+		return true
+	}
+	return false
+}
+
+// isBusy reports whether SQLite's file is locked by another connection.
+func isBusy(err error) bool { return sqliteCode(err) == sqlitecode.SQLITE_BUSY }
+
+// sqliteCode is the primary result code of an SQLite error, and SQLITE_OK for any other.
+func sqliteCode(err error) int {
+	var s *sqlitedriver.Error
+	if !errors.As(err, &s) {
+		return sqlitecode.SQLITE_OK
+	}
+	return s.Code() & 0xff
+}

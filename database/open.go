@@ -1,0 +1,122 @@
+package database
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/driver/mysql"
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	_ "modernc.org/sqlite" // the pure Go driver "sqlite"
+
+	"github.com/wakecall/wakecall/migrations"
+)
+
+// The limits of a connection. A step of a migration may take longer, on a large table.
+const (
+	dialTimeout  = 3 * time.Second
+	ioTimeout    = 3 * time.Second
+	stepTimeout  = 10 * time.Minute
+	maxOpenConns = 4
+	maxIdleConns = 2
+	walPause     = 5 * time.Millisecond
+)
+
+// open makes a pool without any connection yet.
+func (a *address) open() (*sql.DB, error) {
+	if a.dialect == migrations.SQLite {
+		return openSQLite(a.path)
+	}
+	connector, err := mysqldriver.NewConnector(a.mysql)
+	if err != nil {
+		return nil, err
+	}
+	return bounded(sql.OpenDB(connector)), nil
+}
+
+// openForMigration is open with a read timeout that is long enough for a step of a migration.
+func (a *address) openForMigration() (*sql.DB, error) {
+	if a.dialect == migrations.SQLite {
+		return openSQLite(a.path)
+	}
+	patient := &address{dialect: a.dialect, mysql: a.mysql.Clone()}
+	patient.mysql.ReadTimeout = stepTimeout
+	return patient.open()
+}
+
+func bounded(db *sql.DB) *sql.DB {
+	db.SetMaxOpenConns(maxOpenConns)
+	db.SetMaxIdleConns(maxIdleConns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	db.SetConnMaxLifetime(30 * time.Minute)
+	return db
+}
+
+// sqliteOptions: writers wait for each other from the start of a transaction, because a reader could not become a writer; a
+// change that was answered survives a power failure; the page cache is small, because the system's cache serves all processes.
+const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+	"&_pragma=cache_size(-512)&_txlock=immediate"
+
+var sqliteEscapes = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
+
+func openSQLite(path string) (*sql.DB, error) {
+	if err := makePrivate(path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", "file:"+sqliteEscapes.Replace(path)+sqliteOptions)
+	if err != nil {
+		return nil, err
+	}
+	enableWAL(db)
+	return bounded(db), nil
+}
+
+// enableWAL makes one connection, which turns on the write-ahead log of a new file. When several processes do so at once,
+// SQLite tells all but one that the file is locked, without the wait of busy_timeout. Any other error is left to the first
+// statement.
+func enableWAL(db *sql.DB) {
+	for deadline := time.Now().Add(ioTimeout); isBusy(db.Ping()) && time.Now().Before(deadline); {
+		time.Sleep(walPause)
+	}
+}
+
+// makePrivate makes the database's file readable by its owner only; SQLite gives the files beside it the same mode. An
+// existing file is never opened here: closing it would drop the locks that this process's connections hold on it.
+func makePrivate(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		return os.Chmod(path, 0o600)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another process was first
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (a *address) gorm(db *sql.DB) (*gorm.DB, error) {
+	var dialector gorm.Dialector = &sqlite.Dialector{Conn: db}
+	if a.dialect == migrations.MySQL {
+		dialector = mysql.New(mysql.Config{Conn: db, SkipInitializeWithVersion: true})
+	}
+	return gorm.Open(dialector, &gorm.Config{
+		Logger: logger.Discard, DisableAutomaticPing: true, TranslateError: true,
+		NowFunc: func() time.Time { return time.Now().UTC() },
+	})
+}

@@ -1,0 +1,98 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/database"
+)
+
+// SeedShards registers shards at the first start, once and for all: afterwards the registry holds them. None leaves that for later.
+func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
+	if len(shards) == 0 {
+		return nil
+	}
+	for _, s := range shards {
+		if err := validShard(s); err != nil {
+			return err
+		}
+	}
+	return r.change(ctx, "configuration", "seed", "shards", func(tx *gorm.DB, c *changed) error {
+		if err := doOnce(tx, "seeded"); err != nil {
+			return err
+		}
+		var there int64
+		if err := tx.Model(&shardRow{}).Count(&there).Error; err != nil {
+			return err
+		}
+		if there > 0 { // somebody registered one by hand before the first start
+			return nil
+		}
+		names := make([]string, len(shards))
+		for i, s := range shards {
+			names[i] = s.Name
+			if err := tx.Create(&shardRow{s.Name, s.URL, string(s.State)}).Error; err != nil {
+				return err
+			}
+		}
+		c.after = names
+		return nil
+	})
+}
+
+func validShard(s Shard) error {
+	errs := []error{validName("shard", s.Name), oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline))}
+	if s.URL == "" {
+		errs = append(errs, malformed("url", "is missing: the address of a Redis, like redis://:password@host:6379/0"))
+	}
+	return errors.Join(errs...)
+}
+
+// PutShard registers a shard or changes one. Its URL is the caller's to check. Errors: *FieldError, ErrUnavailable.
+func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
+	if err := validShard(s); err != nil {
+		return err
+	}
+	return r.change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB, c *changed) error {
+		var row shardRow
+		found, err := database.Find(tx, &row, "name", s.Name)
+		if err != nil {
+			return err
+		}
+		if found {
+			was := row.shard()
+			if was == s {
+				return errUnchanged
+			}
+			c.before = &was
+		}
+		c.after = &s
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
+	})
+}
+
+// OtherActive says whether a shard beside this one is active: without one, the jobs of this one have nowhere to go when it drains.
+func OtherActive(shards []Shard, name string) bool {
+	return slices.ContainsFunc(shards, func(s Shard) bool { return s.Name != name && s.State == ShardActive })
+}
+
+// DeleteShard forgets a shard; whatever jobs it holds stay in it. Errors: ErrNoShard, ErrUnavailable.
+func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
+	return r.change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *changed) error {
+		var row shardRow
+		if err := mustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoShard)); err != nil {
+			return err
+		}
+		was := row.shard()
+		c.before = &was
+		return tx.Delete(&row).Error
+	})
+}
+
+// ListShards lists the shards as last seen, by name. It works with the database away.
+func (r *Registry) ListShards() []Shard { return slices.Clone(r.Snapshot().Shards) }

@@ -1,0 +1,95 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"github.com/wakecall/wakecall/database"
+)
+
+// PutTopic stores a topic, new or changed. Secrets nil keeps the stored ones, empty removes them. A topic that is stored as it is
+// changes nothing.
+// Errors: *FieldError, ErrUnavailable.
+func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created bool, err error) {
+	if err := t.Validate(); err != nil {
+		return false, err
+	}
+	err = r.change(ctx, actor, "put", "topic/"+t.Name, func(tx *gorm.DB, c *changed) error {
+		t.CreatedAt = database.Now()
+		t.UpdatedAt = t.CreatedAt
+		var row topicRow
+		found, err := database.Find(tx, &row, "name", t.Name)
+		if err != nil {
+			return err
+		}
+		created = !found
+		// A row that cannot be read is replaced: this repairs it.
+		if was, err := row.topic(); found && err == nil {
+			c.before, t.CreatedAt = was, was.CreatedAt
+			if t.Secrets == nil {
+				t.Secrets = was.Secrets
+			}
+			if sameTopic(&t, was) {
+				return errUnchanged
+			}
+		}
+		c.after = &t
+		next, err := newTopicRow(&t)
+		if err != nil {
+			return err
+		}
+		was, _ := c.before.(*Topic)
+		if was != nil && len(t.Secrets) == 0 {
+			if err := forgetRotation(tx, t.Name); err != nil {
+				return err
+			}
+		}
+		if len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)) {
+			if err := noteSecrets(tx, t.Name); err != nil {
+				return err
+			}
+		}
+		if t.State == TopicActive {
+			if err := tx.Model(&noteRow{}).Where("topic = ?", t.Name).Updates(notPaused).Error; err != nil {
+				return err
+			}
+		}
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(next).Error
+	})
+	return created && err == nil, err
+}
+
+// sameTopic says whether a topic would be stored as it is.
+func sameTopic(t, was *Topic) bool {
+	next := *t
+	next.UpdatedAt = was.UpdatedAt
+	a, errA := newTopicRow(&next)
+	b, errB := newTopicRow(was)
+	return errA == nil && errB == nil && a.Spec == b.Spec
+}
+
+// DeleteTopic removes a topic. Errors: ErrNoTopic, ErrUnavailable.
+func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
+	return r.change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *changed) error {
+		var row topicRow
+		if err := findTopic(tx, &row, name); err != nil {
+			return err
+		}
+		if was, err := row.topic(); err == nil {
+			c.before = was
+		}
+		if err := errors.Join(tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
+			return err
+		}
+		return tx.Delete(&row).Error
+	})
+}
+
+func findTopic(tx *gorm.DB, row *topicRow, name string) error {
+	return mustFind(tx, row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoTopic))
+}

@@ -1,0 +1,141 @@
+// Package seal encrypts the secrets that an installation stores in its database, and hides secrets where people look.
+package seal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// Text is a text in a setting that is encrypted where it is stored and hidden in the audit trail. Its JSON shows the text: it
+// is for Key.SealJSON and Key.OpenJSON only.
+type Text string
+
+// Mask stands for a secret.
+const Mask = "***"
+
+// String hides the text, so that no log shows it.
+func (t Text) String() string {
+	if t == "" {
+		return ""
+	}
+	return Mask
+}
+
+// Format hides the text from every verb, also from those that do not fit.
+func (t Text) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, t.String()) }
+
+// LogValue hides the text from logs in JSON. Do not log a struct that contains one.
+func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// Marks at the beginning of a text in JSON. Nothing that a person can type begins with one.
+const (
+	openMark   = "\x00open:"
+	sealedMark = "\x00sealed:"
+)
+
+// MarshalJSON implements json.Marshaler.
+func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(openMark + string(t)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	if strings.HasPrefix(text, sealedMark) {
+		return ErrKey
+	}
+	*t = Text(strings.TrimPrefix(text, openMark))
+	return nil
+}
+
+// SealJSON encrypts the Texts of a JSON value.
+func (k Key) SealJSON(place string, raw []byte) ([]byte, error) {
+	return mapTexts(raw, func(s string) (string, error) {
+		text, open := strings.CutPrefix(s, openMark)
+		if !open || text == "" {
+			return s, nil
+		}
+		return k.Seal(place, text)
+	})
+}
+
+// OpenJSON decrypts what SealJSON made for the same place. Errors: ErrKey.
+func (k Key) OpenJSON(place string, raw []byte) ([]byte, error) {
+	return mapTexts(raw, func(s string) (string, error) {
+		if !strings.HasPrefix(s, sealedMark) {
+			return s, nil
+		}
+		text, err := k.Open(place, s)
+		return openMark + text, err
+	})
+}
+
+// MaskJSON shows the Texts of an open JSON value by their fingerprints.
+func MaskJSON(raw []byte) json.RawMessage {
+	masked, err := mapTexts(raw, func(s string) (string, error) {
+		if text, open := strings.CutPrefix(s, openMark); open && text != "" {
+			return Fingerprint(text), nil
+		}
+		return strings.TrimPrefix(s, openMark), nil
+	})
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return masked
+}
+
+// SameJSON reports whether two JSON values differ in their layout at most.
+func SameJSON(a, b []byte) bool {
+	same := func(s string) (string, error) { return s, nil }
+	x, errX := mapTexts(a, same)
+	y, errY := mapTexts(b, same)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// Fingerprint tells two secrets apart, and says too little of one to guess it.
+func Fingerprint(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return Mask + hex.EncodeToString(sum[:2])
+}
+
+// mapTexts applies f to every text of a JSON value. Numbers stay as they are written.
+func mapTexts(raw []byte, f func(string) (string, error)) ([]byte, error) {
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	v, err := mapValue(v, f)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+func mapValue(v any, f func(string) (string, error)) (any, error) {
+	var err error
+	switch x := v.(type) {
+	case string:
+		return f(x)
+	case []any:
+		for i := range x {
+			if x[i], err = mapValue(x[i], f); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for name := range x {
+			if x[name], err = mapValue(x[name], f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
