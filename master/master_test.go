@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/master/child"
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // The test binary is also the children, and the master where a test must kill one.
@@ -135,12 +136,7 @@ func tempDir(t *testing.T) string {
 }
 
 func freeAddr(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
 }
 
 func launch(t *testing.T, dir, addr string, env ...string) *running {

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,25 +12,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-)
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	// A Cluster's bus listens 10000 above its port: both must be free and in range.
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		if port < 55000 {
-			return port
-		}
-	}
-	t.Fatal("no free port below 55000")
-	return 0
-}
+	"github.com/wakecall/wakecall/test/freeport"
+)
 
 func startOn(t *testing.T, port int, conf string) *exec.Cmd {
 	t.Helper()
@@ -63,7 +46,7 @@ func startClusterOf(t *testing.T, nodes int) string {
 	args := []string{"--cluster", "create", "--cluster-yes", "--cluster-replicas", strconv.Itoa(nodes/3 - 1)}
 	first := len(args)
 	for range nodes {
-		port := freePort(t)
+		port := freeport.Node(t)
 		startOn(t, port, "cluster-enabled yes")
 		args = append(args, fmt.Sprint("127.0.0.1:", port))
 	}
@@ -74,7 +57,7 @@ func startClusterOf(t *testing.T, nodes int) string {
 }
 
 func startSentinel(t *testing.T) string {
-	port, sentinel := freePort(t), freePort(t)
+	port, sentinel := freeport.Node(t), freeport.Node(t)
 	startOn(t, port, "")
 	startOn(t, sentinel, fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1", port))
 	return fmt.Sprintf("redis+sentinel://127.0.0.1:%d/mymaster", sentinel)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // replicated is a master with one replica, and a queue whose topics are as durable as their names say.
@@ -67,7 +69,7 @@ func durableQueue(t *testing.T, url string, o Options) *fixture {
 // startReplicated starts them. Pushes wait for the replica for half of timeout.
 func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	t.Helper()
-	port, second := freePort(t), freePort(t)
+	port, second := freeport.Node(t), freeport.Node(t)
 	r := &replicated{replicaURL: fmt.Sprint("redis://127.0.0.1:", second)}
 	r.accepted.jobs = map[string]bool{}
 	r.master = startOn(t, port, "repl-diskless-sync-delay 0")

@@ -12,6 +12,7 @@ import (
 
 	_ "modernc.org/sqlite" // for a registry from the future
 
+	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -88,7 +89,7 @@ func TestCheckTriesEveryConnection(t *testing.T) {
 	if code, output := i.Run("check"); code != 0 {
 		t.Errorf("code %d beside a healthy installation:\n%s", code, output)
 	}
-	away := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
+	away := fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
 	w := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:hidden@tcp(" + away + ")/x"}})
 	code, output := w.Run("check")
 	if code <= 0 || !strings.Contains(output, away) || strings.Contains(output, "hidden") {

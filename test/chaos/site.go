@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -52,7 +53,7 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 	if length >= longRun {
 		s.longest = 100 * time.Second
 	}
-	s.endpoint = newEndpoint(rec, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t)))
+	s.endpoint = newEndpoint(rec, fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t)))
 	if err := s.endpoint.start(); err != nil {
 		t.Fatal(err)
 	}

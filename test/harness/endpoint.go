@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // Key names a job.
@@ -51,7 +53,7 @@ type Endpoint struct {
 // StartEndpoint starts an endpoint that ends with the test.
 func StartEndpoint(t testing.TB) *Endpoint {
 	t.Helper()
-	e := &Endpoint{t: t, addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t)), behaviours: map[string]Behaviour{}}
+	e := &Endpoint{t: t, addr: fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t)), behaviours: map[string]Behaviour{}}
 	e.Start()
 	t.Cleanup(e.Stop)
 	return e

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // What the database is called and who may use it.
@@ -29,7 +31,7 @@ type MariaDB struct {
 // StartMariaDB installs and starts a server in a directory of its own and waits until it answers.
 func StartMariaDB(t testing.TB) *MariaDB {
 	t.Helper()
-	m := &MariaDB{t: t, dir: newDir(t, "mariadb"), port: FreePort(t)}
+	m := &MariaDB{t: t, dir: newDir(t, "mariadb"), port: freeport.TCP(t)}
 	install := exec.Command(need(t, "mariadb-install-db", "mariadb-server"), "--no-defaults",
 		"--datadir="+m.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
 	install.Args = append(install.Args, asRoot()...)

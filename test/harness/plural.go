@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // Node is a redis-server of a Cluster or beside Sentinels, or a Sentinel.
@@ -27,7 +29,7 @@ type Node struct {
 // startNode starts a redis-server with a configuration of its own (Sentinel rewrites it).
 func startNode(t testing.TB, name, conf string, args ...string) *Node {
 	t.Helper()
-	n := &Node{t: t, dir: newDir(t, name), port: freeNodePort(t), args: args}
+	n := &Node{t: t, dir: newDir(t, name), port: freeport.Node(t), args: args}
 	text := fmt.Sprintf("port %d\ndir %s\nbind 127.0.0.1\nsave \"\"\n%s\n", n.port, n.dir, conf)
 	if err := os.WriteFile(filepath.Join(n.dir, "redis.conf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // RedisOptions say how a redis-server is started.
@@ -32,7 +34,7 @@ type Redis struct {
 // StartRedis starts a redis-server in a directory of its own and waits until it answers.
 func StartRedis(t testing.TB, opts RedisOptions) *Redis {
 	t.Helper()
-	r := &Redis{t: t, dir: newDir(t, "redis"), port: FreePort(t), opts: opts}
+	r := &Redis{t: t, dir: newDir(t, "redis"), port: freeport.TCP(t), opts: opts}
 	r.Restart()
 	return r
 }

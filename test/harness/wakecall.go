@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/freeport"
 )
 
 // Options say how an installation is configured. The zero value is the embedded default: managed redis-server, SQLite.
@@ -43,12 +45,12 @@ func New(t testing.TB, opts Options) *Wakecall {
 	t.Helper()
 	dir := newDir(t, "up")
 	w := &Wakecall{t: t, Dir: dir, Data: filepath.Join(dir, "data"), opts: opts}
-	server, metrics := FreePort(t), FreePort(t)
+	server, metrics := freeport.TCP(t), freeport.TCP(t)
 	w.env = map[string]string{
 		"WAKECALL_DATA_DIR":     w.Data,
 		"WAKECALL_SERVER_ADDR":  fmt.Sprintf("127.0.0.1:%d", server),
 		"WAKECALL_METRICS_ADDR": fmt.Sprintf("127.0.0.1:%d", metrics),
-		"WAKECALL_ADMIN_ADDR":   fmt.Sprintf("127.0.0.1:%d", FreePort(t)),
+		"WAKECALL_ADMIN_ADDR":   fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t)),
 	}
 	maps.Copy(w.env, opts.Env)
 	w.API = NewAPI("http://"+w.env["WAKECALL_SERVER_ADDR"], "").checked(t)

@@ -1,4 +1,5 @@
-package harness
+// Package freeport finds TCP ports for the servers that tests start as processes of their own.
+package freeport
 
 import (
 	"fmt"
@@ -22,20 +23,20 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// FreePort returns a TCP port on 127.0.0.1 that nobody listens on and that this test process was not given before.
-func FreePort(t testing.TB) int {
+// TCP returns a TCP port on 127.0.0.1 that nobody listens on and that this test process was not given before.
+func TCP(t testing.TB) int {
 	t.Helper()
-	return freePorts(t, highestPort, 0)
+	return find(t, highestPort, 0)
 }
 
-// freeNodePort returns a FreePort for a node of a Redis Cluster, whose bus port is free as well.
-func freeNodePort(t testing.TB) int {
+// Node returns such a port for a node of a Redis Cluster; the port of its bus is free as well.
+func Node(t testing.TB) int {
 	t.Helper()
-	return freePorts(t, highestPort-busOffset, 0, busOffset)
+	return find(t, highestPort-busOffset, 0, busOffset)
 }
 
-// freePorts returns a port for which the ports at all offsets from it are free, and hands out all of them.
-func freePorts(t testing.TB, highest int, offsets ...int) int {
+// find returns a port for which the ports at all offsets from it are free, and hands out all of them.
+func find(t testing.TB, highest int, offsets ...int) int {
 	t.Helper()
 	handedOut.Lock()
 	defer handedOut.Unlock()
