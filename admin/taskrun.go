@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/wakecall/wakecall/beat"
 )
 
 // taskKind carries out tasks of a kind. It may be called again for a task that was under way when a process ended.
@@ -76,7 +74,7 @@ func (r *taskRunner) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		next := time.After(beat.In(r.each)) // from before a look that takes long: the lease must not lapse
+		next := time.After(r.each) // from before a look that takes long: the lease must not lapse
 		for _, task := range r.waiting(ctx) {
 			wg.Go(func() { r.carryOut(ctx, task) })
 		}

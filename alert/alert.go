@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -123,7 +122,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 	a.outbox.start(ctx)
 	wg.Go(func() { a.outbox.keep(ctx) })
 	for {
-		next := time.After(beat.In(a.opts.Every))
+		next := time.After(a.opts.Every)
 		a.round(ctx)
 		select {
 		case <-ctx.Done():

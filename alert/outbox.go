@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -143,14 +142,14 @@ func (o *outbox) wake() {
 // keep tells the store of what changes, and takes up what other processes left behind, until ctx is done.
 func (o *outbox) keep(ctx context.Context) {
 	o.take(ctx)
-	next := time.After(beat.In(takeEvery))
+	next := time.After(takeEvery)
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-o.changed:
 			_ = o.note(ctx) // tried again at the next tick
 		case <-next:
-			next = time.After(beat.In(takeEvery))
+			next = time.After(takeEvery)
 			if o.note(ctx) == nil { // else what is sent would be taken up again
 				o.take(ctx)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/drain"
 	"github.com/wakecall/wakecall/history"
@@ -146,7 +145,7 @@ func (p *parts) endRotations(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(beat.In(rotationsEvery)):
+		case <-time.After(rotationsEvery):
 		}
 		if !p.registry.Up() {
 			continue

@@ -1,9 +1,6 @@
 package app
 
 import (
-	"context"
-	"os"
-
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/registry"
@@ -28,9 +25,4 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 			Managed: isManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(), MaxMemory: int64(cfg.Redis.MaxMemory),
 		},
 	}, nil
-}
-
-// RunMaster runs the master until ctx is done; hup reloads.
-func RunMaster(ctx context.Context, hup <-chan os.Signal, opts master.Options) error {
-	return both(func(ctx context.Context) error { return master.Run(ctx, hup, opts) }, returnMemory)(ctx)
 }

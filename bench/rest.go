@@ -66,8 +66,8 @@ var idleGroup = group{
 	name: "idle", about: "an idle installation with 1,000 topics",
 	figures: []figure{
 		{group: "idle", name: "idle_commands", title: "Redis commands when idle, 1,000 topics", unit: "/s", atMost: 10},
-		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 0.5, fullOnly: true},
-		{group: "idle", name: "idle_rss", title: "Memory when idle, largest process, 1,000 topics", unit: "MiB", atMost: 30, fullOnly: true},
+		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 1, fullOnly: true},
+		{group: "idle", name: "idle_rss", title: "Memory when idle, largest process, 1,000 topics", unit: "MiB", atMost: 60, fullOnly: true},
 	},
 	measure: measureIdle,
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -119,7 +118,7 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 		}
 	}()
 	for n := 0; ; n++ {
-		next := time.After(beat.In(c.opts.Every)) // from before a ping that is not answered
+		next := time.After(c.opts.Every) // from before a ping that is not answered
 		failed := w.failures
 		c.apply(s.Name(), w.ping(ctx, s))
 		c.see(s.Name(), func(v *view) {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -95,7 +94,7 @@ const (
 
 // wait is until there may be work: it was said so, it is time to look, or (more) places got free.
 func (s *source) wait(more <-chan struct{}) waited {
-	poll := time.NewTimer(beat.In(s.poll()))
+	poll := time.NewTimer(s.poll())
 	defer poll.Stop()
 	select {
 	case <-s.ctx.Done():

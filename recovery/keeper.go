@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 )
@@ -157,7 +156,7 @@ func (k *kept) watch(ctx context.Context) {
 		case <-again:
 			k.said = queue.Check{}
 			k.look(ctx)
-		case <-time.After(beat.In(k.opts.Every)):
+		case <-time.After(k.opts.Every):
 			if k.due() {
 				k.look(ctx)
 			}
@@ -351,7 +350,7 @@ const readyEvery = 100 * time.Millisecond
 func (k *Keeper) drainSpool(ctx context.Context) {
 	failed := false
 	for ctx.Err() == nil {
-		wait := beat.In(k.opts.Every)
+		wait := k.opts.Every
 		if spooled(k.opts.Dir) {
 			wait = readyEvery
 			if k.opts.Ready() == nil {

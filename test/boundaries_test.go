@@ -13,18 +13,17 @@ const module = "github.com/wakecall/wakecall/"
 // mayImport lists, for each package, which others of this repository it may import: cmd → app → processes → queue, registry,
 // callback, journal → conf. What is below a package may also import that package's own tree; cmd and app wire everything.
 var mayImport = map[string][]string{
-	"beat":       {},
 	"conf":       {},
 	"client":     {},
 	"migrations": {},
 	"queue":      {"conf"},
-	"registry":   {"beat", "conf", "migrations"},
+	"registry":   {"conf", "migrations"},
 	"callback":   {"conf"},
 	"journal":    {"conf"},
 	"activity":   {"queue"},
 	"history":    {"queue", "registry"},
-	"recovery":   {"beat", "journal", "queue"},
-	"alert":      {"activity", "beat", "queue", "registry"},
+	"recovery":   {"journal", "queue"},
+	"alert":      {"activity", "queue", "registry"},
 	"drain":      {"queue", "registry"},
 	"printable":  {},
 	"logging":    {"conf", "journal", "printable"},
@@ -41,7 +40,7 @@ var mayImport = map[string][]string{
 	"test":       {"migrations", "server"}, // the OpenAPI document; databases for tests
 }
 
-var parts = []string{"beat", "queue", "registry", "callback", "journal", "conf"}
+var parts = []string{"queue", "registry", "callback", "journal", "conf"}
 
 // TestBoundaries: packages depend on each other in one direction only, and nothing that ships depends on test code.
 func TestBoundaries(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/beat"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -165,7 +164,7 @@ func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Tim
 
 // step advances one bucket once. Where more is left its moment stays, so that the other buckets get their turn.
 func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
-	poll := beat.In(t.poll())
+	poll := t.poll()
 	start := time.Now()
 	look := start.Add(poll)
 	if b.empty {

@@ -62,7 +62,7 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 		log.Info("up", "api", app.APIURL(cfg), "admin", app.AdminURL(cfg), "metrics", "http://"+app.Reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
 	}
 	a.signals.supervise()
-	run := func(ctx context.Context) error { return app.RunMaster(ctx, a.signals.hup, opts) }
+	run := func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }
 	if !withDemo {
 		return run(ctx)
 	}
