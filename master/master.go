@@ -54,7 +54,7 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	}
 	defer unlock()
 	m := &Master{systemd: newSystemd(), started: time.Now().UTC(), options: o, held: sockets{}, slots: map[string][]*slot{}}
-	o.tellUnfit()
+	o.warnUnused()
 	if m.held, err = m.openFirst(ctx, unclean); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (m *Master) attend(ctx context.Context, hup <-chan os.Signal) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { m.tellReady(ctx) })
-	wg.Go(func() { m.watch(ctx) })
+	wg.Go(func() { m.watchdog(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -264,7 +264,7 @@ func (m *Master) reload(ctx context.Context) error {
 	}
 	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = old.Executable, old.Reload, old.Kill, old.Ready, old.Logger
 	next.Passed, next.Version = old.Passed, old.Version
-	next.tellUnfit()
+	next.warnUnused()
 	before := m.sockets()
 	held, err := before.open(next.Roles, next.Passed)
 	if err != nil {

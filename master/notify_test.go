@@ -60,7 +60,7 @@ func TestAMasterThatHangsGivesNoSignOfLife(t *testing.T) {
 	m := &Master{systemd: newSystemd(), slots: map[string][]*slot{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); m.watch(ctx) }()
+	go func() { defer close(done); m.watchdog(ctx) }()
 	told("WATCHDOG=1")
 	told("WATCHDOG=1")
 	m.mu.Lock() // what hangs

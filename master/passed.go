@@ -9,69 +9,57 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
 )
 
 // firstPassed is the descriptor of the first socket that a service manager passes in.
 const firstPassed = 3
 
-// Passed takes over the listening sockets that a service manager passes in, as sd_listen_fds(3) has it. They and what tells of them are not
-// inherited by other processes. It is called once, before any process is started.
+// Passed takes over the listening sockets that a service manager passes in, as sd_listen_fds(3) describes. Neither they
+// nor their variables are inherited by other processes. It is called once, before any process is started.
 func Passed() ([]net.Listener, error) {
-	pid, fds, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
-	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-		if err := os.Unsetenv(name); err != nil {
-			return nil, fmt.Errorf("unset %s: %w", name, err)
-		}
+	if err := checkPassed(os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")); err != nil {
+		return nil, err
 	}
+	return activation.Listeners()
+}
+
+// checkPassed refuses what activation would silently ignore, and descriptors that are other files of this process.
+func checkPassed(pid, fds, names string) error {
 	if pid == "" || fds == "" {
-		return nil, nil
+		return nil
 	}
 	if _, err := strconv.ParseUint(pid, 10, 31); err != nil {
-		return nil, fmt.Errorf("LISTEN_PID=%q is not a process id: it says for which process sockets are passed in; unset it if there are none", pid)
+		return fmt.Errorf("LISTEN_PID=%q is not a process id; unset it if no sockets are passed in", pid)
 	}
 	if pid != strconv.Itoa(os.Getpid()) {
-		return nil, nil // for a process before this one, which did not unset it
+		return nil // meant for an earlier process that did not unset it
 	}
 	n, err := strconv.Atoi(fds)
 	if err != nil || n < 1 {
-		return nil, fmt.Errorf("LISTEN_FDS=%q is not a number of sockets passed in from descriptor %d on: unset it if there are none", fds, firstPassed)
+		return fmt.Errorf("LISTEN_FDS=%q is not a number of sockets; unset it if none are passed in", fds)
 	}
-	given := strings.Split(names, ":")
-	if names != "" && len(given) != n {
-		return nil, fmt.Errorf("LISTEN_FDS=%d, and LISTEN_FDNAMES=%q has %d names: there must be one for each socket, or none at all", n, names, len(given))
+	if given := strings.Count(names, ":") + 1; names != "" && given != n {
+		return fmt.Errorf("LISTEN_FDS=%d, but LISTEN_FDNAMES=%q has %d names: give one for each socket, or none", n, names, given)
 	}
-	var list []net.Listener
 	for fd := firstPassed; fd < firstPassed+n; fd++ {
-		l, err := takeOver(fd)
-		if err != nil {
-			return nil, fmt.Errorf("LISTEN_FDS=%d (LISTEN_FDNAMES=%q), but descriptor %d is not a listening stream socket: %w", n, names, fd, err)
+		listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+		if err == nil && listening == 0 {
+			err = syscall.EINVAL
 		}
-		list = append(list, l)
+		if err != nil {
+			return fmt.Errorf("LISTEN_FDS=%d, but descriptor %d is not a listening stream socket: %w", n, fd, err)
+		}
 	}
-	return list, nil
+	return nil
 }
 
-func takeOver(fd int) (net.Listener, error) {
-	// Asked first: the descriptor may be another one of this process, which must stay as it is.
-	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
-	if err == nil && listening == 0 {
-		err = syscall.EINVAL
-	}
-	if err != nil {
-		return nil, err
-	}
-	syscall.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), "passed")
-	defer func() { _ = f.Close() }() // net has its own
-	return net.FileListener(f)
-}
-
-// fitting is the one of the sockets passed in that listens on an address, nil when there is none.
+// fitting is the socket passed in for an address, or nil.
 func fitting(passed []net.Listener, addr string) *net.TCPListener {
 	want, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return nil // Listen says why
+	if err != nil { // net.Listen will return it
+		return nil
 	}
 	for _, l := range passed {
 		have, ok := l.(*net.TCPListener)
@@ -82,7 +70,8 @@ func fitting(passed []net.Listener, addr string) *net.TCPListener {
 	return nil
 }
 
-// covers says whether a socket on have takes all that one on want would. That of every IPv6 address takes IPv4 as well.
+// covers says whether a socket on have accepts everything that one on want would. One on every IPv6 address accepts IPv4
+// as well.
 func covers(have, want *net.TCPAddr) bool {
 	if have.Port != want.Port {
 		return false
@@ -93,8 +82,8 @@ func covers(have, want *net.TCPAddr) bool {
 	return have.IP.Equal(want.IP) && have.Zone == want.Zone
 }
 
-// tellUnfit warns of sockets that were passed in for nothing: connections to them would wait for ever.
-func (o *Options) tellUnfit() {
+// warnUnused logs the sockets passed in that no listener uses: connections to them would wait forever.
+func (o *Options) warnUnused() {
 	used := []net.Listener{}
 	add := func(addr string) {
 		if l := fitting(o.Passed, addr); l != nil {
@@ -109,7 +98,8 @@ func (o *Options) tellUnfit() {
 	}
 	for _, l := range o.Passed {
 		if !slices.Contains(used, l) {
-			o.Logger.Warn("a socket that was passed in is at none of the configuration's addresses, and is not served", "address", l.Addr().String())
+			o.Logger.Warn("a socket passed in has none of the configured addresses and is not served",
+				"address", l.Addr().String())
 		}
 	}
 }
