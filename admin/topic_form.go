@@ -106,7 +106,7 @@ func (f *topicForm) headers() map[string]string {
 
 func (a *Admin) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal", "low"}
-	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica), string(registry.DurabilityFsync)}
+	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
 	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
 	return a.render(c, status, "topic_form", d)
 }

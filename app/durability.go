@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// durability is what the queue asks about a topic. One that is not known, or not valid, has the default.
+// durability is what the queue asks about a topic. A topic that is not known has the default.
 func (p *parts) durability(topic string) queue.Durability {
 	t := p.registry.Snapshot().Topics[topic]
 	if t == nil || t.Durability == registry.DurabilityMemory {
@@ -21,17 +21,17 @@ func (p *parts) durability(topic string) queue.Durability {
 // editedRegistry is the registry for those who edit topics: it refuses a durability that a shard cannot keep.
 type editedRegistry struct {
 	*registry.Registry
-	able func(context.Context, queue.Durability) error
+	canKeep func(context.Context, queue.Durability) error
 }
 
-func (p *parts) editedRegistry() *editedRegistry { return &editedRegistry{p.registry, p.queue.Able} }
+func (p *parts) editedRegistry() *editedRegistry { return &editedRegistry{p.registry, p.queue.CanKeep} }
 
 // PutTopic looks only at a durability that is new: a replica that is away must not keep anybody from editing the rest.
 func (r *editedRegistry) PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error) {
 	was := r.Snapshot().Topics[t.Name]
 	if was == nil || was.Durability != t.Durability {
 		d, _ := queue.ParseDurability(string(t.Durability)) // the registry refuses what is none
-		if err := r.able(ctx, d); err != nil {
+		if err := r.canKeep(ctx, d); err != nil {
 			return false, &registry.FieldError{Field: "durability", OutOfRange: true,
 				Detail: string(t.Durability) + " cannot be kept by every active shard: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 		}

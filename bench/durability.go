@@ -15,10 +15,9 @@ import (
 const memoryPushes = "the same with durability memory"
 
 var durabilityGroup = group{
-	name: "durability", about: "single pushes that wait for a replica (and the disk, where Redis has WAITAOF), beside those that do not",
+	name: "durability", about: "single pushes that wait for a replica, beside those that do not",
 	figures: []figure{
 		{group: "durability", name: "durability_replica", title: "single pushes of durability replica, 64 connections, replica on this machine", unit: "/s", limit: memoryPushes},
-		{group: "durability", name: "durability_fsync", title: "single pushes of durability fsync, 64 connections, appendfsync always", unit: "/s", limit: memoryPushes},
 	},
 	measure: measureDurability,
 }
@@ -31,22 +30,11 @@ func measureDurability(ctx context.Context, s *suite) (raw []Raw, err error) {
 			return fmt.Errorf("starting a replica: %w", err)
 		}
 		defer func() { err = errors.Join(err, stop()) }()
-		durabilities := []string{"replica"}
-		if known, err := in.redis.Do(ctx, "COMMAND", "INFO", "WAITAOF").Slice(); err == nil && len(known) > 0 && known[0] != nil {
-			durabilities = append(durabilities, "fsync")
+		r, err := s.durabilityRow(ctx, in, "replica")
+		if err != nil {
+			return err
 		}
-		for _, d := range durabilities {
-			if d == "fsync" {
-				if err := in.redis.ConfigSet(ctx, "appendfsync", "always").Err(); err != nil {
-					return err
-				}
-			}
-			r, err := s.durabilityRow(ctx, in, d)
-			if err != nil {
-				return err
-			}
-			raw = append(raw, r)
-		}
+		raw = append(raw, r)
 		return nil
 	})
 	return raw, err

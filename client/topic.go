@@ -58,7 +58,7 @@ type Topic struct {
 	MaxInFlight  int               `json:"max_in_flight,omitempty"`
 	RateLimit    float64           `json:"rate_limit,omitempty"` // callbacks a second
 	ExpiresAfter Duration          `json:"expires_after,omitempty"`
-	Durability   string            `json:"durability,omitempty"` // memory, replica or fsync: where a job must be before its push is answered
+	Durability   string            `json:"durability,omitempty"` // memory or replica: where a job must be before its push is answered
 	Emails       []string          `json:"emails,omitempty"`
 	Owner        string            `json:"owner,omitempty"`
 	Secrets      []string          `json:"secrets,omitempty"` // write-only: never in an answer; nil leaves them as they are

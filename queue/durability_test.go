@@ -1,13 +1,9 @@
 package queue
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,7 +47,7 @@ func (j *journalled) has(name string) bool {
 	return j.jobs[name]
 }
 
-// byName makes the topics replica and fsync as durable as they are called.
+// byName gives the topic replica the durability that it is named after.
 func byName(topic string) Durability {
 	d, err := ParseDurability(topic)
 	if err != nil {
@@ -248,11 +244,11 @@ func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
 func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	url, _ := startRedis(t)
 	f := durableQueue(t, url, Options{Timeout: 200 * time.Millisecond})
-	if err := f.q.Able(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no replica") {
-		t.Errorf("able: %v", err)
+	if err := f.q.CanKeep(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no replica") {
+		t.Errorf("can keep: %v", err)
 	}
-	if err := f.q.Able(f.ctx, Memory); err != nil {
-		t.Errorf("able to keep in memory: %v", err)
+	if err := f.q.CanKeep(f.ctx, Memory); err != nil {
+		t.Errorf("can keep in memory: %v", err)
 	}
 	res := f.q.Push(f.ctx, Push{Topic: "replica", ID: "x"})
 	if !Stored(res.Err) || !strings.Contains(res.Err.Error(), "no replica that is connected") {
@@ -261,155 +257,6 @@ func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	if !f.s.Up() {
 		t.Error("a shard counts as down because it has no replica")
 	}
-}
-
-// A push that the server could never make safe is refused before it is stored; deletions go on.
-func TestFsyncNeedsWAITAOF(t *testing.T) {
-	url, _ := startRedis(t)
-	f := durableQueue(t, url, Options{})
-	version := f.s.Health(f.ctx).Version
-	way := "Redis 7.2"
-	if v, _ := f.s.client.Do(f.ctx, "COMMAND", "INFO", "WAITAOF").Slice(); len(v) > 0 && v[0] != nil {
-		way = "appendonly yes"
-	}
-	res := f.q.Push(f.ctx, Push{Topic: "fsync", ID: "x"})
-	if res.Err == nil || Stored(res.Err) {
-		t.Fatalf("push = %+v", res)
-	}
-	for _, part := range []string{"fsync/x", "shard a", version, way} {
-		if !strings.Contains(res.Err.Error(), part) {
-			t.Errorf("the error does not say %q: %v", part, res.Err)
-		}
-	}
-	f.gone("fsync", "x")
-	if err := f.q.Able(f.ctx, Fsync); err == nil || !strings.Contains(err.Error(), way) {
-		t.Errorf("able: %v", err)
-	}
-	if err := f.q.Delete(f.ctx, "fsync", "x"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("delete: %v", err)
-	}
-	if !f.s.Up() {
-		t.Error("a shard counts as down because it lacks a command")
-	}
-}
-
-// A server that has WAITAOF, as far as a queue can tell: a real one behind a stand-in that answers this command.
-func TestPushesOfDurabilityFsyncWaitForTheDisk(t *testing.T) {
-	url, _ := startRedis(t, "--appendonly", "yes")
-	aof := &standIn{t: t, sock: strings.TrimPrefix(url, "unix://")}
-	f := durableQueue(t, aof.listen(), Options{Timeout: time.Second})
-	aof.synced.Store("1")
-	if err := f.q.Able(f.ctx, Fsync); err != nil {
-		t.Fatal(err)
-	}
-	f.push("fsync", "x", time.Hour)
-	aof.synced.Store("0")
-	if res := f.q.Push(f.ctx, Push{Topic: "fsync", ID: "y"}); !Stored(res.Err) || !strings.Contains(res.Err.Error(), "its disk has not confirmed it within 1s") {
-		t.Fatalf("push = %+v", res)
-	}
-	if err := f.q.Delete(f.ctx, "fsync", "x"); !Stored(err) {
-		t.Fatalf("delete: %v", err)
-	}
-	aof.synced.Store("1")
-	if res := f.q.Push(f.ctx, Push{Topic: "fsync", ID: "y"}); res.Err != nil || !res.Duplicate {
-		t.Fatalf("pushed again = %+v", res)
-	}
-}
-
-// standIn passes commands on to a server, and answers those itself that an older one does not have.
-type standIn struct {
-	t      *testing.T
-	sock   string
-	synced atomicString
-}
-
-type atomicString struct {
-	mu sync.Mutex
-	s  string
-}
-
-func (a *atomicString) Store(s string) { a.mu.Lock(); a.s = s; a.mu.Unlock() }
-func (a *atomicString) Load() string   { a.mu.Lock(); defer a.mu.Unlock(); return a.s }
-
-func (p *standIn) listen() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	p.t.Cleanup(func() { _ = l.Close(); wg.Wait() })
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { p.serve(c) })
-		}
-	})
-	return "redis://" + l.Addr().String()
-}
-
-func (p *standIn) serve(c net.Conn) {
-	defer func() { _ = c.Close() }()
-	up, err := net.Dial("unix", p.sock)
-	if err != nil {
-		return
-	}
-	defer func() { _ = up.Close() }()
-	from, back := bufio.NewReader(c), bufio.NewReader(up)
-	for {
-		var command strings.Builder
-		if copyValue(&command, from) != nil {
-			return
-		}
-		text := strings.ToUpper(command.String())
-		var err error
-		switch {
-		case strings.HasPrefix(text, "*4\r\n$7\r\nWAITAOF\r\n"):
-			_, err = fmt.Fprintf(c, "*2\r\n:%s\r\n:0\r\n", p.synced.Load())
-		case strings.Contains(text, "\r\nCOMMAND\r\n") && strings.Contains(text, "\r\nWAITAOF\r\n"):
-			_, err = io.WriteString(c, "*1\r\n*1\r\n$7\r\nwaitaof\r\n")
-		default:
-			if _, err = io.WriteString(up, command.String()); err == nil {
-				err = copyValue(c, back)
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// copyValue copies one value of Redis's protocol.
-func copyValue(to io.Writer, from *bufio.Reader) error {
-	line, err := from.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(to, line); err != nil {
-		return err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
-	switch line[0] {
-	case '$', '=', '!':
-		if n < 0 {
-			return nil
-		}
-		_, err = io.CopyN(to, from, int64(n)+2)
-		return err
-	case '%', '|':
-		n *= 2
-	case '*', '~', '>':
-	default:
-		return nil
-	}
-	for range max(n, 0) {
-		if err := copyValue(to, from); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // A job that lives in another shard is answered for by that one.
@@ -444,7 +291,7 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 
 func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 	f := durableQueue(t, startClusterOf(t, 6), Options{})
-	eventually(t, "every master has its replica", func() bool { return f.q.Able(f.ctx, Replica) == nil })
+	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, Replica) == nil })
 	eventually(t, "a push is taken", func() bool {
 		return f.q.Push(f.ctx, Push{Topic: "replica", ID: "first", OnDuplicate: Replace}).Err == nil
 	})
@@ -498,7 +345,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 	push := func(id string) bool {
 		return f.q.Push(f.ctx, Push{Topic: "replica", ID: id, Delay: time.Hour}).Err == nil
 	}
-	eventually(t, "every master has its replica", func() bool { return f.q.Able(f.ctx, Replica) == nil })
+	eventually(t, "every master has its replica", func() bool { return f.q.CanKeep(f.ctx, Replica) == nil })
 	eventually(t, "a push is taken", func() bool { return push("before") })
 	cluster, key := f.s.client.(*redis.ClusterClient), prefix(f.s.bucketOf("replica"))
 	role := func(c *redis.Client) string { return parseInfo(c.Info(f.ctx, "replication").Val())["role"] }

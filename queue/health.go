@@ -92,13 +92,18 @@ func (s *Shard) info(ctx context.Context, h *ShardHealth) error {
 		h.add(parseInfo(text))
 		return nil
 	}
-	switch c := s.client.(type) {
+	return eachMaster(ctx, s.client, one)
+}
+
+// eachMaster asks the server of a client, or all masters of a Cluster.
+func eachMaster(ctx context.Context, client redis.UniversalClient, ask func(context.Context, *redis.Client) error) error {
+	switch c := client.(type) {
 	case *redis.ClusterClient:
-		return c.ForEachMaster(ctx, one)
+		return c.ForEachMaster(ctx, ask)
 	case *redis.Client:
-		return one(ctx, c)
+		return ask(ctx, c)
 	}
-	return fmt.Errorf("info of shard %s: a client of type %T is not known", s.name, s.client)
+	return fmt.Errorf("unknown client of type %T", client)
 }
 
 func parseInfo(text string) map[string]string {

@@ -157,41 +157,39 @@ func (q *Queue) following() []*Shard {
 	return shards
 }
 
-// remove deletes a job and tells what state it was in, "" when there was none, and when it was created. short says why that is not where d wants it.
-func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (state string, created time.Time, short, err error) {
-	bucket := s.bucketOf(topic)
-	d = s.safest(ctx, bucket, d)
-	v, repeated, short, err := s.onceSafe(ctx, bucket, d, s.scripts.remove, topic, s.address(topic, id), id)
-	if err != nil {
-		return "", created, nil, err
-	}
-	if short != nil {
-		short = s.notSafe("delete", topic, id, d, short)
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 1 {
-		return "", created, short, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
-	}
-	was, _ := reply[0].(string)
-	if was == "" && repeated {
-		return "", created, short, s.unavailable("connection", errDoubtful)
-	}
-	if was == "" {
-		return "", created, short, nil
-	}
-	ms, err := strconv.ParseInt(was[1:], 10, 64)
-	if err != nil {
-		return "", created, short, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
-	}
-	return was[:1], time.UnixMilli(ms).UTC(), short, nil
+// removal is what became of deleting a job in one shard.
+type removal struct {
+	state   string // that the job was in; "" when there was none
+	created time.Time
+	unsafe  error // why no replica has confirmed it, though the durability asks for that
 }
 
-// removeAll removes every copy of a job: a push whose shard fell in the middle may have left one there beside that in the next shard.
+func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r removal, err error) {
+	o, err := s.do(ctx, s.bucketOf(topic), d, s.scripts.remove, topic, s.address(topic, id), id)
+	if err != nil {
+		return r, err
+	}
+	if o.unsafe != nil {
+		r.unsafe = s.notReplicated("delete", topic, id, o.unsafe)
+	}
+	reply, ok := o.value.([]any)
+	if !ok || len(reply) != 2 {
+		return r, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+	}
+	r.state, _ = reply[0].(string)
+	r.created = millis(reply[1])
+	if r.state == "" && o.repeated {
+		return r, s.unavailable("connection", errDoubtful)
+	}
+	return r, nil
+}
+
+// removeAll removes every copy of a job: a push whose shard fell before it answered may have left one beside that in the next shard.
 func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
 	found := false
-	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and not safely
+	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
 	for _, s := range q.trail(topic, id) {
-		state, created, short, err := s.remove(ctx, topic, id, q.durability(topic))
+		r, err := s.remove(ctx, topic, id, q.durability(topic))
 		var un *UnavailableError
 		switch {
 		case errors.As(err, &un):
@@ -199,14 +197,14 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 			continue
 		case err != nil:
 			return running, err
-		case state == "":
-			unsafeGone = cmp.Or(unsafeGone, short)
+		case r.state == "":
+			unsafeGone = cmp.Or(unsafeGone, r.unsafe)
 			continue
 		}
-		unsafe = cmp.Or(unsafe, short)
-		found, running = true, running || state == "u"
+		unsafe = cmp.Or(unsafe, r.unsafe)
+		found, running = true, running || r.state == "u"
 		if q.opts.Deleted != nil {
-			if err := q.opts.Deleted(topic, id, s.name, created); err != nil {
+			if err := q.opts.Deleted(topic, id, s.name, r.created); err != nil {
 				return running, s.unavailable("journal", err)
 			}
 		}
@@ -351,16 +349,16 @@ func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 
 // changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.
 func (q *Queue) changeIn(ctx context.Context, s *Shard, topic, id string, what ...any) (job *Job, unsafe, err error) {
-	d := s.safest(ctx, s.bucketOf(topic), q.durability(topic))
-	v, repeated, short, err := s.onceSafe(ctx, s.bucketOf(topic), d, s.scripts.change, append([]any{topic, s.address(topic, id), id}, what...)...)
+	args := append([]any{topic, s.address(topic, id), id}, what...)
+	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), s.scripts.change, args...)
 	if err != nil {
 		return nil, nil, err
 	}
-	reply, ok := v.([]any)
+	reply, ok := o.value.([]any)
 	if !ok || len(reply) != 2 {
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
 	}
-	if repeated && (reply[1] == "none" || reply[1] == "running") { // made due by the first try, it may have been reserved since, and delivered
+	if o.repeated && (reply[1] == "none" || reply[1] == "running") { // made due by the first try, it may have been reserved since, and delivered
 		return nil, nil, s.unavailable("connection", errDoubtful)
 	}
 	switch reply[1] {
@@ -376,8 +374,8 @@ func (q *Queue) changeIn(ctx context.Context, s *Shard, topic, id string, what .
 	if err != nil {
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, err)
 	}
-	if short != nil {
-		unsafe = s.notSafe("change", topic, id, d, short)
+	if o.unsafe != nil {
+		unsafe = s.notReplicated("change", topic, id, o.unsafe)
 	}
 	if job, err = s.described(topic, reply[1]); err != nil {
 		return nil, nil, err

@@ -123,9 +123,9 @@ func (m *model) Open(t *rapid.T) {
 
 func (m *model) Delete(t *rapid.T) {
 	topic, id := m.key(t)
-	state, _, _, err := m.s.remove(t.Context(), topic, id, Memory)
-	if err != nil || (state != "") != (m.jobs[topic+"/"+id] != nil) {
-		t.Fatalf("delete = %q, %v", state, err)
+	r, err := m.s.remove(t.Context(), topic, id, Memory)
+	if err != nil || (r.state != "") != (m.jobs[topic+"/"+id] != nil) {
+		t.Fatalf("delete = %+v, %v", r, err)
 	}
 	delete(m.jobs, topic+"/"+id)
 }

@@ -228,7 +228,7 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	there := func(c *moving) int64 { return max(c.copied, -c.copied) }
 	err := m.queue.moved(to, copied)
 	if err == nil {
-		err = m.safe(ctx, to, list[0].job.Topic)
+		err = m.replicated(ctx, to, list[0].job.Topic)
 	}
 	if err != nil {
 		_, undone := to.leave(ctx, copied, there)
@@ -244,14 +244,13 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	return err
 }
 
-// safe waits until what was copied is as safe there as the topic asks.
-func (m *mover) safe(ctx context.Context, to *Shard, topic string) error {
-	d := m.queue.durability(topic)
-	if d == Memory {
+// replicated waits until a replica of the other shard has what was copied, if the topic asks for that.
+func (m *mover) replicated(ctx context.Context, to *Shard, topic string) error {
+	if m.queue.durability(topic) == Memory {
 		return nil
 	}
-	if err := to.confirm(ctx, to.bucketOf(topic), d); err != nil {
-		return fmt.Errorf("move jobs of %s, whose durability is %s, to shard %s: %w", topic, d, to.name, err)
+	if err := to.awaitReplica(ctx, to.bucketOf(topic)); err != nil {
+		return fmt.Errorf("move jobs of %s, whose durability is %s, to shard %s: %w", topic, Replica, to.name, err)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (b *batcher) take() []*pushCall {
 // fly makes calls until none wait.
 func (b *batcher) fly(batch []*pushCall) {
 	for batch != nil {
-		if batch = b.patient(batch); len(batch) > 0 {
+		if batch = b.dropLate(batch); len(batch) > 0 {
 			b.store(batch)
 		}
 		b.mu.Lock()
@@ -194,14 +194,14 @@ func (b *batcher) store(batch []*pushCall) {
 			pushes = append(pushes, c.pushes...)
 		}
 	}
-	results, short := b.shard.storeAll(b.bucket, b.durability, pushes, b.timeout)
+	results, unsafe := b.shard.storeAll(b.bucket, b.durability, pushes, b.timeout)
 	if b.accepted != nil {
 		if err := b.accepted(pushes, results); err != nil {
 			b.refuse(results, err)
 		}
 	}
-	if short != nil { // the journal has them all the same: pushed again they are only found
-		b.unsafe(pushes, results, short)
+	if unsafe != nil { // behind the journal, which has them: pushed again they are duplicates
+		b.markUnsafe(results, unsafe)
 	}
 	for _, c := range batch {
 		c.results, results = results[:len(c.pushes):len(c.pushes)], results[len(c.pushes):]
@@ -219,34 +219,60 @@ func (b *batcher) refuse(results []Result, err error) {
 	}
 }
 
-// storeAll calls the push script, once more when the connection broke. A push that then finds its own job by the id is no duplicate.
-// short says why what was stored is not where d wants it.
-func (s *Shard) storeAll(bucket int, d Durability, pushes []Push, timeout time.Duration) (results []Result, short error) {
-	if err := s.able(s.ctx, bucket, d); err != nil {
-		return s.refuseAll(pushes, d, err), nil
+// dropLate refuses the calls of a batch that waited so long for their turn that their answers would come too late: behind a replica
+// that does not answer, pushes would queue up for minutes.
+func (b *batcher) dropLate(batch []*pushCall) (soon []*pushCall) {
+	if b.durability == Memory {
+		return batch
 	}
+	for _, c := range batch {
+		if time.Since(c.since) <= b.timeout {
+			soon = append(soon, c)
+			continue
+		}
+		c.results = failAll(len(c.pushes), b.shard.unavailable("overloaded",
+			fmt.Errorf("too many pushes wait for durability %s", b.durability)))
+		close(c.done)
+	}
+	return soon
+}
+
+// markUnsafe turns the results of jobs that are stored, and of duplicates, into errors that say so.
+func (b *batcher) markUnsafe(results []Result, why error) {
+	for i := range results {
+		if job := results[i].Job; results[i].Err == nil {
+			results[i] = Result{Job: job, Err: b.shard.notReplicated("push", job.Topic, job.ID, why)}
+		}
+	}
+}
+
+// storeAll calls the push script. A push of a repeated call that finds its own job by the id is no duplicate. unsafe says why no
+// replica has confirmed what was stored, though the durability asks for that.
+func (s *Shard) storeAll(
+	bucket int, d Durability, pushes []Push, timeout time.Duration,
+) (results []Result, unsafe error) {
 	args := appendPushes(nil, pushes, s.smallHashes(bucket))
 	ctx, cancel := s.ctx, func() {}
 	if d == Memory {
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
 	defer cancel()
-	v, again, short, err := s.onceSafe(ctx, bucket, d, s.scripts.push, args...)
+	o, err := s.do(ctx, bucket, d, s.scripts.push, args...)
 	if err != nil {
 		return failAll(len(pushes), err), nil
 	}
-	results, err = s.pushed(bucket, pushes, v, again)
+	results, err = s.pushed(bucket, pushes, o)
 	if err != nil {
 		return failAll(len(pushes), fmt.Errorf("push to shard %s: %w", s.name, err)), nil
 	}
-	return results, short
+	return results, o.unsafe
 }
 
 var errReply = errors.New("the script's answer has not the expected form")
 
 // pushed reads what the push script answered.
-func (s *Shard) pushed(bucket int, pushes []Push, v any, again bool) ([]Result, error) {
-	reply, ok := v.([]any)
+func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
+	reply, ok := o.value.([]any)
 	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
 		return nil, errReply
 	}
@@ -264,7 +290,7 @@ func (s *Shard) pushed(bucket int, pushes []Push, v any, again bool) ([]Result, 
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, errReply
 		}
-		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, reply[k+1], again)
+		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, reply[k+1], o.repeated)
 	}
 	return results, nil
 }

@@ -256,7 +256,7 @@ func removeReplaced(ctx context.Context, pushes []Push, results []Result, replac
 			if s.name == r.Job.Shard { // its script has replaced the job
 				continue
 			}
-			if _, _, _, err := s.remove(ctx, pushes[i].Topic, pushes[i].ID, Memory); err != nil {
+			if _, err := s.remove(ctx, pushes[i].Topic, pushes[i].ID, Memory); err != nil {
 				*r = Result{Err: err}
 				break
 			}
@@ -356,7 +356,7 @@ func (q *Queue) settleElsewhere(
 	for s, which := range away {
 		wg.Go(func() {
 			found := s.getMany(ctx, pushes, which)
-			short := q.confirmKept(ctx, s, pushes, found)
+			unsafe := q.confirmKept(ctx, s, pushes, found)
 			for i, job := range found {
 				mu.Lock()
 				switch {
@@ -366,8 +366,8 @@ func (q *Queue) settleElsewhere(
 					answered[i] = true
 					results[i] = duplicateOf(&pushes[i], job)
 				}
-				if results[i].Duplicate && short[i] != nil {
-					results[i] = Result{Job: *job, Err: short[i]}
+				if results[i].Duplicate && unsafe[i] != nil {
+					results[i] = Result{Job: *job, Err: unsafe[i]}
 				}
 				mu.Unlock()
 			}
@@ -407,25 +407,22 @@ func duplicateOf(p *Push, job *Job) Result {
 	return Result{Job: *job, Duplicate: true}
 }
 
-// confirmKept waits for pushes that keep what they found, and says by index why a job is not as safe as it should be.
+// confirmKept waits until a replica has the jobs that pushes keep, where their topics ask for that, and says by index why none has.
 func (q *Queue) confirmKept(ctx context.Context, s *Shard, pushes []Push, found map[int]*Job) map[int]error {
-	type place struct {
-		bucket int
-		d      Durability
-	}
-	short := map[int]error{}
-	waited := map[place]error{}
+	unsafe := map[int]error{}
+	waited := map[int]error{} // by bucket
 	for i := range found {
-		p := place{s.bucketOf(pushes[i].Topic), q.durability(pushes[i].Topic)}
-		if p.d == Memory || pushes[i].OnDuplicate != Keep {
+		p := &pushes[i]
+		if p.OnDuplicate != Keep || q.durability(p.Topic) == Memory {
 			continue
 		}
-		if _, ok := waited[p]; !ok {
-			waited[p] = s.confirm(ctx, p.bucket, p.d)
+		bucket := s.bucketOf(p.Topic)
+		if _, ok := waited[bucket]; !ok {
+			waited[bucket] = s.awaitReplica(ctx, bucket)
 		}
-		if err := waited[p]; err != nil {
-			short[i] = s.notSafe("push", pushes[i].Topic, pushes[i].ID, p.d, err)
+		if err := waited[bucket]; err != nil {
+			unsafe[i] = s.notReplicated("push", p.Topic, p.ID, err)
 		}
 	}
-	return short
+	return unsafe
 }

@@ -19,7 +19,7 @@ type scripts struct {
 func loadScripts(locators uint32, long int, cluster bool) *scripts {
 	common := strings.NewReplacer("@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long)).Replace(mustRead("common"))
 	if cluster {
-		common = mustRead("whole") + common
+		common = mustRead("slotguard") + common
 	}
 	load := func(name string) *redis.Script {
 		first, rest, _ := strings.Cut(mustRead(name), "\n") // #!lua and its flags must stay the first line

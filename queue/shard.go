@@ -25,7 +25,7 @@ type Shard struct {
 	seed      uint64       // of its weight in rendezvous hashing
 	state     atomic.Value
 	client    redis.UniversalClient
-	waits     redis.UniversalClient // for what waits for replicas and disks
+	waits     redis.UniversalClient // for what waits for replicas
 	timeout   time.Duration         // of one command
 	scripts   *scripts
 	locators  uint32
@@ -52,7 +52,6 @@ type bucketState struct {
 	down   atomic.Bool
 	why    atomic.Value // error
 	pushes [durabilities]batcher
-	syncs  atomic.Bool   // it has answered WAITAOF
 	splits atomic.Uint32 // of its small hashes, as last heard
 }
 
@@ -79,7 +78,7 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 		return nil, fmt.Errorf("shard %s: %w", c.Name, err)
 	}
 	patient := o
-	patient.PoolSize = safePool
+	patient.PoolSize = waitPool
 	if s.waits, _, err = connect(c.URL, patient, o.Timeout, s.meet); err != nil {
 		return nil, errors.Join(fmt.Errorf("shard %s: %w", c.Name, err), client.Close())
 	}
@@ -165,26 +164,16 @@ func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args
 	if !redis.HasErrorPrefix(err, "NOBUCKET") {
 		return v, err
 	}
-	if err := s.anchor(ctx, bucket); err != nil {
+	if err := s.makeSlotGuard(ctx, bucket); err != nil {
 		return nil, err
 	}
 	return script.EvalSha(ctx, s.client, keys, args...).Result()
 }
 
-// again is run for scripts that may run twice: once more when the connection turned out to be dead.
+// again is run for scripts that may run twice: once more when the connection broke.
 func (s *Shard) again(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
-	v, _, err := s.once(ctx, bucket, script, args...)
-	return v, err
-}
-
-// once is again for scripts whose answer is another one the second time: repeated says that the first try may have been carried out.
-func (s *Shard) once(ctx context.Context, bucket int, script *redis.Script, args ...any) (v any, repeated bool, err error) {
-	v, err = s.run(ctx, bucket, script, args...)
-	if err != nil && errors.Is(err, errConnection) {
-		v, err = s.run(ctx, bucket, script, args...)
-		repeated = true
-	}
-	return v, repeated, err
+	o, err := s.do(ctx, bucket, Memory, script, args...)
+	return o.value, err
 }
 
 // errDoubtful is when a second try finds nothing to do: the first one, whose answer was lost, may have done it.

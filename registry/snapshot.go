@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,7 +151,7 @@ func decodeSnapshot(b []byte) (*Snapshot, error) {
 			return nil, fmt.Errorf("topic %.80q is damaged", name)
 		}
 		st.Topic.Secrets = st.Secrets
-		st.Durability = cmp.Or(st.Durability, DurabilityMemory) // missing in files of older versions
+		st.Durability = st.Durability.stored()
 		s.Topics[name] = st.Topic
 	}
 	for hash, t := range s.Tokens {

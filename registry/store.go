@@ -74,6 +74,7 @@ func (r *topicRow) topic() (*Topic, error) {
 	if err := json.Unmarshal([]byte(r.Spec), &t); err != nil {
 		return nil, fmt.Errorf("read topic %s: %w: %w", r.Name, errSpec, err)
 	}
+	t.Durability = t.Durability.stored()
 	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt.UTC(), r.UpdatedAt.UTC()
 	return &t, nil
 }

@@ -41,8 +41,19 @@ type Durability string
 const (
 	DurabilityMemory  Durability = "memory"  // in the memory of a Redis
 	DurabilityReplica Durability = "replica" // in that of a replica, too
-	DurabilityFsync   Durability = "fsync"   // in its append-only file, on disk
 )
+
+// stored is what a topic's stored durability means: none is memory, and fsync, which earlier versions had, is replica, so that no
+// topic becomes less safe without notice.
+func (d Durability) stored() Durability {
+	switch d {
+	case "":
+		return DurabilityMemory
+	case "fsync":
+		return DurabilityReplica
+	}
+	return d
+}
 
 // TopicState says what a topic accepts and delivers.
 type TopicState string

@@ -98,7 +98,7 @@ func (t *Topic) Validate() error {
 		oneOf("priority", t.Priority, "high", "normal", "low"), count("max_attempts", t.MaxAttempts, 1, maxAttempts), t.validRetry(),
 		t.validRetryIf(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay), t.validEmails(), t.validSecrets(),
-		oneOf("durability", string(t.Durability), string(DurabilityMemory), string(DurabilityReplica), string(DurabilityFsync)),
+		oneOf("durability", string(t.Durability), string(DurabilityMemory), string(DurabilityReplica)),
 		oneOf("state", string(t.State), string(TopicActive), string(TopicPaused), string(TopicOffline)),
 	)
 }

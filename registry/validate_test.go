@@ -146,7 +146,7 @@ func TestInvalidTopics(t *testing.T) {
 		{"retry_if", bad, "not UTF-8", func(x *Topic) { x.RetryIf = "\xff" }},
 		{"max_in_flight", out, "-1 is not between 0 and 100000", func(x *Topic) { x.MaxInFlight = -1 }},
 		{"max_in_flight", out, "100001", func(x *Topic) { x.MaxInFlight = 100001 }},
-		{"durability", out, "none of memory, replica, fsync", func(x *Topic) { x.Durability = "raid" }},
+		{"durability", out, "none of memory, replica", func(x *Topic) { x.Durability = "raid" }},
 		{"rate_limit", out, "-1", func(x *Topic) { x.RateLimit = -1 }},
 		{"rate_limit", out, "NaN", func(x *Topic) { x.RateLimit = math.NaN() }},
 		{"rate_limit", out, "Inf", func(x *Topic) { x.RateLimit = math.Inf(1) }},

@@ -129,7 +129,7 @@ const registryRetry = 5 * time.Second
 
 func unavailableDetail(e *queue.UnavailableError) string {
 	switch e.Reason {
-	case queue.Replica.String(), queue.Fsync.String():
+	case queue.Replica.String():
 		return e.Err.Error() // which is worded for clients
 	case "full":
 		return "the queue's Redis is out of memory and takes no new jobs until some are delivered"

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// anchor makes the key that tells on which node of a Cluster a bucket is, see whole.lua. It asks the node itself, and makes none while the slot is
-// on its way: redirections would lead to the node that does not have the bucket yet.
-func (s *Shard) anchor(ctx context.Context, bucket int) error {
+// makeSlotGuard makes the key that shows on which node of a Cluster a bucket is, see slotguard.lua. It asks the node itself, and makes
+// none while the slot is on its way: redirections would lead to the node that does not have the bucket yet.
+func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
-		return errors.New("there is no anchor outside a Cluster")
+		return errors.New("only a Cluster has slot guards")
 	}
 	key := prefix(bucket)
 	node, err := cluster.MasterForKey(ctx, key)
@@ -31,12 +31,12 @@ func (s *Shard) anchor(ctx context.Context, bucket int) error {
 	}
 	for line := range strings.Lines(nodes) {
 		if strings.Contains(line, "myself") && (strings.Contains(line, fmt.Sprintf("[%d->-", slot)) || strings.Contains(line, fmt.Sprintf("[%d-<-", slot))) {
-			return beingMoved(bucket)
+			return slotMoves(bucket)
 		}
 	}
 	return node.SetNX(ctx, key, 1, 0).Err()
 }
 
-func beingMoved(bucket int) error {
+func slotMoves(bucket int) error {
 	return fmt.Errorf("bucket %d is being moved to another node", bucket)
 }

@@ -1,0 +1,19 @@
+package registry
+
+import "testing"
+
+// TestTopicsStoredWithFsyncHaveReplica: earlier versions had that durability, and no topic becomes less safe without notice.
+func TestTopicsStoredWithFsyncHaveReplica(t *testing.T) {
+	for stored, want := range map[string]Durability{
+		"fsync": DurabilityReplica, "replica": DurabilityReplica, "memory": DurabilityMemory, "": DurabilityMemory,
+	} {
+		row := topicRow{Name: "t", Spec: `{"callback_url":"http://localhost/","durability":"` + stored + `"}`}
+		if x, err := row.topic(); err != nil || x.Durability != want {
+			t.Errorf("%q in the database is read as %+v, %v", stored, x, err)
+		}
+		s, err := decodeSnapshot([]byte(`{"revision":1,"topics":{"t":{"name":"t","durability":"` + stored + `"}}}`))
+		if err != nil || s.Topics["t"].Durability != want {
+			t.Errorf("%q in the snapshot is read as %+v, %v", stored, s, err)
+		}
+	}
+}
