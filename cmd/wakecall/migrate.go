@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,18 +40,9 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := db.Ping(cmd.Context()); err != nil {
-			return app.ExplainRegistry(cfg, fmt.Errorf("registry %s: %w", db, err))
-		}
-		if up {
-			_, err = db.Migrate(cmd.Context())
-		}
-		var steps []migrations.Step
-		if err == nil {
-			steps, err = db.Migrations(cmd.Context())
-		}
+		steps, err := migrated(cmd.Context(), db, up)
 		if err := errors.Join(err, db.Close()); err != nil {
-			return err
+			return app.ExplainRegistry(cfg, err)
 		}
 		if err := a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
 			return err
@@ -61,6 +53,19 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 		return nil
 	}
 	return a.addOutputFlag(cmd)
+}
+
+// migrated brings the schema up to date, if up says so, and lists its steps.
+func migrated(ctx context.Context, db *database.DB, up bool) ([]migrations.Step, error) {
+	if err := db.Ping(ctx); err != nil {
+		return nil, fmt.Errorf("registry %s: %w", db, err)
+	}
+	if up {
+		if _, err := db.Migrate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return db.Migrations(ctx)
 }
 
 func stepsTable(w io.Writer, cfg *conf.Config, steps []migrations.Step) error {
