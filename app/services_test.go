@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func untilDone(ctx context.Context) error {
@@ -18,15 +20,7 @@ func quickServices(t *testing.T) *services {
 	return &services{log: slog.New(slog.NewTextHandler(t.Output(), nil)), firstPause: time.Millisecond}
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within 10 s: " + what)
-		}
-	}
-}
+var eventually = wait.For
 
 // start runs services until the test stops them; stop returns what the run returned.
 func start(t *testing.T, s *services, list ...service) (stop func() error) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // startRedis starts a redis-server that keeps nothing, on a socket of its own.
@@ -38,14 +39,7 @@ func startRedis(t *testing.T) (url string, client *redis.Client) {
 	return "unix://" + sock, client
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
+var eventually = wait.For
 
 // host is a journal and the queue that writes it.
 type host struct {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // running is a server in Run.
@@ -152,13 +153,13 @@ func TestGracefulStop(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, func() bool { return pushed.Load() > 200 })
+	wait.For(t, "200 pushes", func() bool { return pushed.Load() > 200 })
 	next := start(t, same)
 	if err := old.end(t); err != nil {
 		t.Errorf("the old server ended with %v", err)
 	}
 	before := pushed.Load()
-	waitFor(t, func() bool { return pushed.Load() > before+200 })
+	wait.For(t, "200 more pushes", func() bool { return pushed.Load() > before+200 })
 	close(stop)
 	clients.Wait()
 	if len(next.jobs.changes()) == 0 || closed.Load() == 0 {
@@ -166,16 +167,6 @@ func TestGracefulStop(t *testing.T) {
 	}
 	if total := len(next.jobs.changes()) + len(old.jobs.changes()); int64(total) != pushed.Load() {
 		t.Errorf("%d pushes were answered, %d stored", pushed.Load(), total)
-	}
-}
-
-func waitFor(t *testing.T, what func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !what(); {
-		if time.Now().After(end) {
-			t.Fatal("waited too long")
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -187,7 +178,7 @@ func TestReplacedServerWaitsForKeptConnections(t *testing.T) {
 		t.Fatalf("the first push: %v %v", resp, err)
 	}
 	r.stop()
-	waitFor(t, func() bool { // until it is a server that accepts no more
+	wait.For(t, "the server to stop listening", func() bool {
 		conn, err := net.Dial("tcp", r.addr)
 		if err == nil {
 			_ = conn.Close()
@@ -207,12 +198,12 @@ func TestReplacedServerWaitsForKeptConnections(t *testing.T) {
 func TestStopWaitsForFirstRequests(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = -1 })
 	c := dial(t, r.addr)
-	waitFor(t, func() bool { // a later connection was accepted, so this one was
+	wait.For(t, "a later connection to be accepted, so that this one was", func() bool {
 		resp, err := newClient(t).Get("http://" + r.addr + "/healthz")
 		return err == nil && resp.Body.Close() == nil
 	})
 	r.stop()
-	waitFor(t, func() bool { // until it is a server that accepts no more
+	wait.For(t, "the server to stop listening", func() bool {
 		conn, err := net.Dial("tcp", r.addr)
 		if err == nil {
 			_ = conn.Close()
@@ -252,7 +243,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 	}()
 	<-r.jobs.holding
 	r.stop()
-	waitFor(t, func() bool {
+	wait.For(t, "/readyz to change", func() bool {
 		resp, err := client.Get("http://" + r.addr + "/readyz")
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // counting is a real shard that notes what was moved and when.
@@ -75,14 +76,7 @@ func startQueue(t *testing.T) *queue.Queue {
 	return q
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
+var eventually = wait.For
 
 func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
 	q := startQueue(t)

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
-// Patience bounds the wait for something that ought to happen at once. It is long because machines that test also do other
-// work: the limit ends a test that waits for what will never happen, and judges no speed.
-const Patience = 90 * time.Second
+// Patience bounds the wait for something that ought to happen at once.
+const Patience = wait.Limit
 
 // pollEvery is how often a condition is checked.
 const pollEvery = 20 * time.Millisecond
