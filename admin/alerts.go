@@ -40,7 +40,7 @@ var alertKinds = []string{
 }
 
 type alertsData struct {
-	Open, Ended []registry.Alert
+	Open, Ended []alert.Alert
 	Kind        string
 	Kinds       []string
 	Next        uint64 // older than this one; 0: there are no more
@@ -60,10 +60,10 @@ func (a *Admin) alertsPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	open, ended := true, false
 	before, _ := strconv.ParseUint(c.QueryParam("before"), 10, 64)
-	if d.Open, err = store.ListAlerts(ctx, registry.AlertFilter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
+	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
 		return err
 	}
-	if d.Ended, err = store.ListAlerts(ctx, registry.AlertFilter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
+	if d.Ended, err = store.ListAlerts(ctx, alert.Filter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
 		return err
 	}
 	if len(d.Ended) > alertsEach {
@@ -74,7 +74,7 @@ func (a *Admin) alertsPage(c echo.Context) error {
 }
 
 func (a *Admin) deliveriesPage(c echo.Context) error {
-	var list []registry.AlertDelivery
+	var list []alert.Delivery
 	if store := a.opts.Pages.Alerts; store != nil {
 		var err error
 		if list, err = store.ListDeliveries(c.Request().Context(), 200); err != nil {

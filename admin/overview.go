@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/queue"
@@ -377,7 +378,7 @@ func (a *Admin) alertIssues(ctx context.Context, seen []issue) []issue {
 		return nil
 	}
 	open := true
-	alerts, err := a.opts.Pages.Alerts.ListAlerts(ctx, registry.AlertFilter{Open: &open, Limit: alertsShown})
+	alerts, err := a.opts.Pages.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsShown})
 	if err != nil {
 		return nil
 	}

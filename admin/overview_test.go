@@ -227,16 +227,17 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 
 func TestAlertsPage(t *testing.T) {
 	s := open(t, nil)
-	s.admin.opts.Pages.Alerts = s.registry
+	store := alert.NewStore(s.registry.DB())
+	s.admin.opts.Pages.Alerts = store
 	for _, key := range []string{"a", "b"} {
-		if _, _, err := s.registry.RaiseAlert(t.Context(), registry.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
+		if _, _, err := store.RaiseAlert(t.Context(), alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.registry.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
+	if _, _, err := store.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.registry.AddDelivery(t.Context(), registry.AlertDelivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()}); err != nil {
+	if err := store.AddDelivery(t.Context(), alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	s.as("look").wants("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")

@@ -34,10 +34,10 @@ type SeriesReader interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 }
 
-// AlertStore is where the checker notes alerts and what was sent about them; *registry.Registry is one.
+// AlertStore is where the checker notes alerts and what was sent about them; *alert.Store is one.
 type AlertStore interface {
-	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
-	ListDeliveries(ctx context.Context, limit int) ([]registry.AlertDelivery, error)
+	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
+	ListDeliveries(ctx context.Context, limit int) ([]alert.Delivery, error)
 }
 
 // OverviewParts are what else they work with. Each may be nil; its part of the pages says so then.

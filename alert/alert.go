@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Finding is something that is wrong now.
@@ -30,22 +28,22 @@ type Finding struct {
 // Key tells one trouble from another.
 func (f *Finding) Key() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
 
-// Store is where alerts are kept and hosts agree on who sends; *registry.Registry is one.
-type Store interface {
-	RaiseAlert(ctx context.Context, a registry.Alert) (stored registry.Alert, raised bool, err error)
-	EndAlert(ctx context.Context, key, host string, at time.Time) (stored registry.Alert, ended bool, err error)
-	ClaimReminder(ctx context.Context, id uint64, every time.Duration, at time.Time) (bool, error)
-	ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error)
-	AddDelivery(ctx context.Context, d registry.AlertDelivery) error
-	QueueDelivery(ctx context.Context, holder string, d registry.WaitingDelivery) (id uint64, err error)
-	NoteDelivery(ctx context.Context, d registry.AlertDelivery) error
-	TakeDeliveries(ctx context.Context, holder string) ([]registry.WaitingDelivery, error)
-	LeaveDeliveries(ctx context.Context, holder string) error
+// Storage is where alerts are kept and hosts agree on which one of them tells people; a Store is one.
+type Storage interface {
+	alertStorage
+	outboxStorage
+}
+
+type alertStorage interface {
+	RaiseAlert(ctx context.Context, a Alert) (stored Alert, raised bool, err error)
+	EndAlert(ctx context.Context, key, host string, at time.Time) (stored Alert, ended bool, err error)
+	ClaimReminder(ctx context.Context, id uint64, after time.Duration, at time.Time) (bool, error)
+	ListAlerts(ctx context.Context, f Filter) ([]Alert, error)
 }
 
 // Options of Alerts.
 type Options struct {
-	Store      Store
+	Store      Storage
 	Settings   func() (Settings, error)
 	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
 	Dead       func(ctx context.Context) []Dead                      // jobs whose death nobody was told of yet; nil: no digests
@@ -75,7 +73,7 @@ type Alerts struct {
 
 // open is an alert as this host knows it.
 type open struct {
-	alert    registry.Alert
+	alert    Alert
 	stored   bool // the store knows it
 	told     bool // somebody was told that it began
 	over     bool // and that it ended, which the store does not know yet
@@ -132,7 +130,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 	}
 }
 
-func (a *Alerts) note(d registry.AlertDelivery) {
+func (a *Alerts) note(d Delivery) {
 	a.sent.WithLabelValues(d.Channel, d.State).Inc()
 	if d.State != "sent" {
 		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient, "subject", d.Subject, "tries", d.Tries, "error", d.Error)
@@ -216,9 +214,9 @@ func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 		return
 	}
 	yes := true
-	var list []registry.Alert
+	var list []Alert
 	err := a.ask(ctx, func(ctx context.Context) (err error) {
-		list, err = a.opts.Store.ListAlerts(ctx, registry.AlertFilter{Open: &yes, Limit: 1000})
+		list, err = a.opts.Store.ListAlerts(ctx, Filter{Open: &yes, Limit: 1000})
 		return err
 	})
 	if err != nil {
@@ -238,7 +236,7 @@ func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time)
 	key := f.Key()
 	o := a.open[key]
 	if o == nil {
-		o = &open{alert: registry.Alert{
+		o = &open{alert: Alert{
 			Key: key, Kind: f.Kind, Severity: f.Severity, Subject: f.Subject, Topic: f.Topic, Shard: f.Shard, Host: a.opts.Host, BeganAt: now,
 		}, reminded: now}
 		a.open[key] = o
@@ -258,7 +256,7 @@ func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time)
 }
 
 func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) {
-	var stored registry.Alert
+	var stored Alert
 	var raised bool
 	report := o.alert
 	report.Host = a.opts.Host // another one may have raised it
@@ -300,7 +298,7 @@ func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time)
 func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now time.Time) {
 	alert, ended := o.alert, true
 	if o.stored {
-		var stored registry.Alert
+		var stored Alert
 		err := a.ask(ctx, func(ctx context.Context) (err error) {
 			stored, ended, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
 			return err
@@ -328,13 +326,13 @@ func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now t
 }
 
 // tell puts a message about an alert into the outbox for everybody.
-func (a *Alerts) tell(s Settings, p Phase, alert registry.Alert, now time.Time) {
+func (a *Alerts) tell(s Settings, p Phase, alert Alert, now time.Time) {
 	a.tellTo(s, &Message{Phase: p, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}, s.Recipients, true)
 }
 
 func (a *Alerts) tellTo(s Settings, m *Message, recipients []string, webhooks bool) {
 	put := func(channel, recipient string) {
-		a.outbox.put(&delivery{message: m, AlertDelivery: registry.AlertDelivery{
+		a.outbox.put(&delivery{message: m, Delivery: Delivery{
 			AlertID: m.Alert.ID, At: m.At, Channel: channel, Recipient: recipient, Subject: m.Subject(), State: "waiting",
 		}})
 	}
@@ -352,7 +350,7 @@ func (a *Alerts) tellTo(s Settings, m *Message, recipients []string, webhooks bo
 }
 
 // link is the page of the admin that an alert is about.
-func link(adminURL string, alert *registry.Alert) string {
+func link(adminURL string, alert *Alert) string {
 	if adminURL == "" {
 		return ""
 	}
@@ -377,7 +375,7 @@ func TestMessage(host, adminURL string) *Message {
 	now := time.Now().UTC()
 	m := &Message{
 		Phase: Test, At: now,
-		Alert: registry.Alert{Kind: "test", Severity: Warning, Subject: "a test message", Detail: "If you read this, messages about alerts arrive.", Host: host, BeganAt: now},
+		Alert: Alert{Kind: "test", Severity: Warning, Subject: "a test message", Detail: "If you read this, messages about alerts arrive.", Host: host, BeganAt: now},
 	}
 	m.Link = link(adminURL, &m.Alert)
 	return m
@@ -415,7 +413,7 @@ func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
 		return
 	}
 	for _, d := range dead {
-		alert := registry.Alert{Kind: "dead_jobs", Severity: Warning, Topic: d.Topic, Subject: digestSubject(d), Host: a.opts.Host, BeganAt: now}
+		alert := Alert{Kind: "dead_jobs", Severity: Warning, Topic: d.Topic, Subject: digestSubject(d), Host: a.opts.Host, BeganAt: now}
 		m := &Message{Phase: Digest, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}
 		for _, j := range d.Last[:min(len(d.Last), digestJobs)] {
 			m.Lines = append(m.Lines, j.ID+": "+j.Error)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -31,7 +31,7 @@ type stage struct {
 	blind    bool // it cannot tell what is over
 	looks    int
 	settings Settings
-	store    Store
+	store    Storage
 	a        *Alerts
 	stop     func()
 }
@@ -49,28 +49,20 @@ func (s *stage) cannotTell(blind bool) {
 	s.findings, s.blind = nil, blind
 }
 
-func newStore(t *testing.T) *registry.Registry {
-	t.Helper()
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r
-}
+func newStore(t *testing.T) *Store { return NewStore(openDB(t, dbtest.SQLite(t))) }
 
-func play(t *testing.T, host string, store Store, settings Settings) *stage {
+func play(t *testing.T, host string, store Storage, settings Settings) *stage {
 	t.Helper()
 	return playFrom(t, host, store, &stage{settings: settings, store: store})
 }
 
 // playBlind is a host that cannot tell yet what is right.
-func playBlind(t *testing.T, host string, store Store, settings Settings) *stage {
+func playBlind(t *testing.T, host string, store Storage, settings Settings) *stage {
 	t.Helper()
 	return playFrom(t, host, store, &stage{settings: settings, store: store, blind: true})
 }
 
-func playFrom(t *testing.T, host string, store Store, s *stage) *stage {
+func playFrom(t *testing.T, host string, store Storage, s *stage) *stage {
 	t.Helper()
 	s.a = New(Options{
 		Store: store, Host: host, Every: 20 * time.Millisecond, AdminURL: "http://admin.example/", Web: http.DefaultClient,
@@ -84,7 +76,7 @@ func playFrom(t *testing.T, host string, store Store, s *stage) *stage {
 			defer s.mu.Unlock()
 			blind := s.blind
 			s.looks++
-			return append([]Finding(nil), s.findings...), func(registry.Alert) bool { return !blind }
+			return append([]Finding(nil), s.findings...), func(Alert) bool { return !blind }
 		},
 	})
 	s.a.outbox.waits = []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}
@@ -163,7 +155,7 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 
 // away is a store that cannot be reached while it is set.
 type away struct {
-	Store
+	Storage
 	hangs bool // instead of saying so
 	mu    sync.Mutex
 	set   bool
@@ -189,38 +181,38 @@ func (a *away) err(ctx context.Context) error {
 	return nil
 }
 
-func (a *away) QueueDelivery(ctx context.Context, holder string, d registry.WaitingDelivery) (uint64, error) {
+func (a *away) QueueDelivery(ctx context.Context, holder string, d QueuedDelivery) (uint64, error) {
 	if err := a.err(ctx); err != nil {
 		return 0, err
 	}
-	return a.Store.QueueDelivery(ctx, holder, d)
+	return a.Storage.QueueDelivery(ctx, holder, d)
 }
 
-func (a *away) RaiseAlert(ctx context.Context, x registry.Alert) (registry.Alert, bool, error) {
+func (a *away) RaiseAlert(ctx context.Context, x Alert) (Alert, bool, error) {
 	if err := a.err(ctx); err != nil {
 		return x, false, err
 	}
-	return a.Store.RaiseAlert(ctx, x)
+	return a.Storage.RaiseAlert(ctx, x)
 }
 
-func (a *away) EndAlert(ctx context.Context, key, host string, at time.Time) (registry.Alert, bool, error) {
+func (a *away) EndAlert(ctx context.Context, key, host string, at time.Time) (Alert, bool, error) {
 	if err := a.err(ctx); err != nil {
-		return registry.Alert{}, false, err
+		return Alert{}, false, err
 	}
-	return a.Store.EndAlert(ctx, key, host, at)
+	return a.Storage.EndAlert(ctx, key, host, at)
 }
 
-func (a *away) ListAlerts(ctx context.Context, f registry.AlertFilter) ([]registry.Alert, error) {
+func (a *away) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 	if err := a.err(ctx); err != nil {
 		return nil, err
 	}
-	return a.Store.ListAlerts(ctx, f)
+	return a.Storage.ListAlerts(ctx, f)
 }
 
 // TestTroubleIsToldWhileTheRegistryIsAway, once, and is in the history when the registry is back.
 func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
 	t.Parallel()
-	smtp, store := smtptest.Start(t), &away{Store: newStore(t)}
+	smtp, store := smtptest.Start(t), &away{Storage: newStore(t)}
 	store.is(true)
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	h.wrong(down)
@@ -230,7 +222,7 @@ func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
 	eventually(t, "the alert is kept", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		list, err := store.ListAlerts(t.Context(), registry.AlertFilter{Open: &open})
+		list, err := store.ListAlerts(t.Context(), Filter{Open: &open})
 		return err == nil && len(list) == 1
 	})
 	h.wrong()
@@ -243,7 +235,7 @@ func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
 func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
-	if _, _, err := store.RaiseAlert(t.Context(), registry.Alert{Key: down.Key(), Kind: down.Kind, Subject: down.Subject, Host: "h1"}); err != nil {
+	if _, _, err := store.RaiseAlert(t.Context(), Alert{Key: down.Key(), Kind: down.Kind, Subject: down.Subject, Host: "h1"}); err != nil {
 		t.Fatal(err)
 	}
 	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
@@ -253,7 +245,7 @@ func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 // TestAStoreThatHangsHoldsUpNothing: all that begins and ends is told within seconds.
 func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
 	t.Parallel()
-	smtp, store := smtptest.Start(t), &away{Store: newStore(t), hangs: true}
+	smtp, store := smtptest.Start(t), &away{Storage: newStore(t), hangs: true}
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	var list []Finding
 	for i := range 5 {
@@ -293,7 +285,7 @@ func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
 	h1.wrong(down)
 	h2.wrong(down)
 	eventually(t, "both find it", func() bool {
-		list, err := store.ListAlerts(t.Context(), registry.AlertFilter{})
+		list, err := store.ListAlerts(t.Context(), Filter{})
 		return err == nil && len(list) == 1 && list[0].Count == 2
 	})
 	h1.wrong()
@@ -476,7 +468,7 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 
 func TestMessagesSayWhereToLook(t *testing.T) {
 	t.Parallel()
-	for want, a := range map[string]registry.Alert{
+	for want, a := range map[string]Alert{
 		"https://h/w/topics/orders":     {Kind: "topic_failing", Topic: "orders"},
 		"https://h/w/dead?topic=orders": {Kind: "dead", Topic: "orders"},
 		"https://h/w/shards":            {Kind: "shard_down", Shard: "r1"},
@@ -526,7 +518,7 @@ func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
 	t.Parallel()
 	o := New(Options{Store: newStore(t)}).outbox
 	for i := range queueLength + 7 {
-		o.put(&delivery{AlertDelivery: registry.AlertDelivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
+		o.put(&delivery{Delivery: Delivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
 	}
 	failed := 0
 	for d := range o.hand {
@@ -564,7 +556,7 @@ func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
 func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
-		smtp, store := smtptest.Start(t), &away{Store: newStore(t)}
+		smtp, store := smtptest.Start(t), &away{Storage: newStore(t)}
 		settings := mailTo(smtp, "ops@test.example")
 		smtp.Refuse(450, "mailbox busy")
 		store.is(lost)
@@ -588,7 +580,7 @@ func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
 			playBlind(t, host, store, settings)
 		}
 		eventually(t, "it is in the history as sent", func() bool {
-			list, err := store.Store.(*registry.Registry).ListDeliveries(t.Context(), 10)
+			list, err := store.Storage.(*Store).ListDeliveries(t.Context(), 10)
 			return err == nil && len(list) == 1 && list[0].State == "sent" && list[0].Tries == 2
 		})
 		if list := subjects(smtp); len(list) != 1 {

@@ -21,7 +21,7 @@ const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: text/html\r\n\r\n<s
 func forgedMessage() *Message {
 	return &Message{
 		Phase: Begins, At: time.Now(), Link: "https://h/?a=" + "x", Lines: []string{"id-1: " + forged, strings.Repeat(forged, 200)},
-		Alert: registry.Alert{Kind: "shard_down", Severity: Critical, Subject: forged + strings.Repeat("long ", 1000), Detail: forged, Host: "h1", BeganAt: time.Now()},
+		Alert: Alert{Kind: "shard_down", Severity: Critical, Subject: forged + strings.Repeat("long ", 1000), Detail: forged, Host: "h1", BeganAt: time.Now()},
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Phase is what a message tells of its alert.
@@ -32,7 +30,7 @@ const (
 // Message is what people are told.
 type Message struct {
 	Phase Phase
-	Alert registry.Alert
+	Alert Alert
 	Link  string // to the admin; empty: nobody said where it is
 	At    time.Time
 	Lines []string // of a digest

@@ -6,16 +6,14 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // delivery is one message on its way to one recipient.
 type delivery struct {
-	registry.AlertDelivery // as it is to be stored; its ID is 0 until it was
-	message                *Message
-	noted                  bool // the store knows all of it
-	final                  bool // it is sent, or failed for good
+	Delivery // as it is to be stored; its ID is 0 until it was
+	message  *Message
+	noted    bool // the store knows all of it
+	final    bool // it is sent, or failed for good
 }
 
 const (
@@ -27,12 +25,20 @@ const (
 // waits are those before each further try.
 var waits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 
+type outboxStorage interface {
+	AddDelivery(ctx context.Context, d Delivery) error
+	QueueDelivery(ctx context.Context, holder string, d QueuedDelivery) (id uint64, err error)
+	NoteDelivery(ctx context.Context, d Delivery) error
+	TakeDeliveries(ctx context.Context, holder string) ([]QueuedDelivery, error)
+	LeaveDeliveries(ctx context.Context, holder string) error
+}
+
 // outbox sends in the background, one channel independently of the others. Only keep talks to the store, so that sending never waits for it.
 type outbox struct {
-	store  Store
+	store  outboxStorage
 	holder string // names this process to the store
 	send   func(context.Context, *delivery) error
-	told   func(registry.AlertDelivery) // of each final or first result
+	told   func(Delivery) // of each final or first result
 	waits  []time.Duration
 
 	ctx     context.Context
@@ -127,7 +133,7 @@ func (o *outbox) result(d *delivery, err error, final bool) {
 		}
 	}
 	if final || d.Tries == 1 {
-		o.told(d.AlertDelivery)
+		o.told(d.Delivery)
 	}
 	o.wake()
 }
@@ -192,7 +198,7 @@ func (o *outbox) noteOne(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()
 	o.mu.Lock()
-	now, final := d.AlertDelivery, d.final
+	now, final := d.Delivery, d.final
 	o.mu.Unlock()
 	id, err := now.ID, error(nil)
 	switch {
@@ -203,7 +209,7 @@ func (o *outbox) noteOne(ctx context.Context, d *delivery) error {
 	default:
 		var text []byte
 		if text, err = json.Marshal(d.message); err == nil {
-			id, err = o.store.QueueDelivery(ctx, o.holder, registry.WaitingDelivery{AlertDelivery: now, Message: string(text)})
+			id, err = o.store.QueueDelivery(ctx, o.holder, QueuedDelivery{Delivery: now, Message: string(text)})
 		}
 	}
 	o.mu.Lock()
@@ -229,6 +235,6 @@ func (o *outbox) take(ctx context.Context) {
 		if json.Unmarshal([]byte(w.Message), m) != nil {
 			continue // of another version
 		}
-		o.put(&delivery{AlertDelivery: w.AlertDelivery, message: m, noted: true})
+		o.put(&delivery{Delivery: w.Delivery, message: m, noted: true})
 	}
 }

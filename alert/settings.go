@@ -203,7 +203,7 @@ func (w *Webhook) Validate() error {
 		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))
 	}
 	// A quote in what a server said must not end a string of the template, or more words could add members to the JSON.
-	if _, err := w.body(&Message{Alert: registry.Alert{Detail: `"`}}); err != nil {
+	if _, err := w.body(&Message{Alert: Alert{Detail: `"`}}); err != nil {
 		errs = append(errs, wrong("webhooks.template", "of %s: %v", w.Name, err))
 	}
 	return errors.Join(errs...)

@@ -36,14 +36,14 @@ type Sources struct {
 	Journal    func() error // whether all of it can be written
 	Shards     func() []ShardFinding
 
-	ClaimDeaths func(context.Context, map[string]registry.Deaths) (map[string]int64, error) // of a registry.Registry
+	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // of a registry.Registry
 }
 
 // ShardFinding is what the redis-checker finds wrong with a shard; Kind is one of its kinds.
 type ShardFinding struct{ Shard, Kind, Detail string }
 
 // Judge says whether an alert that a look did not find is over. It is not while the look could not tell.
-type Judge func(a registry.Alert) bool
+type Judge func(a Alert) bool
 
 // Watch finds what is wrong now. Its methods are for one goroutine.
 type Watch struct {
@@ -117,7 +117,7 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	for _, f := range list {
 		w.found[f.Key()] = now
 	}
-	return list, func(a registry.Alert) bool {
+	return list, func(a Alert) bool {
 		if blind[a.Kind] || (a.Kind != "shard_down" && down[a.Shard]) {
 			return false
 		}
@@ -384,10 +384,10 @@ func (w *Watch) Dead(ctx context.Context) []Dead {
 	if w.whole.IsZero() { // it does not know the counts
 		return nil
 	}
-	counts := map[string]registry.Deaths{}
+	counts := map[string]Deaths{}
 	for name, b := range w.book {
 		if n := b.last.Total.Died; w.died == nil || n != w.died[name] {
-			counts[name] = registry.Deaths{Count: n, Fell: n < w.died[name]}
+			counts[name] = Deaths{Count: n, Fell: n < w.died[name]}
 		}
 	}
 	if w.died != nil && len(counts) == 0 {

@@ -57,7 +57,7 @@ func (w *world) Lateness(context.Context, string, time.Time) (activity.Histogram
 }
 
 // ClaimDeaths is as a registry's.
-func (w *world) ClaimDeaths(_ context.Context, counts map[string]registry.Deaths) (map[string]int64, error) {
+func (w *world) ClaimDeaths(_ context.Context, counts map[string]Deaths) (map[string]int64, error) {
 	if w.lost != nil {
 		return nil, w.lost
 	}
@@ -188,7 +188,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		over := func() (list []string) {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
 			for _, kind := range []string{"backlog", "no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
-				if judge(registry.Alert{Kind: kind, Topic: "a"}) {
+				if judge(Alert{Kind: kind, Topic: "a"}) {
 					list = append(list, kind)
 				}
 			}
@@ -205,7 +205,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Errorf("with a shard away %q are over", got)
 		}
 		_, judge := watch.Find(t.Context(), Defaults().Rules)
-		if judge(registry.Alert{Kind: "shard_memory", Shard: "r2"}) || !judge(registry.Alert{Kind: "shard_memory", Shard: "r1"}) {
+		if judge(Alert{Kind: "shard_memory", Shard: "r2"}) || !judge(Alert{Kind: "shard_memory", Shard: "r1"}) {
 			t.Error("what a shard that is down says of itself cannot be over; another's can")
 		}
 		w.err, w.shards, w.limits = nil, nil, limits
@@ -239,7 +239,7 @@ func TestANewWatchEndsNothing(t *testing.T) {
 		for time.Since(began) < 15*time.Minute {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
 			for kind, topic := range map[string]string{"shard_down": "", "shard_slow": "", "registry": "", "ledger": "a", "no_consumer": "a", "topic_failing": "a", "dead": "a"} {
-				if _, known := ends[kind]; !known && judge(registry.Alert{Kind: kind, Topic: topic}) {
+				if _, known := ends[kind]; !known && judge(Alert{Kind: kind, Topic: topic}) {
 					ends[kind] = time.Since(began)
 				}
 			}
@@ -263,7 +263,7 @@ func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
 	list, _ := watch.Find(t.Context(), Defaults().Rules)
 	w.shards = nil
 	_, judge := watch.Find(t.Context(), Defaults().Rules)
-	if !judge(registry.Alert{Key: list[0].Key(), Kind: list[0].Kind, Shard: "r1"}) {
+	if !judge(Alert{Key: list[0].Key(), Kind: list[0].Kind, Shard: "r1"}) {
 		t.Error("it is not over")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
@@ -23,7 +24,7 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 		Host:    hostName(),
 		Weights: p.cfg.Priorities,
 		Lead:    p.registry.Lead,
-		Alerts:  p.registry,
+		Alerts:  alert.NewStore(p.registry.DB()),
 		Web:     caller.Client(),
 		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
 			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))

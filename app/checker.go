@@ -78,12 +78,13 @@ func (p *parts) newDrainer() *drain.Drainer {
 
 // newAlerts watches what c and the queue's numbers say, and tells people.
 func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
+	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up, Journal: p.journal.Probe,
-		Shards: func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: p.registry.ClaimDeaths,
+		Shards: func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
 	return alert.New(alert.Options{
-		Store:    p.registry,
+		Store:    store,
 		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
 		Find:     watch.Find,
 		Dead:     watch.Dead,

@@ -160,12 +160,21 @@ func Clip(s string, most int) string {
 	return s
 }
 
-// Limit is the number of rows that a list returns: 100 unless the caller asks for another number, and 1,000 at most.
+const (
+	// MaxLimit is the largest number of rows that a list returns.
+	MaxLimit = 1000
+	// BatchRows is how many rows one statement inserts: SQLite takes 32,766 values.
+	BatchRows = 1000
+
+	defaultLimit = 100
+)
+
+// Limit is the number of rows that a list returns: what the caller asks for, within bounds.
 func Limit(asked int) int {
 	if asked <= 0 {
-		return 100
+		return defaultLimit
 	}
-	return min(asked, 1000)
+	return min(asked, MaxLimit)
 }
 
 // Gorm is the handle for an operation that does not fit Do.

@@ -88,7 +88,7 @@ func (r *Registry) UpdateTask(ctx context.Context, t Task) error {
 	defer cancel()
 	res := r.db.Gorm(ctx).Model(&taskRow{}).Where("id = ?", t.ID).Updates(map[string]any{
 		"params": string(t.Params), "state": t.State, "done": t.Done, "total": t.Total, "failed": t.Errors,
-		"error": database.Clip(t.Error, maxAlertDetail), "host": database.Clip(t.Host, maxActor), "updated_at": database.Now(),
+		"error": database.Clip(t.Error, 4000), "host": database.Clip(t.Host, maxActor), "updated_at": database.Now(),
 	})
 	if res.Error == nil && res.RowsAffected == 0 {
 		return fmt.Errorf("%d: %w", t.ID, ErrNoTask)

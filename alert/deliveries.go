@@ -1,0 +1,174 @@
+package alert
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+)
+
+// Delivery is one message about an alert to one recipient.
+type Delivery struct {
+	ID        uint64    `json:"id"`
+	AlertID   uint64    `json:"alert_id"`
+	At        time.Time `json:"at"`
+	Channel   string    `json:"channel"`
+	Recipient string    `json:"recipient"`
+	Subject   string    `json:"subject"`
+	State     string    `json:"state"`
+	Tries     int       `json:"tries"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// The states of a Delivery. Sent and Failed are final.
+const (
+	Waiting  = "waiting"
+	Retrying = "retrying"
+	Sent     = "sent"
+	Failed   = "failed"
+)
+
+// QueuedDelivery is a message that is to be sent.
+type QueuedDelivery struct {
+	Delivery
+	Message string // JSON of a Message
+}
+
+type deliveryRow struct {
+	ID        uint64 `gorm:"primaryKey"`
+	AlertID   uint64
+	At        time.Time
+	Channel   string
+	Recipient string
+	Subject   string
+	State     string
+	Tries     int
+	Error     string
+}
+
+func (deliveryRow) TableName() string { return "alert_deliveries" }
+
+func newDeliveryRow(d Delivery) deliveryRow {
+	return deliveryRow{
+		ID: d.ID, AlertID: d.AlertID, At: d.At.UTC(), Channel: database.Clip(d.Channel, 64),
+		Recipient: database.Clip(d.Recipient, 255), Subject: database.Clip(d.Subject, maxSubject), State: d.State,
+		Tries: d.Tries, Error: database.Clip(d.Error, maxDetail),
+	}
+}
+
+func (d *deliveryRow) delivery() Delivery {
+	return Delivery{d.ID, d.AlertID, d.At.UTC(), d.Channel, d.Recipient, d.Subject, d.State, d.Tries, d.Error}
+}
+
+const (
+	// deliveriesKept is how many messages are remembered.
+	deliveriesKept = 5000
+	// holdTime is how long a process has to send a message before another one may. TakeDeliveries extends it.
+	holdTime = 2 * time.Minute
+)
+
+// AddDelivery remembers a message that nobody has to send any more.
+func (s *Store) AddDelivery(ctx context.Context, d Delivery) error {
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		row := newDeliveryRow(d)
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		return pruneDeliveries(tx, row.ID)
+	})
+}
+
+// pruneDeliveries forgets old messages, once per hundred new ones.
+func pruneDeliveries(tx *gorm.DB, last uint64) error {
+	if last%100 != 0 || last <= deliveriesKept {
+		return nil
+	}
+	if err := tx.Exec("DELETE FROM alert_outbox WHERE delivery_id <= ?", last-deliveriesKept).Error; err != nil {
+		return err
+	}
+	return tx.Where("id <= ?", last-deliveriesKept).Delete(&deliveryRow{}).Error
+}
+
+// QueueDelivery remembers a message that holder is going to send, and returns its id.
+func (s *Store) QueueDelivery(ctx context.Context, holder string, d QueuedDelivery) (id uint64, err error) {
+	row := newDeliveryRow(d.Delivery)
+	// One transaction: if a hanging server completes statements after the caller gave up, they must not queue it twice.
+	err = s.db.Change(ctx, func(tx *gorm.DB) error {
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		const insert = "INSERT INTO alert_outbox (delivery_id, message, holder, held_until) VALUES (?, ?, ?, "
+		return tx.Exec(insert+s.db.Clock()+" + ?)",
+			row.ID, d.Message, database.Clip(holder, maxKey), holdTime.Milliseconds()).Error
+	})
+	if err != nil {
+		return 0, err
+	}
+	return row.ID, s.db.Do(ctx, func(tx *gorm.DB) error { return pruneDeliveries(tx, row.ID) })
+}
+
+// NoteDelivery changes what is remembered of a queued message. A final state takes it out of the queue.
+func (s *Store) NoteDelivery(ctx context.Context, d Delivery) error {
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		row := newDeliveryRow(d)
+		err := tx.Model(&deliveryRow{}).Where("id = ?", d.ID).
+			Updates(map[string]any{"at": row.At, "state": row.State, "tries": row.Tries, "error": row.Error}).Error
+		if err != nil || (d.State != Sent && d.State != Failed) {
+			return err
+		}
+		return tx.Exec("DELETE FROM alert_outbox WHERE delivery_id = ?", d.ID).Error
+	})
+}
+
+// TakeDeliveries lists the messages that holder has to send: its own, and those of holders that are gone.
+func (s *Store) TakeDeliveries(ctx context.Context, holder string) ([]QueuedDelivery, error) {
+	holder = database.Clip(holder, maxKey)
+	var rows []struct {
+		Row     deliveryRow `gorm:"embedded"`
+		Message string
+	}
+	err := s.db.Do(ctx, func(tx *gorm.DB) error {
+		clock := s.db.Clock()
+		err := tx.Exec("UPDATE alert_outbox SET holder = ?, held_until = "+clock+" + ? WHERE holder = ? OR held_until < "+clock,
+			holder, holdTime.Milliseconds(), holder).Error
+		if err != nil {
+			return err
+		}
+		return tx.Table("alert_outbox").Select("alert_deliveries.*, alert_outbox.message").
+			Joins("JOIN alert_deliveries ON id = delivery_id").Where("holder = ?", holder).
+			Order("id").Limit(database.MaxLimit).Scan(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]QueuedDelivery, len(rows))
+	for i, row := range rows {
+		list[i] = QueuedDelivery{row.Row.delivery(), row.Message}
+	}
+	return list, nil
+}
+
+// LeaveDeliveries lets another process send what holder has not sent.
+func (s *Store) LeaveDeliveries(ctx context.Context, holder string) error {
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		return tx.Exec("UPDATE alert_outbox SET held_until = 0 WHERE holder = ?", database.Clip(holder, maxKey)).Error
+	})
+}
+
+// ListDeliveries lists messages, the newest first.
+func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, error) {
+	var rows []deliveryRow
+	err := s.db.Do(ctx, func(tx *gorm.DB) error {
+		return tx.Order("id DESC").Limit(database.Limit(limit)).Find(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Delivery, len(rows))
+	for i := range rows {
+		list[i] = rows[i].delivery()
+	}
+	return list, nil
+}
