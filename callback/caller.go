@@ -2,47 +2,42 @@ package callback
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/wakecall/wakecall/callback/wire"
 )
 
 // Options of a Caller.
 type Options struct {
-	Networks string       // any (the default), public, or networks like 10.1.0.0/16,fd12::/16 beside the public ones
+	Networks string       // any (the default), public, or networks like 10.1.0.0/16,fd12::/16 in addition to the public ones
 	Version  string       // of Wakecall, for User-Agent
 	Logger   *slog.Logger // nil: silent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
 }
 
-// Caller makes calls over one shared pool of connections. Its methods may be called from any goroutine.
+// Caller calls endpoints. Its methods may be called from any goroutine.
 type Caller struct {
-	client    *retryablehttp.Client
-	transport *http.Transport
-	plain     *plain
+	pools     *wire.Pools
+	other     *http.Transport // of requests that are no callbacks
 	userAgent string
 	log       *slog.Logger
 }
 
 const (
-	maxAnswer    = 64 << 10
-	maxHeader    = 64 << 10
-	idlePerHost  = 1024
-	idleInAll    = 4 * idlePerHost
-	idleTimeout  = 90 * time.Second
-	dialTimeout  = 10 * time.Second
-	writeBuffer  = 8 << 10
-	readBuffer   = 8 << 10
-	quickRetries = 1
-	quickWait    = 5 * time.Millisecond
+	maxAnswer   = 64 << 10
+	dialTimeout = 10 * time.Second
+	idleTimeout = 90 * time.Second
+	retryWait   = 5 * time.Millisecond
 )
 
 // New makes a caller.
@@ -51,61 +46,28 @@ func New(o Options) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control}
-	t := &http.Transport{
-		Proxy:                  nil, // a proxy would dial where the policy cannot see
-		DialContext:            gatedDial(dialer),
-		TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
-		MaxIdleConns:           idleInAll,
-		MaxIdleConnsPerHost:    idlePerHost,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeader,
-		TLSHandshakeTimeout:    dialTimeout,
-		WriteBufferSize:        writeBuffer,
-		ReadBufferSize:         readBuffer,
+	dialer := &net.Dialer{
+		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
 	}
-	direct := &plain{dial: dialer.DialContext, idle: map[string][]*kept{}}
-	c := &Caller{transport: t, plain: direct, userAgent: "Wakecall/" + o.Version, log: o.Logger}
+	pools := wire.New(dialer, o.RootCAs)
+	c := &Caller{pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version, log: o.Logger}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
-	}
-	c.client = &retryablehttp.Client{
-		HTTPClient: &http.Client{
-			Transport:     either{direct, once{t}},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		RetryMax:     quickRetries,
-		RetryWaitMin: quickWait,
-		RetryWaitMax: quickWait,
-		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return quickWait },
-		CheckRetry:   c.checkRetry,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	return c, nil
 }
 
-func gatedDial(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := d.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &gated{Conn: c}, nil
-	}
-}
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Client makes plain requests under the same policy: no redirects, no proxy, no forbidden address.
+// Client makes requests that are no callbacks under the same policy: no redirects, no proxy, no forbidden address.
 func (c *Caller) Client() *http.Client {
-	h := *c.client.HTTPClient
-	return &h
+	return &http.Client{Transport: c.other, CheckRedirect: noRedirect}
 }
 
-// Close ends connections that are idle.
+// Close closes the idle connections.
 func (c *Caller) Close() {
-	c.transport.CloseIdleConnections()
-	c.plain.close()
+	c.pools.Close()
+	c.other.CloseIdleConnections()
 }
 
 // Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
@@ -120,52 +82,55 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 		}
 		return o
 	}
-	w := &wire{begin: r.Begin, cancel: func() {}}
-	defer func() { w.cancel() }()
-	rr, err := c.request(ctx, w, e, &m, o.StartedAt.Add(r.Timeout))
-	if err != nil {
-		o.Class, o.Reason, o.Err = Failure, "protocol", err.Error()
-		return o
+	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
+	defer cancel()
+	x := c.pools.Of(r.Topic).Exchange(r.Begin, cancel)
+	resp, err := c.send(ctx, x, e, &m)
+	if err == nil {
+		o.Status = resp.StatusCode
+		o.Answer, err = readAnswer(resp)
 	}
-	resp, err := c.client.Do(rr)
-	if w.held.Load() {
-		o.Class, o.Reason, o.Err = Held, "held", errHeld.Error()
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		return o
-	}
-	if err != nil {
+	switch {
+	case x.Held():
+		return Outcome{Class: Held, Reason: "held", Err: wire.ErrHeld.Error(), StartedAt: o.StartedAt}
+	case err != nil:
 		o.fail(err, r.Timeout)
-		return o
+	default:
+		o.judge(e, resp)
 	}
-	o.Answer, err = readAnswer(resp)
-	o.Status = resp.StatusCode
-	if err != nil {
-		o.fail(err, r.Timeout)
-		return o
-	}
-	o.judge(e, resp)
+	x.End(o.Reason == "timeout")
 	return o
 }
 
-// request is a message for the client, which must be there by end.
-func (c *Caller) request(ctx context.Context, w *wire, e *Endpoint, m *message, end time.Time) (*retryablehttp.Request, error) {
-	req := &http.Request{Method: e.method, URL: m.url, Host: m.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	if e.plain && len(m.body)+len(m.url.RawQuery) <= plainBody { // the client need not know, nor copy, what plain sends
-		req.Header = http.Header{}
-		return retryablehttp.FromRequest(req.WithContext(&limited{Context: ctx, end: end, wire: w, sent: m.append(nil, e)}))
-	}
-	req.Header = m.header(e)
-	ctx, w.cancel = context.WithDeadline(trace(ctx, w, req), end)
-	rr, err := retryablehttp.FromRequest(req.WithContext(ctx))
+// send makes the request, and repeats it once when it did not reach the endpoint.
+func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *message) (*http.Response, error) {
+	r := (&http.Request{
+		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	rr, err := retryablehttp.FromRequest(r)
 	if err == nil && len(m.body) > 0 {
 		err = rr.SetBody(m.body)
 	}
-	return rr, err
+	if err != nil {
+		return nil, err
+	}
+	client := retryablehttp.Client{
+		HTTPClient: &http.Client{Transport: x, CheckRedirect: noRedirect},
+		RetryMax:   1,
+		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait },
+		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
+			again := x.Again(ctx, err)
+			if again {
+				c.log.Debug("repeat a callback that did not reach its endpoint", "error", bare(err))
+			}
+			return again, nil
+		},
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	return client.Do(rr)
 }
 
-// readAnswer reads what is kept of an answer. More than that is not drained: closing ends its connection.
+// readAnswer reads what is kept of an answer. The rest is not drained: closing the body then closes the connection.
 func readAnswer(resp *http.Response) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.ContentLength == 0 {
@@ -177,4 +142,13 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 		return b[:m], err
 	}
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+}
+
+// bare is err without the URL that net/http quotes in it: its query may hold secrets.
+func bare(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
 }

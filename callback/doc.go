@@ -1,7 +1,7 @@
 // Package callback makes one call of a topic's endpoint: what is sent, where it may go, and what the answer means.
 //
-// A call has one deadline, its TTR, over looking up, dialling, TLS, headers and body. It is repeated within that deadline only when the
-// request certainly did not reach the endpoint; everything else is the queue's retry, with its own attempt.
+// A call has one deadline, its TTR, over DNS, dialling, TLS, headers and body. Within it the request is sent a second time only
+// when it did not reach the endpoint (see wire.Exchange.Again). Everything else is a failed attempt, which the queue retries.
 //
-// Short calls without TLS go over connections of this package's own (plain), all others through net/http's Transport.
+// Package wire carries the request, policy.go says which addresses may be dialled, retryif.go judges answers.
 package callback

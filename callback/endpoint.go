@@ -31,7 +31,6 @@ type Endpoint struct {
 	headers http.Header
 	retryIf *Program
 	keys    [][]byte
-	plain   bool // may be called over plain connections
 }
 
 // CompileEndpoint prepares everything that does not depend on the job.
@@ -47,7 +46,6 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
 		return nil, fmt.Errorf("method %q is none of POST, PUT and GET", s.Method)
 	}
-	e.plain = u.Scheme == "http" && u.User == nil && plainHost(u.Host)
 	if e.method == http.MethodGet {
 		e.own = u.Query()
 	}

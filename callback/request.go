@@ -94,8 +94,10 @@ func (m *message) header(e *Endpoint) http.Header {
 	for name, values := range e.headers {
 		h[name] = values
 	}
-	for _, f := range m.own {
-		h[f.name] = []string{f.value}
+	values := make([]string, len(m.own)) // of all fields at once
+	for i, f := range m.own {
+		values[i] = f.value
+		h[f.name] = values[i : i+1 : i+1]
 	}
 	return h
 }

@@ -2,18 +2,15 @@ package callback
 
 import (
 	"bufio"
-	"context"
 	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 )
 
@@ -36,84 +33,6 @@ func keeping(t *testing.T) (address string, requests *atomic.Int32) {
 	return address, requests
 }
 
-func TestAWrittenRequestIsNeverRepeated(t *testing.T) {
-	cases := map[string]EndpointSpec{
-		"POST":           {Method: "POST"},
-		"long POST":      {Method: "POST"},
-		"PUT":            {Method: "PUT"},
-		"GET":            {Method: "GET"},
-		"idempotent":     {Method: "POST", Headers: map[string]string{"Idempotency-Key": "k"}},
-		"idempotent PUT": {Method: "PUT", Headers: map[string]string{"X-Idempotency-Key": "k"}},
-	}
-	for name, s := range cases {
-		t.Run(name, func(t *testing.T) {
-			address, requests := keeping(t)
-			s.URL = address
-			c, e, r := caller(t, Options{}), endpoint(t, s), job()
-			if strings.HasPrefix(name, "long") {
-				r.Body = longBody()
-			}
-			if o := c.Do(t.Context(), e, r); o.Class != Success {
-				t.Fatalf("the first call: %+v", o)
-			}
-			if o := c.Do(t.Context(), e, r); o.Class != Failure || o.Reason != "reset" {
-				t.Fatalf("the second call: %+v", o)
-			}
-			if n := requests.Load(); n != 2 {
-				t.Fatalf("two calls arrived as %d", n)
-			}
-		})
-	}
-}
-
-func TestARefusedDialIsTriedOnceMore(t *testing.T) {
-	for failures, want := range map[int32]Class{1: Success, 2: Failure} {
-		var arrived, dials atomic.Int32
-		address := serve(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) })
-		c := caller(t, Options{})
-		dial := c.plain.dial
-		c.plain.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if dials.Add(1) <= failures {
-				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-			}
-			return dial(ctx, network, addr)
-		}
-		o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address}), job())
-		if o.Class != want || dials.Load() != 2 || arrived.Load() != 2-failures {
-			t.Errorf("after %d refusals: %d dials, %d arrivals, %+v", failures, dials.Load(), arrived.Load(), o)
-		}
-	}
-}
-
-func TestWhatCountsAsUnwritten(t *testing.T) {
-	closed, late := errors.New("http: server closed idle connection"), &net.OpError{Op: "read", Err: context.DeadlineExceeded}
-	cases := []struct {
-		name          string
-		reused, wrote bool
-		err           error
-		want          bool
-	}{
-		{"refused", false, false, syscall.ECONNREFUSED, true},
-		{"reset before", false, false, syscall.ECONNRESET, true},
-		{"reset after", false, true, syscall.ECONNRESET, false},
-		{"end before", false, false, io.EOF, true},
-		{"end after", true, true, io.EOF, false},
-		{"kept one closed before", true, false, closed, true},
-		{"kept one closed after", true, true, closed, false},
-		{"kept one late", true, false, late, false},
-		{"another error on a new one", false, false, closed, false},
-	}
-	for _, x := range cases {
-		ctx := traced(t.Context())
-		w, _ := ctx.Value(wireKey{}).(*wire)
-		w.reused.Store(x.reused)
-		w.wrote.Store(x.wrote)
-		if got := unwritten(ctx, &url.Error{Op: "Post", URL: "http://h/?q", Err: x.err}); got != x.want {
-			t.Errorf("%s: %v", x.name, got)
-		}
-	}
-}
-
 func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
 	address, accepted := answering(t, slices.Repeat([]string{fine}, 5), nil)
 	c := caller(t, Options{})
@@ -122,7 +41,9 @@ func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
 		if o := c.Do(t.Context(), good, job()); o.Class != Success {
 			t.Fatalf("outcome = %+v", o)
 		}
-		if o := c.Do(t.Context(), bad, job()); o.Reason != "refused" {
+		other := job()
+		other.Topic = "broken"
+		if o := c.Do(t.Context(), bad, other); o.Reason != "refused" {
 			t.Fatalf("outcome = %+v", o)
 		}
 	}
@@ -152,17 +73,13 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 
 func TestProxyVariablesAreIgnored(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	if c := caller(t, Options{}); c.transport.Proxy != nil {
+	if c := caller(t, Options{}); c.other.Proxy != nil {
 		t.Fatal("a proxy would dial past the policy")
 	}
 }
 
-// longBody is longer than those that go over plain connections.
-func longBody() []byte { return []byte(`{"a":"` + strings.Repeat("x", plainBody) + `"}`) }
-
-func traced(ctx context.Context) context.Context {
-	return trace(ctx, &wire{}, &http.Request{URL: &url.URL{}})
-}
+// longBody is longer than those that go directly.
+func longBody() []byte { return []byte(`{"a":"` + strings.Repeat("x", 16<<10) + `"}`) }
 
 // TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, with a body that net/http sends, under TLS and under HTTP/2.
 func TestNothingIsSentThatMustNotBegin(t *testing.T) {

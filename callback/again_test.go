@@ -1,0 +1,254 @@
+package callback
+
+import (
+	"bufio"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// closing answers the first request of its first connection, and closes every later one after it has read it.
+func closing(t *testing.T) (address string, requests *atomic.Int32) {
+	requests = &atomic.Int32{}
+	address, _ = raw(t, func(_ int, c net.Conn) {
+		for b := bufio.NewReader(c); ; {
+			r, err := http.ReadRequest(b)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if requests.Add(1) > 1 {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	return address, requests
+}
+
+// TestARequestIsRepeatedOnceAtMost: over a reused connection that is closed before any byte of the answer, and not over a
+// new one.
+func TestARequestIsRepeatedOnceAtMost(t *testing.T) {
+	cases := map[string]EndpointSpec{
+		"POST":           {Method: "POST"},
+		"long POST":      {Method: "POST"},
+		"PUT":            {Method: "PUT"},
+		"GET":            {Method: "GET"},
+		"idempotent":     {Method: "POST", Headers: map[string]string{"Idempotency-Key": "k"}},
+		"idempotent PUT": {Method: "PUT", Headers: map[string]string{"X-Idempotency-Key": "k"}},
+	}
+	for name, s := range cases {
+		t.Run(name, func(t *testing.T) {
+			address, requests := closing(t)
+			s.URL = address
+			c, e, r := caller(t, Options{}), endpoint(t, s), job()
+			if strings.HasPrefix(name, "long") {
+				r.Body = longBody()
+			}
+			if o := c.Do(t.Context(), e, r); o.Class != Success {
+				t.Fatalf("the first call: %+v", o)
+			}
+			if o := c.Do(t.Context(), e, r); o.Class != Failure || o.Reason != "reset" {
+				t.Fatalf("the second call: %+v", o)
+			}
+			if n := requests.Load(); n != 3 {
+				t.Fatalf("two calls arrived as %d requests, want 3", n)
+			}
+			if o := c.Do(t.Context(), e, r); o.Class != Failure || o.Reason != "reset" || requests.Load() != 4 {
+				t.Fatalf("a call over a new connection: %+v, %d requests", o, requests.Load())
+			}
+		})
+	}
+}
+
+// relay passes connections on to an address, until they are told to do something else.
+type relay struct {
+	url   string
+	mu    sync.Mutex
+	conns []*relayed
+}
+
+type relayed struct {
+	client, server net.Conn
+	lost           atomic.Bool
+}
+
+func newRelay(t *testing.T, url string) *relay {
+	scheme, address, _ := strings.Cut(url, "://")
+	r := &relay{}
+	url, _ = raw(t, func(_ int, c net.Conn) {
+		s, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		p := &relayed{client: c, server: s}
+		r.mu.Lock()
+		r.conns = append(r.conns, p)
+		r.mu.Unlock()
+		go p.pass(c, s)
+		p.pass(s, c)
+		_ = s.Close()
+	})
+	r.url = strings.Replace(url, "http", scheme, 1)
+	t.Cleanup(func() { r.each(func(p *relayed) { _ = p.client.Close() }) })
+	return r
+}
+
+func (p *relayed) pass(to, from net.Conn) {
+	b := make([]byte, 4096)
+	for {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		if !p.lost.Load() {
+			_, _ = to.Write(b[:n])
+		}
+	}
+}
+
+// each does something to every connection so far.
+func (r *relay) each(do func(*relayed)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.conns {
+		do(p)
+	}
+}
+
+// relayedEndpoint serves over a relay: http, https or h2.
+func relayedEndpoint(t *testing.T, kind string, h http.HandlerFunc) (*relay, Options) {
+	s := httptest.NewUnstartedServer(h)
+	t.Cleanup(s.Close)
+	if kind == "http" {
+		s.Start()
+		return newRelay(t, s.URL), Options{}
+	}
+	s.EnableHTTP2 = kind == "h2"
+	s.StartTLS()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return newRelay(t, s.URL), Options{RootCAs: roots}
+}
+
+func answered(http.ResponseWriter, *http.Request) {}
+
+// TestALostConnectionIsNotUsedAfterATimeout: the network forgets a connection without a word; the next attempt takes another.
+func TestALostConnectionIsNotUsedAfterATimeout(t *testing.T) {
+	for _, kind := range []string{"http", "https", "h2"} {
+		t.Run(kind, func(t *testing.T) {
+			r, o := relayedEndpoint(t, kind, answered)
+			c, e := caller(t, o), endpoint(t, EndpointSpec{URL: r.url})
+			both := job() // two connections, where each carries one request
+			both.Begin = func() error {
+				if o := c.Do(t.Context(), e, job()); o.Class != Success {
+					t.Errorf("the call inside: %+v", o)
+				}
+				return nil
+			}
+			if o := c.Do(t.Context(), e, both); o.Class != Success {
+				t.Fatalf("%+v", o)
+			}
+			r.each(func(p *relayed) { p.lost.Store(true) })
+			late := job()
+			late.Timeout = 200 * time.Millisecond
+			if o := c.Do(t.Context(), e, late); o.Reason != "timeout" {
+				t.Fatalf("over a lost connection: %+v", o)
+			}
+			if o := c.Do(t.Context(), e, job()); o.Class != Success {
+				t.Fatalf("after the timeout: %+v", o)
+			}
+		})
+	}
+}
+
+// TestAConnectionThatIsClosedMeanwhileCostsNoAttempt: the endpoint closes it between the moment it is taken and the request.
+func TestAConnectionThatIsClosedMeanwhileCostsNoAttempt(t *testing.T) {
+	for _, kind := range []string{"http", "https"} {
+		for _, body := range [][]byte{job().Body, longBody()} {
+			var requests atomic.Int32
+			r, o := relayedEndpoint(t, kind, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+			c, e := caller(t, o), endpoint(t, EndpointSpec{URL: r.url})
+			first, cut := job(), job()
+			first.Body, cut.Body = body, body
+			if o := c.Do(t.Context(), e, first); o.Class != Success {
+				t.Fatalf("%+v", o)
+			}
+			cut.Begin = sync.OnceValue(func() error {
+				r.each(func(p *relayed) { _ = p.client.Close() })
+				return nil
+			})
+			if o := c.Do(t.Context(), e, cut); o.Class != Success || requests.Load() != 2 {
+				t.Fatalf("%s: %+v, %d requests", kind, o, requests.Load())
+			}
+		}
+	}
+}
+
+// TestWhatIsSentUnaskedIsNobodysAnswer: not another topic's, whose endpoint is on the same host, nor the same topic's.
+func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
+	const gone = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
+	for _, topic := range []string{"shop.close", "other"} {
+		for _, body := range [][]byte{job().Body, longBody()} {
+			url, accepted := answering(t, []string{fine, fine, fine}, nil)
+			r := newRelay(t, url)
+			c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: r.url})
+			first, next := job(), job()
+			first.Body, next.Body, next.Topic = body, body, topic
+			if o := c.Do(t.Context(), e, first); o.Class != Success {
+				t.Fatalf("%+v", o)
+			}
+			next.Begin = sync.OnceValue(func() error {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				_, err := io.WriteString(r.conns[0].client, gone)
+				time.Sleep(20 * time.Millisecond) // so that it arrives
+				return err
+			})
+			if o := c.Do(t.Context(), e, next); o.Class != Success || accepted() != 2 {
+				t.Errorf("topic %s, %d bytes: %+v over %d connections", topic, len(body), o, accepted())
+			}
+		}
+	}
+}
+
+// TestAnAnnouncedEndOfIdleConnectionsIsHonoured: Keep-Alive: timeout=1 closes them before that second is over.
+func TestAnAnnouncedEndOfIdleConnectionsIsHonoured(t *testing.T) {
+	for _, body := range [][]byte{job().Body, longBody()} {
+		closed := make(chan time.Duration, 2)
+		url, _ := raw(t, func(_ int, c net.Conn) {
+			in := bufio.NewReader(c)
+			for {
+				r, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nKeep-Alive: max=5, timeout=1\r\nContent-Length: 0\r\n\r\n")
+				start := time.Now()
+				_, _ = in.Peek(1)
+				closed <- time.Since(start)
+			}
+		})
+		c, e := caller(t, Options{}), endpoint(t, EndpointSpec{URL: url})
+		r := job()
+		r.Body = body
+		for range 2 { // the first connection is closed when the header is read, the second when it was idle
+			if o := c.Do(t.Context(), e, r); o.Class != Success {
+				t.Fatalf("%+v", o)
+			}
+			select {
+			case <-closed:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the connection is still open")
+			}
+		}
+	}
+}

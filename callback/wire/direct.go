@@ -1,0 +1,241 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// directLimit bounds a request that goes directly. It is written before anything is read, so only net/http would hear an
+// endpoint that answers without having read a long one.
+const directLimit = 16 << 10
+
+// mayGoDirectly reports whether a request is short, without TLS, and to a host that is dialled as it is written.
+func mayGoDirectly(r *http.Request) bool {
+	special := func(c rune) bool { return c >= utf8.RuneSelf || c == '%' }
+	return r.URL.Scheme == "http" && r.ContentLength+int64(len(r.URL.RawQuery)) <= directLimit &&
+		!strings.ContainsFunc(r.URL.Host, special)
+}
+
+// direct is a connection that its caller writes and reads: one call's, or idle.
+type direct struct {
+	*conn
+	address string
+	in      *bufio.Reader
+	out     *bufio.Writer
+	writer  *Exchange   // of the request
+	left    int64       // bytes that may still be read
+	expires *time.Timer // while it is idle
+}
+
+var errLongHeader = fmt.Errorf("the answer's headers are longer than %d bytes", maxHeader)
+
+// overDirect is RoundTrip over a direct connection.
+func (x *Exchange) overDirect(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	d, err := x.connect(ctx, r.URL)
+	if err != nil {
+		return nil, cause(ctx, err)
+	}
+	a := &answer{exchange: x, conn: d, ctx: ctx, stop: context.AfterFunc(ctx, d.cutOff)}
+	resp, err := d.send(x, r)
+	if err != nil {
+		a.end(false)
+		return nil, cause(ctx, err)
+	}
+	a.body, a.last = resp.Body, resp.Close || r.Close || resp.StatusCode == http.StatusSwitchingProtocols
+	resp.Body = a
+	if resp.ContentLength == 0 {
+		a.end(true)
+	}
+	return resp, nil
+}
+
+// connect returns a connection on which the request may be written now: an idle one on which nothing waits to be read, or a
+// new one.
+func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), "80")
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		d := x.used.take(address)
+		reused := d != nil
+		if !reused {
+			c, err := x.pool.all.dial(ctx, address)
+			if err != nil {
+				x.use(nil, false)
+				return nil, err
+			}
+			d = &direct{conn: c, address: address}
+			d.in, d.out = bufio.NewReaderSize(d, bufferSize), bufio.NewWriterSize(d, bufferSize)
+		}
+		x.use(d.conn, reused)
+		if err := x.mayBegin(); err != nil {
+			d.close()
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil { // asking may take long
+			d.close()
+			return nil, err
+		}
+		if !reused || silent(d.Conn) {
+			return d, nil
+		}
+		d.close()
+	}
+}
+
+// send writes a request and reads the answer's headers.
+func (d *direct) send(x *Exchange, r *http.Request) (*http.Response, error) {
+	d.writer, d.left = x, maxHeader
+	if err := r.Write(d.out); err != nil {
+		return nil, err
+	}
+	if err := d.out.Flush(); err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := d.in.Peek(1); err != nil {
+			return nil, err
+		}
+		x.answered.Store(true)
+		resp, err := http.ReadResponse(d.in, r)
+		if err == nil && resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
+			continue
+		}
+		d.left = math.MaxInt64
+		return resp, err
+	}
+}
+
+// Write implements io.Writer.
+func (d *direct) Write(b []byte) (int, error) {
+	if x := d.writer; x != nil {
+		d.writer = nil
+		return x.write(d.Conn, b)
+	}
+	return d.Conn.Write(b)
+}
+
+// Read implements io.Reader.
+func (d *direct) Read(b []byte) (int, error) {
+	if d.left <= 0 {
+		return 0, errLongHeader
+	}
+	n, err := d.Conn.Read(b)
+	d.left -= int64(n)
+	return n, err
+}
+
+func (d *direct) cutOff() { _ = d.SetDeadline(time.Unix(1, 0)) }
+
+func (d *direct) close() {
+	if d.expires != nil {
+		d.expires.Stop()
+	}
+	_ = d.conn.Close()
+}
+
+// take returns the connection to an address that was used last; nil when there is none.
+func (c *connections) take(address string) *direct {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.idle) > 0 {
+		last := len(c.idle) - 1
+		d := c.idle[last]
+		c.idle[last] = nil
+		c.idle = c.idle[:last]
+		if d.address == address && d.expires.Stop() {
+			return d
+		}
+		d.close() // the topic has another address now
+	}
+	return nil
+}
+
+// give keeps a connection for the next call.
+func (c *connections) give(d *direct) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.idle) >= maxIdle || c.pools.open.Load() > maxOpen {
+		d.close()
+		return
+	}
+	if d.expires == nil {
+		d.expires = time.AfterFunc(c.keep, func() { c.expire(d) })
+	} else {
+		d.expires.Reset(c.keep)
+	}
+	c.idle = append(c.idle, d)
+}
+
+func (c *connections) expire(d *direct) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.idle, d); i >= 0 {
+		c.idle = slices.Delete(c.idle, i, i+1)
+		d.close()
+	}
+}
+
+// answer is the body of an answer; its connection is kept when it was read to its end.
+type answer struct {
+	exchange *Exchange
+	conn     *direct // nil after the end
+	ctx      context.Context
+	stop     func() bool
+	body     io.Reader
+	last     bool // the endpoint closes the connection
+}
+
+// Read implements io.Reader.
+func (a *answer) Read(b []byte) (int, error) {
+	n, err := a.body.Read(b)
+	if err == io.EOF {
+		a.end(true)
+	} else if err != nil {
+		a.end(false)
+		err = cause(a.ctx, err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. What was not read is not drained.
+func (a *answer) Close() error {
+	a.end(false)
+	return nil
+}
+
+func (a *answer) end(whole bool) {
+	d := a.conn
+	if d == nil {
+		return
+	}
+	a.conn = nil
+	if a.stop() && whole && !a.last && d.in.Buffered() == 0 {
+		a.exchange.used.give(d)
+		return
+	}
+	d.close()
+}
+
+// cause is what ended the context, or else err.
+func cause(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// Exchange is one call's http.RoundTripper. It knows which connection carries the request and how far the request got, and
+// therefore whether it may be sent a second time. net/http sets its flags from goroutines of its own.
+type Exchange struct {
+	pool   *Pool
+	begin  func() error // may be nil
+	cancel context.CancelFunc
+
+	used      *connections // by the last try
+	keepAlive string       // header of the answer
+	conn      *conn        // of the last try over HTTP/1
+	reused    atomic.Bool
+	http2     atomic.Bool
+	wrote     atomic.Bool // a byte of the request may have left
+	answered  atomic.Bool // a byte of the answer came
+	unasked   atomic.Bool // it came before the request
+	held      atomic.Bool // begin returned an error
+
+	indirect bool // for tests: never over a direct connection
+}
+
+var (
+	// ErrHeld is the error of an exchange whose begin returned one.
+	ErrHeld    = errors.New("the lease expired before the request was sent")
+	errUnasked = errors.New("the endpoint sent an answer before the request")
+)
+
+// Exchange prepares a call. begin is asked when a connection is there, just before the first byte leaves; an error stops the
+// call. It may be asked again when the request is sent a second time. cancel ends the context of the request.
+func (p *Pool) Exchange(begin func() error, cancel context.CancelFunc) *Exchange {
+	return &Exchange{pool: p, begin: begin, cancel: cancel}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (x *Exchange) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	x.used = x.pool.current()
+	if !x.indirect && mayGoDirectly(r) {
+		resp, err = x.overDirect(r)
+	} else {
+		resp, err = x.overTransport(r)
+	}
+	if err == nil {
+		x.keepAlive = resp.Header.Get("Keep-Alive")
+	}
+	return resp, err
+}
+
+func (x *Exchange) overTransport(r *http.Request) (*http.Response, error) {
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn:              x.gotConn,
+		GotFirstResponseByte: x.gotAnswer,
+	})
+	resp, err := x.used.net().RoundTrip(unreplayable(r.WithContext(ctx)))
+	if err == nil && x.unasked.Load() {
+		_ = resp.Body.Close()
+		return nil, errUnasked
+	}
+	return resp, err
+}
+
+// unreplayable keeps net/http from repeating a GET, or a request with an idempotency key, over every idle connection that it
+// has: Again decides, once.
+func unreplayable(r *http.Request) *http.Request {
+	if r.Method != http.MethodGet && len(r.Header["Idempotency-Key"]) == 0 && len(r.Header["X-Idempotency-Key"]) == 0 {
+		return r
+	}
+	r.GetBody = nil
+	if r.Body == nil || r.Body == http.NoBody {
+		r.Body = io.NopCloser(strings.NewReader("")) // of unknown length for net/http, so not replayable; nothing is sent
+	}
+	return r
+}
+
+// use notes the connection of a try.
+func (x *Exchange) use(c *conn, reused bool) {
+	x.conn = c
+	x.reused.Store(reused)
+	x.http2.Store(false)
+	x.wrote.Store(false)
+	x.answered.Store(false)
+	x.unasked.Store(false)
+}
+
+// gotConn makes the connection ask begin before the first byte of the request leaves. Over HTTP/2, where the connection
+// carries other requests too, it asks at once; a request whose context has ended is not written.
+func (x *Exchange) gotConn(i httptrace.GotConnInfo) {
+	c := i.Conn
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			x.use(nil, i.Reused)
+			x.http2.Store(true)
+			x.wrote.Store(true)
+			_ = x.mayBegin()
+			return
+		}
+	}
+	own, _ := c.(*conn)
+	x.use(own, i.Reused)
+	own.next.Store(x)
+}
+
+// gotAnswer is called by the goroutine that reads the connection, before it reads on.
+func (x *Exchange) gotAnswer() {
+	x.answered.Store(true)
+	if !x.http2.Load() {
+		x.unasked.Store(!x.wrote.Load() || !x.conn.readSinceWrite())
+	}
+}
+
+func (x *Exchange) mayBegin() error {
+	if x.begin == nil {
+		return nil
+	}
+	err := x.begin()
+	if err == nil {
+		return nil
+	}
+	x.held.Store(true)
+	x.cancel() // or net/http would try its other connections
+	return fmt.Errorf("%w: %w", ErrHeld, err)
+}
+
+// Held reports whether begin stopped the call.
+func (x *Exchange) Held() bool { return x.held.Load() }
+
+// Again reports whether a request that ended with err should be sent a second time, which goes over a new connection: its
+// connection was refused, or closed before anything was written, or is a reused one that was closed before any byte of the
+// answer. The last is what an endpoint causes that closes idle connections; should it have read the request all the same, it
+// knows the job by its id.
+func (x *Exchange) Again(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil || x.held.Load() || !x.unanswered(err) {
+		return false
+	}
+	if x.reused.Load() {
+		x.pool.retire(x.used)
+	}
+	return true
+}
+
+func (x *Exchange) unanswered(err error) bool {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errUnasked):
+		return true
+	case x.http2.Load(): // it tells net/http what was not processed
+		return false
+	case x.reused.Load(): // net/http has several errors for a closed connection, none of them exported
+		return !x.answered.Load() && !timedOut(err)
+	}
+	ended := func(e error) bool { return errors.Is(err, e) }
+	return !x.wrote.Load() && slices.ContainsFunc([]error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed}, ended)
+}
+
+func timedOut(err error) bool {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
+// End draws conclusions for the topic's later calls. After a timeout on a connection that had worked they use others: the
+// network may have lost these without a word.
+func (x *Exchange) End(timeout bool) {
+	switch {
+	case x.used == nil:
+	case timeout && (x.reused.Load() || x.http2.Load()):
+		x.pool.retire(x.used)
+	default:
+		x.pool.limit(x.used, x.keepAlive)
+	}
+}

@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxHeader   = 64 << 10
+	maxIdle     = 1024 // of a topic
+	maxOpen     = 4096 // connections above which the pools used least recently are closed
+	maxPools    = 1024
+	idleTimeout = 90 * time.Second
+	idleMargin  = time.Second // before the time at which an endpoint says that it closes idle connections
+	minIdle     = 100 * time.Millisecond
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+	bufferSize  = 8 << 10
+)
+
+// Pools has the connections of all topics. Its methods may be called from any goroutine.
+type Pools struct {
+	dialer *net.Dialer
+	roots  *x509.CertPool
+	open   atomic.Int64 // connections
+
+	mu      sync.Mutex
+	byTopic map[string]*list.Element
+	recent  *list.List // of *Pool, the one used last in front
+}
+
+// New makes pools that dial with d and trust roots (nil: those of the system).
+func New(d *net.Dialer, roots *x509.CertPool) *Pools {
+	return &Pools{dialer: d, roots: roots, byTopic: map[string]*list.Element{}, recent: list.New()}
+}
+
+// Transport makes a net/http Transport that closes connections after they were idle for so long.
+func (p *Pools) Transport(idle time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                  nil, // a proxy would dial where the policy cannot see
+		DialContext:            func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
+		TLSClientConfig:        &tls.Config{RootCAs: p.roots, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		DisableCompression:     true, // an answer is kept as it came; nothing is unpacked
+		MaxIdleConnsPerHost:    maxIdle,
+		IdleConnTimeout:        idle,
+		MaxResponseHeaderBytes: maxHeader,
+		TLSHandshakeTimeout:    p.dialer.Timeout,
+		WriteBufferSize:        bufferSize,
+		ReadBufferSize:         bufferSize,
+	}
+}
+
+func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
+	c, err := p.dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p.open.Add(1)
+	return &conn{Conn: c, open: &p.open}, nil
+}
+
+// Of returns the pool of a topic. The pools used least recently are closed when there are too many pools or connections.
+func (p *Pools) Of(topic string) *Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.byTopic[topic]
+	if e == nil {
+		e = p.recent.PushFront(&Pool{all: p, topic: topic, keep: idleTimeout})
+		p.byTopic[topic] = e
+	}
+	p.recent.MoveToFront(e)
+	if last := p.recent.Back(); last != e && (p.recent.Len() > maxPools || p.open.Load() > maxOpen) {
+		p.drop(last)
+	}
+	own, _ := e.Value.(*Pool)
+	return own
+}
+
+func (p *Pools) drop(e *list.Element) {
+	old, _ := p.recent.Remove(e).(*Pool)
+	delete(p.byTopic, old.topic)
+	old.retire(old.current())
+}
+
+// Close closes the connections that are idle, and those in use when they become idle.
+func (p *Pools) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := p.recent.Back(); e != nil; e = p.recent.Back() {
+		p.drop(e)
+	}
+}
+
+// Pool has the connections of one topic.
+type Pool struct {
+	all   *Pools
+	topic string
+
+	mu   sync.Mutex
+	keep time.Duration // for which a connection stays idle
+	now  *connections  // nil before the first call
+}
+
+// current returns the connections that a call may use.
+func (p *Pool) current() *connections {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		p.now = &connections{pools: p.all, keep: p.keep}
+	}
+	return p.now
+}
+
+// retire closes connections as soon as they are idle; later calls use others.
+func (p *Pool) retire(c *connections) {
+	p.mu.Lock()
+	if p.now == c {
+		p.now = nil
+	}
+	p.mu.Unlock()
+	c.close()
+}
+
+// limit shortens the time for which idle connections are kept to less than what the endpoint announces (Keep-Alive:
+// timeout=5), so that none is used which the endpoint is just closing.
+func (p *Pool) limit(c *connections, header string) {
+	announced := announcedIdle(header)
+	if announced <= 0 {
+		return
+	}
+	keep := max(announced-idleMargin, announced/2, minIdle)
+	p.mu.Lock()
+	shorter := keep < p.keep
+	if shorter {
+		p.keep = keep
+	}
+	p.mu.Unlock()
+	if shorter {
+		p.retire(c)
+	}
+}
+
+// announcedIdle reads the timeout of a Keep-Alive header, in seconds; 0 when there is none.
+func announcedIdle(header string) time.Duration {
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "timeout") {
+			continue
+		}
+		seconds, err := strconv.ParseUint(strings.Trim(value, " \t\""), 10, 16)
+		if err != nil {
+			return 0
+		}
+		return max(time.Duration(seconds)*time.Second, minIdle)
+	}
+	return 0
+}
+
+// connections are those that a topic uses until a call finds that they should not be used any more.
+type connections struct {
+	pools *Pools
+	keep  time.Duration
+
+	mu        sync.Mutex
+	transport *http.Transport // nil before it is needed
+	idle      []*direct       // the one used last at the end
+	closed    bool            // what becomes idle is closed
+}
+
+func (c *connections) net() *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.transport == nil {
+		c.transport = c.pools.Transport(c.keep)
+	}
+	return c.transport
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, d := range c.idle {
+		d.close()
+	}
+	c.idle = nil
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
