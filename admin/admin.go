@@ -14,7 +14,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/gate"
+	"github.com/wakecall/wakecall/connlimit"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -122,24 +122,25 @@ func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := a.runTasks(inner)
 	conns := newDrain()
-	g := gate.New(l, gate.Limit(maxConns))
+	limited := connlimit.New(l, connlimit.Max(maxConns))
 	srv := &http.Server{
-		ConnState: conns.note, ConnContext: gate.WithConn, Handler: g.Track(a), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		ConnState: conns.note, ConnContext: connlimit.ConnContext, Handler: connlimit.Track(a),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	if a.opts.TLS != nil {
 		srv.TLSConfig = a.opts.TLS.Clone()
 	}
 	served := make(chan error, 1)
-	go func() { served <- serve(srv, g) }()
+	go func() { served <- serve(srv, limited) }()
 	var err error
 	select {
 	case err = <-served:
 		err = errors.Join(fmt.Errorf("serving the admin on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
-		a.hub.close() // streams would go on for ever
-		_ = g.Close() // a successor accepts, if there is one
-		<-served      // from here on every connection that was accepted is known
+		a.hub.close()       // streams would go on for ever
+		_ = limited.Close() // a successor accepts, if there is one
+		<-served            // from here on every connection that was accepted is known
 		conns.wait(min(restWithin, a.opts.ShutdownTimeout/3))
 		err = a.stop(srv)
 	}

@@ -49,7 +49,7 @@ func (s *Server) dead(
 	if err := s.writable(); err != nil {
 		return err
 	}
-	n, err := do(c.Request().Context(), topic.Name, sel.ids, sel.limit)
+	n, err := do(editing(c), topic.Name, sel.ids, sel.limit)
 	// What was done before an error has to be known to the journal, too.
 	if n > 0 {
 		r := Record{Op: op, Topic: topic.Name, IDs: sel.ids, Limit: sel.limit, Count: n}

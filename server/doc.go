@@ -16,6 +16,6 @@
 //
 // # Too many connections
 //
-// The gate (package gate) bounds connections. When all places are taken, the connections that have been without a request
+// Package connlimit bounds connections. When all places are taken, the connections that have been without a request
 // for longest give way, so half-open ones cannot keep others out.
 package server

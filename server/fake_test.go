@@ -154,7 +154,14 @@ func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (
 	return job, nil
 }
 
-func (f *fakeJobs) Delete(_ context.Context, topic, id string) error {
+func (f *fakeJobs) Delete(ctx context.Context, topic, id string) error {
+	if f.hold != nil {
+		f.holding <- struct{}{}
+		<-f.hold
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, err := f.find(topic, id); err != nil {

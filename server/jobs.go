@@ -148,6 +148,9 @@ func (s *Server) writable() error {
 	return nil
 }
 
+// editing is the context of an edit, which goes on when its client leaves: what Redis has done the journal must have.
+func editing(c echo.Context) context.Context { return context.WithoutCancel(c.Request().Context()) }
+
 // journal records a change that was made. Without its record it is not confirmed.
 func (s *Server) journal(c echo.Context, token *registry.Token, r Record) error {
 	r.Actor, r.RequestID = actor(token), requestID(c)
@@ -398,7 +401,7 @@ func (s *Server) change(c echo.Context, token *registry.Token, topic, id string,
 	if err := s.writable(); err != nil {
 		return true, err
 	}
-	job, err := s.jobs.Change(c.Request().Context(), topic, id, change)
+	job, err := s.jobs.Change(editing(c), topic, id, change)
 	if err != nil && !queue.Stored(err) {
 		return false, jobProblem(err, topic, id)
 	}
@@ -449,7 +452,7 @@ func (s *Server) deleteJob(c echo.Context, token *registry.Token) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if err := s.jobs.Delete(c.Request().Context(), topic, id); err != nil {
+	if err := s.jobs.Delete(editing(c), topic, id); err != nil {
 		return jobProblem(err, topic, id)
 	}
 	if err := s.journal(c, token, Record{Op: OpDelete, Topic: topic, ID: id, Count: 1}); err != nil {
@@ -469,7 +472,7 @@ func (s *Server) runJob(c echo.Context, token *registry.Token) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	job, err := s.jobs.RunNow(c.Request().Context(), topic, id)
+	job, err := s.jobs.RunNow(editing(c), topic, id)
 	if err != nil && !queue.Stored(err) {
 		return jobProblem(err, topic, id)
 	}

@@ -259,6 +259,58 @@ func TestStopWaitsForRequests(t *testing.T) {
 	}
 }
 
+// leave sends a request and closes the connection once the jobs have it.
+func (r *running) leave(t *testing.T, method, path, body string) {
+	t.Helper()
+	c := dial(t, r.addr)
+	_, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+		method, path, r.token, len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-r.jobs.holding
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAPushWhoseClientLeavesIsCalledOff: its answer is not waited for.
+func TestAPushWhoseClientLeavesIsCalledOff(t *testing.T) {
+	r := start(t, listen(t))
+	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
+	defer close(r.jobs.hold)
+	r.leave(t, "POST", orders, `{"body":1}`)
+	select {
+	case <-r.jobs.holding:
+	case <-time.After(10 * time.Second):
+		t.Error("it is waited for")
+	}
+}
+
+// TestAnEditWhoseClientLeavesIsRecorded: what was done to jobs is in the journal, whoever waits for the answer.
+func TestAnEditWhoseClientLeavesIsRecorded(t *testing.T) {
+	recorded := make(chan server.Record, 1)
+	r := start(t, listen(t), func(o *server.Options) {
+		o.Record = func(r server.Record) error { recorded <- r; return nil }
+	})
+	resp, err := r.push(newClient(t))
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatal(resp, err)
+	}
+	path := resp.Header.Get("Location")
+	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
+	r.leave(t, "DELETE", path, "")
+	time.AfterFunc(100*time.Millisecond, func() { close(r.jobs.hold) }) // the server has seen the end of the connection
+	select {
+	case got := <-recorded:
+		if got.Op != server.OpDelete || !strings.HasSuffix(path, got.ID) {
+			t.Errorf("recorded %+v", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the deletion is not recorded")
+	}
+}
+
 // TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout, and its handler called off.
 func TestStopIsBounded(t *testing.T) {
 	r := start(t, listen(t), func(o *server.Options) { o.LameDuck, o.ShutdownTimeout = -1, 100*time.Millisecond })

@@ -15,7 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wakecall/wakecall/gate"
+	"github.com/wakecall/wakecall/connlimit"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -234,18 +234,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run serves on l until ctx is done and then stops gracefully. It returns when every request has ended, or
 // ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	g := gate.New(lazyListener{l}, gate.Limit(s.limits.MaxConns))
+	conns := connlimit.New(l, connlimit.Max(s.limits.MaxConns))
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stopping must not cancel the requests that are under way
 	defer cancel()
-	srv := s.httpServer(base, g)
+	srv := s.httpServer(base)
 	served := make(chan error, 1)
-	go func() { served <- serve(srv, g) }()
+	go func() { served <- serve(srv, conns) }()
 	select {
 	case err := <-served:
 		return errors.Join(fmt.Errorf("serving on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
 	}
-	err := s.stop(srv, g)
+	err := s.stop(srv, conns)
 	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) && !errors.Is(serveErr, net.ErrClosed) {
 		err = errors.Join(err, serveErr)
 	}
@@ -259,16 +259,16 @@ func serve(srv *http.Server, l net.Listener) error {
 	return srv.Serve(l)
 }
 
-func (s *Server) httpServer(base context.Context, g *gate.Gate) *http.Server {
+func (s *Server) httpServer(base context.Context) *http.Server {
 	srv := &http.Server{
-		Handler:           g.Track(s),
+		Handler:           connlimit.Track(s),
 		ReadHeaderTimeout: s.limits.HeaderTimeout,
 		ReadTimeout:       s.limits.ReadTimeout,
 		WriteTimeout:      s.limits.WriteTimeout,
 		IdleTimeout:       s.limits.IdleTimeout,
 		MaxHeaderBytes:    s.limits.MaxHeader,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       gate.WithConn,
+		ConnContext:       connlimit.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.opts.TLS != nil {
@@ -285,18 +285,18 @@ const maxLinger = 10 * time.Second
 const firstRequest = time.Second
 
 // stop drains: see the package's description for the order and why.
-func (s *Server) stop(srv *http.Server, g *gate.Gate) error {
+func (s *Server) stop(srv *http.Server, conns *connlimit.Listener) error {
 	s.draining.Store(true)
 	if s.opts.LameDuck > 0 {
 		time.Sleep(s.opts.LameDuck)
 	}
 	if s.opts.Replaced != nil && s.opts.Replaced() {
-		_ = g.Close() // its successor accepts
-		g.Empty(min(maxLinger, s.opts.ShutdownTimeout/3))
+		_ = conns.Close() // its successor accepts
+		conns.WaitForEnd(min(maxLinger, s.opts.ShutdownTimeout/3))
 	}
 	// net/http drops, without an answer, what it reads from now on: first requests, of clients that were just let in, have to be there before.
-	_ = g.Close()
-	g.Greeted(min(firstRequest, s.opts.ShutdownTimeout/3))
+	_ = conns.Close()
+	conns.WaitForFirstRequests(min(firstRequest, s.opts.ShutdownTimeout/3))
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ShutdownTimeout)
 	defer cancel()
 	err := srv.Shutdown(ctx)

@@ -137,7 +137,7 @@ func (s *Server) deleteTopic(c echo.Context, token *registry.Token) error {
 	if err := s.emptyTopic(c, token, topic.Name, drop); err != nil {
 		return err
 	}
-	if err := s.registry.DeleteTopic(c.Request().Context(), actor(token), topic.Name); err != nil {
+	if err := s.registry.DeleteTopic(editing(c), actor(token), topic.Name); err != nil {
 		return err
 	}
 	if drop {
@@ -183,7 +183,7 @@ func (s *Server) drop(c echo.Context, token *registry.Token, name string) error 
 	if err := s.writable(); err != nil {
 		return err
 	}
-	n, err := s.jobs.DropTopic(c.Request().Context(), name)
+	n, err := s.jobs.DropTopic(editing(c), name)
 	if n > 0 {
 		if err := s.journal(c, token, Record{Op: OpDrop, Topic: name, Count: n}); err != nil {
 			return err

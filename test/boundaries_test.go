@@ -30,12 +30,12 @@ var mayImport = map[string][]string{
 	"printable":  {},
 	"logging":    {"conf", "journal", "printable"},
 	"web":        {},
-	"gate":       {},
+	"connlimit":  {},
 	"timer":      parts,
 	"dispatcher": append([]string{"activity"}, parts...),
-	"admin":      append([]string{"activity", "alert", "gate", "history", "seal", "web", "master"}, parts...), // it talks to a running master
+	"admin":      append([]string{"activity", "alert", "connlimit", "history", "seal", "web", "master"}, parts...), // it talks to a running master
 	"checker":    parts,
-	"server":     append([]string{"gate"}, parts...),
+	"server":     append([]string{"connlimit"}, parts...),
 	"master":     parts,
 	"bench":      {"client", "conf"},
 	"scripts":    {},

@@ -1,0 +1,193 @@
+package connlimit
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// reservedFiles are the descriptors that connections leave to Redis, the journal and the rest of the process.
+const reservedFiles = 64
+
+// Max is the largest number of connections up to limit for which the process has descriptors.
+func Max(limit int) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > uint64(limit)+reservedFiles {
+		return limit
+	}
+	return max(int(files.Cur)-reservedFiles, int(files.Cur)/2, 1)
+}
+
+// quietAge is how long a connection may be without a request before it can be closed in favour of another one.
+const quietAge = time.Second
+
+// Listener bounds the connections of another listener. When it is full it closes those that have been without a request
+// for longest; while every connection is busy it accepts none.
+type Listener struct {
+	net.Listener
+	limit int
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+
+	changed   chan struct{} // a tick when a connection ended or brought its first request
+	closed    chan struct{}
+	closeOnce sync.Once
+	ended     chan struct{} // closed after the last Accept: conns gets no more
+	endOnce   sync.Once
+}
+
+// New bounds the connections of l.
+func New(l net.Listener, limit int) *Listener {
+	return &Listener{
+		Listener: l, limit: limit, conns: map[*conn]struct{}{},
+		changed: make(chan struct{}, 1), closed: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// conn is an accepted connection.
+type conn struct {
+	net.Conn
+	listener  *Listener
+	busy      atomic.Int32 // requests under way
+	quiet     atomic.Int64 // when its last request ended, or it was accepted; Unix nanoseconds
+	asked     atomic.Bool  // it has brought a request
+	closeOnce sync.Once
+}
+
+// Accept waits for a free place, then for a connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	l.waitForPlace()
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		l.noteEnd()
+		return nil, err
+	}
+	c := &conn{Conn: accepted, listener: l}
+	c.quiet.Store(time.Now().UnixNano())
+	l.mu.Lock()
+	l.conns[c] = struct{}{}
+	l.mu.Unlock()
+	return c, nil
+}
+
+func (l *Listener) waitForPlace() {
+	for l.full() && !l.evict() {
+		select {
+		case <-l.changed:
+		case <-time.After(quietAge / 4): // some may have been quiet for long enough by then
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+func (l *Listener) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns) >= l.limit
+}
+
+// evict closes the quietest connections and says whether there were any. It closes a sixteenth at once, since finding
+// them takes a pass over all.
+func (l *Listener) evict() bool {
+	quiet := l.quietest(time.Now().Add(-quietAge).UnixNano())
+	quiet = quiet[:min(len(quiet), max(1, l.limit/16))]
+	for _, c := range quiet {
+		if c.busy.Load() == 0 {
+			_ = c.Close()
+		}
+	}
+	return len(quiet) > 0
+}
+
+func (l *Listener) quietest(before int64) []*conn {
+	var quiet []*conn
+	l.mu.Lock()
+	for c := range l.conns {
+		if c.busy.Load() == 0 && c.quiet.Load() < before {
+			quiet = append(quiet, c)
+		}
+	}
+	l.mu.Unlock()
+	slices.SortFunc(quiet, func(a, b *conn) int { return cmp.Compare(a.quiet.Load(), b.quiet.Load()) })
+	return quiet
+}
+
+// Close closes the listener; connections stay. It may be called again.
+func (l *Listener) Close() (err error) {
+	l.closeOnce.Do(func() {
+		close(l.closed)
+		err = l.Listener.Close()
+	})
+	return err
+}
+
+// noteEnd is called when nothing was accepted. After Close that is the end.
+func (l *Listener) noteEnd() {
+	select {
+	case <-l.closed:
+		l.endOnce.Do(func() { close(l.ended) })
+	default:
+	}
+}
+
+// WaitForEnd waits, after Close, until no connection is left, at most limit.
+func (l *Listener) WaitForEnd(limit time.Duration) {
+	l.waitUntilNone(limit, func(*conn) bool { return true })
+}
+
+// WaitForFirstRequests waits, after Close, until every connection has brought a request, at most limit.
+func (l *Listener) WaitForFirstRequests(limit time.Duration) {
+	l.waitUntilNone(limit, func(c *conn) bool { return !c.asked.Load() })
+}
+
+func (l *Listener) waitUntilNone(limit time.Duration, match func(*conn) bool) {
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	select {
+	case <-l.ended:
+	case <-timeout.C:
+		return
+	}
+	for l.any(match) {
+		select {
+		case <-l.changed:
+		case <-timeout.C:
+			return
+		}
+	}
+}
+
+func (l *Listener) any(match func(*conn) bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if match(c) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Listener) tick() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Close closes the connection and frees its place.
+func (c *conn) Close() error {
+	c.closeOnce.Do(func() {
+		c.listener.mu.Lock()
+		delete(c.listener.conns, c)
+		c.listener.mu.Unlock()
+		c.listener.tick()
+	})
+	return c.Conn.Close()
+}

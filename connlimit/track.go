@@ -1,0 +1,38 @@
+package connlimit
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+type connKey struct{}
+
+// ConnContext puts the connection where Track finds it; it is for http.Server.ConnContext.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+		c = wrapped.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// Track tells the listener which connections have a request under way: it closes none of them.
+func Track(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := r.Context().Value(connKey{}).(*conn)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		c.busy.Add(1)
+		if !c.asked.Swap(true) {
+			c.listener.tick()
+		}
+		defer func() {
+			c.quiet.Store(time.Now().UnixNano())
+			c.busy.Add(-1)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
