@@ -9,19 +9,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/registry"
 )
 
-// bulkKind begins the kinds of tasks on the jobs of a topic: jobs_run, jobs_retry, jobs_delete, jobs_due.
-const bulkKind = "jobs_"
-
 func (a *Admin) bulkRoutes(g *echo.Group) {
-	for _, actions := range bulkActions {
-		for _, do := range actions {
-			a.runner().kinds[bulkKind+do] = a.bulkTask
-		}
-	}
 	g.GET("/topics/:topic/matching", a.countMatching)
 	g.POST("/topics/:topic/matching", a.need(registry.RoleOperator, a.startBulk))
 }
@@ -36,18 +28,18 @@ const (
 // matching is how many jobs the filter is about.
 type matching struct {
 	Topic   string
-	Filter  jobFilter
+	Filter  bulk.Filter
 	Form    map[string]string
 	Actions []string
-	Problem *sayable // what is wrong with the filter
+	Problem *bulk.LocalizedError // what is wrong with the filter
 	Count   int64
 	Counted bool // false: it is being asked for
 	AtLeast bool // it was not counted to the end
 	Query   string
 }
 
-func newMatching(topic string, f jobFilter) matching {
-	m := matching{Topic: topic, Filter: f, Form: f.Fields(), Actions: bulkActions[f.State]}
+func newMatching(topic string, f bulk.Filter) matching {
+	m := matching{Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State)}
 	q := url.Values{}
 	for name, value := range m.Form {
 		if value != "" {
@@ -62,7 +54,7 @@ func newMatching(topic string, f jobFilter) matching {
 func (a *Admin) fillMatching(c echo.Context, d *topicData) error {
 	query := c.QueryParams()
 	query.Set("state", string(d.State))
-	f, err := readJobFilter(d.Name, query)
+	f, err := readTopicFilter(d.Name, query)
 	d.Matching = newMatching(d.Name, f)
 	if errors.As(err, &d.Matching.Problem) {
 		return nil
@@ -80,7 +72,7 @@ func (a *Admin) fillMatching(c echo.Context, d *topicData) error {
 }
 
 // matchingPage looks for jobs that match for a bounded time; fewer than twice jobsEach are found.
-func (a *Admin) matchingPage(c echo.Context, d *topicData, f jobFilter) error {
+func (a *Admin) matchingPage(c echo.Context, d *topicData, f bulk.Filter) error {
 	until := time.Now().Add(matchAtOnce)
 	for cursor := c.QueryParam("cursor"); ; {
 		jobs, next, err := a.queue.List(c.Request().Context(), d.Name, d.State, cursor, jobsEach)
@@ -88,7 +80,7 @@ func (a *Admin) matchingPage(c echo.Context, d *topicData, f jobFilter) error {
 			return err
 		}
 		for i := range jobs {
-			if f.match(&jobs[i]) {
+			if f.Match(&jobs[i]) {
 				d.Jobs = append(d.Jobs, jobs[i])
 			}
 		}
@@ -111,7 +103,7 @@ func (a *Admin) count(ctx context.Context, m *matching, limit time.Duration) {
 			return
 		}
 		for i := range jobs {
-			if m.Filter.match(&jobs[i]) {
+			if m.Filter.Match(&jobs[i]) {
 				m.Count++
 			}
 		}
@@ -131,7 +123,7 @@ func (a *Admin) countMatching(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := readJobFilter(t.Name, c.QueryParams())
+	f, err := readTopicFilter(t.Name, c.QueryParams())
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
@@ -151,9 +143,9 @@ func (a *Admin) startBulk(c echo.Context) error {
 	if err != nil {
 		return a.refuse(c, err)
 	}
-	id, err := a.runner().start(c.Request().Context(), actor(c), bulkKind+p.Do, p)
+	id, err := a.runner().Start(c.Request().Context(), actor(c), bulk.KindJobs(p.Do), p)
 	if err != nil {
-		return err
+		return a.refuse(c, err)
 	}
 	return a.redirect(c, a.below("/tasks", id))
 }
@@ -171,26 +163,22 @@ func (a *Admin) topicForm(c echo.Context) (*registry.Topic, url.Values, error) {
 	return t, form, nil
 }
 
-func readBulk(topic string, form url.Values) (p bulkParams, err error) {
+func readBulk(topic string, form url.Values) (p bulk.Params, err error) {
 	p.Do = form.Get("do")
-	if p.Filter, err = readJobFilter(topic, form); err != nil {
+	if p.Filter, err = readTopicFilter(topic, form); err != nil || p.Do != bulk.Due {
 		return p, err
 	}
-	if p.Do == "due" {
-		if p.At, p.Shift, err = readDue(form); err != nil {
-			return p, err
-		}
-	}
-	return p, p.validate()
+	p.At, p.Shift, err = readDue(form)
+	return p, err
 }
 
 // refuse says what is wrong with a form in the page that it came from.
 func (a *Admin) refuse(c echo.Context, err error) error {
-	var s *sayable
-	if !errors.As(err, &s) {
+	var localized *bulk.LocalizedError
+	if !errors.As(err, &localized) {
 		return err
 	}
-	a.flash(c, "warning", s.Key, s.Args...)
+	a.flash(c, "warning", localized.Key, localized.Args...)
 	return a.back(c, "/topics")
 }
 
@@ -206,57 +194,22 @@ func (a *Admin) bulkJobs(c echo.Context) error {
 		a.flash(c, "warning", "topic.none_checked")
 		return a.back(c, "/topics")
 	}
-	b := &bulker{queue: a.queue, params: bulkParams{Do: form.Get("do")}}
-	if b.params.Do == "due" {
-		if b.params.At, b.params.Shift, err = readDue(form); err != nil {
+	do := bulk.Action{Do: form.Get("do")}
+	if do.Do == bulk.Due {
+		if do.At, do.Shift, err = readDue(form); err != nil {
 			return a.refuse(c, err)
 		}
 	}
-	if err := a.actOnChecked(c.Request().Context(), b, t.Name, ids); err != nil {
+	result, err := bulk.Apply(c.Request().Context(), a.queue, t.Name, ids, do)
+	if err != nil {
 		return a.refuse(c, err)
 	}
-	a.tell(c, b.params.Result, len(ids))
+	a.tell(c, result, len(ids))
 	return a.back(c, "/topics")
 }
 
-// actOnChecked acts on each job as its state allows; running ones are left alone.
-func (a *Admin) actOnChecked(ctx context.Context, b *bulker, topic string, ids []string) error {
-	refs := make([]queue.Ref, len(ids))
-	for i, id := range ids {
-		refs[i] = queue.Ref{Topic: topic, ID: id}
-	}
-	jobs, err := a.queue.Lookup(ctx, refs, "")
-	if err != nil {
-		return err
-	}
-	var dead, others []*queue.Job
-	for _, j := range jobs {
-		switch {
-		case j == nil:
-			b.count(countGone, 1, nil)
-		case j.State == queue.Running:
-			b.count(countRunning, 1, nil)
-		case j.State == queue.Dead && b.params.Do == "due":
-			b.count(countMoved, 1, nil)
-		case j.State == queue.Dead:
-			dead = append(dead, j)
-		default:
-			others = append(others, j)
-		}
-	}
-	switch b.params.Do {
-	case "run", "retry", "delete", "due":
-	default:
-		return sayError("bulk.no_action", clipped(b.params.Do), "")
-	}
-	b.params.Filter.Topic = topic
-	b.actOn(ctx, others)
-	b.actOn(ctx, dead)
-	return nil
-}
-
 // tell says what came of the jobs that were checked.
-func (a *Admin) tell(c echo.Context, r bulkResult, of int) {
+func (a *Admin) tell(c echo.Context, r bulk.Result, of int) {
 	if r.Error != "" {
 		a.flashText(c, "danger", r.Error)
 	}

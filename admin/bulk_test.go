@@ -10,16 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // working carries tasks out until the function is called, which waits.
 func (s *site) working(ctx context.Context) (stop func()) {
-	s.admin.runner().each = time.Millisecond
+	s.admin.runner().PollEvery = time.Millisecond
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- s.admin.runner().run(ctx) }()
+	go func() { ended <- s.admin.runner().Run(ctx) }()
 	return func() {
 		cancel()
 		<-ended
@@ -57,16 +58,16 @@ func stocked(t *testing.T, n int, wrap func(*queue.Queue) Queue) (*site, *queue.
 	return s, q, begin
 }
 
-func (s *site) result(id uint64) bulkResult {
+func (s *site) result(id uint64) bulk.Result {
 	s.Helper()
 	v := s.finished(id)
-	if v.State != TaskDone || v.Bulk == nil || v.Done != v.Total {
+	if v.State != bulk.Done || v.Done != v.Total {
 		s.Fatalf("the task is %+v", v.Task)
 	}
 	if left, _ := os.ReadDir(s.admin.opts.Pages.WorkDir); len(left) > 0 {
 		s.Errorf("the task left %s", left[0].Name())
 	}
-	return v.Bulk.Result
+	return v.About.Result
 }
 
 func TestAllThatMatchAreDeleted(t *testing.T) {
@@ -80,7 +81,7 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
 		t.Errorf("after the start: %s", body)
 	}
-	if r := s.result(1); r != (bulkResult{Done: 1111}) {
+	if r := s.result(1); r != (bulk.Result{Done: 1111}) {
 		t.Errorf("the result is %+v", r)
 	}
 	s.shows("/tasks/1", "1,111 of 1,111", "id begins with")
@@ -93,7 +94,7 @@ func TestRunAllNow(t *testing.T) {
 	s, q, _ := stocked(t, 700, nil)
 	defer s.working(t.Context())()
 	s.post("/topics/shop.close/matching", "state", "delayed", "do", "run")
-	if r := s.result(1); r != (bulkResult{Done: 700}) {
+	if r := s.result(1); r != (bulk.Result{Done: 700}) {
 		t.Errorf("the result is %+v", r)
 	}
 	if n, _ := q.Stats(t.Context(), []string{"shop.close"}); n["shop.close"].Ready != 700 {
@@ -130,7 +131,7 @@ func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
 	<-ctx.Done()
 	first()
 	defer s.working(t.Context())()
-	if r := s.result(1); r != (bulkResult{Done: 2500}) {
+	if r := s.result(1); r != (bulk.Result{Done: 2500}) {
 		t.Errorf("the result is %+v", r)
 	}
 	for i := 0; i < 2500; i += 7 {
@@ -138,42 +139,6 @@ func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
 		if want := begin.Add(30*time.Minute + time.Duration(i)*time.Second); err != nil || !j.NextAt.Equal(want) {
 			t.Fatalf("order-%d is called at %s, want %s (%v)", i, j.NextAt, want, err)
 		}
-	}
-}
-
-func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
-	s, q, begin := stocked(t, 300, nil)
-	list := bulker{queue: q, params: bulkParams{Filter: jobFilter{Topic: "shop.close", State: queue.Delayed}, Do: "due", Shift: -10 * time.Minute}}
-	list.run = &taskRun{runner: s.admin.runner(), Task: Task{CreatedAt: time.Now()}}
-	list.file = s.TempDir() + "/list"
-	if err := list.list(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	// Meanwhile one becomes ready, one is gone, one is another of the same name, and one is moved by somebody else.
-	_, err := q.RunNow(t.Context(), "shop.close", "order-1")
-	must(t, err)
-	must(t, q.Delete(t.Context(), "shop.close", "order-2"))
-	must(t, q.Delete(t.Context(), "shop.close", "order-3"))
-	again := q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "order-3", Body: []byte(`{}`), Delay: 3 * time.Hour})
-	must(t, again.Err)
-	moved := begin.Add(5 * time.Hour)
-	_, err = q.Change(t.Context(), "shop.close", "order-4", queue.Change{DueAt: &moved})
-	must(t, err)
-	must(t, list.work(t.Context()))
-	if want := (bulkResult{Done: 297, Gone: 2, Moved: 1}); list.params.Result != want {
-		t.Errorf("the result is %+v, want %+v", list.params.Result, want)
-	}
-	for id, want := range map[string]time.Time{"order-0": begin.Add(-10 * time.Minute), "order-3": again.Job.DueAt, "order-4": moved.Add(-10 * time.Minute)} {
-		if j, err := q.Get(t.Context(), "shop.close", id); err != nil || !j.DueAt.Equal(want) {
-			t.Errorf("%s is due at %v, want %s (%v)", id, j.DueAt, want, err)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -197,29 +162,6 @@ func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
 	}
 }
 
-func TestJobFilter(t *testing.T) {
-	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-	j := &queue.Job{ID: "order-12", State: queue.Delayed, DueAt: at, NextAt: at.Add(time.Hour), History: []queue.Attempt{{Error: "Connection refused"}}}
-	for name, c := range map[string]struct {
-		filter jobFilter
-		want   bool
-	}{
-		"all":          {jobFilter{}, true},
-		"contains":     {jobFilter{ID: "der-1"}, true},
-		"begins":       {jobFilter{ID: "^Order"}, true},
-		"does not":     {jobFilter{ID: "^der"}, false},
-		"its retry":    {jobFilter{Since: at.Add(time.Hour)}, true},
-		"before it":    {jobFilter{Until: at.Add(time.Hour)}, false},
-		"error":        {jobFilter{Error: "connection"}, true},
-		"other errors": {jobFilter{Error: "timeout"}, false},
-	} {
-		c.filter.State = queue.Delayed
-		if got := c.filter.match(j); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 func TestActionsOnAllThatCannotBe(t *testing.T) {
 	s, _, _ := stocked(t, 2, nil)
 	for _, pairs := range [][]string{
@@ -231,7 +173,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %d", pairs, status)
 		}
 	}
-	if tasks, err := s.admin.runner().store.ListTasks(t.Context(), 10); err != nil || len(tasks) != 0 {
+	if tasks, err := s.admin.runner().Tasks(t.Context(), 10); err != nil || len(tasks) != 0 {
 		t.Errorf("tasks %+v, %v", tasks, err)
 	}
 }

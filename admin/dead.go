@@ -1,22 +1,22 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) deadRoutes(g *echo.Group) {
-	a.runner().kinds["redrive"] = a.redriveTask
-	a.runner().kinds["delete_dead"] = a.deleteDeadTask
 	g.GET("/dead", a.deadPage)
 	g.POST("/dead/redrive", a.need(registry.RoleOperator, a.deadRedrive))
 	g.POST("/dead/delete", a.need(registry.RoleOperator, a.deadDelete))
@@ -24,14 +24,14 @@ func (a *Admin) deadRoutes(g *echo.Group) {
 }
 
 const (
-	deadShown      = 50   // of one topic
-	deadScanned    = 5000 // jobs looked through for one page
-	deadTopics     = 20   // topics of which jobs are shown together
-	deadPerTopic   = 20
-	deadListLimit  = 100
-	minuteForm     = "2006-01-02T15:04"
-	defaultRate    = 10
-	defaultStopPct = 20
+	deadShown           = 50   // of one topic
+	deadScanned         = 5000 // jobs looked through for one page
+	deadTopics          = 20   // topics of which jobs are shown together
+	deadPerTopic        = 20
+	deadPerTopicScanned = 500
+	deadListLimit       = 100
+	defaultRate         = 10
+	defaultStopPct      = 20
 )
 
 // deadTopic is a topic with dead jobs.
@@ -48,7 +48,7 @@ type deadJob struct {
 }
 
 type deadData struct {
-	Filter  deadFilter
+	Filter  bulk.Filter
 	Form    map[string]string
 	Topics  []deadTopic // those with dead jobs, the most first
 	Total   int64
@@ -60,35 +60,22 @@ type deadData struct {
 	Errors  []deadGroup
 }
 
+// Narrow reports whether the filter leaves out any dead job.
+func (d deadData) Narrow() bool { return d.Filter.Topic != "" || d.Filter.Narrow() }
+
 // deadGroup counts the jobs shown by their last error.
 type deadGroup struct {
 	Text  string
 	Count int
 }
 
-func readDeadFilter(c echo.Context) deadFilter {
-	f := deadFilter{
-		Topic: strings.TrimSpace(c.FormValue("topic")), Text: strings.TrimSpace(c.FormValue("text")), Reason: c.FormValue("reason"),
-	}
-	f.Since, _ = time.Parse(minuteForm, c.FormValue("since"))
-	f.Until, _ = time.Parse(minuteForm, c.FormValue("until"))
+// readDeadFilter takes the filter of the form; what is no time leaves nothing out.
+func readDeadFilter(c echo.Context) bulk.Filter {
+	form, _ := c.FormParams()
+	f, _ := readFilter(form)
+	f.State = queue.Dead
 	return f
 }
-
-// Fields are the filter as form fields, to send it again.
-func (f deadFilter) Fields() map[string]string {
-	m := map[string]string{"topic": f.Topic, "text": f.Text, "reason": f.Reason}
-	if !f.Since.IsZero() {
-		m["since"] = f.Since.Format(minuteForm)
-	}
-	if !f.Until.IsZero() {
-		m["until"] = f.Until.Format(minuteForm)
-	}
-	return m
-}
-
-// Narrow says whether the filter leaves anything out.
-func (f deadFilter) Narrow() bool { return f != deadFilter{} }
 
 func (a *Admin) topicNames() []string {
 	topics := a.registry.Snapshot().Topics
@@ -103,7 +90,8 @@ func (a *Admin) topicNames() []string {
 func (a *Admin) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	d := deadData{Filter: readDeadFilter(c), Reasons: []string{"attempts", "gone", "expired", "lease"}}
-	d.Form = d.Filter.Fields()
+	d.Form = filterFields(d.Filter)
+	d.Form["topic"] = d.Filter.Topic
 	stats, err := a.queue.Stats(ctx, a.topicNames())
 	if err != nil {
 		d.Away = err.Error()
@@ -137,7 +125,7 @@ func (a *Admin) deadJobs(ctx context.Context, c echo.Context, d *deadData) error
 		return nil
 	}
 	for _, t := range d.Topics[:min(deadTopics, len(d.Topics))] {
-		jobs, next, err := a.deadOf(ctx, d.Filter, t.Name, "", deadPerTopic, deadPage)
+		jobs, next, err := a.deadOf(ctx, d.Filter, t.Name, "", deadPerTopic, deadPerTopicScanned)
 		if err != nil {
 			d.Away = err.Error()
 			continue
@@ -152,7 +140,7 @@ func (a *Admin) deadJobs(ctx context.Context, c echo.Context, d *deadData) error
 }
 
 // deadOf looks through a bounded number of a topic's dead jobs for those that match.
-func (a *Admin) deadOf(ctx context.Context, f deadFilter, topic, cursor string, want, scan int) ([]deadJob, string, error) {
+func (a *Admin) deadOf(ctx context.Context, f bulk.Filter, topic, cursor string, want, scan int) ([]deadJob, string, error) {
 	var list []deadJob
 	for seen := 0; ; {
 		jobs, next, err := a.queue.List(ctx, topic, queue.Dead, cursor, want)
@@ -160,7 +148,7 @@ func (a *Admin) deadOf(ctx context.Context, f deadFilter, topic, cursor string, 
 			return nil, "", err
 		}
 		for i := range jobs {
-			if f.match(&jobs[i]) {
+			if f.Match(&jobs[i]) {
 				list = append(list, newDeadJob(jobs[i]))
 			}
 		}
@@ -173,7 +161,7 @@ func (a *Admin) deadOf(ctx context.Context, f deadFilter, topic, cursor string, 
 }
 
 func newDeadJob(j queue.Job) deadJob {
-	d := deadJob{Job: j, Last: lastError(&j)}
+	d := deadJob{Job: j, Last: bulk.LastError(&j)}
 	if n := len(j.History); n > 0 {
 		d.Status = j.History[n-1].Status
 	}
@@ -208,21 +196,21 @@ func formNumber(c echo.Context, name string, fallback, low, high float64) float6
 }
 
 func (a *Admin) deadRedrive(c echo.Context) error {
-	return a.startDead(c, "redrive", redriveParams{
+	return a.startDead(c, bulk.KindRedrive, bulk.Params{
 		Filter: readDeadFilter(c), Staged: c.FormValue("staged") != "",
 		Rate: formNumber(c, "rate", defaultRate, 0, 100_000), StopAbove: formNumber(c, "stop_above", defaultStopPct, 0, 100) / 100,
 	})
 }
 
 func (a *Admin) deadDelete(c echo.Context) error {
-	return a.startDead(c, "delete_dead", redriveParams{Filter: readDeadFilter(c)})
+	return a.startDead(c, bulk.KindDeleteDead, bulk.Params{Filter: readDeadFilter(c)})
 }
 
-func (a *Admin) startDead(c echo.Context, kind string, p redriveParams) error {
+func (a *Admin) startDead(c echo.Context, kind string, p bulk.Params) error {
 	if p.Filter.Topic != "" && a.registry.Snapshot().Topics[p.Filter.Topic] == nil {
 		return echo.NewHTTPError(http.StatusBadRequest, a.t(c, "dead.no_topic", p.Filter.Topic))
 	}
-	id, err := a.runner().start(c.Request().Context(), actor(c), kind, p)
+	id, err := a.runner().Start(c.Request().Context(), actor(c), kind, p)
 	if err != nil {
 		return err
 	}
@@ -242,16 +230,16 @@ func (a *Admin) deadSelected(c echo.Context) error {
 			byTopic[topic] = append(byTopic[topic], id)
 		}
 	}
-	act, done := a.queue.RedriveDead, "dead.redriven"
-	if c.FormValue("do") == "delete" {
-		act, done = a.queue.DeleteDead, "dead.deleted"
+	do, done := bulk.Action{Do: bulk.Retry}, "dead.redriven"
+	if c.FormValue("do") == bulk.Delete {
+		do.Do, done = bulk.Delete, "dead.deleted"
 	}
-	total := 0
+	total := int64(0)
 	for topic, ids := range byTopic {
-		n, err := act(c.Request().Context(), topic, ids, len(ids))
-		total += n
-		if err != nil {
-			a.flashText(c, "danger", err.Error())
+		r, err := bulk.Apply(c.Request().Context(), a.queue, topic, ids, do)
+		total += r.Done
+		if text := r.Error; err != nil || text != "" {
+			a.flashText(c, "danger", cmp.Or(text, fmt.Sprint(err)))
 			break
 		}
 	}

@@ -13,13 +13,13 @@ type deadQueue struct {
 	fakeQueue
 	jobs     map[string][]queue.Job // of a topic, the dead ones
 	fate     func(topic, id string) *queue.Job
-	alive    map[target]bool
+	alive    map[queue.Ref]bool
 	redriven int
 	health   []queue.ShardHealth
 }
 
 func newDeadQueue(topic string, n int) *deadQueue {
-	q := &deadQueue{jobs: map[string][]queue.Job{}, alive: map[target]bool{}, fate: func(string, string) *queue.Job { return nil }}
+	q := &deadQueue{jobs: map[string][]queue.Job{}, alive: map[queue.Ref]bool{}, fate: func(string, string) *queue.Job { return nil }}
 	for i := range n {
 		q.jobs[topic] = append(q.jobs[topic], queue.Job{
 			Topic: topic, ID: "job-" + strconv.Itoa(i), State: queue.Dead, DeadReason: "attempts", Attempts: 3,
@@ -51,7 +51,7 @@ func (q *deadQueue) Get(_ context.Context, topic, id string) (*queue.Job, error)
 			return &q.jobs[topic][i], nil
 		}
 	}
-	if !q.alive[target{topic, id}] {
+	if !q.alive[queue.Ref{Topic: topic, ID: id}] {
 		return nil, queue.ErrNotFound
 	}
 	if j := q.fate(topic, id); j != nil {
@@ -60,13 +60,26 @@ func (q *deadQueue) Get(_ context.Context, topic, id string) (*queue.Job, error)
 	return nil, queue.ErrNotFound
 }
 
+func (q *deadQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	jobs := make([]*queue.Job, len(refs))
+	for i, ref := range refs {
+		if n := slices.IndexFunc(q.jobs[ref.Topic], func(j queue.Job) bool { return j.ID == ref.ID }); n >= 0 {
+			job := q.jobs[ref.Topic][n]
+			jobs[i] = &job
+		}
+	}
+	return jobs, nil
+}
+
 func (q *deadQueue) take(topic string, ids []string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := len(q.jobs[topic])
 	q.jobs[topic] = slices.DeleteFunc(q.jobs[topic], func(j queue.Job) bool { return slices.Contains(ids, j.ID) })
 	for _, id := range ids {
-		q.alive[target{topic, id}] = true
+		q.alive[queue.Ref{Topic: topic, ID: id}] = true
 	}
 	return before - len(q.jobs[topic])
 }

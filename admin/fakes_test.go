@@ -88,7 +88,7 @@ func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
 	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: s.registry.Sessions(), Version: "test"}
-	opts.Pages.Web = http.DefaultClient
+	opts.Pages.Web, opts.Pages.Tasks, opts.Pages.WorkDir = http.DefaultClient, s.registry, t.TempDir()
 	if change != nil {
 		change(&opts)
 	}
@@ -160,4 +160,11 @@ func (s *site) send(r *http.Request) (int, string) {
 		s.Fatal(err)
 	}
 	return res.StatusCode, string(text)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

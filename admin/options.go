@@ -41,7 +41,7 @@ type Master interface {
 	Restart(ctx context.Context, role string, number int) error
 }
 
-// Options of an Admin. Queue, Registry and Sessions are needed; the rest has defaults.
+// Options of an Admin. Queue, Registry, Sessions and Pages.Tasks are needed; the rest has defaults.
 type Options struct {
 	Queue    Queue
 	Registry Registry
@@ -71,8 +71,8 @@ type PageParts struct {
 }
 
 func (o *Options) defaults() error {
-	if o.Queue == nil || o.Registry == nil || o.Sessions == nil {
-		return errors.New("the admin needs a Queue, a Registry and Sessions")
+	if o.Queue == nil || o.Registry == nil || o.Sessions == nil || o.Pages.Tasks == nil {
+		return errors.New("the admin needs a Queue, a Registry, Sessions and Tasks")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -15,8 +16,7 @@ import (
 
 // overviewQueue is what this group and those of dead letters, shards and tasks need of the queue beside what all pages do.
 type overviewQueue interface {
-	redriveQueue
-	bulkQueue
+	bulk.Queue
 	Health(ctx context.Context) []queue.ShardHealth
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 }
@@ -45,9 +45,9 @@ type OverviewParts struct {
 	// Strip gives the totals on every page; nil: they are summed up from all topics.
 	Strip   func(ctx context.Context) (*Strip, error)
 	History SeriesReader
-	Tasks   TaskStore // nil: tasks end with the process
-	WorkDir string    // where tasks keep lists of jobs; empty: there are none on all jobs that match
-	Host    string    // whose tasks this process carries out; empty: the host's name
+	Tasks   bulk.Store
+	WorkDir string // where tasks keep lists of jobs
+	Host    string // whose tasks this process carries out; empty: the host's name
 	// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks. nil: there is one.
 	Lead   func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
 	APIURL string // of the server, for the lines to copy: http://127.0.0.1:6789
@@ -69,7 +69,7 @@ type OverviewParts struct {
 
 // overviewState is what these groups keep while the admin lives.
 type overviewState struct {
-	runner   *taskRunner
+	runner   *bulk.Runner
 	outlooks outlookBook
 
 	mu   sync.Mutex

@@ -22,12 +22,13 @@ import (
 )
 
 func main() {
+	ctx := context.Background()
 	c, err := client.New(client.Options{URL: "{api}", Token: os.Getenv("WAKECALL_TOKEN")})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	job, err := c.Push(context.Background(), "{topic}", client.Push{
+	job, err := c.Push(ctx, "{topic}", client.Push{
 		ID:    "order-42",
 		Body:  json.RawMessage(` + "`" + `{"order":42}` + "`" + `),
 		Delay: client.After(30 * time.Minute),

@@ -19,7 +19,7 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 	reader := activity.NewReader(p.queue)
 	return admin.OverviewParts{
 		History: &history.Reader{Store: p.registry},
-		Tasks:   admin.RegistryTasks(p.registry),
+		Tasks:   p.registry,
 		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
 		Host:    hostName(),
 		Weights: p.cfg.Priorities,

@@ -1,0 +1,168 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Queue is what work on jobs needs of the queue.
+type Queue interface {
+	List(ctx context.Context, topic string, s queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	Lookup(ctx context.Context, refs []queue.Ref, shard string) ([]*queue.Job, error)
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
+	Delete(ctx context.Context, topic, id string) error
+	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
+	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+}
+
+const callsAtOnce = 8
+
+// act does one thing with jobs and counts what came of them.
+type act struct {
+	queue  Queue
+	params Params
+	mu     sync.Mutex // of params.Result
+}
+
+// Action is what Apply does: run, retry, delete or due with a time or a shift.
+type Action struct {
+	Do    string
+	At    time.Time
+	Shift time.Duration
+}
+
+// Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. What failed is in the result.
+func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) (Result, error) {
+	if !slices.Contains([]string{Run, Retry, Delete, Due}, do.Do) {
+		return Result{}, Localized("bulk.no_action", Clip(do.Do), "")
+	}
+	refs := make([]queue.Ref, len(ids))
+	for i, id := range ids {
+		refs[i] = queue.Ref{Topic: topic, ID: id}
+	}
+	jobs, err := q.Lookup(ctx, refs, "")
+	if err != nil {
+		return Result{}, err
+	}
+	a := &act{queue: q, params: Params{Do: do.Do, At: do.At, Shift: do.Shift}}
+	var dead, others []*queue.Job
+	for _, j := range jobs {
+		switch {
+		case j == nil:
+			a.count(countGone, 1, nil)
+		case j.State == queue.Running:
+			a.count(countRunning, 1, nil)
+		case j.State == queue.Dead && do.Do == Due:
+			a.count(countMoved, 1, nil)
+		case j.State == queue.Dead:
+			dead = append(dead, j)
+		default:
+			others = append(others, j)
+		}
+	}
+	a.actOn(ctx, others)
+	a.actOn(ctx, dead)
+	return a.params.Result, nil
+}
+
+// counter is a number of a result.
+type counter func(*Result) *int64
+
+func countDone(r *Result) *int64    { return &r.Done }
+func countRunning(r *Result) *int64 { return &r.Running }
+func countGone(r *Result) *int64    { return &r.Gone }
+func countMoved(r *Result) *int64   { return &r.Moved }
+func countFailed(r *Result) *int64  { return &r.Failed }
+
+func (a *act) count(which counter, n int64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	*which(&a.params.Result) += n
+	if err != nil && a.params.Result.Error == "" {
+		a.params.Result.Error = err.Error()
+	}
+}
+
+// actOn acts on jobs of one topic, either all dead or none.
+func (a *act) actOn(ctx context.Context, jobs []*queue.Job) {
+	if len(jobs) == 0 || ctx.Err() != nil {
+		return
+	}
+	if jobs[0].State == queue.Dead {
+		a.actOnDead(ctx, jobs)
+		return
+	}
+	var wg sync.WaitGroup
+	next := make(chan *queue.Job)
+	for range min(callsAtOnce, len(jobs)) {
+		wg.Go(func() {
+			for j := range next {
+				if ctx.Err() == nil {
+					a.countOutcome(ctx, a.actOnOne(ctx, j))
+				}
+			}
+		})
+	}
+	for _, j := range jobs {
+		next <- j
+	}
+	close(next)
+	wg.Wait()
+}
+
+func (a *act) actOnOne(ctx context.Context, j *queue.Job) (err error) {
+	switch a.params.Do {
+	case Run:
+		_, err = a.queue.RunNow(ctx, j.Topic, j.ID)
+	case Delete:
+		err = a.queue.Delete(ctx, j.Topic, j.ID)
+	case Due:
+		due := a.params.dueFrom(callTime(j))
+		_, err = a.queue.Change(ctx, j.Topic, j.ID, queue.Change{DueAt: &due})
+	}
+	return err
+}
+
+func (a *act) countOutcome(ctx context.Context, err error) {
+	switch {
+	case err != nil && ctx.Err() != nil: // the task ends, or goes on with this job
+	case err == nil:
+		a.count(countDone, 1, nil)
+	case errors.Is(err, queue.ErrNotFound):
+		a.count(countGone, 1, nil)
+	case errors.Is(err, queue.ErrRunning):
+		a.count(countRunning, 1, nil)
+	case errors.Is(err, queue.ErrDead):
+		a.count(countMoved, 1, nil)
+	default:
+		a.count(countFailed, 1, err)
+	}
+}
+
+func (a *act) actOnDead(ctx context.Context, jobs []*queue.Job) {
+	ids := make([]string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	do := a.queue.RedriveDead
+	if a.params.Do == Delete {
+		do = a.queue.DeleteDead
+	}
+	n, err := do(ctx, jobs[0].Topic, ids, len(ids))
+	a.count(countDone, int64(n), nil)
+	rest := int64(len(ids) - n)
+	switch {
+	case err != nil && ctx.Err() != nil:
+	case rest > 0 && err != nil:
+		a.count(countFailed, rest, err)
+	case rest > 0:
+		a.count(countGone, rest, nil)
+	}
+}

@@ -1,0 +1,86 @@
+package bulk
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Filter chooses jobs. Texts are compared without regard to case.
+type Filter struct {
+	Topic  string      `json:"topic,omitempty"` // empty: of all topics
+	State  queue.State `json:"state,omitempty"`
+	ID     string      `json:"id,omitempty"`     // the id contains it; with a ^ before it the id begins with it
+	Error  string      `json:"error,omitempty"`  // the last error contains it
+	Text   string      `json:"text,omitempty"`   // the last error or the id contains it
+	Reason string      `json:"reason,omitempty"` // why the job is dead
+	Since  time.Time   `json:"since,omitzero"`   // the job's time is this or later
+	Until  time.Time   `json:"until,omitzero"`   // the job's time is before this
+}
+
+// Prefix is what ids must begin with; empty: they may have it anywhere.
+func (f Filter) Prefix() string {
+	if prefix, ok := strings.CutPrefix(f.ID, "^"); ok {
+		return prefix
+	}
+	return ""
+}
+
+// Narrow reports whether the filter leaves out any job of its topic and state.
+func (f Filter) Narrow() bool { return f != Filter{Topic: f.Topic, State: f.State} }
+
+// Match reports whether the filter chooses a job of its topic.
+func (f Filter) Match(j *queue.Job) bool {
+	at := timeOf(j)
+	switch {
+	case f.State != "" && j.State != f.State,
+		f.Reason != "" && j.DeadReason != f.Reason,
+		!f.Since.IsZero() && at.Before(f.Since),
+		!f.Until.IsZero() && !at.Before(f.Until):
+		return false
+	}
+	if f.Text != "" && !contains(LastError(j), f.Text) && !contains(j.ID, f.Text) {
+		return false
+	}
+	if prefix := f.Prefix(); prefix != "" {
+		return strings.HasPrefix(strings.ToLower(j.ID), strings.ToLower(prefix)) && contains(LastError(j), f.Error)
+	}
+	return contains(j.ID, strings.TrimPrefix(f.ID, "^")) && contains(LastError(j), f.Error)
+}
+
+func contains(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}
+
+// LastError is the outcome of the job's last attempt as text.
+func LastError(j *queue.Job) string {
+	if len(j.History) == 0 {
+		return j.DeadReason
+	}
+	last := j.History[len(j.History)-1]
+	if last.Error != "" {
+		return last.Error
+	}
+	if last.Status > 0 {
+		return fmt.Sprintf("HTTP %d", last.Status)
+	}
+	return j.DeadReason
+}
+
+// timeOf is when a job is called next; of a dead one when it died.
+func timeOf(j *queue.Job) time.Time {
+	if j.State == queue.Dead {
+		return j.DeadAt
+	}
+	return callTime(j)
+}
+
+// callTime is when a job is called next: a retry does not move its due time.
+func callTime(j *queue.Job) time.Time {
+	if !j.NextAt.IsZero() {
+		return j.NextAt
+	}
+	return j.DueAt
+}

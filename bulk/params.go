@@ -1,0 +1,98 @@
+package bulk
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// What can be done with jobs.
+const (
+	Run    = "run"
+	Retry  = "retry"
+	Delete = "delete"
+	Due    = "due" // change the due time
+)
+
+// Actions are what can be done with all jobs of a state.
+func Actions(s queue.State) []string {
+	switch s {
+	case queue.Delayed:
+		return []string{Run, Due, Delete}
+	case queue.Ready:
+		return []string{Due, Delete}
+	case queue.Dead:
+		return []string{Retry, Delete}
+	}
+	return nil
+}
+
+// Params are what a task does, its options, how far it is and what came of it.
+type Params struct {
+	Filter Filter        `json:"filter"`
+	Do     string        `json:"do,omitempty"`
+	At     time.Time     `json:"at,omitzero"`    // the new due time
+	Shift  time.Duration `json:"shift,omitzero"` // or how far to move it
+
+	Rate      float64 `json:"rate,omitempty"` // jobs a second; 0: no limit
+	Staged    bool    `json:"staged,omitempty"`
+	StopAbove float64 `json:"stop_above,omitempty"` // share of failures at which a staged task ends
+
+	Full   bool    `json:"full,omitempty"` // the list could not hold all
+	Listed bool    `json:"listed,omitempty"`
+	Offset int64   `json:"offset,omitempty"` // in the list: the jobs before it are done
+	Result Result  `json:"result"`
+	Stages []Stage `json:"stages,omitempty"`
+}
+
+// Result counts what came of the jobs that matched at the start.
+type Result struct {
+	Done    int64  `json:"done"`
+	Running int64  `json:"running"` // left alone
+	Gone    int64  `json:"gone"`    // delivered or deleted meanwhile
+	Moved   int64  `json:"moved"`   // no longer matching
+	Failed  int64  `json:"failed"`
+	Error   string `json:"error,omitempty"` // the first
+}
+
+// Skipped counts the jobs that needed nothing done.
+func (r Result) Skipped() int64 { return r.Running + r.Gone + r.Moved }
+
+// complete fills in what the kinds of tasks on dead jobs imply: earlier versions did not store it.
+func (p *Params) complete(kind string) {
+	switch kind {
+	case KindRedrive:
+		p.Do, p.Filter.State = Retry, queue.Dead
+	case KindDeleteDead:
+		p.Do, p.Filter.State = Delete, queue.Dead
+	}
+}
+
+const shownInput = 60 // characters of what somebody typed, in a message about it
+
+// Clip shortens what somebody typed, for a message about it.
+func Clip(text string) string {
+	if r := []rune(text); len(r) > shownInput {
+		return string(r[:shownInput]) + "…"
+	}
+	return text
+}
+
+func (p *Params) validate() error {
+	switch {
+	case !slices.Contains(Actions(p.Filter.State), p.Do):
+		return Localized("bulk.no_action", Clip(p.Do), Clip(string(p.Filter.State)))
+	case p.Do == Due && p.At.IsZero() && p.Shift == 0:
+		return Localized("bulk.no_shift", "")
+	}
+	return nil
+}
+
+// dueFrom is the new due time of a job that was to be called at a time.
+func (p *Params) dueFrom(at time.Time) time.Time {
+	if !p.At.IsZero() {
+		return p.At
+	}
+	return at.Add(p.Shift)
+}

@@ -1,0 +1,87 @@
+package bulk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// run is a task being carried out.
+type run struct {
+	runner *Runner
+	mu     sync.Mutex
+	registry.Task
+}
+
+// progress adds to what is done. It is stored within a second.
+func (t *run) progress(done, errors int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Done += done
+	t.Errors += errors
+}
+
+// total sets how much there is to do.
+func (t *run) total(n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Total = n
+}
+
+// report keeps the parameters with what they report.
+func (t *run) report(params any) {
+	b, err := json.Marshal(params)
+	if err != nil {
+		return // they were read from JSON
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Params = b
+}
+
+func (t *run) save(ctx context.Context) {
+	t.mu.Lock()
+	t.UpdatedAt = t.runner.Now().UTC()
+	now := t.Task
+	t.mu.Unlock()
+	if err := t.runner.Store.UpdateTask(ctx, now); err != nil && ctx.Err() == nil {
+		t.runner.Log.Warn("store the progress of a task", "task", t.ID, "error", err)
+	}
+}
+
+const endLimit = 10 * time.Second
+
+func (t *run) end(err error) {
+	var stopped *stoppedError
+	t.mu.Lock()
+	switch {
+	case err == nil:
+		t.State = Done
+	case errors.Is(err, errCancelled):
+		t.State = Cancelled
+	case errors.As(err, &stopped):
+		t.State, t.Error = Stopped, storedError(err)
+	default:
+		t.State, t.Error = Failed, storedError(err)
+	}
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
+	defer cancel()
+	t.save(ctx)
+}
+
+// pause waits, or returns the reason why the context ended.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,217 @@
+package bulk
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Options of a Runner.
+type Options struct {
+	Store    Store
+	Queue    Queue
+	Topics   func() []string                  // for tasks on all topics
+	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
+	Dir      string                           // for the lists of jobs
+	Host     string                           // whose tasks this runner carries out
+	// Lead says whether this process leads its host's tasks for the given time: a replaced process and its successor must not both carry
+	// them out. nil: there is one process.
+	Lead func(ctx context.Context, ttl time.Duration) (bool, error)
+	Log  *slog.Logger
+	Now  func() time.Time
+
+	PollEvery time.Duration // of the store; 0: 2 s
+}
+
+// Runner carries out the tasks of a host, a few at a time.
+type Runner struct {
+	Options
+	kinds map[string]func(context.Context, *run) error
+	nudge chan struct{}
+	wait  time.Duration // before a step that failed is repeated
+
+	mu      sync.Mutex
+	running map[uint64]bool
+}
+
+const (
+	tasksAtOnce = 4
+	tasksPolled = 200
+	lease       = 6 * time.Second // that a process leads its host's tasks, from each poll
+	pollEvery   = 2 * time.Second
+	saveEvery   = time.Second // of progress; a request to cancel is noticed then
+)
+
+// NewRunner makes a Runner; Run starts it.
+func NewRunner(o Options) *Runner {
+	o.PollEvery = cmp.Or(o.PollEvery, pollEvery)
+	r := &Runner{Options: o, nudge: make(chan struct{}, 1), wait: retryWait, running: map[uint64]bool{}}
+	r.kinds = map[string]func(context.Context, *run) error{}
+	for _, kind := range []string{KindRedrive, KindDeleteDead, KindJobs(Run), KindJobs(Retry), KindJobs(Delete), KindJobs(Due)} {
+		r.kinds[kind] = r.work
+	}
+	return r
+}
+
+// Start stores a task for the runner of this host.
+func (r *Runner) Start(ctx context.Context, actor, kind string, p Params) (uint64, error) {
+	p.complete(kind)
+	if err := p.validate(); err != nil {
+		return 0, err
+	}
+	return r.start(ctx, actor, kind, p)
+}
+
+func (r *Runner) start(ctx context.Context, actor, kind string, params any) (uint64, error) {
+	b, err := json.Marshal(params)
+	if err != nil {
+		return 0, fmt.Errorf("start a task of the kind %s: %w", kind, err)
+	}
+	now := r.Now().UTC()
+	id, err := r.Store.CreateTask(ctx, registry.Task{
+		Kind: kind, Params: b, State: Queued, Actor: actor, Host: r.Host, CreatedAt: now, UpdatedAt: now,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("start a task of the kind %s: %w", kind, err)
+	}
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+	return id, nil
+}
+
+// Tasks lists tasks of all hosts, the newest first.
+func (r *Runner) Tasks(ctx context.Context, limit int) ([]Task, error) {
+	rows, err := r.Store.ListTasks(ctx, limit)
+	list := make([]Task, len(rows))
+	for i, row := range rows {
+		list[i] = newTask(row)
+	}
+	return list, err
+}
+
+// Task reads a task. Errors: ErrNoTask.
+func (r *Runner) Task(ctx context.Context, id uint64) (*Task, error) {
+	row, err := r.Store.GetTask(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t := newTask(*row)
+	return &t, nil
+}
+
+// Cancel asks for the end of a task. Errors: ErrNoTask.
+func (r *Runner) Cancel(ctx context.Context, actor string, id uint64) error {
+	return r.Store.CancelTask(ctx, actor, id)
+}
+
+// Run works until ctx is done. What is under way then goes on when the next process runs.
+func (r *Runner) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		next := time.After(r.PollEvery) // from before a poll that takes long: the lease must not lapse
+		for _, task := range r.waiting(ctx) {
+			wg.Go(func() { r.carryOut(ctx, task) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		case <-r.nudge:
+		}
+	}
+}
+
+// waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a write.
+func (r *Runner) waiting(ctx context.Context) []registry.Task {
+	list := r.open(ctx)
+	if len(list) > 0 && r.Lead != nil {
+		if leads, err := r.Lead(ctx, lease); err != nil || !leads {
+			return nil
+		}
+		list = r.open(ctx) // another process may have ended some before it gave up the lease
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var take []registry.Task
+	for _, t := range slices.Backward(list) { // the oldest first
+		if r.running[t.ID] || len(r.running) >= tasksAtOnce {
+			continue
+		}
+		r.running[t.ID] = true
+		take = append(take, t)
+	}
+	return take
+}
+
+// open lists the tasks of this host that have not ended, the newest first.
+func (r *Runner) open(ctx context.Context) []registry.Task {
+	list, err := r.Store.ListTasks(ctx, tasksPolled)
+	if err != nil {
+		r.Log.Debug("list tasks", "error", err)
+		return nil
+	}
+	return slices.DeleteFunc(list, func(t registry.Task) bool {
+		task := Task{Task: t}
+		return t.Host != r.Host || !task.Open() || r.kinds[t.Kind] == nil
+	})
+}
+
+var (
+	errCancelled = errors.New("cancelled")
+	errEnded     = errors.New("the task ended")
+)
+
+func (r *Runner) carryOut(ctx context.Context, t registry.Task) {
+	defer func() {
+		r.mu.Lock()
+		delete(r.running, t.ID)
+		r.mu.Unlock()
+	}()
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(errEnded)
+	run := &run{Task: t, runner: r}
+	run.State = Running
+	run.save(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(inner, run, cancel) })
+	err := r.kinds[t.Kind](inner, run)
+	if cause := context.Cause(inner); err != nil && cause != nil {
+		err = cause
+	}
+	cancel(errEnded)
+	watch.Wait()
+	if err != nil && ctx.Err() != nil {
+		return // this process ends, not the task
+	}
+	run.end(err)
+}
+
+// watch stores the progress and notices a request to cancel.
+func (r *Runner) watch(ctx context.Context, run *run, cancel context.CancelCauseFunc) {
+	t := time.NewTicker(min(saveEvery, r.PollEvery))
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		run.save(ctx)
+		is, err := r.Store.GetTask(ctx, run.ID)
+		if err == nil && is.CancelRequested {
+			cancel(errCancelled)
+			return
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package bulk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// tasks keeps tasks in memory.
+type tasks struct {
+	mu   sync.Mutex
+	list []registry.Task
+}
+
+func (s *tasks) CreateTask(_ context.Context, t registry.Task) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.ID = uint64(len(s.list) + 1)
+	s.list = append(s.list, t)
+	return t.ID, nil
+}
+
+func (s *tasks) UpdateTask(_ context.Context, t registry.Task) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.CancelRequested = s.list[t.ID-1].CancelRequested
+	s.list[t.ID-1] = t
+	return nil
+}
+
+func (s *tasks) GetTask(_ context.Context, id uint64) (*registry.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.list[id-1]
+	return &t, nil
+}
+
+func (s *tasks) ListTasks(context.Context, int) ([]registry.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.list)
+	slices.Reverse(list)
+	return list, nil
+}
+
+func (s *tasks) CancelTask(_ context.Context, _ string, id uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list[id-1].CancelRequested = true
+	return nil
+}
+
+// jobs is a queue in memory. What is re-driven is delivered at once, unless outcome says what it becomes.
+type jobs struct {
+	Queue   // nil: what is not needed here
+	mu      sync.Mutex
+	all     map[string]queue.Job
+	changed int
+	outcome func(queue.Job) *queue.Job
+	after   func() // each change
+}
+
+// stock makes n jobs of a state, called a second after each other.
+func stock(s queue.State, n int, begin time.Time) *jobs {
+	q := &jobs{all: map[string]queue.Job{}}
+	for i := range n {
+		j := queue.Job{Topic: "shop", ID: fmt.Sprintf("job-%04d", i), State: s, CreatedAt: time.UnixMilli(1), Shard: "a"}
+		if j.DueAt = begin.Add(time.Duration(i) * time.Second); s == queue.Dead {
+			j.DeadAt = begin
+		}
+		q.all[j.ID] = j
+	}
+	return q
+}
+
+func (q *jobs) List(_ context.Context, _ string, s queue.State, cursor string, limit int) ([]queue.Job, string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var list []queue.Job
+	for _, id := range slices.Sorted(maps.Keys(q.all)) {
+		if q.all[id].State == s && id > cursor {
+			list = append(list, q.all[id])
+		}
+	}
+	if len(list) <= limit {
+		return list, "", nil
+	}
+	return list[:limit], list[limit-1].ID, nil
+}
+
+func (q *jobs) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := make([]*queue.Job, len(refs))
+	for i, r := range refs {
+		if j, ok := q.all[r.ID]; ok {
+			list[i] = &j
+		}
+	}
+	return list, nil
+}
+
+func (q *jobs) Get(_ context.Context, _, id string) (*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j, ok := q.all[id]; ok {
+		return &j, nil
+	}
+	return nil, queue.ErrNotFound
+}
+
+func (q *jobs) Change(_ context.Context, _, id string, c queue.Change) (*queue.Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j := q.all[id]
+	j.DueAt = *c.DueAt
+	q.all[id] = j
+	q.count()
+	return &j, nil
+}
+
+func (q *jobs) count() {
+	if q.changed++; q.after != nil {
+		q.after()
+	}
+}
+
+func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n int, _ error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range ids {
+		j, ok := q.all[id]
+		if !ok || j.State != queue.Dead {
+			continue
+		}
+		n++
+		delete(q.all, id)
+		if q.outcome != nil {
+			if left := q.outcome(j); left != nil {
+				q.all[id] = *left
+			}
+		}
+		q.count()
+	}
+	return n, nil
+}
+
+func newRunner(t *testing.T, q Queue) *Runner {
+	t.Helper()
+	return NewRunner(Options{
+		Store: &tasks{}, Queue: q, Topics: func() []string { return []string{"shop"} }, Patience: func(string) time.Duration { return time.Minute },
+		Dir: t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
+	})
+}
+
+// runUntil runs tasks until done says so, or the test fails.
+func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	for ctx.Err() == nil {
+		if task, err := r.Task(ctx, 1); err == nil && done(task) {
+			return task
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the task did not get there")
+	return nil
+}
+
+func hasEnded(task *Task) bool { return !task.Open() }
+
+func TestATaskGoesOnAfterARestart(t *testing.T) {
+	r := newRunner(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	r.kinds["slow"] = func(ctx context.Context, run *run) error {
+		run.total(2)
+		run.progress(1, 0)
+		if calls++; calls == 1 {
+			cancel() // the process ends
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	if _, err := r.start(t.Context(), "user/x", "slow", nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Run(ctx)
+	if task, _ := r.Task(t.Context(), 1); task.State != Running {
+		t.Fatalf("the task is %s after its process ended", task.State)
+	}
+	if task := runUntil(t, r, hasEnded); task.State != Done || calls != 2 {
+		t.Errorf("the task is %+v after %d calls", task.Task, calls)
+	}
+}
+
+// TestJobsThatMoveAreNeitherForgottenNorTouched: what matched when the list was written is acted on, as it is then.
+func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
+	begin := time.Now().Add(time.Hour).Truncate(time.Second)
+	q := stock(queue.Delayed, 300, begin)
+	r := newRunner(t, q)
+	w := &work{act: act{queue: q}, file: t.TempDir() + "/list"}
+	w.params = Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: -10 * time.Minute}
+	w.run = &run{runner: r}
+	w.run.ID, _ = r.Store.CreateTask(t.Context(), registry.Task{})
+	w.run.CreatedAt = time.Now()
+	if err := w.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Meanwhile one becomes ready, one is gone, one is another with the same id, and one is moved by somebody else.
+	change := func(id string, do func(*queue.Job)) {
+		j := q.all[id]
+		do(&j)
+		q.all[id] = j
+	}
+	change("job-0001", func(j *queue.Job) { j.State = queue.Ready })
+	delete(q.all, "job-0002")
+	change("job-0003", func(j *queue.Job) { j.CreatedAt = time.Now() })
+	moved := begin.Add(5 * time.Hour)
+	change("job-0004", func(j *queue.Job) { j.DueAt = moved })
+	if err := w.do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := (Result{Done: 297, Gone: 2, Moved: 1}); w.params.Result != want {
+		t.Errorf("the result is %+v, want %+v", w.params.Result, want)
+	}
+	for id, want := range map[string]time.Time{
+		"job-0000": begin.Add(-10 * time.Minute), "job-0003": begin.Add(3 * time.Second), "job-0004": moved.Add(-10 * time.Minute),
+	} {
+		if got := q.all[id].DueAt; !got.Equal(want) {
+			t.Errorf("%s is due at %v, want %s", id, got, want)
+		}
+	}
+}
+
+// TestAStageIsJudgedThoughTheProcessRestarts: a process that ends while a stage waits for its outcomes does not make the next stage blind.
+func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
+	q := stock(queue.Dead, 250, time.Now().Add(-time.Hour))
+	waiting := func(j queue.Job) *queue.Job {
+		j.State, j.Attempts = queue.Ready, 0
+		return &j
+	}
+	q.outcome = waiting
+	r := newRunner(t, q)
+	if _, err := r.Start(t.Context(), "user/x", KindRedrive, Params{Staged: true, StopAbove: 0.2}); err != nil {
+		t.Fatal(err)
+	}
+	task := runUntil(t, r, func(task *Task) bool {
+		return len(task.About.Stages) == 1 && task.About.Stages[0].Waiting == firstStage
+	})
+	if !task.Open() || q.changed != firstStage {
+		t.Fatalf("the task is %+v after %d jobs", task.Task, q.changed)
+	}
+	n := 0
+	for id, j := range q.all { // half of the stage fails while no process runs
+		if j.State == queue.Ready {
+			if n++; n%2 == 0 {
+				j.State, j.Attempts = queue.Delayed, 1
+				q.all[id] = j
+			} else {
+				delete(q.all, id)
+			}
+		}
+	}
+	task = runUntil(t, r, hasEnded)
+	if s := task.About.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage || s.Delivered != 5 || s.Failed != 5 {
+		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task.Task, s)
+	}
+	if task.Errors != 5 {
+		t.Errorf("%d failures are counted", task.Errors)
+	}
+}
+
+// TestTasksOfAnEarlierVersionAreRead: their parameters did not say what the kind implies.
+func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
+	q := stock(queue.Dead, 20, time.Now().Add(-time.Hour))
+	r := newRunner(t, q)
+	_, err := r.start(t.Context(), "user/x", KindRedrive, json.RawMessage(`{"filter":{"topic":"shop","text":"job-001"},"rate":1000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 || task.About.Result.Done != 10 {
+		t.Errorf("the task is %+v", task.Task)
+	}
+	if left, _ := os.ReadDir(r.Dir); len(left) > 0 {
+		t.Errorf("the task left %s", left[0].Name())
+	}
+}
+
+func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
+	begin := time.Now().Add(time.Hour).Truncate(time.Second)
+	q := stock(queue.Delayed, 1000, begin)
+	r := newRunner(t, q)
+	ctx, cancel := context.WithCancel(t.Context())
+	q.after = func() {
+		if q.changed == 450 {
+			cancel()
+		}
+	}
+	if _, err := r.Start(ctx, "user/x", KindJobs(Due), Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Run(ctx)
+	if task := runUntil(t, r, hasEnded); task.State != Done || task.About.Result != (Result{Done: 1000}) {
+		t.Errorf("the task is %+v", task.Task)
+	}
+	for id, j := range q.all {
+		n, _ := strconv.Atoi(id[len("job-"):])
+		if want := begin.Add(time.Hour + time.Duration(n)*time.Second); !j.DueAt.Equal(want) {
+			t.Fatalf("%s is due at %s, want %s", id, j.DueAt, want)
+		}
+	}
+}
