@@ -49,7 +49,7 @@ func (s *stage) cannotTell(blind bool) {
 	s.findings, s.blind = nil, blind
 }
 
-func newStore(t *testing.T) *Store { return NewStore(openDB(t, dbtest.SQLite(t))) }
+func newStore(t *testing.T) *Store { return NewStore(dbtest.Open(t, dbtest.SQLite(t))) }
 
 func play(t *testing.T, host string, store Storage, settings Settings) *stage {
 	t.Helper()

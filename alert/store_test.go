@@ -12,7 +12,7 @@ import (
 // TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one that it ended.
 func TestOneHostIsToldOfAnAlert(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(openDB(t, dsn))
+		r := NewStore(dbtest.Open(t, dsn))
 		ctx := t.Context()
 		atOnce := func(do func() bool) (told int) {
 			var mu sync.Mutex
@@ -83,7 +83,7 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 // TestAnAlertIsOverWhenNoHostFindsIt: those that lately did are asked, one that died is not waited for.
 func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(openDB(t, dsn))
+		r := NewStore(dbtest.Open(t, dsn))
 		for _, host := range []string{"h1", "h2", "dead"} {
 			if _, _, err := r.RaiseAlert(t.Context(), Alert{Key: "k", Host: host}); err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 // TestAWaitingMessageHasOneSender: the process that queued it, or one of the others when that is gone.
 func TestAWaitingMessageHasOneSender(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(openDB(t, dsn))
+		r := NewStore(dbtest.Open(t, dsn))
 		ctx := t.Context()
 		take := func(holder string) []QueuedDelivery {
 			t.Helper()
@@ -171,7 +171,7 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 
 func TestEachDeathIsClaimedOnce(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := NewStore(openDB(t, dsn))
+		r := NewStore(dbtest.Open(t, dsn))
 		claim := func(topic string, count int64, fell bool, want int64) {
 			t.Helper()
 			news, err := r.ClaimDeaths(t.Context(), map[string]Deaths{topic: {count, fell}})

@@ -18,12 +18,12 @@ import (
 func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 	reader := activity.NewReader(p.queue)
 	return admin.OverviewParts{
-		History: &history.Reader{Store: p.registry},
+		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   p.registry,
 		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
 		Host:    hostName(),
 		Weights: p.cfg.Priorities,
-		Lead:    p.registry.Lead,
+		Lead:    p.registry.DB().Lead,
 		Alerts:  alert.NewStore(p.registry.DB()),
 		Web:     caller.Client(),
 		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {

@@ -112,7 +112,7 @@ func hostName() string {
 // newSampler makes what takes samples for the charts, beside the checker.
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
-		Source: p.queue, Store: p.registry, Host: hostName(), Logger: p.log,
+		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
 		Lateness: p.lateness, Topics: p.topicNames,
 		Shards: func() []history.ShardReading { return shardReadings(c) },
 	})

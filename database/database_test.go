@@ -1,4 +1,4 @@
-package database
+package database_test
 
 import (
 	"errors"
@@ -6,15 +6,20 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/test/dbtest"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-func open(t *testing.T, dsn string) *DB {
+func open(t *testing.T, dsn string) *database.DB {
 	t.Helper()
-	db, err := Open(dsn, nil)
+	db, err := database.Open(dsn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +34,7 @@ func TestSeveralHostsMigrateAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range hosts {
 			wg.Go(func() {
-				db, err := Open(dsn, nil)
+				db, err := database.Open(dsn, nil)
 				if err == nil {
 					steps[i], err = db.Migrate(t.Context())
 					err = errors.Join(err, db.Close())
@@ -59,7 +64,8 @@ func TestTheStatusOfAnEmptyDatabaseChangesNothing(t *testing.T) {
 		if err != nil || len(steps) == 0 || steps[0].Applied || steps[0].Name == "" || steps[0].Version != 1 {
 			t.Errorf("status = %+v, %v", steps, err)
 		}
-		if _, err := db.sql.Exec("SELECT * FROM schema_version"); err == nil {
+		read := func(tx *gorm.DB) error { return tx.Exec("SELECT * FROM schema_version").Error }
+		if err := db.Do(t.Context(), read); err == nil {
 			t.Error("it made a table")
 		}
 	})
@@ -82,7 +88,7 @@ func TestBadAddressesAreRefused(t *testing.T) {
 		"mysql://u:hidden@unix(/nowhere)/db":   "/nowhere",
 		"sqlite:/proc/none/r.db":               "/proc/none",
 	} {
-		db, err := Open(dsn, nil)
+		db, err := database.Open(dsn, nil)
 		if err == nil {
 			err = fmt.Errorf("%s: %w", db, errors.Join(db.Ping(t.Context()), db.Close()))
 		}
@@ -104,7 +110,7 @@ func TestPasswordsAreMasked(t *testing.T) {
 		"postgres://u:pw@h/db":           "postgres:***@h/db",
 		"u:pw@tcp(h)/db":                 "u:***@tcp(h)/db",
 	} {
-		if got := MaskDSN(dsn); got != want {
+		if got := database.MaskDSN(dsn); got != want {
 			t.Errorf("%q is shown as %q, not %q", dsn, got, want)
 		}
 	}
@@ -117,8 +123,33 @@ func TestPasswordsAreMasked(t *testing.T) {
 		"unix://:pw@/run/redis.sock":       "unix://:***@/run/redis.sock",
 		"managed:":                         "managed:",
 	} {
-		if got := MaskURL(url); got != want {
+		if got := database.MaskURL(url); got != want {
 			t.Errorf("%q is shown as %q, not %q", url, got, want)
 		}
 	}
+}
+
+func TestOneHostLeads(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		db := dbtest.Open(t, dsn)
+		lead := func(host string, ttl time.Duration) bool {
+			ok, err := db.Lead(t.Context(), "history", host, ttl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		for range 2 {
+			if !lead("a", time.Minute) || lead("b", time.Minute) {
+				t.Error("a has it and b has not")
+			}
+		}
+		if !lead("a", time.Millisecond) {
+			t.Error("a may shorten its lease")
+		}
+		wait.For(t, "b leads when a's lease is over", func() bool { return lead("b", time.Minute) })
+		if lead("a", time.Minute) {
+			t.Error("a leads beside b")
+		}
+	})
 }

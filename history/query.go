@@ -18,9 +18,14 @@ type Points struct {
 	Sums   map[string]int64      `json:"sums"`   // of the counters over the span
 }
 
+// SampleReader lists the samples of a series from one time to another (exclusive).
+type SampleReader interface {
+	Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error)
+}
+
 // Reader answers series.
 type Reader struct {
-	Store Store
+	Store SampleReader
 	Now   func() time.Time // nil: time.Now
 }
 

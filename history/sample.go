@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Totals, Living and what is read of a topic at one instant.
@@ -33,9 +32,6 @@ type ShardReading struct {
 	Memory, MaxMemory int64
 	Jobs              int64
 }
-
-// Sample is a stored one; its data is a record.
-type Sample = registry.Sample
 
 // record is what a sample holds. Names are short because there are many of them.
 type record struct {

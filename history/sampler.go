@@ -19,10 +19,10 @@ type Source interface {
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 }
 
-// Store keeps samples; *registry.Registry is one. Samples answers those at from and later, before to.
-type Store interface {
+// Storage is where the sampler keeps samples and hosts agree on which one of them samples; a Store is one.
+type Storage interface {
+	SampleReader
 	PutSamples(ctx context.Context, samples []Sample) error
-	Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error)
 	PruneSamples(ctx context.Context, now time.Time) error
 	// Lead says whether this host holds the lease of a role, after trying to take or renew it.
 	Lead(ctx context.Context, role, host string, ttl time.Duration) (bool, error)
@@ -31,7 +31,7 @@ type Store interface {
 // Options of a Sampler.
 type Options struct {
 	Source Source
-	Store  Store
+	Store  Storage
 	// Lateness of a topic's callbacks since then, or of all for ""; nil: not known.
 	Lateness func(ctx context.Context, topic string, since time.Time) (Lateness, error)
 	Topics   func() []string       // all that are registered

@@ -167,53 +167,6 @@ func TestAnEndedSessionStaysEnded(t *testing.T) {
 	})
 }
 
-func TestSamplesAreReplacedAndPruned(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := open(t, Options{DSN: dsn})
-		ctx, at := t.Context(), time.Now().Truncate(time.Minute)
-		var many []Sample
-		for i := range 2500 {
-			many = append(many, Sample{fmt.Sprint("t", i), "1m", at, []byte(`{"p":1}`)})
-		}
-		many = append(many, Sample{"t1", "1m", at.Add(-24 * time.Hour), []byte(`{}`)}, Sample{"t1", "1h", at.Add(-24 * time.Hour), []byte(`{}`)})
-		if err := errors.Join(r.PutSamples(ctx, many), r.PutSamples(ctx, []Sample{{"t1", "1m", at, []byte(`{"p":2}`)}}), r.PruneSamples(ctx, at)); err != nil {
-			t.Fatal(err)
-		}
-		list, err := r.Samples(ctx, "t1", "1m", at.Add(-48*time.Hour), at.Add(time.Minute))
-		if err != nil || len(list) != 1 || string(list[0].Data) != `{"p":2}` || !list[0].At.Equal(at) {
-			t.Errorf("%+v, %v", list, err)
-		}
-		if list, err := r.Samples(ctx, "t1", "1h", at.Add(-48*time.Hour), at); err != nil || len(list) != 1 {
-			t.Errorf("%+v, %v", list, err)
-		}
-	})
-}
-
-func TestOneHostLeads(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := open(t, Options{DSN: dsn})
-		lead := func(host string, ttl time.Duration) bool {
-			ok, err := r.Lead(t.Context(), "history", host, ttl)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return ok
-		}
-		for range 2 {
-			if !lead("a", time.Minute) || lead("b", time.Minute) {
-				t.Error("a has it and b has not")
-			}
-		}
-		if !lead("a", time.Millisecond) {
-			t.Error("a may shorten its lease")
-		}
-		eventually(t, "b leads when a's lease is over", func() bool { return lead("b", time.Minute) })
-		if lead("a", time.Minute) {
-			t.Error("a leads beside b")
-		}
-	})
-}
-
 func TestTasksGoOn(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})

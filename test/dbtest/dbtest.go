@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/migrations"
 )
 
@@ -81,6 +82,23 @@ func MariaDB(t testing.TB) string {
 	}
 	shared.Exec(t, name, copies...)
 	return shared.DSN(name)
+}
+
+// Open opens a database and makes its schema.
+func Open(t testing.TB, dsn string) *database.DB {
+	t.Helper()
+	db, err := database.Open(dsn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if db.CheckSchema(t.Context()) == nil {
+		return db
+	}
+	if _, err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
 }
 
 // Exec runs statements in the database of a DSN that MariaDB or EmptyMariaDB returned.

@@ -1,0 +1,81 @@
+package history
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+)
+
+// Sample is the value of a series at a time. A later one for the same time replaces it.
+type Sample struct {
+	Series string // AllTopics, a topic, or the result of ShardSeries
+	Tier   string
+	At     time.Time
+	Data   []byte // JSON of a record
+}
+
+// Store keeps samples in the registry's database.
+type Store struct{ db *database.DB }
+
+// NewStore returns the store in a database.
+func NewStore(db *database.DB) *Store { return &Store{db} }
+
+type sampleRow struct {
+	Series string `gorm:"primaryKey"`
+	Tier   string `gorm:"primaryKey"`
+	At     int64  `gorm:"primaryKey;autoIncrement:false"`
+	Data   string
+}
+
+func (sampleRow) TableName() string { return "samples" }
+
+// PutSamples stores samples.
+func (s *Store) PutSamples(ctx context.Context, samples []Sample) error {
+	if len(samples) == 0 {
+		return nil
+	}
+	rows := make([]sampleRow, len(samples))
+	for i, s := range samples {
+		rows[i] = sampleRow{s.Series, s.Tier, s.At.Unix(), string(s.Data)}
+	}
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		return database.Upsert(tx).CreateInBatches(rows, database.BatchRows).Error
+	})
+}
+
+// Samples lists the samples of a series from one time to another (exclusive), oldest first.
+func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error) {
+	var rows []sampleRow
+	err := s.db.Do(ctx, func(tx *gorm.DB) error {
+		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).
+			Order("at").Find(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Sample, len(rows))
+	for i, row := range rows {
+		list[i] = Sample{row.Series, row.Tier, time.Unix(row.At, 0).UTC(), []byte(row.Data)}
+	}
+	return list, nil
+}
+
+// PruneSamples deletes the samples that no chart shows any more.
+func (s *Store) PruneSamples(ctx context.Context, now time.Time) error {
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		for _, t := range tiers {
+			if err := tx.Where("tier = ? AND at < ?", t.Name, now.Add(-t.Keep).Unix()).Delete(&sampleRow{}).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Lead reports whether a host holds the lease of a role, after trying to take or extend it.
+func (s *Store) Lead(ctx context.Context, role, host string, ttl time.Duration) (bool, error) {
+	return s.db.Lead(ctx, role, host, ttl)
+}
