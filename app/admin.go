@@ -21,7 +21,7 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 		return role{}, err
 	}
 	a, err := admin.New(admin.Options{
-		Queue: p.recordedQueue(), Registry: p.editedRegistry(), Sessions: p.registry.Sessions(), TOTP: p.registry, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
+		Queue: p.queue, Registry: p.editedRegistry(), Sessions: p.registry.Sessions(), TOTP: p.registry, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
 		BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(), TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout,
 		Version: p.version, Logger: p.log, Registerer: p.metrics,
 		Pages: admin.PageParts{TopicsParts: p.topicsParts(caller), OverviewParts: p.overviewParts(caller)},

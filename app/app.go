@@ -21,6 +21,7 @@ import (
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/record"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 )
@@ -78,15 +79,10 @@ func (p *parts) open(process string) (err error) {
 		return err
 	}
 	p.log = logging.Journaled(p.log, p.journal)
+	recorder := record.Recorder{Journal: p.journal}
 	p.queue = queue.Open(queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
-		Accepted: func(pushes []queue.Push, results []queue.Result) error {
-			return p.journal.Requests(acceptedLines(pushes, results))
-		},
-		Moved: func(jobs []queue.Job) error { return p.journal.Requests(movedLines(jobs)) },
-		Deleted: func(topic, id, shard string, created time.Time) error {
-			return p.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
-		},
+		Accepted: recorder.Accepted, Changed: recorder.Changed,
 		Durability: p.durability, Hold: holdOf(process),
 	})
 	p.registry, err = OpenRegistry(p.cfg, p.log, p.queue.Announce)

@@ -60,7 +60,6 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	}
 	s, err := server.New(server.Options{
 		Jobs: p.jobs(), Registry: p.editedRegistry(),
-		Record:  func(r server.Record) error { return p.journal.Requests(recordLines(r)) },
 		Healthy: p.journal.Accepting,
 		Limits: server.Limits{
 			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections, HeaderTimeout: p.cfg.Server.ReadHeaderTimeout,

@@ -21,6 +21,7 @@ const (
 	OpDrop      Op = "drop"    // dead jobs deleted
 	OpClear     Op = "clear"   // all jobs of a topic deleted
 	OpMove      Op = "move"    // stored in another shard, as it was then
+	OpLeave     Op = "leave"   // removed from a shard, since another one has the job
 	OpSpool     Op = "spool"   // a push taken while no shard could: it follows as a push once one has it
 )
 
@@ -44,6 +45,7 @@ type RequestLine struct {
 	Topic       string
 	ID          string // empty where the operation concerns several jobs
 	Shard       string
+	Revision    int64     // of the change in the shard, see queue.Job; 0 of lines that older versions wrote
 	DueAt       time.Time // milliseconds are kept
 	CreatedAt   time.Time // by Redis's clock; with topic and id it names one job, should the id be used again
 	ChangedAt   time.Time // by Redis's clock, of change and run: hosts' clocks differ
@@ -71,6 +73,7 @@ type AttemptLine struct {
 	Reason    string
 	Error     string
 	Shard     string
+	Revision  int64  // of the death of a job
 	Process   string // empty: Options.Process
 }
 

@@ -28,6 +28,7 @@ type requestWire struct {
 	Topic       string    `json:"topic,omitzero"`
 	ID          string    `json:"id,omitzero"`
 	Shard       string    `json:"shard,omitzero"`
+	Revision    int64     `json:"rev,omitzero"`
 	DueAt       millis    `json:"due_at,omitzero"`
 	CreatedAt   millis    `json:"created_at,omitzero"`
 	ChangedAt   millis    `json:"changed_at,omitzero"`
@@ -49,7 +50,7 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	var raw binary
 	w := requestWire{
 		TS: stampOf(l.TS, now), Op: l.Op, Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID), Shard: raw.move("shard", l.Shard),
-		DueAt: millis(l.DueAt), CreatedAt: millis(l.CreatedAt), ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(),
+		Revision: l.Revision, DueAt: millis(l.DueAt), CreatedAt: millis(l.CreatedAt), ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(),
 		MaxAttempts: l.MaxAttempts, ContentType: raw.move("content_type", l.ContentType), Count: l.Count,
 		OnDuplicate: l.OnDuplicate, Delay: l.Delay.Seconds(), Body: l.Body,
 	}
@@ -69,7 +70,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 	}
 	*l = RequestLine{
 		TS: time.Time(w.TS), Op: w.Op, Topic: w.Binary.or("topic", w.Topic), ID: w.Binary.or("id", w.ID), Shard: w.Binary.or("shard", w.Shard),
-		DueAt: time.Time(w.DueAt), CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority,
+		Revision: w.Revision, DueAt: time.Time(w.DueAt), CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority,
 		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.Binary.or("content_type", w.ContentType),
 		Count: w.Count, OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second), Body: w.Body,
 	}
@@ -93,6 +94,7 @@ type attemptWire struct {
 	Reason    string    `json:"reason,omitzero"`
 	Error     string    `json:"error,omitzero"`
 	Shard     string    `json:"shard,omitzero"`
+	Revision  int64     `json:"rev,omitzero"`
 	Process   string    `json:"process,omitzero"`
 	Binary    binary    `json:",embed"`
 }
@@ -106,7 +108,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 		TS: stampOf(l.TS, now), Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID), CreatedAt: millis(l.CreatedAt), N: l.N,
 		StartedAt: millis(l.StartedAt), TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status, Outcome: l.Outcome,
 		Reason: raw.move("reason", l.Reason), Error: raw.move("error", l.Error), Shard: raw.move("shard", l.Shard),
-		Process: raw.move("process", cmp.Or(l.Process, process)),
+		Revision: l.Revision, Process: raw.move("process", cmp.Or(l.Process, process)),
 	}
 	w.Binary = raw
 	return appendLine(b, &w)
@@ -122,7 +124,7 @@ func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 		TS: time.Time(w.TS), Topic: w.Binary.or("topic", w.Topic), ID: w.Binary.or("id", w.ID), CreatedAt: time.Time(w.CreatedAt), N: w.N,
 		StartedAt: time.Time(w.StartedAt), Took: toDuration(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome,
 		Reason: w.Binary.or("reason", w.Reason), Error: w.Binary.or("error", w.Error), Shard: w.Binary.or("shard", w.Shard),
-		Process: w.Binary.or("process", w.Process),
+		Revision: w.Revision, Process: w.Binary.or("process", w.Process),
 	}
 	return nil
 }

@@ -159,9 +159,8 @@ func (q *Queue) following() []*Shard {
 
 // removal is what became of deleting a job in one shard.
 type removal struct {
-	state   string // that the job was in; "" when there was none
-	created time.Time
-	unsafe  error // why no replica has confirmed it, though the durability asks for that
+	job    *Job  // what is known of it, and the state it was in; nil when there was none
+	unsafe error // why no replica has confirmed it, though the durability asks for that
 }
 
 func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r removal, err error) {
@@ -173,12 +172,15 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 		r.unsafe = s.notReplicated("delete", topic, id, o.unsafe)
 	}
 	reply, ok := o.value.([]any)
-	if !ok || len(reply) != 2 {
+	if !ok || len(reply) != 3 {
 		return r, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
 	}
-	r.state, _ = reply[0].(string)
-	r.created = millis(reply[1])
-	if r.state == "" && o.repeated {
+	letter, _ := reply[0].(string)
+	revision, _ := reply[2].(int64)
+	switch {
+	case letter != "":
+		r.job = &Job{Topic: topic, ID: id, Shard: s.name, State: stateNames[letter], CreatedAt: millis(reply[1]), Revision: revision}
+	case o.repeated:
 		return r, s.unavailable("connection", errDoubtful)
 	}
 	return r, nil
@@ -197,16 +199,14 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 			continue
 		case err != nil:
 			return running, err
-		case r.state == "":
+		case r.job == nil:
 			unsafeGone = cmp.Or(unsafeGone, r.unsafe)
 			continue
 		}
 		unsafe = cmp.Or(unsafe, r.unsafe)
-		found, running = true, running || r.state == "u"
-		if q.opts.Deleted != nil {
-			if err := q.opts.Deleted(topic, id, s.name, r.created); err != nil {
-				return running, s.unavailable("journal", err)
-			}
+		found, running = true, running || r.job.State == Running
+		if err := q.record(Deleted, *r.job); err != nil {
+			return running, err
 		}
 	}
 	switch {
@@ -310,28 +310,28 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 			ownKey = "1"
 		}
 	}
-	return q.change(ctx, topic, id, "change", when, priority, given, body, ownKey)
+	return q.change(ctx, Changed, topic, id, "change", when, priority, given, body, ownKey)
 }
 
 // RunNow makes a job due now; a dead one starts its attempts again. A job that is ready or running stays as it is.
 // Errors: ErrNotFound, ErrNewer, *UnavailableError.
 func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
-	return q.change(ctx, topic, id, "run")
+	return q.change(ctx, MadeDue, topic, id, "run")
 }
 
 // change changes the first job of this id that it finds, and then copies that a push left in other shards when its answer was lost: they would be
 // called as they were. What hinders that is not told, since the job is changed.
-func (q *Queue) change(ctx context.Context, topic, id string, what ...any) (job *Job, err error) {
+func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
 	err = q.first(topic, id, func(s *Shard) (bool, error) {
 		if job != nil {
 			if s.hasOther(ctx, topic, job) {
-				_, _, _ = q.changeIn(ctx, s, topic, id, what...)
+				_, _, _ = q.changeIn(ctx, s, kind, topic, id, what...)
 			}
 			return false, nil
 		}
 		var err error
-		job, unsafe, err = q.changeIn(ctx, s, topic, id, what...)
+		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, what...)
 		return false, err
 	})
 	if job != nil {
@@ -348,20 +348,21 @@ func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 }
 
 // changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.
-func (q *Queue) changeIn(ctx context.Context, s *Shard, topic, id string, what ...any) (job *Job, unsafe, err error) {
+func (q *Queue) changeIn(ctx context.Context, s *Shard, kind ChangeKind, topic, id string, what ...any) (
+	job *Job, unsafe, err error) {
 	args := append([]any{topic, s.address(topic, id), id}, what...)
 	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), s.scripts.change, args...)
 	if err != nil {
 		return nil, nil, err
 	}
 	reply, ok := o.value.([]any)
-	if !ok || len(reply) != 2 {
+	if !ok || len(reply) != 3 {
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
 	}
-	if o.repeated && (reply[1] == "none" || reply[1] == "running") { // made due by the first try, it may have been reserved since, and delivered
+	if o.repeated && (reply[2] == "none" || reply[2] == "running") { // made due by the first try, it may have been reserved since, and delivered
 		return nil, nil, s.unavailable("connection", errDoubtful)
 	}
-	switch reply[1] {
+	switch reply[2] {
 	case "none":
 		return nil, nil, nil
 	case "running":
@@ -377,10 +378,16 @@ func (q *Queue) changeIn(ctx context.Context, s *Shard, topic, id string, what .
 	if o.unsafe != nil {
 		unsafe = s.notReplicated("change", topic, id, o.unsafe)
 	}
-	if job, err = s.described(topic, reply[1]); err != nil {
+	if job, err = s.described(topic, reply[2]); err != nil {
 		return nil, nil, err
 	}
 	job.ChangedAt = millis(reply[0])
+	if job.Revision, _ = reply[1].(int64); job.Revision == 0 {
+		return job, unsafe, nil
+	}
+	if err := q.record(kind, *job); err != nil {
+		return nil, nil, err
+	}
 	return job, unsafe, nil
 }
 
@@ -483,26 +490,26 @@ func (s *Shard) list(ctx context.Context, topic string, state State, inner strin
 // RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It returns how
 // many. Ids that are not dead are passed over.
 func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
-	return q.dead(ctx, topic, "retry", ids, limit)
+	return q.dead(ctx, Redriven, topic, ids, limit)
 }
 
 // DeleteDead deletes dead jobs, chosen as in RedriveDead.
 func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
-	return q.dead(ctx, topic, "delete", ids, limit)
+	return q.dead(ctx, DeadDeleted, topic, ids, limit)
 }
 
 // deadStep bounds the dead jobs of one script call.
 const deadStep = 200
 
-func (q *Queue) dead(ctx context.Context, topic, what string, ids []string, limit int) (int, error) {
+func (q *Queue) dead(ctx context.Context, kind ChangeKind, topic string, ids []string, limit int) (int, error) {
 	total := 0
 	for _, s := range *q.shards.Load() {
 		var n int
 		var err error
 		if len(ids) > 0 {
-			n, err = s.deadIDs(ctx, topic, what, ids)
+			n, err = q.deadIDs(ctx, s, kind, topic, ids)
 		} else {
-			n, err = s.deadOldest(ctx, topic, what, limit-total)
+			n, err = q.deadOldest(ctx, s, kind, topic, limit-total)
 		}
 		total += n
 		if err != nil {
@@ -512,10 +519,10 @@ func (q *Queue) dead(ctx context.Context, topic, what string, ids []string, limi
 	return total, nil
 }
 
-func (s *Shard) deadOldest(ctx context.Context, topic, what string, limit int) (int, error) {
+func (q *Queue) deadOldest(ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int) (int, error) {
 	total := 0
 	for total < limit {
-		n, err := s.count(ctx, topic, s.scripts.dead, topic, what, min(deadStep, limit-total))
+		n, err := q.someDead(ctx, s, kind, topic, min(deadStep, limit-total), nil)
 		total += n
 		if err != nil || n == 0 {
 			return total, err
@@ -524,20 +531,41 @@ func (s *Shard) deadOldest(ctx context.Context, topic, what string, limit int) (
 	return total, nil
 }
 
-func (s *Shard) deadIDs(ctx context.Context, topic, what string, ids []string) (int, error) {
+func (q *Queue) deadIDs(ctx context.Context, s *Shard, kind ChangeKind, topic string, ids []string) (int, error) {
 	total := 0
-	for len(ids) > 0 {
-		chunk := ids[:min(deadStep, len(ids))]
-		ids = ids[len(chunk):]
-		args := []any{topic, what, 0}
-		for _, id := range chunk {
-			args = append(args, s.address(topic, id), id)
-		}
-		n, err := s.count(ctx, topic, s.scripts.dead, args...)
+	for chunk := range slices.Chunk(ids, deadStep) {
+		n, err := q.someDead(ctx, s, kind, topic, 0, chunk)
 		total += n
 		if err != nil {
 			return total, err
 		}
 	}
 	return total, nil
+}
+
+// someDead re-drives or deletes dead jobs in one call of the script and has that recorded.
+func (q *Queue) someDead(ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int, ids []string) (int, error) {
+	what := "retry"
+	if kind == DeadDeleted {
+		what = "delete"
+	}
+	args := []any{topic, what, limit}
+	for _, id := range ids {
+		args = append(args, s.address(topic, id), id)
+	}
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.dead, args...)
+	if err != nil {
+		return 0, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply)%2 != 1 {
+		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
+	}
+	revision, _ := reply[0].(int64)
+	jobs := make([]Job, 0, len(reply)/2)
+	for pair := range slices.Chunk(reply[1:], 2) {
+		id, _ := pair[0].(string)
+		jobs = append(jobs, Job{Topic: topic, ID: id, Shard: s.name, CreatedAt: millis(pair[1]), Revision: revision + int64(len(jobs))})
+	}
+	return len(jobs), q.record(kind, jobs...)
 }

@@ -9,6 +9,7 @@ import (
 //
 //	(nothing)      on a Cluster: the anchor, see whole.lua
 //	seq            the number of the last page
+//	rev            the revision of the last change that a journal has, see changes.go
 //	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
 //	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are split (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone

@@ -124,7 +124,7 @@ func (m *model) Open(t *rapid.T) {
 func (m *model) Delete(t *rapid.T) {
 	topic, id := m.key(t)
 	r, err := m.s.remove(t.Context(), topic, id, Memory)
-	if err != nil || (r.state != "") != (m.jobs[topic+"/"+id] != nil) {
+	if err != nil || (r.job != nil) != (m.jobs[topic+"/"+id] != nil) {
 		t.Fatalf("delete = %+v, %v", r, err)
 	}
 	delete(m.jobs, topic+"/"+id)

@@ -174,6 +174,7 @@ type moving struct {
 	at       int64  // when it becomes ready, or died, in ms
 	attempts string
 	copied   int64 // the reference there, negative when it was there already; 0: another job of its id lives there
+	revision int64 // of its copy there, and then of its leaving
 }
 
 // cases reads jobs as a whole, and leaves out those that are due too soon or elsewhere by now.
@@ -239,6 +240,9 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 		return err
 	}
 	m.moved += len(left)
+	if err := m.queue.left(m.from, left); err != nil {
+		return err
+	}
 	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
 	_, err = to.leave(ctx, stayed, there)
 	return err
@@ -278,13 +282,24 @@ func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int
 		return nil, err
 	}
 	reply, ok := v.([]any)
-	if !ok || len(reply) != len(list) {
+	if !ok || len(reply) != 1+len(list) {
 		return nil, fmt.Errorf("remove %d jobs that were moved: %w", len(list), errReply)
 	}
+	revision, _ := reply[0].(int64)
 	for i, c := range list {
-		if reply[i] == int64(1) {
+		if reply[1+i] == int64(1) {
+			c.revision = revision + int64(i)
 			gone = append(gone, c)
 		}
 	}
 	return gone, nil
+}
+
+// left has it recorded which jobs another shard has now.
+func (q *Queue) left(s *Shard, list []*moving) error {
+	jobs := make([]Job, len(list))
+	for i, c := range list {
+		jobs[i] = Job{Topic: c.job.Topic, ID: c.job.ID, Shard: s.name, CreatedAt: c.job.CreatedAt, Revision: c.revision}
+	}
+	return q.record(MovedOut, jobs...)
 }

@@ -46,9 +46,11 @@ func (f *fixture) drain() int {
 // TestADrainingShardGivesItsJobsAwayAsTheyAre: in every state, with attempts, due time, body, and in the totals.
 func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	recorded := map[string]string{}
-	f, states := twoShards(t, Options{Moved: func(jobs []Job) error {
+	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, jobs []Job) error {
 		for _, j := range jobs {
-			recorded[j.ID] = j.Shard
+			if kind == MovedIn {
+				recorded[j.ID] = j.Shard
+			}
 		}
 		return nil
 	}})

@@ -270,14 +270,18 @@ func (s *Shard) storeAll(
 
 var errReply = errors.New("the script's answer has not the expected form")
 
+// pushedHead is what the answer of the push script begins with: time, splits, revision.
+const pushedHead = 3
+
 // pushed reads what the push script answered.
 func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
 	reply, ok := o.value.([]any)
-	if !ok || len(reply) < 2 || len(reply)%2 != 0 {
+	if !ok || len(reply) < pushedHead || len(reply)%2 != pushedHead%2 {
 		return nil, errReply
 	}
 	at, timed := reply[0].(int64)
-	if !timed || !s.nodes[bucket].learn(reply[1]) {
+	revision, revised := reply[2].(int64)
+	if !timed || !revised || !s.nodes[bucket].learn(reply[1]) {
 		return nil, errReply
 	}
 	now := time.UnixMilli(at).UTC()
@@ -285,12 +289,15 @@ func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
 	for i := range pushes {
 		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
 	}
-	for k := 2; k < len(reply); k += 2 {
+	for k := pushedHead; k < len(reply); k += 2 {
 		n, ok := reply[k].(int64)
 		if !ok || n < 1 || int(n) > len(pushes) {
 			return nil, errReply
 		}
 		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, reply[k+1], o.repeated)
+	}
+	for i := range results {
+		results[i].Job.Revision = revision + int64(i)
 	}
 	return results, nil
 }

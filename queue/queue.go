@@ -30,10 +30,9 @@ type Options struct {
 	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes all that
 	// were stored fail. It may be called from several goroutines.
 	Accepted func([]Push, []Result) error
-	// Moved is called with jobs that another shard (Job.Shard) has taken: an error makes it give them back.
-	Moved func([]Job) error
-	// Deleted is called with every job that Delete removed, before its caller is answered: an error is given to the caller.
-	Deleted func(topic, id, shard string, created time.Time) error
+	// Changed is called with every other accepted change of jobs, after it was made and before its caller is answered: an error
+	// becomes the caller's. It may be called from several goroutines.
+	Changed func(ChangeKind, []Job) error
 	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in memory.
 	Durability func(topic string) Durability
 	// Hold is how long at most Reserve takes no jobs from a server that has come new to a shard, while hosts compare their journals
@@ -240,13 +239,13 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 		}
 		todo = q.pushGroups(ctx, groups, pushes, results)
 	}
-	removeReplaced(ctx, pushes, results, replaced)
+	q.removeReplaced(ctx, pushes, results, replaced)
 	return results
 }
 
 // removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took leaves the old
 // job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
-func removeReplaced(ctx context.Context, pushes []Push, results []Result, replaced map[int][]*Shard) {
+func (q *Queue) removeReplaced(ctx context.Context, pushes []Push, results []Result, replaced map[int][]*Shard) {
 	for i, holders := range replaced {
 		r := &results[i]
 		if r.Err != nil && !Stored(r.Err) {
@@ -256,7 +255,11 @@ func removeReplaced(ctx context.Context, pushes []Push, results []Result, replac
 			if s.name == r.Job.Shard { // its script has replaced the job
 				continue
 			}
-			if _, err := s.remove(ctx, pushes[i].Topic, pushes[i].ID, Memory); err != nil {
+			removed, err := s.remove(ctx, pushes[i].Topic, pushes[i].ID, Memory)
+			if err == nil && removed.job != nil {
+				err = q.record(MovedOut, *removed.job)
+			}
+			if err != nil {
 				*r = Result{Err: err}
 				break
 			}

@@ -85,15 +85,12 @@ func (q *Queue) placeFor(j *Job) *Shard {
 
 // moved has it recorded which jobs are in another shard now.
 func (q *Queue) moved(s *Shard, list []*moving) error {
-	if len(list) == 0 || q.opts.Moved == nil {
-		return nil
-	}
 	jobs := make([]Job, len(list))
 	for i, c := range list {
 		jobs[i] = c.job
-		jobs[i].Shard = s.name
+		jobs[i].Shard, jobs[i].Revision = s.name, c.revision
 	}
-	return q.opts.Moved(jobs)
+	return q.record(MovedIn, jobs...)
 }
 
 // restore stores jobs of one bucket, not later than until if that is given by the shard's clock, and notes their references there; see the script.
@@ -105,10 +102,7 @@ func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs [
 	}
 	for _, c := range jobs {
 		j := &c.job
-		record := appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
-		record, long := appendTail(record, &Push{
-			ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
-		})
+		record, long := recordOf(j)
 		args = append(args, j.Topic, s.address(j.Topic, j.ID), record, long, c.state, c.at, c.attempts)
 	}
 	v, err := s.again(ctx, bucket, s.scripts.restore, args...)
@@ -118,12 +112,22 @@ func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs [
 	if err != nil {
 		return err
 	}
-	refs, ok := v.([]any)
-	if !ok || len(refs) != len(jobs) {
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 1+len(jobs) {
 		return fmt.Errorf("restore %d jobs: %w", len(jobs), errReply)
 	}
+	revision, _ := reply[0].(int64)
 	for i, c := range jobs {
-		c.copied, _ = refs[i].(int64)
+		c.copied, _ = reply[1+i].(int64)
+		c.revision = revision + int64(i)
 	}
 	return nil
+}
+
+// recordOf is the record of a job, and its body when that gets a key of its own.
+func recordOf(j *Job) (record, long []byte) {
+	record = appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
+	return appendTail(record, &Push{
+		ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
+	})
 }

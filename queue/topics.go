@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // TopicConf is what the scripts must know of a topic.
@@ -162,28 +160,19 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 				return total, fmt.Errorf("drop the jobs of %s: %w", topic, err)
 			}
 			reply, ok := v.([]any)
-			if !ok || len(reply) != 2 {
+			if !ok || len(reply) != 3 {
 				return total, fmt.Errorf("drop the jobs of %s: %w", topic, errReply)
 			}
 			n, _ := reply[0].(int64)
 			total += int(n)
 			if reply[1] == int64(0) || n == 0 {
+				revision, _ := reply[2].(int64)
+				if err := q.record(Cleared, Job{Topic: topic, Shard: s.name, Revision: revision}); err != nil {
+					return total, err
+				}
 				break
 			}
 		}
 	}
 	return total, nil
-}
-
-// count runs a script of a topic's bucket that answers with a number.
-func (s *Shard) count(ctx context.Context, topic string, script *redis.Script, args ...any) (int, error) {
-	v, err := s.again(ctx, s.bucketOf(topic), script, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := v.(int64)
-	if !ok {
-		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
-	}
-	return int(n), nil
 }

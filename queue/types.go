@@ -85,6 +85,7 @@ type Job struct {
 	MaxAttempts int           // 0: the topic's
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
+	Revision    int64     // of the change that returns the job (see changes.go); 0 of one that was only read
 	DueAt       time.Time // as pushed or changed; retries do not move it
 	NextAt      time.Time // when a delayed job becomes ready (DueAt, or its retry time); zero in other states
 	LeaseUntil  time.Time // of a running job

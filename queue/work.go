@@ -156,12 +156,19 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 		return nil, err
 	}
 	reply, _ := v.([]any)
-	if len(reply) != 2 || !s.nodes[bucket].learn(reply[1]) {
+	if len(reply) != 3 || !s.nodes[bucket].learn(reply[1]) {
 		return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
 	}
 	held, ok := heldBut(reply[0], order)
 	if !ok {
 		return nil, fmt.Errorf("settle on %s: %w", s.name, errReply)
+	}
+	revision, _ := reply[2].(int64)
+	for i := range order {
+		if e := &order[i]; held[e.at] && (e.Verdict == Bury || e.Verdict == Expire) {
+			e.Lease.Revision = revision
+			revision++
+		}
 	}
 	return held, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/record"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -58,38 +59,12 @@ func newHost(t *testing.T, url string) *host {
 	}
 	h.queue = queue.Open(queue.Options{
 		Accepted: func(pushes []queue.Push, results []queue.Result) error {
-			var lines []journal.RequestLine
-			for i, p := range pushes {
-				r := results[i]
-				if r.Err != nil {
-					continue
-				}
-				op := journal.OpPush
-				if r.Duplicate {
-					op = journal.OpReplace
-				}
-				if r.Duplicate && p.OnDuplicate == queue.Keep {
-					op, p.Body, p.Priority = journal.OpDuplicate, r.Job.Body, r.Job.Priority
-				}
-				lines = append(lines, journal.RequestLine{Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, DueAt: r.Job.DueAt,
-					CreatedAt: r.Job.CreatedAt, Priority: p.Priority.String(), Body: p.Body})
-			}
 			if h.full {
 				return errors.New("the disk is full")
 			}
-			return h.journal.Requests(lines)
+			return record.Recorder{Journal: h.journal}.Accepted(pushes, results)
 		},
-		Moved: func(jobs []queue.Job) error {
-			var lines []journal.RequestLine
-			for _, j := range jobs {
-				lines = append(lines, journal.RequestLine{Op: journal.OpMove, Topic: j.Topic, ID: j.ID, Shard: j.Shard, DueAt: j.DueAt,
-					CreatedAt: j.CreatedAt, Priority: j.Priority.String(), Body: j.Body})
-			}
-			return h.journal.Requests(lines)
-		},
-		Deleted: func(topic, id, shard string, created time.Time) error {
-			return h.journal.Requests([]journal.RequestLine{{Op: journal.OpDelete, Topic: topic, ID: id, Shard: shard, CreatedAt: created}})
-		},
+		Changed: record.Recorder{Journal: h.journal}.Changed,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
 	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
@@ -99,15 +74,8 @@ func newHost(t *testing.T, url string) *host {
 }
 
 func (h *host) change(ctx context.Context, topic, id string, c queue.Change) error {
-	job, err := h.queue.Change(ctx, topic, id, c)
-	if err != nil {
-		return err
-	}
-	line := journal.RequestLine{Op: journal.OpChange, Topic: topic, ID: id, Shard: job.Shard, DueAt: job.DueAt, CreatedAt: job.CreatedAt, Priority: job.Priority.String()}
-	if c.Body != nil {
-		line.Body = *c.Body
-	}
-	return h.journal.Requests([]journal.RequestLine{line})
+	_, err := h.queue.Change(ctx, topic, id, c)
+	return err
 }
 
 // work reserves one job and ends its attempt, in the order of a dispatcher: journal, then settle.

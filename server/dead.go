@@ -24,15 +24,15 @@ type selection struct {
 }
 
 func (s *Server) retryDead(c echo.Context, token *registry.Token) error {
-	return s.dead(c, token, OpRetryDead, s.jobs.RedriveDead)
+	return s.dead(c, token, s.jobs.RedriveDead)
 }
 
 func (s *Server) deleteDead(c echo.Context, token *registry.Token) error {
-	return s.dead(c, token, OpDeleteDead, s.jobs.DeleteDead)
+	return s.dead(c, token, s.jobs.DeleteDead)
 }
 
 func (s *Server) dead(
-	c echo.Context, token *registry.Token, op string,
+	c echo.Context, token *registry.Token,
 	do func(ctx context.Context, topic string, ids []string, limit int) (int, error),
 ) error {
 	topic, err := s.topicFor(c, token, mayManage)
@@ -50,13 +50,6 @@ func (s *Server) dead(
 		return err
 	}
 	n, err := do(editing(c), topic.Name, sel.ids, sel.limit)
-	// What was done before an error has to be known to the journal, too.
-	if n > 0 {
-		r := Record{Op: op, Topic: topic.Name, IDs: sel.ids, Limit: sel.limit, Count: n}
-		if err := s.journal(c, token, r); err != nil {
-			return err
-		}
-	}
 	if err != nil {
 		return err
 	}

@@ -379,15 +379,13 @@ type api struct {
 	url      string
 	client   *http.Client
 	token    string
-	mu       sync.Mutex
-	records  []server.Record
 }
 
 func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	t.Helper()
 	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry()}
 	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage)
-	opts := server.Options{Jobs: a.jobs, Registry: a.registry, Version: "0.0.0-test", Record: a.record}
+	opts := server.Options{Jobs: a.jobs, Registry: a.registry, Version: "0.0.0-test"}
 	for _, f := range adjust {
 		f(&opts)
 	}
@@ -402,19 +400,6 @@ func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	t.Cleanup(base.CloseIdleConnections)
 	a.client = &http.Client{Transport: openapitest.Transport(t, base)}
 	return a
-}
-
-func (a *api) record(r server.Record) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.records = append(a.records, r)
-	return nil
-}
-
-func (a *api) recorded() []server.Record {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.records)
 }
 
 // reply is an answer that was read.

@@ -16,30 +16,6 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Ops of a Record.
-const (
-	OpChange     = "change"
-	OpDelete     = "delete"
-	OpRun        = "run"
-	OpRetryDead  = "redrive"
-	OpDeleteDead = "delete_dead"
-	OpDrop       = "drop" // all jobs of a topic
-)
-
-// Record is a change of jobs, for the journal.
-type Record struct {
-	Op        string
-	Topic     string
-	ID        string        // of change, delete and run
-	IDs       []string      // of redrive and delete_dead by ids
-	Limit     int           // of redrive and delete_dead of the oldest
-	Count     int           // how many jobs it was
-	Change    *queue.Change // of change
-	Job       *queue.Job    // of change and run: what the job is now
-	Actor     string
-	RequestID string
-}
-
 // envelope is how many bytes a push may have around its body.
 const envelope = 16 << 10
 
@@ -150,15 +126,6 @@ func (s *Server) writable() error {
 
 // editing is the context of an edit, which goes on when its client leaves: what Redis has done the journal must have.
 func editing(c echo.Context) context.Context { return context.WithoutCancel(c.Request().Context()) }
-
-// journal records a change that was made. Without its record it is not confirmed.
-func (s *Server) journal(c echo.Context, token *registry.Token, r Record) error {
-	r.Actor, r.RequestID = actor(token), requestID(c)
-	if err := s.record(r); err != nil {
-		return unavailable(err, time.Second, "it was done, but the journal could not be written; send it again to be sure")
-	}
-	return nil
-}
 
 func actor(token *registry.Token) string { return "token:" + token.Name }
 
@@ -402,11 +369,8 @@ func (s *Server) change(c echo.Context, token *registry.Token, topic, id string,
 		return true, err
 	}
 	job, err := s.jobs.Change(editing(c), topic, id, change)
-	if err != nil && !queue.Stored(err) {
+	if err != nil {
 		return false, jobProblem(err, topic, id)
-	}
-	if err := cmp.Or(s.journal(c, token, Record{Op: OpChange, Topic: topic, ID: id, Count: 1, Change: &change, Job: job}), err); err != nil {
-		return false, err
 	}
 	return true, s.answerJob(c, http.StatusOK, job)
 }
@@ -455,9 +419,6 @@ func (s *Server) deleteJob(c echo.Context, token *registry.Token) error {
 	if err := s.jobs.Delete(editing(c), topic, id); err != nil {
 		return jobProblem(err, topic, id)
 	}
-	if err := s.journal(c, token, Record{Op: OpDelete, Topic: topic, ID: id, Count: 1}); err != nil {
-		return err
-	}
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -473,11 +434,8 @@ func (s *Server) runJob(c echo.Context, token *registry.Token) error {
 		return err
 	}
 	job, err := s.jobs.RunNow(editing(c), topic, id)
-	if err != nil && !queue.Stored(err) {
+	if err != nil {
 		return jobProblem(err, topic, id)
-	}
-	if err := cmp.Or(s.journal(c, token, Record{Op: OpRun, Topic: topic, ID: id, Count: 1, Job: job}), err); err != nil {
-		return err
 	}
 	return s.answerJob(c, http.StatusAccepted, job)
 }

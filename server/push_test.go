@@ -547,8 +547,4 @@ func TestJournalBroken(t *testing.T) {
 		t.Errorf("changed %v", got)
 	}
 	a.do("GET", orders+"/x", "").want(200)
-
-	a = newAPI(t, func(o *server.Options) { o.Record = func(server.Record) error { return broken } })
-	a.jobs.jobs["shop.orders/x"] = &queue.Job{Topic: "shop.orders", ID: "x", State: queue.Delayed}
-	a.do("DELETE", orders+"/x", "").problem(503, "", "journal")
 }

@@ -109,9 +109,6 @@ func orDefault[T int | int64 | time.Duration](value *T, def T) {
 type Options struct {
 	Jobs     Jobs
 	Registry Registry
-	// Record writes a change of jobs to the journal after it was made and before it is answered. Pushes are not recorded
-	// here but by the queue.
-	Record func(Record) error
 	// Healthy says whether the journal takes entries; with an error nothing that would need one is accepted.
 	Healthy         func() error
 	Limits          Limits
@@ -130,7 +127,6 @@ type Options struct {
 type Server struct {
 	jobs     Jobs
 	registry Registry
-	record   func(Record) error
 	healthy  func() error
 	limits   Limits
 	opts     Options
@@ -147,14 +143,11 @@ type Server struct {
 // New makes a server. It fails only when the metrics are registered already or the embedded documents are broken.
 func New(opts Options) (*Server, error) {
 	s := &Server{
-		jobs: opts.Jobs, registry: opts.Registry, record: opts.Record, healthy: opts.Healthy,
+		jobs: opts.Jobs, registry: opts.Registry, healthy: opts.Healthy,
 		limits: opts.Limits.withDefaults(), opts: opts, log: opts.Logger, ids: newRequestIDs(),
 	}
 	if s.jobs == nil || s.registry == nil {
 		return nil, errors.New("the server needs Jobs and a Registry")
-	}
-	if s.record == nil {
-		s.record = func(Record) error { return nil }
 	}
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }

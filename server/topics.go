@@ -134,14 +134,14 @@ func (s *Server) deleteTopic(c echo.Context, token *registry.Token) error {
 	if !s.registry.Up() {
 		return registry.ErrUnavailable // before any job is dropped
 	}
-	if err := s.emptyTopic(c, token, topic.Name, drop); err != nil {
+	if err := s.emptyTopic(c, topic.Name, drop); err != nil {
 		return err
 	}
 	if err := s.registry.DeleteTopic(editing(c), actor(token), topic.Name); err != nil {
 		return err
 	}
 	if drop {
-		if err := s.drop(c, token, topic.Name); err != nil {
+		if err := s.drop(c, topic.Name); err != nil {
 			s.log.Warn("jobs that were pushed while their topic was deleted could not be dropped", "topic", topic.Name, "err", err)
 		}
 	}
@@ -163,9 +163,9 @@ func wantsDrop(c echo.Context) (bool, error) {
 	}
 }
 
-func (s *Server) emptyTopic(c echo.Context, token *registry.Token, name string, drop bool) error {
+func (s *Server) emptyTopic(c echo.Context, name string, drop bool) error {
 	if drop {
-		return s.drop(c, token, name)
+		return s.drop(c, name)
 	}
 	all, err := s.jobs.Stats(c.Request().Context(), []string{name})
 	if err != nil {
@@ -179,15 +179,10 @@ func (s *Server) emptyTopic(c echo.Context, token *registry.Token, name string, 
 
 func total(st queue.Stats) int64 { return st.Delayed + st.Ready + st.Running + st.Dead }
 
-func (s *Server) drop(c echo.Context, token *registry.Token, name string) error {
+func (s *Server) drop(c echo.Context, name string) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	n, err := s.jobs.DropTopic(editing(c), name)
-	if n > 0 {
-		if err := s.journal(c, token, Record{Op: OpDrop, Topic: name, Count: n}); err != nil {
-			return err
-		}
-	}
+	_, err := s.jobs.DropTopic(editing(c), name)
 	return err
 }

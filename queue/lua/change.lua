@@ -3,14 +3,14 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, address (see find), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from now, 'ms'),
 --         priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
--- Returns {now, result}: 'none' no such job, 'running', 'dead', 'newer' of a format that is not known here, or the description of the job as it is now.
+-- Returns {now, revision (0 when nothing was changed), result}: 'none' no such job, 'running', 'dead', 'newer' of a format that is not known here, or the description of the job as it is now.
 -- Keeps   invariants 1 to 4. A changed job gets a new place, where its id is in the record; its attempts and its creation time go along.
 local topic, id, what = ARGV[1], ARGV[3], ARGV[4]
 local n, field = struct.unpack('>I3c8', ARGV[2])
 local ref, page, index, rec = find(topic, ARGV[2], id)
-if not ref then return {now, 'none'} end
+if not ref then return {now, 0, 'none'} end
 local due, created, flags, _, at = decode(rec)
-if flags >= 32 then return {now, 'newer'} end
+if flags >= 32 then return {now, 0, 'newer'} end
 local state, time = stateOf(topic, ref, page, due)
 
 if what == 'run' then
@@ -24,11 +24,11 @@ if what == 'run' then
   end
   if state ~= 'f' then
     finish()
-    return {now, describe(topic, ref, page, index, read(page, index), true)}
+    return {now, (state == 'd' or state == 'x') and revise(1) or 0, describe(topic, ref, page, index, read(page, index), true)}
   end
 end
-if state == 'u' then return {now, 'running'} end
-if state == 'x' then return {now, 'dead'} end
+if state == 'u' then return {now, 0, 'running'} end
+if state == 'x' then return {now, 0, 'dead'} end
 
 local when, priority, given, body, ownKey = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 if what == 'run' then when, priority, given = '+0', '', '' end
@@ -59,4 +59,4 @@ if long ~= '' then call('SET', P .. 'b:' .. new, long) end
 page, index = placeOf(new)
 if attempts then call('HSET', P .. 'a:' .. page, index, attempts) end
 finish()
-return {now, describe(topic, new, page, index, read(page, index), true)}
+return {now, revise(1), describe(topic, new, page, index, read(page, index), true)}

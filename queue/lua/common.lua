@@ -45,6 +45,10 @@ local function knowSplits(count)
   parts = PARTS ^ ((splits - turn) / LOCATORS)
 end
 
+-- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later one has the
+-- higher revision.
+local function revise(n) return call('INCRBY', P .. 'rev', n) - n + 1 end
+
 local function partKey(n, part) return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '') end
 
 -- The key of the small hash that has a locator of the number N.

@@ -2,7 +2,7 @@
 -- Deletes jobs.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    three a job: topic, address (see find), id.
--- Returns two for each: the state it was in (d, f, r, u, x; '' when there was none), when it was created, in ms. A job that was
+-- Returns three for each: the state it was in (d, f, r, u, x; '' when there was none), its creation in ms, revision. A job that was
 --         running (u) has lost its lease: whoever holds it can settle nothing, but may have begun its callback.
 -- Keeps   invariants 1 to 4.
 local out = {}
@@ -12,11 +12,11 @@ for i = 1, #ARGV, 3 do
   if ref then
     local due, created = decode(rec)
     local state = stateOf(topic, ref, page, due)
-    out[#out + 1], out[#out + 2] = state, created or 0
+    out[#out + 1], out[#out + 2], out[#out + 3] = state, created or 0, revise(1)
     total(state == 'x' and 'o' or 'x', topic, 1)
     remove(topic, ref, page, index, rec)
   else
-    out[#out + 1], out[#out + 2] = '', 0
+    out[#out + 1], out[#out + 2], out[#out + 3] = '', 0, 0
   end
 end
 finish()

@@ -2,7 +2,7 @@
 -- Deletes jobs of a topic in every state, a bounded step at a time, until nothing of the topic is left.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many.
--- Returns {how many were deleted, 1 when more may be left}.
+-- Returns {how many were deleted, 1 when more may be left, revision}.
 -- Keeps   invariants 1 to 4.
 local topic, limit = ARGV[1], tonumber(ARGV[2])
 local n = 0
@@ -46,8 +46,8 @@ end
 finish()
 local total = 0
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do total = total + math.max(0, call('HGET', P .. key, topic) or 0) end
-if total > 0 then return {n, 1} end
+if total > 0 then return {n, 1, revise(1)} end
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do call('HDEL', P .. key, topic) end
 call('UNLINK', P .. 'f:' .. topic)
 call('ZREM', P .. 'due', topic)
-return {n, 0}
+return {n, 0, revise(1)}

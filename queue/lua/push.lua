@@ -5,7 +5,7 @@
 --         job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what to do when the id
 --         exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place), time in ms (6 bytes), key of the
 --         small hash (behind one byte of length), address (see find), and its record from the flags on.
--- Returns {now, splits, then for each job whose id existed: its number from 1, answer}. An answer is 'replaced', 'collision'
+-- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An answer is 'replaced', 'collision'
 --         (another id has the same locator), {'kept', description} or {'refused', description}.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script before it has written anything. The same call again
 --         finds the jobs that it stored by their ids.
@@ -164,7 +164,7 @@ sortIntoGroups()
 local pages = call('HMGET', P .. 'cur', '/', unpack(fields))
 knowSplits(pages[1])
 for g = 1, groups do write(g, pages[g + 1]) end
-out[2] = splits
+out[2], out[3] = splits, revise(jobs)
 local other = splits ~= tonumber(ARGV[1])
 for i = 1, jobs do
   local g, code = group[i], codes[i]

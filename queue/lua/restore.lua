@@ -3,10 +3,10 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body again when it is long and has
 --         a key of its own, else ''; 'd' or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
--- Returns for each its reference; negative when it lives already, by its creation; 0 when another job of its id does. An error when it is too late.
+-- Returns the revision of the first, then for each its reference; negative when it lives already, by its creation; 0 when another job of its id does. An error when it is too late.
 -- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script.
 if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then return redis.error_reply('TOOLATE') end
-local out = {}
+local out = {revise((#ARGV - 1) / 7)}
 for i = 2, #ARGV, 7 do
   local topic, rec, long, state, at, attempts = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
   local n, field = struct.unpack('>I3c8', ARGV[i + 1])

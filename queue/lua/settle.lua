@@ -5,7 +5,8 @@
 --         (D done, K done with attempts or a body key to remove, R retry, S snooze, B bury, L release, E expire), endpoint (0 not called, 1 up, 2 down),
 --         how many, and three of each job: its index; D and K: the key of the small hash, and the locator;
 --         L: '' and '', the others: delay in ms and attempts to keep; at last how many splits the keys of small hashes go by.
--- Returns {the numbers, from 1, of those whose lease was not held any more, among them a ref's second time; splits}. Such a one changes nothing, so
+-- Returns {the numbers, from 1, of those whose lease was not held any more, among them a ref's second time; splits; revision of
+--         the first of those that died, in the order of the call}. Such a one changes nothing, so
 --         a repeated call is harmless.
 -- Keeps   invariants 1 to 4; all tokens are compared before anything is written.
 --
@@ -40,7 +41,7 @@ eachRun(function(first, last, at)
     if held[k] ~= token then lose(k) end
   end
 end)
-if #lost == jobs then return {lost, splits} end
+if #lost == jobs then return {lost, splits, 0} end
 
 local drop, from, to = ARGV, 2, jobs + 1
 if #lost > 0 then
@@ -95,6 +96,7 @@ local function release(topic, _, n, first, last)
   count('nr', topic, n)
 end
 
+local deaths = 0
 local function fail(topic, page, n, first, last, at, verdict)
   local again = verdict == 'R' or verdict == 'S'
   for k = first, last do
@@ -111,7 +113,10 @@ local function fail(topic, page, n, first, last, at, verdict)
     at = at + 3
   end
   count(again and 'nd' or 'nx', topic, n)
-  if not again then total('k', topic, n) end
+  if not again then
+    total('k', topic, n)
+    deaths = deaths + n
+  end
   if verdict == 'E' then return total('e', topic, n) end
   total(verdict == 'S' and 'z' or 'f', topic, n)
   if verdict == 'R' then total('r', topic, n) end
@@ -185,4 +190,4 @@ for topic, t in pairs(told) do
   end
 end
 finish()
-return {lost, splits}
+return {lost, splits, deaths > 0 and revise(deaths) or 0}

@@ -1,0 +1,76 @@
+package record
+
+import (
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Journal is the part of a journal.Journal that a Recorder needs.
+type Journal interface {
+	Requests(lines []journal.RequestLine) error
+}
+
+// A Recorder has the hooks of queue.Options. Its methods may be called from any goroutine.
+type Recorder struct{ Journal Journal }
+
+// Accepted records pushes that were stored, or that found their job.
+func (r Recorder) Accepted(pushes []queue.Push, results []queue.Result) error {
+	return r.Journal.Requests(acceptedLines(pushes, results))
+}
+
+// Changed records every other change.
+func (r Recorder) Changed(kind queue.ChangeKind, jobs []queue.Job) error {
+	return r.Journal.Requests(changedLines(kind, jobs))
+}
+
+func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.RequestLine {
+	lines := make([]journal.RequestLine, 0, len(pushes))
+	for i := range pushes {
+		p, r := &pushes[i], &results[i]
+		if r.Err != nil {
+			continue
+		}
+		if r.Duplicate && p.OnDuplicate == queue.Keep {
+			lines = append(lines, lineOf(journal.OpDuplicate, &r.Job))
+			continue
+		}
+		op := journal.OpPush
+		if r.Duplicate {
+			op = journal.OpReplace
+		}
+		lines = append(lines, journal.RequestLine{
+			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, Revision: r.Job.Revision, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
+			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
+		})
+	}
+	return lines
+}
+
+var ops = map[queue.ChangeKind]journal.Op{
+	queue.Changed: journal.OpChange, queue.MadeDue: journal.OpRun, queue.Deleted: journal.OpDelete, queue.Redriven: journal.OpRedrive,
+	queue.DeadDeleted: journal.OpDrop, queue.Cleared: journal.OpClear, queue.MovedIn: journal.OpMove, queue.MovedOut: journal.OpLeave,
+}
+
+func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine {
+	lines := make([]journal.RequestLine, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		switch kind {
+		case queue.Changed, queue.MadeDue, queue.MovedIn:
+			lines[i] = lineOf(ops[kind], j)
+		default:
+			lines[i] = journal.RequestLine{
+				Op: ops[kind], Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, CreatedAt: j.CreatedAt,
+			}
+		}
+	}
+	return lines
+}
+
+// lineOf is a whole job, so that its line needs no other to bring the job back.
+func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
+	return journal.RequestLine{
+		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt, ChangedAt: j.ChangedAt,
+		Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
+	}
+}

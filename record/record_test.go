@@ -1,0 +1,61 @@
+package record
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
+	due := time.UnixMilli(1767323045678)
+	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7}, queue.Job{ID: "replaced"}
+	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: queue.Low, Body: []byte("it")}
+	push := func(id string, od queue.OnDuplicate) queue.Push {
+		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3, OnDuplicate: od}
+	}
+	lines := acceptedLines(
+		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse)},
+		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")}})
+	if len(lines) != 3 {
+		t.Fatalf("lines %+v", lines)
+	}
+	want := journal.RequestLine{
+		Op: journal.OpPush, Topic: "t", ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Priority: "high",
+		TTR: time.Second, MaxAttempts: 3, Body: []byte("{}"), Revision: 7,
+	}
+	if !reflect.DeepEqual(lines[0], want) {
+		t.Errorf("line %+v\nwant %+v", lines[0], want)
+	}
+	want = journal.RequestLine{
+		Op: journal.OpDuplicate, Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: "low",
+		Body: []byte("it"),
+	}
+	if !reflect.DeepEqual(lines[1], want) {
+		t.Errorf("line %+v\nwant %+v, the job that exists", lines[1], want)
+	}
+	if lines[2].Op != journal.OpReplace || lines[2].ID != "replaced" {
+		t.Errorf("third line %+v", lines[2])
+	}
+}
+
+func TestALineOfAChangeNeedsNoOther(t *testing.T) {
+	due := time.UnixMilli(1767323045678)
+	j := queue.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), ChangedAt: due.Add(-time.Minute),
+		Priority: queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9}
+	whole := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), ChangedAt: due.Add(-time.Minute),
+		Priority: "low", TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9}
+	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9}
+	for kind, want := range map[queue.ChangeKind]journal.RequestLine{
+		queue.Changed: whole, queue.MadeDue: whole, queue.MovedIn: whole,
+		queue.Deleted: name, queue.Redriven: name, queue.DeadDeleted: name, queue.MovedOut: name,
+	} {
+		want.Op = ops[kind]
+		if got := changedLines(kind, []queue.Job{j}); !reflect.DeepEqual(got, []journal.RequestLine{want}) {
+			t.Errorf("%s: %+v\nwant %+v", kind, got, want)
+		}
+	}
+}
