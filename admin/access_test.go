@@ -10,6 +10,7 @@ import (
 )
 
 func TestOnlyAdminsSeeAccess(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for user, want := range map[string]int{"root": http.StatusOK, "ops": http.StatusForbidden, "look": http.StatusForbidden} {
 		s.as(user)
@@ -26,6 +27,7 @@ func TestOnlyAdminsSeeAccess(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	if status, body := s.post("/access/users", "name", "new", "password", "short", "role", "viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "10 to 72") {
 		t.Errorf("a short password got %d\n%s", status, body)
@@ -73,6 +75,7 @@ func (s *site) role(name string) registry.Role {
 }
 
 func TestADeletedUserIsOut(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("ops")
 	ops := s.client
 	s.as("root").post("/access/users/ops/delete")
@@ -83,6 +86,7 @@ func TestADeletedUserIsOut(t *testing.T) {
 }
 
 func TestATokenIsShownOnce(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	status, body := s.post("/access/tokens", "name", `<script>alert(1)</script>`, "rights", "push", "rights", "read", "topics", "shop.*, demo")
 	found := regexp.MustCompile(`wk_[A-Za-z0-9_-]{43}`).FindString(body)
@@ -110,6 +114,7 @@ func TestATokenIsShownOnce(t *testing.T) {
 }
 
 func TestSessionsAreSeenAndEnded(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("look")
 	s.get("/")
 	look := s.client
@@ -127,6 +132,7 @@ func TestSessionsAreSeenAndEnded(t *testing.T) {
 }
 
 func TestChangingThePasswordEndsOtherSessions(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("ops")
 	s.get("/")
 	other := s.client
@@ -145,6 +151,7 @@ func TestChangingThePasswordEndsOtherSessions(t *testing.T) {
 
 // TestADisabledUserIsOut: at once, also of a session that is open, and until enabled again.
 func TestADisabledUserIsOut(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("ops")
 	ops := s.client
 	s.as("root")

@@ -12,6 +12,7 @@ import (
 )
 
 func TestDifferencesAreReadable(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		before, after string
 		want          []difference
@@ -32,6 +33,7 @@ func TestDifferencesAreReadable(t *testing.T) {
 }
 
 func TestTheAuditIsFilteredByItsAddress(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL = "http://127.0.0.1:1/x"

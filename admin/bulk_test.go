@@ -13,6 +13,7 @@ import (
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // working carries tasks out until the function is called, which waits.
@@ -71,13 +72,18 @@ func (s *site) result(id uint64) bulk.Result {
 }
 
 func TestAllThatMatchAreDeleted(t *testing.T) {
+	t.Parallel()
 	s, q, _ := stocked(t, 3000, nil)
 	defer s.working(t.Context())()
 	s.shows("/topics/shop.close?tab=jobs&state=delayed", "Select all 3,000 that match")
 	s.shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?", "order-2")
-	if n := strings.Count(s.shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2"), `name="job"`); n < jobsEach || n >= 2*jobsEach {
-		t.Errorf("%d jobs on a page", n)
-	}
+	wait.For(t, "a full page", func() bool { // on a busy machine the time for one may be over before it is full
+		n := strings.Count(s.shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2"), `name="job"`)
+		if n >= 2*jobsEach {
+			t.Fatalf("%d jobs on a page", n)
+		}
+		return n >= jobsEach
+	})
 	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
 		t.Errorf("after the start: %s", body)
 	}
@@ -91,6 +97,7 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 }
 
 func TestRunAllNow(t *testing.T) {
+	t.Parallel()
 	s, q, _ := stocked(t, 700, nil)
 	defer s.working(t.Context())()
 	s.post("/topics/shop.close/matching", "state", "delayed", "do", "run")
@@ -119,6 +126,7 @@ func (q *stopping) Change(ctx context.Context, topic, id string, c queue.Change)
 }
 
 func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	q := &stopping{at: 1010, stop: cancel}
@@ -143,6 +151,7 @@ func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
 }
 
 func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
+	t.Parallel()
 	s, q, begin := stocked(t, 5, nil)
 	_, body := s.post("/topics/shop.close/jobs", "do", "due", "shift", "-10m", "job", "order-1", "job", "order-2", "job", "nobody")
 	if !strings.Contains(body, "Done for 2 of 3 jobs") {
@@ -163,6 +172,7 @@ func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
 }
 
 func TestActionsOnAllThatCannotBe(t *testing.T) {
+	t.Parallel()
 	s, _, _ := stocked(t, 2, nil)
 	for _, pairs := range [][]string{
 		{"state", "running", "do", "run"}, {"state", "delayed", "do", "burn"}, {"state", "delayed", "do", "due", "shift", "soon"},
@@ -179,6 +189,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 }
 
 func TestViewersDoNothingInBulk(t *testing.T) {
+	t.Parallel()
 	s, _, _ := stocked(t, 5, nil)
 	s.as("look")
 	if status, _ := s.post("/topics/shop.close/matching", "state", "delayed", "do", "delete"); status != http.StatusForbidden {

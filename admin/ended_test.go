@@ -31,6 +31,7 @@ func (q *heldQueue) Stats(context.Context, []string) (map[string]queue.Stats, er
 
 // TestARequestUnderWayDoesNotReviveItsSession: whichever way a session ends while a page of it is made, its cookie opens nothing after.
 func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(s *site){
 		"logout":          func(s *site) { s.post("/logout") },
 		"password change": func(s *site) { s.as("ops").changePassword() },
@@ -79,6 +80,7 @@ func (s *site) changePassword() {
 
 // TestAResetEndsASignInThatWaitsForItsCode: somebody who knew the old password and is asked for the code has to begin again.
 func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.admin.opts.TOTP = s.registry
 	const secret = "JBSWY3DPEHPK3PXP"

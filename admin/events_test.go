@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheStripIsLive(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("look")
 	s.queue.stats = map[string]queue.Stats{"a": {Ready: 1234567}}
 	res, err := s.client.Get(s.url + "/events?on=strip,nothing")
@@ -34,6 +35,7 @@ func TestTheStripIsLive(t *testing.T) {
 }
 
 func TestStrangersGetNoStream(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	if status, _ := s.get("/events?on=strip"); status != http.StatusNoContent {
 		t.Errorf("got %d", status)
@@ -41,6 +43,7 @@ func TestStrangersGetNoStream(t *testing.T) {
 }
 
 func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
+	t.Parallel()
 	var runs, rendered atomic.Int64
 	stopped := make(chan struct{})
 	h := newHub(func(language, _ string, _ any) (string, error) {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestWhatCannotBeCalledIsCarriedOver(t *testing.T) {
+	t.Parallel()
 	var f queue.Forecast
 	f.Minutes[2], f.Minutes[3] = 1200, 600 // at 5 a second 300 a minute are called
 	f.Hours[0] = 1800
@@ -48,6 +49,7 @@ func (h pastRates) Series(_ context.Context, series, span string) (history.Point
 }
 
 func TestCapacityIsTheLeastOfWhatIsKnown(t *testing.T) {
+	t.Parallel()
 	c := capacity{Limit: 10, Flight: 4, Measured: 7}
 	if c.decide(); c.Rate != 4 || c.From != "flight" {
 		t.Errorf("it is %+v", c)
@@ -67,6 +69,7 @@ func TestCapacityIsTheLeastOfWhatIsKnown(t *testing.T) {
 }
 
 func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
+	t.Parallel()
 	q := realQueue(t)
 	s := open(t, func(o *Options) {
 		o.Queue = q

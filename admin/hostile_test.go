@@ -21,6 +21,7 @@ import (
 
 // TestTheSixthWrongPasswordWaits, and an unknown name costs the same work as a known one.
 func TestTheSixthWrongPasswordWaits(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for _, name := range []string{"root", "nobody-of-this-name"} {
 		for n := 1; n <= 6; n++ {
@@ -41,6 +42,7 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 // TestALimitHasNoWayAround: spaces that a database passes over are no other account, addresses of one network no other address, and a name of
 // megabytes is neither kept nor logged.
 func TestALimitHasNoWayAround(t *testing.T) {
+	t.Parallel()
 	var logged bytes.Buffer
 	s := open(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
 	if status, _ := s.post("/login", "username", "root ", "password", password); status != http.StatusUnauthorized {
@@ -71,6 +73,7 @@ func TestALimitHasNoWayAround(t *testing.T) {
 
 // TestAStreamIsNotForged: a carriage return in what somebody wrote ends no line of a stream, or an event of theirs would follow.
 func TestAStreamIsNotForged(t *testing.T) {
+	t.Parallel()
 	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")
 	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\ndata: b\ndata: \ndata: event: strip\ndata: data: x</p>\n\n"
 	if got != want {
@@ -80,6 +83,7 @@ func TestAStreamIsNotForged(t *testing.T) {
 
 // TestAnEarlierUsersSessionHasNoStream: who was deleted sees nothing live either when another user gets the name.
 func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
+	t.Parallel()
 	now := time.Now().Add(-time.Hour)
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
 	now = time.Now().Add(time.Hour) // what was remembered of users is old, and the session is of an hour ago
@@ -96,6 +100,7 @@ func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
 
 // TestSigningInBeginsANewSession: a cookie that somebody planted before is worth nothing afterwards.
 func TestSigningInBeginsANewSession(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	base, err := url.Parse(s.url)
 	if err != nil {
@@ -129,6 +134,7 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 
 // TestEveryChangeFromAnotherSiteIsRefused, whatever route it goes to, with what browsers send: Sec-Fetch-Site, or an Origin that is not the host.
 func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	for _, path := range []string{"/login", "/logout", "/topics", "/topics/x/delete", "/push", "/access/tokens", "/alerts/mail", "/shards", "/nowhere"} {
 		for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
@@ -149,6 +155,7 @@ func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 
 // TestHalfOpenBrowsersKeepNobodyOut: 2,000 connections that send nothing, half a header or half a body, beside a normal one.
 func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
 	addr := serving(t)
 	begins := []string{"", "G", "POST /login HTTP/1.1\r\nHost: x\r\nX-", "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nu"}
 	var first []net.Conn
@@ -172,6 +179,7 @@ func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 
 // TestIdleBrowsersKeepNobodyOut: connections that brought a request and are kept for another give way long before their own time is over.
 func TestIdleBrowsersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
 	addr := serving(t)
 	began := time.Now()
 	for range maxConns {
@@ -233,6 +241,7 @@ func browse(t *testing.T, addr string) {
 
 // TestHostileWordsAreInert: what a stranger may have chosen is text in every page that shows it, never markup.
 func TestHostileWordsAreInert(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
 	escaped := url.QueryEscape(evil)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestSignIn(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	if status, body := s.get("/topics"); status != http.StatusOK || !strings.Contains(body, `name="password"`) {
 		t.Fatalf("a stranger got %d\n%s", status, body)
@@ -29,6 +30,7 @@ func TestSignIn(t *testing.T) {
 }
 
 func TestChangesFromOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	r, _ := http.NewRequest(http.MethodPost, s.url+"/logout", nil)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -43,6 +45,7 @@ func TestChangesFromOtherSitesAreRefused(t *testing.T) {
 }
 
 func TestSecurityHeaders(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	res, err := http.Get(s.url + "/login")
 	if err != nil {
@@ -60,6 +63,7 @@ func TestSecurityHeaders(t *testing.T) {
 }
 
 func TestBasePath(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(o *Options) { o.BasePath = "/wakecall" }).as("look")
 	if res, err := http.Get(strings.TrimSuffix(s.url, "/wakecall") + "/topics"); err != nil || res.StatusCode != http.StatusNotFound {
 		t.Errorf("outside of the base path: %v, %v", res, err)
@@ -72,6 +76,7 @@ func TestBasePath(t *testing.T) {
 }
 
 func TestLanguageAndTheme(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("look")
 	s.post("/language", "choice", "zh-Hans", "back", "/topics")
 	s.post("/theme", "choice", "dark", "back", "/topics")
@@ -81,6 +86,7 @@ func TestLanguageAndTheme(t *testing.T) {
 }
 
 func TestRedirectsStayHere(t *testing.T) {
+	t.Parallel()
 	a := open(t, func(o *Options) { o.BasePath = "/w" }).admin
 	for to, want := range map[string]string{
 		"/w/topics?a=b": "/topics?a=b", "/topics": "/x", "//evil": "/x", "https://evil/": "/x", `/\evil`: "/x", "": "/x", "/wx": "/x", "/w//evil": "/x",
@@ -92,6 +98,7 @@ func TestRedirectsStayHere(t *testing.T) {
 }
 
 func TestLoginLimit(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	l := newLoginLimit(func() time.Time { return now })
 	for range accountTries {

@@ -49,6 +49,7 @@ func (s *site) topic(name string) {
 }
 
 func TestOverviewLeadsToTheFirstJob(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(o *Options) { o.Pages.APIURL, o.Pages.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("ops")
 	s.wants("/", "/topics/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
 	s.topic("shop.close")
@@ -56,6 +57,7 @@ func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 }
 
 func TestOverviewTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	q := newDeadQueue("a", 0)
 	q.health = []queue.ShardHealth{{Name: "s1", Err: "dial tcp: connection refused"}}
 	q.stats = map[string]queue.Stats{"shop.close": {Ready: 1200, OldestReady: 3 * time.Minute}}
@@ -69,6 +71,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 }
 
 func TestCharts(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(o *Options) { o.Pages.History = fixedHistory{} }).as("look")
 	s.wants("/charts/rates?span=3h", `"at":[10,20]`, `{"label":"Pushed","color":"blue","values":[null,2]}`, `"values":[null,null]`)
 	s.wants("/charts/lateness", `"unit":"ms"`)
@@ -78,6 +81,7 @@ func TestCharts(t *testing.T) {
 }
 
 func TestShardsAreRegistered(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	if status, body := s.post("/shards/new", "name", "s1", "url", "redis://:hush@h:6379/0", "state", "active"); status != http.StatusOK || strings.Contains(body, "hush") {
 		t.Fatalf("got %d\n%s", status, body)
@@ -109,6 +113,7 @@ func TestShardsAreRegistered(t *testing.T) {
 }
 
 func TestConnectionIsTested(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") || !strings.Contains(body, "refused") {
 		t.Errorf("got\n%s", body)
@@ -119,6 +124,7 @@ func TestConnectionIsTested(t *testing.T) {
 }
 
 func TestShardsNeedRoles(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("ops")
 	for _, path := range []string{"/shards/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test", "/alerts/rules", "/alerts/webhooks"} {
 		if status, _ := s.post(path); status != http.StatusForbidden {
@@ -128,6 +134,7 @@ func TestShardsNeedRoles(t *testing.T) {
 }
 
 func TestMaskURL(t *testing.T) {
+	t.Parallel()
 	for url, want := range map[string]string{
 		"managed:": "managed:", "redis://h:6379/0": "redis://h:6379/0", "redis://:p@h/0": "redis://:***@h/0", "redis://u:p@ss@h/0": "redis://u:***@h/0",
 		"redis+sentinel://u:p@a,b/m?sentinel_password=x&db=1": "redis+sentinel://u:***@a,b/m?sentinel_password=***&db=1",
@@ -139,6 +146,7 @@ func TestMaskURL(t *testing.T) {
 }
 
 func TestMailSettings(t *testing.T) {
+	t.Parallel()
 	var sent alert.Mail
 	s := open(t, func(o *Options) {
 		o.Pages.TestMail = func(m alert.Mail, to string, _ *alert.Message) error {
@@ -177,6 +185,7 @@ func TestMailSettings(t *testing.T) {
 }
 
 func TestRecipientsRulesAndWebhooks(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	if status, body := s.post("/alerts/recipients", "recipients", "a@example.com"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "the recipients need an SMTP server") {
 		t.Errorf("recipients without a server got %d", status)
@@ -226,6 +235,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 }
 
 func TestAlertsPage(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	store := alert.NewStore(s.registry.DB())
 	s.admin.opts.Pages.Alerts = store
@@ -246,6 +256,7 @@ func TestAlertsPage(t *testing.T) {
 }
 
 func TestAnswersOfSomeShardsCount(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for _, name := range []string{"s1", "s2"} {
 		if err := s.registry.PutShard(t.Context(), "test", registry.Shard{Name: name, URL: "redis://h/0", State: registry.ShardActive}); err != nil {
@@ -261,6 +272,7 @@ func TestAnswersOfSomeShardsCount(t *testing.T) {
 }
 
 func TestEveryPageCanBeParsedInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for code, templates := range s.admin.templates {
 		if err := templates.ParseAll(); err != nil {

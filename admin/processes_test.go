@@ -39,6 +39,7 @@ func (m *fakeMaster) Restart(_ context.Context, role string, number int) error {
 }
 
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	m := &fakeMaster{}
 	s := open(t, func(o *Options) { o.Master, o.Config = m, conf.Default() }).as("root")
 	_, body := s.get("/processes")
@@ -67,6 +68,7 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestProcessesWithoutAMaster(t *testing.T) {
+	t.Parallel()
 	if _, body := open(t, nil).as("root").get("/processes"); !strings.Contains(body, "No master") {
 		t.Errorf("got\n%s", body)
 	}

@@ -54,6 +54,7 @@ func (s *site) finished(id uint64) *taskView {
 }
 
 func TestRedriveInStages(t *testing.T) {
+	t.Parallel()
 	q := newDeadQueue("shop.close", 250)
 	s := deadSite(t, q)
 	if status, body := s.post("/dead/redrive", "topic", "", "staged", "on", "rate", "0", "stop_above", "20"); status != http.StatusOK {
@@ -73,6 +74,7 @@ func TestRedriveInStages(t *testing.T) {
 }
 
 func TestRedriveStopsByItself(t *testing.T) {
+	t.Parallel()
 	q := newDeadQueue("shop.close", 250)
 	q.fate = func(_, id string) *queue.Job {
 		if n, _ := strconv.Atoi(strings.TrimPrefix(id, "job-")); n%2 == 0 {
@@ -92,6 +94,7 @@ func TestRedriveStopsByItself(t *testing.T) {
 }
 
 func TestRedriveWithFilter(t *testing.T) {
+	t.Parallel()
 	q := newDeadQueue("a", 20)
 	q.jobs["a"][7].History[0].Error = "TLS handshake timeout"
 	s := deadSite(t, q)
@@ -105,6 +108,7 @@ func TestRedriveWithFilter(t *testing.T) {
 }
 
 func TestTaskIsCancelled(t *testing.T) {
+	t.Parallel()
 	q := newDeadQueue("a", 100)
 	s := deadSite(t, q)
 	s.post("/dead/redrive", "rate", "1")
@@ -115,6 +119,7 @@ func TestTaskIsCancelled(t *testing.T) {
 }
 
 func TestDeadNeedsOperator(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("look")
 	for _, path := range []string{"/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/1/cancel"} {
 		if status, _ := s.post(path); status != http.StatusForbidden {

@@ -50,6 +50,7 @@ func at(path string) string {
 // TestEveryChangeNeedsItsRole goes over the routes as they are registered, so that a new one cannot be forgotten: it is an admin's unless the lists
 // above say otherwise, and whoever may not use it gets 403, before anything of the request is looked at.
 func TestEveryChangeNeedsItsRole(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	stranger := newClient()
 	stranger.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -84,6 +85,7 @@ func TestEveryChangeNeedsItsRole(t *testing.T) {
 
 // TestTheListsOfRolesAreTrue: what they name exists, so that a renamed route does not leave a hole with its old name.
 func TestTheListsOfRolesAreTrue(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	have := map[string]bool{}
 	for _, r := range s.admin.echo.Routes() {
@@ -108,6 +110,7 @@ func TestTheListsOfRolesAreTrue(t *testing.T) {
 
 // TestEveryPageNeedsItsRole: strangers see the sign-in instead of any page, and viewers 403 for those of the map above.
 func TestEveryPageNeedsItsRole(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	for _, who := range []string{"", "look", "ops"} {
 		s.client = newClient()
@@ -136,6 +139,7 @@ func TestEveryPageNeedsItsRole(t *testing.T) {
 // TestEveryChangeComesFromThisSite: a request that a browser sends for another site is 403 on every route as it is registered, for an admin who is
 // signed in and for the sign-in itself, whatever it says of where it comes from.
 func TestEveryChangeComesFromThisSite(t *testing.T) {
+	t.Parallel()
 	for _, base := range []string{"", "/wakecall"} {
 		s := open(t, func(o *Options) { o.BasePath = base + "/" }).as("root")
 		s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -174,6 +178,7 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 
 // TestNoPageChangesAnything: a GET can come from anywhere, so none of them may write to the registry.
 func TestNoPageChangesAnything(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	before := s.registry.Snapshot().Revision
 	audited := func() int {
@@ -197,6 +202,7 @@ func TestNoPageChangesAnything(t *testing.T) {
 
 // TestStrangersWriteNothing: whatever somebody sends who is not signed in, no session is stored for it, or anybody could fill the database.
 func TestStrangersWriteNothing(t *testing.T) {
+	t.Parallel()
 	db := &flakyStore{}
 	s := open(t, func(o *Options) {
 		db.SessionStore = o.Sessions

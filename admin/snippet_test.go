@@ -23,6 +23,7 @@ func snippetOf(t *testing.T, page, id string) string {
 
 // TestTheGoSnippetCompiles: what a topic's page offers to copy is a program that go vet accepts.
 func TestTheGoSnippetCompiles(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(o *Options) { o.Pages.APIURL = "http://127.0.0.1:6789" }).as("look")
 	s.topic("shop.close")
 	_, page := s.get("/topics/shop.close?tab=push")
@@ -41,6 +42,7 @@ func TestTheGoSnippetCompiles(t *testing.T) {
 
 // TestTheCurlSnippetsAreRequests: a shell reads them as one call of curl with an address, a token and a JSON body.
 func TestTheCurlSnippetsAreRequests(t *testing.T) {
+	t.Parallel()
 	token := filepath.Join(t.TempDir(), "api-token")
 	if err := os.WriteFile(token, []byte("wk_secret\n"), 0o600); err != nil {
 		t.Fatal(err)

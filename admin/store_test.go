@@ -40,6 +40,7 @@ func (f *flakyStore) Update(ctx context.Context, token string, data []byte, expi
 }
 
 func TestPagesThatChangeNothingWriteNothing(t *testing.T) {
+	t.Parallel()
 	db := &flakyStore{}
 	s := open(t, func(o *Options) {
 		db.SessionStore = o.Sessions
@@ -60,6 +61,7 @@ func TestPagesThatChangeNothingWriteNothing(t *testing.T) {
 }
 
 func TestSessionsGoOnWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	db := &flakyStore{SessionStore: openRegistry(t).Sessions()}
 	s := newSteadyStore(db, func() time.Time { return now })

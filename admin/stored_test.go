@@ -75,6 +75,7 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 // TestWhatIsStoredIsText: bodies, ids, types, errors and answers that are pages, pictures, scripts or no text at all are shown as text in every page
 // that has jobs, whatever they say they are.
 func TestWhatIsStoredIsText(t *testing.T) {
+	t.Parallel()
 	asJSON, err := json.Marshal(map[string]string{evil: evil})
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +114,7 @@ func TestWhatIsStoredIsText(t *testing.T) {
 
 // TestWhatIsDownloadedIsNoPage: the one thing that the admin gives as a file is saved, not shown.
 func TestWhatIsDownloadedIsNoPage(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL, topic.Title = "http://127.0.0.1:1/", evil
@@ -132,6 +134,7 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 
 // TestPathsLeadNowhereElse: assets are those that are embedded, and names in paths are names, however dots, slashes and NUL are written.
 func TestPathsLeadNowhereElse(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil).as("root")
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, way := range []string{
@@ -158,6 +161,7 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 
 // TestAUserAgentIsText in the lists of sessions, of which an admin sees everybody's.
 func TestAUserAgentIsText(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
 	now = now.Add(2 * time.Minute) // so that it is noted again

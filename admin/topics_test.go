@@ -59,6 +59,7 @@ func form(pairs ...string) []string {
 }
 
 func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
+	t.Parallel()
 	s, q := shop(t)
 	s.as("root")
 	status, body := s.post("/topics/new", form("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d", "sign", "on")...)
@@ -114,6 +115,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 }
 
 func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
+	t.Parallel()
 	s, q := shop(t)
 	for i := range 60 {
 		x := registry.NewTopic(fmt.Sprintf("team.t%02d", i))
@@ -144,6 +146,7 @@ func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
 }
 
 func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
+	t.Parallel()
 	s, _ := shop(t)
 	s.as("root")
 	s.shows("/topics/check/name?name=free.name", "free")
@@ -163,6 +166,7 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 }
 
 func TestAPauseHasABanner(t *testing.T) {
+	t.Parallel()
 	s, _ := shop(t)
 	s.as("ops").post("/topics/shop.close/pause", "reason", "the bank <b>sleeps</b>")
 	if s.registry.Snapshot().Topics["shop.close"].State != registry.TopicPaused {
@@ -183,6 +187,7 @@ func TestAPauseHasABanner(t *testing.T) {
 }
 
 func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
+	t.Parallel()
 	s, q := shop(t)
 	s.as("ops")
 	for i := range 70 {
@@ -207,6 +212,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 }
 
 func TestAJobIsFoundShownAndChanged(t *testing.T) {
+	t.Parallel()
 	s, q := shop(t)
 	s.as("ops")
 	if _, body := s.post("/push", "topic", "shop.close", "id", "order/42", "body", `{"n": 1}`, "delay", "1h"); !strings.Contains(body, "&#34;n&#34;: 1") {
@@ -238,6 +244,7 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 }
 
 func TestAWrongPushIsShownAtItsField(t *testing.T) {
+	t.Parallel()
 	s, _ := shop(t)
 	s.as("ops")
 	for field, pairs := range map[string][]string{
@@ -260,6 +267,7 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 
 // TestAnEndpointIsTried: the request in full, the answer, and what the doctor says of an endpoint that checks no signature.
 func TestAnEndpointIsTried(t *testing.T) {
+	t.Parallel()
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":0,"said":"<b>"}`) }))
 	defer endpoint.Close()
 	q := realQueue(t)
@@ -288,6 +296,7 @@ func TestAnEndpointIsTried(t *testing.T) {
 
 // TestTopicsGoOutAndInAsYAML: what is exported can be imported, and a file with a mistake changes nothing.
 func TestTopicsGoOutAndInAsYAML(t *testing.T) {
+	t.Parallel()
 	s, _ := shop(t)
 	s.as("root")
 	_, exported := s.get("/topics/export")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSecondFactor(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil)
 	s.admin.opts.TOTP = s.registry
 	s.as("ops")
@@ -54,6 +55,7 @@ func TestSecondFactor(t *testing.T) {
 }
 
 func TestACodeWorksOnce(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	u := &codes{now: func() time.Time { return now }, last: map[string]int64{}}
 	secret, err := newTOTP("ops")
