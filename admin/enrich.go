@@ -11,8 +11,8 @@ import (
 )
 
 // enrich adds to the strip what the living jobs do not tell: how the last quarter of an hour's attempts went, and how late they were.
-func (a *Admin) enrich(ctx context.Context, s *Strip, stats map[string]queue.Stats) {
-	s.Unattended = s.Unattended && a.unattended(ctx, stats)
+func (a *Admin) enrich(ctx context.Context, s *Strip) {
+	s.Unattended = len(a.openAlerts(ctx, "no_consumer")) > 0
 	if f := a.opts.Pages.Lateness; f != nil {
 		if late, known := f(ctx, 0.95); known {
 			s.LatenessP95 = late
@@ -34,25 +34,6 @@ func (a *Admin) someAnswered(err error) bool {
 		}
 	}
 	return len(partial.Shards) < used
-}
-
-// unattended says whether jobs wait that somebody ought to take: those of active topics whose endpoints may be called.
-func (a *Admin) unattended(ctx context.Context, stats map[string]queue.Stats) bool {
-	topics := a.registry.Snapshot().Topics
-	var open map[string]int64
-	for name, s := range stats {
-		t := topics[name]
-		if t == nil || t.State != registry.TopicActive || s.OldestReady <= unattendedAfter {
-			continue
-		}
-		if open == nil {
-			open = a.breakers(ctx, stats)
-		}
-		if open[name] == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *Admin) successRate(ctx context.Context) float64 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -232,117 +230,20 @@ func (a *Admin) shares(ctx context.Context) []share {
 }
 
 const (
-	backlogAfter  = time.Minute      // that a topic's oldest ready job may wait
 	restartRecent = 10 * time.Minute // since a process ended by itself
-	backlogShown  = 5
-	breakersAsked = 500 // topics with ready jobs whose breakers are looked at
 	alertsShown   = 20
 )
 
-// issues are what is wrong right now: what this process sees itself, and what the checker's alerts add.
+// issues are what is wrong right now: what only this process can tell, and the open alerts.
 func (a *Admin) issues(ctx context.Context, o *overviewLive) []issue {
 	var list []issue
 	if !a.registry.Up() {
 		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
 	}
-	list = append(list, shardIssues(o.Shards)...)
-	list = append(list, a.topicIssues(ctx, o)...)
-	list = append(list, a.processIssues(o)...)
-	return append(list, a.alertIssues(ctx, list)...)
-}
-
-func shardIssues(shards []*shardView) []issue {
-	var list []issue
-	active := 0
-	for _, s := range shards {
-		to := "/shards/" + s.Name
-		switch {
-		case s.Down():
-			list = append(list, issue{Severity: "danger", Key: "overview.shard_down", Args: []any{s.Name, s.Health.Err}, To: to})
-		case !s.Asked:
-		case s.Health.WriteError != "":
-			list = append(list, issue{Severity: "danger", Key: "overview.shard_write", Args: []any{s.Name, s.Health.WriteError}, To: to})
-		case s.Health.LinkDown:
-			list = append(list, issue{Severity: "danger", Key: "overview.shard_link", Args: []any{s.Name}, To: to})
-		case s.High():
-			list = append(list, issue{Severity: "warning", Key: "overview.shard_memory", Args: []any{s.Name, percent(s.Full())}, To: to})
-		}
-		if s.State == registry.ShardActive {
-			active++
-		}
-	}
-	if active == 0 {
+	if !slices.ContainsFunc(o.Shards, func(s *shardView) bool { return s.State == registry.ShardActive }) {
 		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
 	}
-	return list
-}
-
-func (a *Admin) topicIssues(ctx context.Context, o *overviewLive) []issue {
-	stats, err := a.queue.Stats(ctx, a.topicNames())
-	if err != nil && len(stats) == 0 {
-		return nil // the shards' lines say it
-	}
-	late, running := a.lateTopics(stats)
-	var list []issue
-	if len(late) > 0 && running == 0 && !o.consumed() {
-		list = append(list, issue{Severity: "danger", Key: "overview.nobody", To: "/processes"})
-	}
-	open := a.breakers(ctx, stats)
-	for _, name := range late[:min(backlogShown, len(late))] {
-		s := stats[name]
-		i := issue{Severity: "danger", Key: "overview.backlog", Args: []any{name, num(s.Ready), duration(s.OldestReady)}, To: "/topics/" + name}
-		if failures := open[name]; failures > 0 {
-			i.Key, i.Args = "overview.backlog_breaker", append(i.Args, failures)
-			delete(open, name)
-		}
-		list = append(list, i)
-	}
-	for _, name := range slices.Sorted(maps.Keys(open))[:min(backlogShown, len(open))] {
-		list = append(list, issue{Severity: "danger", Key: "overview.breaker", Args: []any{name, open[name]}, To: "/topics/" + name})
-	}
-	return list
-}
-
-// lateTopics are the active topics whose oldest ready job waits long, the longest first; running counts all running jobs.
-func (a *Admin) lateTopics(stats map[string]queue.Stats) (late []string, running int64) {
-	topics := a.registry.Snapshot().Topics
-	for name, s := range stats {
-		running += s.Running
-		if t := topics[name]; t != nil && t.State == registry.TopicActive && s.OldestReady > backlogAfter {
-			late = append(late, name)
-		}
-	}
-	slices.SortFunc(late, func(x, y string) int { return cmp.Compare(stats[y].OldestReady, stats[x].OldestReady) })
-	return late, running
-}
-
-// breakers are the topics whose endpoints are not called for now, with their failures in a row.
-func (a *Admin) breakers(ctx context.Context, stats map[string]queue.Stats) map[string]int64 {
-	var ask []string
-	for name, s := range stats {
-		if s.Ready > 0 && len(ask) < breakersAsked {
-			ask = append(ask, name)
-		}
-	}
-	open := map[string]int64{}
-	limits, err := a.queue.TopicLimits(ctx, ask)
-	if err != nil && !queue.IsPartial(err) {
-		return open
-	}
-	for name, l := range limits {
-		if !l.BreakerOpen.IsZero() { // past ones too: probing goes on until one succeeds
-			open[name] = max(1, l.Failures)
-		}
-	}
-	return open
-}
-
-// consumed says whether somebody calls back at all: ready jobs with none running may also wait behind breakers.
-func (o *overviewLive) consumed() bool {
-	if o.Tree != nil && slices.ContainsFunc(o.Tree.Processes, func(p master.Process) bool { return p.Role == "dispatcher" && p.State != "waiting" }) {
-		return true
-	}
-	return o.Now != nil && o.Now.Delivered+o.Now.Failed > 0
+	return append(append(list, a.processIssues(o)...), a.alertIssues(ctx)...)
 }
 
 func (a *Admin) processIssues(o *overviewLive) []issue {
@@ -372,38 +273,36 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// alertIssues leaves out what this process sees itself.
-func (a *Admin) alertIssues(ctx context.Context, seen []issue) []issue {
+// openAlerts are the newest alerts that have not ended.
+func (a *Admin) openAlerts(ctx context.Context, kind string) []alert.Alert {
 	if a.opts.Pages.Alerts == nil {
 		return nil
 	}
 	open := true
-	alerts, err := a.opts.Pages.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsShown})
+	alerts, err := a.opts.Pages.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Kind: kind, Limit: alertsShown})
 	if err != nil {
-		return nil
+		a.log.Debug("list the open alerts", "error", err)
 	}
+	return alerts
+}
+
+func (a *Admin) alertIssues(ctx context.Context) []issue {
 	var list []issue
-	for _, al := range alerts {
-		known := func(i issue) bool { return al.Shard != "" && i.To == "/shards/"+al.Shard }
-		if slices.ContainsFunc(seen, known) {
-			continue
-		}
-		severity := "danger"
+	for _, al := range a.openAlerts(ctx, "") {
+		i := issue{Severity: "danger", Kind: al.Kind, Text: cmp.Or(al.Detail, al.Subject), To: "/alerts"}
 		if al.Severity == "warning" || al.Severity == "info" {
-			severity = "warning"
+			i.Severity = "warning"
 		}
-		to := "/alerts"
-		if al.Topic != "" {
-			to = "/topics/" + al.Topic
-		}
-		text := al.Subject
-		if al.Detail != "" {
-			text = al.Detail
+		switch {
+		case al.Topic != "":
+			i.To = "/topics/" + al.Topic
+		case al.Shard != "":
+			i.To = "/shards/" + al.Shard
 		}
 		if about := al.Topic + al.Shard; about != "" {
-			text = about + ": " + text
+			i.Text = about + ": " + i.Text
 		}
-		list = append(list, issue{Severity: severity, Kind: al.Kind, Text: text, To: to})
+		list = append(list, i)
 	}
 	return list
 }

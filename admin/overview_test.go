@@ -56,18 +56,30 @@ func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
 }
 
+// TestOverviewTellsWhatIsWrong: what is wrong are the open alerts, each with a link to what it is about.
 func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	q := newDeadQueue("a", 0)
-	q.health = []queue.ShardHealth{{Name: "s1", Err: "dial tcp: connection refused"}}
-	q.stats = map[string]queue.Stats{"shop.close": {Ready: 1200, OldestReady: 3 * time.Minute}}
-	s := open(t, func(o *Options) { o.Queue, o.Pages.History = q, fixedHistory{} })
-	s.topic("shop.close")
-	if err := s.registry.PutShard(t.Context(), "test", registry.Shard{Name: "s1", URL: "redis://:hush@h:6379/0", State: registry.ShardActive}); err != nil {
-		t.Fatal(err)
+	s := open(t, func(o *Options) { o.Pages.History = fixedHistory{} })
+	store := alert.NewStore(s.registry.DB())
+	s.admin.opts.Pages.Alerts = store
+	for _, a := range []alert.Alert{
+		{Key: "1", Kind: "shard_down", Severity: "critical", Subject: "Shard s1", Detail: "dial tcp: connection refused", Shard: "s1"},
+		{Key: "2", Kind: "backlog", Severity: "warning", Subject: "1,200 jobs are ready", Topic: "shop.close"},
+		{Key: "3", Kind: "no_consumer", Severity: "critical", Subject: "no dispatcher takes any", Topic: "shop.close"},
+		{Key: "4", Kind: "dead", Severity: "critical", Subject: "it is over"},
+	} {
+		_, _, err := store.RaiseAlert(t.Context(), a)
+		must(t, err)
 	}
-	s.as("look").wants("/", "Shard s1 does not answer: dial tcp: connection refused", "Topic shop.close: 1,200 jobs are ready, the oldest for 3m",
-		"no dispatcher takes any", "120 in 15 min", "/charts/rates?span=15m")
+	_, _, err := store.EndAlert(t.Context(), "4", "", time.Now())
+	must(t, err)
+	s.as("look").wants("/", "Shard does not answer, s1: dial tcp: connection refused", `href="/shards/s1"`, "shop.close: 1,200 jobs are ready",
+		`href="/topics/shop.close"`, "no dispatcher takes any", "120 in 15 min", "/charts/rates?span=15m")
+	strip, err := s.admin.strip(t.Context())
+	must(t, err)
+	if _, page := s.get("/"); strings.Contains(page, "it is over") || !strip.Unattended {
+		t.Errorf("an alert that ended is shown, or the strip does not tell that nobody consumes: %+v", strip)
+	}
 }
 
 func TestCharts(t *testing.T) {

@@ -13,7 +13,7 @@ type Strip struct {
 	Delayed, Ready, Running, Retrying, Dead int64
 	SuccessRate                             float64 // of the last minutes, 0 to 1; NaN: no attempts
 	LatenessP95                             time.Duration
-	Unattended                              bool // jobs are ready, and nobody takes any
+	Unattended                              bool // jobs are ready, and nobody takes any: the alert no_consumer
 }
 
 // Known says whether a number is.
@@ -23,9 +23,6 @@ func (s *Strip) Known(n int64) bool { return n >= 0 }
 func (s *Strip) HasRate() bool { return !math.IsNaN(s.SuccessRate) }
 
 const stripEvery = 2 * time.Second
-
-// unattendedAfter is how long a job may have been ready with none running before nobody seems to consume.
-const unattendedAfter = 30 * time.Second
 
 func (a *Admin) lastStrip() *Strip { return a.shown.Load() }
 
@@ -55,7 +52,7 @@ func (a *Admin) strip(ctx context.Context) (*Strip, error) {
 		return nil, err
 	}
 	s := sumStrip(stats)
-	a.enrich(ctx, s, stats)
+	a.enrich(ctx, s)
 	return s, nil
 }
 
@@ -66,8 +63,6 @@ func sumStrip(stats map[string]queue.Stats) *Strip {
 		s.Ready += t.Ready
 		s.Running += t.Running
 		s.Dead += t.Dead
-		s.Unattended = s.Unattended || t.OldestReady > unattendedAfter
 	}
-	s.Unattended = s.Unattended && s.Running == 0
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -223,7 +224,7 @@ func (a *Admin) fillAttempts(ctx context.Context, d *topicData) error {
 func (d *topicData) fillLedger() {
 	t := d.Live.Totals
 	d.Living = t.Delayed + t.Ready + t.Running + t.Stats.Dead
-	d.Even = t.Total.Pushed == t.Total.Delivered+t.Total.Deleted+t.Total.Dropped+t.Total.Replaced+d.Living
+	d.Even = history.Reading{Totals: t.Total, Living: t.Stats}.Missing() == 0
 	d.Ledger = append(d.Ledger, ledgerDay{time.Now().UTC().Format("2006-01-02"), t.Today})
 	days := sortedKeys(t.Days)
 	slices.Reverse(days)
