@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // deadSite is an admin whose tasks run, over a queue of dead jobs.
@@ -36,21 +37,16 @@ func deadSite(t *testing.T, q *deadQueue) *site {
 }
 
 // finished waits for the end of a task.
-func (s *site) finished(id uint64) *taskView {
+func (s *site) finished(id uint64) (v *taskView) {
 	s.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
-		v, err := s.admin.taskView(s.Context(), id)
-		if err != nil {
+	wait.For(s, "the task to end", func() (ended bool) {
+		var err error
+		if v, err = s.admin.taskView(s.Context(), id); err != nil {
 			s.Fatal(err)
 		}
-		if !v.Open() {
-			return v
-		}
-		time.Sleep(time.Millisecond)
-	}
-	s.Fatal("the task did not end")
-	return nil
+		return !v.Open()
+	})
+	return v
 }
 
 func TestRedriveInStages(t *testing.T) {
