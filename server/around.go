@@ -83,7 +83,7 @@ func open(path string) bool {
 	case "/healthz", "/readyz", "/openapi.yaml", "/docs":
 		return true
 	}
-	return false
+	return strings.HasPrefix(path, "/docs/")
 }
 
 // withHead adds HEAD to a list of methods with GET.

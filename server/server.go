@@ -135,8 +135,7 @@ type Server struct {
 	metrics  *metrics
 	buffers  *buffers
 	ids      *requestIDs
-	docs     []byte
-	docsCSP  string
+	docs     *docs
 	draining atomic.Bool
 }
 
@@ -162,8 +161,8 @@ func New(opts Options) (*Server, error) {
 	if s.metrics, err = newMetrics(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("registering the server's metrics: %w", err)
 	}
-	if s.docs, s.docsCSP, err = renderDocs(openAPI, opts.Version); err != nil {
-		return nil, fmt.Errorf("rendering /docs: %w", err)
+	if s.docs, err = newDocs(opts.Version); err != nil {
+		return nil, fmt.Errorf("preparing /docs: %w", err)
 	}
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.fail
@@ -179,6 +178,7 @@ func (s *Server) routes() {
 	e.GET("/readyz", s.ready)
 	e.GET("/openapi.yaml", s.openAPI)
 	e.GET("/docs", s.docsPage)
+	e.GET("/docs/:file", s.docsAsset)
 
 	e.POST("/v1/jobs", s.authed(s.pushBatch))
 	e.GET("/v1/topics/:topic/jobs", s.authed(s.listJobs))

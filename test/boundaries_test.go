@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"dispatcher": append([]string{"activity"}, parts...),
 	"admin":      append([]string{"activity", "alert", "connlimit", "history", "seal", "web", "master"}, parts...), // it talks to a running master
 	"checker":    parts,
-	"server":     append([]string{"connlimit"}, parts...),
+	"server":     append([]string{"connlimit", "web"}, parts...),
 	"master":     parts,
 	"bench":      {"client", "conf"},
 	"scripts":    {},

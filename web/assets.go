@@ -81,6 +81,12 @@ func compress(plain []byte) []byte {
 // Name is the hashed name of an asset, empty when there is none.
 func (a *Assets) Name(name string) string { return a.names[name] }
 
+// Has says whether there is an asset of a hashed name.
+func (a *Assets) Has(hashed string) bool {
+	_, ok := a.files[hashed]
+	return ok
+}
+
 // Symbols are the names of the icons.
 func (a *Assets) Symbols() map[string]bool {
 	symbols := map[string]bool{}

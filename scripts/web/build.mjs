@@ -1,4 +1,4 @@
-// Copies what the web admin takes from npm, and its own sources, into web/dist, with a hash of the content in each name.
+// Copies what the web admin and the API's documentation take from npm, and their own sources, into web/dist, with a hash of the content in each name.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,6 +27,10 @@ const assets = {
   "htmx.js": npm("htmx.org/dist/htmx.min.js"),
   "uplot.css": npm("uplot/dist/uPlot.min.css"),
   "uplot.js": npm("uplot/dist/uPlot.iife.min.js"),
+  "swagger-ui.css": npm("swagger-ui-dist/swagger-ui.css"),
+  "swagger-ui.js": npm("swagger-ui-dist/swagger-ui-bundle.js"),
+  "apidocs.css": own("apidocs.css"),
+  "apidocs.js": own("apidocs.js"),
   "app.css": own("app.css"),
   "app.js": own("app.js"),
   "theme.js": own("theme.js"),
@@ -34,10 +38,17 @@ const assets = {
   "icons.svg": sprite(),
 };
 
-const licenses = ["@tabler/core", "@tabler/icons", "htmx.org", "uplot"].map((name) => {
+// What a package's bundle holds of others.
+function bundled(name) {
+  const files = ["NOTICE", "swagger-ui-bundle.js.LICENSE.txt"].map((f) => join("node_modules", name, f));
+  return files.filter(existsSync).map((f) => readFileSync(f, "utf8").trim());
+}
+
+const licenses = ["@tabler/core", "@tabler/icons", "htmx.org", "swagger-ui-dist", "uplot"].map((name) => {
   const { version } = JSON.parse(npm(join(name, "package.json")));
   const file = ["LICENSE", "LICENSE.md", "LICENSE.txt"].map((f) => join("node_modules", name, f)).find(existsSync);
-  return `${name} ${version}\n\n${file ? readFileSync(file, "utf8").trim() : "MIT"}\n`;
+  const text = file ? readFileSync(file, "utf8").trim() : "MIT";
+  return [`${name} ${version}`, text, ...bundled(name)].join("\n\n") + "\n";
 });
 
 rmSync(out, { recursive: true, force: true });
