@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/wakecall/wakecall/test/race"
 )
 
 const (
@@ -51,7 +53,7 @@ func mustBuild(t testing.TB, args ...string) (path string) {
 func build(path string, args ...string) error {
 	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, args...)
 	cgo := "CGO_ENABLED=0"
-	if raceEnabled {
+	if race.Enabled {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}
 	cmd := exec.Command("go", append(args, "github.com/wakecall/wakecall/cmd/wakecall")...)

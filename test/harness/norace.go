@@ -1,5 +1,0 @@
-//go:build !race
-
-package harness
-
-const raceEnabled = false

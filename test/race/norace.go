@@ -1,0 +1,6 @@
+//go:build !race
+
+package race
+
+// Enabled says so.
+const Enabled = false
