@@ -412,7 +412,7 @@ func (q *Queue) List(ctx context.Context, topic string, state State, cursor stri
 			inner = ""
 		}
 		for {
-			found, next, err := s.list(ctx, topic, state, inner, min(listStep, limit-len(jobs)))
+			found, next, err := s.listStep(ctx, topic, state, inner, min(listStep, limit-len(jobs)))
 			if err != nil {
 				return nil, "", err
 			}
@@ -462,7 +462,7 @@ func decodeCursor(c string) (shard, inner string, err error) {
 	return shard, inner, nil
 }
 
-func (s *Shard) list(ctx context.Context, topic string, state State, inner string, limit int) ([]Job, string, error) {
+func (s *Shard) listStep(ctx context.Context, topic string, state State, inner string, limit int) ([]Job, string, error) {
 	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.list, topic, string(state), inner, limit)
 	if err != nil {
 		return nil, "", err
@@ -558,14 +558,17 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, kind ChangeKind, topic s
 		return 0, err
 	}
 	reply, ok := v.([]any)
-	if !ok || len(reply)%2 != 1 {
+	if !ok || len(reply)%3 != 1 {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
 	revision, _ := reply[0].(int64)
-	jobs := make([]Job, 0, len(reply)/2)
-	for pair := range slices.Chunk(reply[1:], 2) {
-		id, _ := pair[0].(string)
-		jobs = append(jobs, Job{Topic: topic, ID: id, Shard: s.name, CreatedAt: millis(pair[1]), Revision: revision + int64(len(jobs))})
+	jobs := make([]Job, 0, len(reply)/3)
+	for v := range slices.Chunk(reply[1:], 3) {
+		ref, _ := v[0].(int64)
+		id, _ := v[1].(string)
+		jobs = append(jobs, Job{
+			Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]), Revision: revision + int64(len(jobs)),
+		})
 	}
 	return len(jobs), q.record(kind, jobs...)
 }

@@ -197,7 +197,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	f.push("t", "changed", time.Hour)
 	f.push("t", "removed", time.Hour)
 	states("draining", "active")
-	jobs, _, err := f.s.list(f.ctx, "t", Delayed, "f:-inf:0:0", 10) // the unopened pages
+	jobs, _, err := f.s.listStep(f.ctx, "t", Delayed, "f:-inf:0:0", 10) // the unopened pages
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,14 @@ func placeID(ref int64, nonce string) string {
 	return string(text[:])
 }
 
+// givenID is the id that was given out for a job whose record has id.
+func givenID(ref int64, id string) string {
+	if isNonce(id) {
+		return placeID(ref, id)
+	}
+	return id
+}
+
 // appendPlace appends the place that an id names, if it names one: page (6 bytes), index (2) and nonce.
 func appendPlace(to []byte, id string) []byte {
 	if len(id) != placeLen || id[0] != placeMark {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,36 @@ func place(t interface {
 	rec := s.client.LIndex(ctx, page, index).Val()
 	s.client.LSet(ctx, page, index, rec[:13]+string(rune(nonceLen))+nonce+rec[14+len(id):])
 	return placeID(ref, nonce)
+}
+
+// TestADeadPlacedJobIsRecordedUnderItsID, once, also when it is named twice.
+func TestADeadPlacedJobIsRecordedUnderItsID(t *testing.T) {
+	var recorded []string
+	url, _ := startRedis(t)
+	f := fixtureOn(t, url, Options{Changed: func(kind ChangeKind, jobs []Job) error {
+		for _, j := range jobs {
+			recorded = append(recorded, string(kind)+" "+j.ID)
+		}
+		return nil
+	}})
+	id := f.pushPlaced("t", time.Hour)
+	if err := openPages(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
+	bury := func() { f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...) }
+	bury()
+	if n, err := f.q.RedriveDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
+		t.Fatalf("redrive: %d, %v", n, err)
+	}
+	f.stats("t", 0, 1, 0, 0)
+	bury()
+	if n, err := f.q.DeleteDead(f.ctx, "t", []string{id, id}, 0); n != 1 || err != nil {
+		t.Fatalf("delete: %d, %v", n, err)
+	}
+	f.stats("t", 0, 0, 0, 0)
+	if want := []string{"redrive " + id, "drop " + id}; !slices.Equal(recorded, want) {
+		t.Errorf("recorded %q, want %q", recorded, want)
+	}
 }
 
 func TestAnIDNamesItsPlace(t *testing.T) {

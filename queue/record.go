@@ -91,9 +91,7 @@ func decodeRecord(j *Job, ref int64, rec, body string) error {
 	j.DueAt = time.UnixMilli(uint48(rec)).UTC()
 	j.CreatedAt = time.UnixMilli(uint48(rec[6:])).UTC()
 	j.Priority = Priority(flags & 3)
-	if j.ID = rec[14 : 14+n]; isNonce(j.ID) {
-		j.ID = placeID(ref, j.ID)
-	}
+	j.ID = givenID(ref, rec[14:14+n])
 	if j.Newer = flags >= newerFormats; j.Newer {
 		return nil
 	}

@@ -19,19 +19,19 @@ import (
 
 // Shard is one Redis deployment. Its methods may be called from any goroutine.
 type Shard struct {
-	name      string
-	url       string
-	toldNewer atomic.Int64 // Unix nanoseconds
-	seed      uint64       // of its weight in rendezvous hashing
-	state     atomic.Value
-	client    redis.UniversalClient
-	waits     redis.UniversalClient // for what waits for replicas
-	timeout   time.Duration         // of one command
-	scripts   *scripts
-	locators  uint32
-	nodes     []*bucketState
-	log       *slog.Logger
-	resync    func(context.Context, *Shard) error // sets the topics' limits anew
+	name        string
+	url         string
+	loggedNewer atomic.Int64 // Unix nanoseconds
+	seed        uint64       // of its weight in rendezvous hashing
+	state       atomic.Value
+	client      redis.UniversalClient
+	waits       redis.UniversalClient // for what waits for replicas
+	timeout     time.Duration         // of one command
+	scripts     *scripts
+	locators    uint32
+	nodes       []*bucketState
+	log         *slog.Logger
+	resync      func(context.Context, *Shard) error // sets the topics' limits anew
 
 	hold    time.Duration
 	held    atomic.Bool // jobs are not to be reserved before hosts have compared their journals, see Checks
@@ -174,6 +174,19 @@ func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args
 func (s *Shard) again(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
 	o, err := s.do(ctx, bucket, Memory, script, args...)
 	return o.value, err
+}
+
+// list is again for scripts that answer with a list.
+func (s *Shard) list(ctx context.Context, bucket int, script *redis.Script, args ...any) ([]any, error) {
+	v, err := s.again(ctx, bucket, script, args...)
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok {
+		return nil, errReply
+	}
+	return reply, nil
 }
 
 // errDoubtful is when a second try finds nothing to do: the first one, whose answer was lost, may have done it.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -157,27 +158,27 @@ func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 
 // Answers that no reserve script of this version gives are told from those that it does.
 func TestAnAnswerOfAnotherFormIsRefused(t *testing.T) {
-	none := []any{}
+	f := newFixture(t)
 	record := "\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x01abody"
+	job := []any{"t", int64(2), "4100", record, "", ""}
+	answer := func(more ...any) []any { return append([]any{int64(1), int64(0), ""}, more...) }
 	for name, c := range map[string]struct {
-		reply []any
+		reply any
 		jobs  int
 		ok    bool
 	}{
-		"nothing":            {[]any{int64(1), int64(0), none, none}, 0, true},
-		"a run":              {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(2), "4100", record, "4104", record}, 2, true},
-		"two runs":           {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(1), "4100", record, "u", int64(2), int64(1), "8200", record}, 2, true},
-		"a run too short":    {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(2), "4100", record}, 0, false},
-		"half a job":         {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(1), "4100"}, 0, false},
-		"no jobs in a run":   {[]any{int64(1), int64(0), none, none, "t", int64(2), int64(0)}, 0, false},
-		"half a run's head":  {[]any{int64(1), int64(0), none, none, "t"}, 0, false},
-		"more of no job":     {[]any{int64(1), int64(0), none, []any{int64(2), "body", ""}, "t", int64(2), int64(1), "4100", record}, 0, false},
-		"more of a job":      {[]any{int64(1), int64(0), none, []any{int64(1), "body", ""}, "t", int64(2), int64(1), "4100", record}, 1, true},
-		"an older version's": {[]any{int64(1), int64(0), int64(4100), "t", record, "", "", int64(2)}, 0, false},
+		"no list":              {"OK", 0, false},
+		"nothing":              {answer(), 0, true},
+		"half a head":          {[]any{int64(1), int64(0)}, 0, false},
+		"a job":                {answer(job...), 1, true},
+		"two jobs":             {answer(append(job, job...)...), 2, true},
+		"half a job":           {answer(job[:4]...), 0, false},
+		"a job and a half":     {answer(append(job, job[:1]...)...), 0, false},
+		"a job that is unread": {answer("t", int64(2), "4100", "no record", "", ""), 0, true},
 	} {
-		jobs, ok := foundIn(c.reply)
-		if ok != c.ok || ok && len(jobs) != c.jobs {
-			t.Errorf("%s: %d jobs, %v", name, len(jobs), ok)
+		got, err := f.s.reserved(c.reply, "token")
+		if errors.Is(err, errReply) == c.ok || len(got.Jobs) != c.jobs {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

@@ -79,14 +79,13 @@ local function giveBack(ref)
   count('nu', topic, -1)
   unpark(topic)
   local _, _, flags, _, at = decode(rec)
-  local _, max = nil, nil
-  if flags then _, max = own(rec, flags, at) end
+  local _, max = own(rec, flags, at)
   local made, snoozes, reason, history = readAttempts(page, index)
   local dead = false
   total('f', topic, 1)
   if made then -- attempts of a newer format stay as they are
     made = made + 1
-    dead = made >= (max or confOf(topic).max) and not (flags and flags >= 32) -- which may have limits of its own
+    dead = made >= (max or confOf(topic).max) and (at or not flags) -- a newer format may have limits of its own
     reason = string.sub(string.match(reason, '@.*$') or '', -19 * EXPIRED) .. string.format('@%010d:%013.0f', made, now)
     writeAttempts(page, index, made, snoozes, (dead and 'lease' or '') .. reason, history)
   end
@@ -115,26 +114,28 @@ for _, member in ipairs(parked) do
 end
 if #parked == 200 then more = 1 end
 
--- Opens one page of a topic: its records' due times become near ones. Returns how many.
+-- Opens one page of a topic: its records' due times become near ones. Returns how many. A due time outside the page's minute is of
+-- a damaged record, which reserve buries.
 local function open(topic)
-  local page = call('ZRANGE', P .. 'pg:' .. topic, '-inf', now + LEAD, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-  if #page == 0 then return 0 end
-  local entries = call('LRANGE', P .. 'p:' .. page[1], 0, -1)
-  local args, n, first = {}, 0, (page[1] * PAGE - 1) * 4
+  local pages = call('ZRANGE', P .. 'pg:' .. topic, '-inf', now + LEAD, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+  local page, slot = pages[1], tonumber(pages[2])
+  if not page then return 0 end
+  local entries = call('LRANGE', P .. 'p:' .. page, 0, -1)
+  local args, n, base = {}, 0, (page * PAGE - 1) * 4
   for i = 2, #entries do
     local rec = entries[i]
     if rec ~= '' then
-      local due, ref, flags, length = now, first + i * 4, string.byte(rec, 13, 14)
-      if length and #rec >= 14 + length and (flags < 32 or isNewer(topic, ref + flags % 4, flags, string.sub(rec, 15, 14 + length))) then
-        due, ref = struct.unpack('>I6', rec), ref + flags % 4
-      end -- reserve buries what cannot be decoded
-      args[n + 1], args[n + 2] = string.format('%d', due), string.format('%d', ref) -- what Redis makes of a number takes longer
+      local due = slot
+      if #rec >= 6 then due = struct.unpack('>I6', rec) end
+      if due < slot or due >= slot + SLOT then due = now end
+      args[n + 1] = string.format('%d', due) -- what Redis makes of a number takes longer
+      args[n + 2] = string.format('%d', base + i * 4 + priorityOf(rec))
       n = n + 2
     end
   end
   many('ZADD', P .. 'd:' .. topic, args)
-  call('ZREM', P .. 'pg:' .. topic, page[1])
-  call('HDEL', P .. 'cur', topic .. '/' .. page[2])
+  call('ZREM', P .. 'pg:' .. topic, page)
+  call('HDEL', P .. 'cur', topic .. '/' .. pages[2])
   return n / 2
 end
 

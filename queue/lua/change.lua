@@ -10,7 +10,7 @@ local n, field = struct.unpack('>I3c8', ARGV[2])
 local ref, page, index, rec = find(topic, ARGV[2], id)
 if not ref then return {now, 0, 'none'} end
 local due, created, flags, _, at = decode(rec)
-if flags >= 32 then return {now, 0, 'newer'} end
+if not at then return {now, 0, 'newer'} end
 local state, time = stateOf(topic, ref, page, due)
 
 if what == 'run' then

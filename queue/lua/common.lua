@@ -18,6 +18,7 @@ local now = T[1] * 1000 + floor(T[2] / 1000)
 local SLOT = 60000    -- a page of jobs that are not near holds one minute of one topic
 local LEAD = 60000    -- and is opened this long before that minute begins
 local PAGE = 1024
+local NEWER = 32      -- flags from here on are of record formats that this version does not know
 local LOCATORS = @LOCATORS@
 local PARTS = @PARTS@ -- into which a small hash is split
 local LONG = @LONG@   -- when they hold so many locators on average
@@ -93,20 +94,23 @@ local function read(page, index)
   return rec
 end
 
--- due, created, flags, id and where the rest begins; nil for a record that cannot be decoded. So much is the same in every format; the rest of a
--- newer one (flags from 32 on) is not to be looked at.
+-- Of a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the gate to newer formats
+-- (flags from NEWER on): only so much is the same in all formats. There is no rest of a newer one, and who needs it leaves the job.
 local function decode(rec)
   if #rec < 14 then return nil end
   local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
   if #rec < 14 + n then return nil end
-  return due, created, flags, string.sub(rec, at, at + n - 1), at + n
+  return due, created, flags, string.sub(rec, at, at + n - 1), flags < NEWER and at + n or nil
 end
+
+-- The priority of a record, by which its reference ends; 0 of one that is damaged.
+local function priorityOf(rec) return (string.byte(rec, 13) or 0) % 4 % 3 end
 
 local function hasBodyKey(flags) return flags % 8 >= 4 end
 
 -- ttr in ms and attempts of the job itself; nil where it leaves them to its topic, or the record is cut off there.
 local function own(rec, flags, at)
-  if flags >= 32 or flags % 16 < 8 or #rec < at + 5 then return nil, nil end
+  if not at or flags % 16 < 8 or #rec < at + 5 then return nil, nil end
   local ttr, max = struct.unpack('>I4I2', rec, at)
   if ttr == 0 then ttr = nil end
   if max == 0 then max = nil end
@@ -243,9 +247,9 @@ local function isNonce(id)
   return first >= 128 and first < 192
 end
 
--- Whether a record is one of a newer format: a damaged one may look like it, but its locator does not lead there.
+-- Whether a record that has no rest is one of a newer format: a damaged one may look like it, but no locator leads to it.
 local function isNewer(topic, ref, flags, id)
-  if flags < 32 then return false end
+  if not flags then return false end
   if isNonce(id) then return true end
   local n, field = locator(topic, id)
   return call('HGET', smallHash(n, field), field) == string.format('%d', ref)

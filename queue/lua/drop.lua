@@ -34,7 +34,7 @@ if n < limit then
   if page then
     for i = 1, call('LLEN', P .. 'p:' .. page) - 1 do
       local rec = call('LINDEX', P .. 'p:' .. page, i)
-      if rec and rec ~= '' then drop((page * PAGE + i) * 4 + string.byte(rec, 13) % 4) end
+      if rec and rec ~= '' then drop((page * PAGE + i) * 4 + priorityOf(rec)) end
     end
   end
 end

@@ -49,8 +49,7 @@ local function pages()
   for i, rec in ipairs(entries) do
     if rec ~= '' then
       local at = from + i - 1
-      local _, _, flags = decode(rec)
-      add((page[1] * PAGE + at) * 4 + (flags or 0) % 4, tonumber(page[1]), at, rec)
+      add((page[1] * PAGE + at) * 4 + priorityOf(rec), tonumber(page[1]), at, rec)
     end
   end
   if #entries == limit then

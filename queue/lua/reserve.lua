@@ -3,54 +3,29 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, '1' when the
 --         token is asked again, then pairs (topic, how many more of it).
--- Returns {now, 1 when it stopped at places that were passed over and there may be more, else 0, newer, others}, then runs of jobs of one topic
---         whose leases end together: topic, lease's end, how many, and for each ref and record. newer is {ref, topic, record} of one of the jobs that
---         were put off since their format is not known here, or empty. others has what only some jobs have: for each of those its number, from
---         1 over all runs, body of a body key or '', attempts or ''.
--- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is noted under the
+-- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs that were put off
+--         since their format is newer, or ''; then six of each job: topic, lease's end, reference, record, value of its body key
+--         or '', attempts or ''}.
+-- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is stored under the
 --         worker's name, so the same token asked again returns the same jobs (those still leased under it).
 local byte = string.byte
 local worker, token, wanted, pattern = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local topicMax, cap, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local strange, others = {}, {}
-local out = {now, 0, strange, others}
+local out, size = {now, 0, ''}, 3
 local PUTOFF = 60000
 local PRIORITIES = {'0', '1', '2'} -- as text: they are parts of keys
 
--- What is known of a job's attempts. Most pages have none of any job: of all pages of some places that is asked at once.
-local attempted = {}
-local function lookForAttempts(places)
-  local keys, pages = {}, {}
-  for i = 1, #places do
-    local page = floor(places[i] / PAGE)
-    if attempted[page] == nil then
-      local n = #keys + 1
-      keys[n], pages[n], attempted[page] = P .. 'a:' .. string.format('%d', page), page, false
-    end
-  end
-  if #keys == 0 or call('EXISTS', unpack(keys)) == 0 then return end
-  for n, page in ipairs(pages) do attempted[page] = call('EXISTS', keys[n]) == 1 end
+local attempted = {} -- by page: whether one of its jobs has had an attempt; most have not
+local function attemptsAt(page, index)
+  if attempted[page] == nil then attempted[page] = call('EXISTS', P .. 'a:' .. page) == 1 end
+  return attempted[page] and call('HGET', P .. 'a:' .. page, index) or ''
 end
 
--- The run that is being answered begins behind out[run]; the answer has so many jobs and is so long.
-local run, jobs, size = 1, 0, #out
-local runTopic, runEnd
 local function answer(ref, topic, page, index, rec, flags, expiry)
-  if expiry ~= runEnd or topic ~= runTopic then
-    run, runTopic, runEnd = size, topic, expiry
-    out[run + 1], out[run + 2], out[run + 3] = topic, tonumber(expiry), 0
-    size = size + 3
-  end
-  out[run + 3] = out[run + 3] + 1
-  out[size + 1], out[size + 2] = ref, rec
-  size, jobs = size + 2, jobs + 1
-  local keyed, some = hasBodyKey(flags), attempted[page]
-  if keyed or some then
-    local n = #others
-    others[n + 1] = jobs
-    others[n + 2] = keyed and call('GET', P .. 'b:' .. ref) or ''
-    others[n + 3] = some and call('HGET', P .. 'a:' .. page, index) or ''
-  end
+  out[size + 1], out[size + 2], out[size + 3], out[size + 4] = topic, tonumber(expiry), ref, rec
+  out[size + 5] = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
+  out[size + 6] = attemptsAt(page, index)
+  size = size + 6
 end
 
 -- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
@@ -66,7 +41,6 @@ if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ' ' then
       local page, index = placeOf(ref)
       local rec = read(page, index)
       local _, _, flags = decode(rec or '')
-      lookForAttempts({floor(ref / 4)})
       if flags then answer(ref, topicOf(page), page, index, rec, flags, call('ZSCORE', P .. 'lease', ref)) end
     end
   end
@@ -76,8 +50,8 @@ end
 local busy = {}
 for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
--- A gate is what a topic may have of this call: left by its limits, its window, its breaker (room) and by the
--- dispatcher's own share (mine). wait is when to look again, where that is known.
+-- A gate is what a topic may have of this call: what its limits, window and breaker leave (room) and the dispatcher's own share
+-- (mine). wait is when to check again, where that is known.
 local gates = {}
 local function gateOf(topic)
   local g = gates[topic]
@@ -116,64 +90,48 @@ local function endOf(ttr)
   return e
 end
 
-local leases, note, taken = {}, {token}, 0 -- leases are ends and refs, as ZADD takes them
+local leases, reservation, taken = {}, {token}, 0 -- leases are ends and refs, as ZADD takes them
 
-local function bury(topic, ref, page, index)
-  call('ZADD', P .. 'x:' .. topic, now, ref)
-  call('HSET', P .. 'a:' .. page, index, '0;0;corrupt;[]')
+-- A record that cannot be read: dead when it is damaged; one of a newer format waits for a dispatcher that knows the format.
+local function setAside(topic, ref, page, index, rec)
+  local _, _, flags, id, rest = decode(rec)
   count('nr', topic, -1)
+  if not rest and isNewer(topic, ref, flags, id) then
+    local at = now + PUTOFF
+    call('ZADD', P .. 'd:' .. topic, at, ref)
+    count('nd', topic, 1)
+    event(topic, at)
+    out[3] = topic .. '/' .. id
+    return
+  end
+  call('ZADD', P .. 'x:' .. topic, now, ref)
+  writeAttempts(page, index, 0, 0, 'corrupt', '[]')
   count('nx', topic, 1)
   total('k', topic, 1)
-end
-
--- A job of a newer format waits for a dispatcher of a version that knows it.
-local function putOff(topic, ref, rec)
-  local at = now + PUTOFF
-  call('ZADD', P .. 'd:' .. topic, at, ref)
-  count('nr', topic, -1)
-  count('nd', topic, 1)
-  event(topic, at)
-  strange[1], strange[2], strange[3] = ref, topic, rec
 end
 
 -- usual is when a lease of the topic ends.
 local function lease(topic, ref, page, index, rec, usual)
   local flags, length = byte(rec, 13, 14)
-  if not length or #rec < 14 + length then return bury(topic, ref, page, index) end
-  if flags >= 32 then
-    if isNewer(topic, ref, flags, string.sub(rec, 15, 14 + length)) then return putOff(topic, ref, rec) end
-    return bury(topic, ref, page, index)
+  if not length or #rec < 14 + length or flags >= NEWER then
+    setAside(topic, ref, page, index, rec)
+    return false
   end
   local expiry = flags < 8 and usual or endOf(own(rec, flags, 15 + length) or confOf(topic).ttr)
   leases[2 * taken + 1], leases[2 * taken + 2] = expiry, ref
   taken = taken + 1
-  note[taken + 1] = ref
+  reservation[taken + 1] = ref
   answer(ref, topic, page, index, rec, flags, expiry)
   return true
 end
 
--- Leases of a topic's jobs those that still are there, and returns how many. Those that stand close together on a page are read at once.
+-- Leases those of a topic's jobs that are still there, and returns how many.
 local function leaseAll(topic, list)
-  local usual = endOf(confOf(topic).ttr)
-  local places, all = {}, #list -- a place is page * PAGE + index
-  for i = 1, all do places[i] = floor(list[i] / 4) end
-  lookForAttempts(places)
-  local got, from = 0, 1
-  while from <= all do
-    local first, to = places[from], from
-    local index = first % PAGE
-    local page, past = (first - index) / PAGE, first - index + PAGE
-    local last, next = first, places[from + 1]
-    while next and next > last and next <= last + 4 and next < past do
-      to, last, next = to + 1, next, places[to + 2]
-    end
-    local recs = to > from and call('LRANGE', pageKey(page), index, index + last - first) or {read(page, index)}
-    for i = from, to do
-      local ahead = places[i] - first
-      local rec = recs[ahead + 1]
-      if rec and rec ~= '' and lease(topic, list[i], page, index + ahead, rec, usual) then got = got + 1 end
-    end
-    from = to + 1
+  local usual, got = endOf(confOf(topic).ttr), 0
+  for _, ref in ipairs(list) do
+    local page, index = placeOf(ref)
+    local rec = read(page, index)
+    if rec and lease(topic, ref, page, index, rec, usual) then got = got + 1 end
   end
   return got
 end
@@ -281,7 +239,7 @@ if taken > 0 then
   leases[2 * taken + 2], leases[2 * taken + 3] = '', TABLE
   call('HSET', P .. 'tok', unpack(leases, 2))
   call('SET', P .. 'pos', (start + taken) % #pattern)
-  call('SET', P .. 'v:' .. worker, table.concat(note, ' '), 'EX', 120)
+  call('SET', P .. 'v:' .. worker, table.concat(reservation, ' '), 'EX', 120)
 end
 for topic, g in pairs(gates) do
   if g.taken > 0 then
