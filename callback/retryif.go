@@ -15,7 +15,6 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
-	"github.com/expr-lang/expr/vm/runtime"
 )
 
 // Program is a compiled retry_if expression. It may be used by many calls at once.
@@ -30,7 +29,7 @@ type environment struct {
 	Body    string            `expr:"body"`
 	Res     any               `expr:"res"`
 	Headers map[string]string `expr:"headers"` // names in lower case, first values
-	Rounds  *rounds           `expr:"_rounds"`
+	Meter   *meter            `expr:"_meter"`
 }
 
 // oldPath is the older spelling of a path, {res.code}.
@@ -68,101 +67,55 @@ func textEnd(s string) int {
 	return len(s)
 }
 
-// lenient turns every step of a path into a call of step: what is not there is nil, and nil is not an error.
-type lenient struct{ usesRes bool }
-
-func (l *lenient) Visit(node *ast.Node) {
-	switch n := (*node).(type) {
-	case *ast.MemberNode:
-		if !n.Method {
-			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: "_step"}, Arguments: []ast.Node{n.Node, n.Property}})
-		}
-	case *ast.PredicateNode:
-		n.Node = &ast.CallNode{Callee: &ast.IdentifierNode{Value: "_tick"}, Arguments: []ast.Node{&ast.IdentifierNode{Value: "_rounds"}, n.Node}}
-	case *ast.IdentifierNode:
-		if n.Value == "res" {
-			l.usesRes = true
-		}
-	}
-}
-
-// step is base[key], or nil.
-func step(params ...any) (any, error) {
-	switch base := params[0].(type) {
-	case map[string]any:
-		key, _ := params[1].(string)
-		return base[key], nil
-	case map[string]string:
-		key, _ := params[1].(string)
-		return base[strings.ToLower(key)], nil
-	case []any:
-		if i, ok := params[1].(int); ok {
-			if i < 0 {
-				i += len(base)
-			}
-			if i >= 0 && i < len(base) {
-				return base[i], nil
-			}
-		}
-		return nil, nil
-	case nil, string:
-		return nil, nil
-	}
-	return fetch(params[0], params[1]), nil
-}
-
-// fetch serves what functions of the language make, like split's []string.
-func fetch(base, key any) (v any) {
-	defer func() {
-		if recover() != nil {
-			v = nil
-		}
-	}()
-	return runtime.Fetch(base, key)
-}
-
-// rounds counts the rounds of an evaluation's loops. Nested over an answer of 64 KiB they could hold a slot for minutes, and the
-// machine knows no deadline.
-type rounds struct{ left int }
-
-var errRounds = errors.New("its loops take too many rounds")
-
-func tick(params ...any) (any, error) {
-	r, ok := params[0].(*rounds)
-	if !ok {
-		return nil, errRounds
-	}
-	if r.left--; r.left < 0 {
-		return nil, errRounds
-	}
-	return params[1], nil
-}
-
-// maxNodes bounds an expression, memoryBudget what it may make while it runs, maxRounds its loops.
+// maxNodes bounds an expression, memoryBudget the elements that the machine itself makes while it runs.
 const (
 	maxNodes     = 500
 	memoryBudget = 100_000
-	maxRounds    = 100_000
 )
 
-// CompileRetryIf compiles an expression that says, after an answer, whether the call must be repeated. An error names the position.
+// CompileRetryIf compiles an expression that says, after an answer, whether the call must be repeated. It is refused when it
+// uses anything of the language but what docs/api.md lists. An error names the position.
 func CompileRetryIf(src string) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
 		}
 	}()
-	var l lenient
-	program, err := expr.Compile(modern(src), expr.Env(environment{}), expr.AsBool(), expr.Patch(&l), expr.MaxNodes(maxNodes),
-		expr.Function("_step", step, new(func(any, any) any)), expr.Function("_tick", tick, new(func(any, any) any)))
+	src = modern(src)
+	types := &allowed{}
+	if _, err := compile(src, types); err != nil {
+		return nil, positioned(err)
+	}
+	if types.err != nil {
+		return nil, positioned(types.err.Bind(file.NewSource(src)))
+	}
+	program, err := compile(src, &metered{})
+	if err != nil {
+		return nil, positioned(err)
+	}
+	return &Program{program: program, usesRes: types.usesRes}, nil
+}
+
+func compile(src string, v ast.Visitor) (*vm.Program, error) {
+	options := []expr.Option{
+		expr.Env(environment{}), expr.AsBool(), expr.Patch(v), expr.MaxNodes(maxNodes), expr.Optimize(false),
+		expr.DisableAllBuiltins(), expr.Function("_do", do, new(func(*meter, string, ...any) any)),
+	}
+	for name := range loops {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	for name, f := range functions {
+		options = append(options, expr.Function(name, do, f.typ))
+	}
+	return expr.Compile(src, options...)
+}
+
+func positioned(err error) error {
 	var fe *file.Error
 	if errors.As(err, &fe) {
-		return nil, fmt.Errorf("line %d, column %d: %s%s", fe.Line, fe.Column+1, fe.Message, fe.Snippet)
+		return fmt.Errorf("line %d, column %d: %s%s", fe.Line, fe.Column+1, fe.Message, fe.Snippet)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &Program{program: program, usesRes: l.usesRes}, nil
+	return err
 }
 
 // run evaluates the expression on an answer. A panic in it is an error of the expression.
@@ -172,7 +125,10 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	env := environment{Status: status, Body: string(body), Headers: make(map[string]string, len(header)), Rounds: &rounds{left: maxRounds}}
+	body = body[:min(len(body), maxAnswer)]
+	env := environment{
+		Status: status, Body: string(body), Headers: make(map[string]string, len(header)), Meter: &meter{left: budget},
+	}
 	for k, v := range header {
 		env.Headers[strings.ToLower(k)] = v[0]
 	}
@@ -181,6 +137,9 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 	}
 	machine := vm.VM{MemoryBudget: memoryBudget}
 	v, err := machine.Run(p.program, env)
+	if errors.Is(err, errBudget) {
+		return false, errBudget
+	}
 	if err != nil {
 		return false, err
 	}

@@ -2,8 +2,11 @@ package callback
 
 import (
 	"net/http"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestRetryIf(t *testing.T) {
@@ -42,15 +45,50 @@ func TestRetryIf(t *testing.T) {
 	}
 }
 
+// within fails when an evaluation takes more than a thousandth of a processor's second times limit, or too much memory.
+func within(t testing.TB, p *Program, src string, body []byte) error {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := processorTime()
+	_, err := p.run(200, http.Header{}, body)
+	took := processorTime() - start
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; took > maxTime || made > maxMemory {
+		t.Errorf("%s on %.40q (%d bytes): %v and %d KiB", src, body, len(body), took, made>>10)
+	}
+	return err
+}
+
+const (
+	maxTime   = 50 * time.Millisecond
+	maxMemory = 8 << 20
+)
+
+// processorTime is that of this thread's process: what others on a busy machine do does not count.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func FuzzRetryIf(f *testing.F) {
-	f.Add(`{res.code}!=200`, `{"code":1}`)
-	f.Add(`res.a[0].b in ["x"]`, `{"a":[{"b":"x"}]}`)
-	f.Fuzz(func(t *testing.T, src, body string) {
-		if len(src) > 200 {
+	f.Add(`{res.code}!=200`, `{"code":1}`, 1)
+	f.Add(`res.a[0].b in ["x"]`, `{"a":[{"b":"x"}]}`, 1)
+	f.Add(`any(res, count(res, # == 1) > 2)`, `1,`, 30000)
+	f.Add(`body matches "(a|b|ab)*c" && len(split(lower(body + body), ",")) > 3 ? status in 200..299 : true`, `ab`, 32000)
+	f.Add(`let a = map(res, filter(res, # in ["x"])); a == a`, `{},`, 20000)
+	f.Fuzz(func(t *testing.T, src, body string, times int) {
+		if len(src) > 400 || len(body) == 0 {
 			return
 		}
-		if p, err := CompileRetryIf(src); err == nil {
-			_, _ = p.run(200, http.Header{}, []byte(body))
+		p, err := CompileRetryIf(src)
+		if err != nil {
+			return
+		}
+		body = strings.Repeat(body, min(max(1, times), maxAnswer/len(body)+1))
+		for _, b := range []string{body, "[" + strings.TrimSuffix(body, ",") + "]"} {
+			_ = within(t, p, src, []byte(b[:min(len(b), maxAnswer)]))
 		}
 	})
 }

@@ -204,9 +204,18 @@ const maxShown = 2048
 // maxSnoozes in a row; the next one is a failure.
 const maxSnoozes = 100
 
+// A job whose topic cannot be called, for example since its retry_if is not allowed any more, waits until the topic is
+// corrected. No attempt is counted, but the topic's breaker opens: so few of its jobs are looked at, and people hear of it.
+const (
+	uncallable    = "topic"
+	uncallableFor = time.Minute
+)
+
 // decide turns what the endpoint said into a verdict.
 func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
 	switch {
+	case out.Reason == uncallable:
+		o.Verdict, o.Delay = queue.Snooze, uncallableFor
 	case out.Class == callback.Success:
 		o.Verdict = queue.Done
 	case out.Class == callback.Snooze && o.Lease.Snoozes < maxSnoozes:
@@ -230,9 +239,9 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 			out = callback.Outcome{Class: callback.Failure, Reason: "panic", Err: fmt.Sprint("the dispatcher failed at this job: ", p)}
 		}
 	}()
-	e, err := s.d.endpoints.of(topic)
+	e, err := s.d.endpoints.of(topic, s.d.opts.Logger)
 	if err != nil {
-		return callback.Outcome{Class: callback.Failure, Reason: "topic", Err: err.Error()}
+		return callback.Outcome{Class: callback.Failure, Reason: uncallable, Err: err.Error(), EndpointDown: true}
 	}
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
 		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(), Attempt: n, MaxAttempts: most,

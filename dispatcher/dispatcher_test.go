@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -333,6 +334,27 @@ func TestAJobThatPanicsDiesAlone(t *testing.T) {
 		j, err := i.q.Get(t.Context(), "t", "poison")
 		return err == nil && j.State == queue.Dead && j.Attempts == 10
 	})
+}
+
+// TestJobsWaitForATopicThatCannotBeCalled: an expression that was stored and is not allowed any more costs no attempt.
+func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
+	i := start(t, func(o *Options) {
+		snap := *o.Topics()
+		broken := *snap.Topics["t"]
+		broken.Name, broken.RetryIf = "broken", `repeat(body, 9) == ""`
+		snap.Topics = map[string]*registry.Topic{"broken": &broken, "t": snap.Topics["t"]}
+		o.Topics = func() *registry.Snapshot { return &snap }
+	})
+	i.push("broken", "b", 0)
+	i.push("t", "other", 0)
+	eventually(t, "the other topic's job is delivered", func() bool { return i.gone("t", "other") })
+	eventually(t, "the job waits and says why", func() bool {
+		j, err := i.q.Get(t.Context(), "broken", "b")
+		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 && strings.Contains(j.History[0].Error, "retry_if")
+	})
+	if n := i.called("b"); n != 0 {
+		t.Fatalf("it was called %d times", n)
+	}
 }
 
 func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ type compiled struct {
 	err      error
 }
 
-func (e *endpoints) of(t *registry.Topic) (*callback.Endpoint, error) {
+func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint, error) {
 	e.mu.RLock()
 	c, ok := e.byName[t.Name]
 	e.mu.RUnlock()
@@ -32,7 +33,8 @@ func (e *endpoints) of(t *registry.Topic) (*callback.Endpoint, error) {
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Secrets: t.Secrets,
 	})
 	if err != nil {
-		err = fmt.Errorf("topic %s: %w", t.Name, err)
+		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)
+		log.Error("a topic cannot be called; its jobs wait until it is corrected", "topic", t.Name, "error", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
