@@ -126,7 +126,7 @@ func TestShardsAreRegistered(t *testing.T) {
 
 func TestConnectionIsTested(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil).as("root")
+	s := open(t, func(o *Options) { o.Pages.OpenShard = openShard }).as("root")
 	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") || !strings.Contains(body, "refused") {
 		t.Errorf("got\n%s", body)
 	}
@@ -291,4 +291,13 @@ func TestEveryPageCanBeParsedInEveryLanguage(t *testing.T) {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
+}
+
+func openShard(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {
+	q := queue.Open(queue.Options{Timeout: time.Second})
+	done := func() { _ = q.Close() }
+	if err := q.SetShards(ctx, []queue.ShardConfig{{Name: s.Name, URL: s.URL, State: string(s.State)}}); err != nil {
+		return nil, done, err
+	}
+	return q.Shards()[0], done, nil
 }

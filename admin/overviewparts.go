@@ -53,11 +53,11 @@ type OverviewParts struct {
 	APIURL string // of the server, for the lines to copy: http://127.0.0.1:6789
 	// AdminURL is where people reach this admin, for the links of test messages.
 	AdminURL string
-	// ResolveShard says what the queue opens for a shard, such as the socket of the managed one.
-	ResolveShard func(registry.Shard) queue.ShardConfig
-	Alerts       AlertStore                                                  // nil: there are none to show
-	Web          *http.Client                                                // of webhooks that are tested
-	TestMail     func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail
+	// OpenShard connects to a shard as the processes do, to try it.
+	OpenShard func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
+	Alerts    AlertStore                                                  // nil: there are none to show
+	Web       *http.Client                                                // of webhooks that are tested
+	TestMail  func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail
 	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
 	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
 	// Shares counts the jobs reserved lately by priority: high, normal, low.

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -54,7 +55,7 @@ func (v *shardView) Full() float64 {
 func (v *shardView) FullPercent() int { return int(min(100, 100*v.Full())) }
 
 // High says whether the shard will soon take no more jobs.
-func (v *shardView) High() bool { return v.Full() > memoryHigh }
+func (v *shardView) High() bool { return v.Full() > health.MemoryShare }
 
 // Down says whether the shard ought to answer and does not.
 func (v *shardView) Down() bool { return v.Asked && !v.Health.Up }

@@ -2,15 +2,14 @@ package admin
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-// shardCheck is one thing that a test of a connection found. Key is of a text, Args are its arguments.
+// shardCheck is one result of a test of a connection. Key is of a text, Args are its arguments.
 type shardCheck struct {
 	Kind string // success, warning, danger
 	Key  string
@@ -23,78 +22,42 @@ type shardTest struct {
 	Checks []shardCheck
 }
 
-func (t *shardTest) add(kind, key string, args ...any) {
-	t.Checks = append(t.Checks, shardCheck{kind, "shards.check_" + key, args})
-}
-
-const (
-	shardTestLimit = 5 * time.Second
-	redisNeeded    = 7 // whose scripts can have flags
-	clockTolerance = 2 * time.Second
-	memoryHigh     = 0.85
-)
-
-// shardConfig is what the queue opens for a shard.
-func (a *Admin) shardConfig(s registry.Shard) queue.ShardConfig {
-	if f := a.opts.Pages.ResolveShard; f != nil {
-		return f(s)
-	}
-	return queue.ShardConfig{Name: s.Name, URL: s.URL, State: string(s.State)}
-}
+const shardTestLimit = 5 * time.Second
 
 // testShard tries a connection as the processes would use it, without registering anything.
 func (a *Admin) testShard(ctx context.Context, s registry.Shard) shardTest {
 	ctx, cancel := context.WithTimeout(ctx, shardTestLimit)
 	defer cancel()
-	q := queue.Open(queue.Options{Timeout: 2 * time.Second, PoolSize: 2})
-	defer func() { _ = q.Close() }()
 	s.State = registry.ShardActive
-	if err := q.SetShards(ctx, []queue.ShardConfig{a.shardConfig(s)}); err != nil {
+	shard, closeShard, err := a.opts.Pages.OpenShard(ctx, s)
+	if err != nil {
 		return shardTest{Err: err.Error()}
 	}
-	shard := q.Shards()[0]
-	h := shard.Health(ctx)
+	defer closeShard()
+	h, problems := health.Try(ctx, shard)
 	t := shardTest{Up: h.Up, Err: h.Err}
 	if !h.Up {
 		return t
 	}
-	t.judge(h)
-	if clock, _, err := shard.Ping(ctx); err == nil {
-		t.judgeClock(clock.Sub(a.opts.Now()))
+	t.Checks = []shardCheck{{"success", "shards.check_answers", []any{duration(h.Latency), h.Version}}}
+	for _, p := range problems {
+		t.Checks = append(t.Checks, checkOf(p, h))
 	}
 	return t
 }
 
-func (t *shardTest) judge(h queue.ShardHealth) {
-	t.add("success", "answers", duration(h.Latency), h.Version)
-	major, _, _ := strings.Cut(h.Version, ".")
-	if n, err := strconv.Atoi(major); err == nil && n < redisNeeded {
-		t.add("danger", "version", h.Version, redisNeeded)
+// checkOf says a problem in the page's language.
+func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
+	args := map[health.Kind][]any{
+		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},
+		health.Memory: {byteSize(h.Memory), byteSize(h.MaxMemory)}, health.HasJobs: {num(h.Jobs)}, health.Clock: {duration(p.Off.Abs())},
 	}
-	if h.Policy != "noeviction" {
-		t.add("danger", "policy", h.Policy)
-	}
-	if !h.AOF {
-		t.add("warning", "aof")
-	}
-	if h.WriteError != "" {
-		t.add("danger", "write", h.WriteError)
-	}
-	if h.LinkDown {
-		t.add("danger", "link")
-	}
-	if h.MaxMemory == 0 {
-		t.add("warning", "maxmemory")
-	} else if float64(h.Memory) > memoryHigh*float64(h.MaxMemory) {
-		t.add("warning", "memory", byteSize(h.Memory), byteSize(h.MaxMemory))
-	}
-	if h.Jobs > 0 {
-		t.add("warning", "jobs", num(h.Jobs))
-	}
+	return shardCheck{severityColor(p.Severity), "shards.check_" + string(p.Kind), args[p.Kind]}
 }
 
-func (t *shardTest) judgeClock(off time.Duration) {
-	if off.Abs() > clockTolerance {
-		t.add("warning", "clock", duration(off.Abs()))
+func severityColor(s health.Severity) string {
+	if s == health.Critical {
+		return "danger"
 	}
+	return "warning"
 }

@@ -36,9 +36,8 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 		APIURL:    "http://" + Reachable(p.cfg.Server.Addr),
 		AdminURL:  publicAdminURL(p.cfg),
 		TokenFile: TokenFile(p.cfg),
-		ResolveShard: func(s registry.Shard) queue.ShardConfig {
-			s.State = registry.ShardActive // to be tried
-			return shardConfigs(p.cfg, []registry.Shard{s})[0]
+		OpenShard: func(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {
+			return OpenShard(ctx, p.cfg, s)
 		},
 	}
 }

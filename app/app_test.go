@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/logging"
@@ -143,5 +144,18 @@ func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
 		if roles[r.Name] == nil {
 			t.Errorf("no child can be a %s", r.Name)
 		}
+	}
+}
+
+func TestOpenShardUsesTheConfiguredBuckets(t *testing.T) {
+	cfg := conf.Default()
+	cfg.Redis.Buckets, cfg.Redis.Timeout = 5, 100*time.Millisecond
+	shard, done, err := OpenShard(t.Context(), cfg, registry.Shard{Name: "c", URL: "redis+cluster://127.0.0.1:1", State: registry.ShardActive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if n := shard.Buckets(); n != 5 {
+		t.Errorf("a Cluster is tried with %d buckets, want those of redis.buckets, 5", n)
 	}
 }

@@ -6,22 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
-
-// The oldest Redis whose scripts have what ours need: flags.
-const redisNeeded = 7
-
-// clockTolerance is how far Redis's clock may be from this host's before somebody ought to know.
-const clockTolerance = time.Second
 
 // checkShards tries the Redis of every shard: those of the registry, or, before the first start, those of redis.nodes.
 func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
@@ -56,11 +49,20 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []Findi
 	defer closeQueue()
 	ctx, cancel := context.WithTimeout(ctx, 3*cfg.Redis.Timeout)
 	defer cancel()
-	h := shard.Health(ctx)
+	h, problems := health.Try(ctx, shard)
 	if !h.Up {
 		return []Finding{unreachableShard(what, s, h.Err)}
 	}
-	return append([]Finding{describeShard(what, h)}, judgeShard(ctx, what, shard, h)...)
+	findings := []Finding{describeShard(what, h)}
+	for _, p := range problems {
+		switch p.Severity {
+		case health.Critical:
+			findings = append(findings, failed(what, p.Detail, p.Advice))
+		case health.Warning:
+			findings = append(findings, warn(what, p.Detail, p.Advice))
+		}
+	}
+	return findings
 }
 
 func unreachableShard(what string, s registry.Shard, text string) Finding {
@@ -86,53 +88,6 @@ func describeShard(what string, h queue.ShardHealth) Finding {
 	return fine(what, "Redis %s answers in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory, printable.Count(int(h.Jobs), "job"))
 }
 
-// judgeShard finds what could lose jobs or stop them.
-func judgeShard(ctx context.Context, what string, shard *queue.Shard, h queue.ShardHealth) []Finding {
-	var found []Finding
-	if v := majorVersion(h.Version); v < redisNeeded {
-		found = append(found, failed(what, "Redis "+h.Version+" is too old", "Install Redis 7.0 or newer, or Valkey"))
-	}
-	if h.WriteError != "" {
-		found = append(found, failed(what, h.WriteError, "It refuses every write until its disk has room again; its log says more"))
-	}
-	if h.Policy != "" && h.Policy != "noeviction" {
-		found = append(found, warn(what, "maxmemory-policy is "+h.Policy+": when it is full, jobs are lost",
-			"Set it: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"))
-	}
-	if !h.AOF {
-		found = append(found, warn(what, "the append-only file is off: jobs are lost when it restarts",
-			"Set it: redis-cli CONFIG SET appendonly yes, and in redis.conf"))
-	}
-	if h.LinkDown {
-		found = append(found, warn(what, "a replica has lost its master", "Look at INFO replication"))
-	}
-	sent := time.Now()
-	clock, took, err := shard.Ping(ctx)
-	if err != nil {
-		return append(found, failedErr(what, err, ""))
-	}
-	if off := clock.Sub(sent.Add(took / 2)); off.Abs() > clockTolerance {
-		found = append(found, warn(what, "its clock is "+skew(off)+" this machine's", "Due times count by Redis's clock: set it right, with NTP"))
-	}
-	return found
-}
-
-func skew(off time.Duration) string {
-	if off < 0 {
-		return printable.Duration(-off) + " behind"
-	}
-	return printable.Duration(off) + " ahead of"
-}
-
-func majorVersion(version string) int {
-	major, _, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(major)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // checkRedisBinary is for the managed redis-server that does not run now.
 func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	out, err := exec.CommandContext(ctx, binary, "--version").Output()
@@ -144,7 +99,7 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	}
 	_, rest, _ := strings.Cut(string(out), "v=")
 	version, _, _ := strings.Cut(rest, " ")
-	if majorVersion(version) < redisNeeded {
+	if health.TooOld(version) {
 		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version), "Install Redis 7.0 or newer")
 	}
 	return fine(what, "does not run now; the master starts %s (Redis %s)", binary, version)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -56,7 +57,7 @@ type view struct {
 
 type key struct {
 	shard string
-	kind  Kind
+	kind  health.Kind
 }
 
 // New makes a checker; Run starts it.
@@ -122,10 +123,10 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 		failed := w.failures
 		c.apply(s.Name(), w.ping(ctx, s))
 		c.see(s.Name(), func(v *view) {
-			v.up, v.ping, v.p50, v.p99 = w.failures < downAfter, w.last, w.quantile(50), w.quantile(99)
+			v.up, v.ping, v.p50, v.p99 = w.failures < health.DownAfter, w.last, w.quantile(50), w.quantile(99)
 		})
 		if back := failed > 0; w.failures == 0 && (back || n%infoEvery == 0) {
-			h := w.look(ctx, s)
+			h := c.health(ctx, s)
 			if ctx.Err() != nil {
 				return
 			}
@@ -142,13 +143,20 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	}
 }
 
+// health asks a shard about itself.
+func (c *Checker) health(ctx context.Context, s Shard) queue.ShardHealth {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Every)
+	defer cancel()
+	return s.Health(ctx)
+}
+
 // apply begins and ends findings: a kind that is named with a detail holds, one with none does not.
-func (c *Checker) apply(shard string, judged map[Kind]string) {
+func (c *Checker) apply(shard string, judged verdicts) {
 	for kind, detail := range judged {
 		c.mu.Lock()
 		k := key{shard, kind}
 		f, held := c.findings[k]
-		if kind == Restarted && time.Now().Before(c.restarts[shard]) {
+		if kind == health.Restarted && time.Now().Before(c.restarts[shard]) {
 			c.mu.Unlock()
 			continue
 		}
@@ -177,8 +185,8 @@ func (c *Checker) Restarted(shard, detail string) {
 	c.mu.Lock()
 	delete(c.restarts, shard)
 	c.mu.Unlock()
-	c.apply(shard, map[Kind]string{Restarted: ""})
-	c.apply(shard, map[Kind]string{Restarted: detail})
+	c.apply(shard, verdicts{health.Restarted: ""})
+	c.apply(shard, verdicts{health.Restarted: detail})
 	c.mu.Lock()
 	c.restarts[shard] = time.Now().Add(restartFor)
 	c.mu.Unlock()
@@ -214,7 +222,7 @@ func (c *Checker) seen() map[string]view {
 func (c *Checker) forget(shard string) {
 	c.mu.Lock()
 	delete(c.shards, shard)
-	ended := map[Kind]string{}
+	ended := verdicts{}
 	for k := range c.findings {
 		if k.shard == shard {
 			ended[k.kind] = ""

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -85,7 +86,7 @@ func TestThreeFailuresInARowAreDownAndOneAnswerEndsIt(t *testing.T) {
 			t.Fatalf("after two failures: %+v", c.Findings())
 		}
 		pass(1100 * time.Millisecond)
-		if got := c.Findings(); len(got) != 1 || got[0].Kind != Down || got[0].Detail != "no answer" {
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Down || got[0].Detail != "no answer" {
 			t.Fatalf("after three failures: %+v", got)
 		}
 		pass(time.Minute)
@@ -101,7 +102,7 @@ func TestASlowMinuteIsFound(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.took = 150 * time.Millisecond })
 		pass(time.Minute)
-		if got := c.Findings(); len(got) != 1 || got[0].Kind != Slow {
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Slow {
 			t.Fatalf("findings = %+v", got)
 		}
 	})
@@ -111,11 +112,11 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.off = 5 * time.Second })
 		pass(time.Second)
-		kinds := map[Kind]bool{}
+		kinds := map[health.Kind]bool{}
 		for _, x := range c.Findings() {
 			kinds[x.Kind] = true
 		}
-		if !kinds[Clock] || !kinds[Stepped] {
+		if !kinds[health.Clock] || !kinds[health.Stepped] {
 			t.Fatalf("a clock that jumped by 5 s: %v", kinds)
 		}
 		f.set(func() {
@@ -123,16 +124,16 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 			f.health = queue.ShardHealth{RunID: "2", Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full", LinkDown: true}
 		})
 		pass(11 * time.Second)
-		kinds = map[Kind]bool{}
+		kinds = map[health.Kind]bool{}
 		for _, x := range c.Findings() {
 			kinds[x.Kind] = true
 		}
-		for _, k := range []Kind{Memory, Eviction, WriteError, LinkDown, Restarted} {
+		for _, k := range []health.Kind{health.Memory, health.Eviction, health.WriteError, health.LinkDown, health.Restarted} {
 			if !kinds[k] {
 				t.Errorf("%s was not found: %v", k, kinds)
 			}
 		}
-		if kinds[Clock] || kinds[Stepped] {
+		if kinds[health.Clock] || kinds[health.Stepped] {
 			t.Errorf("the clock's findings did not end: %v", kinds)
 		}
 	})
@@ -153,7 +154,7 @@ func TestAShardThatIsDownIsNotCalledSlow(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.took, f.err = time.Second, errors.New("no answer") })
 		pass(time.Minute)
-		if got := c.Findings(); len(got) != 1 || got[0].Kind != Down {
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Down {
 			t.Fatalf("findings = %+v", got)
 		}
 	})
@@ -165,7 +166,7 @@ func TestAShardThatCameBackIsLookedAtAtOnce(t *testing.T) {
 		pass(3100 * time.Millisecond)
 		f.set(func() { f.err = nil; f.health.RunID = "2" })
 		pass(time.Second)
-		if got := c.Findings(); len(got) != 1 || got[0].Kind != Restarted {
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Restarted {
 			t.Fatalf("a second after it came back as another process: %+v", got)
 		}
 	})
@@ -175,7 +176,7 @@ func TestAPartThatDoesNotAnswerIsFound(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.part = "info of shard a: dial tcp 10.0.0.3:7003: connection refused" })
 		pass(21 * time.Second)
-		if got := c.Findings(); len(got) != 1 || got[0].Kind != Partial {
+		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Partial {
 			t.Fatalf("findings = %+v", got)
 		}
 		f.set(func() { f.part = "" })
@@ -225,7 +226,7 @@ func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 		shards = nil
 		changed <- struct{}{}
 		synctest.Wait()
-		if last := told[len(told)-1]; last.Kind != Down || last.Ended.IsZero() {
+		if last := told[len(told)-1]; last.Kind != health.Down || last.Ended.IsZero() {
 			t.Errorf("the finding of a shard that is not watched any more lasts: %+v", last)
 		}
 		for name := range scrape(t, r) {

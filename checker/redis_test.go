@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -55,11 +56,11 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 		t.Errorf("memory %d of %d", h.Memory, h.MaxMemory)
 	}
 	kill()
-	want(t, begun, Down)
+	want(t, begun, health.Down)
 	kill = start()
-	want(t, ended, Down)
-	want(t, begun, Restarted)
-	want(t, ended, Restarted)
+	want(t, ended, health.Down)
+	want(t, begun, health.Restarted)
+	want(t, ended, health.Restarted)
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 }
 
 // want waits for a finding of a kind and passes over others: the machine may be busy.
-func want(t *testing.T, from <-chan Finding, kind Kind) {
+func want(t *testing.T, from <-chan Finding, kind health.Kind) {
 	t.Helper()
 	limit := time.After(15 * time.Second)
 	for {

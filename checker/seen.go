@@ -27,12 +27,3 @@ func (c *Checker) Seen() []Seen {
 	slices.SortFunc(list, func(a, b Seen) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
-
-// quantile is a percentile of the last minute's pings; 0 without any.
-func (w *watched) quantile(percent int) time.Duration {
-	if len(w.pings) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(w.pings))
-	return sorted[len(sorted)*percent/100]
-}

@@ -1,0 +1,202 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Kind names what can be wrong with a shard.
+type Kind string
+
+// The kinds of problems.
+const (
+	Down       Kind = "down"        // DownAfter pings in a row failed
+	Partial    Kind = "partial"     // pings are answered, but a part (a Cluster's master) does not tell about itself
+	Slow       Kind = "slow"        // the 99th percentile of a minute's pings is over SlowPing
+	Memory     Kind = "memory"      // over MemoryShare of maxmemory
+	Eviction   Kind = "eviction"    // a maxmemory-policy that deletes jobs
+	WriteError Kind = "write_error" // the append-only file or a snapshot cannot be written
+	LinkDown   Kind = "link_down"   // a replica lost its master
+	Clock      Kind = "clock"       // more than ClockOff from this host's
+	Stepped    Kind = "stepped"     // the clock jumped by more than ClockStep
+	Restarted  Kind = "restarted"   // another server process answers, or its data is older than it was
+
+	Version   Kind = "version"   // older than OldestRedis
+	NoAOF     Kind = "aof"       // the append-only file is off
+	Unlimited Kind = "maxmemory" // there is no maxmemory
+	HasJobs   Kind = "jobs"      // it holds jobs already
+)
+
+// Severity says how bad a problem is.
+type Severity int
+
+// The severities.
+const (
+	Hint     Severity = iota // of interest to somebody who adds a shard
+	Warning                  // it may become Critical
+	Critical                 // jobs are refused, lost or late
+)
+
+// Problem is something wrong with a shard.
+type Problem struct {
+	Kind     Kind
+	Severity Severity
+	Detail   string
+	Advice   string
+	Off      time.Duration // of a clock
+}
+
+// rule judges what a shard says of itself.
+type rule struct {
+	kind     Kind
+	severity Severity
+	watched  bool                           // it can begin while a shard is in use
+	detail   func(queue.ShardHealth) string // empty: there is no problem
+	advice   string
+}
+
+const setPolicy = "Set noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"
+
+var rules = []rule{
+	{Version, Critical, false, oldVersion, "Install Redis 7.0 or newer, or Valkey"},
+	{WriteError, Critical, true, func(h queue.ShardHealth) string { return h.WriteError },
+		"It refuses every write until its disk has room again; its log says more"},
+	{Eviction, Critical, true, evicting, setPolicy},
+	{Eviction, Warning, false, evictingLater, setPolicy},
+	{LinkDown, Warning, true, when(func(h queue.ShardHealth) bool { return h.LinkDown }, "a replica has lost its master"),
+		"Read INFO replication"},
+	{Memory, Warning, true, nearlyFull, "Raise maxmemory, or pushes will be refused"},
+	{NoAOF, Warning, false, when(func(h queue.ShardHealth) bool { return !h.AOF },
+		"the append-only file is off: a restart of Redis loses jobs"),
+		"Set it: redis-cli CONFIG SET appendonly yes, and in redis.conf"},
+	{Unlimited, Hint, false, when(func(h queue.ShardHealth) bool { return h.MaxMemory == 0 }, "there is no maxmemory"),
+		"Set one: the system may kill a Redis that uses up the host's memory"},
+	{HasJobs, Hint, false, holdsJobs, "Register a Redis with one installation only"},
+}
+
+func when(holds func(queue.ShardHealth) bool, detail string) func(queue.ShardHealth) string {
+	return func(h queue.ShardHealth) string {
+		if holds(h) {
+			return detail
+		}
+		return ""
+	}
+}
+
+func oldVersion(h queue.ShardHealth) string {
+	if !TooOld(h.Version) {
+		return ""
+	}
+	return "Redis " + h.Version + " is too old"
+}
+
+func evicting(h queue.ShardHealth) string {
+	if h.MaxMemory == 0 || h.Policy == "" || h.Policy == "noeviction" {
+		return ""
+	}
+	return "maxmemory-policy is " + h.Policy + ": a full Redis deletes jobs"
+}
+
+func evictingLater(h queue.ShardHealth) string {
+	if h.MaxMemory > 0 || h.Policy == "" || h.Policy == "noeviction" {
+		return ""
+	}
+	return "maxmemory-policy is " + h.Policy + ": once there is a maxmemory, a full Redis deletes jobs"
+}
+
+func nearlyFull(h queue.ShardHealth) string {
+	if h.MaxMemory <= 0 || float64(h.Memory) <= MemoryShare*float64(h.MaxMemory) {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s are used", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
+}
+
+func holdsJobs(h queue.ShardHealth) string {
+	if h.Jobs == 0 {
+		return ""
+	}
+	return "it holds " + printable.Count(int(h.Jobs), "job") + " already"
+}
+
+// TooOld says whether a version of Redis is older than OldestRedis; one that cannot be read is not.
+func TooOld(version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n < OldestRedis
+}
+
+// Judge judges what a shard that is up says of itself, the worst first.
+func Judge(h queue.ShardHealth) []Problem { return judge(h, rules) }
+
+// JudgeWatched judges only what can begin while a shard is in use: problems of the kinds in Watched.
+func JudgeWatched(h queue.ShardHealth) []Problem {
+	return judge(h, slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return !r.watched }))
+}
+
+// Watched are the kinds that JudgeWatched finds.
+func Watched() []Kind {
+	var kinds []Kind
+	for _, r := range rules {
+		if r.watched {
+			kinds = append(kinds, r.kind)
+		}
+	}
+	return kinds
+}
+
+func judge(h queue.ShardHealth, rules []rule) []Problem {
+	var list []Problem
+	for _, r := range rules {
+		if detail := r.detail(h); detail != "" {
+			list = append(list, Problem{Kind: r.kind, Severity: r.severity, Detail: detail, Advice: r.advice})
+		}
+	}
+	return list
+}
+
+// JudgeClock judges how far Redis's clock is off; the ping that asked for it took a while. nil: it is right.
+func JudgeClock(off, took time.Duration) *Problem {
+	if off.Abs() <= ClockOff+took {
+		return nil
+	}
+	place := " ahead of"
+	if off < 0 {
+		place = " behind"
+	}
+	return &Problem{
+		Kind: Clock, Severity: Warning, Detail: "Redis's clock is " + printable.Duration(off.Abs()) + place + " this host's",
+		Advice: "Set both by NTP: due times count by Redis's clock", Off: off,
+	}
+}
+
+// Shard is what Try needs of a queue.Shard.
+type Shard interface {
+	Ping(ctx context.Context) (clock time.Time, took time.Duration, err error)
+	Health(ctx context.Context) queue.ShardHealth
+}
+
+// Try judges a shard once. The problems are those of a shard that is up; one that is not says why in its health.
+func Try(ctx context.Context, s Shard) (queue.ShardHealth, []Problem) {
+	h := s.Health(ctx)
+	if !h.Up {
+		return h, nil
+	}
+	list := Judge(h)
+	sent := time.Now()
+	clock, took, err := s.Ping(ctx)
+	if err != nil {
+		h.Up, h.Err = false, err.Error()
+		return h, nil
+	}
+	if p := JudgeClock(clock.Sub(sent.Add(took/2)), took); p != nil {
+		list = append(list, *p)
+	}
+	return h, list
+}
