@@ -9,14 +9,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // accessRegistry is what the page of users and tokens needs of the registry.
 type accessRegistry interface {
-	CreateUser(ctx context.Context, actor, name, password string, role registry.Role) error
+	CreateUser(ctx context.Context, actor, name, password string, role account.Role) error
 	SetPassword(ctx context.Context, actor, name, password string) error
-	SetRole(ctx context.Context, actor, name string, role registry.Role) error
+	SetRole(ctx context.Context, actor, name string, role account.Role) error
 	DeleteUser(ctx context.Context, actor, name string) error
 	SetDisabled(ctx context.Context, actor, name string, disabled bool) error
 	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string) (string, *registry.Token, error)
@@ -25,7 +26,7 @@ type accessRegistry interface {
 }
 
 func (a *Admin) accessRoutes(g *echo.Group) {
-	admin := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(registry.RoleAdmin, h) }
+	admin := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(account.RoleAdmin, h) }
 	g.GET("/access", admin(func(c echo.Context) error { return a.accessPage(c, http.StatusOK, accessForms{}) }))
 	g.POST("/access/users", admin(a.createUser))
 	g.POST("/access/users/:name/role", admin(a.setRole))
@@ -60,20 +61,20 @@ type accessData struct {
 	Users    []userLine
 	Tokens   []*registry.Token
 	Sessions []sessionLine
-	Roles    []registry.Role
+	Roles    []account.Role
 	Rights   []registry.Right
 	TOTP     bool // it is offered
 	accessForms
 }
 
 type userLine struct {
-	registry.User
+	account.User
 	Self bool
 	TOTP bool
 }
 
 var (
-	roles  = []registry.Role{registry.RoleViewer, registry.RoleOperator, registry.RoleAdmin}
+	roles  = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
 	rights = []registry.Right{registry.RightPush, registry.RightRead, registry.RightManage}
 )
 
@@ -99,7 +100,7 @@ func (a *Admin) accessPage(c echo.Context, status int, forms accessForms) error 
 
 func (a *Admin) createUser(c echo.Context) error {
 	form := map[string]string{"name": strings.TrimSpace(c.FormValue("name")), "role": c.FormValue("role")}
-	err := a.registry.CreateUser(c.Request().Context(), actor(c), form["name"], c.FormValue("password"), registry.Role(form["role"]))
+	err := a.registry.CreateUser(c.Request().Context(), actor(c), form["name"], c.FormValue("password"), account.Role(form["role"]))
 	if err == nil {
 		a.flash(c, "success", "access.user_created", form["name"])
 		return a.redirect(c, "/access")
@@ -127,7 +128,7 @@ func (a *Admin) changed(c echo.Context, err error, to, key string, args ...any) 
 
 func (a *Admin) setRole(c echo.Context) error {
 	name := param(c, "name")
-	err := a.registry.SetRole(c.Request().Context(), actor(c), name, registry.Role(c.FormValue("role")))
+	err := a.registry.SetRole(c.Request().Context(), actor(c), name, account.Role(c.FormValue("role")))
 	return a.changed(c, err, "/access", "access.role_set", name)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -40,11 +41,11 @@ func TestUsers(t *testing.T) {
 	}
 	s.as("new").as("root")
 	s.post("/access/users/new/role", "role", "operator")
-	if got := s.role("new"); got != registry.RoleOperator {
+	if got := s.role("new"); got != account.RoleOperator {
 		t.Errorf("the role is %s", got)
 	}
 	s.post("/access/users/root/role", "role", "viewer")
-	if got := s.role("root"); got != registry.RoleAdmin {
+	if got := s.role("root"); got != account.RoleAdmin {
 		t.Error("the last admin lost the role")
 	}
 	s.post("/access/users/root/delete")
@@ -60,7 +61,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-func (s *site) role(name string) registry.Role {
+func (s *site) role(name string) account.Role {
 	s.Helper()
 	list, err := s.registry.ListUsers(s.Context())
 	if err != nil {

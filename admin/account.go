@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/admin/account"
 )
 
 func (a *Admin) accountRoutes(g *echo.Group) {
@@ -52,7 +52,7 @@ func (a *Admin) confirmPassword(c echo.Context) (problem string, err error) {
 		return a.t(c, "login.wait", duration(wait)), nil
 	}
 	_, err = a.registry.CheckPassword(c.Request().Context(), name, c.FormValue("current"))
-	if errors.Is(err, registry.ErrNoUser) {
+	if errors.Is(err, account.ErrNoUser) {
 		return a.t(c, "account.wrong_current"), nil
 	}
 	if err == nil {

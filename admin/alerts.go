@@ -10,13 +10,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 )
 
 func (a *Admin) alertsRoutes(g *echo.Group) {
-	admin := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(registry.RoleAdmin, h) }
+	admin := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(account.RoleAdmin, h) }
 	g.GET("/alerts", a.alertsPage)
 	g.GET("/alerts/deliveries", a.deliveriesPage)
 	g.GET("/alerts/settings", admin(a.alertSettings))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -91,7 +92,7 @@ func problemOf(err error) problem {
 		}
 		return p
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
-		errors.Is(err, registry.ErrNoToken), errors.Is(err, registry.ErrNoUser):
+		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) bulkRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/matching", a.countMatching)
-	g.POST("/topics/:topic/matching", a.need(registry.RoleOperator, a.startBulk))
+	g.POST("/topics/:topic/matching", a.need(account.RoleOperator, a.startBulk))
 }
 
 const (

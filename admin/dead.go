@@ -11,16 +11,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) deadRoutes(g *echo.Group) {
 	g.GET("/dead", a.deadPage)
-	g.POST("/dead/redrive", a.need(registry.RoleOperator, a.deadRedrive))
-	g.POST("/dead/delete", a.need(registry.RoleOperator, a.deadDelete))
-	g.POST("/dead/selected", a.need(registry.RoleOperator, a.deadSelected))
+	g.POST("/dead/redrive", a.need(account.RoleOperator, a.deadRedrive))
+	g.POST("/dead/delete", a.need(account.RoleOperator, a.deadDelete))
+	g.POST("/dead/selected", a.need(account.RoleOperator, a.deadSelected))
 }
 
 const (

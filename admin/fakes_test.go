@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	"gorm.io/gorm"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -35,7 +37,7 @@ func (q *fakeQueue) Stats(context.Context, []string) (map[string]queue.Stats, er
 
 // openRegistry is a real registry in a directory of the test, with the users root (admin), ops (operator) and look (viewer), all with the
 // password "correct horse". It begins as a copy of one that is made once: hashing passwords takes long.
-func openRegistry(t *testing.T) *registry.Registry {
+func openRegistry(t *testing.T) testRegistry {
 	t.Helper()
 	seed, err := seededRegistry()
 	if err != nil {
@@ -50,7 +52,7 @@ func openRegistry(t *testing.T) *registry.Registry {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	return r
+	return testRegistry{r, account.NewStore(r)}
 }
 
 var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
@@ -64,8 +66,8 @@ var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, role := range map[string]registry.Role{"root": registry.RoleAdmin, "ops": registry.RoleOperator, "look": registry.RoleViewer} {
-		err = errors.Join(err, r.CreateUser(context.Background(), "test", name, password, role))
+	for name, role := range map[string]account.Role{"root": account.RoleAdmin, "ops": account.RoleOperator, "look": account.RoleViewer} {
+		err = errors.Join(err, account.NewStore(r).CreateUser(context.Background(), "test", name, password, role))
 	}
 	if err := errors.Join(err, cheapenPasswords(r), r.Close()); err != nil { // Close also writes the log into the file
 		return nil, err
@@ -79,17 +81,25 @@ func cheapenPasswords(r *registry.Registry) error {
 	if err != nil {
 		return err
 	}
-	return r.DB().Gorm(context.Background()).Exec("UPDATE users SET password_hash = ?", string(hash)).Error
+	return r.DB().Do(context.Background(), func(tx *gorm.DB) error {
+		return tx.Exec("UPDATE users SET password_hash = ?", string(hash)).Error
+	})
 }
 
 const password = "correct horse"
+
+// testRegistry is a registry and the admin's users in it.
+type testRegistry struct {
+	*registry.Registry
+	*account.Store
+}
 
 // site is an admin that serves a test.
 type site struct {
 	*testing.T
 	admin    *Admin
 	queue    *fakeQueue
-	registry *registry.Registry
+	registry testRegistry
 	url      string
 	client   *http.Client
 }
@@ -98,7 +108,7 @@ type site struct {
 func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
-	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: s.registry.Sessions(), Version: "test"}
+	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: account.NewSessions(s.registry.DB()), Version: "test"}
 	opts.Pages.Web, opts.Pages.Tasks, opts.Pages.WorkDir = http.DefaultClient, s.registry, t.TempDir()
 	if change != nil {
 		change(&opts)

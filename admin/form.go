@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -51,5 +52,5 @@ func formErrors(err error, first string) (fields map[string]string, rest error) 
 
 // isRefusal says whether the registry answered that it cannot be done, rather than failed.
 func isRefusal(err error) bool {
-	return errors.Is(err, registry.ErrExists) || errors.Is(err, registry.ErrLastAdmin)
+	return errors.Is(err, account.ErrExists) || errors.Is(err, account.ErrLastAdmin)
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/admin/account"
 )
 
 // TestTheSixthWrongPasswordWaits, and an unknown name costs the same work as a known one.
@@ -87,7 +87,7 @@ func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
 	now := time.Now().Add(-time.Hour)
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
 	now = time.Now().Add(time.Hour) // what was remembered of users is old, and the session is of an hour ago
-	if err := errors.Join(s.registry.DeleteUser(t.Context(), "test", "look"), s.registry.CreateUser(t.Context(), "test", "look", password, registry.RoleAdmin)); err != nil {
+	if err := errors.Join(s.registry.DeleteUser(t.Context(), "test", "look"), s.registry.CreateUser(t.Context(), "test", "look", password, account.RoleAdmin)); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := s.get("/events?on=strip"); status != http.StatusNoContent {

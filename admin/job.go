@@ -14,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -21,7 +22,7 @@ import (
 
 func (a *Admin) jobRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/jobs/:id", a.jobPage)
-	g.POST("/topics/:topic/jobs/:id", a.need(registry.RoleOperator, a.actOnOne))
+	g.POST("/topics/:topic/jobs/:id", a.need(account.RoleOperator, a.actOnOne))
 	g.GET("/search", a.searchPage)
 }
 
@@ -48,7 +49,7 @@ func (a *Admin) jobPage(c echo.Context) error {
 		d.Max = t.MaxAttempts
 	}
 	d.Body, d.Kind, d.Cut = shownBody(job.Body)
-	if u := viewer(c); u != nil && reaches(u.Role, registry.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+	if u := viewer(c); u != nil && reaches(u.Role, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
 		d.Curl = a.signedCurl(job)
 	}
 	return a.render(c, http.StatusOK, "job", d)

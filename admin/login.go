@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/admin/account"
 )
 
 func (a *Admin) loginRoutes(g *echo.Group) {
@@ -49,7 +49,7 @@ func (a *Admin) login(c echo.Context) error {
 		return a.render(c, http.StatusTooManyRequests, "login", form)
 	}
 	u, err := a.registry.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
-	if errors.Is(err, registry.ErrNoUser) {
+	if errors.Is(err, account.ErrNoUser) {
 		a.log.Warn("a sign-in failed", "user", form.Username, "address", c.RealIP())
 		form.Error = a.t(c, "login.wrong")
 		return a.render(c, http.StatusUnauthorized, "login", form)
@@ -69,7 +69,7 @@ func (a *Admin) login(c echo.Context) error {
 }
 
 // enter begins the user's session, under a new token: one that somebody planted before is worth nothing.
-func (a *Admin) enter(c echo.Context, u *registry.User, next string) error {
+func (a *Admin) enter(c echo.Context, u *account.User, next string) error {
 	ctx := c.Request().Context()
 	if err := a.sessions.RenewToken(ctx); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) processesRoutes(g *echo.Group) {
@@ -20,8 +20,8 @@ func (a *Admin) processesRoutes(g *echo.Group) {
 		return a.processTree(ctx, arg == "edit"), nil
 	})
 	g.GET("/processes", a.processesPage)
-	g.POST("/processes/reload", a.need(registry.RoleAdmin, a.reload))
-	g.POST("/processes/restart", a.need(registry.RoleOperator, a.restart))
+	g.POST("/processes/reload", a.need(account.RoleAdmin, a.reload))
+	g.POST("/processes/restart", a.need(account.RoleOperator, a.restart))
 }
 
 type processesData struct {
@@ -100,8 +100,8 @@ func (a *Admin) processTree(ctx context.Context, edit bool) processTree {
 }
 
 func (a *Admin) processesPage(c echo.Context) error {
-	data := processesData{Tree: a.processTree(c.Request().Context(), reaches(viewer(c).Role, registry.RoleOperator))}
-	if a.opts.Config != nil && reaches(viewer(c).Role, registry.RoleOperator) {
+	data := processesData{Tree: a.processTree(c.Request().Context(), reaches(viewer(c).Role, account.RoleOperator))}
+	if a.opts.Config != nil && reaches(viewer(c).Role, account.RoleOperator) {
 		data.Settings = a.opts.Config.Effective()
 	}
 	return a.render(c, http.StatusOK, "processes", data)

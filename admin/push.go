@@ -13,15 +13,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) pushRoutes(g *echo.Group) {
-	g.GET("/push", a.need(registry.RoleOperator, func(c echo.Context) error {
+	g.GET("/push", a.need(account.RoleOperator, func(c echo.Context) error {
 		return a.pushPage(c, http.StatusOK, pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
 	}))
-	g.POST("/push", a.need(registry.RoleOperator, a.pushJob))
+	g.POST("/push", a.need(account.RoleOperator, a.pushJob))
 }
 
 type pushForm struct{ Topic, ID, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/web"
 )
 
@@ -22,7 +22,7 @@ type View struct {
 	Page    string // the template: marks the place in the navigation, too
 	Lang    string
 	Theme   string // light, dark or auto
-	User    *registry.User
+	User    *account.User
 	URL     *url.URL // of the request, below the base path
 	Flashes []Flash
 	Strip   *Strip
@@ -34,7 +34,7 @@ type View struct {
 
 // Can says whether the user's role reaches as far as the one named.
 func (v *View) Can(role string) bool {
-	return v.User != nil && reaches(v.User.Role, registry.Role(role))
+	return v.User != nil && reaches(v.User.Role, account.Role(role))
 }
 
 // Here is the address of the page, to come back to it.

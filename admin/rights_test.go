@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -23,10 +24,10 @@ var (
 		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel", "/shards/:name/state", "/processes/restart",
 	}
 	// pagesAbove are pages that not everybody sees, by the role they need.
-	pagesAbove = map[string]registry.Role{
-		"/access": registry.RoleAdmin, "/alerts/settings": registry.RoleAdmin, "/topics/new": registry.RoleAdmin, "/topics/:topic/edit": registry.RoleAdmin,
-		"/topics/export": registry.RoleAdmin, "/shards/new": registry.RoleAdmin, "/shards/:name/edit": registry.RoleAdmin,
-		"/push": registry.RoleOperator, "/topics/:topic/test": registry.RoleOperator,
+	pagesAbove = map[string]account.Role{
+		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/new": account.RoleAdmin, "/topics/:topic/edit": account.RoleAdmin,
+		"/topics/export": account.RoleAdmin, "/shards/new": account.RoleAdmin, "/shards/:name/edit": account.RoleAdmin,
+		"/push": account.RoleOperator, "/topics/:topic/test": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
 )
@@ -58,18 +59,18 @@ func TestEveryChangeNeedsItsRole(t *testing.T) {
 	if len(changes) < 30 {
 		t.Fatalf("there are %d routes that change something", len(changes))
 	}
-	for _, role := range []registry.Role{"", registry.RoleViewer, registry.RoleOperator} {
+	for _, role := range []account.Role{"", account.RoleViewer, account.RoleOperator} {
 		switch role {
-		case registry.RoleViewer:
+		case account.RoleViewer:
 			s.as("look")
-		case registry.RoleOperator:
+		case account.RoleOperator:
 			s.as("ops")
 		default:
 			s.client = stranger
 		}
 		for _, route := range changes {
 			method, path := route[0], route[1]
-			if slices.Contains(forEverybody, path) || role == registry.RoleOperator && slices.Contains(forOperators, path) {
+			if slices.Contains(forEverybody, path) || role == account.RoleOperator && slices.Contains(forOperators, path) {
 				continue
 			}
 			status, _ := s.do(method, at(path), strings.NewReader("name=x&role=admin&password=0123456789"))
@@ -127,7 +128,7 @@ func TestEveryPageNeedsItsRole(t *testing.T) {
 			switch {
 			case who == "" && status != http.StatusSeeOther:
 				t.Errorf("%s shows strangers %d", r.Path, status)
-			case who != "" && need != "" && !(who == "ops" && need == registry.RoleOperator) && status != http.StatusForbidden:
+			case who != "" && need != "" && !(who == "ops" && need == account.RoleOperator) && status != http.StatusForbidden:
 				t.Errorf("%s shows %s %d, want 403", r.Path, who, status)
 			case who != "" && need == "" && status == http.StatusForbidden:
 				t.Errorf("%s shows %s 403: name it in pagesAbove", r.Path, who)

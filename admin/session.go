@@ -9,7 +9,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/admin/account"
 )
 
 // What sessions hold.
@@ -64,8 +64,8 @@ const sessionKey = "session"
 const viewerKey = "viewer"
 
 // viewer is who asks, nil before signing in.
-func viewer(c echo.Context) *registry.User {
-	u, _ := c.Get(viewerKey).(*registry.User)
+func viewer(c echo.Context) *account.User {
+	u, _ := c.Get(viewerKey).(*account.User)
 	return u
 }
 
@@ -102,7 +102,7 @@ func (a *Admin) signedIn(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // outdated says whether a session belongs to an earlier user of the same name.
-func (a *Admin) outdated(ctx context.Context, u *registry.User) bool {
+func (a *Admin) outdated(ctx context.Context, u *account.User) bool {
 	return a.sessions.GetInt64(ctx, keySince) < u.CreatedAt.Unix()
 }
 
@@ -114,12 +114,12 @@ func (a *Admin) toLogin(c echo.Context) error {
 	return a.redirect(c, "/login?next="+url.QueryEscape(r.URL.RequestURI()))
 }
 
-var rank = map[registry.Role]int{registry.RoleViewer: 1, registry.RoleOperator: 2, registry.RoleAdmin: 3}
+var rank = map[account.Role]int{account.RoleViewer: 1, account.RoleOperator: 2, account.RoleAdmin: 3}
 
-func reaches(have, want registry.Role) bool { return rank[have] > 0 && rank[have] >= rank[want] }
+func reaches(have, want account.Role) bool { return rank[have] > 0 && rank[have] >= rank[want] }
 
 // need wraps a handler that not every user may call.
-func (a *Admin) need(role registry.Role, h echo.HandlerFunc) echo.HandlerFunc {
+func (a *Admin) need(role account.Role, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if u := viewer(c); u == nil || !reaches(u.Role, role) {
 			return echo.NewHTTPError(http.StatusForbidden, a.t(c, "common.needs_role", a.t(c, "common.role_"+string(role))))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
@@ -17,14 +18,14 @@ import (
 
 func (a *Admin) shardsRoutes(g *echo.Group) {
 	g.GET("/shards", a.shardsPage)
-	g.GET("/shards/new", a.need(registry.RoleAdmin, a.shardNew))
-	g.POST("/shards/new", a.need(registry.RoleAdmin, a.shardSave))
-	g.POST("/shards/test", a.need(registry.RoleAdmin, a.shardTest))
+	g.GET("/shards/new", a.need(account.RoleAdmin, a.shardNew))
+	g.POST("/shards/new", a.need(account.RoleAdmin, a.shardSave))
+	g.POST("/shards/test", a.need(account.RoleAdmin, a.shardTest))
 	g.GET("/shards/:name", a.shardPage)
-	g.GET("/shards/:name/edit", a.need(registry.RoleAdmin, a.shardEdit))
-	g.POST("/shards/:name/edit", a.need(registry.RoleAdmin, a.shardSave))
-	g.POST("/shards/:name/state", a.need(registry.RoleOperator, a.shardState))
-	g.POST("/shards/:name/delete", a.need(registry.RoleAdmin, a.shardDelete))
+	g.GET("/shards/:name/edit", a.need(account.RoleAdmin, a.shardEdit))
+	g.POST("/shards/:name/edit", a.need(account.RoleAdmin, a.shardSave))
+	g.POST("/shards/:name/state", a.need(account.RoleOperator, a.shardState))
+	g.POST("/shards/:name/delete", a.need(account.RoleAdmin, a.shardDelete))
 	a.live("shards", shardsEvery, "partials/shards_rows", func(ctx context.Context, _ string) (any, error) { return a.shardViews(ctx), nil })
 	a.live("shard", shardsEvery, "partials/shard_facts", func(ctx context.Context, name string) (any, error) { return a.shardView(ctx, name) })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -63,7 +64,7 @@ func TestPagesThatChangeNothingWriteNothing(t *testing.T) {
 func TestSessionsGoOnWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	db := &flakyStore{SessionStore: openRegistry(t).Sessions()}
+	db := &flakyStore{SessionStore: account.NewSessions(openRegistry(t).DB())}
 	s := newSteadyStore(db, func() time.Time { return now })
 	ctx := t.Context()
 	if err := s.CommitCtx(ctx, "a", []byte("1"), now.Add(time.Hour)); err != nil {

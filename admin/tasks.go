@@ -11,8 +11,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/registry"
 )
 
 const (
@@ -26,7 +26,7 @@ func (a *Admin) tasksRoutes(g *echo.Group) {
 	a.tasks = append(a.tasks, a.runner().Run)
 	g.GET("/tasks", a.tasksPage)
 	g.GET("/tasks/:id", a.taskPage)
-	g.POST("/tasks/:id/cancel", a.need(registry.RoleOperator, a.taskCancel))
+	g.POST("/tasks/:id/cancel", a.need(account.RoleOperator, a.taskCancel))
 	a.live("tasks", tasksEvery, "partials/tasks_rows", func(ctx context.Context, _ string) (any, error) {
 		return a.runner().Tasks(ctx, tasksShown)
 	})

@@ -13,14 +13,15 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) topicRoutes(g *echo.Group) {
-	operator := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(registry.RoleOperator, h) }
-	admin := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(registry.RoleAdmin, h) }
+	operator := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(account.RoleOperator, h) }
+	admin := func(h echo.HandlerFunc) echo.HandlerFunc { return a.need(account.RoleAdmin, h) }
 	g.GET("/topics/:topic", a.topicPage)
 	g.GET("/topics/:topic/edit", admin(a.editTopicPage))
 	g.POST("/topics/:topic/edit", admin(a.saveTopic))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -34,8 +35,8 @@ type testData struct {
 }
 
 func (a *Admin) testRoutes(g *echo.Group) {
-	g.GET("/topics/:topic/test", a.need(registry.RoleOperator, func(c echo.Context) error { return a.testPage(c, "") }))
-	g.POST("/topics/:topic/test", a.need(registry.RoleOperator, func(c echo.Context) error { return a.testPage(c, c.FormValue("do")) }))
+	g.GET("/topics/:topic/test", a.need(account.RoleOperator, func(c echo.Context) error { return a.testPage(c, "") }))
+	g.POST("/topics/:topic/test", a.need(account.RoleOperator, func(c echo.Context) error { return a.testPage(c, c.FormValue("do")) }))
 }
 
 const sampleBody = "{\n  \"test\": true\n}"

@@ -12,14 +12,15 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) topicsRoutes(g *echo.Group) {
 	g.GET("/topics", a.topicsPage)
-	g.GET("/topics/new", a.need(registry.RoleAdmin, a.newTopicPage))
-	g.POST("/topics/new", a.need(registry.RoleAdmin, a.createTopic))
+	g.GET("/topics/new", a.need(account.RoleAdmin, a.newTopicPage))
+	g.POST("/topics/new", a.need(account.RoleAdmin, a.createTopic))
 	a.yamlRoutes(g)
 	g.GET("/topics/check/name", a.checkName)
 	g.POST("/topics/check/retry_if", a.checkRetryIf)

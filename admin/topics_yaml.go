@@ -12,12 +12,13 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
 func (a *Admin) yamlRoutes(g *echo.Group) {
-	g.GET("/topics/export", a.need(registry.RoleAdmin, a.exportTopics))
-	g.POST("/topics/import", a.need(registry.RoleAdmin, a.importTopics))
+	g.GET("/topics/export", a.need(account.RoleAdmin, a.exportTopics))
+	g.POST("/topics/import", a.need(account.RoleAdmin, a.importTopics))
 }
 
 // exportTopics gives all topics, or the one in the query, as `wakecall topic apply` reads them. Secrets stay here.

@@ -13,7 +13,7 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/totp"
 
-	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/admin/account"
 )
 
 // TOTPStore keeps the secrets of second factors.
@@ -41,7 +41,7 @@ func (a *Admin) hasTOTP(ctx context.Context, user string) (bool, error) {
 }
 
 // askCode remembers that the password was right. The session's token changes, so that one planted before is worth nothing.
-func (a *Admin) askCode(c echo.Context, u *registry.User, next string) error {
+func (a *Admin) askCode(c echo.Context, u *account.User, next string) error {
 	ctx := c.Request().Context()
 	if err := a.sessions.RenewToken(ctx); err != nil {
 		return err

@@ -6,13 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // userRegistry is what signing in needs.
 type userRegistry interface {
-	CheckPassword(ctx context.Context, name, password string) (*registry.User, error)
-	ListUsers(ctx context.Context) ([]registry.User, error)
+	CheckPassword(ctx context.Context, name, password string) (*account.User, error)
+	ListUsers(ctx context.Context) ([]account.User, error)
 	NoteSignIn(ctx context.Context, name, address string) error
 }
 
@@ -26,7 +27,7 @@ type users struct {
 }
 
 type knownUser struct {
-	user *registry.User
+	user *account.User
 	at   time.Time
 }
 
@@ -36,7 +37,7 @@ const (
 )
 
 // get is a user, nil when there is none of that name any more.
-func (u *users) get(ctx context.Context, name string) (*registry.User, error) {
+func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	u.mu.Lock()
 	k, ok := u.known[name]
 	u.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 )
@@ -20,8 +21,10 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
+	users := account.NewStore(p.registry)
 	a, err := admin.New(admin.Options{
-		Queue: p.queue, Registry: p.editedRegistry(), Sessions: p.registry.Sessions(), TOTP: p.registry, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
+		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
+		Sessions: account.NewSessions(p.registry.DB()), TOTP: users, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
 		BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(), TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout,
 		Version: p.version, Logger: p.log, Registerer: p.metrics,
 		Pages: admin.PageParts{TopicsParts: p.topicsParts(caller), OverviewParts: p.overviewParts(caller)},
@@ -30,6 +33,12 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 		return role{}, err
 	}
 	return role{run: func(ctx context.Context) error { return a.Run(ctx, l) }}, nil
+}
+
+// adminRegistry is what the admin edits: the registry, and its own users.
+type adminRegistry struct {
+	*editedRegistry
+	*account.Store
 }
 
 func adminTLS(cfg *conf.Config) (*tls.Config, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -75,7 +76,7 @@ func seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog
 	err := r.SeedShards(ctx, seedShards(cfg))
 	if err == nil {
 		var created []string
-		created, err = r.Bootstrap(ctx, cfg.DataPath())
+		created, err = r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
 		for _, path := range created {
 			log.Info("first start: made "+firstStartFile(path), "file", path)
 		}

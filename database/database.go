@@ -142,6 +142,15 @@ func Find(tx *gorm.DB, row any, column string, value any) (found bool, err error
 	return err == nil, err
 }
 
+// MustFind is Find with an error for a row that does not exist.
+func MustFind(tx *gorm.DB, row any, column string, value any, missing error) error {
+	found, err := Find(tx, row, column, value)
+	if err == nil && !found {
+		return missing
+	}
+	return err
+}
+
 // Upsert makes Create replace an existing row.
 func Upsert(tx *gorm.DB) *gorm.DB { return tx.Clauses(clause.OnConflict{UpdateAll: true}) }
 

@@ -18,27 +18,32 @@ const (
 	PasswordFile = "admin-password"
 )
 
-// firstAccess is what the first start makes.
+// firstAccess is what the first start creates.
 type firstAccess struct {
 	dir             string
 	token, password string
-	passwordHash    string
 	files           []string // those that were written
 }
 
-// Bootstrap makes, once for an installation, an API token with all rights and the admin user, and leaves both in files of dir that only their
-// owner may read. It returns the files it made. Of several hosts that start at once one does it.
+// Bootstrap creates, once for an installation, an API token with all rights and the first user, and leaves both secrets in
+// files of dir that only their owner may read. It returns the files it made. Of several hosts that start at once one does
+// it. createUser creates the user in the same transaction and returns the password, empty if there is a user already.
 //
-// The files are written before the database keeps what is in them: a crash in between leaves files of no use, which the next start
-// replaces, and never a token or user whose secret is lost.
-func (r *Registry) Bootstrap(ctx context.Context, dir string) (created []string, err error) {
+// The files are written before the database commits: a crash in between leaves useless files, which the next start replaces,
+// and never a token or user whose secret is lost.
+func (r *Registry) Bootstrap(
+	ctx context.Context, dir string, createUser func(tx *gorm.DB) (password string, err error),
+) (created []string, err error) {
 	first := &firstAccess{dir: dir}
-	err = r.change(ctx, "first start", "bootstrap", "access", func(tx *gorm.DB, c *changed) error {
+	err = r.Change(ctx, "first start", "bootstrap", "access", func(tx *gorm.DB, c *Changed) error {
 		if err := doOnce(tx, "bootstrapped"); err != nil {
 			return err
 		}
-		c.after = []string{"token/first", "user/admin"}
-		if err := first.store(tx); err != nil {
+		c.After = []string{"token/first", "user/admin"}
+		if err := first.createToken(tx); err != nil {
+			return err
+		}
+		if first.password, err = createUser(tx); err != nil {
 			return err
 		}
 		return first.write()
@@ -49,24 +54,15 @@ func (r *Registry) Bootstrap(ctx context.Context, dir string) (created []string,
 	if !r.mayBeStored(first.token) {
 		first.remove()
 	}
-	return nil, fmt.Errorf("make the first token and user: %w", err)
+	return nil, fmt.Errorf("create the first token and user: %w", err)
 }
 
-func (f *firstAccess) store(tx *gorm.DB) (err error) {
-	f.token, f.password = newSecret("wk_"), newSecret("")[:24]
-	if f.passwordHash, err = hashPassword(f.password); err != nil {
-		return err
-	}
-	rights := []Right{RightPush, RightRead, RightManage}
-	if err := tx.Create(newTokenRow(&Token{Name: "first", Hash: HashToken(f.token), Rights: rights, Topics: []string{"*"}, CreatedAt: database.Now()})).Error; err != nil {
-		return err
-	}
-	// A user admin that somebody made by hand before is left alone, and so needs no file.
-	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
-		f.password = ""
-		return err
-	}
-	return tx.Create(&userRow{"admin", f.passwordHash, string(RoleAdmin), database.Now()}).Error
+func (f *firstAccess) createToken(tx *gorm.DB) error {
+	f.token = newSecret("wk_")
+	return tx.Create(newTokenRow(&Token{
+		Name: "first", Hash: HashToken(f.token), Rights: []Right{RightPush, RightRead, RightManage}, Topics: []string{"*"},
+		CreatedAt: database.Now(),
+	})).Error
 }
 
 func (f *firstAccess) write() error {
@@ -89,15 +85,17 @@ func (f *firstAccess) remove() {
 	}
 }
 
-// mayBeStored says whether the database may have kept the token although its answer was an error: the connection may have ended after
-// the commit. Then the files stay; a start that finds them of no use replaces them.
+// mayBeStored reports whether the database may have committed the token although its answer was an error: the connection may
+// have broken after the commit. Then the files stay; if they are useless, the next start replaces them.
 func (r *Registry) mayBeStored(token string) bool {
 	if token == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), database.Timeout)
-	defer cancel()
-	found, err := database.Find(r.db.Gorm(ctx), &tokenRow{}, "hash", HashToken(token))
+	found := false
+	err := r.db.Do(context.Background(), func(tx *gorm.DB) (err error) {
+		found, err = database.Find(tx, &tokenRow{}, "hash", HashToken(token))
+		return err
+	})
 	return found || err != nil
 }
 

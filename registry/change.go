@@ -9,15 +9,15 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// changed is what a change reports to the audit trail.
-type changed struct {
-	object        string
-	before, after any
+// Changed is what a change reports to the audit trail: the object, and how it was before and after.
+type Changed struct {
+	Object        string
+	Before, After any
 }
 
-// change makes a change, its audit entry and the next revision in one transaction, and shows it in the snapshot before it
-// returns. errUnchanged from do makes none of them.
-func (r *Registry) change(ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *changed) error) error {
+// Change makes a change, its audit entry and the next revision in one transaction, and shows it in the snapshot before it
+// returns. ErrUnchanged from do makes none of them. Packages whose rows are not in the snapshot use it for the audit trail.
+func (r *Registry) Change(ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *Changed) error) error {
 	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	if err := r.db.CheckSchema(ctx); err != nil {
@@ -28,20 +28,20 @@ func (r *Registry) change(ctx context.Context, actor, action, object string, do 
 		if err := tx.Model(&revisionRow{}).Where("id = 1").UpdateColumn("value", gorm.Expr("value + 1")).Error; err != nil {
 			return err
 		}
-		c := changed{object: object}
+		c := Changed{Object: object}
 		if err := do(tx, &c); err != nil {
 			return err
 		}
-		object := database.Clip(c.object, maxObject)
+		object := database.Clip(c.Object, maxObject)
 		if err := logChange(tx, object); err != nil {
 			return err
 		}
 		return tx.Create(&auditRow{
 			At: database.Now(), Actor: database.Clip(actor, maxActor), Action: action, Object: object,
-			BeforeState: visible(c.before), AfterState: visible(c.after),
+			BeforeState: visible(c.Before), AfterState: visible(c.After),
 		}).Error
 	})
-	if err != nil && !errors.Is(err, errUnchanged) {
+	if err != nil && !errors.Is(err, ErrUnchanged) {
 		return err
 	}
 	if err := r.load(ctx); err != nil {
@@ -54,20 +54,11 @@ func (r *Registry) change(ctx context.Context, actor, action, object string, do 
 	return nil
 }
 
-// doOnce raises a flag of the revision's row. It is errUnchanged if the flag was raised before.
+// doOnce raises a flag of the revision's row. It is ErrUnchanged if the flag was raised before.
 func doOnce(tx *gorm.DB, flag string) error {
 	res := tx.Model(&revisionRow{}).Where("id = 1 AND "+flag+" = 0").UpdateColumn(flag, 1)
 	if res.Error == nil && res.RowsAffected == 0 {
-		return errUnchanged
+		return ErrUnchanged
 	}
 	return res.Error
-}
-
-// mustFind is database.Find with an error for a row that does not exist.
-func mustFind(tx *gorm.DB, row any, column string, value any, missing error) error {
-	found, err := database.Find(tx, row, column, value)
-	if err == nil && !found {
-		err = missing
-	}
-	return err
 }

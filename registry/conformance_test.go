@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/bcrypt"
+	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/test/dbtest"
 )
@@ -94,7 +94,7 @@ func TestWhatIsAsItWasChangesNothing(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := open(t, Options{DSN: dsn})
+		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
 		x := topic("shop.close")
 		x.Secrets, x.Headers = []string{oneSecret}, map[string]string{"Authorization": "Bearer hidden", "X-Team": "shop"}
 		put(t, r, x)
@@ -112,7 +112,7 @@ func TestAudit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.CreateUser(t.Context(), "me", "anna", "hidden hidden", RoleViewer); err != nil {
+		if err := r.PutSetting(t.Context(), "me", "mail", mailSettings{Password: "hidden hidden"}); err != nil {
 			t.Fatal(err)
 		}
 		trail, err := r.Audit(t.Context(), AuditFilter{Object: "topic/shop.close"})
@@ -140,7 +140,7 @@ func TestAudit(t *testing.T) {
 			}
 		}
 		for filter, want := range map[AuditFilter]int{
-			{Actor: "you"}: 1, {Action: "create"}: 2, {Limit: 2}: 2, {Before: all[4].ID}: 1, {Object: tokenObject(token)}: 1, {Actor: "nobody"}: 0,
+			{Actor: "you"}: 1, {Action: "create"}: 1, {Limit: 2}: 2, {Before: all[4].ID}: 1, {Object: tokenObject(token)}: 1, {Actor: "nobody"}: 0,
 		} {
 			if list, err := r.Audit(t.Context(), filter); err != nil || len(list) != want {
 				t.Errorf("%+v: %d entries, %v; want %d", filter, len(list), err, want)
@@ -197,67 +197,6 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-func TestUsers(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		ctx := t.Context()
-		r := open(t, Options{DSN: dsn})
-		const password = "correct horse battery"
-		if err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleAdmin); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleViewer); !errors.Is(err, ErrExists) {
-			t.Errorf("second user of the name: %v", err)
-		}
-		if u, err := r.CheckPassword(ctx, "anna@shop.example", password); err != nil || u.Role != RoleAdmin {
-			t.Errorf("right password: %+v, %v", u, err)
-		}
-		for _, c := range [][2]string{{"anna@shop.example", "wrong"}, {"anna@shop.example", ""}, {"nobody", password}, {"", ""}, {"nobody", "nobody has this password"}} {
-			if u, err := r.CheckPassword(ctx, c[0], c[1]); !errors.Is(err, ErrNoUser) {
-				t.Errorf("%v: %+v, %v", c, u, err)
-			}
-		}
-		if err := r.SetPassword(ctx, "me", "anna@shop.example", "another horse"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.CheckPassword(ctx, "anna@shop.example", password); !errors.Is(err, ErrNoUser) {
-			t.Errorf("the old password: %v", err)
-		}
-		if _, err := r.CheckPassword(ctx, "anna@shop.example", "another horse"); err != nil {
-			t.Errorf("the new password: %v", err)
-		}
-		for what, err := range map[string]error{
-			"delete": r.DeleteUser(ctx, "me", "anna@shop.example"), "set role": r.SetRole(ctx, "me", "anna@shop.example", RoleViewer),
-		} {
-			if !errors.Is(err, ErrLastAdmin) {
-				t.Errorf("%s of the last admin: %v", what, err)
-			}
-		}
-		if err := r.CreateUser(ctx, "me", "bert", password, RoleOperator); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(r.SetRole(ctx, "me", "bert", RoleAdmin), r.DeleteUser(ctx, "me", "anna@shop.example")); err != nil {
-			t.Fatal(err)
-		}
-		if list, err := r.ListUsers(ctx); err != nil || len(list) != 1 || list[0].Name != "bert" || list[0].Role != RoleAdmin {
-			t.Errorf("users = %+v, %v", list, err)
-		}
-		for what, err := range map[string]error{
-			"set password": r.SetPassword(ctx, "me", "x", password), "set role": r.SetRole(ctx, "me", "x", RoleViewer), "delete": r.DeleteUser(ctx, "me", "x"),
-		} {
-			if !errors.Is(err, ErrNoUser) {
-				t.Errorf("%s of nobody: %v", what, err)
-			}
-		}
-	})
-}
-
-func TestUnknownUsersTakeAsLongAsKnownOnes(t *testing.T) {
-	t.Parallel()
-	if cost, err := bcrypt.Cost([]byte(nobody)); err != nil || cost != passwordCost {
-		t.Fatalf("nobody's hash has the cost %d, %v; passwords have %d", cost, err, passwordCost)
-	}
-}
-
 func TestShards(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
@@ -311,43 +250,6 @@ func TestShardsOfBeforeTheFirstStartAreNotSeededOver(t *testing.T) {
 	if got := r.ListShards(); len(got) != 1 || got[0] != mine {
 		t.Errorf("shards = %+v", got)
 	}
-}
-
-func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
-	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		const hosts = 4
-		dirs, made, errs := [hosts]string{}, [hosts][]string{}, [hosts]error{}
-		var wg sync.WaitGroup
-		var first *Registry
-		for i := range hosts {
-			r := open(t, Options{DSN: dsn})
-			first, dirs[i] = r, t.TempDir()
-			wg.Go(func() { made[i], errs[i] = r.Bootstrap(t.Context(), dirs[i]) })
-		}
-		wg.Wait()
-		if err := errors.Join(errs[:]...); err != nil {
-			t.Fatal(err)
-		}
-		var files []string
-		for i := range hosts {
-			files = append(files, made[i]...)
-			if entries, err := os.ReadDir(dirs[i]); err != nil || len(entries) != len(made[i]) {
-				t.Errorf("host %d made %v, and in its directory there is %v", i, made[i], entries)
-			}
-		}
-		if len(files) != 2 || filepath.Base(files[0]) != TokenFile || filepath.Base(files[1]) != PasswordFile {
-			t.Fatalf("made %v", files)
-		}
-		token, password := privateFile(t, files[0]), privateFile(t, files[1])
-		eventually(t, "the first token works", func() bool { _, ok := first.Snapshot().Token(token); return ok })
-		got, _ := first.Snapshot().Token(token)
-		if !got.Allows(RightManage, "x") || !got.Allows(RightPush, "x") || !got.Allows(RightRead, "x") {
-			t.Errorf("the first token has %+v", got)
-		}
-		if u, err := first.CheckPassword(t.Context(), "admin", password); err != nil || u.Role != RoleAdmin {
-			t.Errorf("the first password: %+v, %v", u, err)
-		}
-	})
 }
 
 func privateFile(t *testing.T, path string) string {
@@ -470,10 +372,10 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
-		if err := r.db.Gorm(t.Context()).Exec("DROP TABLE users").Error; err != nil {
+		if err := r.db.Gorm(t.Context()).Exec("DROP TABLE audit").Error; err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.ListUsers(t.Context()); err == nil || errors.Is(err, ErrUnavailable) || !r.Up() {
+		if _, err := r.Audit(t.Context(), AuditFilter{}); err == nil || errors.Is(err, ErrUnavailable) || !r.Up() {
 			t.Errorf("without the table: %v, up %v", err, r.Up())
 		}
 		gone, cancel := context.WithCancel(t.Context())
@@ -483,3 +385,43 @@ func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 		}
 	})
 }
+
+func TestOneOfSeveralHostsMakesTheFirstAccess(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		const hosts = 4
+		dirs, made, errs := [hosts]string{}, [hosts][]string{}, [hosts]error{}
+		var wg sync.WaitGroup
+		var first *Registry
+		for i := range hosts {
+			r := open(t, Options{DSN: dsn})
+			first, dirs[i] = r, t.TempDir()
+			wg.Go(func() { made[i], errs[i] = r.Bootstrap(t.Context(), dirs[i], testUser) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatal(err)
+		}
+		var files []string
+		for i := range hosts {
+			files = append(files, made[i]...)
+			if entries, err := os.ReadDir(dirs[i]); err != nil || len(entries) != len(made[i]) {
+				t.Errorf("host %d made %v, and in its directory there is %v", i, made[i], entries)
+			}
+		}
+		if len(files) != 2 || filepath.Base(files[0]) != TokenFile || filepath.Base(files[1]) != PasswordFile {
+			t.Fatalf("made %v", files)
+		}
+		token, password := privateFile(t, files[0]), privateFile(t, files[1])
+		if password != "a password" {
+			t.Errorf("the first password is %q", password)
+		}
+		eventually(t, "the first token works", func() bool { _, ok := first.Snapshot().Token(token); return ok })
+		got, _ := first.Snapshot().Token(token)
+		if !got.Allows(RightManage, "x") || !got.Allows(RightPush, "x") || !got.Allows(RightRead, "x") {
+			t.Errorf("the first token has %+v", got)
+		}
+	})
+}
+
+// testUser stands for what creates the first user.
+func testUser(*gorm.DB) (password string, err error) { return "a password", nil }

@@ -8,13 +8,10 @@ var (
 	ErrSchemaOlder = database.ErrSchemaOlder
 	ErrSchemaNewer = database.ErrSchemaNewer
 
-	ErrNoTopic   = database.NewRefusal("no such topic")
-	ErrNoShard   = database.NewRefusal("no such shard")
-	ErrNoToken   = database.NewRefusal("no such token")
-	ErrNoUser    = database.NewRefusal("no such user")
-	ErrExists    = database.NewRefusal("it exists already")
-	ErrLastAdmin = database.NewRefusal("it is the last user with the role admin: give the role to another first")
+	ErrNoTopic = database.NewRefusal("no such topic")
+	ErrNoShard = database.NewRefusal("no such shard")
+	ErrNoToken = database.NewRefusal("no such token")
 )
 
-// errUnchanged ends a transaction that found nothing to change.
-var errUnchanged = database.NewRefusal("nothing to change")
+// ErrUnchanged ends a Change that found nothing to change.
+var ErrUnchanged = database.NewRefusal("nothing to change")

@@ -39,8 +39,8 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) || time.Since(start) > 5*time.Second {
 		t.Errorf("a change without the database: %v after %v", err, time.Since(start))
 	}
-	if _, err := r.CheckPassword(t.Context(), "admin", "x"); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a sign-in without the database: %v", err)
+	if _, err := r.Audit(t.Context(), AuditFilter{}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("the audit trail without the database: %v", err)
 	}
 	again := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
 	if got := again.Snapshot().Topics["t"]; got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
@@ -210,7 +210,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := r.Bootstrap(t.Context(), dir); !errors.Is(err, fail) || made != nil {
+	if made, err := r.Bootstrap(t.Context(), dir, testUser); !errors.Is(err, fail) || made != nil {
 		t.Errorf("made %v, %v", made, err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
@@ -220,35 +220,21 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fe *FieldError
-	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none")); !errors.As(err, &fe) || fe.Field != "data_dir" {
+	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none"), testUser); !errors.As(err, &fe) || fe.Field != "data_dir" {
 		t.Errorf("without the directory: %v", err)
 	}
 	// What a crash before the commit left is replaced, and made private.
 	if err := os.WriteFile(filepath.Join(dir, TokenFile), []byte(strings.Repeat("wk_old", 30)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	made, err := r.Bootstrap(t.Context(), dir)
+	made, err := r.Bootstrap(t.Context(), dir, testUser)
 	if err != nil || len(made) != 2 {
 		t.Fatalf("made %v, %v", made, err)
 	}
 	if _, ok := r.Snapshot().Token(privateFile(t, made[0])); !ok {
 		t.Error("the file has another token")
 	}
-	if again, err := r.Bootstrap(t.Context(), t.TempDir()); err != nil || again != nil {
+	if again, err := r.Bootstrap(t.Context(), t.TempDir(), testUser); err != nil || again != nil {
 		t.Errorf("the second start made %v, %v", again, err)
-	}
-}
-
-func TestAnAdminMadeByHandIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	r := open(t, Options{DSN: dbtest.SQLite(t)})
-	if err := r.CreateUser(t.Context(), "me", "admin", "made by hand", RoleAdmin); err != nil {
-		t.Fatal(err)
-	}
-	if made, err := r.Bootstrap(t.Context(), t.TempDir()); err != nil || len(made) != 1 || filepath.Base(made[0]) != TokenFile {
-		t.Errorf("made %v, %v", made, err)
-	}
-	if _, err := r.CheckPassword(t.Context(), "admin", "made by hand"); err != nil {
-		t.Error(err)
 	}
 }

@@ -43,7 +43,7 @@ func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string
 	if err := validOverlap(until); err != nil {
 		return err
 	}
-	return r.changeSecrets(ctx, actor, "rotate", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
+	return r.changeSecrets(ctx, actor, "rotate", topic, func(tx *gorm.DB, t *Topic, c *Changed) error {
 		next := *t
 		next.Secrets = append([]string{secret}, t.Secrets[:min(1, len(t.Secrets))]...)
 		if err := next.Validate(); err != nil {
@@ -52,7 +52,7 @@ func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string
 		if len(next.Secrets) == 1 {
 			until = time.Time{}
 		}
-		c.after = newRotated(&next, until)
+		c.After = newRotated(&next, until)
 		if err := storeSecrets(tx, &next); err != nil || until.IsZero() {
 			return err
 		}
@@ -65,11 +65,11 @@ func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until t
 	if err := validOverlap(until); err != nil {
 		return err
 	}
-	return r.changeSecrets(ctx, actor, "set overlap", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
+	return r.changeSecrets(ctx, actor, "set overlap", topic, func(tx *gorm.DB, t *Topic, c *Changed) error {
 		if len(t.Secrets) < 2 {
 			return malformed("overlap", "cannot be set: topic %s has no old secret any more; make a new one", topic)
 		}
-		c.after = newRotated(t, until.UTC())
+		c.After = newRotated(t, until.UTC())
 		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rotationRow{topic, until.UTC()}).Error
 	})
 }
@@ -82,8 +82,8 @@ func validOverlap(until time.Time) error {
 }
 
 // changeSecrets is change for the secrets of a topic that must be there.
-func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *changed) error) error {
-	return r.change(ctx, actor, action, "topic/"+topic, func(tx *gorm.DB, c *changed) error {
+func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *Changed) error) error {
+	return r.Change(ctx, actor, action, "topic/"+topic, func(tx *gorm.DB, c *Changed) error {
 		var row topicRow
 		var overlap rotationRow
 		if err := findTopic(tx, &row, topic); err != nil {
@@ -96,7 +96,7 @@ func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic strin
 		if err != nil {
 			return err
 		}
-		c.before = newRotated(t, overlap.Until.UTC())
+		c.Before = newRotated(t, overlap.Until.UTC())
 		return do(tx, t, c)
 	})
 }
@@ -149,15 +149,15 @@ func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 }
 
 func (r *Registry) endRotation(ctx context.Context, topic string, at time.Time) error {
-	return r.changeSecrets(ctx, "rotation", "drop old secret", topic, func(tx *gorm.DB, t *Topic, c *changed) error {
+	return r.changeSecrets(ctx, "rotation", "drop old secret", topic, func(tx *gorm.DB, t *Topic, c *Changed) error {
 		var row rotationRow
 		if found, err := database.Find(tx, &row, "topic", topic); err != nil {
 			return err
 		} else if !found || row.Until.After(at) {
-			return errUnchanged // by another host, or it was prolonged
+			return ErrUnchanged // by another host, or it was prolonged
 		}
 		t.Secrets = t.Secrets[:min(1, len(t.Secrets))]
-		c.after = newRotated(t, time.Time{})
+		c.After = newRotated(t, time.Time{})
 		return storeSecrets(tx, t)
 	})
 }

@@ -26,15 +26,10 @@ type (
 		PausedAt         *time.Time
 		SecretsChangedAt *time.Time
 	}
-	factorRow struct {
-		User   string `gorm:"primaryKey"`
-		Secret string
-	}
 )
 
 func (settingRow) TableName() string { return "settings" }
 func (noteRow) TableName() string    { return "topic_notes" }
-func (factorRow) TableName() string  { return "second_factors" }
 
 // PutSetting stores a value as JSON under a name, its Sealed texts encrypted. What is as it was changes nothing. Errors: seal.ErrKey,
 // ErrUnavailable.
@@ -47,7 +42,7 @@ func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any
 	if err != nil {
 		return fmt.Errorf("store the setting %s: %w", name, err)
 	}
-	return r.change(ctx, actor, "put", "setting/"+name, func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, actor, "put", "setting/"+name, func(tx *gorm.DB, c *Changed) error {
 		var row settingRow
 		found, err := database.Find(tx, &row, "name", name)
 		if err != nil {
@@ -56,13 +51,13 @@ func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any
 		if found {
 			was, err := r.db.Key.OpenJSON("setting/"+name, []byte(row.Value))
 			if err == nil {
-				c.before = seal.MaskJSON(was)
+				c.Before = seal.MaskJSON(was)
 			}
 			if err == nil && seal.SameJSON(was, open) {
-				return errUnchanged
+				return ErrUnchanged
 			}
 		}
-		c.after = seal.MaskJSON(open)
+		c.After = seal.MaskJSON(open)
 		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&settingRow{name, string(sealed), database.Now()}).Error
 	})
 }
@@ -114,7 +109,7 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 	if reason == "" {
 		note.PausedBy, note.PausedAt = "", nil
 	}
-	return r.change(ctx, actor, "note", "topic/"+topic, func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, actor, "note", "topic/"+topic, func(tx *gorm.DB, c *Changed) error {
 		if err := findTopic(tx, &topicRow{}, topic); err != nil {
 			return err
 		}
@@ -123,10 +118,10 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 			return err
 		}
 		if was.PauseReason == reason {
-			return errUnchanged
+			return ErrUnchanged
 		}
 		note.SecretsChangedAt = was.SecretsChangedAt
-		c.before, c.after = was.note(), note.note()
+		c.Before, c.After = was.note(), note.note()
 		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&note).Error
 	})
 }
@@ -143,40 +138,4 @@ func noteSecrets(tx *gorm.DB, topic string) error {
 	return tx.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),
 	}).Create(&noteRow{Topic: topic, SecretsChangedAt: &at}).Error
-}
-
-// SetTOTP gives a user a second factor. Errors: ErrNoUser, seal.ErrKey, ErrUnavailable.
-func (r *Registry) SetTOTP(ctx context.Context, actor, user, secret string) error {
-	sealed, err := r.db.Key.Seal("totp/"+user, secret)
-	if err != nil {
-		return fmt.Errorf("store the second factor of %s: %w", user, err)
-	}
-	return r.changeUser(ctx, actor, "set second factor", user, func(tx *gorm.DB, u *userRow, c *changed) error {
-		c.after = u.user()
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&factorRow{user, sealed}).Error
-	})
-}
-
-// ClearTOTP takes a user's second factor away. Errors: ErrNoUser, ErrUnavailable.
-func (r *Registry) ClearTOTP(ctx context.Context, actor, user string) error {
-	return r.changeUser(ctx, actor, "clear second factor", user, func(tx *gorm.DB, u *userRow, c *changed) error {
-		c.after = u.user()
-		return tx.Where("user = ?", user).Delete(&factorRow{}).Error
-	})
-}
-
-// TOTPSecret is the secret of a user's second factor, empty when there is none. Errors: seal.ErrKey, ErrUnavailable.
-func (r *Registry) TOTPSecret(ctx context.Context, user string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
-	defer cancel()
-	var row factorRow
-	found, err := database.Find(r.db.Gorm(ctx), &row, "user", user)
-	if err := r.db.Classify(err); err != nil || !found {
-		return "", err
-	}
-	secret, err := r.db.Key.Open("totp/"+user, row.Secret)
-	if err != nil {
-		return "", fmt.Errorf("the second factor of %s: %w", user, err)
-	}
-	return secret, nil
 }

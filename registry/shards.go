@@ -22,7 +22,7 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 			return err
 		}
 	}
-	return r.change(ctx, "configuration", "seed", "shards", func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, "configuration", "seed", "shards", func(tx *gorm.DB, c *Changed) error {
 		if err := doOnce(tx, "seeded"); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 				return err
 			}
 		}
-		c.after = names
+		c.After = names
 		return nil
 	})
 }
@@ -58,7 +58,7 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 	if err := validShard(s); err != nil {
 		return err
 	}
-	return r.change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB, c *Changed) error {
 		var row shardRow
 		found, err := database.Find(tx, &row, "name", s.Name)
 		if err != nil {
@@ -67,11 +67,11 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 		if found {
 			was := row.shard()
 			if was == s {
-				return errUnchanged
+				return ErrUnchanged
 			}
-			c.before = &was
+			c.Before = &was
 		}
-		c.after = &s
+		c.After = &s
 		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
 	})
 }
@@ -83,13 +83,13 @@ func OtherActive(shards []Shard, name string) bool {
 
 // DeleteShard forgets a shard; whatever jobs it holds stay in it. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
-	return r.change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *Changed) error {
 		var row shardRow
-		if err := mustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoShard)); err != nil {
+		if err := database.MustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoShard)); err != nil {
 			return err
 		}
 		was := row.shard()
-		c.before = &was
+		c.Before = &was
 		return tx.Delete(&row).Error
 	})
 }

@@ -30,12 +30,6 @@ type (
 		Topics    string // joined with newlines
 		CreatedAt time.Time
 	}
-	userRow struct {
-		Name         string `gorm:"primaryKey"`
-		PasswordHash string
-		Role         string
-		CreatedAt    time.Time
-	}
 	auditRow struct {
 		ID          uint64 `gorm:"primaryKey"`
 		At          time.Time
@@ -56,7 +50,6 @@ type (
 func (topicRow) TableName() string    { return "topics" }
 func (shardRow) TableName() string    { return "shards" }
 func (tokenRow) TableName() string    { return "tokens" }
-func (userRow) TableName() string     { return "users" }
 func (auditRow) TableName() string    { return "audit" }
 func (revisionRow) TableName() string { return "revision" }
 
@@ -88,10 +81,6 @@ func newTopicRow(t *Topic) (*topicRow, error) {
 }
 
 func (r *shardRow) shard() Shard { return Shard{Name: r.Name, URL: r.URL, State: ShardState(r.State)} }
-
-func (r *userRow) user() User {
-	return User{Name: r.Name, Role: Role(r.Role), CreatedAt: r.CreatedAt.UTC()}
-}
 
 func (r *tokenRow) token() *Token {
 	t := &Token{ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt.UTC(), Topics: strings.Split(r.Topics, "\n")}

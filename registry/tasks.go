@@ -66,11 +66,11 @@ func (r *Registry) CreateTask(ctx context.Context, t Task) (id uint64, err error
 		Kind: t.Kind, Params: string(t.Params), State: t.State, Done: t.Done, Total: t.Total, Failed: t.Errors, Error: t.Error,
 		Actor: database.Clip(t.Actor, maxActor), Host: database.Clip(t.Host, maxActor), CreatedAt: at, UpdatedAt: at,
 	}
-	err = r.change(ctx, t.Actor, "start", "task/"+t.Kind, func(tx *gorm.DB, c *changed) error {
+	err = r.Change(ctx, t.Actor, "start", "task/"+t.Kind, func(tx *gorm.DB, c *Changed) error {
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
-		c.object, c.after = fmt.Sprint("task/", row.ID), struct {
+		c.Object, c.After = fmt.Sprint("task/", row.ID), struct {
 			Kind   string          `json:"kind"`
 			Params json.RawMessage `json:"params"`
 		}{t.Kind, t.Params}
@@ -129,7 +129,7 @@ func (r *Registry) ListTasks(ctx context.Context, limit int) ([]Task, error) {
 
 // CancelTask asks whoever works on a task to end it. Errors: ErrNoTask, ErrUnavailable.
 func (r *Registry) CancelTask(ctx context.Context, actor string, id uint64) error {
-	return r.change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *changed) error {
+	return r.Change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *Changed) error {
 		var row taskRow
 		if found, err := database.Find(tx, &row, "id", id); err != nil {
 			return err

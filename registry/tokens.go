@@ -32,13 +32,13 @@ func (r *Registry) CreateToken(ctx context.Context, actor, name string, rights [
 	}
 	secret = newSecret("wk_")
 	t = &Token{Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics), CreatedAt: database.Now()}
-	err = r.change(ctx, actor, "create", "token", func(tx *gorm.DB, c *changed) error {
+	err = r.Change(ctx, actor, "create", "token", func(tx *gorm.DB, c *Changed) error {
 		row := newTokenRow(t)
 		if err := tx.Create(row).Error; err != nil {
 			return err
 		}
 		t.ID = row.ID
-		c.object, c.after = tokenObject(t), t
+		c.Object, c.After = tokenObject(t), t
 		return nil
 	})
 	if err != nil {
@@ -93,12 +93,12 @@ func validToken(name string, rights []Right, topics []string) error {
 
 // RevokeToken ends a token on all hosts within a second. Errors: ErrNoToken, ErrUnavailable.
 func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) error {
-	return r.change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *Changed) error {
 		var row tokenRow
-		if err := mustFind(tx, &row, "id", id, fmt.Errorf("%d: %w", id, ErrNoToken)); err != nil {
+		if err := database.MustFind(tx, &row, "id", id, fmt.Errorf("%d: %w", id, ErrNoToken)); err != nil {
 			return err
 		}
-		c.before = row.token()
+		c.Before = row.token()
 		return tx.Delete(&row).Error
 	})
 }

@@ -19,7 +19,7 @@ func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created
 	if err := t.Validate(); err != nil {
 		return false, err
 	}
-	err = r.change(ctx, actor, "put", "topic/"+t.Name, func(tx *gorm.DB, c *changed) error {
+	err = r.Change(ctx, actor, "put", "topic/"+t.Name, func(tx *gorm.DB, c *Changed) error {
 		t.CreatedAt = database.Now()
 		t.UpdatedAt = t.CreatedAt
 		var row topicRow
@@ -30,20 +30,20 @@ func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created
 		created = !found
 		// A row that cannot be read is replaced: this repairs it.
 		if was, err := row.topic(); found && err == nil {
-			c.before, t.CreatedAt = was, was.CreatedAt
+			c.Before, t.CreatedAt = was, was.CreatedAt
 			if t.Secrets == nil {
 				t.Secrets = was.Secrets
 			}
 			if sameTopic(&t, was) {
-				return errUnchanged
+				return ErrUnchanged
 			}
 		}
-		c.after = &t
+		c.After = &t
 		next, err := newTopicRow(&t)
 		if err != nil {
 			return err
 		}
-		was, _ := c.before.(*Topic)
+		was, _ := c.Before.(*Topic)
 		if was != nil && len(t.Secrets) == 0 {
 			if err := forgetRotation(tx, t.Name); err != nil {
 				return err
@@ -75,13 +75,13 @@ func sameTopic(t, was *Topic) bool {
 
 // DeleteTopic removes a topic. Errors: ErrNoTopic, ErrUnavailable.
 func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
-	return r.change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *changed) error {
+	return r.Change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *Changed) error {
 		var row topicRow
 		if err := findTopic(tx, &row, name); err != nil {
 			return err
 		}
 		if was, err := row.topic(); err == nil {
-			c.before = was
+			c.Before = was
 		}
 		if err := errors.Join(tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
 			return err
@@ -91,5 +91,5 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
 }
 
 func findTopic(tx *gorm.DB, row *topicRow, name string) error {
-	return mustFind(tx, row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoTopic))
+	return database.MustFind(tx, row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoTopic))
 }

@@ -207,7 +207,7 @@ func TestRetryIfIsCompiled(t *testing.T) {
 	}
 }
 
-func TestTokensUsersAndPatternsAreValidated(t *testing.T) {
+func TestTokensAndPatternsAreValidated(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	push, all := []Right{RightPush}, []string{"*"}
@@ -215,10 +215,6 @@ func TestTokensUsersAndPatternsAreValidated(t *testing.T) {
 		_, _, err := r.CreateToken(t.Context(), "me", name, rights, topics)
 		return err
 	}
-	user := func(name, password string, role Role) error {
-		return r.CreateUser(t.Context(), "me", name, password, role)
-	}
-	const good = "long enough"
 	for _, c := range []struct {
 		field string
 		err   error
@@ -227,12 +223,9 @@ func TestTokensUsersAndPatternsAreValidated(t *testing.T) {
 		{"rights", token("a", nil, all)}, {"rights", token("a", []Right{"root"}, all)}, {"rights", token("a", repeat(RightPush, 2), all)},
 		{"topics", token("a", push, nil)}, {"topics", token("a", push, []string{""})}, {"topics", token("a", push, []string{"**"})},
 		{"topics", token("a", push, []string{"*.close"})}, {"topics", token("a", push, []string{"a\nb"})}, {"topics", token("a", push, repeat("*", 101))},
-		{"name", user("", good, RoleAdmin)}, {"name", user("A B", good, RoleAdmin)}, {"role", user("a", good, "root")},
-		{"password", user("a", "short", RoleAdmin)}, {"password", user("a", strings.Repeat("x", 73), RoleAdmin)},
-		{"password", r.SetPassword(t.Context(), "me", "a", "short")}, {"role", r.SetRole(t.Context(), "me", "a", "root")},
 	} {
 		var fe *FieldError
-		if !errors.As(c.err, &fe) || fe.Field != c.field || strings.Contains(c.err.Error(), "short") {
+		if !errors.As(c.err, &fe) || fe.Field != c.field {
 			t.Errorf("%s: %v", c.field, c.err)
 		}
 	}

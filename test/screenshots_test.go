@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -114,12 +115,13 @@ func (i *installation) peopled(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	for name, role := range map[string]registry.Role{"anna": registry.RoleOperator, "wei": registry.RoleOperator, "bob": registry.RoleViewer} {
-		must(r.CreateUser(ctx, "user/admin", name, "a password of "+name, role))
+	users := account.NewStore(r)
+	for name, role := range map[string]account.Role{"anna": account.RoleOperator, "wei": account.RoleOperator, "bob": account.RoleViewer} {
+		must(users.CreateUser(ctx, "user/admin", name, "a password of "+name, role))
 	}
-	must(r.NoteSignIn(ctx, "anna", "10.1.4.23"))
-	must(r.NoteSignIn(ctx, "bob", "10.1.4.77"))
-	must(r.SetDisabled(ctx, "user/admin", "bob", true))
+	must(users.NoteSignIn(ctx, "anna", "10.1.4.23"))
+	must(users.NoteSignIn(ctx, "bob", "10.1.4.77"))
+	must(users.SetDisabled(ctx, "user/admin", "bob", true))
 	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead}, []string{"shop.*"})
 	must(err)
 	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {

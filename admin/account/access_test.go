@@ -1,15 +1,16 @@
-package registry
+package account
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func TestADisabledUserIsKeptOut(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := open(t, Options{DSN: dsn})
+		r := open(t, registry.Options{DSN: dsn})
 		ctx := t.Context()
 		for name, role := range map[string]Role{"anna": RoleAdmin, "otto": RoleOperator} {
 			if err := r.CreateUser(ctx, "test", name, "long enough", role); err != nil {
@@ -55,7 +56,7 @@ func TestADisabledUserIsKeptOut(t *testing.T) {
 // TestADisabledAdminIsNotTheOtherOne: of two admins one is disabled, and the other cannot go.
 func TestADisabledAdminIsNotTheOtherOne(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		r := open(t, Options{DSN: dsn})
+		r := open(t, registry.Options{DSN: dsn})
 		ctx := t.Context()
 		for _, name := range []string{"anna", "berta"} {
 			if err := r.CreateUser(ctx, "test", name, "long enough", RoleAdmin); err != nil {

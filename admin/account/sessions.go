@@ -1,4 +1,4 @@
-package registry
+package account
 
 import (
 	"context"
@@ -20,8 +20,8 @@ func (sessionRow) TableName() string { return "sessions" }
 // Sessions keeps the sessions of the web admin by their tokens, which are hashes.
 type Sessions struct{ db *database.DB }
 
-// Sessions is the registry's store of sessions.
-func (r *Registry) Sessions() *Sessions { return &Sessions{r.db} }
+// NewSessions returns the store of sessions in a database.
+func NewSessions(db *database.DB) *Sessions { return &Sessions{db} }
 
 // Find reads a session that has not expired.
 func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found bool, err error) {

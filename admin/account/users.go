@@ -1,0 +1,284 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Role is what a user of the web admin may do.
+type Role string
+
+// The roles of users.
+const (
+	RoleAdmin    Role = "admin"
+	RoleOperator Role = "operator"
+	RoleViewer   Role = "viewer"
+)
+
+var roles = []Role{RoleAdmin, RoleOperator, RoleViewer}
+
+// User is somebody who may sign in to the web admin.
+type User struct {
+	Name      string    `json:"name"`
+	Role      Role      `json:"role"`
+	CreatedAt time.Time `json:"created_at"`
+	Disabled  bool      `json:"disabled,omitempty"` // may not sign in
+
+	SignedInAt time.Time `json:"-"` // the last time; zero: never
+	Address    string    `json:"-"` // from where that was
+}
+
+// Errors about users.
+var (
+	ErrNoUser    = database.NewRefusal("no such user")
+	ErrExists    = database.NewRefusal("it exists already")
+	ErrLastAdmin = database.NewRefusal("it is the last user with the role admin: give the role to another first")
+)
+
+// Store keeps users. Its methods may be called from any goroutine.
+type Store struct {
+	registry *registry.Registry
+	db       *database.DB
+}
+
+// NewStore returns the store in the database of a registry.
+func NewStore(r *registry.Registry) *Store { return &Store{r, r.DB()} }
+
+type userRow struct {
+	Name         string `gorm:"primaryKey"`
+	PasswordHash string
+	Role         string
+	CreatedAt    time.Time
+}
+
+func (userRow) TableName() string { return "users" }
+
+func (r *userRow) user() User {
+	return User{Name: r.Name, Role: Role(r.Role), CreatedAt: r.CreatedAt.UTC()}
+}
+
+var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
+
+func validUserName(name string) error {
+	if userName.MatchString(name) {
+		return nil
+	}
+	return &registry.FieldError{Field: "name", Detail: fmt.Sprintf(
+		"%.80q is not a user's name: 1 to 64 of a-z, 0-9 and . _ @ + -, beginning with a letter or digit", name)}
+}
+
+func validRole(role Role) error {
+	if slices.Contains(roles, role) {
+		return nil
+	}
+	return &registry.FieldError{Field: "role", OutOfRange: true,
+		Detail: fmt.Sprintf("%.60q is none of admin, operator, viewer", string(role))}
+}
+
+// CreateUser adds a user. Errors: *registry.FieldError, ErrExists, ErrUnavailable.
+func (s *Store) CreateUser(ctx context.Context, actor, name, password string, role Role) error {
+	if err := errors.Join(validUserName(name), validRole(role)); err != nil {
+		return err
+	}
+	hash, err := hashPassword(password)
+	if err != nil {
+		return err
+	}
+	return s.registry.Change(ctx, actor, "create", "user/"+name, func(tx *gorm.DB, c *registry.Changed) error {
+		if found, err := database.Find(tx, &userRow{}, "name", name); err != nil {
+			return err
+		} else if found {
+			return fmt.Errorf("user %s: %w", name, ErrExists)
+		}
+		u := userRow{Name: name, PasswordHash: hash, Role: string(role), CreatedAt: database.Now()}
+		c.After = u.user()
+		return tx.Create(&u).Error
+	})
+}
+
+// CreateFirst adds the user admin within the transaction of the first start and returns a random password. A user admin that
+// was created before is left alone; then the password is empty.
+func CreateFirst(tx *gorm.DB) (password string, err error) {
+	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
+		return "", err
+	}
+	b := make([]byte, 18)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	password = base64.RawURLEncoding.EncodeToString(b)
+	hash, err := hashPassword(password)
+	if err != nil {
+		return "", err
+	}
+	return password, tx.Create(&userRow{"admin", hash, string(RoleAdmin), database.Now()}).Error
+}
+
+// SetPassword changes a user's password. Errors: *registry.FieldError, ErrNoUser, ErrUnavailable.
+func (s *Store) SetPassword(ctx context.Context, actor, name, password string) error {
+	hash, err := hashPassword(password)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, actor, "set password", name, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
+		c.After = u.user()
+		return tx.Model(u).UpdateColumn("password_hash", hash).Error
+	})
+}
+
+// SetRole changes a user's role. Errors: *registry.FieldError, ErrNoUser, ErrLastAdmin, ErrUnavailable.
+func (s *Store) SetRole(ctx context.Context, actor, name string, role Role) error {
+	if err := validRole(role); err != nil {
+		return err
+	}
+	return s.change(ctx, actor, "set role", name, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
+		if u.Role == string(role) {
+			return registry.ErrUnchanged
+		}
+		if err := requireOtherAdmin(tx, u); err != nil {
+			return err
+		}
+		u.Role = string(role)
+		c.After = u.user()
+		return tx.Model(u).UpdateColumn("role", u.Role).Error
+	})
+}
+
+// DeleteUser removes a user. Errors: ErrNoUser, ErrLastAdmin, ErrUnavailable.
+func (s *Store) DeleteUser(ctx context.Context, actor, name string) error {
+	return s.change(ctx, actor, "delete", name, func(tx *gorm.DB, u *userRow, _ *registry.Changed) error {
+		if err := requireOtherAdmin(tx, u); err != nil {
+			return err
+		}
+		if err := tx.Where("user = ?", name).Delete(&factorRow{}).Error; err != nil {
+			return err
+		}
+		if err := tx.Where("user = ?", name).Delete(&accessRow{}).Error; err != nil {
+			return err
+		}
+		return tx.Delete(u).Error
+	})
+}
+
+// change is registry.Change for an existing user.
+func (s *Store) change(
+	ctx context.Context, actor, action, name string, do func(*gorm.DB, *userRow, *registry.Changed) error,
+) error {
+	return s.registry.Change(ctx, actor, action, "user/"+name, func(tx *gorm.DB, c *registry.Changed) error {
+		var row userRow
+		if err := database.MustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoUser)); err != nil {
+			return err
+		}
+		c.Before = row.user()
+		return do(tx, &row, c)
+	})
+}
+
+// requireOtherAdmin refuses to take the role or access from the last admin who can sign in.
+func requireOtherAdmin(tx *gorm.DB, u *userRow) error {
+	if u.Role != string(RoleAdmin) {
+		return nil
+	}
+	access, err := allAccess(tx)
+	if err != nil {
+		return err
+	}
+	if access[u.Name].Disabled {
+		return nil // cannot sign in anyway
+	}
+	var admins []userRow
+	if err := tx.Where("role = ? AND name <> ?", string(RoleAdmin), u.Name).Find(&admins).Error; err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(admins, func(other userRow) bool { return !access[other.Name].Disabled }) {
+		return fmt.Errorf("user %s: %w", u.Name, ErrLastAdmin)
+	}
+	return nil
+}
+
+// ListUsers lists the users by name.
+func (s *Store) ListUsers(ctx context.Context) ([]User, error) {
+	var rows []userRow
+	var access map[string]accessRow
+	err := s.db.Do(ctx, func(tx *gorm.DB) (err error) {
+		if err := tx.Order("name").Find(&rows).Error; err != nil {
+			return err
+		}
+		access, err = allAccess(tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]User, len(rows))
+	for i := range rows {
+		list[i] = rows[i].user()
+		access[list[i].Name].fill(&list[i])
+	}
+	return list, nil
+}
+
+// find reads a row within the time of one operation: hashing a password on a busy machine takes none of it.
+func (s *Store) find(ctx context.Context, row any, column, value string) (found bool, err error) {
+	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
+		found, err = database.Find(tx, row, column, value)
+		return err
+	})
+	return found, err
+}
+
+const (
+	minPassword  = 10
+	maxPassword  = 72 // what bcrypt reads
+	passwordCost = bcrypt.DefaultCost
+)
+
+func hashPassword(password string) (string, error) {
+	if len(password) < minPassword || len(password) > maxPassword {
+		return "", &registry.FieldError{Field: "password", OutOfRange: true,
+			Detail: fmt.Sprintf("has %d bytes; it needs %d to %d", len(password), minPassword, maxPassword)}
+	}
+	h, err := bcrypt.GenerateFromPassword([]byte(password), passwordCost)
+	if err != nil {
+		return "", fmt.Errorf("hash the password: %w", err)
+	}
+	return string(h), nil
+}
+
+// unknownUserHash is compared for unknown users, so that the answer takes as long as for known ones. Nobody has its password.
+const unknownUserHash = "$2a$10$HhFVSyaSR4J.S/HlLkR5POcQNFLohlheGBn4Ut4QZRWWqRfMqGpM."
+
+// CheckPassword returns the user, or ErrNoUser if name and password do not belong together or the user is disabled.
+func (s *Store) CheckPassword(ctx context.Context, name, password string) (*User, error) {
+	row := userRow{PasswordHash: unknownUserHash}
+	found := false
+	if validUserName(name) == nil { // MySQL takes "root " for "root": spaces would get around limits for a name
+		var err error
+		if found, err = s.find(ctx, &row, "name", name); err != nil {
+			return nil, err
+		}
+	}
+	wrong := bcrypt.CompareHashAndPassword([]byte(row.PasswordHash), []byte(password))
+	if wrong != nil || !found || len(password) > maxPassword {
+		return nil, ErrNoUser
+	}
+	var access accessRow
+	if _, err := s.find(ctx, &access, "user", name); err != nil {
+		return nil, err
+	}
+	if access.Disabled {
+		return nil, ErrNoUser
+	}
+	u := row.user()
+	return &u, nil
+}
