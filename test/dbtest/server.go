@@ -49,6 +49,7 @@ func (s *Server) install() (err error) {
 	}
 	cmd := exec.Command(install, append([]string{"--no-defaults", "--datadir=" + s.dir + "/data",
 		"--auth-root-authentication-method=normal", "--skip-test-db"}, asRoot...)...)
+	cmd.Env = s.environment()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}
@@ -57,6 +58,9 @@ func (s *Server) install() (err error) {
 		"--max-connections=500"}, asRoot...)
 	return s.Start()
 }
+
+// environment gives each server a directory of its own for temporary tables: a server that starts deletes those of others.
+func (s *Server) environment() []string { return append(os.Environ(), "TMPDIR="+s.dir) }
 
 // findProgram also looks where not every user's PATH leads.
 func findProgram(name string) (string, error) {
@@ -77,6 +81,7 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.cmd = exec.Command(binary, s.args...)
+	s.cmd.Env = s.environment()
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
