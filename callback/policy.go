@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// policy says which addresses may be dialled. It is asked with the address that the connection is made to, after DNS, so a name that
-// changes its mind gains nothing.
+// policy says which addresses may be dialled. It judges the address that the connection is made to, after DNS, so DNS
+// rebinding gains nothing.
 type policy struct {
 	private bool           // loopback and private networks are allowed
 	allowed []netip.Prefix // beside the public ones
@@ -33,7 +33,7 @@ func parseNetworks(s string) (policy, error) {
 		if err != nil {
 			a, aerr := netip.ParseAddr(part)
 			if aerr != nil {
-				return p, fmt.Errorf("callback.networks: %q is neither any, public nor a network like 10.1.0.0/16", part)
+				return p, fmt.Errorf("callback.networks: %q is not any, public or a network like 10.1.0.0/16", part)
 			}
 			n = netip.PrefixFrom(a, a.BitLen())
 		}
@@ -51,18 +51,23 @@ func prefixes(list ...string) []netip.Prefix {
 }
 
 var (
-	// never: this network, link-local (where cloud metadata lives), multicast, broadcast, and the metadata services elsewhere
-	// (Alibaba, Azure's wire server, AWS over IPv6, Oracle).
-	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
-		"::/128", "fe80::/10", "ff00::/8", "fd00:ec2::254/128", "fd20:ce::254/128")
-	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and reserved ranges, unique and site-local IPv6.
-	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15",
-		"192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24", "240.0.0.0/4", "::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
+	// never: this network, link-local (where most clouds have their metadata service), multicast, broadcast, and the
+	// metadata services elsewhere: Alibaba, Azure's wire server, Oracle; over IPv6 AWS, Google, Oracle, Akamai, Scaleway.
+	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
+		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
+		"::/128", "fe80::/10", "ff00::/8",
+		"fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:a9fe:a9fe::1/128", "fd00:42::42/128")
+	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and
+	// reserved ranges, unique and site-local IPv6.
+	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
+		"192.0.0.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24", "240.0.0.0/4",
+		"::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: the network says how long its prefix is
 	sixToFour = netip.MustParsePrefix("2002::/16")
 	teredo    = netip.MustParsePrefix("2001::/32")
 	v4compat  = netip.MustParsePrefix("::/96")
+	siit      = netip.MustParsePrefix("::ffff:0:0:0/96") // IPv4-translated (RFC 2765)
 )
 
 func in(a netip.Addr, ps []netip.Prefix) bool {
@@ -82,7 +87,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	b := a.As16()
 	v4 := func(i, j, k, l int) netip.Addr { return netip.AddrFrom4([4]byte{b[i], b[j], b[k], b[l]}) }
 	switch {
-	case nat64.Contains(a):
+	case nat64.Contains(a), siit.Contains(a), isatap(b):
 		return []netip.Addr{v4(12, 13, 14, 15)}
 	case ownNAT64.Contains(a): // as RFC 6052 has it for prefixes of 48, 56, 64 and 96 bits
 		return []netip.Addr{v4(6, 7, 9, 10), v4(7, 9, 10, 11), v4(9, 10, 11, 12), v4(12, 13, 14, 15)}
@@ -96,11 +101,15 @@ func embedded(a netip.Addr) []netip.Addr {
 	return nil
 }
 
+// isatap reports whether the interface identifier is that of an ISATAP tunnel (RFC 5214, 6.1).
+func isatap(b [16]byte) bool { return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe }
+
 // blockedError names the address that must not be called.
 type blockedError struct{ addr netip.Addr }
 
 func (e *blockedError) Error() string {
-	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata, multicast; loopback and private networks unless callback.networks allows them)"
+	return "calls to " + e.addr.String() + " are not allowed (link-local, metadata and multicast addresses never;" +
+		" loopback and private networks when callback.networks allows them)"
 }
 
 func (p *policy) check(a netip.Addr) error {
@@ -120,7 +129,7 @@ func (p *policy) permits(a netip.Addr) bool { return !in(a, private) || in(a, p.
 func (p *policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("the address %q cannot be judged: %w", address, err)
+		return fmt.Errorf("parse the address %q: %w", address, err)
 	}
 	return p.check(ap.Addr())
 }
