@@ -59,30 +59,6 @@ func (s *Shard) replicaWait() time.Duration { return s.timeout / 2 }
 // waitPool is how many connections may wait for replicas. Everything else has a pool of its own and does not queue behind them.
 const waitPool = 64
 
-// outcome is what a script answered that may have been called twice.
-type outcome struct {
-	value    any
-	repeated bool  // the answer to the first call was lost; it may have been carried out
-	unsafe   error // why no replica has confirmed it, though the durability asks for that
-}
-
-// do calls a script, once more when the connection broke, and waits until its writes are where d says.
-func (s *Shard) do(ctx context.Context, bucket int, d Durability, script *redis.Script, args ...any) (o outcome, err error) {
-	call := func() (v any, unsafe, err error) {
-		if d == Replica {
-			return s.runReplicated(ctx, bucket, script, args...)
-		}
-		v, err = s.run(ctx, bucket, script, args...)
-		return v, nil, err
-	}
-	o.value, o.unsafe, err = call()
-	if err != nil && errors.Is(err, errConnection) {
-		o.repeated = true
-		o.value, o.unsafe, err = call()
-	}
-	return o, err
-}
-
 // runReplicated is run with a wait for a replica behind the script.
 func (s *Shard) runReplicated(
 	ctx context.Context, bucket int, script *redis.Script, args ...any,

@@ -175,25 +175,3 @@ func addAll(sums []int64, reply []any) error {
 	}
 	return nil
 }
-
-// everywhere asks every bucket of every shard. What fails makes a *PartialError; the rest is done.
-func (q *Queue) everywhere(ask func(s *Shard, bucket int) error) error {
-	var partial *PartialError
-	for _, s := range *q.shards.Load() {
-		for b := range s.nodes {
-			err := ask(s, b)
-			if err == nil {
-				continue
-			}
-			if partial == nil {
-				partial = &PartialError{Err: err}
-			}
-			partial.Shards = append(partial.Shards, s.name)
-			break
-		}
-	}
-	if partial == nil {
-		return nil
-	}
-	return partial
-}

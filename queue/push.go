@@ -3,247 +3,85 @@ package queue
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 )
 
-// A batcher gathers the pushes of many goroutines into shared calls of the push script: what arrives while two calls are
-// under way waits and goes together in the next one. With nothing under way a push goes at once.
-type batcher struct {
-	shard      *Shard
-	bucket     int
-	durability Durability
-	atOnce     int // calls under way at most
-	most       int // jobs of one call
-	timeout    time.Duration
-	accepted   func([]Push, []Result) error
-
-	mu      sync.Mutex
-	waiting []*pushCall
-	jobs    int // of waiting
-	flying  int
-}
-
-// pushCall is what one goroutine hands in: at most as many pushes as a call has.
-type pushCall struct {
-	pushes  []Push
-	results []Result
-	bytes   int
-	since   time.Time // of pushes that wait for more than memory
-	done    chan struct{}
-}
-
+// Modes of a job in a call of the push script, beside what to do about an id that lives in the two lowest bits.
 const (
-	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
-	secondAt   = 32  // jobs that must wait for a second call to pay
-	maxJobs    = 512 // of one call: about 3 ms of Redis; the script takes no more than fit a page
-	maxSafe    = 16  // calls under way at once of pushes that wait for a replica or a disk, which is long
-	safeJobs   = 128 // of one of them: behind a replica that stands still, the fewer the sooner are others refused
-	maxBytes   = 1 << 20
-	maxWaiting = 20000 // jobs; more are refused
+	modeInstant = 1 << 2 // the time is an instant, not a delay
+	modePlace   = 1 << 3 // the id names a place, see placed.go
 )
 
-func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
-	b.shard, b.bucket, b.durability, b.timeout, b.accepted = s, bucket, d, o.Timeout, o.Accepted
-	if b.atOnce, b.most = maxFlying, maxJobs; d != Memory {
-		b.atOnce, b.most = maxSafe, safeJobs
+// appendPushes adds pushes of a bucket as push.lua reads them.
+func appendPushes(args []any, pushes []Push, small smallHashes) []any {
+	args = append(slices.Grow(args, len(pushes)+8), small.splits)
+	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one behind the other
+	for len(pushes) > 0 {
+		n := 1
+		for n < len(pushes) && pushes[n].Topic == pushes[0].Topic {
+			n++
+		}
+		args = append(args, pushes[0].Topic, n)
+		for i := range pushes[:n] {
+			args, b = appendPush(args, b, small, &pushes[i])
+		}
+		pushes = pushes[n:]
 	}
+	return args
 }
 
-// push stores pushes of the bucket's topics and waits until all have their result.
-func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
-	n := b.firstChunk(pushes)
-	first := b.enqueue(pushes[:n])
-	if n == len(pushes) {
-		return b.await(ctx, first)
-	}
-	calls := []*pushCall{first}
-	for pushes = pushes[n:]; len(pushes) > 0; pushes = pushes[n:] {
-		n = b.firstChunk(pushes)
-		calls = append(calls, b.enqueue(pushes[:n]))
-	}
-	var results []Result
-	for _, c := range calls {
-		results = append(results, b.await(ctx, c)...)
-	}
-	return results
-}
-
-// firstChunk is how many of the pushes go in one call.
-func (b *batcher) firstChunk(pushes []Push) int {
-	bytes := 0
+// roomFor is about how long the pushes are as arguments.
+func roomFor(pushes []Push) (n int) {
 	for i := range pushes {
-		bytes += len(pushes[i].Body)
-		if i == b.most || (i > 0 && bytes > maxBytes) {
-			return i
-		}
+		n += 96 + len(pushes[i].ID) + min(len(pushes[i].Body), longBody)
 	}
-	return len(pushes)
+	return n
 }
 
-func (b *batcher) await(ctx context.Context, c *pushCall) []Result {
-	select {
-	case <-c.done:
-		return c.results
-	case <-ctx.Done():
+// appendPush appends a job to b, and to args what it appended there.
+func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte) {
+	start := len(b)
+	mode := byte(p.OnDuplicate)
+	at, instant := askedTime(p)
+	if instant {
+		mode |= modeInstant
 	}
-	// The pushes may still be stored: their results belong to whoever stores them.
-	return failAll(len(c.pushes), fmt.Errorf("push to shard %s: %w", b.shard.name, ctx.Err()))
+	b = append(appendUint48(append(b, 0), at), 0)
+	l := locate(p.Topic, p.ID, small.locators)
+	key := len(b)
+	b = small.appendKey(b, l)
+	b[key-1] = byte(len(b) - key)
+	b = append(b, l[:]...)
+	if with := appendPlace(b, p.ID); len(with) > len(b) {
+		mode |= modePlace
+		b = with
+	}
+	b[start] = mode
+	b, long := appendTail(b, p)
+	args = append(args, b[start:len(b):len(b)])
+	if long != nil {
+		args = append(args, long)
+	}
+	return args, b
 }
 
-func failAll(n int, err error) []Result {
-	results := make([]Result, n)
-	for i := range results {
-		results[i].Err = err
+// askedTime is when a push wants its job to be due, in ms: at an instant, or after a delay.
+func askedTime(p *Push) (ms int64, instant bool) {
+	if !p.DueAt.IsZero() {
+		return max(ceilMilli(p.DueAt), 0), true
 	}
-	return results
+	return max(ceilDelay(p.Delay), 0), false
 }
 
-// enqueue takes a call in, and makes it when nothing else is under way.
-func (b *batcher) enqueue(pushes []Push) *pushCall {
-	c := &pushCall{pushes: pushes, done: make(chan struct{})}
-	for i := range pushes {
-		c.bytes += len(pushes[i].Body)
+// dueAt is when a push is due that was stored at now, as the script computes it.
+func dueAt(p *Push, now time.Time) time.Time {
+	ms, instant := askedTime(p)
+	if instant {
+		return time.UnixMilli(ms).UTC()
 	}
-	if b.durability != Memory {
-		c.since = time.Now()
-	}
-	b.mu.Lock()
-	if b.jobs > maxWaiting {
-		b.mu.Unlock()
-		c.results = failAll(len(pushes), b.shard.unavailable("overloaded", errors.New("too many pushes are waiting")))
-		close(c.done)
-		return c
-	}
-	b.waiting = append(b.waiting, c)
-	b.jobs += len(pushes)
-	var batch []*pushCall
-	if b.flying == 0 || (b.flying < b.atOnce && b.jobs >= secondAt) {
-		b.flying++
-		batch = b.take()
-	}
-	b.mu.Unlock()
-	if batch != nil && !b.shard.start(func() { b.fly(batch) }) {
-		b.abandon(batch)
-	}
-	return c
-}
-
-// abandon answers a batch that came after the shard was closed.
-func (b *batcher) abandon(batch []*pushCall) {
-	b.mu.Lock()
-	b.flying--
-	b.mu.Unlock()
-	for _, c := range batch {
-		c.results = failAll(len(c.pushes), b.shard.unavailable("down", errClosed))
-		close(c.done)
-	}
-}
-
-var errClosed = errors.New("the shard is not in use any more")
-
-// take removes the calls of the next batch. b.mu is held.
-func (b *batcher) take() []*pushCall {
-	jobs, bytes, n := 0, 0, 0
-	for _, c := range b.waiting {
-		jobs += len(c.pushes)
-		bytes += c.bytes
-		if n > 0 && (jobs > b.most || bytes > maxBytes) {
-			jobs -= len(c.pushes)
-			break
-		}
-		n++
-	}
-	batch := b.waiting[:n:n]
-	b.waiting = b.waiting[n:]
-	if len(b.waiting) == 0 {
-		b.waiting = nil
-	}
-	b.jobs -= jobs
-	return batch
-}
-
-// fly makes calls until none wait.
-func (b *batcher) fly(batch []*pushCall) {
-	for batch != nil {
-		if batch = b.dropLate(batch); len(batch) > 0 {
-			b.store(batch)
-		}
-		b.mu.Lock()
-		if len(b.waiting) > 0 {
-			batch = b.take()
-		} else {
-			b.flying--
-			batch = nil
-		}
-		b.mu.Unlock()
-	}
-}
-
-func (b *batcher) store(batch []*pushCall) {
-	pushes := batch[0].pushes
-	if len(batch) > 1 {
-		n := 0
-		for _, c := range batch {
-			n += len(c.pushes)
-		}
-		pushes = make([]Push, 0, n)
-		for _, c := range batch {
-			pushes = append(pushes, c.pushes...)
-		}
-	}
-	results, unsafe := b.shard.storeAll(b.bucket, b.durability, pushes, b.timeout)
-	if b.accepted != nil {
-		if err := b.accepted(pushes, results); err != nil {
-			b.refuse(results, err)
-		}
-	}
-	if unsafe != nil { // behind the journal, which has them: pushed again they are duplicates
-		b.markUnsafe(results, unsafe)
-	}
-	for _, c := range batch {
-		c.results, results = results[:len(c.pushes):len(c.pushes)], results[len(c.pushes):]
-		close(c.done)
-	}
-}
-
-// refuse turns stored pushes into unavailable ones: a push that the journal could not take is not acknowledged.
-func (b *batcher) refuse(results []Result, err error) {
-	err = b.shard.unavailable("journal", err)
-	for i := range results {
-		if results[i].Err == nil {
-			results[i] = Result{Err: err}
-		}
-	}
-}
-
-// dropLate refuses the calls of a batch that waited so long for their turn that their answers would come too late: behind a replica
-// that does not answer, pushes would queue up for minutes.
-func (b *batcher) dropLate(batch []*pushCall) (soon []*pushCall) {
-	if b.durability == Memory {
-		return batch
-	}
-	for _, c := range batch {
-		if time.Since(c.since) <= b.timeout {
-			soon = append(soon, c)
-			continue
-		}
-		c.results = failAll(len(c.pushes), b.shard.unavailable("overloaded",
-			fmt.Errorf("too many pushes wait for durability %s", b.durability)))
-		close(c.done)
-	}
-	return soon
-}
-
-// markUnsafe turns the results of jobs that are stored, and of duplicates, into errors that say so.
-func (b *batcher) markUnsafe(results []Result, why error) {
-	for i := range results {
-		if job := results[i].Job; results[i].Err == nil {
-			results[i] = Result{Job: job, Err: b.shard.notReplicated("push", job.Topic, job.ID, why)}
-		}
-	}
+	return now.Add(time.Duration(ms) * time.Millisecond)
 }
 
 // storeAll calls the push script. A push of a repeated call that finds its own job by the id is no duplicate. unsafe says why no
@@ -267,8 +105,6 @@ func (s *Shard) storeAll(
 	}
 	return results, o.unsafe
 }
-
-var errReply = errors.New("the script's answer has not the expected form")
 
 // pushedHead is what the answer of the push script begins with: time, splits, revision.
 const pushedHead = 3
@@ -348,7 +184,10 @@ func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	return j
 }
 
-func millis(v any) time.Time {
-	n, _ := v.(int64)
-	return time.UnixMilli(n).UTC()
+// duplicateOf is the result of a push that does not replace the job of its id.
+func duplicateOf(p *Push, job *Job) Result {
+	if p.OnDuplicate == Refuse {
+		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}
+	}
+	return Result{Job: *job, Duplicate: true}
 }

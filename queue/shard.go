@@ -142,59 +142,6 @@ func (s *Shard) bucketOf(topic string) int {
 	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
 }
 
-// run calls a script. An error other than one of the context means that the shard is not available: it is an *UnavailableError.
-func (s *Shard) run(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
-	n := s.nodes[bucket]
-	if n.down.Load() {
-		return nil, s.unavailable("down", n.why.Load().(error))
-	}
-	v, err := s.eval(ctx, bucket, script, args...)
-	if err == nil || errors.Is(err, redis.Nil) {
-		return v, nil
-	}
-	return nil, s.failed(ctx, bucket, err)
-}
-
-func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
-	keys := []string{prefix(bucket)}
-	v, err := script.EvalSha(ctx, s.client, keys, args...).Result()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = script.Eval(ctx, s.client, keys, args...).Result()
-	}
-	if !redis.HasErrorPrefix(err, "NOBUCKET") {
-		return v, err
-	}
-	if err := s.makeSlotGuard(ctx, bucket); err != nil {
-		return nil, err
-	}
-	return script.EvalSha(ctx, s.client, keys, args...).Result()
-}
-
-// again is run for scripts that may run twice: once more when the connection broke.
-func (s *Shard) again(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
-	o, err := s.do(ctx, bucket, Memory, script, args...)
-	return o.value, err
-}
-
-// list is again for scripts that answer with a list.
-func (s *Shard) list(ctx context.Context, bucket int, script *redis.Script, args ...any) ([]any, error) {
-	v, err := s.again(ctx, bucket, script, args...)
-	if err != nil {
-		return nil, err
-	}
-	reply, ok := v.([]any)
-	if !ok {
-		return nil, errReply
-	}
-	return reply, nil
-}
-
-// errDoubtful is when a second try finds nothing to do: the first one, whose answer was lost, may have done it.
-var errDoubtful = errors.New("the answer to the first try was lost, and there is nothing left to do: it may have been done")
-
-// errConnection marks a command whose connection died under it: a fresh one may serve at once.
-var errConnection = errors.New("the connection broke")
-
 // failed judges an error of a command: the caller's own, one of the shard's state, or one of the way there.
 func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {

@@ -176,3 +176,47 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	}
 	return total, nil
 }
+
+// TopicLimits is how the calls of a topic go on the shard where they go worst.
+type TopicLimits struct {
+	Window      int64     // calls in flight that its endpoint is trusted with
+	Failures    int64     // in a row
+	BreakerOpen time.Time // until when nobody but one probe is called; zero: it is closed
+}
+
+// TopicLimits reads how the calls of topics go. With a *PartialError the answer is that of the shards that answered.
+func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
+	all := make(map[string]TopicLimits, len(topics))
+	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
+		v, err := s.again(ctx, bucket, s.scripts.limits, anys(some)...)
+		if err != nil {
+			return err
+		}
+		reply, ok := v.([]any)
+		if !ok || len(reply) != 1+3*len(some) {
+			return fmt.Errorf("read how calls go on shard %s: %w", s.name, errReply)
+		}
+		for i, topic := range some {
+			var n [3]int64
+			for k := range n {
+				n[k], _ = reply[1+3*i+k].(int64)
+			}
+			l := TopicLimits{Window: n[0], Failures: n[1]}
+			if n[2] > 0 {
+				l.BreakerOpen = millis(n[2])
+			}
+			if was, seen := all[topic]; !seen || worse(l, was) {
+				all[topic] = l
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+func worse(a, b TopicLimits) bool {
+	if !a.BreakerOpen.Equal(b.BreakerOpen) {
+		return a.BreakerOpen.After(b.BreakerOpen)
+	}
+	return a.Failures > b.Failures
+}

@@ -2,10 +2,7 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -48,61 +45,6 @@ type TopicTotals struct {
 	Today Totals            // since midnight, UTC, by Redis's clock
 	Days  map[string]Totals // earlier days on which something happened, as 20060102; at most the last 40
 	Stats
-}
-
-// PartialError is an answer without what the named shards would have said.
-type PartialError struct {
-	Shards []string
-	Err    error // of the first
-}
-
-func (e *PartialError) Error() string {
-	return fmt.Sprintf("without shard %s: %v", strings.Join(e.Shards, ", "), e.Err)
-}
-
-func (e *PartialError) Unwrap() error { return e.Err }
-
-// onEach asks every bucket of every shard about its topics, in steps. What fails makes a *PartialError; the rest is done.
-func (q *Queue) onEach(topics []string, step int, ask func(s *Shard, bucket int, topics []string) error) error {
-	var partial *PartialError
-	for _, s := range *q.shards.Load() {
-		err := s.eachStep(topics, step, func(bucket int, some []string) error { return ask(s, bucket, some) })
-		if err == nil {
-			continue
-		}
-		if partial == nil {
-			partial = &PartialError{Err: err}
-		}
-		partial.Shards = append(partial.Shards, s.name)
-	}
-	if partial == nil {
-		return nil
-	}
-	return partial
-}
-
-func (s *Shard) eachStep(topics []string, step int, ask func(bucket int, topics []string) error) error {
-	byBucket := make([][]string, len(s.nodes))
-	for _, t := range topics {
-		b := s.bucketOf(t)
-		byBucket[b] = append(byBucket[b], t)
-	}
-	for b, names := range byBucket {
-		for some := range slices.Chunk(names, step) {
-			if err := ask(b, some); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func anys(texts []string) []any {
-	list := make([]any, len(texts))
-	for i, t := range texts {
-		list[i] = t
-	}
-	return list
 }
 
 // Totals reads what happened to the jobs of topics, summed over all shards. With a *PartialError the numbers are those of the shards that
@@ -196,11 +138,6 @@ func minus(a, b Totals) Totals {
 	return a
 }
 
-func number(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64)
-	return n
-}
-
 // activeStep is how many topics one call of the script lists.
 const activeStep = 1000
 
@@ -235,148 +172,4 @@ func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[stri
 			return nil
 		}
 	}
-}
-
-// findStep is how many topics one call of the script looks into: well under a millisecond of Redis.
-const findStep = 250
-
-// Find looks for an id in topics. With a *PartialError the jobs are those of the shards that answered.
-func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, error) {
-	var found []*Job
-	err := q.onEach(topics, findStep, func(s *Shard, bucket int, some []string) error {
-		args := make([]any, 1, 1+2*len(some))
-		args[0] = id
-		for _, t := range some {
-			args = append(args, t, s.address(t, id))
-		}
-		v, err := s.again(ctx, bucket, s.scripts.find, args...)
-		if err != nil {
-			return err
-		}
-		reply, ok := v.([]any)
-		if !ok || len(reply)%2 != 1 {
-			return fmt.Errorf("look for %s on shard %s: %w", id, s.name, errReply)
-		}
-		for i := 1; i < len(reply); i += 2 {
-			k, _ := reply[i].(int64)
-			if k < 1 || int(k) > len(some) {
-				return fmt.Errorf("look for %s on shard %s: %w", id, s.name, errReply)
-			}
-			j, err := s.described(some[k-1], reply[i+1])
-			if err != nil {
-				return err
-			}
-			found = append(found, j)
-		}
-		return nil
-	})
-	return found, err
-}
-
-// Forecast is when the jobs of a topic fall due.
-type Forecast struct {
-	Now     time.Time // by Redis's clock; the first minute and hour begin here
-	Minutes [60]int64
-	Hours   [24]int64
-}
-
-// forecastStep is how many pages (a minute of a topic each, at most 1,023 jobs) one call of the script looks at.
-const forecastStep = 1000
-
-// maxForecastPages bounds what a forecast looks at on one shard: that many pages hold 20 million jobs.
-const maxForecastPages = 20 * forecastStep
-
-// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; those farther ahead than two minutes are
-// known to the minute in which they fall due. With a *PartialError the numbers are those of the shards that answered.
-func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
-	err = q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			v, err := s.again(ctx, bucket, s.scripts.forecast, topic, skip, forecastStep)
-			if err != nil {
-				return err
-			}
-			n, err := f.add(v)
-			if err != nil {
-				return fmt.Errorf("forecast %s on shard %s: %w", topic, s.name, err)
-			}
-			if n < forecastStep {
-				return nil
-			}
-		}
-		return nil
-	})
-	return f, err
-}
-
-func (f *Forecast) add(v any) (pages int64, err error) {
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 4 {
-		return 0, errReply
-	}
-	minutes, okM := reply[2].([]any)
-	hours, okH := reply[3].([]any)
-	if !okM || !okH || len(minutes) != len(f.Minutes) || len(hours) != len(f.Hours) {
-		return 0, errReply
-	}
-	f.Now = millis(reply[0])
-	for i := range f.Minutes {
-		n, _ := minutes[i].(int64)
-		f.Minutes[i] += n
-	}
-	for i := range f.Hours {
-		n, _ := hours[i].(int64)
-		f.Hours[i] += n
-	}
-	pages, _ = reply[1].(int64)
-	return pages, nil
-}
-
-// TopicLimits is how the calls of a topic go on the shard where they go worst.
-type TopicLimits struct {
-	Window      int64     // calls in flight that its endpoint is trusted with
-	Failures    int64     // in a row
-	BreakerOpen time.Time // until when nobody but one probe is called; zero: it is closed
-}
-
-// TopicLimits reads how the calls of topics go. With a *PartialError the answer is that of the shards that answered.
-func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
-	all := make(map[string]TopicLimits, len(topics))
-	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		v, err := s.again(ctx, bucket, s.scripts.limits, anys(some)...)
-		if err != nil {
-			return err
-		}
-		reply, ok := v.([]any)
-		if !ok || len(reply) != 1+3*len(some) {
-			return fmt.Errorf("read how calls go on shard %s: %w", s.name, errReply)
-		}
-		for i, topic := range some {
-			var n [3]int64
-			for k := range n {
-				n[k], _ = reply[1+3*i+k].(int64)
-			}
-			l := TopicLimits{Window: n[0], Failures: n[1]}
-			if n[2] > 0 {
-				l.BreakerOpen = millis(n[2])
-			}
-			if was, seen := all[topic]; !seen || worse(l, was) {
-				all[topic] = l
-			}
-		}
-		return nil
-	})
-	return all, err
-}
-
-func worse(a, b TopicLimits) bool {
-	if !a.BreakerOpen.Equal(b.BreakerOpen) {
-		return a.BreakerOpen.After(b.BreakerOpen)
-	}
-	return a.Failures > b.Failures
-}
-
-// IsPartial says whether an error only means that some shards did not answer, beside an answer of the others.
-func IsPartial(err error) bool {
-	var partial *PartialError
-	return errors.As(err, &partial)
 }

@@ -3,61 +3,12 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// advanceStep is how many jobs one Advance moves at most.
-const advanceStep = 500
-
-// Advance moves what is due in a bucket: delayed jobs to the ready queues, expired leases back. It does a bounded step.
-func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
-	v, err := s.again(ctx, bucket, s.scripts.advance, advanceStep)
-	if err != nil {
-		return Advance{}, err
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 6 {
-		return Advance{}, fmt.Errorf("advance %s: %w", s.name, errReply)
-	}
-	var n [6]int64
-	for i := range n {
-		n[i], _ = reply[i].(int64)
-	}
-	a := Advance{Now: millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
-	if n[1] >= 0 {
-		a.Next = millis(n[1])
-	}
-	return a, nil
-}
-
-// Nothing says that Advance would find nothing in a bucket, now or later: no job waits for its time, no lease runs, no topic is parked. It is one
-// plain command, where Advance takes five.
-func (s *Shard) Nothing(ctx context.Context, bucket int) (bool, error) {
-	return s.none(ctx, bucket, "due", "lease", "park")
-}
-
-// NothingReady says that Reserve would find nothing in a bucket now. It is the look that Reserve begins with, as one plain command. But only Reserve
-// leaves the note (idle) that makes the next job which becomes ready wake the dispatchers.
-func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
-	return s.none(ctx, bucket, "q:0", "q:1", "q:2")
-}
-
-func (s *Shard) none(ctx context.Context, bucket int, names ...string) (bool, error) {
-	keys := make([]string, len(names))
-	for i, name := range names {
-		keys[i] = prefix(bucket) + name
-	}
-	n, err := s.client.Exists(ctx, keys...).Result()
-	if err != nil {
-		return false, fmt.Errorf("look into shard %s: %w", s.name, err)
-	}
-	return n == 0, nil
-}
 
 // Wakeups tells when there may be work, until ctx ends; the channel is never closed. It reconnects by itself and then sends
 // WakeReconnect, since messages may have been missed. The receiver must keep receiving.
@@ -147,3 +98,22 @@ func (q *Queue) Announce(ctx context.Context, revision int64) {
 		}
 	}
 }
+
+// Wakeup says that a bucket of a shard may have work of a kind.
+type Wakeup struct {
+	Bucket int
+	Kind   WakeupKind
+	About  string // of WakeAsk
+}
+
+// WakeupKind is who is meant.
+type WakeupKind uint8
+
+// The kinds of wake-ups.
+const (
+	WakeTimer      WakeupKind = iota // an earlier due time was stored
+	WakeDispatcher                   // a job became ready while a dispatcher waited
+	WakeRegistry                     // the registry changed (Queue.Announce)
+	WakeReconnect                    // messages may have been missed: look at everything
+	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
+)

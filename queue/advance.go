@@ -1,0 +1,64 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Advance is what one call of Shard.Advance did.
+type Advance struct {
+	Now     time.Time // Redis's clock in the script
+	Next    time.Time // when there is something to do again; zero when nothing is known
+	Moved   int       // jobs that became ready
+	Expired int       // leases that ran out and were returned (or buried)
+	More    bool      // work was left because the step is bounded: call again at once
+}
+
+// advanceStep is how many jobs one Advance moves at most.
+const advanceStep = 500
+
+// Advance moves what is due in a bucket: delayed jobs to the ready queues, expired leases back. It does a bounded step.
+func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
+	v, err := s.again(ctx, bucket, s.scripts.advance, advanceStep)
+	if err != nil {
+		return Advance{}, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 6 {
+		return Advance{}, fmt.Errorf("advance %s: %w", s.name, errReply)
+	}
+	var n [6]int64
+	for i := range n {
+		n[i], _ = reply[i].(int64)
+	}
+	a := Advance{Now: millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
+	if n[1] >= 0 {
+		a.Next = millis(n[1])
+	}
+	return a, nil
+}
+
+// Nothing says that Advance would find nothing in a bucket, now or later: no job waits for its time, no lease runs, no topic is parked. It is one
+// plain command, where Advance takes five.
+func (s *Shard) Nothing(ctx context.Context, bucket int) (bool, error) {
+	return s.none(ctx, bucket, "due", "lease", "park")
+}
+
+// NothingReady says that Reserve would find nothing in a bucket now. It is the look that Reserve begins with, as one plain command. But only Reserve
+// leaves the note (idle) that makes the next job which becomes ready wake the dispatchers.
+func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
+	return s.none(ctx, bucket, "q:0", "q:1", "q:2")
+}
+
+func (s *Shard) none(ctx context.Context, bucket int, names ...string) (bool, error) {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = prefix(bucket) + name
+	}
+	n, err := s.client.Exists(ctx, keys...).Result()
+	if err != nil {
+		return false, fmt.Errorf("look into shard %s: %w", s.name, err)
+	}
+	return n == 0, nil
+}

@@ -1,0 +1,116 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, ErrNewer, *UnavailableError; beside one that is Stored there is
+// the changed job.
+func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
+	when := ""
+	switch {
+	case c.DueAt != nil:
+		if time.Until(*c.DueAt) > MaxDelay {
+			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
+		}
+		when = strconv.FormatInt(max(0, ceilMilli(*c.DueAt)), 10)
+	case c.Delay != nil:
+		if *c.Delay > MaxDelay {
+			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
+		}
+		when = "+" + strconv.FormatInt(max(0, c.Delay.Milliseconds()), 10)
+	}
+	priority, given, ownKey := "", "", ""
+	if c.Priority != nil {
+		priority = strconv.Itoa(int(*c.Priority))
+	}
+	var body []byte
+	if c.Body != nil {
+		given, body = "1", *c.Body
+		if len(body) > longBody {
+			ownKey = "1"
+		}
+	}
+	return q.change(ctx, Changed, topic, id, "change", when, priority, given, body, ownKey)
+}
+
+// RunNow makes a job due now; a dead one starts its attempts again. A job that is ready or running stays as it is.
+// Errors: ErrNotFound, ErrNewer, *UnavailableError.
+func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
+	return q.change(ctx, MadeDue, topic, id, "run")
+}
+
+// change changes the first job of this id that it finds, and then copies that a push left in other shards when its answer was lost: they would be
+// called as they were. What hinders that is not told, since the job is changed.
+func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, what ...any) (job *Job, err error) {
+	var unsafe error
+	err = q.first(topic, id, func(s *Shard) (bool, error) {
+		if job != nil {
+			if s.hasOther(ctx, topic, job) {
+				_, _, _ = q.changeIn(ctx, s, kind, topic, id, what...)
+			}
+			return false, nil
+		}
+		var err error
+		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, what...)
+		return false, err
+	})
+	if job != nil {
+		return job, unsafe
+	}
+	return nil, err
+}
+
+// hasOther says whether a job of this one's id was pushed here, too. One that was created with it is it, on the move from shard to shard: if both
+// were changed, neither would go (see Drain).
+func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
+	found, err := s.get(ctx, topic, job.ID)
+	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
+}
+
+// changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.
+func (q *Queue) changeIn(ctx context.Context, s *Shard, kind ChangeKind, topic, id string, what ...any) (
+	job *Job, unsafe, err error) {
+	args := append([]any{topic, s.address(topic, id), id}, what...)
+	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), s.scripts.change, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	reply, ok := o.value.([]any)
+	if !ok || len(reply) != 3 {
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
+	}
+	if o.repeated && (reply[2] == "none" || reply[2] == "running") { // made due by the first try, it may have been reserved since, and delivered
+		return nil, nil, s.unavailable("connection", errDoubtful)
+	}
+	switch reply[2] {
+	case "none":
+		return nil, nil, nil
+	case "running":
+		err = ErrRunning
+	case "dead":
+		err = ErrDead
+	case "newer":
+		err = ErrNewer
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, err)
+	}
+	if o.unsafe != nil {
+		unsafe = s.notReplicated("change", topic, id, o.unsafe)
+	}
+	if job, err = s.described(topic, reply[2]); err != nil {
+		return nil, nil, err
+	}
+	job.ChangedAt = millis(reply[0])
+	if job.Revision, _ = reply[1].(int64); job.Revision == 0 {
+		return job, unsafe, nil
+	}
+	if err := q.record(kind, *job); err != nil {
+		return nil, nil, err
+	}
+	return job, unsafe, nil
+}

@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It returns how
+// many. Ids that are not dead are passed over.
+func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
+	return q.dead(ctx, Redriven, topic, ids, limit)
+}
+
+// DeleteDead deletes dead jobs, chosen as in RedriveDead.
+func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
+	return q.dead(ctx, DeadDeleted, topic, ids, limit)
+}
+
+// deadStep bounds the dead jobs of one script call.
+const deadStep = 200
+
+func (q *Queue) dead(ctx context.Context, kind ChangeKind, topic string, ids []string, limit int) (int, error) {
+	total := 0
+	for _, s := range *q.shards.Load() {
+		var n int
+		var err error
+		if len(ids) > 0 {
+			n, err = q.deadIDs(ctx, s, kind, topic, ids)
+		} else {
+			n, err = q.deadOldest(ctx, s, kind, topic, limit-total)
+		}
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (q *Queue) deadOldest(ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int) (int, error) {
+	total := 0
+	for total < limit {
+		n, err := q.someDead(ctx, s, kind, topic, min(deadStep, limit-total), nil)
+		total += n
+		if err != nil || n == 0 {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (q *Queue) deadIDs(ctx context.Context, s *Shard, kind ChangeKind, topic string, ids []string) (int, error) {
+	total := 0
+	for chunk := range slices.Chunk(ids, deadStep) {
+		n, err := q.someDead(ctx, s, kind, topic, 0, chunk)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// someDead re-drives or deletes dead jobs in one call of the script and has that recorded.
+func (q *Queue) someDead(ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int, ids []string) (int, error) {
+	what := "retry"
+	if kind == DeadDeleted {
+		what = "delete"
+	}
+	args := []any{topic, what, limit}
+	for _, id := range ids {
+		args = append(args, s.address(topic, id), id)
+	}
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.dead, args...)
+	if err != nil {
+		return 0, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply)%3 != 1 {
+		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
+	}
+	revision, _ := reply[0].(int64)
+	jobs := make([]Job, 0, len(reply)/3)
+	for v := range slices.Chunk(reply[1:], 3) {
+		ref, _ := v[0].(int64)
+		id, _ := v[1].(string)
+		jobs = append(jobs, Job{
+			Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]), Revision: revision + int64(len(jobs)),
+		})
+	}
+	return len(jobs), q.record(kind, jobs...)
+}

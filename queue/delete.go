@@ -1,0 +1,94 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// removal is what became of deleting a job in one shard.
+type removal struct {
+	job    *Job  // what is known of it, and the state it was in; nil when there was none
+	unsafe error // why no replica has confirmed it, though the durability asks for that
+}
+
+func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r removal, err error) {
+	o, err := s.do(ctx, s.bucketOf(topic), d, s.scripts.remove, topic, s.address(topic, id), id)
+	if err != nil {
+		return r, err
+	}
+	if o.unsafe != nil {
+		r.unsafe = s.notReplicated("delete", topic, id, o.unsafe)
+	}
+	reply, ok := o.value.([]any)
+	if !ok || len(reply) != 3 {
+		return r, fmt.Errorf("delete %s/%s: %w", topic, id, errReply)
+	}
+	letter, _ := reply[0].(string)
+	revision, _ := reply[2].(int64)
+	switch {
+	case letter != "":
+		r.job = &Job{Topic: topic, ID: id, Shard: s.name, State: stateNames[letter], CreatedAt: millis(reply[1]), Revision: revision}
+	case o.repeated:
+		return r, s.unavailable("connection", errDoubtful)
+	}
+	return r, nil
+}
+
+// removeAll removes every copy of a job: a push whose shard fell before it answered may have left one beside that in the next shard.
+func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
+	found := false
+	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
+	for _, s := range q.trail(topic, id) {
+		r, err := s.remove(ctx, topic, id, q.durability(topic))
+		var un *UnavailableError
+		switch {
+		case errors.As(err, &un):
+			missed = err
+			continue
+		case err != nil:
+			return running, err
+		case r.job == nil:
+			unsafeGone = cmp.Or(unsafeGone, r.unsafe)
+			continue
+		}
+		unsafe = cmp.Or(unsafe, r.unsafe)
+		found, running = true, running || r.job.State == Running
+		if err := q.record(Deleted, *r.job); err != nil {
+			return running, err
+		}
+	}
+	switch {
+	case found:
+		return running, unsafe
+	case missed != nil:
+		return false, missed
+	case unsafeGone != nil:
+		return false, unsafeGone
+	}
+	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+}
+
+// Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not stopped.
+// Errors: ErrNotFound, *UnavailableError.
+func (q *Queue) Delete(ctx context.Context, topic, id string) error {
+	running, err := q.removeAll(ctx, topic, id)
+	if running && (err == nil || Stored(err)) {
+		err = cmp.Or(outwaitStart(ctx), err)
+	}
+	return err
+}
+
+// outwaitStart waits until a dispatcher that holds a lease which just ended must have noticed (StartWindow).
+func outwaitStart(ctx context.Context) error {
+	t := time.NewTimer(StartWindow + 50*time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,105 @@
+package queue
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// listStep bounds what one call of the list script looks at.
+const listStep = 100
+
+var innerCursor = regexp.MustCompile(`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9})$`)
+
+// List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and where to go
+// on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor, *UnavailableError.
+func (q *Queue) List(ctx context.Context, topic string, state State, cursor string, limit int) ([]Job, string, error) {
+	name, inner, err := decodeCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	jobs := []Job{}
+	for _, s := range *q.shards.Load() {
+		if s.name < name {
+			continue
+		}
+		if s.name != name {
+			inner = ""
+		}
+		for {
+			found, next, err := s.listStep(ctx, topic, state, inner, min(listStep, limit-len(jobs)))
+			if err != nil {
+				return nil, "", err
+			}
+			jobs = append(jobs, found...)
+			if next == "" {
+				break
+			}
+			inner = next
+			if len(jobs) >= limit {
+				return jobs, encodeCursor(s.name, inner), nil
+			}
+		}
+		name = s.name
+		if len(jobs) >= limit {
+			return jobs, q.cursorBehind(s.name), nil
+		}
+	}
+	return jobs, "", nil
+}
+
+// cursorBehind is the beginning of the next shard, or "".
+func (q *Queue) cursorBehind(name string) string {
+	for _, s := range *q.shards.Load() {
+		if s.name > name {
+			return encodeCursor(s.name, "")
+		}
+	}
+	return ""
+}
+
+func encodeCursor(shard, inner string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(shard + "\n" + inner))
+}
+
+func decodeCursor(c string) (shard, inner string, err error) {
+	if c == "" {
+		return "", "", nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(c)
+	if err != nil {
+		return "", "", fmt.Errorf("cursor %.60q: %w", c, ErrCursor)
+	}
+	shard, inner, ok := strings.Cut(string(b), "\n")
+	if !ok || !innerCursor.MatchString(inner) {
+		return "", "", fmt.Errorf("cursor %.60q: %w", c, ErrCursor)
+	}
+	return shard, inner, nil
+}
+
+func (s *Shard) listStep(ctx context.Context, topic string, state State, inner string, limit int) ([]Job, string, error) {
+	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.list, topic, string(state), inner, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) < 2 {
+		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
+	}
+	next, _ := reply[1].(string)
+	var jobs []Job
+	for _, d := range reply[2:] {
+		job, err := s.described(topic, d)
+		if err != nil {
+			s.log.Warn("a job cannot be shown", "topic", topic, "error", err)
+			continue
+		}
+		job.History = job.History[max(0, len(job.History)-1):]
+		if job.State == state { // it may have moved on between two steps
+			jobs = append(jobs, *job)
+		}
+	}
+	return jobs, next, nil
+}
