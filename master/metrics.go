@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -12,19 +13,48 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"golang.org/x/net/netutil"
 
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// metricsHandler shows the whole tree: the master's own metrics, and every child's with a label that names it.
+// maxScrapers bounds the connections to metrics.addr: half-open ones must not use up the descriptors that the master
+// needs to start processes.
+const maxScrapers = 64
+
+func (m *Master) serveMetrics() (*http.Server, error) {
+	addr := m.options.MetricsAddr
+	if addr == "" {
+		return nil, nil
+	}
+	s, err := openSocket(ListenSpec{Key: "metrics.addr", Addr: addr}, m.options.Passed)
+	if err != nil {
+		return nil, err
+	}
+	_ = s.file.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", m.metricsHandler())
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	srv := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	go func() { _ = srv.Serve(netutil.LimitListener(s.listener, maxScrapers)) }() // ends with Shutdown
+	return srv, nil
+}
+
+// metricsHandler shows the master's own metrics and those of every child, with a label that names the process.
 func (m *Master) metricsHandler() http.Handler {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	gatherers := prometheus.Gatherers{labelled(own, "master"), prometheus.GathererFunc(m.gatherTree), prometheus.GathererFunc(m.gatherChildren)}
+	gatherers := prometheus.Gatherers{
+		labelled(own, "master"), prometheus.GathererFunc(m.gatherTree), prometheus.GathererFunc(m.gatherChildren),
+	}
 	if g := m.options.Gatherer; g != nil {
 		gatherers = append(gatherers, labelled(g, "master"))
 	}
-	return promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(gatherers,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
 }
 
 func labelled(g prometheus.Gatherer, process string) prometheus.Gatherer {
@@ -46,27 +76,23 @@ func label(f *dto.MetricFamily, process string) {
 
 func (s *slot) label() string { return strings.ReplaceAll(s.title(), " ", "-") }
 
-// gatherTree tells of the processes themselves.
+// gatherTree is about the processes themselves.
 func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	r := prometheus.NewRegistry()
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"process"})
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"process"}, labels...))
 		r.MustRegister(g)
 		return g
 	}
 	up := gauge("wakecall_process_up", "1 while the process runs.")
+	memory := gauge("wakecall_process_rss_bytes", "Resident memory.")
+	build := gauge("wakecall_build_info", "1, with the version of the process.", "version")
 	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_process_restarts_total", Help: "How often the process was started again.",
 	}, []string{"process"})
 	r.MustRegister(restarts)
-	memory := gauge("wakecall_process_rss_bytes", "Resident memory.")
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "wakecall_build_info", Help: "1, with the version of the process."}, []string{"process", "version"})
-	r.MustRegister(build)
 	set := func(name string, pid, n int) {
-		up.WithLabelValues(name).Set(0)
-		if pid > 0 {
-			up.WithLabelValues(name).Set(1)
-		}
+		up.WithLabelValues(name).Set(float64(min(pid, 1)))
 		restarts.WithLabelValues(name).Add(float64(n))
 		memory.WithLabelValues(name).Set(float64(rss(pid)))
 	}
@@ -74,15 +100,16 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	build.WithLabelValues("master", m.opts().Version).Set(1)
 	for _, s := range m.all() {
 		s.mu.Lock()
-		pid := 0
-		if s.current != nil {
-			pid = s.current.cmd.Process.Pid
-		}
-		if pid > 0 && s.current.isReady() {
-			build.WithLabelValues(s.label(), s.current.version).Set(1)
-		}
-		set(s.label(), pid, s.restarts)
+		p, n := s.current, s.restarts
 		s.mu.Unlock()
+		if p == nil {
+			set(s.label(), 0, n)
+			continue
+		}
+		set(s.label(), p.cmd.Process.Pid, n)
+		if p.isReady() {
+			build.WithLabelValues(s.label(), p.version).Set(1)
+		}
 	}
 	if m.redis != nil {
 		d := m.redis.describe()
@@ -91,7 +118,8 @@ func (m *Master) gatherTree() ([]*dto.MetricFamily, error) {
 	return r.Gather()
 }
 
-// gatherChildren asks all children at once; one that does not answer in time is left out, and shows in wakecall_process_silent.
+// gatherChildren asks all children at once. One that does not answer in time is left out, and wakecall_process_silent
+// is 1 for it.
 func (m *Master) gatherChildren() ([]*dto.MetricFamily, error) {
 	slots := m.all()
 	results := make([]map[string]*dto.MetricFamily, len(slots))
@@ -128,9 +156,7 @@ func (m *Master) gatherChildren() ([]*dto.MetricFamily, error) {
 }
 
 func (s *slot) metrics() map[string]*dto.MetricFamily {
-	s.mu.Lock()
-	p := s.current
-	s.mu.Unlock()
+	p := s.process()
 	if p == nil {
 		return nil
 	}

@@ -14,12 +14,12 @@ import (
 type Options struct {
 	DataDir         string
 	Version         string // of this binary
-	Executable      string // of the children; a path, so that a new binary put there serves those that start later
+	Executable      string // of the children; a path, so that later children run a new binary installed there
 	ShutdownTimeout time.Duration
 	Roles           []RoleSpec // in the order in which they are started; they are stopped in this order, too
 	Redis           RedisOptions
 	MetricsAddr     string
-	Passed          []net.Listener          // by the service manager; those on the addresses of listeners are used for them
+	Passed          []net.Listener          // by the service manager, for listeners that have their addresses
 	Reload          func() (Options, error) // reads the configuration again; an error keeps everything as it is
 	Kill            <-chan struct{}         // closed: stop at once
 	Ready           func()                  // called once, when all children serve; may be nil
@@ -52,7 +52,7 @@ type RedisOptions struct {
 	MaxMemory int64 // bytes; 0: no limit
 }
 
-func (o *Options) defaults() error {
+func (o *Options) setDefaults() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -41,7 +41,8 @@ func checkPassed(pid, fds, names string) error {
 		return fmt.Errorf("LISTEN_FDS=%q is not a number of sockets; unset it if none are passed in", fds)
 	}
 	if given := strings.Count(names, ":") + 1; names != "" && given != n {
-		return fmt.Errorf("LISTEN_FDS=%d, but LISTEN_FDNAMES=%q has %d names: give one for each socket, or none", n, names, given)
+		return fmt.Errorf("LISTEN_FDS=%d, but LISTEN_FDNAMES=%q has %d names: give one for each socket, or none",
+			n, names, given)
 	}
 	for fd := firstPassed; fd < firstPassed+n; fd++ {
 		listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)

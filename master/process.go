@@ -21,21 +21,21 @@ type process struct {
 	cmd     *exec.Cmd
 	conn    net.Conn
 	started time.Time
-	ready   chan struct{} // closed when it serves
-	done    chan struct{} // closed when it ended; exit says how
+	ready   chan struct{} // closed when it serves; version is set
+	version string        // of its binary
+	done    chan struct{} // closed when it ended; exit is set
 	exit    string
-	version string // of its binary; to be read when it is ready
 
 	mu      sync.Mutex
 	next    int64
 	waiting map[int64]chan child.Reply
 }
 
-// ownEnv begins the names of variables that are this process's own: configuration, in which addresses have passwords, and tokens.
+// ownEnv begins the names of this process's own variables: configuration, whose addresses have passwords, and tokens.
 const ownEnv = "WAKECALL_"
 
-// othersEnv is the environment without them, for what this process starts. What a child needs of them travels in its boot message: unlike an
-// environment, that is nowhere to be read later.
+// othersEnv is the environment of the processes that this one starts, without its own variables. A child receives its
+// configuration in the boot message, which unlike an environment cannot be read later.
 func othersEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, ownEnv) })
 }
@@ -59,7 +59,7 @@ func socketPair() (ours net.Conn, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// start runs a child and tells it what to be.
+// start runs a child and sends its boot message.
 func start(executable, title string, boot child.Boot, sockets []*os.File) (*process, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -77,7 +77,8 @@ func start(executable, title string, boot child.Boot, sockets []*os.File) (*proc
 		return nil, fmt.Errorf("start %s: %w", title, err)
 	}
 	p := &process{
-		cmd: cmd, conn: ours, started: time.Now(), ready: make(chan struct{}), done: make(chan struct{}), waiting: map[int64]chan child.Reply{},
+		cmd: cmd, conn: ours, started: time.Now(), ready: make(chan struct{}), done: make(chan struct{}),
+		waiting: map[int64]chan child.Reply{},
 	}
 	p.send(child.Message{Boot: &boot})
 	go p.read()
@@ -123,12 +124,12 @@ func (p *process) send(m child.Message) {
 		return
 	}
 	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = p.conn.Write(append(b, '\n')) // a child that does not read shows in not answering
+	_, _ = p.conn.Write(append(b, '\n')) // a child that does not read will not answer either
 }
 
 var errSilent = errors.New("the process does not answer")
 
-// ask puts a question to the child and waits for its answer, at most limit.
+// ask sends a request to the child and waits for its reply, at most limit.
 func (p *process) ask(what string, limit time.Duration) (child.Reply, error) {
 	c := make(chan child.Reply, 1)
 	p.mu.Lock()
@@ -160,9 +161,9 @@ func (p *process) isReady() bool {
 	}
 }
 
-// stop asks the child to end and, after limit or when now is closed, makes it.
+// stop asks the child to end, and kills it after limit or when now is closed.
 func (p *process) stop(limit time.Duration, now <-chan struct{}) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error: it has ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // on an error it has ended
 	p.await(limit, now)
 }
 
@@ -187,6 +188,6 @@ func (p *process) await(limit time.Duration, now <-chan struct{}) {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // an error: it has ended
+	_ = p.cmd.Process.Kill() // on an error it has ended
 	<-p.done
 }

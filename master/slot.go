@@ -34,67 +34,82 @@ type replacement struct {
 }
 
 const (
-	minBackoff  = 100 * time.Millisecond
-	maxBackoff  = 30 * time.Second
-	stableAfter = time.Minute // a process that lived that long may start at once again
 	readyWithin = 20 * time.Second
+	stopGrace   = 2 * time.Second // beyond the shutdown timeout, for a child to end by itself
 )
 
 func (m *Master) newSlot(spec RoleSpec, number int) *slot {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &slot{m: m, number: number, spec: spec, requests: make(chan replacement), cancel: cancel, ended: make(chan struct{})}
+	s := &slot{
+		m: m, number: number, spec: spec, requests: make(chan replacement), cancel: cancel, ended: make(chan struct{}),
+	}
 	go s.run(ctx)
 	return s
 }
 
+func (s *slot) specification() RoleSpec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spec
+}
+
+func (s *slot) process() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
 func (s *slot) title() string {
-	if s.spec.Numbered {
-		return fmt.Sprintf("%s %d", s.spec.Name, s.number)
+	spec := s.specification()
+	if spec.Numbered {
+		return fmt.Sprintf("%s %d", spec.Name, s.number)
 	}
-	return s.spec.Name
+	return spec.Name
 }
 
 // run keeps a process in the slot until its context ends, then stops it.
 func (s *slot) run(ctx context.Context) {
 	defer close(s.ended)
-	var old sync.WaitGroup // predecessors on their way out
+	var old sync.WaitGroup // predecessors that are still ending
 	defer old.Wait()
-	backoff := time.Duration(0)
-	for ctx.Err() == nil {
-		p, err := s.start()
-		if err != nil {
-			s.m.opts().Logger.Error("a process cannot be started", "process", s.title(), "error", err)
-			s.note(nil, err.Error())
-		} else if s.attend(ctx, p, &old) {
+	var pause backoff
+	for {
+		began := time.Now()
+		p, err := s.spawn(s.specification())
+		if err == nil {
+			s.set(p)
+			began = s.watch(ctx, p, &old)
+		} else {
+			s.m.opts().Logger.Error("cannot start a process", "process", s.title(), "error", err)
+			s.failed(err.Error())
+		}
+		if ctx.Err() != nil || !s.rest(ctx, pause.next(time.Since(began))) {
 			return
 		}
-		if p != nil && time.Since(p.started) > stableAfter {
-			backoff = 0
-		}
-		backoff = min(max(2*backoff, minBackoff), maxBackoff)
-		s.rest(ctx, backoff)
 	}
 }
 
-// attend watches a process and its successors until one dies (false) or the slot is to end (true).
-func (s *slot) attend(ctx context.Context, p *process, old *sync.WaitGroup) (ended bool) {
+// watch keeps a process and its successors until one dies or the slot ends. It returns the start of the last one.
+func (s *slot) watch(ctx context.Context, p *process, old *sync.WaitGroup) time.Time {
 	for {
 		select {
 		case <-ctx.Done():
-			s.end(p)
-			return true
+			o := s.m.opts()
+			p.stop(o.ShutdownTimeout+stopGrace, o.Kill)
+			return p.started
 		case <-p.done:
-			s.m.opts().Logger.Warn("a process ended; starting another", "process", s.title(), "pid", p.cmd.Process.Pid, "exit", p.exit)
-			s.note(nil, p.exit)
+			s.m.opts().Logger.Warn("a process ended; starting it again",
+				"process", s.title(), "pid", p.cmd.Process.Pid, "exit", p.exit)
+			s.failed(p.exit)
 			s.mu.Lock()
 			s.restarts++
 			s.mu.Unlock()
-			return false
+			return p.started
 		case r := <-s.requests:
 			q, err := s.successor(ctx, r.spec)
 			if err == nil {
-				before := p
-				old.Go(func() { s.retire(before) })
+				before, o := p, s.m.opts()
+				old.Go(func() { before.retire(o.ShutdownTimeout+stopGrace, o.Kill) })
 				p = q
 			}
 			r.done <- err
@@ -102,12 +117,13 @@ func (s *slot) attend(ctx context.Context, p *process, old *sync.WaitGroup) (end
 	}
 }
 
-// rest waits before the next start; a replacement ends the wait.
-func (s *slot) rest(ctx context.Context, d time.Duration) {
+// rest waits before the next start; a replacement ends the wait. It returns false when the slot is to end.
+func (s *slot) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
+		return false
 	case <-t.C:
 	case r := <-s.requests:
 		s.mu.Lock()
@@ -115,26 +131,19 @@ func (s *slot) rest(ctx context.Context, d time.Duration) {
 		s.mu.Unlock()
 		r.done <- nil
 	}
+	return true
 }
 
-func (s *slot) note(p *process, exit string) {
+func (s *slot) set(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = p
-	if exit != "" {
-		s.lastExit, s.exitedAt = exit, time.Now().UTC()
-	}
 }
 
-func (s *slot) start() (*process, error) {
+func (s *slot) failed(reason string) {
 	s.mu.Lock()
-	spec := s.spec
-	s.mu.Unlock()
-	p, err := s.spawn(spec)
-	if err == nil {
-		s.note(p, "")
-	}
-	return p, err
+	defer s.mu.Unlock()
+	s.current, s.lastExit, s.exitedAt = nil, reason, time.Now().UTC()
 }
 
 func (s *slot) spawn(spec RoleSpec) (*process, error) {
@@ -147,8 +156,8 @@ func (s *slot) spawn(spec RoleSpec) (*process, error) {
 	held := s.m.sockets()
 	for _, l := range spec.Listeners {
 		socket := held[l.Key]
-		if socket == nil { // a reload took it away, and the process died before its turn came
-			return nil, fmt.Errorf("there is no socket for %s any more", l.Key)
+		if socket == nil { // a reload closed it, and the process died before it was replaced
+			return nil, fmt.Errorf("the socket of %s is closed", l.Key)
 		}
 		boot.Listeners = append(boot.Listeners, l.Name)
 		files = append(files, socket.file)
@@ -173,7 +182,7 @@ func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 	case <-q.done:
 		err = fmt.Errorf("its successor ended at once: %s", q.exit)
 	case <-t.C:
-		err = fmt.Errorf("its successor did not serve within %s", readyWithin)
+		err = fmt.Errorf("its successor was not ready within %s", readyWithin)
 	case <-ctx.Done():
 		err = errStopping
 	}
@@ -181,7 +190,7 @@ func (s *slot) successor(ctx context.Context, spec RoleSpec) (*process, error) {
 	return nil, fmt.Errorf("%s: %w; the old process stays", s.title(), err)
 }
 
-// replace has a successor take the place of the slot's process.
+// replace gives the slot's process a successor.
 func (s *slot) replace(ctx context.Context, spec RoleSpec) error {
 	r := replacement{spec, make(chan error, 1)}
 	select {
@@ -206,16 +215,4 @@ func (s *slot) hasEnded() bool {
 	default:
 		return false
 	}
-}
-
-// end stops a process of the slot within the shutdown timeout, or at once when the master is told twice.
-func (s *slot) end(p *process) {
-	o := s.m.opts()
-	p.stop(o.ShutdownTimeout+2*time.Second, o.Kill)
-}
-
-// retire ends a process that has a successor. One that does not listen is killed when its time is over, like any other.
-func (s *slot) retire(p *process) {
-	o := s.m.opts()
-	p.retire(o.ShutdownTimeout+2*time.Second, o.Kill)
 }

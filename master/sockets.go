@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets are the listening sockets of all roles, by key of the configuration. They stay open as long as the master lives, so
-// connections wait in their queue, and are not refused, while a server is being replaced.
+// sockets are the listening sockets of all roles, by key of the configuration. They stay open as long as the master
+// lives, so that connections wait in the backlog instead of being refused while a server is replaced.
 type sockets map[string]*socket
 
 type socket struct {
@@ -21,7 +21,7 @@ type socket struct {
 	passed   bool     // by the service manager, for as long as the master lives
 }
 
-// openSocket listens on an address, unless a socket passed in does.
+// openSocket uses the socket passed in for an address, or listens on it.
 func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 	if l := fitting(passed, spec.Addr); l != nil {
 		f, err := inheritable(l)
@@ -49,13 +49,14 @@ func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 type inUse struct{ spec ListenSpec }
 
 func (e *inUse) Error() string {
-	return fmt.Sprintf("%s: the address %s is in use by another program: stop that one, or set %s to another address", e.spec.Key, e.spec.Addr, e.spec.Key)
+	return fmt.Sprintf("%s: the address %s is in use by another program: stop that one, or set %s to another address",
+		e.spec.Key, e.spec.Addr, e.spec.Key)
 }
 
 func (e *inUse) Unwrap() error { return syscall.EADDRINUSE }
 
-// inheritable is a duplicate of the socket for os/exec. TCPListener.File's would be put into blocking mode on its way to a child, and with it
-// the socket of every child that serves it already.
+// inheritable duplicates the socket for os/exec. The duplicate of TCPListener.File would be put into blocking mode when
+// it is passed to a child, and with it the socket of every child that already serves it.
 func inheritable(l *net.TCPListener) (*os.File, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *socket) close() {
 	}
 }
 
-// open makes the sockets that roles want, taking over those of old that fit. On an error nothing of old is touched.
+// open makes the sockets of the roles and reuses those of old with the same address. On an error old is unchanged.
 func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error) {
 	next := sockets{}
 	var made []*socket
@@ -100,7 +101,7 @@ func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error
 	return next, nil
 }
 
-// closeUnused closes what next does not use any more.
+// closeUnused closes the sockets that next does not reuse.
 func (old sockets) closeUnused(next sockets) {
 	for key, s := range old {
 		if next[key] != s {

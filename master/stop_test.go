@@ -288,7 +288,7 @@ func TestALockHeldForADeadMasterIsWaitedFor(t *testing.T) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(2*lockGlance, func() { _ = f.Close() }) // an orphan has shut the redis-server down
+	time.AfterFunc(2*lockCheck, func() { _ = f.Close() }) // an orphan has shut the redis-server down
 	unlock, unclean, err := lock(t.Context(), dir)
 	if err != nil || !unclean {
 		t.Fatalf("unclean %v, %v", unclean, err)

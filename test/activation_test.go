@@ -34,6 +34,7 @@ func passedSocket(t *testing.T) (addr string, f *os.File) {
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
+	harness.Binary(t) // built before the clients' time limits begin
 	api, apiSocket := passedSocket(t)
 	admin, adminSocket := passedSocket(t)
 	other, otherSocket := passedSocket(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Child is what a role knows of its place under the master. Its methods may be called from any goroutine.
+// Child is a role's connection to the master. Its methods may be called from any goroutine.
 type Child struct {
 	Role            string
 	Number          int
@@ -36,7 +36,7 @@ type Child struct {
 	replaced atomic.Bool
 }
 
-// Is says whether this process was started by a master.
+// Is says whether a master started this process.
 func Is() bool { return os.Getenv(Env) != "" }
 
 // A Role does a child's work until ctx is done; then it finishes within Child.ShutdownTimeout.
@@ -48,7 +48,7 @@ const (
 	grace      = time.Second // beyond the shutdown timeout, for the role to return
 )
 
-// Main is the whole life of a child process. It returns the exit code.
+// Main runs a child process and returns its exit code.
 func Main(roles map[string]Role) int {
 	c, err := attach()
 	if err == nil {
@@ -80,13 +80,16 @@ func attach() (*Child, error) {
 	f := os.NewFile(controlFD, "control")
 	conn, err := net.FileConn(f)
 	if err != nil {
-		return nil, errors.New("no master is at the other end: start `wakecall up`, or a role by its name")
+		return nil, errors.New("started without a master: run `wakecall up`, or a role by its name")
 	}
 	_ = f.Close() // net has its own
 	c := &Child{conn: conn, in: json.NewDecoder(conn), Listeners: map[string]net.Listener{}}
 	var m Message
-	if err := c.in.Decode(&m); err != nil || m.Boot == nil {
-		return nil, fmt.Errorf("the master did not say what to be: %w", err)
+	if err := c.in.Decode(&m); err != nil {
+		return nil, fmt.Errorf("read the master's boot message: %w", err)
+	}
+	if m.Boot == nil {
+		return nil, errors.New("the master's first message has no boot")
 	}
 	c.Role, c.Number, c.Config = m.Boot.Role, m.Boot.Number, m.Boot.Config
 	c.ShutdownTimeout = time.Duration(m.Boot.ShutdownTimeoutMS) * time.Millisecond
@@ -94,7 +97,7 @@ func attach() (*Child, error) {
 		lf := os.NewFile(uintptr(listenerFD+i), name)
 		l, err := net.FileListener(lf)
 		if err != nil {
-			return c, fmt.Errorf("the socket %s was not handed down: %w", name, err)
+			return c, fmt.Errorf("inherit the socket %s: %w", name, err)
 		}
 		_ = lf.Close()
 		c.Listeners[name] = l
@@ -102,10 +105,12 @@ func attach() (*Child, error) {
 	return c, nil
 }
 
+var errKilled = errors.New("stopped at once by a second signal")
+
 func (c *Child) run(roles map[string]Role) error {
 	role := roles[c.Role]
 	if role == nil {
-		return fmt.Errorf("there is no role %q in this binary", c.Role)
+		return fmt.Errorf("this binary has no role %q", c.Role)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -115,37 +120,27 @@ func (c *Child) run(roles map[string]Role) error {
 	signal.Ignore(syscall.SIGHUP)
 	done := make(chan error, 1)
 	go func() { done <- role(ctx, c) }()
-	var deadline <-chan time.Time
+	stopping, deadline := ctx.Done(), (<-chan time.Time)(nil)
 	for {
 		select {
 		case err := <-done:
 			return err
+		case <-stopping:
+			stopping, deadline = nil, time.After(c.ShutdownTimeout+grace)
+		case <-deadline:
+			return fmt.Errorf("did not end within %s", c.ShutdownTimeout)
 		case s := <-signals:
 			if ctx.Err() != nil && s != syscall.SIGUSR2 {
-				return errors.New("told twice to stop: stopped at once")
+				return errKilled
 			}
 			cancel()
-		case <-ctx.Done():
-			if deadline == nil {
-				deadline = time.After(c.ShutdownTimeout + grace)
-			}
-			select {
-			case err := <-done:
-				return err
-			case s := <-signals:
-				if s != syscall.SIGUSR2 {
-					return errors.New("told twice to stop: stopped at once")
-				}
-			case <-deadline:
-				return fmt.Errorf("it did not end within %s", c.ShutdownTimeout)
-			}
 		}
 	}
 }
 
-// listen answers the master until it is gone.
-func (c *Child) listen(gone func()) {
-	defer gone()
+// listen answers the master, and calls stop when the child is to end.
+func (c *Child) listen(stop func()) {
+	defer stop()
 	for {
 		var m Message
 		if err := c.in.Decode(&m); err != nil {
@@ -154,7 +149,7 @@ func (c *Child) listen(gone func()) {
 		}
 		if m.Replaced {
 			c.replaced.Store(true)
-			gone() // here and not by a signal, which could overtake the message
+			stop() // here and not by a signal, which could overtake the message
 			continue
 		}
 		switch m.Ask {
@@ -177,7 +172,7 @@ func (c *Child) reply(r Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.conn.SetWriteDeadline(time.Now().Add(replyTimeout))
-	_, _ = c.conn.Write(append(b, '\n')) // a master that is gone shows as end of file
+	_, _ = c.conn.Write(append(b, '\n')) // listen notices when the master has died
 }
 
 func (c *Child) metrics() string {
@@ -214,14 +209,14 @@ func (c *Child) statusJSON() json.RawMessage {
 // Ready tells the master that this process serves.
 func (c *Child) Ready() { c.reply(Reply{Ready: true, Version: c.Version}) }
 
-// SetGatherer gives what the master's /metrics shows of this process.
+// SetGatherer sets the metrics of this process, which the master's /metrics include.
 func (c *Child) SetGatherer(g prometheus.Gatherer) { c.gatherer.Store(&g) }
 
-// SetStatus gives what `wakecall ps` shows of this process.
+// SetStatus sets the status that `wakecall ps` shows for this process.
 func (c *Child) SetStatus(f func() map[string]any) { c.status.Store(&f) }
 
-// Replaced says that a successor serves already.
+// Replaced says that a successor already serves.
 func (c *Child) Replaced() bool { return c.replaced.Load() }
 
-// Orphaned says that the master is gone.
+// Orphaned says that the master has died.
 func (c *Child) Orphaned() bool { return c.orphaned.Load() }

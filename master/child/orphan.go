@@ -1,69 +1,55 @@
 package child
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// heldLong is how often in a row the lock must be seen held. A dying master's control sockets may close before its lock does.
-const heldLong = 4
-
-// absentLong is how often in a row its socket must be seen missing: a redis-server that is just starting has none yet.
-const absentLong = 4
-
-// LockFile is what the living master of a data directory holds locked.
+// LockFile is locked by the living master of a data directory.
 const LockFile = "master.lock"
 
-// StopOrphanedRedis shuts down the managed redis-server that a killed master left behind, unless a new master has taken over. It first
-// gives the other children up to wait to leave: they still settle.
+const (
+	orphanPoll = 200 * time.Millisecond
+	// certain is how often a state must be seen before it counts. A dying master's control sockets may close before its
+	// lock does, and a redis-server that is starting has no socket yet.
+	certain = 4
+)
+
+// StopOrphanedRedis shuts down the managed redis-server of a killed master, unless a new master has taken over. It first
+// waits for the other children to disconnect, because they still settle, but no longer than wait.
 func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	t := time.NewTicker(200 * time.Millisecond)
+	t := time.NewTicker(orphanPoll)
 	defer t.Stop()
-	for held, absent := 0, 0; ; {
+	for held, absent := 0, 0; held < certain && absent < certain; <-t.C {
 		unlock, err := lockMaster(dataDir)
-		if err != nil {
-			if held++; held == heldLong {
-				return nil // a new master is there: the server is its own
-			}
-			<-t.C
+		if err != nil { // a new master is there: the server is its own
+			held++
 			continue
 		}
 		n, err := clients(socket)
-		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
-			unlock()
-			if absent++; absent == absentLong {
-				return nil // it is gone already
-			}
-			<-t.C
-			continue
-		}
-		absent = 0
-		// One that only does not answer, because it loads its data, say, is not gone.
-		if err == nil && n == 0 || ctx.Err() != nil {
+		switch {
+		case errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED):
+			absent++
+		case err == nil && n == 0 || ctx.Err() != nil:
 			defer unlock()
-			_, err := ask(socket, "SHUTDOWN")
-			if err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("shut down the redis-server that was left behind: %w", err)
-			}
-			return nil
+			return shutdown(socket)
+		default: // others are connected, or it does not answer, because it loads its data for example
+			absent = 0
 		}
 		unlock()
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
 	}
+	return nil
 }
 
 func lockMaster(dataDir string) (unlock func(), err error) {
@@ -78,39 +64,33 @@ func lockMaster(dataDir string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// clients counts the connections beside the one that asks.
-func clients(socket string) (int, error) {
-	list, err := ask(socket, "CLIENT LIST")
-	if err != nil {
-		return 0, err
-	}
-	return strings.Count(list, "\n") - 1, nil
+// clients counts the connections other than the one that asks.
+func clients(socket string) (n int, err error) {
+	err = WithRedis(socket, func(ctx context.Context, c *redis.Client) error {
+		list, err := c.ClientList(ctx).Result()
+		n = strings.Count(list, "\n") - 1
+		return err
+	})
+	return n, err
 }
 
-// ask sends one inline command and reads its answer.
-func ask(socket, command string) (string, error) {
-	conn, err := net.DialTimeout("unix", socket, time.Second)
+func shutdown(socket string) error {
+	err := WithRedis(socket, func(ctx context.Context, c *redis.Client) error { return c.Shutdown(ctx).Err() })
 	if err != nil {
-		return "", err
+		return fmt.Errorf("shut down the orphaned redis-server: %w", err)
 	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
-		return "", err
-	}
-	r := bufio.NewReader(conn)
-	head, err := r.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	if refusal, ok := strings.CutPrefix(head, "-"); ok {
-		return "", fmt.Errorf("redis: %s", strings.TrimSpace(refusal))
-	}
-	var n int
-	if _, err := fmt.Sscanf(head, "$%d", &n); err != nil {
-		return head, nil
-	}
-	b := make([]byte, n)
-	_, err = io.ReadFull(r, b)
-	return string(b), err
+	return nil
+}
+
+const redisTimeout = 5 * time.Second
+
+// WithRedis calls f with a client that has one connection to the redis-server at a Unix socket.
+func WithRedis(socket string, f func(context.Context, *redis.Client) error) error {
+	c := redis.NewClient(&redis.Options{
+		Network: "unix", Addr: socket, PoolSize: 1, MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second,
+		ReadTimeout: redisTimeout, WriteTimeout: redisTimeout, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	defer func() { _ = c.Close() }()
+	return f(context.Background(), c)
 }

@@ -5,7 +5,7 @@ import "encoding/json"
 // Env marks a process that a master started.
 const Env = "WAKECALL_CHILD"
 
-// Boot is the first message: what the child is to be. Config is the role's own business.
+// Boot is the first message: the child's role. Only the role knows the form of Config.
 type Boot struct {
 	Role              string          `json:"role"`
 	Number            int             `json:"number"`
@@ -19,7 +19,7 @@ type Message struct {
 	Boot *Boot  `json:"boot,omitempty"`
 	ID   int64  `json:"id,omitempty"`
 	Ask  string `json:"ask,omitempty"`
-	// Replaced says that a successor serves already, so that the child need not hurry to let go of what clients hold.
+	// Replaced says that a successor already serves, so that the child need not close its clients' connections early.
 	Replaced bool `json:"replaced,omitempty"`
 }
 

@@ -1,0 +1,21 @@
+package master
+
+import "time"
+
+const (
+	minBackoff  = 100 * time.Millisecond
+	maxBackoff  = 30 * time.Second
+	stableAfter = time.Minute // a process that lived longer starts again without the earlier pauses
+)
+
+// backoff computes the pause before a process is started again.
+type backoff struct{ pause time.Duration }
+
+// next doubles the pause, or begins with the shortest one after a process that lived for long.
+func (b *backoff) next(lived time.Duration) time.Duration {
+	if lived > stableAfter {
+		b.pause = 0
+	}
+	b.pause = min(max(2*b.pause, minBackoff), maxBackoff)
+	return b.pause
+}

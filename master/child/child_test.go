@@ -1,0 +1,388 @@
+package child
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+// The test binary is also the children.
+func TestMain(m *testing.M) {
+	if Is() {
+		os.Exit(Main(map[string]Role{"server": serve, "failing": fail, "stuck": stuck}))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serve answers each connection with its role, number and configuration. Its last line of stdout says why it ended.
+func serve(ctx context.Context, c *Child) error {
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "test_gauge"}, func() float64 { return 7 }))
+	c.SetGatherer(metrics)
+	c.SetStatus(func() map[string]any { return map[string]any{"number": c.Number} })
+	for _, l := range c.Listeners {
+		context.AfterFunc(ctx, func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = fmt.Fprintf(conn, "%s %d %s", c.Role, c.Number, c.Config)
+				_ = conn.Close()
+			}
+		}()
+	}
+	c.Version = "v9"
+	c.Ready()
+	<-ctx.Done()
+	fmt.Printf("orphaned %t, replaced %t\n", c.Orphaned(), c.Replaced())
+	return nil
+}
+
+func fail(context.Context, *Child) error { return errors.New("no such table") }
+
+// stuck ignores that it is to end.
+func stuck(ctx context.Context, c *Child) error {
+	c.Ready()
+	<-ctx.Done()
+	c.Ready()
+	select {}
+}
+
+// master is the other end of a child.
+type master struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	conn    net.Conn
+	replies *json.Decoder
+	out     bytes.Buffer
+	exit    func() int
+}
+
+// start starts a child and sends its first message.
+func start(t *testing.T, first any, sockets ...*os.File) *master {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer func() { _, _ = ours.Close(), theirs.Close() }()
+	m := &master{t: t}
+	if m.conn, err = net.FileConn(ours); err != nil {
+		t.Fatal(err)
+	}
+	m.replies = json.NewDecoder(m.conn)
+	m.run(append([]*os.File{theirs}, sockets...))
+	m.send(first)
+	return m
+}
+
+func (m *master) run(files []*os.File) {
+	m.cmd = exec.Command(os.Args[0])
+	m.cmd.Env = append(os.Environ(), Env+"=1")
+	m.cmd.Stdout, m.cmd.Stderr = &m.out, &m.out
+	m.cmd.ExtraFiles = files
+	if err := m.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.exit = sync.OnceValue(func() int {
+		_ = m.cmd.Wait()
+		return m.cmd.ProcessState.ExitCode()
+	})
+	m.t.Cleanup(func() {
+		_ = m.cmd.Process.Kill()
+		m.exit()
+		if m.conn != nil {
+			_ = m.conn.Close()
+		}
+	})
+}
+
+func boot(role string, timeout time.Duration) Message {
+	return Message{Boot: &Boot{
+		Role: role, Number: 2, Config: json.RawMessage(`"config"`), ShutdownTimeoutMS: timeout.Milliseconds(),
+	}}
+}
+
+func (m *master) send(message any) {
+	m.t.Helper()
+	if err := json.NewEncoder(m.conn).Encode(message); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *master) reply() (r Reply) {
+	m.t.Helper()
+	_ = m.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if err := m.replies.Decode(&r); err != nil {
+		m.t.Fatalf("no reply: %v; %s", err, m.out.String())
+	}
+	return r
+}
+
+func (m *master) waitReady() {
+	m.t.Helper()
+	if !m.reply().Ready {
+		m.t.Fatal("the child is not ready")
+	}
+}
+
+func (m *master) signal(s syscall.Signal) { _ = m.cmd.Process.Signal(s) }
+
+// ended checks how the child ended.
+func (m *master) ended(code int, output string) {
+	m.t.Helper()
+	if got := m.exit(); got != code || !strings.Contains(m.out.String(), output) {
+		m.t.Errorf("exit code %d, want %d with %q; it wrote %s", got, code, output, m.out.String())
+	}
+}
+
+func TestARoleGetsItsPlaceConfigurationAndSockets(t *testing.T) {
+	var files []*os.File
+	var addrs []string
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = f.Close(), l.Close() }()
+		files, addrs = append(files, f), append(addrs, l.Addr().String())
+	}
+	message := boot("server", time.Second)
+	message.Boot.Listeners = []string{"http", "admin"}
+	m := start(t, message, files...)
+	if r := m.reply(); !r.Ready || r.Version != "v9" {
+		t.Errorf("got %+v", r)
+	}
+	for _, addr := range addrs {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if b, err := io.ReadAll(conn); string(b) != `server 2 "config"` {
+			t.Errorf("%s answered %q, %v", addr, b, err)
+		}
+	}
+}
+
+func TestTheMasterAsksForMetricsAndStatus(t *testing.T) {
+	m := start(t, boot("server", time.Second))
+	m.waitReady()
+	m.send(Message{ID: 7, Ask: AskMetrics})
+	if r := m.reply(); r.ID != 7 || !strings.Contains(r.Text, "test_gauge 7") {
+		t.Errorf("metrics: %+v", r)
+	}
+	m.send(Message{ID: 8, Ask: AskStatus})
+	if r := m.reply(); r.ID != 8 || string(r.Status) != `{"number":2}` {
+		t.Errorf("status: %+v", r)
+	}
+	m.send(Message{ID: 9, Ask: "what a newer master asks"})
+	m.send(Message{ID: 10, Ask: AskStatus})
+	if r := m.reply(); r.ID != 10 {
+		t.Errorf("after an unknown request: %+v", r)
+	}
+}
+
+func TestAnOrphanStopsWithinTwoSeconds(t *testing.T) {
+	m := start(t, boot("server", time.Minute))
+	m.waitReady()
+	began := time.Now()
+	_ = m.conn.Close()
+	m.ended(0, "orphaned true, replaced false")
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestAReplacedChildStops(t *testing.T) {
+	m := start(t, boot("server", time.Minute))
+	m.waitReady()
+	m.send(Message{Replaced: true})
+	m.ended(0, "orphaned false, replaced true")
+}
+
+func TestSignalsStopGracefully(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2} {
+		m := start(t, boot("server", time.Minute))
+		m.waitReady()
+		m.signal(syscall.SIGHUP) // from a terminal that closes: ignored
+		m.signal(s)
+		m.ended(0, "orphaned false, replaced false")
+	}
+}
+
+func TestASecondSignalStopsAtOnce(t *testing.T) {
+	m := start(t, boot("stuck", time.Minute))
+	m.waitReady()
+	m.signal(syscall.SIGTERM)
+	m.waitReady() // it knows that it is to end
+	m.signal(syscall.SIGUSR2)
+	m.signal(syscall.SIGTERM)
+	m.ended(1, "wakecall: stuck 2: stopped at once by a second signal")
+}
+
+func TestARoleThatDoesNotEndIsGivenUp(t *testing.T) {
+	m := start(t, boot("stuck", 100*time.Millisecond))
+	m.waitReady()
+	m.signal(syscall.SIGTERM)
+	m.ended(1, "wakecall: stuck 2: did not end within 100ms")
+}
+
+func TestFailuresOfTheStartAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		first any
+		want  string
+	}{
+		{boot("failing", time.Second), "wakecall: failing 2: no such table"},
+		{boot("of tomorrow", time.Second), `this binary has no role "of tomorrow"`},
+		{Message{Ask: AskStatus}, "the master's first message has no boot"},
+		{"nonsense", "read the master's boot message"},
+	} {
+		start(t, c.first).ended(1, c.want)
+	}
+	message := boot("server", time.Second)
+	message.Boot.Listeners = []string{"http"}
+	start(t, message).ended(1, "inherit the socket http")
+}
+
+func TestAChildWithoutAMaster(t *testing.T) {
+	m := &master{t: t}
+	m.run(nil)
+	m.ended(1, "wakecall: child: started without a master")
+}
+
+// localRedis is a redis-server on a socket in a data directory.
+type localRedis struct {
+	dir, socket string
+	ended       chan struct{}
+}
+
+func startRedis(t *testing.T) *localRedis {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wkc") // t.TempDir may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &localRedis{dir, dir + "/redis.sock", make(chan struct{})}
+	if err := os.WriteFile(dir+"/"+LockFile, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", r.socket, "--dir", dir, "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-r.ended
+		_ = os.RemoveAll(dir)
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := clients(r.socket); err == nil {
+			return r
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (r *localRedis) lives() bool {
+	_, err := clients(r.socket)
+	return err == nil
+}
+
+func TestTheRedisOfADeadMasterIsShutDown(t *testing.T) {
+	r := startRedis(t)
+	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	<-r.ended
+	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil {
+		t.Errorf("when it is gone already: %v", err)
+	}
+}
+
+func TestTheRedisOfANewMasterStays(t *testing.T) {
+	r := startRedis(t)
+	unlock, err := lockMaster(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if err := StopOrphanedRedis(t.Context(), r.dir, r.socket, time.Minute); err != nil || !r.lives() {
+		t.Errorf("%v, and it lives: %t", err, r.lives())
+	}
+}
+
+// Other children settle their jobs before the server ends, unless they take too long.
+func TestTheRedisOfADeadMasterWaitsForItsClients(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		r := startRedis(t)
+		conn, err := net.Dial("unix", r.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "+PONG\r\n" {
+			t.Fatal(line, err)
+		}
+		limit := time.Minute
+		if !leaves {
+			limit = 3 * orphanPoll
+		}
+		done := make(chan error, 1)
+		go func() { done <- StopOrphanedRedis(t.Context(), r.dir, r.socket, limit) }()
+		if leaves {
+			time.Sleep(3 * orphanPoll) // several polls, in which it has to stay
+			if !r.lives() {
+				t.Error("it ended while a client was connected")
+			}
+			_ = conn.Close()
+		}
+		if err := <-done; err != nil {
+			t.Errorf("leaves %t: %v", leaves, err)
+		}
+		<-r.ended
+		_ = conn.Close()
+	}
+}
+
+// The master may be of another version than its children.
+func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
+	var m Message
+	if err := json.Unmarshal([]byte(`{"boot":{"role":"timer","number":1,"of_tomorrow":true},"more":1}`), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Boot == nil || m.Boot.Role != "timer" || !slices.Equal(m.Boot.Listeners, nil) {
+		t.Errorf("got %+v", m.Boot)
+	}
+}

@@ -1,0 +1,93 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+// lock makes sure that no other master works on the directory. unclean says that the last master did not release the
+// lock itself.
+func lock(ctx context.Context, dir string) (unlock func(), unclean bool, err error) {
+	path := filepath.Join(dir, child.LockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("lock the data directory: %w", err)
+	}
+	lockErr := flock(ctx, f)
+	pid, err := os.ReadFile(path)
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case lockErr != nil || err != nil:
+		err = fmt.Errorf("another master (pid %s) runs on %s: stop it first, or set data_dir to another directory",
+			strings.TrimSpace(string(pid)), dir)
+	default:
+		if err = writeLock(f, os.Getpid()); err != nil {
+			err = fmt.Errorf("lock the data directory: %w", err)
+		}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, false, err
+	}
+	return func() {
+		_ = f.Truncate(0)
+		_ = f.Close() // the file stays: removing it would race with another master's lock
+	}, len(pid) > 0, nil
+}
+
+func writeLock(f *os.File, pid int) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(pid)+"\n"), 0)
+	return err
+}
+
+const (
+	lockCheck    = 500 * time.Millisecond // how long a process that checks for a master holds the lock
+	lockShutdown = 10 * time.Second       // how long one that shuts down a dead master's redis-server may hold it
+)
+
+// flock waits for those that hold the lock without being a master.
+func flock(ctx context.Context, f *os.File) error {
+	for began := time.Now(); ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		waited := time.Since(began)
+		if err == nil || waited > lockShutdown || waited > lockCheck && ownerLives(f) {
+			return err
+		}
+		if !sleep(ctx, 25*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// ownerLives says whether the process named in the lock file runs. An empty file is that of a master that is starting.
+func ownerLives(f *os.File) bool {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0) // the error is the end of the file
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	return err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+// sleep returns false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,140 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/master/child"
+)
+
+func (r *redisServer) logFile() string { return filepath.Join(r.opts.Dir, "redis.log") }
+
+// prepare checks the binary and makes the directory.
+func (r *redisServer) prepare() error {
+	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of the managed redis-server: %w", err)
+	}
+	const wayOut = "install it (apt-get install redis-server), or set redis.nodes to a Redis that runs already"
+	out, err := exec.Command(r.opts.Binary, "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%s is not on the PATH: %s", r.opts.Binary, wayOut)
+	}
+	if err != nil {
+		return fmt.Errorf("%s --version: %w: %s", r.opts.Binary, err, wayOut)
+	}
+	_, rest, _ := strings.Cut(string(out), "v=")
+	major, _, _ := strings.Cut(rest, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 7 {
+		return fmt.Errorf("%s is version %.10q; 7.0 or newer is needed: %s", r.opts.Binary, rest, wayOut)
+	}
+	return nil
+}
+
+// launch starts a server, or adopts the living one, and waits until it answers. wait blocks until that server has ended.
+func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
+	patience := newPatience()
+	for {
+		lock, err := os.OpenFile(filepath.Join(r.opts.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("lock the managed redis-server's directory: %w", err)
+		}
+		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			wait, err := r.spawn(lock)
+			_ = lock.Close() // the server has it
+			if err != nil {
+				return nil, err
+			}
+			return wait, r.untilUp(ctx)
+		}
+		_ = lock.Close()
+		// An earlier master's server lives: adopt it if it answers. It may also be ending.
+		pid, err := redisPID(r.opts.Socket)
+		if pid > 0 {
+			r.set(pid, true)
+		}
+		if err == nil {
+			r.log.Info("adopting the redis-server of an earlier master", "pid", pid)
+			return func() { awaitExit(pid) }, nil
+		}
+		if err := patience.wait(ctx, err); err != nil {
+			return nil, fmt.Errorf("an earlier redis-server on %s neither answers nor ends (%w); find it with: fuser %s",
+				r.opts.Dir, err, filepath.Join(r.opts.Dir, "lock"))
+		}
+	}
+}
+
+// untilUp waits until the server that was just started answers.
+func (r *redisServer) untilUp(ctx context.Context) error {
+	patience := newPatience()
+	for {
+		pid, err := redisPID(r.opts.Socket)
+		if err == nil {
+			r.log.Info("the managed redis-server answers", "pid", pid)
+			return nil
+		}
+		r.mu.Lock()
+		ended := syscall.Kill(r.pid, 0) != nil
+		r.mu.Unlock()
+		if ended {
+			return fmt.Errorf("the managed redis-server ended at once; its log is %s", r.logFile())
+		}
+		if err := patience.wait(ctx, err); err != nil {
+			return fmt.Errorf("the managed redis-server does not answer (%w); its log is %s", err, r.logFile())
+		}
+	}
+}
+
+const redisUpWithin = 60 * time.Second
+
+// patience limits the wait for a server. One that loads its data is alive, however long that takes.
+type patience struct{ until time.Time }
+
+func newPatience() *patience { return &patience{time.Now().Add(redisUpWithin)} }
+
+// wait pauses before the next try. err is the outcome of the last one, and is returned when the time is over.
+func (p *patience) wait(ctx context.Context, err error) error {
+	if errors.Is(err, errLoading) {
+		p.until = time.Now().Add(redisUpWithin)
+	}
+	if time.Now().After(p.until) {
+		return err
+	}
+	if !sleep(ctx, redisPoll/4) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+var errLoading = errors.New("it is loading its data")
+
+// redisPID asks the server at a socket for its process. With errLoading it still returns one.
+func redisPID(socket string) (pid int, err error) {
+	err = child.WithRedis(socket, func(ctx context.Context, c *redis.Client) error {
+		info, err := c.InfoMap(ctx, "server", "persistence").Result()
+		if err != nil {
+			return err
+		}
+		if pid, err = strconv.Atoi(info["Server"]["process_id"]); err == nil && info["Persistence"]["loading"] != "0" {
+			err = errLoading
+		}
+		return err
+	})
+	return pid, err
+}
+
+// awaitExit waits for a process that is not a child of this one.
+func awaitExit(pid int) {
+	for syscall.Kill(pid, 0) == nil {
+		time.Sleep(redisPoll)
+	}
+}

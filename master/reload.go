@@ -1,0 +1,114 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+var errStopping = errors.New("the master is stopping")
+
+// reload reads the configuration again and replaces the processes one by one.
+func (m *Master) reload(ctx context.Context) error {
+	m.reloads.Lock()
+	defer m.reloads.Unlock()
+	if ctx.Err() != nil {
+		return errStopping
+	}
+	old := m.opts()
+	next, err := old.reload()
+	if err != nil {
+		return fmt.Errorf("the configuration is unchanged: %w", err)
+	}
+	next.warnUnused()
+	before := m.sockets()
+	held, err := before.open(next.Roles, next.Passed)
+	if err != nil {
+		return fmt.Errorf("the configuration is unchanged: %w", err)
+	}
+	m.mu.Lock()
+	m.options, m.held = next, held
+	m.mu.Unlock()
+	var errs []error
+	for _, r := range append(m.removed(next.Roles), next.Roles...) {
+		errs = append(errs, m.resize(ctx, r)...)
+	}
+	before.closeUnused(held)
+	old.Logger.Info("reloaded", "errors", len(errs))
+	return errors.Join(errs...)
+}
+
+// reload is the new configuration with what belongs to this master.
+func (o *Options) reload() (Options, error) {
+	if o.Reload == nil {
+		return Options{}, errors.New("this master cannot reload")
+	}
+	next, err := o.Reload()
+	if err != nil {
+		return Options{}, err
+	}
+	next.Executable, next.Reload, next.Kill, next.Ready, next.Logger = o.Executable, o.Reload, o.Kill, o.Ready, o.Logger
+	next.Passed, next.Version = o.Passed, o.Version
+	return next, next.setDefaults()
+}
+
+// removed are the roles that a new configuration no longer has, with no process.
+func (m *Master) removed(next []RoleSpec) (list []RoleSpec) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range m.order {
+		if !slices.ContainsFunc(next, func(r RoleSpec) bool { return r.Name == name }) {
+			list = append(list, RoleSpec{Name: name})
+		}
+	}
+	return list
+}
+
+// resize brings a role to its new configuration and number of processes.
+func (m *Master) resize(ctx context.Context, r RoleSpec) (errs []error) {
+	m.mu.Lock()
+	slots := slices.Clone(m.slots[r.Name])
+	m.mu.Unlock()
+	keep := slots[:min(len(slots), r.Count)]
+	surplus := slots[len(keep):]
+	for _, s := range keep {
+		if err := s.replace(ctx, r); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, s := range surplus {
+		s.cancel()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leaving = append(slices.DeleteFunc(m.leaving, (*slot).hasEnded), surplus...)
+	m.slots[r.Name] = slices.Clip(keep)
+	m.fill(r)
+	return errs
+}
+
+// fill starts the processes that a role lacks. The caller holds m.mu.
+func (m *Master) fill(r RoleSpec) {
+	if !slices.Contains(m.order, r.Name) {
+		m.order = append(m.order, r.Name)
+	}
+	for n := len(m.slots[r.Name]); n < r.Count; n++ {
+		m.slots[r.Name] = append(m.slots[r.Name], m.newSlot(r, n+1))
+	}
+}
+
+// restart replaces one process; number 0 is the only one of its role.
+func (m *Master) restart(ctx context.Context, role string, number int) error {
+	m.mu.Lock()
+	slots := m.slots[role]
+	m.mu.Unlock()
+	if number == 0 && len(slots) == 1 {
+		number = 1
+	}
+	if number < 1 || number > len(slots) {
+		return fmt.Errorf("there is no %s %d", role, number)
+	}
+	s := slots[number-1]
+	return s.replace(ctx, s.specification())
+}
