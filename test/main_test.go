@@ -6,13 +6,10 @@ import (
 	"testing"
 )
 
-// TestMain lets more tests run at once than there are processors: each of them mostly waits for processes of its own.
+// parallelTests is more than there are processors: each test mostly waits for processes of its own.
+const parallelTests = "8"
+
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "8") // the flag is known, and the value is a number
-	}
+	_ = flag.Set("test.parallel", parallelTests) // a -parallel on the command line counts: flags are parsed later
 	os.Exit(m.Run())
 }
