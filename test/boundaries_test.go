@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"master":     parts,
 	"bench":      {"client", "conf"},
 	"scripts":    {},
-	"test":       {"migrations", "server"}, // the OpenAPI document; databases for tests
+	"test":       {"database", "migrations", "server"}, // the OpenAPI document; databases for tests
 }
 
 var parts = []string{"queue", "database", "registry", "callback", "journal", "conf"}
