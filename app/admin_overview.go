@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // overviewParts are what the pages of the overview, dead letters, shards, alerts and tasks work with.
@@ -33,11 +34,11 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 		Shares: func(ctx context.Context) ([3]int64, error) {
 			return reader.Reserved(ctx, time.Now().Add(-5*time.Minute))
 		},
-		APIURL:    "http://" + Reachable(p.cfg.Server.Addr),
-		AdminURL:  publicAdminURL(p.cfg),
-		TokenFile: TokenFile(p.cfg),
+		APIURL:    "http://" + setup.Reachable(p.cfg.Server.Addr),
+		AdminURL:  setup.PublicAdminURL(p.cfg),
+		TokenFile: setup.TokenFile(p.cfg),
 		OpenShard: func(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {
-			return OpenShard(ctx, p.cfg, s)
+			return setup.OpenShard(ctx, p.cfg, s)
 		},
 	}
 }

@@ -14,23 +14,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // RunAlone runs a role without a master: it listens itself, and shows its own metrics.
 func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *slog.Logger) (err error) {
-	if err := MakeDataDir(cfg); err != nil {
+	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
 	}
 	p, err := openParts(ctx, cfg, name, version, log)
 	if err != nil {
-		return ExplainRegistry(cfg, err)
+		return setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	// Passwords first: the registry must not remember a wrong one.
-	if err := CheckPasswords(ctx, cfg, plannedShards(cfg, p.registry.Snapshot())); err != nil {
+	if err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(cfg, p.registry.Snapshot())); err != nil {
 		return err
 	}
-	if err := seed(ctx, cfg, p.registry, log); err != nil {
+	if err := setup.Seed(ctx, cfg, p.registry, log); err != nil {
 		return err
 	}
 	var l net.Listener

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/record"
 	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // parts are what every role works with: the registry's snapshot, the queue that follows it, the journal and the process's metrics.
@@ -85,27 +84,8 @@ func (p *parts) open(process string) (err error) {
 		Accepted: recorder.Accepted, Changed: recorder.Changed,
 		Durability: p.durability, Hold: holdOf(process),
 	})
-	p.registry, err = OpenRegistry(p.cfg, p.log, p.queue.Announce)
+	p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce)
 	return err
-}
-
-// OpenRegistry opens the registry and brings its schema up to date. Other hosts may do so at the same time.
-func OpenRegistry(cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64)) (*registry.Registry, error) {
-	key, err := secretKey(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return registry.Open(registry.Options{
-		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log, SecretKey: key, Announce: announce,
-	})
-}
-
-// secretKey is the key for what the registry keeps encrypted; none where there is no data_dir, which commands can do without.
-func secretKey(cfg *conf.Config) ([]byte, error) {
-	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
 }
 
 func newMetrics() *prometheus.Registry {
@@ -172,7 +152,7 @@ const applyLimit = 5 * time.Second
 
 func (p *parts) apply(ctx context.Context) {
 	snapshot := p.registry.Snapshot()
-	if shards := shardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
+	if shards := setup.ShardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
 		if err := p.queue.SetShards(ctx, shards); err != nil {
 			p.log.Error("a shard of the registry cannot be used", "error", err)
 		}

@@ -1,125 +1,11 @@
 package app
 
 import (
-	"context"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/logging"
-	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
-
-func TestFirstStepsSeedTheShardsOnce(t *testing.T) {
-	t.Chdir(t.TempDir())
-	ctx := context.Background()
-	first := func(env ...string) []registry.Shard {
-		t.Helper()
-		cfg, err := conf.Load(conf.LoadOptions{Env: env})
-		if err != nil {
-			t.Fatal(err)
-		}
-		shards, err := Prepare(ctx, cfg, logging.New(cfg, t.Output(), "test"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return shards
-	}
-	shards := first("WAKECALL_REDIS_NODES=redis://127.0.0.1:1,redis://127.0.0.1:2")
-	if len(shards) != 2 || shards[0].Name != "redis-1" || shards[1].URL != "redis://127.0.0.1:2" {
-		t.Errorf("seeded %+v", shards)
-	}
-	for _, file := range []string{"api-token", "admin-password"} {
-		info, err := os.Stat(filepath.Join("data", file))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", file, info, err)
-		}
-	}
-	if again := first("WAKECALL_REDIS_NODES=redis://127.0.0.1:3"); len(again) != 2 {
-		t.Errorf("the second start seeded %+v", again)
-	}
-}
-
-func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
-	t.Chdir(t.TempDir())
-	cfg, err := conf.Load(conf.LoadOptions{Env: []string{"WAKECALL_REDIS_BINARY=no-such-redis"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Prepare(context.Background(), cfg, logging.New(cfg, t.Output(), "test"))
-	if err == nil || !strings.Contains(err.Error(), "no-such-redis") || !strings.Contains(err.Error(), "apt-get install redis-server") {
-		t.Errorf("error %v", err)
-	}
-	r, err := OpenRegistry(cfg, logging.New(cfg, t.Output(), "test"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if s := r.Snapshot().Shards; len(s) > 0 {
-		t.Errorf("it registered %+v", s)
-	}
-}
-
-func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
-	t.Chdir(t.TempDir())
-	cfg, err := conf.Load(conf.LoadOptions{Env: []string{"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(h:3306)/w"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs := seedShards(cfg)
-	if err := othersRedis(cfg, nil); err != nil {
-		t.Errorf("the first host: %v", err)
-	}
-	if err := othersRedis(cfg, theirs); err == nil || !strings.Contains(err.Error(), "data/redis") || strings.Contains(err.Error(), "hidden") {
-		t.Errorf("another host: %v", err)
-	}
-	if err := os.MkdirAll(cfg.RedisDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := othersRedis(cfg, theirs); err != nil {
-		t.Errorf("the first host again: %v", err)
-	}
-}
-
-func TestCheckPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if f := checkPort("server.addr", addr, 42); f.Verdict != Good || !strings.Contains(f.Detail, "42") {
-		t.Errorf("held by our master: %+v", f)
-	}
-	l.Close()
-	if f := checkPort("server.addr", addr, 0); f.Verdict != Good {
-		t.Errorf("free: %+v", f)
-	}
-	if f := checkPort("server.addr", "192.0.2.1:1", 0); f.Verdict != Failed || !strings.Contains(f.Detail, "192.0.2.1") {
-		t.Errorf("not ours: %+v", f)
-	}
-	other := httptest.NewServer(http.NotFoundHandler())
-	defer other.Close()
-	if f := checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), 0); f.Verdict != Failed || !strings.Contains(f.Advice, "server.addr") {
-		t.Errorf("held by another: %+v", f)
-	}
-}
-
-func TestShardConfigsFindTheManagedRedis(t *testing.T) {
-	cfg := conf.Default()
-	cfg.DataDir = "/d"
-	got := shardConfigs(cfg, seedShards(cfg))
-	want := queue.ShardConfig{Name: "managed", URL: "unix:///d/redis/redis.sock", State: "active"}
-	if len(got) != 1 || got[0] != want {
-		t.Errorf("got %+v", got)
-	}
-}
 
 func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
 	cfg, err := conf.Load(conf.LoadOptions{
@@ -144,18 +30,5 @@ func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
 		if roles[r.Name] == nil {
 			t.Errorf("no child can be a %s", r.Name)
 		}
-	}
-}
-
-func TestOpenShardUsesTheConfiguredBuckets(t *testing.T) {
-	cfg := conf.Default()
-	cfg.Redis.Buckets, cfg.Redis.Timeout = 5, 100*time.Millisecond
-	shard, done, err := OpenShard(t.Context(), cfg, registry.Shard{Name: "c", URL: "redis+cluster://127.0.0.1:1", State: registry.ShardActive})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	if n := shard.Buckets(); n != 5 {
-		t.Errorf("a Cluster is tried with %d buckets, want those of redis.buckets, 5", n)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // newChecker is the redis-checker: it checks shards, and does all the rest that one process of a host has to do.
@@ -88,7 +89,7 @@ func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
 		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
 		Find:     watch.Find,
 		Dead:     watch.Dead,
-		Host:     hostName(), AdminURL: publicAdminURL(p.cfg), Web: web, Logger: p.log, Registerer: p.metrics,
+		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: web, Logger: p.log, Registerer: p.metrics,
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/master/child"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // What the listening sockets are called between master and child.
@@ -57,7 +58,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 		return err
 	}
 	err = p.serveChild(ctx, c)
-	managed := isManaged(p.registry.Snapshot().Shards)
+	managed := setup.IsManaged(p.registry.Snapshot().Shards)
 	err = errors.Join(err, p.close())
 	if c.Orphaned() && managed {
 		log.Warn("the master is gone; this process ended in an orderly way")

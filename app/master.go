@@ -4,6 +4,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // MasterOptions are what the master runs of a configuration.
@@ -22,7 +23,7 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 			{Name: RoleAdmin, Count: 1, Config: config, Listeners: []master.ListenSpec{{Name: adminSocket, Key: "admin.addr", Addr: cfg.Admin.Addr}}},
 		},
 		Redis: master.RedisOptions{
-			Managed: isManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(), MaxMemory: int64(cfg.Redis.MaxMemory),
+			Managed: setup.IsManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(), MaxMemory: int64(cfg.Redis.MaxMemory),
 		},
 	}, nil
 }

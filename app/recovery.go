@@ -9,6 +9,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/recovery"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // Recover compares journals with what the shards hold, and pushes again what they lost. A nil o.Dirs is this installation's.
@@ -23,7 +24,7 @@ func Recover(ctx context.Context, cfg *conf.Config, version string, log *slog.Lo
 	}
 	p, err := openParts(ctx, cfg, "recover", version, log)
 	if err != nil {
-		return report, ExplainRegistry(cfg, err)
+		return report, setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	for _, h := range p.queue.Health(ctx) {

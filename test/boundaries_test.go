@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"bulk":       {"queue", "registry"},
 	"record":     {"journal", "queue"},
 	"printable":  {},
+	"setup":      append([]string{"health", "master", "printable"}, parts...),
 	"health":     {"printable", "queue"},
 	"logging":    {"conf", "journal", "printable"},
 	"web":        {},

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/setup"
 )
 
 func (a *cli) checkCommand() *cobra.Command {
@@ -23,12 +23,12 @@ func (a *cli) checkCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		findings := app.Check(cmd.Context(), cfg)
+		findings := setup.Check(cmd.Context(), cfg)
 		if err := a.show(findings, func(w io.Writer) error { return findingsTable(w, findings) }); err != nil {
 			return err
 		}
 		for _, f := range findings {
-			if f.Verdict == app.Failed {
+			if f.Verdict == setup.Failed {
 				return failure{}
 			}
 		}
@@ -37,7 +37,7 @@ func (a *cli) checkCommand() *cobra.Command {
 	return a.addOutputFlag(cmd)
 }
 
-func findingsTable(w io.Writer, findings []app.Finding) error {
+func findingsTable(w io.Writer, findings []setup.Finding) error {
 	var rows [][]string
 	warnings, failures := 0, 0
 	for _, f := range findings {
@@ -47,9 +47,9 @@ func findingsTable(w io.Writer, findings []app.Finding) error {
 		}
 		rows = append(rows, []string{f.What, string(f.Verdict), detail})
 		switch f.Verdict {
-		case app.Warning:
+		case setup.Warning:
 			warnings++
-		case app.Failed:
+		case setup.Failed:
 			failures++
 		}
 	}

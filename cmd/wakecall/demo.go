@@ -18,10 +18,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // demoTopic is the topic of `wakecall up --demo`.
@@ -104,7 +104,7 @@ func (d *demo) connect(ctx context.Context, cfg *conf.Config) (*client.Client, e
 	for {
 		token, err := readToken(cfg)
 		if err == nil {
-			c, err := client.New(client.Options{URL: app.APIURL(cfg), Token: token, UserAgent: "wakecall-demo/" + version})
+			c, err := client.New(client.Options{URL: setup.APIURL(cfg), Token: token, UserAgent: "wakecall-demo/" + version})
 			if err != nil || c.Ready(ctx) == nil {
 				return c, err
 			}
@@ -126,7 +126,7 @@ Wakecall is up at %[1]s (its API is described at %[1]s/docs). Push a first job, 
 
 Its callback shows here, as a line that begins with "demo:". Ctrl-C stops everything; the jobs stay in %[4]s.
 
-`, app.APIURL(cfg), demoTopic, shellQuote(nearPath(app.TokenFile(cfg))), nearPath(cfg.DataPath()))
+`, setup.APIURL(cfg), demoTopic, shellQuote(nearPath(setup.TokenFile(cfg))), nearPath(cfg.DataPath()))
 }
 
 // nearPath is a path as somebody in the working directory would write it.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/setup"
 )
 
 func TestMigrate(t *testing.T) {
@@ -62,19 +62,19 @@ func TestShardsAreKeptInTheRegistry(t *testing.T) {
 	}
 }
 
-func findingOf(findings []app.Finding, what string) app.Finding {
+func findingOf(findings []setup.Finding, what string) setup.Finding {
 	for _, f := range findings {
 		if strings.HasPrefix(f.What, what) {
 			return f
 		}
 	}
-	return app.Finding{}
+	return setup.Finding{}
 }
 
-func runCheck(t *testing.T, env ...string) (ran, []app.Finding) {
+func runCheck(t *testing.T, env ...string) (ran, []setup.Finding) {
 	t.Helper()
 	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0", "WAKECALL_ADMIN_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
-	var findings []app.Finding
+	var findings []setup.Finding
 	if err := json.Unmarshal([]byte(got.out), &findings); err != nil {
 		t.Fatalf("%v: %s%s", err, got.out, got.err)
 	}
@@ -95,7 +95,7 @@ func TestCheckBeforeTheFirstStart(t *testing.T) {
 	for what, want := range map[string]string{
 		"data_dir": "first start", "registry": "first start", "redis": "7.0.15", "callback.networks": "any", "server.addr": "free",
 	} {
-		if f := findingOf(findings, what); f.Verdict != app.Good || !strings.Contains(f.Detail, want) {
+		if f := findingOf(findings, what); f.Verdict != setup.Good || !strings.Contains(f.Detail, want) {
 			t.Errorf("%s: %+v", what, f)
 		}
 	}
@@ -115,7 +115,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("code %d: %s", got.code, got.out)
 	}
 	for what, want := range map[string]string{"data_dir": "not a directory", "registry": "127.0.0.1:1", "redis redis-1": "127.0.0.1:1"} {
-		if f := findingOf(findings, what); f.Verdict != app.Failed || !strings.Contains(f.Detail, want) || f.Advice == "" {
+		if f := findingOf(findings, what); f.Verdict != setup.Failed || !strings.Contains(f.Detail, want) || f.Advice == "" {
 			t.Errorf("%s: %+v", what, f)
 		}
 	}

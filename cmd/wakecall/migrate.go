@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/migrations"
+	"github.com/wakecall/wakecall/setup"
 )
 
 func (a *cli) migrateCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 		}
 		steps, err := migrated(cmd.Context(), db, up)
 		if err := errors.Join(err, db.Close()); err != nil {
-			return app.ExplainRegistry(cfg, err)
+			return setup.ExplainRegistry(cfg, err)
 		}
 		if err := a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
 			return err

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/setup"
 )
 
 func (a *cli) psCommand() *cobra.Command {
@@ -28,7 +28,7 @@ func (a *cli) psCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), app.PsLimit)
+		ctx, cancel := context.WithTimeout(cmd.Context(), setup.PsLimit)
 		defer cancel()
 		tree, err := master.Ps(ctx, cfg.DataPath())
 		if err != nil {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // cli is one call of the program: what it reads, where it writes, and its global flags.
@@ -202,7 +202,7 @@ func (a *cli) client() (*client.Client, error) {
 			return nil, err
 		}
 		if url == "" {
-			url = app.APIURL(cfg)
+			url = setup.APIURL(cfg)
 		}
 		if token == "" {
 			if token, err = readToken(cfg); err != nil {
@@ -227,7 +227,7 @@ func firstOf(values ...string) string {
 }
 
 func readToken(cfg *conf.Config) (string, error) {
-	file := app.TokenFile(cfg)
+	file := setup.TokenFile(cfg)
 	token, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+

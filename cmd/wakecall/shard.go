@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/setup"
 )
 
 func (a *cli) shardCommand() *cobra.Command {
@@ -98,7 +98,7 @@ func (a *cli) putShard(ctx context.Context, cfg *conf.Config, r *registry.Regist
 	if err != nil {
 		return err
 	}
-	if err := app.CheckPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
+	if err := setup.CheckPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
 		return err
 	}
 	if err := r.PutShard(ctx, actor(), s); err != nil {
@@ -205,7 +205,7 @@ func (a *cli) shardDrainCommand() *cobra.Command {
 
 // watchDrain shows how far it is until the shard is empty.
 func (a *cli) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
-	shard, closeQueue, err := app.OpenShard(ctx, cfg, s)
+	shard, closeQueue, err := setup.OpenShard(ctx, cfg, s)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 	}
 	look := s
 	look.State = registry.ShardDraining // offline ones are not opened
-	shard, closeQueue, err := app.OpenShard(ctx, cfg, look)
+	shard, closeQueue, err := setup.OpenShard(ctx, cfg, look)
 	if err != nil {
 		return err
 	}
@@ -306,12 +306,12 @@ func (a *cli) withRegistry(f func(*conf.Config, *registry.Registry) error) (err 
 	if err != nil {
 		return err
 	}
-	if err := app.MakeDataDir(cfg); err != nil {
+	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
 	}
-	r, err := app.OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	r, err := setup.OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
-		return app.ExplainRegistry(cfg, err)
+		return setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return f(cfg, r)

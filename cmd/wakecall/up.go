@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/setup"
 )
 
 const aboutUp = `Starts the master, which starts and supervises everything: the API, timers, dispatchers, the redis-checker, and, when no Redis is
@@ -42,7 +43,7 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 	if err != nil {
 		return &usageError{err}
 	}
-	shards, err := app.Prepare(ctx, cfg, log)
+	shards, err := setup.Prepare(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 		return app.MasterOptions(next, version, shards)
 	}
 	opts.Ready = func() {
-		log.Info("up", "api", app.APIURL(cfg), "admin", app.AdminURL(cfg), "metrics", "http://"+app.Reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
+		log.Info("up", "api", setup.APIURL(cfg), "admin", setup.AdminURL(cfg), "metrics", "http://"+setup.Reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
 	}
 	a.signals.supervise()
 	run := func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }

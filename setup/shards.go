@@ -1,4 +1,4 @@
-package app
+package setup
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// shardConfigs are the registry's shards as the queue wants them, with the managed one found in this installation's data_dir.
-func shardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
+// ShardConfigs are the registry's shards as the queue wants them, with the managed one found in this installation's data_dir.
+func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
 	var list []queue.ShardConfig
 	for _, s := range shards {
 		url := s.URL
@@ -35,8 +35,8 @@ func seedShards(cfg *conf.Config) []registry.Shard {
 	return shards
 }
 
-// plannedShards are the shards that a start would use.
-func plannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Shard {
+// PlannedShards are the shards that a start would use.
+func PlannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Shard {
 	if snapshot != nil && len(snapshot.Shards) > 0 {
 		return snapshot.Shards
 	}
@@ -47,15 +47,15 @@ func plannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Sha
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
 	done := func() { _ = q.Close() }
-	if err := q.SetShards(ctx, shardConfigs(cfg, []registry.Shard{s})); err != nil {
+	if err := q.SetShards(ctx, ShardConfigs(cfg, []registry.Shard{s})); err != nil {
 		done()
 		return nil, nil, err
 	}
 	return q.Shards()[0], done, nil
 }
 
-// isManaged says whether a shard is the redis-server that the master runs itself.
-func isManaged(shards []registry.Shard) bool {
+// IsManaged says whether a shard is the redis-server that the master runs itself.
+func IsManaged(shards []registry.Shard) bool {
 	return slices.ContainsFunc(shards, func(s registry.Shard) bool {
 		return s.URL == registry.ManagedShard && s.State != registry.ShardOffline
 	})

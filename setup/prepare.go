@@ -1,4 +1,4 @@
-package app
+package setup
 
 import (
 	"context"
@@ -29,8 +29,8 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	if err := othersRedis(cfg, r.Snapshot().Shards); err != nil {
 		return nil, err
 	}
-	planned := plannedShards(cfg, r.Snapshot())
-	if isManaged(planned) {
+	planned := PlannedShards(cfg, r.Snapshot())
+	if IsManaged(planned) {
 		if f := checkRedisBinary(ctx, "redis-server", cfg.Redis.Binary); f.Verdict == Failed {
 			return nil, fmt.Errorf("%s. %s", f.Detail, f.Advice)
 		}
@@ -38,7 +38,7 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	if err := CheckPasswords(ctx, cfg, planned); err != nil {
 		return nil, err
 	}
-	if err := seed(ctx, cfg, r, log); err != nil {
+	if err := Seed(ctx, cfg, r, log); err != nil {
 		return nil, err
 	}
 	return r.Snapshot().Shards, nil
@@ -47,7 +47,7 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 // othersRedis refuses to run a redis-server of this host's own beside that of another one: the two would share a registry, and the jobs
 // pushed to one would be unknown to the other.
 func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
-	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !isManaged(registered) {
+	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !IsManaged(registered) {
 		return nil
 	}
 	_, err := os.Stat(cfg.RedisDir())
@@ -70,9 +70,9 @@ func MakeDataDir(cfg *conf.Config) error {
 	return nil
 }
 
-// seed does what the first start has to do: the schema is up to date already, the shards are seeded, the first token and user
+// Seed does what the first start has to do: the schema is up to date already, the shards are seeded, the first token and user
 // made. With the database away all that was done at an earlier start, or the registry could not have been opened.
-func seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
+func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
 	err := r.SeedShards(ctx, seedShards(cfg))
 	if err == nil {
 		var created []string
@@ -106,7 +106,7 @@ func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Sha
 			foreign = append(foreign, s)
 		}
 	}
-	if err := q.SetShards(ctx, shardConfigs(cfg, foreign)); err != nil {
+	if err := q.SetShards(ctx, ShardConfigs(cfg, foreign)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Redis.Timeout)

@@ -1,4 +1,4 @@
-package app
+package setup
 
 import (
 	"cmp"
@@ -42,5 +42,5 @@ func AdminURL(cfg *conf.Config) string {
 	return scheme + "://" + Reachable(cfg.Admin.Addr) + strings.TrimRight(cfg.Admin.BasePath, "/") + "/"
 }
 
-// publicAdminURL is where people reach it from elsewhere, if that was said.
-func publicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, AdminURL(cfg)) }
+// PublicAdminURL is where people reach it from elsewhere, if that was said.
+func PublicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, AdminURL(cfg)) }

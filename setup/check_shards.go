@@ -1,4 +1,4 @@
-package app
+package setup
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // checkShards tries the Redis of every shard: those of the registry, or, before the first start, those of redis.nodes.
 func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
-	shards := plannedShards(cfg, snapshot)
+	shards := PlannedShards(cfg, snapshot)
 	findings := make([][]Finding, len(shards))
 	var wg sync.WaitGroup
 	for i, s := range shards {

@@ -1,9 +1,8 @@
-package app
+package setup
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -41,27 +40,4 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.
 	s := r.Snapshot()
 	return []Finding{fine(what, "%s answers; schema %d, %s, %s", shown, steps[len(steps)-1].Version,
 		printable.Count(len(s.Topics), "topic"), printable.Count(len(s.Shards), "shard"))}, s
-}
-
-// adviceOnDatabase also tells what goes on without the database.
-func adviceOnDatabase(cfg *conf.Config, err error) string {
-	text := err.Error()
-	advice := "Is the database running there, and is registry.dsn right?"
-	switch {
-	case strings.Contains(text, "Access denied"):
-		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'"
-	case strings.Contains(text, "Unknown database"):
-		advice = "Make it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
-	}
-	if _, err := os.Stat(cfg.SnapshotFile()); err == nil {
-		advice += " Meanwhile pushes and callbacks go on with the snapshot in " + cfg.SnapshotFile()
-	}
-	return advice
-}
-
-func ExplainRegistry(cfg *conf.Config, err error) error {
-	if errors.Is(err, registry.ErrUnavailable) {
-		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
-	}
-	return err
 }

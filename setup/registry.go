@@ -1,0 +1,58 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
+)
+
+// OpenRegistry opens the registry and brings its schema up to date. Other hosts may do so at the same time.
+func OpenRegistry(cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64)) (*registry.Registry, error) {
+	key, err := secretKey(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return registry.Open(registry.Options{
+		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log, SecretKey: key, Announce: announce,
+	})
+}
+
+// secretKey is the key for what the registry keeps encrypted; none where there is no data_dir, which commands can do without.
+func secretKey(cfg *conf.Config) ([]byte, error) {
+	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
+}
+
+// ExplainRegistry adds what to do to an error of a database that does not answer.
+func ExplainRegistry(cfg *conf.Config, err error) error {
+	if errors.Is(err, registry.ErrUnavailable) {
+		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
+	}
+	return err
+}
+
+// adviceOnDatabase also tells what goes on without the database.
+func adviceOnDatabase(cfg *conf.Config, err error) string {
+	text := err.Error()
+	advice := "Is the database running there, and is registry.dsn right?"
+	switch {
+	case strings.Contains(text, "Access denied"):
+		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'"
+	case strings.Contains(text, "Unknown database"):
+		advice = "Make it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
+	}
+	if _, err := os.Stat(cfg.SnapshotFile()); err == nil {
+		advice += " Meanwhile pushes and callbacks go on with the snapshot in " + cfg.SnapshotFile()
+	}
+	return advice
+}
