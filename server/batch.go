@@ -1,15 +1,12 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // batch is a request of many pushes. Each member is judged by itself.
@@ -19,40 +16,26 @@ type batch struct {
 	pushes  []queue.Push
 }
 
-func (s *Server) pushBatch(c echo.Context, token *registry.Token) error {
-	// Without the right on any topic there is nothing to read.
-	if err := allowSomewhere(token, mayPush); err != nil {
-		return err
-	}
-	if _, err := query(c); err != nil {
-		return err
-	}
-	buf := s.buffers.get()
-	clean, err := s.pushAll(c, token, buf)
-	s.giveBack(buf, clean)
-	return err
-}
-
-func (s *Server) pushAll(c echo.Context, token *registry.Token, buf *buffer) (clean bool, err error) {
+func (s *Server) pushBatch(c *call) error {
 	limit := min(int64(s.limits.MaxBatch)*int64(s.limits.MaxBody+envelope), s.limits.MaxBatchBytes)
-	if err := s.read(c.Request(), buf, limit); err != nil {
-		return true, err
-	}
-	var b batch
-	if err := b.split(buf.b, s.limits.MaxBatch); err != nil {
-		return true, err
-	}
-	if err := s.writable(); err != nil {
-		return true, err
-	}
-	s.judge(c.Request().Context(), &b, token)
-	results := s.jobs.PushBatch(c.Request().Context(), b.pushes)
-	if err := allUnavailable(results); err != nil {
+	return s.withBody(c, limit, func(body *buffer) error {
+		var b batch
+		if err := b.split(body.b, s.limits.MaxBatch); err != nil {
+			return err
+		}
+		if err := s.writable(); err != nil {
+			return err
+		}
+		s.judge(c, &b)
+		body.lent = true
+		results := s.jobs.PushBatch(c.ctx(), b.pushes)
+		body.lent = !stored(results)
 		s.countBatch(&b, results)
-		return false, err
-	}
-	s.countBatch(&b, results)
-	return stored(results), s.answerBatch(c, &b, results)
+		if err := allUnavailable(results); err != nil {
+			return err
+		}
+		return s.answerBatch(c, &b, results)
+	})
 }
 
 // split finds the members without judging them: only what makes the whole unreadable is refused here.
@@ -89,18 +72,18 @@ func (b *batch) add(d *decoder, most int) error {
 }
 
 // judge validates each member and collects those that can be pushed.
-func (s *Server) judge(ctx context.Context, b *batch, token *registry.Token) {
+func (s *Server) judge(c *call, b *batch) {
 	b.refused = make([]error, len(b.members))
 	b.pushes = make([]queue.Push, 0, len(b.members))
 	for i, member := range b.members {
 		var in input
-		if b.refused[i] = s.judgeMember(ctx, &in, member, token); b.refused[i] == nil {
+		if b.refused[i] = s.judgeMember(c, &in, member); b.refused[i] == nil {
 			b.pushes = append(b.pushes, in.push)
 		}
 	}
 }
 
-func (s *Server) judgeMember(ctx context.Context, in *input, member []byte, token *registry.Token) error {
+func (s *Server) judgeMember(c *call, in *input, member []byte) error {
 	if kind := jsontext.Value(member).Kind(); kind != '{' {
 		return &Problem{Status: http.StatusBadRequest, Detail: "expected an object, got " + kindName(kind)}
 	}
@@ -110,8 +93,11 @@ func (s *Server) judgeMember(ctx context.Context, in *input, member []byte, toke
 	if in.came&fieldTopic == 0 {
 		return badField("topic", "is missing")
 	}
-	topic, err := s.pushTopic(ctx, in.push.Topic, token)
+	topic, err := s.topic(c.ctx(), in.push.Topic, c.token, mayPush)
 	if err != nil {
+		return err
+	}
+	if err := takesPushes(topic); err != nil {
 		return err
 	}
 	err = in.complete(topic, s.limits.MaxBody)
@@ -162,7 +148,7 @@ type memberView struct {
 	Error *problemView `json:"error,omitzero"`
 }
 
-func (s *Server) answerBatch(c echo.Context, b *batch, results []queue.Result) error {
+func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
 	jobs := make([]jobView, len(results))
 	members := make([]memberView, len(b.members))
 	next := 0
@@ -184,7 +170,7 @@ func (s *Server) answerBatch(c echo.Context, b *batch, results []queue.Result) e
 	}{members})
 }
 
-func (s *Server) memberError(c echo.Context, p *queue.Push, r *queue.Result) error {
+func (s *Server) memberError(c *call, p *queue.Push, r *queue.Result) error {
 	if r.Err == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 type buffer struct {
 	b     []byte
 	taken int64 // of the budget
+	lent  bool  // the queue may still refer to it
 }
 
 // Write makes a buffer an io.Writer.
@@ -46,20 +47,15 @@ func newBuffers(budget int64) *buffers {
 
 func (p *buffers) get() *buffer { return p.pool.Get().(*buffer) }
 
-// put takes a buffer back that nobody refers to any more.
+// put takes a buffer back; one that is lent is left to the garbage collector.
 func (p *buffers) put(buf *buffer) {
-	p.release(buf)
-	if cap(buf.b) > keptBuffer {
+	p.budget.Add(buf.taken)
+	buf.taken = 0
+	if buf.lent || cap(buf.b) > keptBuffer {
 		return
 	}
 	buf.b = buf.b[:0]
 	p.pool.Put(buf)
-}
-
-// release gives the budget back, but leaves the buffer to whoever may still refer to it.
-func (p *buffers) release(buf *buffer) {
-	p.budget.Add(buf.taken)
-	buf.taken = 0
 }
 
 var errBudget = errors.New("too much is under way")
@@ -82,6 +78,16 @@ func (p *buffers) grow(buf *buffer, n int) error {
 		buf.b = bigger
 	}
 	return nil
+}
+
+// withBody reads the request's body, at most limit bytes, for h.
+func (s *Server) withBody(c *call, limit int64, h func(body *buffer) error) error {
+	buf := s.buffers.get()
+	defer s.buffers.put(buf)
+	if err := s.read(c.Request(), buf, limit); err != nil {
+		return err
+	}
+	return h(buf)
 }
 
 // read fills the buffer with the request's body, at most limit bytes.

@@ -5,9 +5,6 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Bounds of one request on dead jobs.
@@ -23,46 +20,25 @@ type selection struct {
 	limit int
 }
 
-func (s *Server) retryDead(c echo.Context, token *registry.Token) error {
-	return s.dead(c, token, s.jobs.RedriveDead)
-}
+func (s *Server) retryDead(c *call) error { return s.dead(c, s.jobs.RedriveDead) }
 
-func (s *Server) deleteDead(c echo.Context, token *registry.Token) error {
-	return s.dead(c, token, s.jobs.DeleteDead)
-}
+func (s *Server) deleteDead(c *call) error { return s.dead(c, s.jobs.DeleteDead) }
 
-func (s *Server) dead(
-	c echo.Context, token *registry.Token,
-	do func(ctx context.Context, topic string, ids []string, limit int) (int, error),
-) error {
-	topic, err := s.topicFor(c, token, mayManage)
-	if err != nil {
-		return err
-	}
-	if _, err := query(c); err != nil {
-		return err
-	}
-	sel, err := s.readSelection(c)
-	if err != nil {
-		return err
-	}
-	if err := s.writable(); err != nil {
-		return err
-	}
-	n, err := do(editing(c), topic.Name, sel.ids, sel.limit)
-	if err != nil {
-		return err
-	}
-	return s.answer(c, http.StatusOK, map[string]int{"count": n})
-}
-
-func (s *Server) readSelection(c echo.Context) (selection, error) {
-	buf := s.buffers.get()
-	defer s.buffers.put(buf)
-	if err := s.read(c.Request(), buf, maxDeadBytes); err != nil {
-		return selection{}, err
-	}
-	return decodeSelection(buf.b)
+func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []string, limit int) (int, error)) error {
+	return s.withBody(c, maxDeadBytes, func(body *buffer) error {
+		sel, err := decodeSelection(body.b)
+		if err != nil {
+			return err
+		}
+		if err := s.writable(); err != nil {
+			return err
+		}
+		n, err := do(c.editing(), c.topic.Name, sel.ids, sel.limit)
+		if err != nil {
+			return err
+		}
+		return s.answer(c, http.StatusOK, map[string]int{"count": n})
+	})
 }
 
 func decodeSelection(data []byte) (selection, error) {

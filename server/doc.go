@@ -1,6 +1,6 @@
 // Package server is Wakecall's HTTP API: it checks who asks and what, and hands the work to the queue and the registry.
 //
-// A request passes through one middleware (around.go: request id, token, metrics, panics) and one handler. Handlers
+// A request passes through one middleware (middleware.go: request id, metrics, panics), its route (routes.go: token, rights, path, query) and a handler. Handlers
 // return errors; the only place that turns an error into an answer is fail in problem.go, so every refusal is RFC 9457
 // problem+json. Requests are decoded by decode.go, which keeps a job's body as the very bytes that came, and answers
 // are made from the views in answer.go.

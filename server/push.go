@@ -1,221 +1,164 @@
 package server
 
 import (
+	"cmp"
+	"errors"
+	"net/http"
 	"net/url"
-	"time"
+	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-// fields of a push, as bits: which ones came.
-type fields uint16
+// envelope is how many bytes a push may have around its body.
+const envelope = 16 << 10
 
-const (
-	fieldTopic fields = 1 << iota
-	fieldID
-	fieldBody
-	fieldDelay
-	fieldDueAt
-	fieldPriority
-	fieldTTR
-	fieldMaxAttempts
-	fieldOnDuplicate
-)
-
-// singleFields and batchFields are what may stand in one push and in a member of a batch.
-const (
-	singleFields = fieldID | fieldBody | changeFields | fieldTTR | fieldMaxAttempts | fieldOnDuplicate
-	batchFields  = singleFields | fieldTopic
-	changeFields = fieldBody | fieldDelay | fieldDueAt | fieldPriority
-)
-
-// input is a push as it was asked for, before the topic's defaults.
-type input struct {
-	came fields
-	push queue.Push
-}
-
-// fieldNames are in the order of the bits.
-var fieldNames = [...]string{"topic", "id", "body", "delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate"}
-
-// fieldOf returns 0 for an unknown name. The name that it returns is not allocated.
-func fieldOf(name string) (fields, string) {
-	for i, known := range fieldNames {
-		if name == known {
-			return 1 << i, known
-		}
+// takesPushes refuses a push to a topic that is offline.
+func takesPushes(topic *registry.Topic) error {
+	if topic.State == registry.TopicOffline {
+		return conflict("topic %s is offline and takes no pushes; its state must be active or paused", topic.Name)
 	}
-	return 0, ""
+	return nil
 }
 
-// decode reads the JSON of one push or change. The body is a part of data.
-func (in *input) decode(data []byte, allowed fields) error {
-	if err := checkUTF8(data); err != nil {
+// push is the route of one push; its metrics have what h refuses.
+func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
+	return s.authed(func(c *call) error {
+		if err := s.readTopicName(c, mayPush); err != nil {
+			return err
+		}
+		if err := takesPushes(c.topic); err != nil {
+			return err
+		}
+		err := c.readQuery(params...)
+		if err == nil {
+			err = h(c)
+		}
+		if err != nil {
+			s.metrics.pushed(c.topic.Name, resultOf(err))
+		}
 		return err
-	}
-	return decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
-		f, known := fieldOf(name.String())
-		if allowed&f == 0 {
-			return unknownField(name.String())
-		}
-		if in.came&f != 0 {
-			return badField(known, "duplicate field")
-		}
-		in.came |= f
-		return in.value(d, f, known)
 	})
 }
 
-func (in *input) value(d *decoder, f fields, name string) (err error) {
-	p := &in.push
-	switch f {
-	case fieldTopic:
-		p.Topic, err = d.string(name)
-	case fieldID:
-		if p.ID, err = d.string(name); err == nil {
-			err = checkID(name, p.ID)
-		}
-	case fieldBody:
-		p.Body, err = d.raw()
-	case fieldDelay:
-		if p.Delay, err = d.duration(name); err == nil {
-			p.Delay, err = checkDelay(name, p.Delay)
-		}
-	case fieldDueAt:
-		p.DueAt, err = d.instant(name)
-	case fieldTTR:
-		if p.TTR, err = d.duration(name); err == nil {
-			p.TTR, err = checkTTR(name, p.TTR)
-		}
-	default:
-		err = in.choice(d, f, name)
-	}
-	return err
-}
-
-// choice reads the fields with a fixed set of values.
-func (in *input) choice(d *decoder, f fields, name string) error {
-	read := d.string
-	if f == fieldMaxAttempts {
-		read = d.number
-	}
-	text, err := read(name)
-	if err != nil {
-		return err
-	}
-	return in.text(f, name, text)
-}
-
-func (in *input) text(f fields, name, text string) (err error) {
-	p := &in.push
-	switch f {
-	case fieldPriority:
-		p.Priority, err = parsePriority(name, text)
-	case fieldOnDuplicate:
-		p.OnDuplicate, err = parseOnDuplicate(name, text)
-	case fieldMaxAttempts:
-		var n int64
-		n, err = parseBounded(name, text, 1, maxAttempts)
-		p.MaxAttempts = int(n)
-	}
-	return err
-}
-
-// query reads the options of a raw push. Numbers have no type of their own there, so durations may be seconds too.
-func (in *input) query(values url.Values) error {
-	for name, texts := range values {
-		f, _ := fieldOf(name)
-		if err := in.option(f, name, texts[0]); err != nil {
+func (s *Server) pushJSON(c *call) error {
+	return s.withBody(c, int64(s.limits.MaxBody)+envelope, func(body *buffer) error {
+		var in input
+		if err := in.decode(body.b, singleFields); err != nil {
 			return err
 		}
-		in.came |= f
-	}
-	return nil
+		return s.store(c, &in, body)
+	})
 }
 
-func (in *input) option(f fields, name, text string) (err error) {
-	p := &in.push
-	switch f {
-	case fieldDelay:
-		if p.Delay, err = durationOption(name, text); err == nil {
-			p.Delay, err = checkDelay(name, p.Delay)
-		}
-	case fieldTTR:
-		if p.TTR, err = durationOption(name, text); err == nil {
-			p.TTR, err = checkTTR(name, p.TTR)
-		}
-	case fieldDueAt:
-		p.DueAt, err = instantOption(name, text)
-	default:
-		err = in.text(f, name, text)
+// rawOptions are the query parameters of a raw push.
+var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate"}
+
+func (s *Server) pushRaw(c *call) error {
+	var in input
+	if err := in.raw(c); err != nil {
+		return err
 	}
+	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
+		in.push.Body = body.b
+		in.came |= fieldBody
+		return s.store(c, &in, body)
+	})
+}
+
+// raw reads all of a raw push but its body.
+func (in *input) raw(c *call) (err error) {
+	if err := c.readID(); err != nil {
+		return err
+	}
+	in.push.ID = c.id
+	if err := in.query(c.query); err != nil {
+		return err
+	}
+	in.push.ContentType, err = parseContentType(c.Request().Header.Get(echo.HeaderContentType))
 	return err
 }
 
-// number says whether a text is a JSON number: "NaN", "Inf" and "0x1p3" are none.
-func number(text string) bool {
-	v := jsontext.Value(text)
-	return v.Kind() == '0' && v.IsValid()
-}
-
-func durationOption(name, text string) (time.Duration, error) {
-	if number(text) {
-		return parseSeconds(name, text)
-	}
-	return parseDuration(name, text)
-}
-
-func instantOption(name, text string) (time.Time, error) {
-	if number(text) {
-		return parseMillis(name, text)
-	}
-	// A plus that was not encoded arrives as a space; there is only one place in an instant where it can stand.
-	if at := len(text) - len("+00:00"); at > 0 && text[at] == ' ' {
-		text = text[:at] + "+" + text[at+1:]
-	}
-	return parseInstant(name, text)
-}
-
-// complete checks the fields against each other and fills in what the topic says.
-func (in *input) complete(topic *registry.Topic, maxBody int) error {
-	p := &in.push
-	if in.came&fieldBody == 0 {
-		return badField("body", "is missing; it may be any JSON value, also null")
-	}
-	if len(p.Body) > maxBody {
-		return tooLarge("body", "body: %d bytes are too large; at most %d", len(p.Body), maxBody)
-	}
-	if err := in.oneTime(); err != nil {
+// store pushes and answers.
+func (s *Server) store(c *call, in *input, body *buffer) error {
+	if err := in.complete(c.topic, s.limits.MaxBody); err != nil {
 		return err
 	}
-	p.Topic = topic.Name
-	if in.came&(fieldDelay|fieldDueAt) == 0 {
-		p.Delay = topic.Delay.Std()
+	if err := s.writable(); err != nil {
+		return err
 	}
-	if in.came&fieldPriority == 0 {
-		p.Priority = topicPriority(topic)
+	p := &in.push
+	body.lent = true
+	result := s.jobs.Push(c.ctx(), *p)
+	if result.Err != nil {
+		return pushProblem(&result, p)
 	}
-	if p.ID == "" {
-		p.ID, p.Fresh = queue.NewID(), true
+	body.lent = false
+	s.metrics.pushed(p.Topic, storedResult(p, &result))
+	status := http.StatusOK
+	switch {
+	case result.Job.State == queue.Spooled:
+		status = http.StatusAccepted
+	case !result.Duplicate:
+		status = http.StatusCreated
+		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
-	return nil
+	view := viewOfPush(&result)
+	return s.answer(c, status, &view)
 }
 
-func (in *input) oneTime() error {
-	if in.came&fieldDelay != 0 && in.came&fieldDueAt != 0 {
-		return badField("due_at", "stands beside delay; give one of them")
+// jobPath is the path of a job. Dots alone would be taken for a way through the path.
+func jobPath(topic, id string) string {
+	escaped := url.PathEscape(id)
+	if id == "." || id == ".." {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
 	}
-	return nil
+	return "/v1/topics/" + topic + "/jobs/" + escaped
 }
 
-// topicPriority is the priority of a push that names none. A topic that was stored is valid.
-func topicPriority(topic *registry.Topic) queue.Priority {
-	p, err := queue.ParsePriority(topic.Priority)
-	if err != nil {
-		return queue.Normal
+func storedResult(p *queue.Push, r *queue.Result) string {
+	switch {
+	case !r.Duplicate:
+		return resultCreated
+	case p.OnDuplicate == queue.Replace:
+		return resultReplaced
 	}
-	return p
+	return resultDuplicate
+}
+
+func resultOf(err error) string {
+	switch p := problemOf(err); {
+	case p.Status < http.StatusInternalServerError:
+		return resultRefused
+	case p.ID != "":
+		return resultUnsafe
+	case p.Status == http.StatusServiceUnavailable:
+		return resultUnavailable
+	}
+	return resultError
+}
+
+// pushProblem says what to do about a push that the queue refused.
+func pushProblem(r *queue.Result, p *queue.Push) error {
+	err := r.Err
+	switch {
+	case errors.Is(err, queue.ErrDuplicate):
+		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
+			Detail: "a job " + p.ID + " lives already in topic " + p.Topic + "; push it with on_duplicate keep or replace"}
+	case errors.Is(err, queue.ErrCollision):
+		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
+			Detail: "the id " + p.ID + " cannot be told from another one that lives in topic " + p.Topic + "; choose another"}
+	case queue.Stored(err):
+		problem := problemOf(err)
+		problem.ID = cmp.Or(r.Job.ID, p.ID) // which the server may have made
+		return problem
+	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
+		return outOfRange("delay", "more than 10 years")
+	case errors.Is(err, queue.ErrTooFar):
+		return outOfRange("due_at", "more than 10 years ahead")
+	}
+	return err
 }

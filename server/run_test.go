@@ -126,7 +126,7 @@ func TestGracefulStop(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	old := start(t, l)
+	old := start(t, l, func(o *server.Options) { o.LameDuck = 2 * time.Second }) // on a busy machine clients pause, too
 	var (
 		stop    = make(chan struct{})
 		clients sync.WaitGroup

@@ -62,15 +62,9 @@ type shardView struct {
 	Moved     int64   `json:"moved,omitzero"`
 }
 
-func (s *Server) shards(c echo.Context, token *registry.Token) error {
-	if err := allowSomewhere(token, mayRead); err != nil {
-		return err
-	}
-	if _, err := query(c); err != nil {
-		return err
-	}
+func (s *Server) shards(c *call) error {
 	views := []shardView{}
-	for _, h := range s.jobs.Health(c.Request().Context()) {
+	for _, h := range s.jobs.Health(c.ctx()) {
 		views = append(views, viewOfShard(&h))
 	}
 	// The queue does not talk to shards that are offline, but they are still there to be seen.

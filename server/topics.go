@@ -26,16 +26,10 @@ func viewOfTopic(t *registry.Topic) topicView {
 	return topicView{Topic: t.Public(), CreatedAt: instant(t.CreatedAt), UpdatedAt: instant(t.UpdatedAt)}
 }
 
-func (s *Server) listTopics(c echo.Context, token *registry.Token) error {
-	if err := allowSomewhere(token, mayManage); err != nil {
-		return err
-	}
-	if _, err := query(c); err != nil {
-		return err
-	}
+func (s *Server) listTopics(c *call) error {
 	views := []topicView{}
 	for name, t := range s.registry.Snapshot().Topics {
-		if token.Allows(mayManage, name) {
+		if c.token.Allows(mayManage, name) {
 			views = append(views, viewOfTopic(t))
 		}
 	}
@@ -43,50 +37,44 @@ func (s *Server) listTopics(c echo.Context, token *registry.Token) error {
 	return s.answer(c, http.StatusOK, map[string]any{"topics": views})
 }
 
-func (s *Server) getTopic(c echo.Context, token *registry.Token) error {
-	topic, err := s.topicFor(c, token, mayManage)
+func (s *Server) getTopic(c *call) error { return s.answer(c, http.StatusOK, viewOfTopic(c.topic)) }
+
+func (s *Server) putTopic(c *call) error {
+	name, err := c.newTopicName()
 	if err != nil {
 		return err
 	}
-	if _, err := query(c); err != nil {
-		return err
-	}
-	return s.answer(c, http.StatusOK, viewOfTopic(topic))
+	return s.withBody(c, maxTopicBytes, func(body *buffer) error {
+		topic, err := decodeTopic(name, slices.Clone(body.b)) // the registry may keep parts of it
+		if err != nil {
+			return err
+		}
+		created, err := s.registry.PutTopic(c.ctx(), c.actor(), *topic)
+		if err != nil {
+			return err
+		}
+		if saved := s.registry.Snapshot().Topics[name]; saved != nil {
+			topic = saved
+		}
+		status := http.StatusOK
+		if created {
+			status = http.StatusCreated
+			c.Response().Header().Set(echo.HeaderLocation, "/v1/topics/"+name)
+		}
+		return s.answer(c, status, viewOfTopic(topic))
+	})
 }
 
-func (s *Server) putTopic(c echo.Context, token *registry.Token) error {
-	name, err := s.topicName(c, token)
-	if err != nil {
-		return err
-	}
-	topic, err := s.readTopic(c, name)
-	if err != nil {
-		return err
-	}
-	created, err := s.registry.PutTopic(c.Request().Context(), actor(token), *topic)
-	if err != nil {
-		return err
-	}
-	if saved := s.registry.Snapshot().Topics[name]; saved != nil {
-		topic = saved
-	}
-	status := http.StatusOK
-	if created {
-		status = http.StatusCreated
-		c.Response().Header().Set(echo.HeaderLocation, "/v1/topics/"+name)
-	}
-	return s.answer(c, status, viewOfTopic(topic))
-}
-
-func (s *Server) topicName(c echo.Context, token *registry.Token) (string, error) {
+// newTopicName is the path's topic, which need not exist.
+func (c *call) newTopicName() (string, error) {
 	name, err := pathText(c, "topic")
 	if err != nil {
 		return "", err
 	}
-	if err := allow(token, mayManage, name); err != nil {
+	if err := allow(c.token, mayManage, name); err != nil {
 		return "", err
 	}
-	if _, err := query(c); err != nil {
+	if err := c.readQuery(); err != nil {
 		return "", err
 	}
 	if err := registry.ValidTopicName(name); err != nil {
@@ -95,17 +83,12 @@ func (s *Server) topicName(c echo.Context, token *registry.Token) (string, error
 	return name, nil
 }
 
-func (s *Server) readTopic(c echo.Context, name string) (*registry.Topic, error) {
-	buf := s.buffers.get()
-	defer s.buffers.put(buf)
-	if err := s.read(c.Request(), buf, maxTopicBytes); err != nil {
-		return nil, err
-	}
-	body := slices.Clone(buf.b) // the registry may keep parts of it
+// decodeTopic leaves the fields to the registry. Secrets are write-only, so a client that changes what it got cannot
+// send them back: the registry keeps them unless they are named.
+func decodeTopic(name string, body []byte) (*registry.Topic, error) {
 	if err := wellFormed(body); err != nil {
 		return nil, err
 	}
-	// Secrets are write-only, so a client that changes what it got cannot send them back: the registry keeps them unless they are named.
 	return registry.DecodeTopic(name, body)
 }
 
@@ -120,54 +103,46 @@ func wellFormed(body []byte) error {
 	})
 }
 
-// deleteTopic refuses while there are jobs, unless they are to go, too. They go before the topic, so that a failure half-way
-// leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
-func (s *Server) deleteTopic(c echo.Context, token *registry.Token) error {
-	topic, err := s.topicFor(c, token, mayManage)
-	if err != nil {
-		return err
-	}
-	drop, err := wantsDrop(c)
+// deleteTopic refuses while there are jobs, unless they are to go, too. They go before the topic, so that a failure
+// half-way leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
+func (s *Server) deleteTopic(c *call) error {
+	drop, err := wantsDrop(c.query.Get("drop"))
 	if err != nil {
 		return err
 	}
 	if !s.registry.Up() {
 		return registry.ErrUnavailable // before any job is dropped
 	}
-	if err := s.emptyTopic(c, topic.Name, drop); err != nil {
+	if err := s.emptyTopic(c, drop); err != nil {
 		return err
 	}
-	if err := s.registry.DeleteTopic(editing(c), actor(token), topic.Name); err != nil {
+	if err := s.registry.DeleteTopic(c.editing(), c.actor(), c.topic.Name); err != nil {
 		return err
 	}
 	if drop {
-		if err := s.drop(c, topic.Name); err != nil {
-			s.log.Warn("jobs that were pushed while their topic was deleted could not be dropped", "topic", topic.Name, "err", err)
+		if err := s.drop(c); err != nil {
+			s.log.Warn("dropping jobs that were pushed while their topic was deleted failed", "topic", c.topic.Name, "err", err)
 		}
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func wantsDrop(c echo.Context) (bool, error) {
-	values, err := query(c, "drop")
-	if err != nil {
-		return false, err
-	}
-	switch text := values.Get("drop"); text {
+func wantsDrop(text string) (bool, error) {
+	switch text {
 	case "", "false":
 		return false, nil
 	case "true":
 		return true, nil
-	default:
-		return false, badField("drop", "%q is not true or false", clip(text))
 	}
+	return false, badField("drop", "%q is not true or false", clip(text))
 }
 
-func (s *Server) emptyTopic(c echo.Context, name string, drop bool) error {
+func (s *Server) emptyTopic(c *call, drop bool) error {
 	if drop {
-		return s.drop(c, name)
+		return s.drop(c)
 	}
-	all, err := s.jobs.Stats(c.Request().Context(), []string{name})
+	name := c.topic.Name
+	all, err := s.jobs.Stats(c.ctx(), []string{name})
 	if err != nil {
 		return err
 	}
@@ -179,10 +154,10 @@ func (s *Server) emptyTopic(c echo.Context, name string, drop bool) error {
 
 func total(st queue.Stats) int64 { return st.Delayed + st.Ready + st.Running + st.Dead }
 
-func (s *Server) drop(c echo.Context, name string) error {
+func (s *Server) drop(c *call) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	_, err := s.jobs.DropTopic(editing(c), name)
+	_, err := s.jobs.DropTopic(c.editing(), c.topic.Name)
 	return err
 }

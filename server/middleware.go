@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 const headerRequestID = "X-Request-Id"
 
-// around is the one middleware: what every request gets, also those that no route takes.
-func (s *Server) around(next echo.HandlerFunc) echo.HandlerFunc {
+// middleware is what every request gets, also one that no route takes.
+func (s *Server) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
@@ -107,61 +105,6 @@ func (s *Server) finish(c echo.Context, start time.Time) {
 		s.log.Debug("request", "request_id", requestID(c), "method", r.Method, "path", r.URL.Path,
 			"status", c.Response().Status, "bytes", c.Response().Size, "took", took, "remote", r.RemoteAddr)
 	}
-}
-
-// handler is a route's handler: it knows who asks.
-type handler func(c echo.Context, token *registry.Token) error
-
-func (s *Server) authed(h handler) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		token, err := s.authenticate(c.Request())
-		if err != nil {
-			return err
-		}
-		return h(c, token)
-	}
-}
-
-// authenticate finds the token of a request in the registry's snapshot, where tokens stand by their hashes.
-func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
-	header := r.Header.Get(echo.HeaderAuthorization)
-	if header == "" {
-		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "a token is needed: send Authorization: Bearer TOKEN"}
-	}
-	scheme, secret, _ := strings.Cut(header, " ")
-	secret = strings.TrimSpace(secret)
-	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
-		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "the Authorization header must be Bearer TOKEN"}
-	}
-	token, ok := s.registry.Snapshot().Token(secret)
-	if !ok {
-		return nil, &Problem{
-			Status: http.StatusUnauthorized, Detail: "the token is unknown or was revoked", challenge: ` error="invalid_token"`,
-		}
-	}
-	return token, nil
-}
-
-// allow wants a right on a topic. Rights are asked before anything else, so that a token without them learns nothing of
-// a topic, not even whether it is there.
-func allow(token *registry.Token, right registry.Right, topic string) error {
-	if token.Allows(right, topic) {
-		return nil
-	}
-	return &Problem{
-		Status: http.StatusForbidden,
-		Detail: fmt.Sprintf("the token %s has no right to %s on topic %s", clip(token.Name), right, clip(topic)),
-	}
-}
-
-// allowSomewhere wants a right on any topic at all.
-func allowSomewhere(token *registry.Token, right registry.Right) error {
-	for _, have := range token.Rights {
-		if have == right {
-			return nil
-		}
-	}
-	return &Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf("the token %s has no right to %s", clip(token.Name), right)}
 }
 
 // requestIDs makes ids that are unique over all servers: a random beginning and a count.

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// writable says whether the journal takes what is about to be done.
+func (s *Server) writable() error {
+	if err := s.healthy(); err != nil {
+		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted: %v", err)
+	}
+	return nil
+}
+
+func (s *Server) getJob(c *call) error {
+	job, err := s.jobs.Get(c.ctx(), c.topic.Name, c.id)
+	if err != nil {
+		return c.jobProblem(err)
+	}
+	return s.answerWhole(c, job)
+}
+
+func (s *Server) changeJob(c *call) error {
+	return s.withBody(c, int64(s.limits.MaxBody)+envelope, func(body *buffer) error {
+		var in input
+		if err := in.decode(body.b, changeFields); err != nil {
+			return err
+		}
+		change, err := in.change(s.limits.MaxBody)
+		if err != nil {
+			return err
+		}
+		if err := s.writable(); err != nil {
+			return err
+		}
+		body.lent = true
+		job, err := s.jobs.Change(c.editing(), c.topic.Name, c.id, change)
+		if err != nil {
+			return c.jobProblem(err)
+		}
+		body.lent = false
+		return s.answerJob(c, http.StatusOK, job)
+	})
+}
+
+func (s *Server) deleteJob(c *call) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if err := s.jobs.Delete(c.editing(), c.topic.Name, c.id); err != nil {
+		return c.jobProblem(err)
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (s *Server) runJob(c *call) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	job, err := s.jobs.RunNow(c.editing(), c.topic.Name, c.id)
+	if err != nil {
+		return c.jobProblem(err)
+	}
+	return s.answerJob(c, http.StatusAccepted, job)
+}
+
+func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
+	view := viewOfJob(job)
+	return s.answer(c, status, &view)
+}
+
+// jobProblem words the queue's errors about one job.
+func (c *call) jobProblem(err error) error {
+	topic, id := c.topic.Name, c.id
+	switch {
+	case errors.Is(err, queue.ErrNotFound):
+		return notFound("there is no job %s in topic %s; a job that was delivered or deleted is gone", id, topic)
+	case errors.Is(err, queue.ErrRunning):
+		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
+	case errors.Is(err, queue.ErrDead):
+		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
+	case errors.Is(err, queue.ErrTooFar):
+		return outOfRange("due_at", "more than 10 years ahead")
+	}
+	return err
+}

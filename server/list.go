@@ -1,0 +1,72 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Bounds of a page of a list.
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+func page(values url.Values) (queue.State, int, error) {
+	state := queue.State(values.Get("state"))
+	switch state {
+	case queue.Delayed, queue.Ready, queue.Running, queue.Dead:
+	case "":
+		return "", 0, badField("state", "is missing; it is delayed, ready, running or dead")
+	default:
+		return "", 0, badField("state", "%q is not delayed, ready, running or dead", clip(string(state)))
+	}
+	if !values.Has("limit") {
+		return state, defaultPage, nil
+	}
+	limit, err := parseBounded("limit", values.Get("limit"), 1, maxPage)
+	return state, int(limit), err
+}
+
+// listView is a page of a list.
+type listView struct {
+	Jobs []jobView `json:"jobs"`
+	Next string    `json:"next"` // the cursor of the next page; empty: this is the last
+}
+
+func (s *Server) listJobs(c *call) error {
+	state, limit, err := page(c.query)
+	if err != nil {
+		return err
+	}
+	jobs, next, err := s.jobs.List(c.ctx(), c.topic.Name, state, c.query.Get("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	view := listView{Jobs: make([]jobView, len(jobs)), Next: next}
+	for i := range jobs {
+		view.Jobs[i] = viewOfJob(&jobs[i])
+	}
+	return s.answer(c, http.StatusOK, &view)
+}
+
+// statsView counts a topic's jobs.
+type statsView struct {
+	Delayed       int64 `json:"delayed"`
+	Ready         int64 `json:"ready"`
+	Running       int64 `json:"running"`
+	Dead          int64 `json:"dead"`
+	OldestReadyMS int64 `json:"oldest_ready_ms"`
+}
+
+func (s *Server) stats(c *call) error {
+	all, err := s.jobs.Stats(c.ctx(), []string{c.topic.Name})
+	if err != nil {
+		return err
+	}
+	st := all[c.topic.Name]
+	return s.answer(c, http.StatusOK, statsView{
+		Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead, OldestReadyMS: st.OldestReady.Milliseconds(),
+	})
+}

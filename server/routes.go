@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Rights that the routes ask for.
+const (
+	mayPush   = registry.RightPush   // push, change, run and delete single jobs
+	mayRead   = registry.RightRead   // see jobs, counts and shards
+	mayManage = registry.RightManage // see and change topics, retry and delete dead jobs in bulk
+)
+
+// routes registers what openapi.yaml describes; a test compares the two.
+func (s *Server) routes() {
+	e := s.echo
+	e.GET("/healthz", s.alive)
+	e.GET("/readyz", s.ready)
+	e.GET("/openapi.yaml", s.openAPI)
+	e.GET("/docs", s.docsPage)
+	e.GET("/docs/:file", s.docsAsset)
+
+	const topic, job = "/v1/topics/:topic", "/v1/topics/:topic/jobs/:id"
+	e.POST("/v1/jobs", s.onAnyTopic(mayPush, s.pushBatch))
+	e.GET(topic+"/jobs", s.onTopic(mayRead, s.listJobs, "state", "limit", "cursor"))
+	e.POST(topic+"/jobs", s.push(s.pushJSON))
+	e.PUT(job, s.push(s.pushRaw, rawOptions...))
+	e.GET(job, s.onJob(mayRead, s.getJob))
+	e.PATCH(job, s.onJob(mayPush, s.changeJob))
+	e.DELETE(job, s.onJob(mayPush, s.deleteJob))
+	e.POST(job+"/run", s.onJob(mayPush, s.runJob))
+	e.POST(topic+"/dead/retry", s.onTopic(mayManage, s.retryDead))
+	e.DELETE(topic+"/dead", s.onTopic(mayManage, s.deleteDead))
+	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
+
+	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics))
+	e.GET(topic, s.onTopic(mayManage, s.getTopic))
+	e.PUT(topic, s.authed(s.putTopic))
+	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop"))
+	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
+}
+
+// Routes lists the routes as "METHOD /path/{parameter}".
+func (s *Server) Routes() []string {
+	var routes []string
+	for _, r := range s.echo.Routes() {
+		parts := strings.Split(r.Path, "/")
+		for i, part := range parts {
+			if name, ok := strings.CutPrefix(part, ":"); ok {
+				parts[i] = "{" + name + "}"
+			}
+		}
+		routes = append(routes, r.Method+" "+strings.Join(parts, "/"))
+	}
+	return routes
+}
+
+// call is a request with a token, and what its path and query name.
+type call struct {
+	echo.Context
+	token *registry.Token
+	topic *registry.Topic
+	id    string // of a job
+	query url.Values
+}
+
+type handler func(c *call) error
+
+func (c *call) ctx() context.Context { return c.Request().Context() }
+
+// editing is the context of an edit, which goes on when its client leaves: the journal must have what Redis has done.
+func (c *call) editing() context.Context { return context.WithoutCancel(c.ctx()) }
+
+func (c *call) actor() string { return "token:" + c.token.Name }
+
+// authed wants a token.
+func (s *Server) authed(h handler) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		token, err := s.authenticate(c.Request())
+		if err != nil {
+			return err
+		}
+		return h(&call{Context: c, token: token})
+	}
+}
+
+// onAnyTopic wants a right on any topic at all, and no query.
+func (s *Server) onAnyTopic(right registry.Right, h handler) echo.HandlerFunc {
+	return s.authed(func(c *call) error {
+		if err := allowSomewhere(c.token, right); err != nil {
+			return err
+		}
+		if err := c.readQuery(); err != nil {
+			return err
+		}
+		return h(c)
+	})
+}
+
+// onTopic wants a right on the path's topic, and that it exists. params are what the query may hold.
+func (s *Server) onTopic(right registry.Right, h handler, params ...string) echo.HandlerFunc {
+	return s.authed(func(c *call) error {
+		if err := s.readTopicName(c, right); err != nil {
+			return err
+		}
+		if err := c.readQuery(params...); err != nil {
+			return err
+		}
+		return h(c)
+	})
+}
+
+// onJob is onTopic for a path that names a job, too.
+func (s *Server) onJob(right registry.Right, h handler) echo.HandlerFunc {
+	return s.onTopic(right, func(c *call) error {
+		if err := c.readID(); err != nil {
+			return err
+		}
+		return h(c)
+	})
+}
+
+// pathText returns a parameter of the path. Echo has decoded it unless the path was sent with an encoding of its own.
+func pathText(c echo.Context, name string) (string, error) {
+	text := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return text, nil
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		return "", badField(name, "%q is not percent-encoded as it should be", clip(text))
+	}
+	return plain, nil
+}
+
+func (s *Server) readTopicName(c *call, right registry.Right) error {
+	name, err := pathText(c, "topic")
+	if err != nil {
+		return err
+	}
+	c.topic, err = s.topic(c.ctx(), name, c.token, right)
+	return err
+}
+
+func (c *call) readID() (err error) {
+	if c.id, err = pathText(c, "id"); err != nil {
+		return err
+	}
+	return checkID("id", c.id)
+}
+
+// topic finds a topic for a token with a right on it.
+func (s *Server) topic(ctx context.Context, name string, token *registry.Token, right registry.Right) (*registry.Topic, error) {
+	if err := allow(token, right, name); err != nil {
+		return nil, err
+	}
+	topic := s.registry.Snapshot().Topics[name]
+	if topic == nil { // another server may have registered it a moment ago
+		s.registry.Refresh(ctx)
+		topic = s.registry.Snapshot().Topics[name]
+	}
+	if topic == nil {
+		return nil, notFound("there is no topic %q; PUT /v1/topics/%s makes it", clip(name), url.PathEscape(clip(name)))
+	}
+	return topic, nil
+}
+
+// readQuery reads the query, which may hold each known parameter once and no other.
+func (c *call) readQuery(known ...string) error {
+	raw := c.Request().URL.RawQuery
+	if raw == "" {
+		return nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return &Problem{Status: http.StatusBadRequest, Detail: "malformed query: " + clip(err.Error())}
+	}
+	for name, texts := range values {
+		if !slices.Contains(known, name) {
+			return unknownParameter(name, known)
+		}
+		if len(texts) > 1 {
+			return badField(name, "duplicate query parameter")
+		}
+	}
+	c.query = values
+	return nil
+}
+
+func unknownParameter(name string, known []string) error {
+	hint := "this route takes none"
+	if len(known) > 0 {
+		hint = "known are " + strings.Join(known, ", ")
+	}
+	return badField(clip(name), "unknown query parameter; %s", hint)
+}
