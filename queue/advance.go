@@ -20,18 +20,11 @@ const advanceStep = 500
 
 // Advance moves what is due in a bucket: delayed jobs to the ready queues, expired leases back. It does a bounded step.
 func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
-	v, err := s.again(ctx, bucket, s.scripts.advance, advanceStep)
+	reply, err := s.list(ctx, bucket, 6, "advance", advanceStep)
 	if err != nil {
 		return Advance{}, err
 	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 6 {
-		return Advance{}, fmt.Errorf("advance %s: %w", s.name, errReply)
-	}
-	var n [6]int64
-	for i := range n {
-		n[i], _ = reply[i].(int64)
-	}
+	n := ints(reply)
 	a := Advance{Now: millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
 	if n[1] >= 0 {
 		a.Next = millis(n[1])

@@ -75,7 +75,7 @@ func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 func (q *Queue) changeIn(ctx context.Context, s *Shard, kind ChangeKind, topic, id string, what ...any) (
 	job *Job, unsafe, err error) {
 	args := append([]any{topic, s.address(topic, id), id}, what...)
-	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), s.scripts.change, args...)
+	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), "change", args...)
 	if err != nil {
 		return nil, nil, err
 	}

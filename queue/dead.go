@@ -72,12 +72,11 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, kind ChangeKind, topic s
 	for _, id := range ids {
 		args = append(args, s.address(topic, id), id)
 	}
-	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.dead, args...)
+	reply, err := s.list(ctx, s.bucketOf(topic), -1, "dead", args...)
 	if err != nil {
 		return 0, err
 	}
-	reply, ok := v.([]any)
-	if !ok || len(reply)%3 != 1 {
+	if len(reply)%3 != 1 {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
 	revision, _ := reply[0].(int64)

@@ -15,7 +15,7 @@ type removal struct {
 }
 
 func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r removal, err error) {
-	o, err := s.do(ctx, s.bucketOf(topic), d, s.scripts.remove, topic, s.address(topic, id), id)
+	o, err := s.do(ctx, s.bucketOf(topic), d, "delete", topic, s.address(topic, id), id)
 	if err != nil {
 		return r, err
 	}

@@ -61,7 +61,7 @@ const waitPool = 64
 
 // runReplicated is run with a wait for a replica behind the script.
 func (s *Shard) runReplicated(
-	ctx context.Context, bucket int, script *redis.Script, args ...any,
+	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
 	n := s.nodes[bucket]
 	if n.down.Load() {
@@ -82,10 +82,10 @@ func (s *Shard) runReplicated(
 // evalReplicated is eval with a wait behind the script. It speaks to the bucket's node itself, and so has to find the right one when
 // a Cluster changes.
 func (s *Shard) evalReplicated(
-	ctx context.Context, bucket int, script *redis.Script, args ...any,
+	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
-	keys := []string{prefix(bucket)}
-	send := func(p redis.Pipeliner) *redis.Cmd { return script.EvalSha(ctx, p, keys, args...) }
+	keys, code := []string{prefix(bucket)}, s.scripts[script]
+	send := func(p redis.Pipeliner) *redis.Cmd { return code.EvalSha(ctx, p, keys, args...) }
 	for guarded := false; ; {
 		v, unsafe, err = s.pipeReplicated(ctx, bucket, send)
 		var retry error
@@ -93,7 +93,7 @@ func (s *Shard) evalReplicated(
 		case err == nil:
 			return v, unsafe, nil
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			send = func(p redis.Pipeliner) *redis.Cmd { return script.Eval(ctx, p, keys, args...) }
+			send = func(p redis.Pipeliner) *redis.Cmd { return code.Eval(ctx, p, keys, args...) }
 		case redis.HasErrorPrefix(err, "NOBUCKET") && !guarded:
 			guarded, retry = true, s.makeSlotGuard(ctx, bucket)
 		case redis.HasErrorPrefix(err, "MOVED"):

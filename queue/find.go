@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 )
 
 // findStep is how many topics one call of the script looks into: well under a millisecond of Redis.
@@ -17,20 +16,15 @@ func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, e
 		for _, t := range some {
 			args = append(args, t, s.address(t, id))
 		}
-		v, err := s.again(ctx, bucket, s.scripts.find, args...)
+		reply, err := s.list(ctx, bucket, 1+len(some), "find", args...)
 		if err != nil {
 			return err
 		}
-		reply, ok := v.([]any)
-		if !ok || len(reply)%2 != 1 {
-			return fmt.Errorf("look for %s on shard %s: %w", id, s.name, errReply)
-		}
-		for i := 1; i < len(reply); i += 2 {
-			k, _ := reply[i].(int64)
-			if k < 1 || int(k) > len(some) {
-				return fmt.Errorf("look for %s on shard %s: %w", id, s.name, errReply)
+		for i, topic := range some {
+			if reply[1+i] == "" {
+				continue
 			}
-			j, err := s.described(some[k-1], reply[i+1])
+			j, err := s.described(topic, reply[1+i])
 			if err != nil {
 				return err
 			}

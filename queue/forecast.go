@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -24,15 +23,11 @@ const maxForecastPages = 20 * forecastStep
 func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
 	err = q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
-			v, err := s.again(ctx, bucket, s.scripts.forecast, topic, skip, forecastStep)
+			reply, err := s.list(ctx, bucket, 2+len(f.Minutes)+len(f.Hours), "forecast", topic, skip, forecastStep)
 			if err != nil {
 				return err
 			}
-			n, err := f.add(v)
-			if err != nil {
-				return fmt.Errorf("forecast %s on shard %s: %w", topic, s.name, err)
-			}
-			if n < forecastStep {
+			if f.add(ints(reply)) < forecastStep {
 				return nil
 			}
 		}
@@ -41,25 +36,15 @@ func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err err
 	return f, err
 }
 
-func (f *Forecast) add(v any) (pages int64, err error) {
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 4 {
-		return 0, errReply
-	}
-	minutes, okM := reply[2].([]any)
-	hours, okH := reply[3].([]any)
-	if !okM || !okH || len(minutes) != len(f.Minutes) || len(hours) != len(f.Hours) {
-		return 0, errReply
-	}
-	f.Now = millis(reply[0])
+// add adds what one call of the script counted, and returns how many pages that were.
+func (f *Forecast) add(n []int64) (pages int64) {
+	f.Now = millis(n[0])
+	counts := n[2:]
 	for i := range f.Minutes {
-		n, _ := minutes[i].(int64)
-		f.Minutes[i] += n
+		f.Minutes[i] += counts[i]
 	}
 	for i := range f.Hours {
-		n, _ := hours[i].(int64)
-		f.Hours[i] += n
+		f.Hours[i] += counts[len(f.Minutes)+i]
 	}
-	pages, _ = reply[1].(int64)
-	return pages, nil
+	return n[1]
 }

@@ -79,15 +79,7 @@ func (s *Shard) getInto(ctx context.Context, pushes []Push, which []int, found m
 
 // read calls the get script, which takes three arguments a job, and returns the shard's clock and a description of each, "" for none.
 func (s *Shard) read(ctx context.Context, bucket int, args []any) ([]any, error) {
-	v, err := s.again(ctx, bucket, s.scripts.get, args...)
-	if err != nil {
-		return nil, err
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != len(args)/3+1 {
-		return nil, fmt.Errorf("get %d jobs: %w", len(args)/3, errReply)
-	}
-	return reply, nil
+	return s.list(ctx, bucket, 1+len(args)/3, "get", args...)
 }
 
 func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) error {

@@ -80,12 +80,11 @@ func decodeCursor(c string) (shard, inner string, err error) {
 }
 
 func (s *Shard) listStep(ctx context.Context, topic string, state State, inner string, limit int) ([]Job, string, error) {
-	v, err := s.again(ctx, s.bucketOf(topic), s.scripts.list, topic, string(state), inner, limit)
+	reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(state), inner, limit)
 	if err != nil {
 		return nil, "", err
 	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) < 2 {
+	if len(reply) < 2 {
 		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
 	}
 	next, _ := reply[1].(string)

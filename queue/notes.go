@@ -45,7 +45,7 @@ func (s *Shard) Note(ctx context.Context, bucket int, n Notes) error {
 		for i := range some {
 			args = some[i].appendTo(args)
 		}
-		if _, err := s.run(ctx, bucket, s.scripts.note, args...); err != nil {
+		if _, err := s.run(ctx, bucket, "note", args...); err != nil {
 			return err
 		}
 	}
@@ -78,13 +78,9 @@ func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error,
 }
 
 func (s *Shard) notedIn(ctx context.Context, bucket int, take func([]any) error, args ...any) error {
-	v, err := s.again(ctx, bucket, s.scripts.noted, args...)
+	reply, err := s.list(ctx, bucket, -1, "noted", args...)
 	if err != nil {
 		return err
-	}
-	reply, ok := v.([]any)
-	if !ok {
-		return fmt.Errorf("read notes of shard %s: %w", s.name, errReply)
 	}
 	return take(reply)
 }
@@ -137,7 +133,7 @@ func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
 // ClearErrors forgets the kinds of errors of a topic.
 func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
 	return q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		_, err := s.again(ctx, bucket, s.scripts.noted, "clear", topic)
+		_, err := s.again(ctx, bucket, "noted", "clear", topic)
 		return err
 	})
 }

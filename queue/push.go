@@ -95,7 +95,7 @@ func (s *Shard) storeAll(
 		ctx, cancel = context.WithTimeout(s.ctx, timeout)
 	}
 	defer cancel()
-	o, err := s.do(ctx, bucket, d, s.scripts.push, args...)
+	o, err := s.do(ctx, bucket, d, "push", args...)
 	if err != nil {
 		return failAll(len(pushes), err), nil
 	}

@@ -56,7 +56,7 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 	if s.held.Load() {
 		return Reserved{}, s.comparing()
 	}
-	v, err := s.run(ctx, bucket, s.scripts.reserve, r.args()...)
+	v, err := s.run(ctx, bucket, "reserve", r.args()...)
 	if err != nil {
 		return Reserved{}, err
 	}
@@ -153,12 +153,9 @@ func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.
 	for _, l := range leases {
 		args = append(args, l.ref, l.Token)
 	}
-	reply, err := s.list(ctx, bucket, s.scripts.extend, args...)
-	if err == nil && len(reply) != len(leases) {
-		err = errReply
-	}
+	reply, err := s.list(ctx, bucket, len(leases), "extend", args...)
 	if err != nil {
-		return nil, fmt.Errorf("extend leases on %s: %w", s.name, err)
+		return nil, err
 	}
 	held = make([]bool, len(leases))
 	for i := range reply {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,28 +15,25 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// scripts are the scripts of one shard, with what they share put behind their first line.
-type scripts struct {
-	push, get, change, remove, advance, reserve, settle, extend, dead, list, stats, drop, configure, totals, active, find, forecast, limits, note, noted, seen, restore, leave, deferred, mover, probe *redis.Script
-}
-
-func loadScripts(locators uint32, long int, cluster bool) *scripts {
-	common := strings.NewReplacer("@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long)).Replace(mustRead("common"))
+// loadScripts returns the scripts of a shard by the names of their files.
+func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Script {
+	common := strings.NewReplacer(
+		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long),
+	).Replace(mustRead("common"))
 	if cluster {
 		common = mustRead("slotguard") + common
 	}
-	load := func(name string) *redis.Script {
+	files, err := luaFiles.ReadDir("lua")
+	if err != nil {
+		panic(err) // embedded: cannot be missing
+	}
+	scripts := make(map[string]*redis.Script, len(files))
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".lua")
 		first, rest, _ := strings.Cut(mustRead(name), "\n") // #!lua and its flags must stay the first line
-		return redis.NewScript(first + "\n" + common + rest + "end)()\n")
+		scripts[name] = redis.NewScript(first + "\n" + common + rest + "end)()\n")
 	}
-	return &scripts{
-		push: load("push"), get: load("get"), change: load("change"), remove: load("delete"), advance: load("advance"),
-		reserve: load("reserve"), settle: load("settle"), extend: load("extend"), dead: load("dead"), list: load("list"),
-		stats: load("stats"), drop: load("drop"), configure: load("configure"),
-		totals: load("totals"), active: load("active"), find: load("find"), forecast: load("forecast"), limits: load("limits"),
-		note: load("note"), noted: load("noted"), seen: load("seen"), restore: load("restore"), leave: load("leave"),
-		deferred: load("defer"), mover: load("mover"), probe: load("probe"),
-	}
+	return scripts
 }
 
 func mustRead(name string) string {
@@ -46,11 +44,20 @@ func mustRead(name string) string {
 	return string(b)
 }
 
-var errReply = errors.New("the script's answer has not the expected form")
+var errReply = errors.New("the script's answer has an unexpected form")
 
 func millis(v any) time.Time {
 	n, _ := v.(int64)
 	return time.UnixMilli(n).UTC()
+}
+
+// ints reads a list of numbers.
+func ints(reply []any) []int64 {
+	list := make([]int64, len(reply))
+	for i, v := range reply {
+		list[i], _ = v.(int64)
+	}
+	return list
 }
 
 func anys(texts []string) []any {
@@ -74,7 +81,7 @@ type outcome struct {
 }
 
 // do calls a script, once more when the connection broke, and waits until its writes are where d says.
-func (s *Shard) do(ctx context.Context, bucket int, d Durability, script *redis.Script, args ...any) (o outcome, err error) {
+func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string, args ...any) (o outcome, err error) {
 	call := func() (v any, unsafe, err error) {
 		if d == Replica {
 			return s.runReplicated(ctx, bucket, script, args...)
@@ -91,26 +98,26 @@ func (s *Shard) do(ctx context.Context, bucket int, d Durability, script *redis.
 }
 
 // again is run for scripts that may run twice: once more when the connection broke.
-func (s *Shard) again(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
+func (s *Shard) again(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	o, err := s.do(ctx, bucket, Memory, script, args...)
 	return o.value, err
 }
 
-// list is again for scripts that answer with a list.
-func (s *Shard) list(ctx context.Context, bucket int, script *redis.Script, args ...any) ([]any, error) {
+// list is again for scripts that answer with a list of n values; any number when n is negative.
+func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...any) ([]any, error) {
 	v, err := s.again(ctx, bucket, script, args...)
 	if err != nil {
 		return nil, err
 	}
 	reply, ok := v.([]any)
-	if !ok {
-		return nil, errReply
+	if !ok || n >= 0 && len(reply) != n {
+		return nil, fmt.Errorf("%s on shard %s: %w", script, s.name, errReply)
 	}
 	return reply, nil
 }
 
-// run calls a script. An error other than one of the context means that the shard is not available: it is an *UnavailableError.
-func (s *Shard) run(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
+// run calls a script once. An error that is not the context's or the script's own is an *UnavailableError.
+func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	n := s.nodes[bucket]
 	if n.down.Load() {
 		return nil, s.unavailable("down", n.why.Load().(error))
@@ -122,11 +129,11 @@ func (s *Shard) run(ctx context.Context, bucket int, script *redis.Script, args 
 	return nil, s.failed(ctx, bucket, err)
 }
 
-func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args ...any) (any, error) {
-	keys := []string{prefix(bucket)}
-	v, err := script.EvalSha(ctx, s.client, keys, args...).Result()
+func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any) (any, error) {
+	keys, code := []string{prefix(bucket)}, s.scripts[script]
+	v, err := code.EvalSha(ctx, s.client, keys, args...).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = script.Eval(ctx, s.client, keys, args...).Result()
+		v, err = code.Eval(ctx, s.client, keys, args...).Result()
 	}
 	if !redis.HasErrorPrefix(err, "NOBUCKET") {
 		return v, err
@@ -134,11 +141,11 @@ func (s *Shard) eval(ctx context.Context, bucket int, script *redis.Script, args
 	if err := s.makeSlotGuard(ctx, bucket); err != nil {
 		return nil, err
 	}
-	return script.EvalSha(ctx, s.client, keys, args...).Result()
+	return code.EvalSha(ctx, s.client, keys, args...).Result()
 }
 
-// errDoubtful is when a second try finds nothing to do: the first one, whose answer was lost, may have done it.
+// errDoubtful is the error of a repeated call that finds nothing to do: the first one, whose answer was lost, may have done it.
 var errDoubtful = errors.New("the answer to the first try was lost, and there is nothing left to do: it may have been done")
 
-// errConnection marks a command whose connection died under it: a fresh one may serve at once.
+// errConnection marks a command whose connection broke while it was under way. Another connection may work at once.
 var errConnection = errors.New("the connection broke")

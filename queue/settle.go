@@ -61,7 +61,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 			return nil, err
 		}
 	}
-	v, err := s.run(ctx, bucket, s.scripts.settle, args...)
+	v, err := s.run(ctx, bucket, "settle", args...)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type Shard struct {
 	client      redis.UniversalClient
 	waits       redis.UniversalClient // for what waits for replicas
 	timeout     time.Duration         // of one command
-	scripts     *scripts
+	scripts     map[string]*redis.Script
 	locators    uint32
 	nodes       []*bucketState
 	log         *slog.Logger
@@ -244,7 +244,7 @@ func (s *Shard) probe() {
 func (s *Shard) revive(bucket int, n *bucketState) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	_, err := s.eval(ctx, bucket, s.scripts.probe)
+	_, err := s.eval(ctx, bucket, "probe")
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))
 		return false

@@ -75,7 +75,7 @@ func parseMillis(text string) time.Time {
 // NoteCheck says that a host's journal agrees with what the shard holds. was is what the host had said before, the zero Check for nothing:
 // false means that the server does not know of that, because it is another one or has forgotten it, and nothing was done.
 func (s *Shard) NoteCheck(ctx context.Context, was, c Check) (bool, error) {
-	v, err := s.again(ctx, 0, s.scripts.seen, c.Host, was.text(), c.text())
+	v, err := s.again(ctx, 0, "seen", c.Host, was.text(), c.text())
 	if err != nil {
 		return false, fmt.Errorf("note what host %s has seen of shard %s: %w", c.Host, s.name, err)
 	}

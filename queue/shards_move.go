@@ -87,7 +87,7 @@ type mover struct {
 
 // mayGoOn says whether this is the process that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
-	v, err := m.from.again(ctx, 0, m.from.scripts.mover, m.holder, moverFor.Milliseconds(), m.moved-m.told)
+	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.told)
 	m.told = m.moved
 	return v == int64(1), err
 }
@@ -97,7 +97,7 @@ func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) er
 		if ok, err := m.mayGoOn(ctx); err != nil || !ok {
 			return err
 		}
-		_, err := m.from.again(ctx, bucket, m.from.scripts.deferred, topic, moveStep, m.queue.pace.stuck.Milliseconds(),
+		_, err := m.from.again(ctx, bucket, "defer", topic, moveStep, m.queue.pace.stuck.Milliseconds(),
 			m.queue.pace.putOff.Milliseconds())
 		if err != nil {
 			return err
@@ -277,7 +277,7 @@ func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int
 	for _, c := range list {
 		args = append(args, c.job.Topic, s.address(c.job.Topic, c.job.ID), c.job.ID, ref(c), c.at, c.attempts)
 	}
-	v, err := s.run(ctx, s.bucketOf(list[0].job.Topic), s.scripts.leave, args...)
+	v, err := s.run(ctx, s.bucketOf(list[0].job.Topic), "leave", args...)
 	if err != nil {
 		return nil, err
 	}

@@ -105,16 +105,12 @@ func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs [
 		record, long := recordOf(j)
 		args = append(args, j.Topic, s.address(j.Topic, j.ID), record, long, c.state, c.at, c.attempts)
 	}
-	v, err := s.again(ctx, bucket, s.scripts.restore, args...)
+	reply, err := s.list(ctx, bucket, 1+len(jobs), "restore", args...)
 	if err != nil && strings.Contains(err.Error(), "TOOLATE") {
 		return s.unavailable("timeout", errTooLate)
 	}
 	if err != nil {
 		return err
-	}
-	reply, ok := v.([]any)
-	if !ok || len(reply) != 1+len(jobs) {
-		return fmt.Errorf("restore %d jobs: %w", len(jobs), errReply)
 	}
 	revision, _ := reply[0].(int64)
 	for i, c := range jobs {

@@ -78,7 +78,7 @@ func (s *Shard) configure(ctx context.Context, topics []TopicConf) error {
 	byBucket := map[int][]any{}
 	sent := map[string]string{}
 	flush := func(b int) error {
-		_, err := s.again(ctx, b, s.scripts.configure, byBucket[b]...)
+		_, err := s.again(ctx, b, "configure", byBucket[b]...)
 		delete(byBucket, b)
 		return err
 	}
@@ -119,17 +119,14 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 		sum[t] = Stats{}
 	}
 	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		v, err := s.again(ctx, bucket, s.scripts.stats, anys(some)...)
+		reply, err := s.list(ctx, bucket, 5*len(some), "stats", anys(some)...)
 		if err != nil {
 			return err
 		}
-		reply, ok := v.([]any)
-		if !ok || len(reply) != 5*len(some) {
-			return fmt.Errorf("count jobs of shard %s: %w", s.name, errReply)
-		}
+		counts := ints(reply)
 		for i, topic := range some {
 			st := sum[topic]
-			st.addCounts(reply[5*i:])
+			st.addCounts(counts[5*i:])
 			sum[topic] = st
 		}
 		return nil
@@ -138,11 +135,7 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 }
 
 // addCounts adds what one shard says: delayed, ready, running, dead, ms since the oldest ready one fell due.
-func (st *Stats) addCounts(reply []any) {
-	var n [5]int64
-	for i := range n {
-		n[i], _ = reply[i].(int64)
-	}
+func (st *Stats) addCounts(n []int64) {
 	st.Delayed += n[0]
 	st.Ready += n[1]
 	st.Running += n[2]
@@ -155,13 +148,9 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	total := 0
 	for _, s := range *q.shards.Load() {
 		for {
-			v, err := s.again(ctx, s.bucketOf(topic), s.scripts.drop, topic, deadStep)
+			reply, err := s.list(ctx, s.bucketOf(topic), 3, "drop", topic, deadStep)
 			if err != nil {
-				return total, fmt.Errorf("drop the jobs of %s: %w", topic, err)
-			}
-			reply, ok := v.([]any)
-			if !ok || len(reply) != 3 {
-				return total, fmt.Errorf("drop the jobs of %s: %w", topic, errReply)
+				return total, fmt.Errorf("delete the jobs of %s: %w", topic, err)
 			}
 			n, _ := reply[0].(int64)
 			total += int(n)
@@ -188,19 +177,13 @@ type TopicLimits struct {
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
 	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		v, err := s.again(ctx, bucket, s.scripts.limits, anys(some)...)
+		reply, err := s.list(ctx, bucket, 1+3*len(some), "limits", anys(some)...)
 		if err != nil {
 			return err
 		}
-		reply, ok := v.([]any)
-		if !ok || len(reply) != 1+3*len(some) {
-			return fmt.Errorf("read how calls go on shard %s: %w", s.name, errReply)
-		}
+		counts := ints(reply)
 		for i, topic := range some {
-			var n [3]int64
-			for k := range n {
-				n[k], _ = reply[1+3*i+k].(int64)
-			}
+			n := counts[1+3*i:]
 			l := TopicLimits{Window: n[0], Failures: n[1]}
 			if n[2] > 0 {
 				l.BreakerOpen = millis(n[2])

@@ -55,13 +55,9 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 		sum[t] = TopicTotals{Days: map[string]Totals{}}
 	}
 	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		v, err := s.again(ctx, bucket, s.scripts.totals, anys(some)...)
+		reply, err := s.list(ctx, bucket, 1+2*len(some), "totals", anys(some)...)
 		if err != nil {
 			return err
-		}
-		reply, ok := v.([]any)
-		if !ok || len(reply) != 1+2*len(some) {
-			return fmt.Errorf("read the totals of shard %s: %w", s.name, errReply)
 		}
 		today, _ := reply[0].(int64)
 		for i, topic := range some {
@@ -82,7 +78,7 @@ func (t *TopicTotals) read(today int64, counts, hash any) error {
 	if !ok || len(n) != 5 {
 		return errReply
 	}
-	t.addCounts(n)
+	t.addCounts(ints(n))
 	pairs, ok := hash.([]any)
 	if !ok {
 		return errReply
@@ -156,13 +152,9 @@ func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 
 func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[string]bool) error {
 	for skip := 0; ; skip += activeStep {
-		v, err := s.again(ctx, bucket, s.scripts.active, ago, activeStep, skip)
+		list, err := s.list(ctx, bucket, -1, "active", ago, activeStep, skip)
 		if err != nil {
 			return err
-		}
-		list, ok := v.([]any)
-		if !ok {
-			return fmt.Errorf("list the active topics of shard %s: %w", s.name, errReply)
 		}
 		for _, t := range list {
 			name, _ := t.(string)

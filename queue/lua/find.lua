@@ -1,15 +1,12 @@
 #!lua flags=no-writes
--- Looks for one id in many topics.
+-- Finds the jobs of one id in many topics.
 -- KEYS[1] the bucket's prefix.
--- ARGV    id, then pairs: topic, address (see find).
--- Returns now, then two for each topic that has it: which of the topics (from 1), the job's description.
-local id = ARGV[1]
+-- ARGV    id, then pairs (topic, address (see find)).
+-- Returns {now, a description or '' for each topic}.
+-- Keeps   all invariants: it reads.
 local out = {now}
 for i = 2, #ARGV, 2 do
-  local ref, page, index, rec = find(ARGV[i], ARGV[i + 1], id)
-  if ref then
-    out[#out + 1] = i / 2
-    out[#out + 1] = describe(ARGV[i], ref, page, index, rec, true)
-  end
+  local ref, page, index, rec = find(ARGV[i], ARGV[i + 1], ARGV[1])
+  out[#out + 1] = ref and describe(ARGV[i], ref, page, index, rec, true) or ''
 end
 return out
