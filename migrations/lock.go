@@ -13,13 +13,13 @@ import (
 const (
 	// lockWait is how long one host waits while another migrates.
 	lockWait = time.Minute
-	// lockTry is one look at the lock. It is shorter than any connection's read timeout, which would end a longer wait.
+	// lockTry limits one attempt. It is shorter than any connection's read timeout, which would end a longer wait.
 	lockTry = time.Second
-	// lockPause lies between two looks at the lock of a file, which cannot be waited for with a limit.
+	// lockPause is the time between two attempts on the lock of a file, which has no wait with a limit.
 	lockPause = 20 * time.Millisecond
 )
 
-// schemaLock is what keeps other hosts from migrating at the same time. It ends with release, and with the process.
+// schemaLock keeps other hosts from migrating at the same time. It ends with release, and with the process.
 type schemaLock interface {
 	try(ctx context.Context) (got bool, err error)
 	release()
@@ -54,7 +54,7 @@ func wait(ctx context.Context, l schemaLock) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("another host or process has been migrating for %s; see what holds it up, then start again", lockWait)
+			return fmt.Errorf("another host or process has been migrating for %s; find out why, then start again", lockWait)
 		}
 	}
 }
@@ -73,11 +73,11 @@ func (l *advisoryLock) release() {
 	_ = l.conn.Close()
 }
 
-// fileLock is flock(2) on a file beside the database. The database's own file is SQLite's to lock: closing another descriptor of it
-// would drop the locks of every connection in this process.
+// fileLock is flock(2) on a file beside the database. Only SQLite may lock the database's own file: closing another
+// descriptor of it would release the locks of every connection in this process.
 type fileLock struct{ file *os.File }
 
-// newFileLock opens the file. A database in memory has none, and nobody to share it with.
+// newFileLock opens the file. A database in memory has none: no other process shares it.
 func newFileLock(ctx context.Context, db *sql.DB) (schemaLock, error) {
 	var path string
 	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
@@ -114,6 +114,6 @@ func (l *fileLock) try(ctx context.Context) (bool, error) {
 
 func (l *fileLock) release() {
 	if l.file != nil {
-		_ = l.file.Close() // takes the lock with it
+		_ = l.file.Close() // releases the lock
 	}
 }

@@ -23,10 +23,11 @@ const (
 	SQLite Dialect = "sqlite"
 )
 
-// ErrSchemaNewer is a schema that a newer wakecall made.
-var ErrSchemaNewer = errors.New("the registry's schema is newer than this wakecall: use the newer binary, or restore a backup")
+// ErrSchemaNewer is a schema of a newer wakecall.
+var ErrSchemaNewer = errors.New("the registry's schema is newer than this wakecall: use the newer binary, " +
+	"or restore a backup")
 
-// versionTable is where goose notes what was applied.
+// versionTable is where goose records the applied steps.
 const versionTable = "schema_version"
 
 // Step is one migration.
@@ -36,7 +37,7 @@ type Step struct {
 	Applied bool   `json:"applied"`
 }
 
-// Up applies what is missing and says how many steps that were. Of several hosts that start at once one does the work; the others
+// Up applies the missing steps and returns their number. Of several hosts that start at once one does the work; the others
 // wait for it. The connections of db need read timeouts longer than a step takes.
 func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 	p, err := provider(db, d)
@@ -120,7 +121,8 @@ func notNewer(ctx context.Context, p *goose.Provider) error {
 	return nil
 }
 
-// mendVersions completes the version table of a host that died between making it and its first row. Only MySQL has that in between.
+// mendVersions completes the version table after a host that died between creating it and inserting its first row. Only
+// on MySQL can that happen.
 func mendVersions(ctx context.Context, db *sql.DB, d Dialect) error {
 	there, err := hasTable(ctx, db, d)
 	if err != nil || !there || d == SQLite {
