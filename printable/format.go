@@ -59,3 +59,11 @@ func Count(n int, what string) string {
 
 // Error is an error's text on one line.
 func Error(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// Clip cuts a text that is longer than so many bytes.
+func Clip(b []byte, most int) string {
+	if len(b) > most {
+		return string(b[:most]) + "…"
+	}
+	return string(b)
+}

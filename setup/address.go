@@ -2,7 +2,10 @@ package setup
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -44,3 +47,17 @@ func AdminURL(cfg *conf.Config) string {
 
 // PublicAdminURL is where people reach it from elsewhere, if that was said.
 func PublicAdminURL(cfg *conf.Config) string { return cmp.Or(cfg.Admin.PublicURL, AdminURL(cfg)) }
+
+// ReadToken reads the API token that the first start left.
+func ReadToken(cfg *conf.Config) (string, error) {
+	file := TokenFile(cfg)
+	token, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
+			"(the first `wakecall up` makes it; --data-dir names another place)", file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the API token: %w; --token and WAKECALL_TOKEN give another", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}

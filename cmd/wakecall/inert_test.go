@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/checker"
 	"github.com/wakecall/wakecall/master"
@@ -72,17 +69,4 @@ func TestPsSteersNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	printabletest.Check(t, "ps", out.String())
-}
-
-func TestTheDemoSteersNoTerminal(t *testing.T) {
-	var out bytes.Buffer
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(printabletest.Hostile+"\xff"))
-	for _, name := range []string{"Wakecall-Id", "Wakecall-Attempt", "Wakecall-Max-Attempts"} {
-		r.Header.Set(name, printabletest.Hostile)
-	}
-	demoHandler(&out, time.Now).ServeHTTP(httptest.NewRecorder(), r)
-	printabletest.Check(t, "the demo", out.String())
-	if strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("a callback is printed in several lines: %q", out.String())
-	}
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
+// clipAt is how much of a body or an answer fits on a line.
+const clipAt = 60
+
 // pushFlags are the flags of `wakecall push`.
 type pushFlags struct {
 	id, due, priority, body, onDuplicate, contentType string
@@ -93,7 +96,7 @@ func (a *cli) push(ctx context.Context, c *client.Client, f pushFlags, args []st
 		})
 	}
 	if !json.Valid(body) {
-		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or say what it is with --content-type text/plain", clip(body))
+		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or say what it is with --content-type text/plain", printable.Clip(body, clipAt))
 	}
 	return c.Push(ctx, args[0], client.Push{
 		ID: f.id, Body: body, Delay: delay, DueAt: due, Priority: f.priority, TTR: f.ttr, MaxAttempts: f.maxAttempts, OnDuplicate: f.onDuplicate,
@@ -117,14 +120,6 @@ func (a *cli) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 		return []byte(f.body), nil
 	}
 	return []byte("null"), nil
-}
-
-func clip(b []byte) string {
-	const limit = 60
-	if len(b) > limit {
-		return string(b[:limit]) + "…"
-	}
-	return string(b)
 }
 
 // parseDue reads RFC 3339 or Unix milliseconds; nothing is the zero time.
@@ -272,7 +267,7 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		}
 		took := printable.Duration(time.Duration(h.TookMS * float64(time.Millisecond)))
 		rows = append(rows, []string{
-			strconv.Itoa(h.N), h.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z"), took, status, h.Error, clip([]byte(h.Answer)),
+			strconv.Itoa(h.N), h.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z"), took, status, h.Error, printable.Clip([]byte(h.Answer), clipAt),
 		})
 	}
 	return table(w, []string{"ATTEMPT", "STARTED", "TOOK", "STATUS", "ERROR", "ANSWER"}, rows)

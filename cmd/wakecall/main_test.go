@@ -21,11 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "demo-endpoint" { // this program as `wakecall up --demo` starts it
-		fmt.Println("127.0.0.1:1")
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}
 	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -123,8 +122,7 @@ func (a *cli) commands() []*cobra.Command {
 		a.pushCommand(), a.getCommand(), a.deleteCommand(), a.runCommand(), a.listCommand(),
 		a.topicCommand(), a.statsCommand(), a.shardCommand(),
 		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.recoverCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(),
-		a.benchHelperCommand(), a.demoEndpointCommand(),
-	)
+		a.benchHelperCommand())
 }
 
 // Argument checks whose errors are usage errors.
@@ -205,7 +203,7 @@ func (a *cli) client() (*client.Client, error) {
 			url = setup.APIURL(cfg)
 		}
 		if token == "" {
-			if token, err = readToken(cfg); err != nil {
+			if token, err = setup.ReadToken(cfg); err != nil {
 				return nil, err
 			}
 		}
@@ -224,19 +222,6 @@ func firstOf(values ...string) string {
 		}
 	}
 	return ""
-}
-
-func readToken(cfg *conf.Config) (string, error) {
-	file := setup.TokenFile(cfg)
-	token, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("there is no API token: neither --token nor WAKECALL_TOKEN is given, and %s does not exist "+
-			"(the first `wakecall up` makes it; --data-dir names another place)", file)
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading the API token: %w; --token and WAKECALL_TOKEN give another", err)
-	}
-	return strings.TrimSpace(string(token)), nil
 }
 
 // withClient wraps what a command does with the API, and explains its errors.

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/demo"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/setup"
@@ -64,32 +62,8 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 	}
 	a.signals.supervise()
 	run := func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }
-	if !withDemo {
-		return run(ctx)
+	if withDemo {
+		return demo.Run(ctx, cfg, a.out, run)
 	}
-	endDemo, err := a.demo(ctx, cfg, log)
-	if err != nil {
-		return err
-	}
-	return errors.Join(run(ctx), endDemo())
-}
-
-// demo starts the demo's endpoint and, when everything is up, introduces it. end stops both.
-func (a *cli) demo(ctx context.Context, cfg *conf.Config, log *slog.Logger) (end func() error, err error) {
-	d, err := startDemo(a.out)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := d.introduce(ctx, cfg, a.out); err != nil && ctx.Err() == nil {
-			log.Error("the demo cannot be shown", "error", err)
-		}
-	})
-	return func() error {
-		cancel()
-		wg.Wait()
-		return d.Close()
-	}, nil
+	return run(ctx)
 }

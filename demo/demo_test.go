@@ -1,19 +1,24 @@
-package main
+package demo
 
 import (
 	"bytes"
-	"net"
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable/printabletest"
 )
 
 func TestDemoEndpointPrintsCallbacks(t *testing.T) {
 	var out bytes.Buffer
-	h := demoHandler(&out, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 3e6, time.UTC) })
+	h := handler(&out, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 3e6, time.UTC) })
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{\"n\":\n1}"))
 	for name, value := range map[string]string{
 		"Wakecall-Id": "order-1", "Wakecall-Attempt": "1", "Wakecall-Max-Attempts": "10", "Wakecall-Due-At": "2026-01-02T03:04:05.000Z",
@@ -28,20 +33,23 @@ func TestDemoEndpointPrintsCallbacks(t *testing.T) {
 	}
 }
 
-func TestDemoEndpointEndsWithItsInput(t *testing.T) {
-	var out bytes.Buffer
-	if err := serveDemo(strings.NewReader(""), &out); err != nil || !strings.HasPrefix(out.String(), "127.0.0.1:") {
-		t.Errorf("error %v, printed %q", err, out.String())
+func TestTheEndpointLivesUntilTheEnd(t *testing.T) {
+	t.Chdir(t.TempDir())
+	failed := errors.New("the address is in use")
+	ctx, cancel := context.WithCancel(context.Background())
+	err := Run(ctx, conf.Default(), io.Discard, func(context.Context) error {
+		cancel()
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Errorf("got %v, want %v", err, failed)
 	}
 }
 
 func TestGreetingCanBePastedIntoAShell(t *testing.T) {
 	t.Chdir(t.TempDir())
-	a := &cli{dataDir: "my data"}
-	cfg, err := a.config(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := conf.Default()
+	cfg.DataDir = "my data"
 	if text := greeting(cfg); !strings.Contains(text, "$(cat 'my data/api-token')") || !strings.Contains(text, "curl http://127.0.0.1:6789/v1/topics/demo/jobs ") {
 		t.Error(text)
 	}
@@ -57,16 +65,15 @@ func TestNearPath(t *testing.T) {
 	}
 }
 
-func TestUpReportsTheFailureOfTheDemoEndpoint(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+func TestTheDemoSteersNoTerminal(t *testing.T) {
+	var out bytes.Buffer
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(printabletest.Hostile+"\xff"))
+	for _, name := range []string{"Wakecall-Id", "Wakecall-Attempt", "Wakecall-Max-Attempts"} {
+		r.Header.Set(name, printabletest.Hostile)
 	}
-	defer l.Close()
-	got := wakecall(t, []string{"WAKECALL_REDIS_NODES=redis://127.0.0.1:1", "WAKECALL_SERVER_ADDR=" + l.Addr().String()}, "", "up", "--demo")
-	for _, want := range []string{"server.addr", "exit status 3"} {
-		if got.code != 1 || !strings.Contains(got.err, want) {
-			t.Errorf("code %d, want 1 and %q: %s", got.code, want, got.err)
-		}
+	handler(&out, time.Now).ServeHTTP(httptest.NewRecorder(), r)
+	printabletest.Check(t, "the demo", out.String())
+	if strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("a callback is printed in several lines: %q", out.String())
 	}
 }
