@@ -19,6 +19,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -109,7 +110,7 @@ func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
 	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: account.NewSessions(s.registry.DB()), Version: "test"}
-	opts.Pages.Web, opts.Pages.Tasks, opts.Pages.WorkDir = http.DefaultClient, s.registry, t.TempDir()
+	opts.Pages.Web, opts.Pages.Tasks, opts.Pages.WorkDir = http.DefaultClient, bulk.NewStore(s.registry.Registry), t.TempDir()
 	if change != nil {
 		change(&opts)
 	}

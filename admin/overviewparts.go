@@ -45,7 +45,7 @@ type OverviewParts struct {
 	// Strip gives the totals on every page; nil: they are summed up from all topics.
 	Strip   func(ctx context.Context) (*Strip, error)
 	History SeriesReader
-	Tasks   bulk.Store
+	Tasks   bulk.Storage
 	WorkDir string // where tasks keep lists of jobs
 	Host    string // whose tasks this process carries out; empty: the host's name
 	// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks. nil: there is one.

@@ -100,7 +100,7 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 		if open, ended := leave("h1"); !open || ended {
 			t.Errorf("one of three left: open %v, ended %v", open, ended)
 		}
-		if err := r.db.Gorm(t.Context()).Exec("UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'").Error; err != nil {
+		if err := dbtest.Run(r.db, "UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'"); err != nil {
 			t.Fatal(err)
 		}
 		if open, ended := leave("h1"); !open || ended {
@@ -150,7 +150,7 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 		if list := take("h1/2"); len(list) > 0 {
 			t.Errorf("two got it: %+v", list)
 		}
-		if err := r.db.Gorm(t.Context()).Exec("UPDATE alert_outbox SET held_until = held_until - 121000").Error; err != nil {
+		if err := dbtest.Run(r.db, "UPDATE alert_outbox SET held_until = held_until - 121000"); err != nil {
 			t.Fatal(err)
 		}
 		if list := take("h3/1"); len(list) != 1 {

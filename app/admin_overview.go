@@ -8,6 +8,7 @@ import (
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
@@ -20,7 +21,7 @@ func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
 	reader := activity.NewReader(p.queue)
 	return admin.OverviewParts{
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
-		Tasks:   p.registry,
+		Tasks:   bulk.NewStore(p.registry),
 		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
 		Host:    hostName(),
 		Weights: p.cfg.Priorities,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 func TestFilter(t *testing.T) {
@@ -60,11 +59,11 @@ func TestNarrow(t *testing.T) {
 }
 
 func TestWhyATaskStopped(t *testing.T) {
-	old := Task{Task: registry.Task{Error: "5 of 10 failed again"}}
+	old := Task{Record: Record{Error: "5 of 10 failed again"}}
 	if old.Why() != nil {
 		t.Error("the text of an earlier version is not plain text")
 	}
-	is := Task{Task: registry.Task{Error: storedError(fmt.Errorf("stage 1: %w", stop("tasks.why_full", 2_000_000)))}}
+	is := Task{Record: Record{Error: storedError(fmt.Errorf("stage 1: %w", stop("tasks.why_full", 2_000_000)))}}
 	if why := is.Why(); why == nil || why.Key != "tasks.why_full" || fmt.Sprint(why.Args...) != "2000000" {
 		t.Errorf("%s is read as %+v", is.Error, why)
 	}

@@ -6,15 +6,13 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // run is a task being carried out.
 type run struct {
 	runner *Runner
 	mu     sync.Mutex
-	registry.Task
+	Record
 }
 
 // progress adds to what is done. It is stored within a second.
@@ -46,7 +44,7 @@ func (t *run) report(params any) {
 func (t *run) save(ctx context.Context) {
 	t.mu.Lock()
 	t.UpdatedAt = t.runner.Now().UTC()
-	now := t.Task
+	now := t.Record
 	t.mu.Unlock()
 	if err := t.runner.Store.UpdateTask(ctx, now); err != nil && ctx.Err() == nil {
 		t.runner.Log.Warn("store the progress of a task", "task", t.ID, "error", err)

@@ -10,13 +10,11 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Options of a Runner.
 type Options struct {
-	Store    Store
+	Store    Storage
 	Queue    Queue
 	Topics   func() []string                  // for tasks on all topics
 	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
@@ -76,7 +74,7 @@ func (r *Runner) start(ctx context.Context, actor, kind string, params any) (uin
 		return 0, fmt.Errorf("start a task of the kind %s: %w", kind, err)
 	}
 	now := r.Now().UTC()
-	id, err := r.Store.CreateTask(ctx, registry.Task{
+	id, err := r.Store.CreateTask(ctx, Record{
 		Kind: kind, Params: b, State: Queued, Actor: actor, Host: r.Host, CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
@@ -133,7 +131,7 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a write.
-func (r *Runner) waiting(ctx context.Context) []registry.Task {
+func (r *Runner) waiting(ctx context.Context) []Record {
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {
 		if leads, err := r.Lead(ctx, lease); err != nil || !leads {
@@ -143,7 +141,7 @@ func (r *Runner) waiting(ctx context.Context) []registry.Task {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var take []registry.Task
+	var take []Record
 	for _, t := range slices.Backward(list) { // the oldest first
 		if r.running[t.ID] || len(r.running) >= tasksAtOnce {
 			continue
@@ -155,14 +153,14 @@ func (r *Runner) waiting(ctx context.Context) []registry.Task {
 }
 
 // open lists the tasks of this host that have not ended, the newest first.
-func (r *Runner) open(ctx context.Context) []registry.Task {
+func (r *Runner) open(ctx context.Context) []Record {
 	list, err := r.Store.ListTasks(ctx, tasksPolled)
 	if err != nil {
 		r.Log.Debug("list tasks", "error", err)
 		return nil
 	}
-	return slices.DeleteFunc(list, func(t registry.Task) bool {
-		task := Task{Task: t}
+	return slices.DeleteFunc(list, func(t Record) bool {
+		task := Task{Record: t}
 		return t.Host != r.Host || !task.Open() || r.kinds[t.Kind] == nil
 	})
 }
@@ -172,7 +170,7 @@ var (
 	errEnded     = errors.New("the task ended")
 )
 
-func (r *Runner) carryOut(ctx context.Context, t registry.Task) {
+func (r *Runner) carryOut(ctx context.Context, t Record) {
 	defer func() {
 		r.mu.Lock()
 		delete(r.running, t.ID)
@@ -180,7 +178,7 @@ func (r *Runner) carryOut(ctx context.Context, t registry.Task) {
 	}()
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(errEnded)
-	run := &run{Task: t, runner: r}
+	run := &run{Record: t, runner: r}
 	run.State = Running
 	run.save(ctx)
 	var watch sync.WaitGroup

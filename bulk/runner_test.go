@@ -14,16 +14,15 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // tasks keeps tasks in memory.
 type tasks struct {
 	mu   sync.Mutex
-	list []registry.Task
+	list []Record
 }
 
-func (s *tasks) CreateTask(_ context.Context, t registry.Task) (uint64, error) {
+func (s *tasks) CreateTask(_ context.Context, t Record) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.ID = uint64(len(s.list) + 1)
@@ -31,7 +30,7 @@ func (s *tasks) CreateTask(_ context.Context, t registry.Task) (uint64, error) {
 	return t.ID, nil
 }
 
-func (s *tasks) UpdateTask(_ context.Context, t registry.Task) error {
+func (s *tasks) UpdateTask(_ context.Context, t Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.CancelRequested = s.list[t.ID-1].CancelRequested
@@ -39,14 +38,14 @@ func (s *tasks) UpdateTask(_ context.Context, t registry.Task) error {
 	return nil
 }
 
-func (s *tasks) GetTask(_ context.Context, id uint64) (*registry.Task, error) {
+func (s *tasks) GetTask(_ context.Context, id uint64) (*Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.list[id-1]
 	return &t, nil
 }
 
-func (s *tasks) ListTasks(context.Context, int) ([]registry.Task, error) {
+func (s *tasks) ListTasks(context.Context, int) ([]Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := slices.Clone(s.list)
@@ -209,7 +208,7 @@ func TestATaskGoesOnAfterARestart(t *testing.T) {
 		t.Fatalf("the task is %s after its process ended", task.State)
 	}
 	if task := runUntil(t, r, hasEnded); task.State != Done || calls != 2 {
-		t.Errorf("the task is %+v after %d calls", task.Task, calls)
+		t.Errorf("the task is %+v after %d calls", task.Record, calls)
 	}
 }
 
@@ -221,7 +220,7 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	w := &work{act: act{queue: q}, file: t.TempDir() + "/list"}
 	w.params = Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: -10 * time.Minute}
 	w.run = &run{runner: r}
-	w.run.ID, _ = r.Store.CreateTask(t.Context(), registry.Task{})
+	w.run.ID, _ = r.Store.CreateTask(t.Context(), Record{})
 	w.run.CreatedAt = time.Now()
 	if err := w.list(t.Context()); err != nil {
 		t.Fatal(err)
@@ -268,7 +267,7 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 		return len(task.About.Stages) == 1 && task.About.Stages[0].Waiting == firstStage
 	})
 	if !task.Open() || q.changed != firstStage {
-		t.Fatalf("the task is %+v after %d jobs", task.Task, q.changed)
+		t.Fatalf("the task is %+v after %d jobs", task.Record, q.changed)
 	}
 	n := 0
 	for id, j := range q.all { // half of the stage fails while no process runs
@@ -283,7 +282,7 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 	}
 	task = runUntil(t, r, hasEnded)
 	if s := task.About.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage || s.Delivered != 5 || s.Failed != 5 {
-		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task.Task, s)
+		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task.Record, s)
 	}
 	if task.Errors != 5 {
 		t.Errorf("%d failures are counted", task.Errors)
@@ -299,7 +298,7 @@ func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 || task.About.Result.Done != 10 {
-		t.Errorf("the task is %+v", task.Task)
+		t.Errorf("the task is %+v", task.Record)
 	}
 	if left, _ := os.ReadDir(r.Dir); len(left) > 0 {
 		t.Errorf("the task left %s", left[0].Name())
@@ -321,7 +320,7 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 	}
 	_ = r.Run(ctx)
 	if task := runUntil(t, r, hasEnded); task.State != Done || task.About.Result != (Result{Done: 1000}) {
-		t.Errorf("the task is %+v", task.Task)
+		t.Errorf("the task is %+v", task.Record)
 	}
 	for id, j := range q.all {
 		n, _ := strconv.Atoi(id[len("job-"):])

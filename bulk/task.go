@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Kinds of tasks. A task on the jobs of one topic has the kind Jobs(action).
@@ -31,26 +29,23 @@ const (
 	Cancelled = "cancelled"
 )
 
-// ErrNoTask is the error for a task that does not exist.
-var ErrNoTask = registry.ErrNoTask
-
-// Store keeps tasks; *registry.Registry is one. UpdateTask leaves CancelRequested as it is.
-type Store interface {
-	CreateTask(ctx context.Context, t registry.Task) (uint64, error)
-	UpdateTask(ctx context.Context, t registry.Task) error
-	GetTask(ctx context.Context, id uint64) (*registry.Task, error)
-	ListTasks(ctx context.Context, limit int) ([]registry.Task, error) // the newest first
+// Storage keeps tasks; a Store is one. UpdateTask leaves CancelRequested as it is.
+type Storage interface {
+	CreateTask(ctx context.Context, t Record) (uint64, error)
+	UpdateTask(ctx context.Context, t Record) error
+	GetTask(ctx context.Context, id uint64) (*Record, error)
+	ListTasks(ctx context.Context, limit int) ([]Record, error) // the newest first
 	CancelTask(ctx context.Context, actor string, id uint64) error
 }
 
 // Task is work on many jobs that goes on when its page is closed.
 type Task struct {
-	registry.Task
+	Record
 	About Params
 }
 
-func newTask(t registry.Task) Task {
-	task := Task{Task: t}
+func newTask(t Record) Task {
+	task := Task{Record: t}
 	_ = json.Unmarshal(t.Params, &task.About) // of another version: what fits is shown
 	task.About.complete(t.Kind)
 	return task

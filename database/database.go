@@ -185,9 +185,3 @@ func Limit(asked int) int {
 	}
 	return min(asked, MaxLimit)
 }
-
-// Gorm is the handle for an operation that does not fit Do.
-func (db *DB) Gorm(ctx context.Context) *gorm.DB { return db.gorm.WithContext(ctx) }
-
-// Classify is what Do does with an error.
-func (db *DB) Classify(err error) error { return db.classify(err) }

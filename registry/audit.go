@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/seal"
 )
@@ -33,22 +35,29 @@ type AuditFilter struct {
 }
 
 const (
-	defaultAuditLimit = 100
-	maxAuditLimit     = 1000
-	maxActor          = 128
-	maxObject         = 255
+	maxActor  = 128
+	maxObject = 255
 )
 
 var likeEscapes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
 // Audit lists changes, newest first.
 func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
-	defer cancel()
-	if f.Limit <= 0 {
-		f.Limit = defaultAuditLimit
+	var rows []auditRow
+	if err := r.db.Do(ctx, func(tx *gorm.DB) error { return f.query(tx).Find(&rows).Error }); err != nil {
+		return nil, err
 	}
-	q := r.db.Gorm(ctx).Order("id DESC").Limit(min(f.Limit, maxAuditLimit))
+	list := make([]AuditEntry, len(rows))
+	for i, a := range rows {
+		list[i] = AuditEntry{
+			a.ID, a.At.UTC(), a.Actor, a.Action, a.Object, json.RawMessage(a.BeforeState), json.RawMessage(a.AfterState),
+		}
+	}
+	return list, nil
+}
+
+func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
+	q := tx.Order("id DESC").Limit(database.Limit(f.Limit))
 	if prefix, many := strings.CutSuffix(f.Object, "*"); many {
 		q, f.Object = q.Where("object LIKE ? ESCAPE '!'", likeEscapes.Replace(prefix)+"%"), ""
 	}
@@ -65,17 +74,7 @@ func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, erro
 	if f.Before > 0 {
 		q = q.Where("id < ?", f.Before)
 	}
-	var rows []auditRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, r.db.Classify(err)
-	}
-	list := make([]AuditEntry, len(rows))
-	for i, a := range rows {
-		list[i] = AuditEntry{
-			a.ID, a.At.UTC(), a.Actor, a.Action, a.Object, json.RawMessage(a.BeforeState), json.RawMessage(a.AfterState),
-		}
-	}
-	return list, nil
+	return q
 }
 
 // visible is a value as the audit trail may show it.

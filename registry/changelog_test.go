@@ -96,7 +96,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 				"by an older wakecall": func(rt *rapid.T) {
 					r, name := at()
 					for _, q := range []string{"UPDATE revision SET value = value + 1", "DELETE FROM topics WHERE name = '" + name + "'"} {
-						if err := r.db.Gorm(t.Context()).Exec(q).Error; err != nil {
+						if err := dbtest.Run(r.db, q); err != nil {
 							rt.Fatal(err)
 						}
 					}
@@ -119,10 +119,13 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 func watch(t *testing.T, r *Registry) *int64 {
 	t.Helper()
 	var n int64
-	if err := r.db.Gorm(t.Context()).Callback().Query().After("gorm:query").Register("count", func(tx *gorm.DB) {
+	count := func(tx *gorm.DB) {
 		if tx.Statement.Table == "topics" {
 			n += tx.RowsAffected
 		}
+	}
+	if err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Query().After("gorm:query").Register("count", count)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +178,7 @@ func TestABackupThatWentOnIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, q := range []string{"DELETE FROM topics", "DELETE FROM change_log", "UPDATE revision SET value = value - 1"} {
-			if err := a.db.Gorm(t.Context()).Exec(q).Error; err != nil {
+			if err := dbtest.Run(a.db, q); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -343,7 +343,7 @@ func TestARestoredBackupIsFollowed(t *testing.T) {
 		put(t, r, topic("a"))
 		put(t, r, topic("b"))
 		for _, statement := range []string{"DELETE FROM topics WHERE name = 'b'", "UPDATE revision SET value = 2"} {
-			if err := r.db.Gorm(t.Context()).Exec(statement).Error; err != nil {
+			if err := dbtest.Run(r.db, statement); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -355,7 +355,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
 		put(t, r, topic("a"))
-		if err := r.db.Gorm(t.Context()).Exec("UPDATE topics SET spec = '{' WHERE name = 'a'").Error; err != nil {
+		if err := dbtest.Run(r.db, "UPDATE topics SET spec = '{' WHERE name = 'a'"); err != nil {
 			t.Fatal(err)
 		}
 		put(t, r, topic("b"))
@@ -372,7 +372,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn})
-		if err := r.db.Gorm(t.Context()).Exec("DROP TABLE audit").Error; err != nil {
+		if err := dbtest.Run(r.db, "DROP TABLE audit"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Audit(t.Context(), AuditFilter{}); err == nil || errors.Is(err, ErrUnavailable) || !r.Up() {

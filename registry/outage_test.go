@@ -203,10 +203,13 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	fail := errors.New("no room")
-	if err := r.db.Gorm(t.Context()).Callback().Create().Before("gorm:create").Register("fail", func(tx *gorm.DB) {
+	failAudit := func(tx *gorm.DB) {
 		if tx.Statement.Table == "audit" { // the last step before the commit
 			_ = tx.AddError(fail)
 		}
+	}
+	if err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Create().Before("gorm:create").Register("fail", failAudit)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +219,9 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("left %v, %v", entries, err)
 	}
-	if err := r.db.Gorm(t.Context()).Callback().Create().Remove("fail"); err != nil {
+	if err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Create().Remove("fail")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var fe *FieldError

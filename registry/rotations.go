@@ -118,28 +118,29 @@ func forgetRotation(tx *gorm.DB, topic string) error {
 	return tx.Where("topic = ?", topic).Delete(&rotationRow{}).Error
 }
 
-// Rotation is until when the older secret of a topic signs; zero when nothing was said.
+// Rotation is until when the older secret of a topic signs; zero if it has no end.
 func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
-	defer cancel()
 	var row rotationRow
-	_, err := database.Find(r.db.Gorm(ctx), &row, "topic", topic)
-	return row.Until.UTC(), r.db.Classify(err)
+	err := r.db.Do(ctx, func(tx *gorm.DB) error {
+		_, err := database.Find(tx, &row, "topic", topic)
+		return err
+	})
+	return row.Until.UTC(), err
 }
 
-// EndRotations drops the older secrets whose time is over, in the name of "rotation". Several hosts may do so at once: one does.
+// EndRotations drops the older secrets whose time is over, as the actor "rotation". Of several hosts that do so at once, one
+// does.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	var over []rotationRow
-	qctx, cancel := context.WithTimeout(ctx, database.Timeout)
-	defer cancel()
-	if err := r.db.Classify(r.db.Gorm(qctx).Where("until <= ?", at.UTC()).Find(&over).Error); err != nil {
+	err := r.db.Do(ctx, func(tx *gorm.DB) error { return tx.Where("until <= ?", at.UTC()).Find(&over).Error })
+	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, o := range over {
 		err := r.endRotation(ctx, o.Topic, at)
-		if errors.Is(err, ErrNoTopic) { // an older wakecall deleted it
-			err = r.db.Classify(forgetRotation(r.db.Gorm(qctx), o.Topic))
+		if errors.Is(err, ErrNoTopic) { // an older version deleted it
+			err = r.db.Do(ctx, func(tx *gorm.DB) error { return forgetRotation(tx, o.Topic) })
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("drop the old secret of %s: %w", o.Topic, err))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/migrations"
@@ -99,6 +100,11 @@ func Open(t testing.TB, dsn string) *database.DB {
 		t.Fatal(err)
 	}
 	return db
+}
+
+// Run runs a statement in a database.
+func Run(db *database.DB, statement string) error {
+	return db.Do(context.Background(), func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 }
 
 // Exec runs statements in the database of a DSN that MariaDB or EmptyMariaDB returned.

@@ -1,0 +1,152 @@
+package bulk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Record is a task as it is stored.
+type Record struct {
+	ID              uint64
+	Kind            string
+	Params          json.RawMessage
+	State           string
+	Done            int64
+	Total           int64
+	Errors          int64
+	Error           string
+	Actor           string
+	Host            string
+	CancelRequested bool
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+}
+
+// ErrNoTask is the error for a task that does not exist.
+var ErrNoTask = database.NewRefusal("no such task")
+
+// Store keeps tasks in the registry's database.
+type Store struct {
+	registry *registry.Registry
+	db       *database.DB
+}
+
+// NewStore returns the store in the database of a registry.
+func NewStore(r *registry.Registry) *Store { return &Store{r, r.DB()} }
+
+type taskRow struct {
+	ID              uint64 `gorm:"primaryKey"`
+	Kind            string
+	Params          string
+	State           string
+	Done            int64
+	Total           int64
+	Failed          int64
+	Error           string
+	Actor           string
+	Host            string
+	CancelRequested bool
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+}
+
+func (taskRow) TableName() string { return "tasks" }
+
+func (t *taskRow) record() Record {
+	return Record{
+		t.ID, t.Kind, json.RawMessage(t.Params), t.State, t.Done, t.Total, t.Failed, t.Error, t.Actor, t.Host,
+		t.CancelRequested, t.CreatedAt.UTC(), t.UpdatedAt.UTC(),
+	}
+}
+
+const (
+	tasksKept = 1000
+	maxActor  = 128
+	maxError  = 4000
+)
+
+// CreateTask stores a task and returns its id. It is audited.
+func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error) {
+	at := database.Now()
+	row := taskRow{
+		Kind: t.Kind, Params: string(t.Params), State: t.State, Done: t.Done, Total: t.Total, Failed: t.Errors,
+		Error: t.Error, Actor: database.Clip(t.Actor, maxActor), Host: database.Clip(t.Host, maxActor),
+		CreatedAt: at, UpdatedAt: at,
+	}
+	err = s.registry.Change(ctx, t.Actor, "start", "task/"+t.Kind, func(tx *gorm.DB, c *registry.Changed) error {
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		c.Object, c.After = fmt.Sprint("task/", row.ID), struct {
+			Kind   string          `json:"kind"`
+			Params json.RawMessage `json:"params"`
+		}{t.Kind, t.Params}
+		if row.ID <= tasksKept {
+			return nil
+		}
+		return tx.Where("id <= ?", row.ID-tasksKept).Delete(&taskRow{}).Error
+	})
+	return row.ID, err
+}
+
+// UpdateTask stores how far a task is, but not CancelRequested. Errors: ErrNoTask, ErrUnavailable.
+func (s *Store) UpdateTask(ctx context.Context, t Record) error {
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		res := tx.Model(&taskRow{}).Where("id = ?", t.ID).Updates(map[string]any{
+			"params": string(t.Params), "state": t.State, "done": t.Done, "total": t.Total, "failed": t.Errors,
+			"error": database.Clip(t.Error, maxError), "host": database.Clip(t.Host, maxActor), "updated_at": database.Now(),
+		})
+		if res.Error == nil && res.RowsAffected == 0 {
+			return fmt.Errorf("%d: %w", t.ID, ErrNoTask)
+		}
+		return res.Error
+	})
+}
+
+// GetTask reads a task. Errors: ErrNoTask, ErrUnavailable.
+func (s *Store) GetTask(ctx context.Context, id uint64) (*Record, error) {
+	var row taskRow
+	if err := s.db.Do(ctx, func(tx *gorm.DB) error { return findTask(tx, &row, id) }); err != nil {
+		return nil, err
+	}
+	t := row.record()
+	return &t, nil
+}
+
+func findTask(tx *gorm.DB, row *taskRow, id uint64) error {
+	return database.MustFind(tx, row, "id", id, fmt.Errorf("%d: %w", id, ErrNoTask))
+}
+
+// ListTasks lists tasks, the newest first.
+func (s *Store) ListTasks(ctx context.Context, limit int) ([]Record, error) {
+	var rows []taskRow
+	err := s.db.Do(ctx, func(tx *gorm.DB) error {
+		return tx.Order("id DESC").Limit(database.Limit(limit)).Find(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Record, len(rows))
+	for i := range rows {
+		list[i] = rows[i].record()
+	}
+	return list, nil
+}
+
+// CancelTask asks whoever works on a task to end it. It is audited. Errors: ErrNoTask, ErrUnavailable.
+func (s *Store) CancelTask(ctx context.Context, actor string, id uint64) error {
+	return s.registry.Change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *registry.Changed) error {
+		var row taskRow
+		if err := findTask(tx, &row, id); err != nil {
+			return err
+		}
+		return tx.Model(&row).UpdateColumn("cancel_requested", true).Error
+	})
+}
