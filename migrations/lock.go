@@ -69,7 +69,8 @@ func (l *advisoryLock) try(ctx context.Context) (bool, error) {
 }
 
 func (l *advisoryLock) release() {
-	_, _ = l.conn.ExecContext(context.Background(), "DO RELEASE_LOCK('wakecall_migrate')") // ends with the connection anyway
+	// On an error the lock ends with the connection.
+	_, _ = l.conn.ExecContext(context.Background(), "DO RELEASE_LOCK('wakecall_migrate')")
 	_ = l.conn.Close()
 }
 
@@ -80,7 +81,8 @@ type fileLock struct{ file *os.File }
 // newFileLock opens the file. A database in memory has none: no other process shares it.
 func newFileLock(ctx context.Context, db *sql.DB) (schemaLock, error) {
 	var path string
-	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
+	row := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'")
+	if err := row.Scan(&path); err != nil {
 		return nil, err
 	}
 	if path == "" {

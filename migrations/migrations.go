@@ -37,8 +37,8 @@ type Step struct {
 	Applied bool   `json:"applied"`
 }
 
-// Up applies the missing steps and returns their number. Of several hosts that start at once one does the work; the others
-// wait for it. The connections of db need read timeouts longer than a step takes.
+// Up applies the missing steps and returns their number. Of several hosts that start at once one does the work; the
+// others wait for it. The connections of db need read timeouts longer than a step takes.
 func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 	p, err := provider(db, d)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// The tests on MariaDB stand in package registry, beside those of what is kept there.
+// The tests on MariaDB are in package registry.
 
 func open(t *testing.T, path string) *sql.DB {
 	t.Helper()
@@ -57,7 +57,8 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 	if _, err := db.Exec("INSERT INTO " + versionTable + " (version_id, is_applied) VALUES (99999, 1)"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Up(t.Context(), db, SQLite); n != 0 || !errors.Is(err, ErrSchemaNewer) || !strings.Contains(err.Error(), "99999") {
+	n, err := Up(t.Context(), db, SQLite)
+	if n != 0 || !errors.Is(err, ErrSchemaNewer) || !strings.Contains(err.Error(), "99999") {
 		t.Errorf("up: %d, %v", n, err)
 	}
 	if _, err := Status(t.Context(), db, SQLite); !errors.Is(err, ErrSchemaNewer) {
@@ -141,7 +142,7 @@ func both(t *testing.T) []string {
 	return names[0]
 }
 
-// What MySQL commits one by one must bear being repeated after a crash.
+// MySQL commits each statement, so each must be repeatable after a crash.
 func TestStepsForMySQLCanBeRepeated(t *testing.T) {
 	for _, name := range both(t) {
 		text, err := fs.ReadFile(files, "mysql/"+name)
@@ -150,9 +151,12 @@ func TestStepsForMySQLCanBeRepeated(t *testing.T) {
 		}
 		up, _, _ := strings.Cut(string(text), "-- +goose Down")
 		for statement := range strings.SplitSeq(up, ";\n") {
-			for _, c := range []struct{ begin, needs string }{{"CREATE TABLE", "IF NOT EXISTS"}, {"CREATE INDEX", "IF NOT EXISTS"}, {"INSERT", "IGNORE"}} {
-				if i := strings.Index(statement, c.begin); i >= 0 && !strings.HasPrefix(strings.TrimSpace(statement[i+len(c.begin):]), c.needs) {
-					t.Errorf("%s: %s without %s: %.80s", name, c.begin, c.needs, statement[i:])
+			for begin, needs := range map[string]string{
+				"CREATE TABLE": "IF NOT EXISTS", "CREATE INDEX": "IF NOT EXISTS", "INSERT": "IGNORE",
+			} {
+				_, rest, found := strings.Cut(statement, begin)
+				if found && !strings.HasPrefix(strings.TrimSpace(rest), needs) {
+					t.Errorf("%s: %s without %s:%.80s", name, begin, needs, rest)
 				}
 			}
 		}

@@ -43,14 +43,23 @@ func TestABinaryTellsWhatIsInIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.modules = append(b.modules, module{Path: "example.com/m", Version: "v1.2.3", Sum: "h1:crnVqOiS4jqYleHd9vaKZ+HKtHfllngJIiOpNpoJsjo=", Licences: []string{"MIT"}})
-	text, err := json.Marshal(b.bill())
-	if err != nil {
+	b.modules = append(b.modules, module{
+		Path: "example.com/m", Version: "v1.2.3", Sum: "h1:crnVqOiS4jqYleHd9vaKZ+HKtHfllngJIiOpNpoJsjo=",
+		Licences: []string{"MIT"},
+	})
+	var bill, text bytes.Buffer
+	if err := b.writeSBOM(&bill); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"specVersion":"1.6"`, `"pkg:golang/example.com/m@v1.2.3"`, `"alg":"SHA-256"`, `"pkg:golang/std@`, `{"license":{"id":"MIT"}}`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the bill lacks %s:\n%s", want, text)
+	if err := json.Compact(&text, bill.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"specVersion":"1.6"`, `"pkg:golang/example.com/m@v1.2.3"`, `"alg":"SHA-256"`, `"pkg:golang/std@`,
+		`{"license":{"id":"MIT"}}`,
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the bill lacks %s:\n%s", want, text.String())
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// words that only one licence has, in the order of asking: longer licences quote shorter ones.
+// words are those that only one licence has, in the order of the search: longer licences quote shorter ones.
 var words = []struct{ id, text string }{
 	{"AGPL-3.0", "gnu affero general public license"},
 	{"LGPL", "gnu lesser general public license"},
@@ -27,7 +27,7 @@ var words = []struct{ id, text string }{
 	{"MIT", "permission is hereby granted, free of charge, to any person obtaining a copy"},
 }
 
-// secondary are licences that another one names without being under them: the MPL names the GPL.
+// secondary finds the MPL, which names the GPL as a secondary licence.
 var secondary = regexp.MustCompile(`(?s)mozilla public license,? version 2\.0.*`)
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)`)
@@ -36,7 +36,7 @@ var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)`)
 func licencesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("looking for a licence: %w", err)
+		return nil, fmt.Errorf("find a licence: %w", err)
 	}
 	var found []string
 	for _, e := range entries {
@@ -55,7 +55,7 @@ func licencesIn(dir string) ([]string, error) {
 	return found, nil
 }
 
-// licence names the one that a text is; empty: unknown.
+// licence identifies the licence of a text; empty: unknown.
 func licence(text string) string {
 	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
 	if secondary.MatchString(text) && strings.Contains(text, "covered software") {

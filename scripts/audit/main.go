@@ -2,7 +2,6 @@ package main
 
 import (
 	"debug/buildinfo"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) < 2 {
-		return errors.New("give licences or sbom, and a binary")
+		return errors.New("usage: audit licences|sbom BINARY [VERSION]")
 	}
 	b, err := read(args[1])
 	if err != nil {
@@ -34,21 +33,18 @@ func run(args []string, out io.Writer) error {
 	case "licences":
 		return b.judge(out)
 	case "sbom":
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(b.bill())
+		return b.writeSBOM(out)
 	}
 	return fmt.Errorf("%q is neither licences nor sbom", args[0])
 }
 
-// module is one that the linker put into the binary.
+// module is one that the linker included in the binary.
 type module struct {
 	Path, Version, Sum string
 	Licences           []string // SPDX identifiers; empty: unknown
 }
 
-// binary is what a binary says of itself.
+// binary is the build information of a binary.
 type binary struct {
 	goVersion string
 	main      module
@@ -58,7 +54,7 @@ type binary struct {
 func read(file string) (*binary, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the modules of %s: %w", file, err)
+		return nil, fmt.Errorf("read the modules of %s: %w", file, err)
 	}
 	b := &binary{goVersion: info.GoVersion, main: module{Path: info.Main.Path, Version: info.Main.Version}}
 	for _, d := range info.Deps {
@@ -79,7 +75,7 @@ func read(file string) (*binary, error) {
 	return b, nil
 }
 
-// folders are where the modules lie in the module cache.
+// folders are those of the modules in the module cache.
 func folders(modules []module) (map[string]string, error) {
 	args := []string{"list", "-m", "-f", "{{.Path}}\t{{.Dir}}"}
 	for _, m := range modules {
@@ -89,7 +85,7 @@ func folders(modules []module) (map[string]string, error) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("looking for the modules' folders: %w", err)
+		return nil, fmt.Errorf("find the modules' folders: %w", err)
 	}
 	dirs := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -99,15 +95,19 @@ func folders(modules []module) (map[string]string, error) {
 	return dirs, nil
 }
 
-// allowed are licences that a program under the Apache License 2.0 may be distributed with, on the terms of a notice at most.
-var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "blessing", "CC0-1.0", "Unlicense"}
+// allowed are the licences with which a program under the Apache License 2.0 may be distributed, with no more than a
+// notice.
+var allowed = []string{
+	"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "blessing", "CC0-1.0", "Unlicense",
+}
 
-// judge lists the modules and their licences, and fails over the first that nobody allowed.
+// judge counts the modules by licence, and fails for the first whose licence is not allowed.
 func (b *binary) judge(out io.Writer) error {
 	count := map[string]int{}
 	for _, m := range b.modules {
 		if len(m.Licences) == 0 {
-			return fmt.Errorf("%s %s has no licence that is known here; read it, and teach scripts/audit its words or remove the module", m.Path, m.Version)
+			return fmt.Errorf("%s %s has no known licence; read it, and add its words to scripts/audit or remove the module",
+				m.Path, m.Version)
 		}
 		for _, l := range m.Licences {
 			if !slices.Contains(allowed, l) {

@@ -3,86 +3,48 @@ package main
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"io"
 	"net/url"
 	"strings"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// The parts of CycloneDX 1.6 that a Go binary has something to say about. Neither time nor serial number: the same binary has the same bill.
-type bill struct {
-	Format       string       `json:"bomFormat"`
-	Spec         string       `json:"specVersion"`
-	Version      int          `json:"version"`
-	Metadata     metadata     `json:"metadata"`
-	Components   []component  `json:"components"`
-	Dependencies []dependency `json:"dependencies"`
-}
-
-type metadata struct {
-	Component component `json:"component"`
-}
-
-type component struct {
-	Type       string     `json:"type"`
-	Ref        string     `json:"bom-ref"`
-	Name       string     `json:"name"`
-	Version    string     `json:"version"`
-	PURL       string     `json:"purl"`
-	Licences   []licensed `json:"licenses,omitempty"`
-	Hashes     []hash     `json:"hashes,omitempty"`
-	Properties []property `json:"properties,omitempty"`
-}
-
-type licensed struct {
-	Licence struct {
-		ID string `json:"id"`
-	} `json:"license"`
-}
-
-type hash struct {
-	Algorithm string `json:"alg"`
-	Content   string `json:"content"`
-}
-
-type property struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type dependency struct {
-	Ref       string   `json:"ref"`
-	DependsOn []string `json:"dependsOn,omitempty"`
-}
-
-func (b *binary) bill() bill {
-	own := b.main.component("application")
-	own.Licences = licences([]string{"Apache-2.0"})
+// writeSBOM writes the bill of materials. It has neither a time nor a serial number: the same binary has the same bill.
+func (b *binary) writeSBOM(out io.Writer) error {
+	own := component(b.main, cdx.ComponentTypeApplication)
+	own.Licenses = licences("Apache-2.0")
 	std := module{Path: "std", Version: strings.TrimPrefix(b.goVersion, "go"), Licences: []string{"BSD-3-Clause"}}
-	list := []component{std.component("library")}
-	for _, m := range b.modules {
-		list = append(list, m.component("library"))
+	var list []cdx.Component
+	var refs []string
+	for _, m := range append([]module{std}, b.modules...) {
+		c := component(m, cdx.ComponentTypeLibrary)
+		list, refs = append(list, c), append(refs, c.BOMRef)
 	}
-	needs := dependency{Ref: own.Ref}
-	for _, c := range list {
-		needs.DependsOn = append(needs.DependsOn, c.Ref)
-	}
-	return bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{own}, Components: list, Dependencies: []dependency{needs}}
+	bom := cdx.NewBOM()
+	bom.Metadata = &cdx.Metadata{Component: &own}
+	bom.Components = &list
+	bom.Dependencies = &[]cdx.Dependency{{Ref: own.BOMRef, Dependencies: &refs}}
+	e := cdx.NewBOMEncoder(out, cdx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false)
+	return e.EncodeVersion(bom, cdx.SpecVersion1_6)
 }
 
-func (m *module) component(kind string) component {
+func component(m module, kind cdx.ComponentType) cdx.Component {
 	purl := "pkg:golang/" + m.Path + "@" + url.PathEscape(m.Version)
-	c := component{Type: kind, Ref: purl, Name: m.Path, Version: m.Version, PURL: purl, Licences: licences(m.Licences)}
-	// A module's sum (h1:) is the SHA-256 of its files' sums, as go.sum has it, not of an archive.
+	c := cdx.Component{Type: kind, BOMRef: purl, Name: m.Path, Version: m.Version, PackageURL: purl}
+	c.Licenses = licences(m.Licences...)
+	// A module's sum (h1:) is the SHA-256 of the sums of its files, as in go.sum, not of an archive.
 	if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) == 32 {
-		c.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum)}}
-		c.Properties = []property{{"go.sum", m.Sum}}
+		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
+		c.Properties = &[]cdx.Property{{Name: "go.sum", Value: m.Sum}}
 	}
 	return c
 }
 
-func licences(ids []string) []licensed {
-	list := make([]licensed, len(ids))
-	for i, id := range ids {
-		list[i].Licence.ID = id
+func licences(ids ...string) *cdx.Licenses {
+	var list cdx.Licenses
+	for _, id := range ids {
+		list = append(list, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 	}
-	return list
+	return &list
 }
