@@ -44,7 +44,7 @@ func (b *batch) split(data []byte, most int) error {
 	err := decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
 		switch {
 		case name.String() != "jobs":
-			return unknownField(name.String())
+			return unknownField(name.String(), "jobs")
 		case came:
 			return badField("jobs", "duplicate field")
 		}

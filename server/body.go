@@ -4,9 +4,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -15,8 +15,9 @@ import (
 // buffer is a reusable byte slice.
 type buffer struct {
 	b     []byte
-	taken int64 // of the budget
-	lent  bool  // the queue may still refer to it
+	taken int64 // of the budget, by owner
+	owner string
+	lent  bool // the queue may still refer to it
 }
 
 // Write makes a buffer an io.Writer.
@@ -31,17 +32,20 @@ const (
 	keptBuffer  = 512 << 10
 )
 
-// buffers lends buffers to requests. The memory of large ones is bounded over all requests by the budget, so that many
-// large pushes waiting for a slow Redis cannot fill the process's memory.
+// buffers lends buffers to requests. The memory of those that are larger than firstBuffer is bounded over all requests,
+// so that many large pushes waiting for a slow Redis cannot fill the process's memory.
 type buffers struct {
-	pool   sync.Pool
-	budget atomic.Int64 // bytes left
+	pool  sync.Pool
+	share int64 // bytes that one token's requests may take
+
+	mu     sync.Mutex
+	left   int64 // bytes
+	owners map[string]int64
 }
 
 func newBuffers(budget int64) *buffers {
-	p := &buffers{}
+	p := &buffers{left: budget, share: budget / 4 * 3, owners: map[string]int64{}}
 	p.pool.New = func() any { return &buffer{b: make([]byte, 0, firstBuffer)} }
-	p.budget.Store(budget)
 	return p
 }
 
@@ -49,8 +53,9 @@ func (p *buffers) get() *buffer { return p.pool.Get().(*buffer) }
 
 // put takes a buffer back; one that is lent is left to the garbage collector.
 func (p *buffers) put(buf *buffer) {
-	p.budget.Add(buf.taken)
-	buf.taken = 0
+	if buf.taken > 0 {
+		p.giveBack(buf)
+	}
 	if buf.lent || cap(buf.b) > keptBuffer {
 		return
 	}
@@ -58,19 +63,17 @@ func (p *buffers) put(buf *buffer) {
 	p.pool.Put(buf)
 }
 
-var errBudget = errors.New("too much is under way")
+var (
+	errBudget = errors.New("too many large requests are under way")
+	errShare  = errors.New("too many large requests of this token are under way")
+)
 
-// grow makes room for at least n bytes altogether.
+// grow makes room for n bytes altogether.
 func (p *buffers) grow(buf *buffer, n int) error {
-	if n <= firstBuffer {
-		return nil
-	}
-	if need := int64(n) - buf.taken; need > 0 {
-		if p.budget.Add(-need) < 0 {
-			p.budget.Add(need)
-			return errBudget
+	if n > firstBuffer {
+		if err := p.take(buf, int64(n)-buf.taken); err != nil {
+			return err
 		}
-		buf.taken += need
 	}
 	if n > cap(buf.b) {
 		bigger := make([]byte, len(buf.b), n)
@@ -80,71 +83,126 @@ func (p *buffers) grow(buf *buffer, n int) error {
 	return nil
 }
 
+func (p *buffers) take(buf *buffer, n int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case n > p.left:
+		return errBudget
+	case p.owners[buf.owner]+n > p.share:
+		return errShare
+	}
+	p.left -= n
+	p.owners[buf.owner] += n
+	buf.taken += n
+	return nil
+}
+
+func (p *buffers) giveBack(buf *buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left += buf.taken
+	if p.owners[buf.owner] -= buf.taken; p.owners[buf.owner] == 0 {
+		delete(p.owners, buf.owner)
+	}
+	buf.taken = 0
+}
+
 // withBody reads the request's body, at most limit bytes, for h.
 func (s *Server) withBody(c *call, limit int64, h func(body *buffer) error) error {
 	buf := s.buffers.get()
 	defer s.buffers.put(buf)
-	if err := s.read(c.Request(), buf, limit); err != nil {
+	buf.owner = c.token.Name
+	if err := s.read(c, buf, limit); err != nil {
 		return err
 	}
 	return h(buf)
 }
 
 // read fills the buffer with the request's body, at most limit bytes.
-func (s *Server) read(r *http.Request, buf *buffer, limit int64) error {
+func (s *Server) read(c *call, buf *buffer, limit int64) error {
+	r := c.Request()
 	if err := checkEncoding(r); err != nil {
 		return err
 	}
 	if r.ContentLength > limit {
 		return tooLarge("", "the request's body has %d bytes; at most %d are taken here", r.ContentLength, limit)
 	}
-	err := s.readAll(r, buf, limit)
-	if err == nil {
-		return nil
-	}
+	err := s.readAll(c, buf, limit)
 	var problem *Problem
 	switch {
-	case errors.As(err, &problem):
+	case err == nil || errors.As(err, &problem):
 		return err
-	case errors.Is(err, errBudget):
-		return unavailable(err, time.Second, "too many large requests are under way; send this one again")
+	case errors.Is(err, errBudget) || errors.Is(err, errShare):
+		return unavailable(err, time.Second, "%v; send this one again", err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &Problem{Status: http.StatusRequestTimeout, cause: err,
+			Detail: "the request's body could not be read to its end: it has to arrive at 1 KiB a second at least"}
 	}
 	return &Problem{Status: http.StatusBadRequest, Detail: "the request's body could not be read to its end", cause: err}
 }
 
-func (s *Server) readAll(r *http.Request, buf *buffer, limit int64) error {
-	buf.b = buf.b[:0]
-	if n := r.ContentLength; n >= 0 {
-		return s.readKnown(r, buf, int(n))
+// readAll takes memory for what has arrived, not for what Content-Length announces.
+func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
+	r := c.Request()
+	most := int(limit) + 1
+	if r.ContentLength >= 0 {
+		most = int(r.ContentLength)
 	}
-	for {
-		if len(buf.b) == cap(buf.b) {
-			if err := s.buffers.grow(buf, 2*cap(buf.b)); err != nil {
-				return err
-			}
+	pace := s.newPace(c)
+	for room := min(most, firstBuffer); len(buf.b) < most; {
+		if len(buf.b) == room {
+			room = min(most, 4*room)
 		}
-		n, err := r.Body.Read(buf.b[len(buf.b):cap(buf.b)])
+		if err := s.buffers.grow(buf, room); err != nil {
+			return err
+		}
+		pace.expect(len(buf.b))
+		n, err := r.Body.Read(buf.b[len(buf.b):room])
 		buf.b = buf.b[:len(buf.b)+n]
-		if int64(len(buf.b)) > limit {
-			return tooLarge("", "the request's body has more than %d bytes, which is all that is taken here", limit)
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF) && r.ContentLength >= 0 && len(buf.b) < most:
+			return io.ErrUnexpectedEOF
+		case errors.Is(err, io.EOF):
+			most = len(buf.b)
+		case err != nil:
 			return err
 		}
 	}
+	if int64(len(buf.b)) > limit {
+		return tooLarge("", "the request's body has more than %d bytes, which is all that is taken here", limit)
+	}
+	pace.end()
+	return nil
 }
 
-func (s *Server) readKnown(r *http.Request, buf *buffer, n int) error {
-	if err := s.buffers.grow(buf, n); err != nil {
-		return err
-	}
-	buf.b = buf.b[:n]
-	_, err := io.ReadFull(r.Body, buf.b)
-	return err
+// minRate is how many bytes of a body have to arrive a second, on average, once Limits.BodyGrace is over.
+const minRate = 1 << 10
+
+// pace sets the deadlines of a body's reads.
+type pace struct {
+	conn         *http.ResponseController
+	began, until time.Time
+	grace        time.Duration
 }
+
+func (s *Server) newPace(c *call) *pace {
+	now := time.Now()
+	return &pace{http.NewResponseController(c.Response().Writer), now, now.Add(s.limits.ReadTimeout), s.limits.BodyGrace}
+}
+
+// expect sets the deadline of the next read. A writer without deadlines is no connection.
+func (p *pace) expect(received int) {
+	at := p.began.Add(p.grace + time.Duration(received)*time.Second/minRate)
+	if at.After(p.until) {
+		at = p.until
+	}
+	_ = p.conn.SetReadDeadline(at)
+}
+
+// end removes the deadline when all has arrived: from now on net/http reads only to notice a client that leaves. Without
+// that, the deadline ends net/http's attempt to read what is left of a body that was refused.
+func (p *pace) end() { _ = p.conn.SetReadDeadline(time.Time{}) }
 
 // checkEncoding refuses compressed bodies instead of storing them as if they were text.
 func checkEncoding(r *http.Request) error {

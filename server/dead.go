@@ -59,7 +59,7 @@ func decodeSelection(data []byte) (selection, error) {
 		case "limit":
 			return sel.readLimit(d)
 		}
-		return unknownField(name)
+		return unknownField(name, "ids", "limit")
 	})
 	if err == nil && len(came) != 1 {
 		err = badField("ids", "give either ids or limit")

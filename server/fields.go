@@ -52,6 +52,15 @@ func fieldOf(name string) (fields, string) {
 	return 0, ""
 }
 
+func (f fields) names() (names []string) {
+	for i, name := range fieldNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // decode reads the JSON of one push or change. The body is a part of data.
 func (in *input) decode(data []byte, allowed fields) error {
 	if err := checkUTF8(data); err != nil {
@@ -60,7 +69,7 @@ func (in *input) decode(data []byte, allowed fields) error {
 	return decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
 		f, known := fieldOf(name.String())
 		if allowed&f == 0 {
-			return unknownField(name.String())
+			return unknownField(name.String(), allowed.names()...)
 		}
 		if in.came&f != 0 {
 			return badField(known, "duplicate field")

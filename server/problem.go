@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -53,8 +54,11 @@ func outOfRange(field, format string, args ...any) error {
 	return &Problem{Status: http.StatusUnprocessableEntity, Field: field, Detail: field + ": " + fmt.Sprintf(format, args...)}
 }
 
-func unknownField(name string) error {
-	return &Problem{Status: http.StatusBadRequest, Field: clip(name), Detail: "unknown field " + strconv.Quote(clip(name))}
+func unknownField(name string, known ...string) error {
+	return &Problem{
+		Status: http.StatusBadRequest, Field: clip(name),
+		Detail: "unknown field " + strconv.Quote(clip(name)) + "; known are " + strings.Join(known, ", "),
+	}
 }
 
 func tooLarge(field, format string, args ...any) error {

@@ -163,7 +163,7 @@ var malformed = []struct {
 
 	{"no body", `{"id":"x"}`, 400, "body", []string{"missing"}},
 	{"no body in an empty object", `{}`, 400, "body", []string{"missing"}},
-	{"unknown field", `{"body":1,"dealy":"1m"}`, 400, "dealy", []string{"dealy", "unknown"}},
+	{"unknown field", `{"body":1,"dealy":"1m"}`, 400, "dealy", []string{"dealy", "unknown", "known are id, body, delay, due_at, "}},
 	{"field in capitals", `{"Body":1}`, 400, "Body", []string{"unknown"}},
 	{"topic stands in the path", `{"body":1,"topic":"shop.orders"}`, 400, "topic", []string{"unknown"}},
 	{"field twice", `{"body":1,"body":2}`, 400, "body", []string{"duplicate field"}},

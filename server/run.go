@@ -40,17 +40,22 @@ func serve(srv *http.Server, l net.Listener) error {
 	return srv.Serve(l)
 }
 
+// maxStreams is how many requests a connection of HTTP/2 may have under way.
+const maxStreams = 100
+
 func (s *Server) httpServer(base context.Context) *http.Server {
 	srv := &http.Server{
-		Handler:           connlimit.Track(s),
-		ReadHeaderTimeout: s.limits.HeaderTimeout,
-		ReadTimeout:       s.limits.ReadTimeout,
-		WriteTimeout:      s.limits.WriteTimeout,
-		IdleTimeout:       s.limits.IdleTimeout,
-		MaxHeaderBytes:    s.limits.MaxHeader,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       connlimit.ConnContext,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Handler:                      connlimit.Track(s),
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as any other request
+		ReadHeaderTimeout:            s.limits.HeaderTimeout,
+		ReadTimeout:                  s.limits.ReadTimeout,
+		WriteTimeout:                 s.limits.WriteTimeout,
+		IdleTimeout:                  s.limits.IdleTimeout,
+		MaxHeaderBytes:               s.limits.MaxHeader,
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		ConnContext:                  connlimit.ConnContext,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: s.limits.StallTimeout},
+		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.opts.TLS != nil {
 		srv.TLSConfig = s.opts.TLS.Clone()

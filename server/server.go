@@ -78,7 +78,9 @@ type Limits struct {
 	MaxConns      int           // connections; default 10,000, and never more than the descriptors allow
 	HeaderTimeout time.Duration // until a request's header is there; default 5s
 	ReadTimeout   time.Duration // until its body is there; default 30s
+	BodyGrace     time.Duration // from then on a body has to arrive at 1 KiB a second on average; default 5s
 	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
+	StallTimeout  time.Duration // of a client of HTTP/2 that does not read; default 15s
 	IdleTimeout   time.Duration // of a kept connection; default 90s
 }
 
@@ -91,7 +93,9 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.MaxConns, 10_000)
 	orDefault(&l.HeaderTimeout, 5*time.Second)
 	orDefault(&l.ReadTimeout, 30*time.Second)
+	orDefault(&l.BodyGrace, 5*time.Second)
 	orDefault(&l.WriteTimeout, time.Minute)
+	orDefault(&l.StallTimeout, 15*time.Second)
 	orDefault(&l.IdleTimeout, 90*time.Second)
 	return l
 }

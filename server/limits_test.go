@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// begin sends the header of a push and returns its connection.
+func (r *running) begin(t *testing.T, length int) net.Conn {
+	t.Helper()
+	c := dial(t, r.addr)
+	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", orders, r.token, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func status(t *testing.T, c net.Conn) int {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+const largePush = 200 << 10
+
+func large() string { return `{"body":"` + strings.Repeat("x", largePush-11) + `"}` }
+
+// TestABodyTakesMemoryAsItArrives: clients that announce large bodies and send none keep no other out.
+func TestABodyTakesMemoryAsItArrives(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.Limits.MaxBuffered = 300 << 10 })
+	for range 10 {
+		_, _ = io.WriteString(r.begin(t, largePush), "{")
+	}
+	c := r.begin(t, largePush)
+	if _, err := io.WriteString(c, large()); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, c); got != http.StatusCreated {
+		t.Errorf("a push beside them is answered %d", got)
+	}
+}
+
+// TestATokenHasAShareOfTheMemory: the large requests of one token leave room for those of another.
+func TestATokenHasAShareOfTheMemory(t *testing.T) {
+	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBuffered = 4 * largePush })
+	other := a.registry.grant("other", "*", registry.RightPush)
+	a.jobs.hold, a.jobs.holding = make(chan struct{}), make(chan struct{}, 4)
+	answered := make(chan int, 4)
+	push := func(token string) {
+		req, err := http.NewRequest("POST", a.url+orders, strings.NewReader(large()))
+		if err != nil {
+			panic(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		answered <- a.send(req).status
+	}
+	for range 3 {
+		go push(a.token)
+		<-a.jobs.holding
+	}
+	a.do("POST", orders, large()).problem(http.StatusServiceUnavailable, "", "of this token")
+	go push(other)
+	<-a.jobs.holding
+	close(a.jobs.hold)
+	for range 4 {
+		if got := <-answered; got != http.StatusCreated {
+			t.Errorf("answered %d", got)
+		}
+	}
+	a.do("POST", orders, large()).want(http.StatusCreated)
+}
+
+// TestASlowBodyIsCut: a body may take long only while it arrives at a rate.
+func TestASlowBodyIsCut(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.Limits.BodyGrace = 200 * time.Millisecond })
+	drip, steady := r.begin(t, largePush), r.begin(t, largePush)
+	began, body := time.Now(), large()
+	go func() {
+		for range 100 {
+			if _, err := io.WriteString(drip, "{"); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond) // 50 bytes a second
+		}
+	}()
+	for len(body) > 0 {
+		n := min(len(body), 10<<10)
+		if _, err := io.WriteString(steady, body[:n]); err != nil {
+			t.Fatal(err)
+		}
+		body = body[n:]
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got := status(t, steady); got != http.StatusCreated {
+		t.Errorf("a steady client is answered %d", got)
+	}
+	if got := status(t, drip); got != http.StatusRequestTimeout || time.Since(began) > 10*time.Second {
+		t.Errorf("a dripping client is answered %d after %s", got, time.Since(began))
+	}
+}
+
+// TestAnHTTP2ClientThatDoesNotReadIsCut: it asks for much, opens every window of flow control and reads nothing.
+func TestAnHTTP2ClientThatDoesNotReadIsCut(t *testing.T) {
+	site := httptest.NewUnstartedServer(nil)
+	site.StartTLS() // only for its certificate
+	cert := site.TLS.Certificates[0]
+	site.Close()
+	r := start(t, listen(t), func(o *server.Options) {
+		o.Limits.StallTimeout = 200 * time.Millisecond
+		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	})
+	c, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	frame := func(kind, flags byte, stream uint32, payload []byte) []byte {
+		head := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
+		return append(binary.BigEndian.AppendUint32(head, stream), payload...)
+	}
+	const settings, headers, ping, window = 4, 1, 6, 8
+	const path = "/openapi.yaml"
+	out := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	out = append(out, frame(settings, 0, 0, []byte{0, 4, 0x7f, 0xff, 0xff, 0xff})...)
+	out = append(out, frame(window, 0, 0, []byte{0x7f, 0, 0, 0})...)
+	for n := range uint32(100) {
+		block := append([]byte{0x82, 0x87, 0x04, byte(len(path))}, path...) // GET, https, :path
+		block = append(block, 0x41, 1, 'x')                                 // :authority
+		out = append(out, frame(headers, 5, 2*n+1, block)...)
+	}
+	if _, err := c.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the server to close the connection", func() bool {
+		_, err := c.Write(frame(ping, 0, 0, make([]byte, 8)))
+		return err != nil
+	})
+}
+
+// TestOptionsOfEverything is refused as any other request is.
+func TestOptionsOfEverything(t *testing.T) {
+	r := start(t, listen(t))
+	c := dial(t, r.addr)
+	if _, err := io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, c); got != http.StatusUnauthorized {
+		t.Errorf("answered %d", got)
+	}
+}
