@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A batcher gathers the pushes of many goroutines into shared calls of the push script: what arrives while two calls are
-// under way waits and goes together in the next one. With nothing under way a push goes at once.
+// batcher gathers the pushes of many goroutines into shared calls of the push script. While two calls are under way, pushes wait and
+// go together in the next call. With no call under way a push goes at once.
 type batcher struct {
 	shard      *Shard
 	bucket     int
@@ -25,29 +25,29 @@ type batcher struct {
 	flying  int
 }
 
-// pushCall is what one goroutine hands in: at most as many pushes as a call has.
+// pushCall is what one goroutine hands in, at most as many pushes as one call of the script takes.
 type pushCall struct {
 	pushes  []Push
 	results []Result
 	bytes   int
-	since   time.Time // of pushes that wait for more than memory
+	since   time.Time // when it was handed in, of pushes that wait for a replica
 	done    chan struct{}
 }
 
 const (
-	maxFlying  = 2   // calls under way at once: one is being made while Redis works on the other
-	secondAt   = 32  // jobs that must wait for a second call to pay
-	maxJobs    = 512 // of one call: about 3 ms of Redis; the script takes no more than fit a page
-	maxSafe    = 16  // calls under way at once of pushes that wait for a replica or a disk, which is long
-	safeJobs   = 128 // of one of them: behind a replica that stands still, the fewer the sooner are others refused
-	maxBytes   = 1 << 20
-	maxWaiting = 20000 // jobs; more are refused
+	maxFlying        = 2   // calls under way at once: one is encoded while Redis works on the other
+	secondAt         = 32  // jobs that have to wait before a second call pays off
+	maxJobs          = 512 // of one call: about 3 ms of Redis, and no more than fit a page
+	maxReplicaFlying = 16  // calls under way at once of pushes that wait for a replica, which takes long
+	maxReplicaJobs   = 128 // of one of these: the fewer, the sooner pushes behind a stopped replica are refused
+	maxBytes         = 1 << 20
+	maxWaiting       = 20000 // jobs; more are refused
 )
 
 func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
 	b.shard, b.bucket, b.durability, b.timeout, b.accepted = s, bucket, d, o.Timeout, o.Accepted
-	if b.atOnce, b.most = maxFlying, maxJobs; d != Memory {
-		b.atOnce, b.most = maxSafe, safeJobs
+	if b.atOnce, b.most = maxFlying, maxJobs; d == Replica {
+		b.atOnce, b.most = maxReplicaFlying, maxReplicaJobs
 	}
 }
 
@@ -88,7 +88,7 @@ func (b *batcher) await(ctx context.Context, c *pushCall) []Result {
 		return c.results
 	case <-ctx.Done():
 	}
-	// The pushes may still be stored: their results belong to whoever stores them.
+	// The pushes may still be stored, and c.results written.
 	return failAll(len(c.pushes), fmt.Errorf("push to shard %s: %w", b.shard.name, ctx.Err()))
 }
 
@@ -100,7 +100,7 @@ func failAll(n int, err error) []Result {
 	return results
 }
 
-// enqueue takes a call in, and makes it when nothing else is under way.
+// enqueue adds a call to those that wait, and starts a batch when none is under way.
 func (b *batcher) enqueue(pushes []Push) *pushCall {
 	c := &pushCall{pushes: pushes, done: make(chan struct{})}
 	for i := range pushes {
@@ -141,7 +141,7 @@ func (b *batcher) abandon(batch []*pushCall) {
 	}
 }
 
-var errClosed = errors.New("the shard is not in use any more")
+var errClosed = errors.New("the shard is closed")
 
 // take removes the calls of the next batch. b.mu is held.
 func (b *batcher) take() []*pushCall {
@@ -164,7 +164,7 @@ func (b *batcher) take() []*pushCall {
 	return batch
 }
 
-// fly makes calls until none wait.
+// fly calls the script until no pushes wait.
 func (b *batcher) fly(batch []*pushCall) {
 	for batch != nil {
 		if batch = b.dropLate(batch); len(batch) > 0 {
@@ -208,7 +208,7 @@ func (b *batcher) store(batch []*pushCall) {
 	}
 }
 
-// refuse turns stored pushes into unavailable ones: a push that the journal could not take is not acknowledged.
+// refuse turns the results of stored pushes into errors: a push that the journal could not take is not acknowledged.
 func (b *batcher) refuse(results []Result, err error) {
 	err = b.shard.unavailable("journal", err)
 	for i := range results {

@@ -47,7 +47,7 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 // called as they were. What hinders that is not told, since the job is changed.
 func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
-	err = q.first(topic, id, func(s *Shard) (bool, error) {
+	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		if job != nil {
 			if s.hasOther(ctx, topic, job) {
 				_, _, _ = q.changeIn(ctx, s, kind, topic, id, what...)

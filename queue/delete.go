@@ -41,7 +41,7 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
 	found := false
 	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
-	for _, s := range q.trail(topic, id) {
+	for _, s := range q.searchOrder(topic, id) {
 		r, err := s.remove(ctx, topic, id, q.durability(topic))
 		var un *UnavailableError
 		switch {

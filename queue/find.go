@@ -10,7 +10,7 @@ const findStep = 250
 // Find looks for an id in topics. With a *PartialError the jobs are those of the shards that answered.
 func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, error) {
 	var found []*Job
-	err := q.onEach(topics, findStep, func(s *Shard, bucket int, some []string) error {
+	err := q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
 		args := make([]any, 1, 1+2*len(some))
 		args[0] = id
 		for _, t := range some {

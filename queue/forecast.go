@@ -21,7 +21,7 @@ const maxForecastPages = 20 * forecastStep
 // Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; those farther ahead than two minutes are
 // known to the minute in which they fall due. With a *PartialError the numbers are those of the shards that answered.
 func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
-	err = q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
 			reply, err := s.list(ctx, bucket, 2+len(f.Minutes)+len(f.Hours), "forecast", topic, skip, forecastStep)
 			if err != nil {

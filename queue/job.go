@@ -10,7 +10,7 @@ import (
 // stateNames are the letters that the scripts give states; f is delayed in a page that is not open yet.
 var stateNames = map[string]State{"d": Delayed, "f": Delayed, "r": Ready, "u": Running, "x": Dead}
 
-// described reads what describe() in common.lua tells of a job. A record that cannot be decoded is shown as far as it goes.
+// described reads what describe in lua/shared tells of a job.
 func (s *Shard) described(topic string, v any) (*Job, error) {
 	d, ok := v.([]any)
 	if !ok || len(d) != 6 {
@@ -39,106 +39,100 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 	return j, nil
 }
 
-// get returns nil without an error when the job is not there.
-func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
-	reply, err := s.read(ctx, s.bucketOf(topic), []any{topic, s.address(topic, id), id})
-	if err != nil {
-		return nil, err
-	}
-	if reply[1] == "" {
-		return nil, nil
-	}
-	return s.described(topic, reply[1])
-}
+// Ref names a job.
+type Ref struct{ Topic, ID string }
 
 // getStep is how many jobs one call of the get script reads.
 const getStep = 100
 
-// getMany looks for the pushes of these indexes and returns the jobs that live, by index. What cannot be asked counts as not there.
-func (s *Shard) getMany(ctx context.Context, pushes []Push, which []int) map[int]*Job {
-	found := map[int]*Job{}
-	_ = s.getInto(ctx, pushes, which, found)
-	return found
+// read calls the get script for jobs of one bucket. It returns the shard's clock and a description of each job, "" for none.
+func (s *Shard) read(ctx context.Context, bucket int, refs []Ref) ([]any, error) {
+	args := make([]any, 0, 3*len(refs))
+	for _, r := range refs {
+		args = append(args, r.Topic, s.address(r.Topic, r.ID), r.ID)
+	}
+	return s.list(ctx, bucket, 1+len(refs), "get", args...)
 }
 
-// getInto fills in what was found before an error too.
-func (s *Shard) getInto(ctx context.Context, pushes []Push, which []int, found map[int]*Job) error {
+// get returns nil without an error when there is no such job.
+func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
+	jobs, err := s.getAll(ctx, []Ref{{topic, id}})
+	return jobs[0], err
+}
+
+// getAll returns the jobs of these names, nil where there is none; after an error those that were read.
+func (s *Shard) getAll(ctx context.Context, refs []Ref) ([]*Job, error) {
+	jobs := make([]*Job, len(refs))
 	byBucket := map[int][]int{}
-	for _, i := range which {
-		b := s.bucketOf(pushes[i].Topic)
+	for i, r := range refs {
+		b := s.bucketOf(r.Topic)
 		byBucket[b] = append(byBucket[b], i)
 	}
 	var errs []error
 	for b, list := range byBucket {
-		for chunk := range slices.Chunk(list, getStep) {
-			errs = append(errs, s.getChunk(ctx, b, pushes, chunk, found))
+		for which := range slices.Chunk(list, getStep) {
+			errs = append(errs, s.getChunk(ctx, b, refs, which, jobs))
 		}
 	}
-	return errors.Join(errs...)
+	return jobs, errors.Join(errs...)
 }
 
-// read calls the get script, which takes three arguments a job, and returns the shard's clock and a description of each, "" for none.
-func (s *Shard) read(ctx context.Context, bucket int, args []any) ([]any, error) {
-	return s.list(ctx, bucket, 1+len(args)/3, "get", args...)
-}
-
-func (s *Shard) getChunk(ctx context.Context, bucket int, pushes []Push, which []int, found map[int]*Job) error {
-	args := make([]any, 0, 3*len(which))
-	for _, i := range which {
-		args = append(args, pushes[i].Topic, s.address(pushes[i].Topic, pushes[i].ID), pushes[i].ID)
+// getChunk reads the jobs of these indexes, all of one bucket, in one call.
+func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []int, jobs []*Job) error {
+	some := make([]Ref, len(which))
+	for k, i := range which {
+		some[k] = refs[i]
 	}
-	reply, err := s.read(ctx, bucket, args)
+	reply, err := s.read(ctx, bucket, some)
 	if err != nil {
 		return err
 	}
 	for k, i := range which {
-		if reply[k+1] == "" {
+		if reply[1+k] == "" {
 			continue
 		}
-		job, failed := s.described(pushes[i].Topic, reply[k+1])
+		job, failed := s.described(refs[i].Topic, reply[1+k])
 		if failed != nil {
 			err = failed
 			continue
 		}
-		found[i] = job
+		jobs[i] = job
 	}
 	return err
 }
 
-// Ref names a job.
-type Ref struct{ Topic, ID string }
-
-// Lookup returns the jobs of these names, nil where none lives in a shard that is up. The shard named, if any, must be. It may be asked for
-// thousands at once.
+// Lookup returns the jobs of these names, thousands at once if need be, nil where no shard that is up has one. The shard that is
+// named, if any, must be up.
 func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, error) {
-	asked := make([]Push, len(refs))
-	todo := make([]int, len(refs))
-	for i, r := range refs {
-		asked[i], todo[i] = Push{Topic: r.Topic, ID: r.ID}, i
-	}
 	jobs := make([]*Job, len(refs))
-	for _, s := range q.following() {
+	for _, s := range q.drainingFirst() {
 		if !s.Up() {
 			if s.name == shard {
 				return nil, fmt.Errorf("look up %d jobs: shard %s does not answer", len(refs), s.name)
 			}
 			continue
 		}
-		found := map[int]*Job{}
-		if err := s.getInto(ctx, asked, todo, found); err != nil {
-			return nil, fmt.Errorf("look up %d jobs in shard %s: %w", len(todo), s.name, err)
+		var todo []int
+		var asked []Ref
+		for i, j := range jobs {
+			if j == nil {
+				todo, asked = append(todo, i), append(asked, refs[i])
+			}
 		}
-		for i, job := range found {
-			jobs[i] = job
+		found, err := s.getAll(ctx, asked)
+		if err != nil {
+			return nil, fmt.Errorf("look up %d jobs in shard %s: %w", len(asked), s.name, err)
 		}
-		todo = slices.DeleteFunc(todo, func(i int) bool { return jobs[i] != nil })
+		for k, i := range todo {
+			jobs[i] = found[k]
+		}
 	}
 	return jobs, nil
 }
 
 // Get returns a job with its attempts. Errors: ErrNotFound, ErrNewer, *UnavailableError.
 func (q *Queue) Get(ctx context.Context, topic, id string) (job *Job, err error) {
-	err = q.first(topic, id, func(s *Shard) (bool, error) {
+	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		var err error
 		job, err = s.get(ctx, topic, id)
 		return job != nil, err

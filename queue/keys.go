@@ -7,11 +7,12 @@ import (
 
 // prefix begins every key of a bucket. The scripts append:
 //
-//	(nothing)      on a Cluster: the anchor, see whole.lua
+//	(nothing)      on a Cluster: the slot guard, see slotguard.lua
 //	seq            the number of the last page
 //	rev            the revision of the last change that a journal has, see changes.go
 //	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
-//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are split (and one field that makes it a table)
+//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are split
+//	               (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone
 //	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
 //	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference
@@ -21,14 +22,14 @@ import (
 //	due            ZSET: topics by their next event
 //	r:PRI:TOPIC    LIST: ready jobs
 //	q:PRI          LIST: the ring of topics with ready jobs
-//	park           ZSET: PRI:TOPIC out of the ring, by when to look again
+//	park           ZSET: PRI:TOPIC out of the ring, by when to check it again
 //	lease, tok     ZSET of running jobs by the lease's end, HASH of their lease tokens (and one that makes it a table)
 //	x:TOPIC        ZSET: dead jobs by when they died
 //	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
 //	conf           HASH: TOPIC → its limits
 //	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
 //	t:TOPIC        HASH: what happened to its jobs, see common.lua; where that stood when the day began; the days before
-//	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   what dispatchers tell of their calls, see note.lua
+//	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker
@@ -36,22 +37,23 @@ import (
 //	when           HASH: host → when it said so (ms, by the server's clock)
 //	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals
 //	mover, moved, left   who moves jobs out of a shard that is draining, how many were moved of late, the references of the last
-//	wait           written before each wait for a replica or a disk, so that there is something to wait for
+//	wait           written before each wait for a replica, so that there is something to wait for
 //	split          set while the timers leave small hashes alone
 //	idle           set while a dispatcher waits for work
 //	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
-// smallHash begins the keys of a bucket's small hashes.
+// smallHash begins the keys of a bucket's small hashes, which have the locators.
 func smallHash(bucket int) string { return prefix(bucket) + "i:" }
 
-// smallHashes are those of a bucket. Any number of splits will do: the scripts see when they have become more, and tell it.
+// smallHashes makes the keys of a bucket's small hashes. splits may be out of date: the scripts then make the keys, and answer the
+// new number.
 type smallHashes struct {
 	prefix           string
 	locators, splits uint32
 }
 
-// appendKey appends the key of the one that a locator is in, as smallHash in common.lua does.
+// appendKey appends the key of the small hash that a locator is in, as smallHash in lua/shared does.
 func (s smallHashes) appendKey(b []byte, l locator) []byte {
 	n := uint32(l[0])<<16 | uint32(l[1])<<8 | uint32(l[2])
 	b = strconv.AppendUint(append(b, s.prefix...), uint64(n), 10)
@@ -70,9 +72,10 @@ func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }
 // registryChannel tells every process that the registry changed.
 const registryChannel = "wk:registry"
 
-// Small hashes of locators over a whole deployment; with longHash locators each, at four million jobs for the first time, they are long, and each is
-// split in hashParts (see knowSplits in common.lua). Long ones are slow: 64 make a push dearer by a third. Short ones take memory: 100 bytes each, that
-// 7 share at a million jobs. Not in four parts, since Redis's table of all keys would be made anew for those few above a power of two.
+// locators is the number of small hashes of a whole deployment. When they have longHash locators each, for the first time at four
+// million jobs, each is split in hashParts (see lua/shared/locators.lua). Long ones are slow: 64 locators make a push a third
+// slower. Short ones take memory: 100 bytes each, shared by 7 locators at a million jobs. With four parts the number of keys would
+// pass a power of two, and Redis would grow its table of keys for the few above it.
 const (
 	locators  = 1 << 17
 	hashParts = 3

@@ -144,7 +144,7 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	b := f.q.active("t", "1")[0]
+	b := f.q.activeFor("t", "1")[0]
 	if err := b.copyOf(f.ctx, time.Now().Add(time.Second), list); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Fatal(list, err)
 	}
-	b := f.q.active("t", "copied")[0]
+	b := f.q.activeFor("t", "copied")[0]
 	if err := b.copyOf(f.ctx, time.Now().Add(time.Second), list); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (t *TopicNotes) appendTo(args []any) []any {
 
 // noted asks every shard for what was noted of a topic.
 func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
-	return q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		return s.notedIn(ctx, bucket, take, args...)
 	})
 }
@@ -132,7 +132,7 @@ func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
 
 // ClearErrors forgets the kinds of errors of a topic.
 func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
-	return q.onEach([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		_, err := s.again(ctx, bucket, "noted", "clear", topic)
 		return err
 	})
@@ -145,12 +145,12 @@ func (q *Queue) LatenessCounts(ctx context.Context, topic string, since time.Tim
 	if topic != "" {
 		return sums, q.noted(ctx, topic, take, args...)
 	}
-	return sums, q.everywhere(func(s *Shard, bucket int) error { return s.notedIn(ctx, bucket, take, args...) })
+	return sums, q.eachBucket(func(s *Shard, bucket int) error { return s.notedIn(ctx, bucket, take, args...) })
 }
 
 // ReserveCounts sums up the jobs reserved by priority since a time, an hour ago at most.
 func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int64, err error) {
-	err = q.everywhere(func(s *Shard, bucket int) error {
+	err = q.eachBucket(func(s *Shard, bucket int) error {
 		return s.notedIn(ctx, bucket, func(reply []any) error { return addAll(sums[:], reply) }, "pri", slotsSince(since))
 	})
 	return sums, err

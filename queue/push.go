@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Modes of a job in a call of the push script, beside what to do about an id that lives in the two lowest bits.
+// The mode of a job in a call of the push script. The two lowest bits are its OnDuplicate.
 const (
 	modeInstant = 1 << 2 // the time is an instant, not a delay
 	modePlace   = 1 << 3 // the id names a place, see placed.go
 )
 
-// appendPushes adds pushes of a bucket as push.lua reads them.
+// appendPushes appends pushes of a bucket as push.lua reads them.
 func appendPushes(args []any, pushes []Push, small smallHashes) []any {
 	args = append(slices.Grow(args, len(pushes)+8), small.splits)
-	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one behind the other
+	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one after the other
 	for len(pushes) > 0 {
 		n := 1
 		for n < len(pushes) && pushes[n].Topic == pushes[0].Topic {
@@ -32,7 +32,7 @@ func appendPushes(args []any, pushes []Push, small smallHashes) []any {
 	return args
 }
 
-// roomFor is about how long the pushes are as arguments.
+// roomFor is about how many bytes the pushes take as arguments.
 func roomFor(pushes []Push) (n int) {
 	for i := range pushes {
 		n += 96 + len(pushes[i].ID) + min(len(pushes[i].Body), longBody)
@@ -67,7 +67,7 @@ func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte
 	return args, b
 }
 
-// askedTime is when a push wants its job to be due, in ms: at an instant, or after a delay.
+// askedTime is when a push asks its job to be due, in ms: an instant or a delay.
 func askedTime(p *Push) (ms int64, instant bool) {
 	if !p.DueAt.IsZero() {
 		return max(ceilMilli(p.DueAt), 0), true
@@ -75,7 +75,7 @@ func askedTime(p *Push) (ms int64, instant bool) {
 	return max(ceilDelay(p.Delay), 0), false
 }
 
-// dueAt is when a push is due that was stored at now, as the script computes it.
+// dueAt is when a push that was stored at now is due, as the script computes it.
 func dueAt(p *Push, now time.Time) time.Time {
 	ms, instant := askedTime(p)
 	if instant {
@@ -106,7 +106,7 @@ func (s *Shard) storeAll(
 	return results, o.unsafe
 }
 
-// pushedHead is what the answer of the push script begins with: time, splits, revision.
+// pushedHead is the length of what the answer of push.lua begins with: time, splits, revision.
 const pushedHead = 3
 
 // pushed reads what the push script answered.
@@ -168,11 +168,12 @@ func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 	return duplicateOf(p, job)
 }
 
-// isOwn says whether a job found by a repeated push is what its first, unanswered try stored.
+// isOwn reports whether a job that a repeated push found is the one that its first, unanswered call stored.
 func isOwn(p *Push, j *Job) bool {
 	return j.DueAt.Equal(dueAt(p, j.CreatedAt)) && j.Attempts == 0 && j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
 }
 
+// fresh is a job as its push stored it.
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR, MaxAttempts: p.MaxAttempts,

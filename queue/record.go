@@ -2,7 +2,7 @@ package queue
 
 import (
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // a place for an id, not a signature; redis.sha1hex gives the scripts the same one
+	"crypto/sha1" //nolint:gosec // a hash of ids, not a signature; the scripts have it as redis.sha1hex
 	"encoding/base32"
 	"encoding/binary"
 	"errors"
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// longBody is the length from which a body has a key of its own, so that the pages stay small whatever is pushed.
+// longBody is the length above which a body has a key of its own, so that pages stay small.
 const longBody = 1024
 
-// newerFormats is where the flags of records begin whose format this version does not know: the three highest bits are the format, and this is 0.
-// Of every format a version may read the times, the flags' three lowest bits, and the id.
+// newerFormats is where the flags of formats begin that this version does not know: the three highest bits are the format, and
+// this version writes 0. The times, the three lowest bits of the flags and the id are the same in all formats.
 const newerFormats = 1 << 5
 
 // Flags of a record, beside the priority in the two lowest bits.
@@ -24,12 +24,12 @@ const (
 	flagType    = 1 << 4 // content type of its own, behind one byte of length
 )
 
-// locator is where the reference of (topic, id) is kept: three bytes that say in which small hash, eight of the field.
+// locator leads from (topic, id) to the job's reference: three bytes name the small hash, eight the field in it.
 type locator [11]byte
 
-// locate computes it, as locator() in common.lua does.
+// locate computes a locator, as locator in lua/shared does.
 func locate(topic, id string, locators uint32) (l locator) {
-	text := make([]byte, 0, 128) // longer ones are copied to the heap
+	text := make([]byte, 0, 128) // longer texts are copied to the heap
 	text = append(append(append(text, topic...), 0), id...)
 	sum := sha1.Sum(text) //nolint:gosec // see the import
 	n := uint32(sum[0])<<16 | uint32(sum[1])<<8 | uint32(sum[2])
@@ -56,7 +56,7 @@ func uint48(s string) int64 {
 	return int64(s[0])<<40 | int64(s[1])<<32 | int64(s[2])<<24 | int64(s[3])<<16 | int64(s[4])<<8 | int64(s[5])
 }
 
-// appendTail adds the rest of a record behind its two times. A long body is returned instead of added: it gets a key of its own.
+// appendTail appends the rest of a record behind its two times. It returns a long body in place of appending it.
 func appendTail(b []byte, p *Push) (record, long []byte) {
 	at := len(b)
 	b = append(b, byte(p.Priority), byte(len(p.ID)))
@@ -79,7 +79,8 @@ func appendTail(b []byte, p *Push) (record, long []byte) {
 
 var errRecord = errors.New("the stored record cannot be decoded")
 
-// decodeRecord fills in what the record at a reference holds. body is the value of its body key.
+// decodeRecord reads the record at a reference into j. body is the value of its body key. This is the gate to newer formats: of
+// those only what all formats have in common is read, and j.Newer is set.
 func decodeRecord(j *Job, ref int64, rec, body string) error {
 	if len(rec) < 14 {
 		return errRecord
@@ -120,7 +121,7 @@ func decodeRecord(j *Job, ref int64, rec, body string) error {
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewID makes an id: 26 characters, the first ten of which order ids by the time they were made.
+// NewID makes an id of 26 characters. The first ten order ids by the time they were made.
 func NewID() string {
 	var b [16]byte
 	ms := time.Now().UnixMilli()

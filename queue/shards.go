@@ -10,23 +10,40 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// order lists the shards in which a job is looked for: active ones by rendezvous hashing (the first is its home, the next
-// takes it while that is down), then the draining ones.
+// activeFor lists the shards that take a push, in the order of rendezvous hashing: the first is the home of the id, the next
+// takes its jobs while the home is down.
+func (q *Queue) activeFor(topic, id string) []*Shard { return byWeight(*q.takers.Load(), topic, id) }
+
+// order lists the shards that may have a job: active ones as in activeFor, then the others.
 func (q *Queue) order(topic, id string) []*Shard {
-	list := byWeight(*q.shards.Load(), topic, id)
-	slices.SortStableFunc(list, func(a, b *Shard) int {
-		if aa, ba := a.State() == "active", b.State() == "active"; aa != ba {
-			if aa {
-				return -1
-			}
-			return 1
+	list := slices.Clone(byWeight(*q.shards.Load(), topic, id))
+	inactive := func(s *Shard) int {
+		if s.State() == "active" {
+			return 0
 		}
-		return 0
-	})
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b *Shard) int { return inactive(a) - inactive(b) })
 	return list
 }
 
-// byWeight is the order of rendezvous hashing.
+// searchOrder is order, with the active shards once more behind draining ones: a job may have been moved there meanwhile.
+func (q *Queue) searchOrder(topic, id string) []*Shard {
+	order := q.order(topic, id)
+	if n := len(order); n > 0 && order[n-1].State() == "draining" {
+		order = append(order, q.activeFor(topic, id)...)
+	}
+	return order
+}
+
+// drainingFirst lists all shards so that no job on its way is missed: it is in the draining shard, or afterwards in an active one.
+func (q *Queue) drainingFirst() []*Shard {
+	shards := slices.Clone(*q.shards.Load())
+	slices.SortStableFunc(shards, func(a, b *Shard) int { return strings.Compare(b.State(), a.State()) })
+	return shards
+}
+
+// byWeight sorts shards by rendezvous hashing.
 func byWeight(shards []*Shard, topic, id string) []*Shard {
 	if len(shards) <= 1 {
 		return shards
@@ -41,7 +58,8 @@ func byWeight(shards []*Shard, topic, id string) []*Shard {
 	return list
 }
 
-// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that weights of different shards are independent.
+// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that weights of different shards are
+// independent.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -50,29 +68,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// active are the shards that take a push, its home first.
-func (q *Queue) active(topic, id string) []*Shard { return byWeight(*q.takers.Load(), topic, id) }
-
-// trail is order, with the active shards once more behind draining ones: a job may have gone from there to here meanwhile.
-func (q *Queue) trail(topic, id string) []*Shard {
-	order := q.order(topic, id)
-	if n := len(order); n > 0 && order[n-1].State() == "draining" {
-		order = append(slices.Clone(order), q.active(topic, id)...)
-	}
-	return order
-}
-
-// following lists all shards in an order in which no job that is being moved is missed: it is in the draining shard or in an active one after that.
-func (q *Queue) following() []*Shard {
-	shards := slices.Clone(*q.shards.Load())
-	slices.SortStableFunc(shards, func(a, b *Shard) int { return strings.Compare(b.State(), a.State()) })
-	return shards
-}
-
-// first asks the shards in a job's order until one knows it. When none does but one could not be asked, that is the error.
-func (q *Queue) first(topic, id string, ask func(*Shard) (found bool, err error)) error {
+// search asks the shards that may have a job until one has it. When none has but one could not be asked, it returns that error.
+func (q *Queue) search(topic, id string, ask func(*Shard) (found bool, err error)) error {
 	var missed error
-	for _, s := range q.trail(topic, id) {
+	for _, s := range q.searchOrder(topic, id) {
 		found, err := ask(s)
 		var un *UnavailableError
 		switch {
@@ -88,7 +87,7 @@ func (q *Queue) first(topic, id string, ask func(*Shard) (found bool, err error)
 	return fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
 
-// PartialError is an answer without what the named shards would have said.
+// PartialError accompanies an answer that some shards are missing from.
 type PartialError struct {
 	Shards []string
 	Err    error // of the first
@@ -100,21 +99,21 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// IsPartial says whether an error only means that some shards did not answer, beside an answer of the others.
+// IsPartial reports whether an error means that some shards did not answer, beside an answer of the others.
 func IsPartial(err error) bool {
 	var partial *PartialError
 	return errors.As(err, &partial)
 }
 
-// onEach asks every bucket of every shard about its topics, in steps. What fails makes a *PartialError; the rest is done.
-func (q *Queue) onEach(topics []string, step int, ask func(s *Shard, bucket int, topics []string) error) error {
+// eachShard asks all shards. Errors make a *PartialError; the other shards are still asked.
+func (q *Queue) eachShard(ask func(*Shard) error) error {
 	var partial *PartialError
 	for _, s := range *q.shards.Load() {
-		err := s.eachStep(topics, step, func(bucket int, some []string) error { return ask(s, bucket, some) })
-		if err == nil {
+		err := ask(s)
+		switch {
+		case err == nil:
 			continue
-		}
-		if partial == nil {
+		case partial == nil:
 			partial = &PartialError{Err: err}
 		}
 		partial.Shards = append(partial.Shards, s.name)
@@ -125,40 +124,33 @@ func (q *Queue) onEach(topics []string, step int, ask func(s *Shard, bucket int,
 	return partial
 }
 
-func (s *Shard) eachStep(topics []string, step int, ask func(bucket int, topics []string) error) error {
-	byBucket := make([][]string, len(s.nodes))
-	for _, t := range topics {
-		b := s.bucketOf(t)
-		byBucket[b] = append(byBucket[b], t)
-	}
-	for b, names := range byBucket {
-		for some := range slices.Chunk(names, step) {
-			if err := ask(b, some); err != nil {
+// eachBucket asks every bucket of every shard.
+func (q *Queue) eachBucket(ask func(s *Shard, bucket int) error) error {
+	return q.eachShard(func(s *Shard) error {
+		for b := range s.nodes {
+			if err := ask(s, b); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-// everywhere asks every bucket of every shard. What fails makes a *PartialError; the rest is done.
-func (q *Queue) everywhere(ask func(s *Shard, bucket int) error) error {
-	var partial *PartialError
-	for _, s := range *q.shards.Load() {
-		for b := range s.nodes {
-			err := ask(s, b)
-			if err == nil {
-				continue
-			}
-			if partial == nil {
-				partial = &PartialError{Err: err}
-			}
-			partial.Shards = append(partial.Shards, s.name)
-			break
+// eachTopic asks every shard about topics: each bucket about its own, at most step of them at once.
+func (q *Queue) eachTopic(topics []string, step int, ask func(s *Shard, bucket int, topics []string) error) error {
+	return q.eachShard(func(s *Shard) error {
+		byBucket := make([][]string, len(s.nodes))
+		for _, t := range topics {
+			b := s.bucketOf(t)
+			byBucket[b] = append(byBucket[b], t)
 		}
-	}
-	if partial == nil {
+		for b, names := range byBucket {
+			for some := range slices.Chunk(names, step) {
+				if err := ask(s, b, some); err != nil {
+					return err
+				}
+			}
+		}
 		return nil
-	}
-	return partial
+	})
 }

@@ -149,7 +149,7 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 	}
 	byShard := map[*Shard][]*moving{}
 	for _, c := range cases {
-		order := m.queue.active(topic, c.job.ID)
+		order := m.queue.activeFor(topic, c.job.ID)
 		i := slices.IndexFunc(order, (*Shard).Up)
 		if i < 0 {
 			return &UnavailableError{Reason: "down", Err: m.queue.noShard()}
@@ -182,11 +182,11 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	if len(listed) == 0 {
 		return nil, nil
 	}
-	args := make([]any, 0, 3*len(listed))
+	refs := make([]Ref, len(listed))
 	for i := range listed {
-		args = append(args, topic, s.address(topic, listed[i].ID), listed[i].ID)
+		refs[i] = Ref{topic, listed[i].ID}
 	}
-	reply, err := s.read(ctx, s.bucketOf(topic), args)
+	reply, err := s.read(ctx, s.bucketOf(topic), refs)
 	if err != nil {
 		return nil, err
 	}

@@ -16,65 +16,30 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	if len(shards) != 1 || shards[0].State() != "active" || tooFar(&p) != nil {
 		return q.PushBatch(ctx, push)[0]
 	}
-	return shards[0].nodes[shards[0].bucketOf(p.Topic)].pushes[q.durability(p.Topic)].push(ctx, push)[0]
+	return q.batcherOf(shards[0], p.Topic).push(ctx, push)[0]
 }
 
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can take it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
-	results := make([]Result, len(pushes))
+	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
-		if results[i].Err = tooFar(&pushes[i]); results[i].Err == nil {
+		if b.results[i].Err = tooFar(&pushes[i]); b.results[i].Err == nil {
 			todo = append(todo, i)
 		}
 	}
-	var replaced map[int][]*Shard
 	if len(*q.shards.Load()) > 1 {
-		todo, replaced = q.settleElsewhere(ctx, pushes, results, todo)
+		todo = b.settleElsewhere(ctx, todo)
 	}
 	none := &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	for _, i := range todo {
-		results[i].Err = none
+		b.results[i].Err = none
 	}
 	for try := 0; len(todo) > 0; try++ {
-		groups := map[*Shard][]int{}
-		for _, i := range todo {
-			if order := q.active(pushes[i].Topic, pushes[i].ID); try < len(order) {
-				groups[order[try]] = append(groups[order[try]], i)
-			}
-		}
-		if len(groups) == 0 {
-			break
-		}
-		todo = q.pushGroups(ctx, groups, pushes, results)
+		todo = b.store(ctx, todo, try)
 	}
-	q.removeReplaced(ctx, pushes, results, replaced)
-	return results
-}
-
-// removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took leaves the old
-// job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
-func (q *Queue) removeReplaced(ctx context.Context, pushes []Push, results []Result, replaced map[int][]*Shard) {
-	for i, holders := range replaced {
-		r := &results[i]
-		if r.Err != nil && !Stored(r.Err) {
-			continue
-		}
-		for _, s := range holders {
-			if s.name == r.Job.Shard { // its script has replaced the job
-				continue
-			}
-			removed, err := s.remove(ctx, pushes[i].Topic, pushes[i].ID, Memory)
-			if err == nil && removed.job != nil {
-				err = q.record(MovedOut, *removed.job)
-			}
-			if err != nil {
-				*r = Result{Err: err}
-				break
-			}
-			r.Duplicate = r.Err == nil
-		}
-	}
+	b.removeReplaced(ctx)
+	return b.results
 }
 
 func (q *Queue) noShard() error {
@@ -91,48 +56,42 @@ func tooFar(p *Push) error {
 	return nil
 }
 
-// pushGroups pushes to several shards and buckets at once and returns those that found their shard unavailable.
-func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes []Push, results []Result) (failed []int) {
-	type part struct {
-		pushes *batcher
-		which  []int
-	}
-	var parts []part
-	for s, which := range groups {
-		to := map[*batcher][]int{}
-		for _, i := range which {
-			b := &s.nodes[s.bucketOf(pushes[i].Topic)].pushes[q.durability(pushes[i].Topic)]
-			to[b] = append(to[b], i)
-		}
-		for b, w := range to {
-			parts = append(parts, part{b, w})
+func (q *Queue) batcherOf(s *Shard, topic string) *batcher {
+	return &s.nodes[s.bucketOf(topic)].pushes[q.durability(topic)]
+}
+
+// batch is pushes that may go to several shards. Jobs are named by their index.
+type batch struct {
+	q        *Queue
+	pushes   []Push
+	results  []Result
+	replaced map[int][]*Shard // shards that have a job which the push replaces
+}
+
+// store pushes each job to the next shard of its order, to all shards and buckets at once. It returns those whose shard is
+// unavailable, and none when no shard is left to try.
+func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
+	to := map[*batcher][]int{}
+	for _, i := range todo {
+		p := &b.pushes[i]
+		if order := b.q.activeFor(p.Topic, p.ID); try < len(order) {
+			pushes := b.q.batcherOf(order[try], p.Topic)
+			to[pushes] = append(to[pushes], i)
 		}
 	}
 	var wg sync.WaitGroup
-	store := func(p part) {
-		list := pushes
-		if len(p.which) != len(pushes) {
-			list = make([]Push, len(p.which))
-			for k, i := range p.which {
-				list[k] = pushes[i]
-			}
+	for pushes, which := range to {
+		if len(to) == 1 {
+			b.storeIn(ctx, pushes, which)
+			break
 		}
-		for k, r := range p.pushes.push(ctx, list) {
-			results[p.which[k]] = r
-		}
+		wg.Go(func() { b.storeIn(ctx, pushes, which) })
 	}
-	for _, p := range parts[1:] {
-		wg.Go(func() { store(p) })
-	}
-	store(parts[0])
 	wg.Wait()
-	for _, p := range parts {
-		for _, i := range p.which {
-			if results[i].Err == nil {
-				continue
-			}
+	for _, which := range to {
+		for _, i := range which {
 			var un *UnavailableError
-			if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored {
+			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && !un.Stored {
 				failed = append(failed, i)
 			}
 		}
@@ -141,80 +100,80 @@ func (q *Queue) pushGroups(ctx context.Context, groups map[*Shard][]int, pushes 
 	return failed
 }
 
-// settleElsewhere looks for pushes that live already in a shard that is not their home: pushed while their home was down, or
-// before a shard was added. It answers those that keep or refuse, and returns the rest, and where there are jobs that they replace.
-// A shard that does not answer cannot be asked.
-func (q *Queue) settleElsewhere(
-	ctx context.Context, pushes []Push, results []Result, todo []int,
-) (rest []int, replaced map[int][]*Shard) {
+func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
+	list := b.pushes
+	if len(which) != len(list) {
+		list = make([]Push, len(which))
+		for k, i := range which {
+			list[k] = b.pushes[i]
+		}
+	}
+	for k, r := range to.push(ctx, list) {
+		b.results[which[k]] = r
+	}
+}
+
+// settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while it was down, or
+// before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. Shards that do not answer
+// cannot be asked.
+func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
-		if pushes[i].Fresh {
+		if b.pushes[i].Fresh {
 			continue
 		}
-		for k, s := range q.order(pushes[i].Topic, pushes[i].ID) {
-			if s.Up() && (k > 0 || s.State() != "active") { // its home sees by itself
+		for k, s := range b.q.order(b.pushes[i].Topic, b.pushes[i].ID) {
+			if s.Up() && (k > 0 || s.State() != "active") { // the push script of its home finds it there
 				away[s] = append(away[s], i)
 			}
 		}
 	}
 	var mu sync.Mutex
 	answered := map[int]bool{}
-	replaced = map[int][]*Shard{}
 	var wg sync.WaitGroup
 	for s, which := range away {
 		wg.Go(func() {
-			found := s.getMany(ctx, pushes, which)
-			unsafe := q.confirmKept(ctx, s, pushes, found)
-			for i, job := range found {
-				mu.Lock()
-				switch {
-				case pushes[i].OnDuplicate == Replace:
-					replaced[i] = append(replaced[i], s)
-				case !answered[i]:
-					answered[i] = true
-					results[i] = duplicateOf(&pushes[i], job)
+			refs := make([]Ref, len(which))
+			for k, i := range which {
+				refs[k] = Ref{b.pushes[i].Topic, b.pushes[i].ID}
+			}
+			found, _ := s.getAll(ctx, refs) // what cannot be asked counts as not found
+			unsafe := b.confirmKept(ctx, s, which, found)
+			mu.Lock()
+			defer mu.Unlock()
+			for k, i := range which {
+				if found[k] != nil {
+					answered[i] = b.found(i, s, found[k], unsafe[i]) || answered[i]
 				}
-				if results[i].Duplicate && unsafe[i] != nil {
-					results[i] = Result{Job: *job, Err: unsafe[i]}
-				}
-				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	q.acceptKept(pushes, results, answered)
-	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] }), replaced
+	b.acceptKept(answered)
+	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] })
 }
 
-// acceptKept has those recorded that keep the job which they found elsewhere.
-func (q *Queue) acceptKept(pushes []Push, results []Result, answered map[int]bool) {
-	var kept []Push
-	var found []Result
-	for i, yes := range answered {
-		if yes && results[i].Duplicate {
-			kept, found = append(kept, pushes[i]), append(found, results[i])
-		}
+// found notes that a shard which is not the home of a push has a job of its id, and reports whether that answers the push.
+func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
+	if b.pushes[i].OnDuplicate == Replace {
+		b.replaced[i] = append(b.replaced[i], s)
+		return false
 	}
-	if len(kept) == 0 || q.opts.Accepted == nil {
-		return
+	b.results[i] = duplicateOf(&b.pushes[i], job)
+	if unsafe != nil {
+		b.results[i] = Result{Job: *job, Err: unsafe}
 	}
-	if err := q.opts.Accepted(kept, found); err != nil {
-		for i, yes := range answered {
-			if yes && results[i].Duplicate {
-				results[i] = Result{Err: &UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}}
-			}
-		}
-	}
+	return true
 }
 
-// confirmKept waits until a replica has the jobs that pushes keep, where their topics ask for that, and says by index why none has.
-func (q *Queue) confirmKept(ctx context.Context, s *Shard, pushes []Push, found map[int]*Job) map[int]error {
+// confirmKept waits until a replica has the jobs that pushes keep, where their topics ask for that. It returns why none has, by
+// push.
+func (b *batch) confirmKept(ctx context.Context, s *Shard, which []int, found []*Job) map[int]error {
 	unsafe := map[int]error{}
 	waited := map[int]error{} // by bucket
-	for i := range found {
-		p := &pushes[i]
-		if p.OnDuplicate != Keep || q.durability(p.Topic) == Memory {
+	for k, i := range which {
+		p := &b.pushes[i]
+		if found[k] == nil || p.OnDuplicate != Keep || b.q.durability(p.Topic) == Memory {
 			continue
 		}
 		bucket := s.bucketOf(p.Topic)
@@ -226,4 +185,49 @@ func (q *Queue) confirmKept(ctx context.Context, s *Shard, pushes []Push, found 
 		}
 	}
 	return unsafe
+}
+
+// acceptKept has the journal record pushes that keep a job in another shard, as the batcher does for all others.
+func (b *batch) acceptKept(answered map[int]bool) {
+	var which []int
+	var kept []Push
+	var found []Result
+	for i := range answered {
+		if answered[i] && b.results[i].Duplicate {
+			which, kept, found = append(which, i), append(kept, b.pushes[i]), append(found, b.results[i])
+		}
+	}
+	if len(kept) == 0 || b.q.opts.Accepted == nil {
+		return
+	}
+	if err := b.q.opts.Accepted(kept, found); err != nil {
+		for _, i := range which {
+			b.results[i] = Result{Err: &UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}}
+		}
+	}
+}
+
+// removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took leaves the old
+// job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
+func (b *batch) removeReplaced(ctx context.Context) {
+	for i, holders := range b.replaced {
+		r := &b.results[i]
+		if r.Err != nil && !Stored(r.Err) {
+			continue
+		}
+		for _, s := range holders {
+			if s.name == r.Job.Shard { // its script has replaced the job
+				continue
+			}
+			removed, err := s.remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, Memory)
+			if err == nil && removed.job != nil {
+				err = b.q.record(MovedOut, *removed.job)
+			}
+			if err != nil {
+				*r = Result{Err: err}
+				break
+			}
+			r.Duplicate = r.Err == nil
+		}
+	}
 }

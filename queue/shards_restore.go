@@ -76,7 +76,7 @@ func (q *Queue) placeFor(j *Job) *Shard {
 	if own != nil && own.State() == "active" {
 		return own
 	}
-	order := q.active(j.Topic, j.ID)
+	order := q.activeFor(j.Topic, j.ID)
 	if i := slices.IndexFunc(order, (*Shard).Up); i >= 0 {
 		return order[i]
 	}

@@ -118,7 +118,7 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 	for _, t := range topics {
 		sum[t] = Stats{}
 	}
-	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
+	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
 		reply, err := s.list(ctx, bucket, 5*len(some), "stats", anys(some)...)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ type TopicLimits struct {
 // TopicLimits reads how the calls of topics go. With a *PartialError the answer is that of the shards that answered.
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
-	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
+	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
 		reply, err := s.list(ctx, bucket, 1+3*len(some), "limits", anys(some)...)
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 	for _, t := range topics {
 		sum[t] = TopicTotals{Days: map[string]Totals{}}
 	}
-	err := q.onEach(topics, topicStep, func(s *Shard, bucket int, some []string) error {
+	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
 		reply, err := s.list(ctx, bucket, 1+2*len(some), "totals", anys(some)...)
 		if err != nil {
 			return err
@@ -142,7 +142,7 @@ const activeStep = 1000
 func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 	seen := map[string]bool{}
 	ago := max(0, time.Since(since).Milliseconds())
-	err := q.everywhere(func(s *Shard, bucket int) error { return s.active(ctx, bucket, ago, seen) })
+	err := q.eachBucket(func(s *Shard, bucket int) error { return s.active(ctx, bucket, ago, seen) })
 	list := make([]string, 0, len(seen))
 	for t := range seen {
 		list = append(list, t)

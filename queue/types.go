@@ -38,16 +38,16 @@ func ParsePriority(s string) (Priority, error) {
 // State is where a job is in its life.
 type State string
 
-// The states of a job that lives. A job that was delivered or deleted is gone.
+// The states of a job. A job that was delivered or deleted is gone.
 const (
 	Delayed State = "delayed" // waiting for its due time, or for its retry time
 	Ready   State = "ready"   // due, waiting for a dispatcher
 	Running State = "running" // reserved under a lease
 	Dead    State = "dead"    // out of attempts, kept until somebody decides
-	Spooled State = "spooled" // in no shard yet: taken while none was up
+	Spooled State = "spooled" // in no shard yet: accepted while none was up
 )
 
-// OnDuplicate says what a push does when its id lives already.
+// OnDuplicate says what a push does when its id already exists.
 type OnDuplicate uint8
 
 // What to do with a second push of an id.
@@ -94,13 +94,13 @@ type Job struct {
 	Attempts    int       // made so far
 	Snoozes     int       // in a row, since the last attempt that counted
 	History     []Attempt // the last HistoryLimit attempts, oldest first
-	Newer       bool      // stored by a newer version: nothing is known of it but topic, id, shard, state, priority and times
+	Newer       bool      // of a newer format: only topic, id, shard, state, priority and times are known
 }
 
 // HistoryLimit is how many attempts a job remembers.
 const HistoryLimit = 20
 
-// Attempt is what came of one callback. The JSON form is both the API's and the stored one.
+// Attempt is the outcome of one callback. Its JSON form is both the API's and the stored one.
 type Attempt struct {
 	N         int     `json:"n"`
 	StartedAt int64   `json:"started_at"` // Unix milliseconds; the API shows RFC 3339
@@ -113,7 +113,7 @@ type Attempt struct {
 // Result is the outcome of one push.
 type Result struct {
 	Job       Job  // without Body and ContentType when the push itself was stored
-	Duplicate bool // the id lived already, and (Keep) Job is what was there or (Replace) what replaced it
+	Duplicate bool // the id already existed; Job is the existing job (Keep) or what replaced it (Replace)
 	Err       error
 }
 
@@ -135,12 +135,13 @@ type Stats struct {
 var (
 	ErrNotFound  = errors.New("no such job")
 	ErrRunning   = errors.New("the job is running")
-	ErrDuplicate = errors.New("the id lives already")
+	ErrDuplicate = errors.New("the id already exists")
 	ErrDead      = errors.New("the job is dead")
-	ErrNewer     = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know; it waits for that version")
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
-	// ErrCollision is for an id whose hash another living id of the topic has; it needs another name.
-	ErrCollision = errors.New("the id collides with another one that lives")
+	// ErrNewer is for a job that only a newer version can read; it waits for that version.
+	ErrNewer = errors.New("the job was stored by a newer version of Wakecall, in a format that this version does not know")
+	// ErrCollision is for an id that has the same hash as another existing id of its topic.
+	ErrCollision = errors.New("the id collides with another existing id")
 	// ErrTooFar is a due time beyond MaxDelay.
 	ErrTooFar = errors.New("the due time is too far ahead")
 )
@@ -148,12 +149,12 @@ var (
 // MaxDelay is the farthest a due time may lie ahead.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
-// UnavailableError says that no shard could take or answer the request. It may or may not have been carried out.
+// UnavailableError is the error of a request that no shard could take or answer. It may have been carried out.
 type UnavailableError struct {
 	Reason     string // down, full (Redis out of memory), readonly, …
 	RetryAfter time.Duration
 	Err        error
-	Stored     bool // it was carried out, but is not yet as safe as the topic's durability asks
+	Stored     bool // it was carried out, but no replica has confirmed it yet
 }
 
 func (e *UnavailableError) Error() string {
