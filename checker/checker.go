@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/health"
+	"github.com/wakecall/wakecall/pershard"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -77,36 +78,9 @@ func New(o Options) *Checker {
 
 // Run watches until ctx is done and everything it started has ended.
 func (c *Checker) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	running := map[Shard]context.CancelCauseFunc{}
-	for {
-		now := c.opts.Shards()
-		for _, s := range now {
-			if running[s] == nil {
-				sctx, cancel := context.WithCancelCause(ctx)
-				running[s] = cancel
-				wg.Go(func() { c.watch(sctx, s) })
-			}
-		}
-		for s, cancel := range running {
-			if !slices.Contains(now, s) {
-				cancel(errRemoved)
-				delete(running, s)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			for _, cancel := range running {
-				cancel(nil)
-			}
-			return nil
-		case <-c.opts.Changed:
-		}
-	}
+	pershard.Run(ctx, c.opts.Shards, c.opts.Changed, c.watch)
+	return nil
 }
-
-var errRemoved = errors.New("the shard is not in use any more")
 
 // infoEvery is in pings: INFO is dearer than a ping.
 const infoEvery = 10
@@ -114,7 +88,7 @@ const infoEvery = 10
 func (c *Checker) watch(ctx context.Context, s Shard) {
 	w := watched{limit: c.opts.Every, compared: c.opts.Compared}
 	defer func() {
-		if errors.Is(context.Cause(ctx), errRemoved) { // else the finding lasts, and only this process ends
+		if errors.Is(context.Cause(ctx), pershard.ErrRemoved) { // else the finding lasts, and only this process ends
 			c.forget(s.Name())
 		}
 	}()

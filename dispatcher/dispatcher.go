@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/pershard"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -98,10 +99,7 @@ func (d *Dispatcher) Status() map[string]any {
 	return map[string]any{"in_flight": d.opts.Concurrency - d.places.available(), "concurrency": d.opts.Concurrency}
 }
 
-var (
-	errRemoved   = errors.New("the shard is not in use any more")
-	errUnsettled = errors.New("outcomes could not be settled before the shutdown timeout; their jobs are called again when their leases end")
-)
+var errUnsettled = errors.New("outcomes could not be settled before the shutdown timeout; their jobs are called again when their leases end")
 
 // settleTime is what is left of the shutdown timeout for settling after the calls were cut off.
 const settleTime = 2 * time.Second
@@ -110,12 +108,15 @@ const settleTime = 2 * time.Second
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.stopSettle()
 	defer d.stopCalls()
-	var wg sync.WaitGroup
 	noting := d.note()
 	defer noting()
-	d.follow(ctx, &wg)
 	ended := make(chan struct{})
-	go func() { wg.Wait(); d.workers.stop(); close(ended) }()
+	go func() {
+		defer close(ended)
+		pershard.Run(ctx, d.shards, d.opts.Changed, d.serve)
+		d.workers.stop()
+	}()
+	<-ctx.Done()
 	soft := time.NewTimer(max(d.opts.ShutdownTimeout-settleTime, d.opts.ShutdownTimeout/2))
 	defer soft.Stop()
 	select {
@@ -152,37 +153,15 @@ func (d *Dispatcher) note() (stop func()) {
 	}
 }
 
-// follow keeps a set of sources for every shard until ctx is done.
-func (d *Dispatcher) follow(ctx context.Context, wg *sync.WaitGroup) {
-	running := map[Shard]context.CancelCauseFunc{}
-	for {
-		now := map[Shard]bool{}
-		sources := 0
-		for _, s := range d.opts.Shards() {
-			now[s] = true
-			sources += s.Buckets()
-			if running[s] == nil {
-				sctx, cancel := context.WithCancelCause(ctx)
-				running[s] = cancel
-				wg.Go(func() { d.serve(sctx, s) })
-			}
-		}
-		d.places.divide(sources)
-		for s, cancel := range running {
-			if !now[s] {
-				cancel(errRemoved)
-				delete(running, s)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			for _, cancel := range running {
-				cancel(nil)
-			}
-			return
-		case <-d.opts.Changed:
-		}
+// shards lists the shards in use, and divides the places among their buckets.
+func (d *Dispatcher) shards() []Shard {
+	list := d.opts.Shards()
+	sources := 0
+	for _, s := range list {
+		sources += s.Buckets()
 	}
+	d.places.divide(sources)
+	return list
 }
 
 // serve runs a shard's sources and hands them its wake-ups.

@@ -8,13 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wakecall/wakecall/pershard"
 	"github.com/wakecall/wakecall/queue"
 )
 
 // A source reserves from one bucket of one shard.
 type source struct {
 	d       *Dispatcher
-	ctx     context.Context // ends when nothing is to be reserved any more; its cause is errRemoved when the shard is out of use
+	ctx     context.Context // ends when nothing is to be reserved any more; its cause is pershard.ErrRemoved when the shard is out of use
 	shard   Shard
 	bucket  int
 	wake    chan struct{}
@@ -42,7 +43,7 @@ func (s *source) wakeUp() {
 }
 
 // removed says whether the shard is out of use: it will not answer any more.
-func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), errRemoved) }
+func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), pershard.ErrRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second

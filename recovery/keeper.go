@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/pershard"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -92,30 +93,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	running := map[Shard]context.CancelFunc{}
-	for ctx.Err() == nil {
-		now := k.opts.Shards()
-		for _, s := range now {
-			if running[s] == nil {
-				sctx, cancel := context.WithCancel(ctx)
-				running[s] = cancel
-				wg.Go(func() { (&kept{Keeper: k, shard: s}).watch(sctx) })
-			}
-		}
-		for s, cancel := range running {
-			if !slices.Contains(now, s) {
-				cancel()
-				delete(running, s)
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-k.opts.Changed:
-		}
-	}
-	for _, cancel := range running {
-		cancel()
-	}
+	pershard.Run(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s Shard) {
+		(&kept{Keeper: k, shard: s}).watch(ctx)
+	})
 	return nil
 }
 

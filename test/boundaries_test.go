@@ -24,11 +24,12 @@ var mayImport = map[string][]string{
 	"journal":    {"conf"},
 	"activity":   {"queue"},
 	"history":    {"database", "queue", "registry"},
-	"recovery":   {"journal", "queue"},
+	"recovery":   {"journal", "pershard", "queue"},
 	"alert":      {"activity", "database", "queue", "registry", "seal"},
 	"drain":      {"queue", "registry"},
 	"bulk":       {"queue", "registry"},
 	"record":     {"journal", "queue"},
+	"pershard":   {},
 	"printable":  {},
 	"demo":       {"client", "conf", "printable", "setup"},
 	"setup":      append([]string{"admin", "health", "master", "printable", "seal"}, parts...),
@@ -47,7 +48,7 @@ var mayImport = map[string][]string{
 	"test":       {"database", "migrations", "server"}, // the OpenAPI document; databases for tests
 }
 
-var parts = []string{"queue", "database", "registry", "callback", "journal", "conf"}
+var parts = []string{"pershard", "queue", "database", "registry", "callback", "journal", "conf"}
 
 // TestBoundaries: packages depend on each other in one direction only, and nothing that ships depends on test code.
 func TestBoundaries(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wakecall/wakecall/pershard"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -50,38 +50,19 @@ func New(o Options) *Timer {
 
 // Run works until ctx is done and everything it started has ended.
 func (t *Timer) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	running := map[Shard]context.CancelFunc{}
-	for {
-		now := map[Shard]bool{}
-		buckets := 0
-		for _, s := range t.opts.Shards() {
-			now[s] = true
-			buckets += s.Buckets()
-			if running[s] != nil {
-				continue
-			}
-			sctx, cancel := context.WithCancel(ctx)
-			running[s] = cancel
-			wg.Go(func() { t.watch(sctx, s) })
-		}
-		t.buckets.Store(int32(buckets))
-		for s, cancel := range running {
-			if !now[s] {
-				cancel()
-				delete(running, s)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			for _, cancel := range running {
-				cancel()
-			}
-			return nil
-		case <-t.opts.Changed:
-		}
+	pershard.Run(ctx, t.shards, t.opts.Changed, t.watch)
+	return nil
+}
+
+// shards lists the shards in use, and counts their buckets.
+func (t *Timer) shards() []Shard {
+	list := t.opts.Shards()
+	buckets := 0
+	for _, s := range list {
+		buckets += s.Buckets()
 	}
+	t.buckets.Store(int32(buckets))
+	return list
 }
 
 const (

@@ -1,0 +1,46 @@
+// Package pershard runs a function for each shard that is in use.
+package pershard
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrRemoved is the cause of the end of a shard's context when the shard is no longer in use.
+var ErrRemoved = errors.New("the shard is no longer in use")
+
+// Run calls watch, in a goroutine of its own, for each shard that list returns. The context of a call ends with ctx, or with
+// the cause ErrRemoved when list no longer returns the shard. Run reads the list again at each tick of changed (nil: never),
+// and returns when ctx is done and all calls have returned.
+func Run[S comparable](ctx context.Context, list func() []S, changed <-chan struct{}, watch func(context.Context, S)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	running := map[S]context.CancelCauseFunc{}
+	for {
+		removed := map[S]context.CancelCauseFunc{}
+		for s, cancel := range running {
+			removed[s] = cancel
+		}
+		for _, s := range list() {
+			delete(removed, s)
+			if running[s] == nil {
+				watchCtx, cancel := context.WithCancelCause(ctx)
+				running[s] = cancel
+				wg.Go(func() { watch(watchCtx, s) })
+			}
+		}
+		for s, cancel := range removed {
+			cancel(ErrRemoved)
+			delete(running, s)
+		}
+		select {
+		case <-ctx.Done():
+			for _, cancel := range running {
+				cancel(nil)
+			}
+			return
+		case <-changed:
+		}
+	}
+}
