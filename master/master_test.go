@@ -83,7 +83,10 @@ func checkerRole(ctx context.Context, c *child.Child) error {
 func options(dir, addr string) Options {
 	conf, _ := json.Marshal(dir)
 	return Options{
-		DataDir: dir, ShutdownTimeout: 5 * time.Second, Redis: RedisOptions{Managed: true, Binary: "redis-server", Dir: dir + "/redis", Socket: dir + "/redis/redis.sock"},
+		DataDir: dir, ShutdownTimeout: 5 * time.Second,
+		Redis: RedisOptions{
+			Managed: true, Binary: "redis-server", Dir: dir + "/redis", Socket: dir + "/redis/redis.sock",
+		},
 		Roles: []RoleSpec{
 			{Name: "server", Count: 1, Listeners: []ListenSpec{{Name: "http", Key: "server.addr", Addr: addr}}, Config: conf},
 			{Name: "timer", Count: 2, Numbered: true, Config: conf},
@@ -230,7 +233,10 @@ func TestTheTreeStartsServesAndStops(t *testing.T) {
 	}
 	body, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	for _, want := range []string{`test_gauge{process="server"} 7`, `wakecall_process_up{process="timer-2"} 1`, `wakecall_process_up{process="redis-server"} 1`, `go_goroutines{process="master"}`} {
+	for _, want := range []string{
+		`test_gauge{process="server"} 7`, `wakecall_process_up{process="timer-2"} 1`,
+		`wakecall_process_up{process="redis-server"} 1`, `go_goroutines{process="master"}`,
+	} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
@@ -366,7 +372,8 @@ func TestASecondMasterIsRefused(t *testing.T) {
 	r := launch(t, tempDir(t), freeAddr(t))
 	r.up()
 	err := Run(t.Context(), nil, options(r.dir, freeAddr(t)))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", r.cmd.Process.Pid)) || !strings.Contains(err.Error(), r.dir) {
+	pid := fmt.Sprint("pid ", r.cmd.Process.Pid)
+	if err == nil || !strings.Contains(err.Error(), pid) || !strings.Contains(err.Error(), r.dir) {
 		t.Fatalf("a second master: %v", err)
 	}
 }
@@ -388,10 +395,10 @@ func TestAPortInUseAndAMissingRedisAreNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsStartedHasNoConfigurationInItsEnvironment, whatever its variables will be called: there are passwords in some.
+// TestWhatIsStartedHasNoConfigurationInItsEnvironment: some variables have passwords, also those of later versions.
 func TestWhatIsStartedHasNoConfigurationInItsEnvironment(t *testing.T) {
-	for _, name := range []string{"WAKECALL_REGISTRY_DSN", "WAKECALL_REDIS_NODES", "WAKECALL_TOKEN", "WAKECALL_OF_TOMORROW"} {
-		t.Setenv(name, "MARKsecret")
+	for _, name := range []string{"REGISTRY_DSN", "REDIS_NODES", "TOKEN", "OF_TOMORROW"} {
+		t.Setenv("WAKECALL_"+name, "MARKsecret")
 	}
 	t.Setenv("SOMEBODY_ELSES", "kept")
 	for what, env := range map[string][]string{"a child": childEnv(), "redis-server": othersEnv()} {
@@ -402,7 +409,7 @@ func TestWhatIsStartedHasNoConfigurationInItsEnvironment(t *testing.T) {
 	}
 }
 
-// TestHalfOpenScrapersAreBounded: connections to metrics.addr that send nothing take no more than their share of the master's descriptors.
+// TestHalfOpenScrapersAreBounded: connections to metrics.addr that send nothing use few of the master's descriptors.
 func TestHalfOpenScrapersAreBounded(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -428,7 +435,8 @@ func TestHalfOpenScrapersAreBounded(t *testing.T) {
 	if have := descriptors(t) - before - tried; have > maxScrapers+10 {
 		t.Errorf("%d half-open connections hold %d descriptors", tried, have)
 	}
-	res, err := (&http.Client{Timeout: 30 * time.Second}).Get("http://" + addr + "/healthz") // once the first of them were timed out
+	// Answered once the first of them have timed out.
+	res, err := (&http.Client{Timeout: 30 * time.Second}).Get("http://" + addr + "/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}

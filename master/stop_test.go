@@ -140,9 +140,11 @@ func TestAGracefulStopWaitsForWork(t *testing.T) {
 func TestASecondStopEndsAtOnce(t *testing.T) {
 	dir, kill := tempDir(t), make(chan struct{})
 	touch(t, dir+"/busy")
-	stop, result := inProcess(t, Options{DataDir: dir, ShutdownTimeout: time.Hour, Kill: kill, Roles: []RoleSpec{worker(dir, "a")}})
+	stop, result := inProcess(t, Options{
+		DataDir: dir, ShutdownTimeout: time.Hour, Kill: kill, Roles: []RoleSpec{worker(dir, "a")},
+	})
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
-	go func() { _ = Restart(context.Background(), dir, "worker", 0) }() // its predecessor is at work, too, when the stop comes
+	go func() { _ = Restart(context.Background(), dir, "worker", 0) }() // the predecessor is busy, too, at the stop
 	psUntil(t, dir, "a successor runs", func(list []Process) bool { return list[0].Pid != pid && runs(1)(list) })
 	stop()
 	eventually(t, "both are told to stop", func() bool { return told(dir) == "a a" })
@@ -213,7 +215,8 @@ func TestAReloadAddsAndDropsRoles(t *testing.T) {
 
 func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 	dir := tempDir(t)
-	o := Options{DataDir: dir, ShutdownTimeout: 5 * time.Second, Roles: []RoleSpec{{Name: "timer", Count: 2, Numbered: true}}}
+	o := Options{DataDir: dir, ShutdownTimeout: 5 * time.Second}
+	o.Roles = []RoleSpec{{Name: "timer", Count: 2, Numbered: true}}
 	o.Reload = func() (Options, error) {
 		return Options{DataDir: dir, Roles: []RoleSpec{{Name: "stuck", Count: 1}, {Name: "timer", Count: 2}}}, nil
 	}
