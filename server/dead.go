@@ -72,12 +72,13 @@ func (sel *selection) readIDs(d *decoder) error {
 		if len(sel.ids) == maxDeadIDs {
 			return outOfRange("ids", "more than %d ids", maxDeadIDs)
 		}
-		id, err := d.string("ids")
+		v, err := d.ReadValue()
 		if err != nil {
 			return err
 		}
+		id, err := idOf("ids", v)
 		sel.ids = append(sel.ids, id)
-		return checkID("ids", id)
+		return err
 	})
 	if err == nil && len(sel.ids) == 0 {
 		return outOfRange("ids", "an empty list; give at least one id")
@@ -86,11 +87,9 @@ func (sel *selection) readIDs(d *decoder) error {
 }
 
 func (sel *selection) readLimit(d *decoder) error {
-	text, err := d.number("limit")
-	if err != nil {
-		return err
+	v, err := d.ReadValue()
+	if err == nil {
+		sel.limit, err = integerOf("limit", v, 1, maxDeadLimit)
 	}
-	n, err := parseBounded("limit", text, 1, maxDeadLimit)
-	sel.limit = int(n)
 	return err
 }

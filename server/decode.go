@@ -175,15 +175,7 @@ func (d *decoder) raw() ([]byte, error) {
 	return d.data[start:d.InputOffset()], nil
 }
 
-// string reads a field that must be text.
-func (d *decoder) string(field string) (string, error) {
-	v, err := d.ReadValue()
-	if err != nil {
-		return "", err
-	}
-	return textOf(field, v)
-}
-
+// textOf is a value that must be text.
 func textOf(field string, v jsontext.Value) (string, error) {
 	if v.Kind() != '"' {
 		return "", wrongType(field, "a string", v)
@@ -194,16 +186,4 @@ func textOf(field string, v jsontext.Value) (string, error) {
 		return "", badField(field, "half of a surrogate pair is not text")
 	}
 	return string(text), nil
-}
-
-// number reads a field that must be a number, as text.
-func (d *decoder) number(field string) (string, error) {
-	v, err := d.ReadValue()
-	if err != nil {
-		return "", err
-	}
-	if v.Kind() != '0' {
-		return "", wrongType(field, "a number", v)
-	}
-	return string(v), nil
 }

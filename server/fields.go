@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -66,7 +65,7 @@ func (in *input) decode(data []byte, allowed fields) error {
 	if err := checkUTF8(data); err != nil {
 		return err
 	}
-	return decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
+	return decodeObject(data, "an object", func(d *decoder, name jsontext.Token) (err error) {
 		f, known := fieldOf(name.String())
 		if allowed&f == 0 {
 			return unknownField(name.String(), allowed.names()...)
@@ -75,70 +74,27 @@ func (in *input) decode(data []byte, allowed fields) error {
 			return badField(known, "duplicate field")
 		}
 		in.came |= f
-		return in.value(d, f, known)
+		if f == fieldBody {
+			in.push.Body, err = d.raw()
+			return err
+		}
+		v, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		return in.set(f, known, v)
 	})
 }
 
-func (in *input) value(d *decoder, f fields, name string) (err error) {
-	p := &in.push
-	switch f {
-	case fieldTopic:
-		p.Topic, err = d.string(name)
-	case fieldID:
-		if p.ID, err = d.string(name); err == nil {
-			err = checkID(name, p.ID)
-		}
-	case fieldBody:
-		p.Body, err = d.raw()
-	case fieldDelay:
-		if p.Delay, err = d.duration(name); err == nil {
-			p.Delay, err = checkDelay(name, p.Delay)
-		}
-	case fieldDueAt:
-		p.DueAt, err = d.instant(name)
-	case fieldTTR:
-		if p.TTR, err = d.duration(name); err == nil {
-			p.TTR, err = checkTTR(name, p.TTR)
-		}
-	default:
-		err = in.choice(d, f, name)
-	}
-	return err
-}
-
-// choice reads the fields with a fixed set of values.
-func (in *input) choice(d *decoder, f fields, name string) error {
-	read := d.string
-	if f == fieldMaxAttempts {
-		read = d.number
-	}
-	text, err := read(name)
-	if err != nil {
-		return err
-	}
-	return in.text(f, name, text)
-}
-
-func (in *input) text(f fields, name, text string) (err error) {
-	p := &in.push
-	switch f {
-	case fieldPriority:
-		p.Priority, err = parsePriority(name, text)
-	case fieldOnDuplicate:
-		p.OnDuplicate, err = parseOnDuplicate(name, text)
-	case fieldMaxAttempts:
-		var n int64
-		n, err = parseBounded(name, text, 1, maxAttempts)
-		p.MaxAttempts = int(n)
-	}
-	return err
-}
-
-// query reads the options of a raw push. Numbers have no type of their own there, so durations may be seconds too.
+// query reads the options of a raw push. A value that is a JSON number is one here, too; any other is text.
 func (in *input) query(values url.Values) error {
 	for name, texts := range values {
 		f, _ := fieldOf(name)
-		if err := in.option(f, name, texts[0]); err != nil {
+		v, err := optionValue(f, texts[0])
+		if err != nil {
+			return badField(name, "not valid UTF-8")
+		}
+		if err := in.set(f, name, v); err != nil {
 			return err
 		}
 		in.came |= f
@@ -146,47 +102,39 @@ func (in *input) query(values url.Values) error {
 	return nil
 }
 
-func (in *input) option(f fields, name, text string) (err error) {
-	p := &in.push
-	switch f {
-	case fieldDelay:
-		if p.Delay, err = durationOption(name, text); err == nil {
-			p.Delay, err = checkDelay(name, p.Delay)
-		}
-	case fieldTTR:
-		if p.TTR, err = durationOption(name, text); err == nil {
-			p.TTR, err = checkTTR(name, p.TTR)
-		}
-	case fieldDueAt:
-		p.DueAt, err = instantOption(name, text)
-	default:
-		err = in.text(f, name, text)
-	}
-	return err
-}
-
-// number says whether a text is a JSON number: "NaN", "Inf" and "0x1p3" are none.
-func number(text string) bool {
-	v := jsontext.Value(text)
-	return v.Kind() == '0' && v.IsValid()
-}
-
-func durationOption(name, text string) (time.Duration, error) {
-	if number(text) {
-		return parseSeconds(name, text)
-	}
-	return parseDuration(name, text)
-}
-
-func instantOption(name, text string) (time.Time, error) {
-	if number(text) {
-		return parseMillis(name, text)
+func optionValue(f fields, text string) (jsontext.Value, error) {
+	if v := jsontext.Value(text); v.Kind() == '0' && v.IsValid() {
+		return v, nil
 	}
 	// A plus that was not encoded arrives as a space; there is only one place in an instant where it can stand.
-	if at := len(text) - len("+00:00"); at > 0 && text[at] == ' ' {
+	if at := len(text) - len("+00:00"); f == fieldDueAt && at > 0 && text[at] == ' ' {
 		text = text[:at] + "+" + text[at+1:]
 	}
-	return parseInstant(name, text)
+	return jsontext.AppendQuote(nil, text)
+}
+
+// set reads any field but the body.
+func (in *input) set(f fields, name string, v jsontext.Value) (err error) {
+	p := &in.push
+	switch f {
+	case fieldTopic:
+		p.Topic, err = textOf(name, v)
+	case fieldID:
+		p.ID, err = idOf(name, v)
+	case fieldDelay:
+		p.Delay, err = delayOf(name, v)
+	case fieldDueAt:
+		p.DueAt, err = instantOf(name, v)
+	case fieldPriority:
+		p.Priority, err = priorityOf(name, v)
+	case fieldTTR:
+		p.TTR, err = ttrOf(name, v)
+	case fieldMaxAttempts:
+		p.MaxAttempts, err = integerOf(name, v, 1, maxAttempts)
+	case fieldOnDuplicate:
+		p.OnDuplicate, err = onDuplicateOf(name, v)
+	}
+	return err
 }
 
 // complete checks the fields against each other and fills in what the topic says.

@@ -26,7 +26,7 @@ func page(values url.Values) (queue.State, int, error) {
 		return state, defaultPage, nil
 	}
 	limit, err := parseBounded("limit", values.Get("limit"), 1, maxPage)
-	return state, int(limit), err
+	return state, limit, err
 }
 
 // listView is a page of a list.

@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -33,7 +31,7 @@ func (s *Server) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 
 func (s *Server) commonHeaders(c echo.Context) {
 	h := c.Response().Header()
-	h[headerRequestID] = []string{s.ids.of(c.Request())}
+	h[headerRequestID] = []string{requestIDOf(c.Request())}
 	h["X-Content-Type-Options"] = noSniff
 	h[echo.HeaderCacheControl] = noStore
 	if s.draining.Load() {
@@ -107,24 +105,12 @@ func (s *Server) finish(c echo.Context, start time.Time) {
 	}
 }
 
-// requestIDs makes ids that are unique over all servers: a random beginning and a count.
-type requestIDs struct {
-	prefix string
-	n      atomic.Uint64
-}
-
-func newRequestIDs() *requestIDs {
-	return &requestIDs{prefix: strings.ToLower(rand.Text()[:12]) + "-"}
-}
-
-// of keeps the id that the client sent when it is a harmless one.
-func (ids *requestIDs) of(r *http.Request) string {
+// requestIDOf keeps the id that the client sent when it is a harmless one.
+func requestIDOf(r *http.Request) string {
 	if sent := r.Header[headerRequestID]; len(sent) == 1 && harmless(sent[0]) {
 		return sent[0]
 	}
-	b := make([]byte, 0, 32)
-	b = append(b, ids.prefix...)
-	return string(strconv.AppendUint(b, ids.n.Add(1), 36))
+	return rand.Text()
 }
 
 func harmless(id string) bool {

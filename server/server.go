@@ -135,7 +135,6 @@ type Server struct {
 	echo     *echo.Echo
 	metrics  *metrics
 	buffers  *buffers
-	ids      *requestIDs
 	docs     *docs
 	draining atomic.Bool
 }
@@ -144,7 +143,7 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	s := &Server{
 		jobs: opts.Jobs, registry: opts.Registry, healthy: opts.Healthy,
-		limits: opts.Limits.withDefaults(), opts: opts, log: opts.Logger, ids: newRequestIDs(),
+		limits: opts.Limits.withDefaults(), opts: opts, log: opts.Logger,
 	}
 	if s.jobs == nil || s.registry == nil {
 		return nil, errors.New("the server needs Jobs and a Registry")

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -42,7 +44,31 @@ func checkID(field, id string) error {
 	return nil
 }
 
-// durationShape is what time.ParseDuration reads. What has the shape and is refused all the same is out of range.
+// idOf is a value that must be an id.
+func idOf(field string, v jsontext.Value) (string, error) {
+	id, err := textOf(field, v)
+	if err == nil {
+		err = checkID(field, id)
+	}
+	return id, err
+}
+
+// durationOf is a value that must be a Go duration in text or a number of seconds.
+func durationOf(field string, v jsontext.Value) (time.Duration, error) {
+	if v.Kind() == '0' {
+		return parseSeconds(field, string(v))
+	}
+	if v.Kind() != '"' {
+		return 0, wrongType(field, `a duration like "30m" or a number of seconds`, v)
+	}
+	text, err := textOf(field, v)
+	if err != nil {
+		return 0, err
+	}
+	return parseDuration(field, text)
+}
+
+// durationShape is what time.ParseDuration reads. What has the shape and is still refused is out of range.
 var durationShape = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 func parseDuration(field, text string) (time.Duration, error) {
@@ -67,50 +93,51 @@ func parseSeconds(field, number string) (time.Duration, error) {
 	return time.Duration(math.Round(f * float64(time.Second))), nil
 }
 
-// duration reads a field that is a Go duration in text or a number of seconds.
-func (d *decoder) duration(field string) (time.Duration, error) {
-	return textOrNumber(d, field, `a duration like "30m" or a number of seconds`, parseDuration, parseSeconds)
-}
-
-// instant reads a field that is RFC 3339 in text or Unix milliseconds.
-func (d *decoder) instant(field string) (time.Time, error) {
-	return textOrNumber(d, field, "an RFC 3339 text or Unix milliseconds", parseInstant, parseMillis)
-}
-
-func textOrNumber[T any](
-	d *decoder, field, expected string, parseText, parseNumber func(field, text string) (T, error),
-) (parsed T, err error) {
-	v, err := d.ReadValue()
-	if err != nil {
-		return parsed, err
+func delayOf(field string, v jsontext.Value) (time.Duration, error) {
+	d, err := durationOf(field, v)
+	switch {
+	case err != nil:
+		return 0, err
+	case d < 0:
+		return 0, outOfRange(field, "%s is negative; leave it out to run now", d)
+	case d > queue.MaxDelay:
+		return 0, outOfRange(field, "more than 10 years")
 	}
-	switch v.Kind() {
-	case '"':
-		text, err := textOf(field, v)
+	if rest := d % time.Millisecond; rest != 0 {
+		d += time.Millisecond - rest // never early
+	}
+	return d, nil
+}
+
+func ttrOf(field string, v jsontext.Value) (time.Duration, error) {
+	d, err := durationOf(field, v)
+	if err == nil && (d < minTTR || d > maxTTR) {
+		err = outOfRange(field, "%s is not between %s and %s", d, minTTR, maxTTR)
+	}
+	return d.Truncate(time.Millisecond), err
+}
+
+// instantOf is a value that must be RFC 3339 in text or Unix milliseconds.
+func instantOf(field string, v jsontext.Value) (time.Time, error) {
+	if v.Kind() == '0' {
+		ms, err := parseInteger(field, string(v))
 		if err != nil {
-			return parsed, err
+			return time.Time{}, err
 		}
-		return parseText(field, text)
-	case '0':
-		return parseNumber(field, string(v))
+		return checkInstant(field, time.UnixMilli(ms))
 	}
-	return parsed, wrongType(field, expected, v)
-}
-
-func parseInstant(field, text string) (time.Time, error) {
+	if v.Kind() != '"' {
+		return time.Time{}, wrongType(field, "an RFC 3339 text or Unix milliseconds", v)
+	}
+	text, err := textOf(field, v)
+	if err != nil {
+		return time.Time{}, err
+	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return time.Time{}, badField(field, "%q is not an instant; write it like 2030-01-31T08:00:00Z", clip(text))
 	}
 	return checkInstant(field, t)
-}
-
-func parseMillis(field, number string) (time.Time, error) {
-	ms, err := parseInteger(field, number)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return checkInstant(field, time.UnixMilli(ms))
 }
 
 // checkInstant bounds a due time. Redis's clock decides in the end; this keeps absurd ones from travelling there.
@@ -133,24 +160,12 @@ func ceilMillis(t time.Time) time.Time {
 	return down.Add(time.Millisecond)
 }
 
-func checkDelay(field string, d time.Duration) (time.Duration, error) {
-	switch {
-	case d < 0:
-		return 0, outOfRange(field, "%s is negative; leave it out to run now", d)
-	case d > queue.MaxDelay:
-		return 0, outOfRange(field, "more than 10 years")
+// integerOf is a value that must be an integer.
+func integerOf(field string, v jsontext.Value, low, high int) (int, error) {
+	if v.Kind() != '0' {
+		return 0, wrongType(field, "a number", v)
 	}
-	if rest := d % time.Millisecond; rest != 0 {
-		d += time.Millisecond - rest
-	}
-	return d, nil
-}
-
-func checkTTR(field string, d time.Duration) (time.Duration, error) {
-	if d < minTTR || d > maxTTR {
-		return 0, outOfRange(field, "%s is not between %s and %s", d, minTTR, maxTTR)
-	}
-	return d.Truncate(time.Millisecond), nil
+	return parseBounded(field, string(v), low, high)
 }
 
 // parseInteger takes 3 and 3.0 and 3e2, as JSON has one kind of number.
@@ -168,18 +183,22 @@ func parseInteger(field, number string) (int64, error) {
 	return int64(f), nil
 }
 
-func parseBounded(field, number string, low, high int64) (int64, error) {
+func parseBounded(field, number string, low, high int) (int, error) {
 	n, err := parseInteger(field, number)
 	if err != nil {
 		return 0, err
 	}
-	if n < low || n > high {
+	if n < int64(low) || n > int64(high) {
 		return 0, outOfRange(field, "%d is not between %d and %d", n, low, high)
 	}
-	return n, nil
+	return int(n), nil
 }
 
-func parsePriority(field, text string) (queue.Priority, error) {
+func priorityOf(field string, v jsontext.Value) (queue.Priority, error) {
+	text, err := textOf(field, v)
+	if err != nil {
+		return 0, err
+	}
 	p, err := queue.ParsePriority(text)
 	if err != nil {
 		return 0, badField(field, "%q is not high, normal or low", clip(text))
@@ -187,16 +206,18 @@ func parsePriority(field, text string) (queue.Priority, error) {
 	return p, nil
 }
 
-func parseOnDuplicate(field, text string) (queue.OnDuplicate, error) {
-	switch text {
-	case "keep":
-		return queue.Keep, nil
-	case "replace":
-		return queue.Replace, nil
-	case "error":
-		return queue.Refuse, nil
+var onDuplicate = map[string]queue.OnDuplicate{"keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
+
+func onDuplicateOf(field string, v jsontext.Value) (queue.OnDuplicate, error) {
+	text, err := textOf(field, v)
+	if err != nil {
+		return 0, err
 	}
-	return 0, badField(field, "%q is not keep, replace or error", clip(text))
+	od, ok := onDuplicate[text]
+	if !ok {
+		return 0, badField(field, "%q is not keep, replace or error", clip(text))
+	}
+	return od, nil
 }
 
 // parseContentType validates the media type that travels with a raw body. application/json is the default and costs
