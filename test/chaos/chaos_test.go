@@ -56,7 +56,8 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes; run without -short")
 	}
-	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s", seed, seed, length.Seconds(), only)
+	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s MIXED=%s", seed, seed, length.Seconds(), only,
+		strings.Join(mixed, ","))
 	rec, err := newRecorder(recordDir(t))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestChaos(t *testing.T) {
 	t.Cleanup(l.stop) // also when the test ends early
 	problems := s.breakFor(length, &plan{r: r, kinds: catalogue(t, s)})
 	l.stop()
-	problems = append(problems, s.settle()...)
+	problems = append(problems, s.settle(l)...)
 
 	events, err := rec.close()
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *site) breakFor(length time.Duration, p *plan) (problems []error) {
 }
 
 // settle waits until nothing is left to do, lets new work through, and records which jobs are dead.
-func (s *site) settle() (problems []error) {
+func (s *site) settle(l *load) (problems []error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest+2*time.Minute)
 	defer cancel()
 	began := time.Now()
@@ -115,6 +116,11 @@ func (s *site) settle() (problems []error) {
 	s.t.Logf("drained after %s", time.Since(began).Round(time.Millisecond))
 	if err := s.waitCalm(ctx); err != nil {
 		problems = append(problems, fmt.Errorf("new work does not go through: %w", err))
+	}
+	if l.dropper != nil {
+		if err := l.dropper.dropRest(ctx); err != nil {
+			problems = append(problems, err)
+		}
 	}
 	if err := s.recordDead(ctx); err != nil {
 		problems = append(problems, err)

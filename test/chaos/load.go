@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -65,7 +64,7 @@ func byID(ill []harness.Behaviour, calls int) harness.Behaviour {
 		ill[hash(c.ID)/5%len(ill)](w, r, c)
 	}, ok)
 	return func(w http.ResponseWriter, r *http.Request, c harness.Call) {
-		if strings.HasPrefix(c.ID, probePrefix) || hash(c.ID)%5 != 0 {
+		if strings.HasPrefix(c.ID, probePrefix) || !isIll(c.ID) {
 			ok(w, r, c)
 			return
 		}
@@ -84,19 +83,30 @@ type load struct {
 	site   *site
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+
+	dropper *pusher // nil unless topics are dropped
 }
 
 func startLoad(s *site, seed uint64) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{site: s, cancel: cancel}
 	for n := range pushers {
-		p := &pusher{site: s, n: n, r: rand.New(rand.NewPCG(seed, uint64(n)+1))}
-		for h := range s.hosts {
-			p.api = append(p.api, s.hosts[h].Quick())
-		}
+		p := newPusher(s, seed, n)
 		l.wg.Go(func() { p.run(ctx) })
 	}
+	if mixes("drop") {
+		l.dropper = newPusher(s, seed, pushers)
+		l.wg.Go(func() { l.dropper.passAndDrop(ctx) })
+	}
 	return l
+}
+
+func newPusher(s *site, seed uint64, n int) *pusher {
+	p := &pusher{site: s, n: n, r: rand.New(rand.NewPCG(seed, uint64(n)+1))}
+	for _, h := range s.hosts {
+		p.api = append(p.api, h.Quick())
+	}
+	return p
 }
 
 // stop returns when the last request was answered, or given up.
@@ -112,6 +122,9 @@ type pusher struct {
 	count int
 	r     *rand.Rand
 	jobs  []job // that may wait still
+
+	mortal []mortalJob // that die, the oldest first
+	passed []string    // ids of jobs in the topic that is dropped
 }
 
 // job is one that this pusher has pushed.
@@ -125,6 +138,9 @@ func (p *pusher) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if p.mix() {
+			continue
 		}
 		switch dice := p.r.Float64(); {
 		case dice < 0.06:
@@ -147,8 +163,9 @@ func (p *pusher) newJob() (event, M) {
 	delay := p.delay()
 	id := fmt.Sprintf("%d-%d", p.n, p.count)
 	body := p.body(id)
-	encoded, _ := json.Marshal(body) // a string
-	e := event{Kind: evPush, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true, Body: digest(encoded)}
+	e := event{
+		Kind: evPush, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true, Body: encode(body),
+	}
 	return e, M{"topic": topic, "id": id, "body": body, "delay": delay.String(), "priority": []string{"high", "normal", "low"}[p.r.IntN(3)]}
 }
 
@@ -235,6 +252,9 @@ func (p *pusher) booked(e event, answer harness.Answer) {
 	if len(p.jobs) > 40 {
 		p.jobs = p.jobs[20:]
 	}
+	if e.Result == acknowledged {
+		p.remember(e.Topic, e.ID)
+	}
 }
 
 // pick takes a job out of those that may wait still.
@@ -271,8 +291,7 @@ func (p *pusher) change() {
 	}
 	if !e.SetsDue || p.r.IntN(2) == 0 {
 		body := p.body(j.id)
-		encoded, _ := json.Marshal(body) // a string
-		e.Body = digest(encoded)
+		e.Body = encode(body)
 		fields["body"] = body
 	}
 	p.do(&e, http.MethodPatch, harness.JobPath(j.topic, j.id), fields)

@@ -13,14 +13,15 @@ import (
 
 // Kinds of events.
 const (
-	evPush   = "push"
-	evChange = "change"
-	evRun    = "run"
-	evDelete = "delete"
-	evCall   = "call"   // a callback has arrived at the endpoint
-	evAnswer = "answer" // and was answered, or cut off
-	evFault  = "fault"
-	evDead   = "dead" // seen as dead at the end
+	evPush    = "push"
+	evChange  = "change"
+	evRun     = "run"
+	evDelete  = "delete"
+	evRedrive = "redrive"
+	evCall    = "call"   // a callback has arrived at the endpoint
+	evAnswer  = "answer" // and was answered, or cut off
+	evFault   = "fault"
+	evDead    = "dead" // seen as dead at the end
 )
 
 // What came of a request.

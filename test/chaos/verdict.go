@@ -104,9 +104,9 @@ func (v *verdict) count(s *story) {
 			v.Changed++
 		}
 	}
-	v.Deleted += one(s.deleted(acknowledged))
+	v.Deleted += one(s.deleted(0, acknowledged))
 	v.Calls += len(s.calls)
-	v.Delivered += one(s.delivered())
+	v.Delivered += one(s.delivered(0))
 	v.Dead += one(s.dead)
 }
 
@@ -117,12 +117,42 @@ func one(yes bool) int {
 	return 0
 }
 
-func (s *story) delivered() bool {
-	return slices.ContainsFunc(s.calls, func(c event) bool { return c.Result == good || c.Result == maybe })
+// pushedBetween says whether a push may have made the job again in that time.
+func (s *story) pushedBetween(from, to float64) bool {
+	return slices.ContainsFunc(s.requests, func(r event) bool {
+		return r.Kind == evPush && r.Result != refused && r.At > from && r.At <= to
+	})
 }
 
-func (s *story) deleted(result string) bool {
-	return slices.ContainsFunc(s.deletes, func(d event) bool { return d.Result == result })
+// delivered says whether the job was delivered by a call that came since a moment.
+func (s *story) delivered(since float64) bool {
+	return slices.ContainsFunc(s.calls, func(c event) bool {
+		return c.At >= since && (c.Result == good || c.Result == maybe)
+	})
+}
+
+// deleted says whether a delete since a moment had one of these results.
+func (s *story) deleted(since float64, results ...string) bool {
+	return slices.ContainsFunc(s.deletes, func(d event) bool { return d.At >= since && slices.Contains(results, d.Result) })
+}
+
+// lastPush is when the job was pushed for the last time that was acknowledged: at first, or to replace it.
+func (s *story) lastPush() (at float64, ok bool) {
+	return s.last(evPush)
+}
+
+// redriven is when the job was re-driven for the last time that was acknowledged.
+func (s *story) redriven() (at float64, ok bool) {
+	return s.last(evRedrive)
+}
+
+func (s *story) last(kind string) (at float64, ok bool) {
+	for _, r := range s.requests {
+		if r.Kind == kind && r.Result == acknowledged {
+			at, ok = r.At, true
+		}
+	}
+	return at, ok
 }
 
 func (s *story) pushed(results ...string) bool {
@@ -131,8 +161,14 @@ func (s *story) pushed(results ...string) bool {
 
 func (s *story) wrong(key string, faults []event) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if s.pushed(acknowledged) && !s.delivered() && !s.dead && !s.deleted(acknowledged) && !s.deleted(unknown) {
+	if since, ok := s.lastPush(); ok && !s.delivered(since) && !s.dead && !s.deleted(since, acknowledged, unknown) {
 		say("LOST: %s was acknowledged, but neither delivered nor dead nor deleted (%d calls)", key, len(s.calls))
+	}
+	if since, ok := s.lastPush(); ok && s.dead && s.deleted(since, acknowledged) {
+		say("DELETED AND DEAD: %s is dead, though its deletion was answered", key)
+	}
+	if at, ok := s.redriven(); ok && s.dead && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= at }) {
+		say("NOT RE-DRIVEN: %s is dead without a call since its re-drive was answered", key)
 	}
 	if len(s.calls) > 0 && !s.pushed(acknowledged, unknown) {
 		say("INVENTED: %s was called, but its push was refused, or never made", key)
@@ -149,7 +185,7 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 			say("BODY: call %d of %s carried a body that it did not have then", c.Attempt, key)
 		}
 		for _, d := range s.deletes {
-			if d.Result == acknowledged && c.At > d.End+slack {
+			if d.Result == acknowledged && c.At > d.End+slack && !s.pushedBetween(d.At, c.At) {
 				say("AFTER DELETE: %s was called %.1f ms after its delete was answered%s", key, c.At-d.End, during(faults, d.At, c.At))
 			}
 		}
@@ -198,7 +234,11 @@ func (s *story) repeated(faults []event) (repeated, explained bool) {
 			times, last = times+1, c.At
 		}
 	}
-	if times < 2 {
+	pushes := 0
+	for _, r := range s.requests {
+		pushes += one(r.Kind == evPush && r.Result != refused)
+	}
+	if times <= max(pushes, 1) { // a replaced job is delivered again, if it was delivered before
 		return false, true
 	}
 	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last && f.Calm >= s.requests[0].At })

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,31 +23,47 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 	remove := func(result string) event {
 		return event{Kind: evDelete, Topic: "t", ID: "1", At: 1200, End: 1210, Result: result}
 	}
+	replace := func(result string) event {
+		return event{Kind: evPush, Topic: "t", ID: "1", At: 1700, End: 1710, Result: result, SetsDue: true, Body: "b"}
+	}
+	redrive := event{Kind: evRedrive, Topic: "t", ID: "1", At: 1700, End: 1710, Result: acknowledged, SetsDue: true}
+	dead := event{Kind: evDead, Topic: "t", ID: "1"}
+	died := []event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad)}
+	delivered := []event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}
 	fault := event{Kind: evFault, Fault: "some fault", At: 1700, End: 1800, Calm: 1900}
 	for name, c := range map[string]struct {
 		events []event
 		want   string
 	}{
-		"delivered":                         {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
-		"unknown and never called":          {[]event{push(unknown)}, ""},
-		"unknown and called":                {[]event{push(unknown), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
-		"dead":                              {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad), {Kind: evDead, Topic: "t", ID: "1"}}, ""},
-		"deleted":                           {[]event{push(acknowledged), remove(acknowledged)}, ""},
-		"perhaps deleted":                   {[]event{push(acknowledged), remove(unknown)}, ""},
-		"never called":                      {[]event{push(acknowledged)}, "LOST"},
-		"called without success":            {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad)}, "LOST"},
-		"a refused delete deletes nothing":  {[]event{push(acknowledged), remove(refused)}, "LOST"},
-		"called though refused":             {[]event{push(refused), call(1, 1600, "a"), answer(1, 1601, good)}, "INVENTED"},
-		"called and never pushed":           {[]event{call(1, 1600, "a"), answer(1, 1601, good)}, "INVENTED"},
-		"early":                             {[]event{push(acknowledged), call(1, 1499, "a"), answer(1, 1601, good)}, "EARLY"},
-		"before the due time of its header": {[]event{push(acknowledged), {Kind: evCall, Topic: "t", ID: "1", At: 1600, DueAt: 1601, Call: 1, Body: "a"}, answer(1, 1601, good)}, "EARLY"},
-		"before its changed due time":       {[]event{push(acknowledged), change(acknowledged, 5000), call(1, 1600, "b"), answer(1, 1601, good)}, "EARLY"},
-		"a change that may not have been":   {[]event{push(acknowledged), change(unknown, 5000), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
-		"with its old body":                 {[]event{push(acknowledged), change(acknowledged, 0), call(1, 1600, "a"), answer(1, 1601, good)}, "BODY"},
-		"after its delete":                  {[]event{push(acknowledged), remove(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, "AFTER DELETE"},
-		"twice":                             {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good), call(2, 1800, "a"), answer(2, 1801, good)}, "TWICE"},
-		"twice at a fault":                  {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good), fault, call(2, 1800, "a"), answer(2, 1801, good)}, ""},
-		"again after a failure":             {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad), call(2, 1800, "a"), answer(2, 1801, good)}, ""},
+		"delivered":                           {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"unknown and never called":            {[]event{push(unknown)}, ""},
+		"unknown and called":                  {[]event{push(unknown), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"dead":                                {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad), {Kind: evDead, Topic: "t", ID: "1"}}, ""},
+		"deleted":                             {[]event{push(acknowledged), remove(acknowledged)}, ""},
+		"perhaps deleted":                     {[]event{push(acknowledged), remove(unknown)}, ""},
+		"never called":                        {[]event{push(acknowledged)}, "LOST"},
+		"called without success":              {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad)}, "LOST"},
+		"a refused delete deletes nothing":    {[]event{push(acknowledged), remove(refused)}, "LOST"},
+		"called though refused":               {[]event{push(refused), call(1, 1600, "a"), answer(1, 1601, good)}, "INVENTED"},
+		"called and never pushed":             {[]event{call(1, 1600, "a"), answer(1, 1601, good)}, "INVENTED"},
+		"early":                               {[]event{push(acknowledged), call(1, 1499, "a"), answer(1, 1601, good)}, "EARLY"},
+		"before the due time of its header":   {[]event{push(acknowledged), {Kind: evCall, Topic: "t", ID: "1", At: 1600, DueAt: 1601, Call: 1, Body: "a"}, answer(1, 1601, good)}, "EARLY"},
+		"before its changed due time":         {[]event{push(acknowledged), change(acknowledged, 5000), call(1, 1600, "b"), answer(1, 1601, good)}, "EARLY"},
+		"a change that may not have been":     {[]event{push(acknowledged), change(unknown, 5000), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"with its old body":                   {[]event{push(acknowledged), change(acknowledged, 0), call(1, 1600, "a"), answer(1, 1601, good)}, "BODY"},
+		"after its delete":                    {[]event{push(acknowledged), remove(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, "AFTER DELETE"},
+		"twice":                               {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good), call(2, 1800, "a"), answer(2, 1801, good)}, "TWICE"},
+		"twice at a fault":                    {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good), fault, call(2, 1800, "a"), answer(2, 1801, good)}, ""},
+		"again after a failure":               {[]event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad), call(2, 1800, "a"), answer(2, 1801, good)}, ""},
+		"delivered, and its replacement too":  {slices.Concat(delivered, []event{replace(acknowledged), call(2, 1800, "b"), answer(2, 1801, good)}), ""},
+		"only what was replaced is delivered": {slices.Concat(delivered, []event{replace(acknowledged)}), "LOST"},
+		"the body that was replaced":          {slices.Concat(died, []event{replace(acknowledged), call(2, 1800, "a"), answer(2, 1801, good)}), "BODY"},
+		"a replacement that was refused":      {slices.Concat(delivered, []event{replace(refused)}), ""},
+		"dead though deleted":                 {[]event{push(acknowledged), remove(acknowledged), dead}, "DELETED AND DEAD"},
+		"pushed again after its deletion":     {[]event{push(acknowledged), remove(acknowledged), replace(acknowledged), dead}, ""},
+		"re-driven and delivered":             {slices.Concat(died, []event{redrive, call(2, 1800, "a"), answer(2, 1801, good)}), ""},
+		"re-driven and dead again":            {slices.Concat(died, []event{redrive, call(2, 1800, "a"), answer(2, 1801, bad), dead}), ""},
+		"re-driven and not called":            {slices.Concat(died, []event{redrive, dead}), "NOT RE-DRIVEN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(judge(c.events).Wrong, "; ")
