@@ -1,6 +1,8 @@
 package master
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -31,7 +33,11 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = s.file.Close()
+	defer s.close()
+	l, err := net.FileListener(s.file)
+	if err != nil {
+		return nil, fmt.Errorf("metrics.addr: %w", err)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", m.metricsHandler())
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -39,7 +45,7 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	go func() { _ = srv.Serve(netutil.LimitListener(s.listener, maxScrapers)) }() // ends with Shutdown
+	go func() { _ = srv.Serve(netutil.LimitListener(l, maxScrapers)) }() // ends with Shutdown
 	return srv, nil
 }
 

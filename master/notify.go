@@ -56,7 +56,7 @@ func (s systemd) stopping(limit time.Duration) {
 		"STATUS=stopping; callbacks in flight are finished")
 }
 
-// watchdog notifies systemd for as long as the tree can be read: a master that hangs on one of its locks stops doing so.
+// watchdog notifies systemd while the tree can be read: a master that hangs on one of its locks stops doing so.
 func (m *Master) watchdog(ctx context.Context) {
 	if m.systemd.every <= 0 {
 		return

@@ -71,8 +71,8 @@ func fitting(passed []net.Listener, addr string) *net.TCPListener {
 	return nil
 }
 
-// covers says whether a socket on have accepts everything that one on want would. One on every IPv6 address accepts IPv4
-// as well.
+// covers says whether a socket on have accepts everything that one on want would. One on every IPv6 address accepts
+// IPv4 as well.
 func covers(have, want *net.TCPAddr) bool {
 	if have.Port != want.Port {
 		return false

@@ -61,20 +61,21 @@ func (r *redisServer) keep(ctx context.Context, wait func()) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Error("the managed redis-server ended; starting it again")
+		r.log.Error("the managed redis-server does not run; starting it again")
+		if !sleep(ctx, pause.next(time.Since(began))) {
+			return
+		}
+		var err error
+		if wait, err = r.launch(ctx); err != nil {
+			r.log.Error("cannot start the managed redis-server", "error", err)
+		}
+		if wait == nil {
+			wait = func() {}
+			continue
+		}
 		r.mu.Lock()
 		r.restarts++
 		r.mu.Unlock()
-		for next := (func())(nil); next == nil; wait = next {
-			if !sleep(ctx, pause.next(time.Since(began))) {
-				return
-			}
-			var err error
-			if next, err = r.launch(ctx); next == nil {
-				r.log.Error("cannot start the managed redis-server", "error", err)
-			}
-			began = time.Now()
-		}
 	}
 }
 

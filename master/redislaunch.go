@@ -40,7 +40,8 @@ func (r *redisServer) prepare() error {
 	return nil
 }
 
-// launch starts a server, or adopts the living one, and waits until it answers. wait blocks until that server has ended.
+// launch starts a server, or adopts the living one, and waits until it answers. wait blocks until that server has
+// ended.
 func (r *redisServer) launch(ctx context.Context) (wait func(), err error) {
 	patience := newPatience()
 	for {

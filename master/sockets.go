@@ -15,34 +15,29 @@ import (
 type sockets map[string]*socket
 
 type socket struct {
-	addr     string
-	listener net.Listener
-	file     *os.File // what children inherit
-	passed   bool     // by the service manager, for as long as the master lives
+	addr string
+	file *os.File // what children inherit
 }
 
 // openSocket uses the socket passed in for an address, or listens on it.
 func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
-	if l := fitting(passed, spec.Addr); l != nil {
-		f, err := inheritable(l)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", spec.Key, err)
+	l := fitting(passed, spec.Addr)
+	if l == nil {
+		opened, err := net.Listen("tcp", spec.Addr)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, &inUse{spec}
 		}
-		return &socket{spec.Addr, l, f, true}, nil
+		if err != nil {
+			return nil, fmt.Errorf("%s: cannot listen on %q: %w", spec.Key, spec.Addr, err)
+		}
+		defer func() { _ = opened.Close() }() // the duplicate keeps the socket open
+		l = opened.(*net.TCPListener)
 	}
-	l, err := net.Listen("tcp", spec.Addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &inUse{spec}
-	}
+	f, err := inheritable(l)
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot listen on %q: %w", spec.Key, spec.Addr, err)
-	}
-	f, err := inheritable(l.(*net.TCPListener))
-	if err != nil {
-		_ = l.Close()
 		return nil, fmt.Errorf("%s: %w", spec.Key, err)
 	}
-	return &socket{spec.Addr, l, f, false}, nil
+	return &socket{spec.Addr, f}, nil
 }
 
 // inUse is an address that another program listens on.
@@ -70,12 +65,7 @@ func inheritable(l *net.TCPListener) (*os.File, error) {
 	return os.NewFile(uintptr(fd), l.Addr().String()), nil
 }
 
-func (s *socket) close() {
-	_ = s.file.Close()
-	if !s.passed {
-		_ = s.listener.Close()
-	}
-}
+func (s *socket) close() { _ = s.file.Close() }
 
 // open makes the sockets of the roles and reuses those of old with the same address. On an error old is unchanged.
 func (old sockets) open(roles []RoleSpec, passed []net.Listener) (sockets, error) {

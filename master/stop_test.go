@@ -114,7 +114,9 @@ func touch(t *testing.T, path string) {
 func TestAGracefulStopWaitsForWork(t *testing.T) {
 	dir := tempDir(t)
 	touch(t, dir+"/busy")
-	stop, result := inProcess(t, Options{DataDir: dir, ShutdownTimeout: 10 * time.Second, Roles: []RoleSpec{worker(dir, "a")}})
+	stop, result := inProcess(t, Options{
+		DataDir: dir, ShutdownTimeout: 10 * time.Second, Roles: []RoleSpec{worker(dir, "a")},
+	})
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
 	stop()
 	eventually(t, "the worker is told to stop", func() bool { return told(dir) == "a" })
