@@ -130,7 +130,7 @@ func (p *parts) lateness(ctx context.Context, topic string, since time.Time) (hi
 
 func shardReadings(c *checker.Checker) []history.ShardReading {
 	var list []history.ShardReading
-	for _, v := range c.Seen() {
+	for _, v := range c.Views() {
 		list = append(list, history.ShardReading{
 			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99, Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
 		})

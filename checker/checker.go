@@ -31,7 +31,7 @@ type Options struct {
 	Every      time.Duration   // between pings of a shard; 0: a second
 	Topics     func() []string // whose jobs are counted at a scrape
 	Stats      func(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Compared   bool          // somebody calls Restarted; without, the checker itself tells that another server answers
+	Compared   bool          // the caller reports restarts with Restarted; else the checker finds them
 	Notify     func(Finding) // called at the beginning and the end of each finding; may be nil
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -43,22 +43,18 @@ type Checker struct {
 
 	mu       sync.Mutex
 	findings map[key]Finding
-	shards   map[string]view
+	shards   map[string]View
 	restarts map[string]time.Time // until when a finding of Restarted holds
 }
 
-// view is what was last seen of a shard.
-type view struct {
-	up     bool
-	ping   time.Duration
-	p50    time.Duration // of the last minute's pings
-	p99    time.Duration
-	health queue.ShardHealth // zero until it told about itself
-}
-
-type key struct {
-	shard string
-	kind  health.Kind
+// View is what the checker last saw of a shard.
+type View struct {
+	Name   string
+	Up     bool
+	Ping   time.Duration // the last one
+	P50    time.Duration // of the last minute's pings
+	P99    time.Duration
+	Health queue.ShardHealth // the last one that was answered
 }
 
 // New makes a checker; Run starts it.
@@ -69,7 +65,7 @@ func New(o Options) *Checker {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]view{}, restarts: map[string]time.Time{}}
+	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]View{}, restarts: map[string]time.Time{}}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(&collector{c})
 	}
@@ -82,32 +78,26 @@ func (c *Checker) Run(ctx context.Context) error {
 	return nil
 }
 
-// infoEvery is in pings: INFO is dearer than a ping.
+// infoEvery is how many pings there are for each INFO, which costs Redis more.
 const infoEvery = 10
 
 func (c *Checker) watch(ctx context.Context, s Shard) {
 	w := watched{limit: c.opts.Every, compared: c.opts.Compared}
 	defer func() {
-		if errors.Is(context.Cause(ctx), pershard.ErrRemoved) { // else the finding lasts, and only this process ends
+		// At the end of this process findings last: the next one takes them up.
+		if errors.Is(context.Cause(ctx), pershard.ErrRemoved) {
 			c.forget(s.Name())
 		}
 	}()
 	for n := 0; ; n++ {
-		next := time.After(c.opts.Every) // from before a ping that is not answered
-		failed := w.failures
+		next := time.After(c.opts.Every)
+		failed := w.failures > 0
 		c.apply(s.Name(), w.ping(ctx, s))
-		c.see(s.Name(), func(v *view) {
-			v.up, v.ping, v.p50, v.p99 = w.failures < health.DownAfter, w.last, w.quantile(50), w.quantile(99)
+		c.see(s.Name(), func(v *View) {
+			v.Up, v.Ping, v.P50, v.P99 = w.failures < health.DownAfter, w.last, w.quantile(50), w.quantile(99)
 		})
-		if back := failed > 0; w.failures == 0 && (back || n%infoEvery == 0) {
-			h := c.health(ctx, s)
-			if ctx.Err() != nil {
-				return
-			}
-			c.apply(s.Name(), w.judge(h))
-			if h.Up {
-				c.see(s.Name(), func(v *view) { v.health = h })
-			}
+		if w.failures == 0 && (failed || n%infoEvery == 0) {
+			c.inspect(ctx, s, &w)
 		}
 		select {
 		case <-ctx.Done():
@@ -117,103 +107,32 @@ func (c *Checker) watch(ctx context.Context, s Shard) {
 	}
 }
 
-// health asks a shard about itself.
-func (c *Checker) health(ctx context.Context, s Shard) queue.ShardHealth {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Every)
+// inspect judges what a shard says of itself.
+func (c *Checker) inspect(ctx context.Context, s Shard, w *watched) {
+	limited, cancel := context.WithTimeout(ctx, c.opts.Every)
 	defer cancel()
-	return s.Health(ctx)
-}
-
-// apply begins and ends findings: a kind that is named with a detail holds, one with none does not.
-func (c *Checker) apply(shard string, judged verdicts) {
-	for kind, detail := range judged {
-		c.mu.Lock()
-		k := key{shard, kind}
-		f, held := c.findings[k]
-		if kind == health.Restarted && time.Now().Before(c.restarts[shard]) {
-			c.mu.Unlock()
-			continue
-		}
-		changed := held != (detail != "")
-		switch {
-		case !changed:
-		case held:
-			delete(c.findings, k)
-			f.Ended = time.Now().UTC()
-		default:
-			f = Finding{Shard: shard, Kind: kind, Detail: detail, Since: time.Now().UTC()}
-			c.findings[k] = f
-		}
-		c.mu.Unlock()
-		if changed {
-			c.tell(f)
-		}
+	h := s.Health(limited)
+	if ctx.Err() != nil {
+		return
+	}
+	c.apply(s.Name(), w.judge(h))
+	if h.Up {
+		c.see(s.Name(), func(v *View) { v.Health = h })
 	}
 }
 
-// restartFor is how long it can be read that another server answers: it is no state of the shard.
-const restartFor = time.Minute
-
-// Restarted makes a finding of what came of it that another server answers for a shard.
-func (c *Checker) Restarted(shard, detail string) {
-	c.mu.Lock()
-	delete(c.restarts, shard)
-	c.mu.Unlock()
-	c.apply(shard, verdicts{health.Restarted: ""})
-	c.apply(shard, verdicts{health.Restarted: detail})
-	c.mu.Lock()
-	c.restarts[shard] = time.Now().Add(restartFor)
-	c.mu.Unlock()
-}
-
-func (c *Checker) tell(f Finding) {
-	if f.Ended.IsZero() {
-		c.opts.Logger.Error("finding begins", "shard", f.Shard, "finding", f.Kind, "detail", f.Detail)
-	} else {
-		c.opts.Logger.Info("finding ends", "shard", f.Shard, "finding", f.Kind, "lasted", f.Ended.Sub(f.Since).Round(time.Millisecond).String())
-	}
-	if c.opts.Notify != nil {
-		c.opts.Notify(f)
-	}
-}
-
-func (c *Checker) see(shard string, change func(*view)) {
+func (c *Checker) see(shard string, change func(*View)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.shards[shard]
+	v.Name = shard
 	change(&v)
 	c.shards[shard] = v
 }
 
-// seen is what was last seen of each shard.
-func (c *Checker) seen() map[string]view {
+// Views are what the checker last saw of the shards that it watches, by name.
+func (c *Checker) Views() []View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.shards)
-}
-
-// forget drops what was seen of a shard that is not watched any more, and ends its findings.
-func (c *Checker) forget(shard string) {
-	c.mu.Lock()
-	delete(c.shards, shard)
-	ended := verdicts{}
-	for k := range c.findings {
-		if k.shard == shard {
-			ended[k.kind] = ""
-		}
-	}
-	c.mu.Unlock()
-	c.apply(shard, ended)
-}
-
-// Findings are those that hold now, by shard and kind.
-func (c *Checker) Findings() []Finding {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := make([]Finding, 0, len(c.findings))
-	for _, f := range c.findings {
-		list = append(list, f)
-	}
-	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Shard+string(a.Kind), b.Shard+string(b.Kind)) })
-	return list
+	return slices.SortedFunc(maps.Values(c.shards), func(a, b View) int { return strings.Compare(a.Name, b.Name) })
 }

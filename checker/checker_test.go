@@ -59,7 +59,8 @@ func watching(t *testing.T, test func(t *testing.T, c *Checker, f *fake, told *[
 		f := &fake{took: time.Millisecond, health: queue.ShardHealth{RunID: "1"}}
 		told := &[]Finding{}
 		c := New(Options{
-			Shards: func() []Shard { return []Shard{f} }, Notify: func(x Finding) { *told = append(*told, x) }, Registerer: prometheus.NewRegistry(),
+			Shards: func() []Shard { return []Shard{f} }, Notify: func(x Finding) { *told = append(*told, x) },
+			Registerer: prometheus.NewRegistry(),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -121,14 +122,16 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 		}
 		f.set(func() {
 			f.off = 0
-			f.health = queue.ShardHealth{RunID: "2", Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full", LinkDown: true}
+			f.health = queue.ShardHealth{
+				RunID: "2", Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full", LinkDown: true,
+			}
 		})
 		pass(11 * time.Second)
 		kinds = map[health.Kind]bool{}
 		for _, x := range c.Findings() {
 			kinds[x.Kind] = true
 		}
-		for _, k := range []health.Kind{health.Memory, health.Eviction, health.WriteError, health.LinkDown, health.Restarted} {
+		for _, k := range append(health.Watched(), health.Restarted) {
 			if !kinds[k] {
 				t.Errorf("%s was not found: %v", k, kinds)
 			}
@@ -189,13 +192,16 @@ func TestAPartThatDoesNotAnswerIsFound(t *testing.T) {
 
 func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{took: time.Millisecond, health: queue.ShardHealth{RunID: "1", Memory: 30, MaxMemory: 100, Jobs: 7, Policy: "noeviction"}}
+		f := &fake{took: time.Millisecond, health: queue.ShardHealth{
+			RunID: "1", Memory: 30, MaxMemory: 100, Jobs: 7, Policy: "noeviction",
+		}}
 		shards := []Shard{f}
 		changed, counted := make(chan struct{}), 0
 		var told []Finding
 		r := prometheus.NewRegistry()
 		c := New(Options{
-			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r, Topics: func() []string { return []string{"t"} },
+			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r,
+			Topics: func() []string { return []string{"t"} },
 			Notify: func(x Finding) { told = append(told, x) },
 			Stats: func(context.Context, []string) (map[string]queue.Stats, error) {
 				counted++
@@ -211,7 +217,8 @@ func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 		}
 		got := scrape(t, r)
 		for name, want := range map[string]float64{
-			"wakecall_redis_up a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100, "wakecall_redis_jobs a": 7,
+			"wakecall_redis_up a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100,
+			"wakecall_redis_jobs a":         7,
 			"wakecall_redis_ping_seconds a": 0.001, "wakecall_jobs ready t": 5,
 		} {
 			if v, ok := got[name]; !ok || v != want {

@@ -8,19 +8,20 @@ import (
 )
 
 var (
-	jobsDesc = prometheus.NewDesc("wakecall_jobs", "Jobs by topic and state.", []string{"topic", "state"}, nil)
-	ageDesc  = prometheus.NewDesc("wakecall_oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", []string{"topic"}, nil)
-	findDesc = prometheus.NewDesc("wakecall_shard_finding", "1 while something is wrong with a shard.", []string{"shard", "finding"}, nil)
+	jobsDesc = desc("jobs", "Jobs by topic and state.", "topic", "state")
+	ageDesc  = desc("oldest_ready_seconds", "How long the oldest ready job of a topic has been due.", "topic")
+	findDesc = desc("shard_finding", "1 while something is wrong with a shard.", "shard", "finding")
+
+	upDesc     = desc("redis_up", "Whether a shard answers: 0 after three pings that failed.", "shard")
+	pingDesc   = desc("redis_ping_seconds", "Duration of the last ping of a shard.", "shard")
+	memoryDesc = desc("redis_memory_bytes", "Memory that a shard uses.", "shard")
+	maxDesc    = desc("redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", "shard")
+	countDesc  = desc("redis_jobs", "Jobs that a shard holds.", "shard")
 )
 
-// Of shards: by pings each second, and by what they told about themselves in the last ten.
-var (
-	upDesc     = prometheus.NewDesc("wakecall_redis_up", "Whether a shard answers: 0 after three pings that failed.", []string{"shard"}, nil)
-	pingDesc   = prometheus.NewDesc("wakecall_redis_ping_seconds", "Duration of the last ping of a shard.", []string{"shard"}, nil)
-	memoryDesc = prometheus.NewDesc("wakecall_redis_memory_bytes", "Memory that a shard uses.", []string{"shard"}, nil)
-	maxDesc    = prometheus.NewDesc("wakecall_redis_max_memory_bytes", "Memory that a shard may use; 0: no limit.", []string{"shard"}, nil)
-	countDesc  = prometheus.NewDesc("wakecall_redis_jobs", "Jobs that a shard holds.", []string{"shard"}, nil)
-)
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("wakecall_"+name, help, labels, nil)
+}
 
 // A collector counts jobs when it is scraped, and only then.
 type collector struct{ c *Checker }
@@ -32,7 +33,7 @@ func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// collectTime is what counting may take at a scrape.
+// collectTime limits the counting of jobs at a scrape.
 const collectTime = 800 * time.Millisecond
 
 // Collect implements prometheus.Collector.
@@ -43,17 +44,17 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range m.c.Findings() {
 		gauge(findDesc, 1, f.Shard, string(f.Kind))
 	}
-	for shard, v := range m.c.seen() {
+	for _, v := range m.c.Views() {
 		up := 0.0
-		if v.up {
+		if v.Up {
 			up = 1
 		}
-		gauge(upDesc, up, shard)
-		gauge(pingDesc, v.ping.Seconds(), shard)
-		if v.health.Up {
-			gauge(memoryDesc, float64(v.health.Memory), shard)
-			gauge(maxDesc, float64(v.health.MaxMemory), shard)
-			gauge(countDesc, float64(v.health.Jobs), shard)
+		gauge(upDesc, up, v.Name)
+		gauge(pingDesc, v.Ping.Seconds(), v.Name)
+		if v.Health.Up {
+			gauge(memoryDesc, float64(v.Health.Memory), v.Name)
+			gauge(maxDesc, float64(v.Health.MaxMemory), v.Name)
+			gauge(countDesc, float64(v.Health.Jobs), v.Name)
 		}
 	}
 	m.jobs(gauge)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
@@ -20,7 +21,8 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	sock := filepath.Join(dir, "s")
 	start := func() (kill func()) {
-		cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "", "--maxmemory", "100mb")
+		cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "",
+			"--maxmemory", "100mb")
 		if err := cmd.Start(); err != nil {
 			t.Fatalf("start redis-server: %v", err)
 		}
@@ -29,7 +31,8 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 	kill := start()
 	q := queue.Open(queue.Options{Timeout: time.Second})
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+	shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
+	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
 	begun := make(chan Finding, 10)
@@ -47,12 +50,8 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- c.Run(ctx) }()
-	for deadline := time.Now().Add(15 * time.Second); !c.seen()["a"].health.Up; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the shard was not seen")
-		}
-	}
-	if h := c.seen()["a"].health; h.MaxMemory != 100<<20 || h.Memory == 0 {
+	wait.For(t, "the shard to be seen", func() bool { return len(c.Views()) > 0 && c.Views()[0].Health.Up })
+	if h := c.Views()[0].Health; h.MaxMemory != 100<<20 || h.Memory == 0 {
 		t.Errorf("memory %d of %d", h.Memory, h.MaxMemory)
 	}
 	kill()

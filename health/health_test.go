@@ -35,12 +35,15 @@ func TestJudge(t *testing.T) {
 		"jobs would be evicted with a limit": {
 			func(h *queue.ShardHealth) { h.Policy, h.MaxMemory = "allkeys-lru", 0 }, []Kind{Eviction, Unlimited}, false,
 		},
-		"no master":             {func(h *queue.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
-		"at the limit":          {func(h *queue.ShardHealth) { h.Memory = 85 }, nil, true},
-		"over the limit":        {func(h *queue.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
-		"no append-only file":   {func(h *queue.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
-		"jobs are there":        {func(h *queue.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
-		"the worst comes first": {func(h *queue.ShardHealth) { h.Memory, h.AOF, h.WriteError = 99, false, "x" }, []Kind{WriteError, Memory, NoAOF}, false},
+		"no master":           {func(h *queue.ShardHealth) { h.LinkDown = true }, []Kind{LinkDown}, true},
+		"at the limit":        {func(h *queue.ShardHealth) { h.Memory = 85 }, nil, true},
+		"over the limit":      {func(h *queue.ShardHealth) { h.Memory = 86 }, []Kind{Memory}, true},
+		"no append-only file": {func(h *queue.ShardHealth) { h.AOF = false }, []Kind{NoAOF}, false},
+		"jobs are there":      {func(h *queue.ShardHealth) { h.Jobs = 1 }, []Kind{HasJobs}, false},
+		"the worst comes first": {
+			func(h *queue.ShardHealth) { h.Memory, h.AOF, h.WriteError = 99, false, "x" },
+			[]Kind{WriteError, Memory, NoAOF}, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := good
@@ -98,12 +101,14 @@ func TestTry(t *testing.T) {
 	if h, problems := Try(t.Context(), shard{health: down}); h.Up || len(problems) > 0 {
 		t.Errorf("a shard that is down: %+v, %v", h, problems)
 	}
-	if h, problems := Try(t.Context(), shard{health: good, err: errors.New("timed out")}); h.Up || h.Err != "timed out" || len(problems) > 0 {
+	h, problems := Try(t.Context(), shard{health: good, err: errors.New("timed out")})
+	if h.Up || h.Err != "timed out" || len(problems) > 0 {
 		t.Errorf("a shard that goes down meanwhile: %+v, %v", h, problems)
 	}
-	slow := good
-	slow.AOF = false
-	if h, problems := Try(t.Context(), shard{health: slow, off: time.Minute}); !h.Up || !slices.Equal(kinds(problems), []Kind{NoAOF, Clock}) {
+	volatile := good
+	volatile.AOF = false
+	h, problems = Try(t.Context(), shard{health: volatile, off: time.Minute})
+	if !h.Up || !slices.Equal(kinds(problems), []Kind{NoAOF, Clock}) {
 		t.Errorf("a shard with a wrong clock: %+v, %v", h, problems)
 	}
 }

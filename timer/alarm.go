@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm rings once when the time is over that it was last set to. It may ring once more for what it was set to before.
+// An alarm rings once after the duration that it was last set to. It may ring once more for an earlier setting.
 type alarm struct {
 	rings <-chan time.Time
 	set   func(time.Duration)
@@ -20,8 +20,8 @@ func runtimeAlarm() alarm {
 	return alarm{rings: t.C, set: func(d time.Duration) { t.Reset(d) }, stop: func() { t.Stop() }}
 }
 
-// kernelAlarm counts down by a timer of the kernel's, through a descriptor. A process of Go that has nothing else to do waits for its own timers in
-// epoll_wait, by whole milliseconds, rounded up at the end: half of one too long on average.
+// kernelAlarm is a timerfd. An idle Go process waits for its timers in epoll_wait, whose milliseconds make it half a
+// millisecond late on average.
 func kernelAlarm() (alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -31,9 +31,9 @@ func kernelAlarm() (alarm, error) {
 	rings := make(chan time.Time, 1)
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		var times [8]byte
+		var count [8]byte
 		for {
-			if _, err := f.Read(times[:]); err != nil {
+			if _, err := f.Read(count[:]); err != nil {
 				return // closed
 			}
 			select {
@@ -43,7 +43,7 @@ func kernelAlarm() (alarm, error) {
 		}
 	})
 	set := func(d time.Duration) {
-		// Nothing but a wrong descriptor or value makes this fail. Zero would stop the timer.
+		// This fails for a wrong descriptor or value only. Zero would stop the timer.
 		_ = unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, d.Nanoseconds()))}, nil)
 	}
 	set(0)

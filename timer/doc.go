@@ -1,7 +1,6 @@
-// Package timer calls the queue's advance step at the moment something falls due.
+// Package timer is the timer role: it calls the queue's advance step when a job is due or a lease expires.
 //
-// A timer knows from the last step when the next event is, counts down to it on the local monotonic clock (so a wrong
-// host clock does not matter), and is woken when something earlier is pushed. A wake-up that got lost costs at most the
-// fallback poll. The steps are atomic scripts: any number of timers on any number of hosts work side by side, and none
-// moves what another has moved.
+// Each step returns the time of the next event. A timer counts down to it by the local monotonic clock, so that a
+// wrong host clock does not matter, and a push of an earlier job wakes it. A wake-up that is lost costs the poll
+// interval at most. The steps are atomic scripts: any number of timers work side by side, on any number of hosts.
 package timer

@@ -15,16 +15,11 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
-		moved:   prometheus.NewCounter(prometheus.CounterOpts{Name: "wakecall_timer_moved_total", Help: "Delayed jobs that became ready."}),
-		expired: prometheus.NewCounter(prometheus.CounterOpts{Name: "wakecall_timer_expired_leases_total", Help: "Leases that ran out and were returned."}),
-		took: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "wakecall_timer_advance_seconds", Help: "Duration of one advance step.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
-		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "wakecall_timer_failures_total", Help: "Advance steps that failed."}),
-		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "wakecall_timer_lag_seconds", Help: "How late by Redis's clock a step came that moved what it was waiting for.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
-		}),
+		moved:    counter("moved_total", "Delayed jobs that became ready."),
+		expired:  counter("expired_leases_total", "Leases that expired and were returned."),
+		failures: counter("failures_total", "Advance steps that failed."),
+		took:     histogram("advance_seconds", "Duration of one advance step.", 14),
+		lag:      histogram("lag_seconds", "Delay, by Redis's clock, of a step that moved what it waited for.", 18),
 	}
 	if r != nil {
 		r.MustRegister(m.moved, m.expired, m.failures, m.took, m.lag)
@@ -32,7 +27,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe notes a step; next is the moment that the one before it named, if any.
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "wakecall_timer_" + name, Help: help})
+}
+
+func histogram(name, help string, buckets int) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "wakecall_timer_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0001, 2, buckets),
+	})
+}
+
+// observe counts a step; next is the time that the step before it named, if any.
 func (m *metrics) observe(a queue.Advance, next time.Time, took time.Duration) {
 	if a.Moved+a.Expired > 0 && !next.IsZero() && !a.Now.Before(next) {
 		m.lag.Observe(a.Now.Sub(next).Seconds())

@@ -66,7 +66,8 @@ func startQueue(t *testing.T) *queue.Queue {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	q := queue.Open(queue.Options{Timeout: time.Second})
 	t.Cleanup(func() { _ = q.Close() })
-	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+	shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
+	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "Redis answers", func() bool {
@@ -89,7 +90,9 @@ func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
 	const jobs = 3000
 	batch := make([]queue.Push, jobs)
 	for i := range batch {
-		batch[i] = queue.Push{Topic: fmt.Sprint("t", i%7), ID: fmt.Sprint(i), Body: []byte("1"), Delay: time.Duration(500+i%1000) * time.Millisecond}
+		batch[i] = queue.Push{
+			Topic: fmt.Sprint("t", i%7), ID: fmt.Sprint(i), Body: []byte("1"), Delay: time.Duration(500+i%1000) * time.Millisecond,
+		}
 	}
 	for _, r := range q.PushBatch(t.Context(), batch) {
 		if r.Err != nil {
@@ -122,7 +125,8 @@ func TestAnEarlierJobIsMovedThoughTheTimerSleeps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx) // no poll helps it
+		// No poll helps it.
+		_ = New(Options{Exact: true, Shards: func() []Shard { return []Shard{c} }, Poll: time.Hour}).Run(ctx)
 	})
 	defer wg.Wait()
 	defer cancel()

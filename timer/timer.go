@@ -26,8 +26,8 @@ type Shard interface {
 type Options struct {
 	Shards     func() []Shard  // those in use now; the same shard must be the same value each time
 	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Nudge      func()          // the registry changed, says a shard; may be nil
-	Exact      bool            // count down by the kernel's timer, not by the runtime's with its milliseconds
+	Nudge      func()          // called when a shard tells that the registry changed; may be nil
+	Exact      bool            // count down by a timer of the kernel; the runtime's are a millisecond late
 	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -66,24 +66,24 @@ func (t *Timer) shards() []Shard {
 }
 
 const (
-	minPause   = 200 * time.Microsecond // between two steps that found nothing, though the moment had come
+	minPause   = 200 * time.Microsecond // between two steps at a due time that moved nothing
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 	maxPoll    = 10 * time.Second
 
-	// inARow is how many steps follow each other at once; then Redis is left to others for as long as each step took, if that was not long. Of a mass
-	// that is due at the same moment, more is moved so than can be called.
+	// inARow is how many steps follow each other at once. Then Redis is left to others for as long as the last step
+	// took, at most maxRest: of jobs that are due at the same time, even so more become ready than can be called.
 	inARow  = 4
 	maxRest = 2 * time.Millisecond
 )
 
-// bucket is when to look at one again.
+// bucket is the state of one bucket.
 type bucket struct {
-	at      time.Time // monotonic
-	next    time.Time // by Redis's clock, as the last step named it
-	empty   bool      // as the last step left it; at is when to look all the same
+	at      time.Time // of its next step (monotonic)
+	next    time.Time // the due time that the last step named, by Redis's clock
+	empty   bool      // the last step found nothing delayed and no lease
 	backoff time.Duration
-	row     int // of steps that left work
+	row     int // steps that left work
 }
 
 // watch keeps one shard's buckets moving.
@@ -104,14 +104,14 @@ func (t *Timer) watch(ctx context.Context, s Shard) {
 	}
 }
 
-// alarm is one that has been set to ring at once.
+// alarm is an alarm that rings at once.
 func (t *Timer) alarm(s Shard) alarm {
 	if t.opts.Exact {
 		a, err := kernelAlarm()
 		if err == nil {
 			return a
 		}
-		t.opts.Logger.Warn("no timer of the kernel's; jobs may be a millisecond late", "shard", s.Name(), "error", err)
+		t.opts.Logger.Warn("no timer of the kernel: jobs may be a millisecond late", "shard", s.Name(), "error", err)
 	}
 	return runtimeAlarm()
 }
@@ -129,7 +129,7 @@ func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
 	}
 }
 
-// stepAll advances the buckets whose moment has come and says when the next one's does.
+// stepAll makes the steps that are due, and returns the time of the next one.
 func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Time {
 	var soonest time.Time
 	for b := range buckets {
@@ -143,32 +143,26 @@ func (t *Timer) stepAll(ctx context.Context, s Shard, buckets []bucket) time.Tim
 	return soonest
 }
 
-// step advances one bucket once. Where more is left its moment stays, so that the other buckets get their turn.
+// step advances one bucket once. If more is left the next step is due at once, after those of the other buckets.
 func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
-	poll := t.poll()
 	start := time.Now()
-	look := start.Add(poll)
+	poll := start.Add(t.poll())
 	if b.empty {
 		if nothing, err := s.Nothing(ctx, n); nothing && err == nil {
-			b.at = look
+			b.at = poll
 			return
 		}
 		b.empty = false
 	}
 	a, err := s.Advance(ctx, n)
-	took := time.Since(start)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
-		if b.backoff == 0 {
-			t.opts.Logger.Warn("due jobs cannot be moved; trying again", "shard", s.Name(), "bucket", n, "error", err)
-		}
-		t.metrics.failures.Inc()
-		b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
-		b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff/2))
+		t.failed(s, n, b, err)
 		return
 	}
+	took := time.Since(start)
 	b.backoff = 0
 	t.metrics.observe(a, b.next, took)
 	b.next = a.Next
@@ -179,16 +173,24 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 		}
 		return
 	}
-	b.row = 0
-	b.at = look
+	b.row, b.at = 0, poll
 	if b.empty = a.Next.IsZero(); b.empty {
 		return
 	}
-	// Redis took its clock between start and now: counting from now is never early for a caller that trusts it.
-	next := start.Add(took + max(a.Next.Sub(a.Now), minPause))
-	if next.Before(b.at) {
-		b.at = next
+	// Redis read its clock between start and now: counting from now is never early.
+	if due := start.Add(took + max(a.Next.Sub(a.Now), minPause)); due.Before(poll) {
+		b.at = due
 	}
+}
+
+// failed delays the next step of a bucket.
+func (t *Timer) failed(s Shard, n int, b *bucket, err error) {
+	if b.backoff == 0 {
+		t.opts.Logger.Warn("due jobs cannot be moved; trying again", "shard", s.Name(), "bucket", n, "error", err)
+	}
+	t.metrics.failures.Inc()
+	b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
+	b.at = time.Now().Add(b.backoff/2 + rand.N(b.backoff/2))
 }
 
 // poll keeps an idle process below five commands a second, however many buckets there are.

@@ -10,38 +10,26 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Finding is something wrong with a shard.
-type Finding struct {
-	Shard  string      `json:"shard"`
-	Kind   health.Kind `json:"kind"`
-	Detail string      `json:"detail"`
-	Since  time.Time   `json:"since"`
-	Ended  time.Time   `json:"ended,omitzero"`
-}
-
-// pingsKept is how many pings the percentiles are of: a minute's.
+// pingsKept is how many pings the percentiles are computed from: a minute's.
 const pingsKept = 60
-
-// verdicts are kinds of problems with their details; a kind with an empty detail does not hold.
-type verdicts map[health.Kind]string
 
 // watched is what the checker remembers of one shard.
 type watched struct {
-	limit    time.Duration // of one ping
-	compared bool          // somebody else tells that another server answers
-	failures int           // of pings in a row
-	blind    int           // looks in a row without an answer
-	last     time.Duration
-	pings    []time.Duration // that were answered in the last minute or so
+	limit    time.Duration   // of one ping
+	compared bool            // restarts are reported by others
+	failures int             // pings in a row that failed
+	blind    int             // INFOs in a row that failed
+	last     time.Duration   // of a ping
+	pings    []time.Duration // the last pingsKept that were answered
 
-	clock time.Time // Redis's, at
+	clock time.Time // Redis's, read at
 	at    time.Time // this moment here (monotonic)
 
 	runID  string
 	offset int64
 }
 
-// ping judges reachability, speed and clock. A kind with an empty detail does not hold.
+// ping judges reachability, speed and clock.
 func (w *watched) ping(ctx context.Context, s Shard) verdicts {
 	pctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
@@ -76,7 +64,7 @@ func (w *watched) slow() string {
 	return fmt.Sprintf("the 99th percentile of %d pings is %s", len(w.pings), p99.Round(time.Millisecond))
 }
 
-// judgeClock compares Redis's clock with the host's wall clock, and its course with the host's monotonic one: due times count by it.
+// judgeClock compares Redis's clock with the host's wall clock, and its progress with the host's monotonic clock.
 func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duration) {
 	now := time.Now()
 	judged[health.Clock], judged[health.Stepped] = "", ""
@@ -89,7 +77,7 @@ func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duratio
 	w.clock, w.at = clock, now
 }
 
-// judge judges what a shard told about itself.
+// judge judges what a shard says of itself.
 func (w *watched) judge(h queue.ShardHealth) verdicts {
 	if !h.Up {
 		if w.blind++; w.blind >= health.PartialAfter {
@@ -116,7 +104,8 @@ func (w *watched) restarted(h queue.ShardHealth) string {
 	case h.RunID != w.runID:
 		detail = "another server process answers (run id " + h.RunID + "): acknowledged jobs of its last second may be lost"
 	case h.ReplOffset < w.offset:
-		detail = fmt.Sprintf("its replication offset went back from %d to %d: acknowledged jobs may be lost", w.offset, h.ReplOffset)
+		detail = fmt.Sprintf("its replication offset went back from %d to %d: acknowledged jobs may be lost",
+			w.offset, h.ReplOffset)
 	}
 	w.runID, w.offset = h.RunID, h.ReplOffset
 	return detail
