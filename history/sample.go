@@ -8,23 +8,19 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Totals, Living and what is read of a topic at one instant.
+// Totals are the counters of a topic, and Living its jobs.
 type (
-	Totals  = queue.Totals
-	Living  = queue.Stats
-	Reading struct {
-		Totals
-		Living
-	}
+	Totals = queue.Totals
+	Living = queue.Stats
 )
 
-// Lateness says how late jobs were called back, and how many.
+// Lateness is how late jobs were called, and how many.
 type Lateness struct {
 	Count    int64
 	P50, P99 time.Duration
 }
 
-// ShardReading is what the checker saw of a shard lately.
+// ShardReading is what the checker found out about a shard lately.
 type ShardReading struct {
 	Name              string
 	Up                bool
@@ -33,8 +29,25 @@ type ShardReading struct {
 	Jobs              int64
 }
 
-// record is what a sample holds. Names are short because there are many of them.
+// record is the data of a sample. Names are short because there are many of them.
 type record struct {
+	storedTotals
+
+	Delayed int64 `json:"gd,omitempty"`
+	Ready   int64 `json:"gr,omitempty"`
+	Running int64 `json:"gu,omitempty"`
+	Dead    int64 `json:"gx,omitempty"`
+	Oldest  int64 `json:"go,omitempty"` // ms
+
+	Called int64   `json:"lc,omitempty"` // calls whose lateness is known
+	P50    float64 `json:"l5,omitempty"` // ms
+	P99    float64 `json:"l9,omitempty"` // ms
+
+	Shard *shardRecord `json:"sh,omitempty"`
+}
+
+// storedTotals are Totals with short names: a conversion between the two ignores the tags.
+type storedTotals struct {
 	Pushed    int64 `json:"p,omitempty"`
 	Delivered int64 `json:"d,omitempty"`
 	Failed    int64 `json:"f,omitempty"`
@@ -46,18 +59,6 @@ type record struct {
 	Redriven  int64 `json:"v,omitempty"`
 	Dropped   int64 `json:"o,omitempty"`
 	Replaced  int64 `json:"y,omitempty"`
-
-	Delayed int64 `json:"gd,omitempty"`
-	Ready   int64 `json:"gr,omitempty"`
-	Running int64 `json:"gu,omitempty"`
-	Dead    int64 `json:"gx,omitempty"`
-	Oldest  int64 `json:"go,omitempty"` // ms
-
-	Called int64   `json:"lc,omitempty"` // callbacks whose lateness is known
-	P50    float64 `json:"l5,omitempty"` // ms
-	P99    float64 `json:"l9,omitempty"` // ms
-
-	Shard *shardRecord `json:"sh,omitempty"`
 }
 
 type shardRecord struct {
@@ -69,27 +70,19 @@ type shardRecord struct {
 	Jobs      int64   `json:"j"`
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func newRecord(r Reading, l Lateness) record {
 	return record{
-		Pushed: r.Pushed, Delivered: r.Delivered, Failed: r.Failed, Retried: r.Retried, Snoozed: r.Snoozed, Deleted: r.Deleted,
-		Died: r.Died, Expired: r.Expired, Redriven: r.Redriven, Dropped: r.Dropped, Replaced: r.Replaced,
-		Delayed: r.Delayed, Ready: r.Ready, Running: r.Running, Dead: r.Dead, Oldest: r.OldestReady.Milliseconds(),
+		storedTotals: storedTotals(r.Totals),
+		Delayed:      r.Delayed, Ready: r.Ready, Running: r.Running, Dead: r.Dead, Oldest: r.OldestReady.Milliseconds(),
 		Called: l.Count, P50: ms(l.P50), P99: ms(l.P99),
-	}
-}
-
-func (r record) totals() Totals {
-	return Totals{
-		Pushed: r.Pushed, Delivered: r.Delivered, Failed: r.Failed, Retried: r.Retried, Snoozed: r.Snoozed, Deleted: r.Deleted,
-		Died: r.Died, Expired: r.Expired, Redriven: r.Redriven, Dropped: r.Dropped, Replaced: r.Replaced,
 	}
 }
 
 func (r record) sample(series string, t Tier, at time.Time) Sample {
 	b, err := json.Marshal(r)
-	if err != nil { // numbers only; a NaN would be a bug of ours, and must not end sampling
+	if err != nil { // there are only numbers; a NaN would be a bug of ours, and must not end sampling
 		b = []byte("{}")
 	}
 	return Sample{Series: series, Tier: t.Name, At: at.UTC(), Data: b}
@@ -103,7 +96,7 @@ func decode(s Sample) (record, error) {
 	return r, nil
 }
 
-// addLiving sums living jobs; the oldest job is the older one.
+// addLiving adds up living jobs; the oldest job is the older one.
 func addLiving(a, b Living) Living {
 	return Living{
 		Delayed: a.Delayed + b.Delayed, Ready: a.Ready + b.Ready, Running: a.Running + b.Running, Dead: a.Dead + b.Dead,
@@ -111,24 +104,31 @@ func addLiving(a, b Living) Living {
 	}
 }
 
-func addTotals(t, o Totals, sign int64) Totals {
-	return Totals{
-		Pushed: t.Pushed + sign*o.Pushed, Delivered: t.Delivered + sign*o.Delivered, Failed: t.Failed + sign*o.Failed,
-		Retried: t.Retried + sign*o.Retried, Snoozed: t.Snoozed + sign*o.Snoozed, Deleted: t.Deleted + sign*o.Deleted,
-		Died: t.Died + sign*o.Died, Expired: t.Expired + sign*o.Expired, Redriven: t.Redriven + sign*o.Redriven,
-		Dropped: t.Dropped + sign*o.Dropped, Replaced: t.Replaced + sign*o.Replaced,
+func fields(t *Totals) [11]*int64 {
+	return [...]*int64{
+		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
+		&t.Dropped, &t.Replaced,
 	}
 }
 
-// rise is how far totals rose from earlier ones. Totals that fell belong to a topic that was dropped and made again, or to a shard that was
-// emptied: then all of them are new.
-func rise(t, from Totals) Totals {
-	if d := addTotals(t, from, -1); !fell(d) {
-		return d
+// add adds o to totals.
+func add(t, o Totals) Totals {
+	to, from := fields(&t), fields(&o)
+	for i := range to {
+		*to[i] += *from[i]
 	}
 	return t
 }
 
-func fell(t Totals) bool {
-	return min(t.Pushed, t.Delivered, t.Failed, t.Retried, t.Snoozed, t.Deleted, t.Died, t.Expired, t.Redriven, t.Dropped, t.Replaced) < 0
+// rise is how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was emptied: then
+// all of them are new.
+func rise(t, earlier Totals) Totals {
+	d := t
+	to, from := fields(&d), fields(&earlier)
+	for i := range to {
+		if *to[i] -= *from[i]; *to[i] < 0 {
+			return t
+		}
+	}
+	return d
 }
