@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +23,7 @@ type Finding struct {
 	Shard    string
 }
 
-// Key tells one trouble from another.
+// Key tells findings apart.
 func (f *Finding) Key() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
 
 // Storage is where alerts are kept and hosts agree on which one of them tells people; a Store is one.
@@ -46,24 +44,26 @@ type Options struct {
 	Store      Storage
 	Settings   func() (Settings, error)
 	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
-	Dead       func(ctx context.Context) []Dead                      // jobs whose death nobody was told of yet; nil: no digests
+	Dead       func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
 	Host       string
 	AdminURL   string       // of the web admin, for links; may be empty
-	Web        *http.Client // of webhooks: it says where they may lead
+	Web        *http.Client // for webhooks: it decides where they may lead
 	Every      time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Alerts watches and tells. Run is its life.
+// Alerts finds what is wrong and tells people. Run starts it.
 type Alerts struct {
 	opts   Options
 	outbox *outbox
-	open   map[string]*open // what this host finds or has taken over, by key; the round's alone
-	begun  bool             // open holds what an earlier run of this host left
-	swept  time.Time        // when alerts that nobody finds any more were looked for
-	digest time.Time
-	hung   bool // the store has kept this round waiting; it is not asked again in it
+
+	// For the goroutine of rounds only.
+	open       map[string]*openAlert // by key: what this host finds or has adopted
+	adopted    bool                  // open contains what an earlier run of this host left
+	lastAdopt  time.Time
+	lastDigest time.Time
+	storeHangs bool // a call to the store timed out in this round: there is no other in it
 
 	mu       sync.Mutex
 	settings Settings // the last that could be read
@@ -71,22 +71,10 @@ type Alerts struct {
 	sent *prometheus.CounterVec
 }
 
-// open is an alert as this host knows it.
-type open struct {
-	alert    Alert
-	stored   bool // the store knows it
-	told     bool // somebody was told that it began
-	over     bool // and that it ended, which the store does not know yet
-	seen     time.Time
-	reminded time.Time
-}
-
 const (
-	every      = 5 * time.Second
-	touchEvery = 30 * time.Second // of what the store knows already
-	staleAfter = 5 * time.Minute
-	findLimit  = 4 * time.Second // of a look at all
-	storeLimit = time.Second     // of one question to the store
+	defaultEvery = 5 * time.Second
+	findLimit    = 4 * time.Second
+	storeLimit   = time.Second // of one call to the store
 
 	mailChannel = "mail"
 )
@@ -94,31 +82,29 @@ const (
 // New makes alerts.
 func New(o Options) *Alerts {
 	if o.Every <= 0 {
-		o.Every = every
+		o.Every = defaultEvery
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Alerts{opts: o, open: map[string]*open{}, settings: Defaults()}
-	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state."},
-		[]string{"channel", "state"})
+	a := &Alerts{opts: o, open: map[string]*openAlert{}, settings: Defaults()}
+	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
+	}, []string{"channel", "state"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(a.sent)
 	}
-	a.outbox = &outbox{
-		store: o.Store, holder: o.Host + "/" + rand.Text(), send: a.send, told: a.note, waits: waits,
-		changed: make(chan struct{}, 1), lines: map[string]chan *delivery{}, hand: map[*delivery]bool{},
-	}
+	a.outbox = newOutbox(o.Store, o.Host+"/"+rand.Text(), a.send, a.report)
 	return a
 }
 
-// Run watches and sends until ctx is done. Messages that wait then are left to the next run, or to another host.
+// Run makes rounds and sends until ctx is done. Messages that wait then are left to the next run, or to another host.
 func (a *Alerts) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer a.outbox.leave(ctx)
 	defer wg.Wait()
 	a.outbox.start(ctx)
-	wg.Go(func() { a.outbox.keep(ctx) })
+	wg.Go(func() { a.outbox.sync(ctx) })
 	for {
 		next := time.After(a.opts.Every)
 		a.round(ctx)
@@ -130,15 +116,17 @@ func (a *Alerts) Run(ctx context.Context) error {
 	}
 }
 
-func (a *Alerts) note(d Delivery) {
+// report counts and logs the result of a delivery.
+func (a *Alerts) report(d Delivery) {
 	a.sent.WithLabelValues(d.Channel, d.State).Inc()
-	if d.State != "sent" {
-		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient, "subject", d.Subject, "tries", d.Tries, "error", d.Error)
+	if d.State != Sent {
+		a.opts.Logger.Warn("a message about an alert was not sent", "channel", d.Channel, "recipient", d.Recipient,
+			"subject", d.Subject, "tries", d.Tries, "error", d.Error)
 	}
 }
 
-// send sends by the settings of this moment: a password that was corrected meanwhile helps.
-func (a *Alerts) send(ctx context.Context, d *delivery) error {
+// send sends with the current settings: a password that was corrected meanwhile helps.
+func (a *Alerts) send(ctx context.Context, d *outgoing) error {
 	s := a.current()
 	if d.Channel == mailChannel {
 		return SendMail(ctx, s.Mail, d.Recipient, d.message)
@@ -148,7 +136,7 @@ func (a *Alerts) send(ctx context.Context, d *delivery) error {
 			return SendWebhook(ctx, a.opts.Web, w, d.message)
 		}
 	}
-	return fmt.Errorf("there is no webhook %s any more", d.Channel)
+	return fmt.Errorf("webhook %s was removed", d.Channel)
 }
 
 func (a *Alerts) current() Settings {
@@ -158,25 +146,24 @@ func (a *Alerts) current() Settings {
 	if err == nil {
 		a.settings = s
 	} else {
-		a.opts.Logger.Warn("the settings of alerts cannot be read; those last seen hold", "error", err)
+		a.opts.Logger.Warn("the settings of alerts cannot be read; the last ones stay in use", "error", err)
 	}
 	return a.settings
 }
 
-// round looks once.
 func (a *Alerts) round(ctx context.Context) {
 	s := a.current()
-	a.hung = false
+	a.storeHangs = false
 	a.adopt(ctx, time.Now().UTC())
-	found := map[string]bool{}
-	list, over := a.find(ctx, s.Rules)
+	findings, over := a.find(ctx, s.Rules)
 	if ctx.Err() != nil {
-		return // this process ends, and may not have seen all
+		return // this process ends, and may not have found all
 	}
 	now := time.Now().UTC()
-	for _, f := range list {
+	found := map[string]bool{}
+	for _, f := range findings {
 		found[f.Key()] = true
-		a.hold(ctx, s, f, now)
+		a.raise(ctx, s, f, now)
 	}
 	for key, o := range a.open {
 		if !found[key] && over(o.alert) {
@@ -192,239 +179,17 @@ func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	return a.opts.Find(ctx, r)
 }
 
-// ask puts a question to the store. One that hangs costs a round no more than storeLimit: what is found about Redis must get out. A process
-// that ends waits for the answer: who was to tell people must still leave the message in the outbox.
-func (a *Alerts) ask(ctx context.Context, question func(context.Context) error) error {
-	if a.hung {
-		return errHung
+var errStoreHangs = errors.New("the store does not answer")
+
+// callStore limits a call to the store, and all of a round to one that hangs: what is found about Redis must be told in time. A
+// process that ends waits for the answer: the host that is to tell people must still queue the message.
+func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error) error {
+	if a.storeHangs {
+		return errStoreHangs
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
-	err := question(ctx)
-	a.hung = err != nil && ctx.Err() != nil
+	err := call(ctx)
+	a.storeHangs = err != nil && ctx.Err() != nil
 	return err
-}
-
-var errHung = errors.New("the store does not answer")
-
-// adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has found for a while.
-// They end when this host can tell that they are over.
-func (a *Alerts) adopt(ctx context.Context, now time.Time) {
-	if now.Sub(a.swept) < time.Minute {
-		return
-	}
-	yes := true
-	var list []Alert
-	err := a.ask(ctx, func(ctx context.Context) (err error) {
-		list, err = a.opts.Store.ListAlerts(ctx, Filter{Open: &yes, Limit: 1000})
-		return err
-	})
-	if err != nil {
-		return
-	}
-	for _, alert := range list {
-		mine := !a.begun && alert.Host == a.opts.Host
-		if a.open[alert.Key] == nil && (mine || now.Sub(alert.LastSeenAt) >= staleAfter) {
-			a.open[alert.Key] = &open{alert: alert, stored: true, told: true, reminded: alert.RemindedAt}
-		}
-	}
-	a.begun, a.swept = true, now
-}
-
-// hold notes that something is wrong, and tells of it when it is new or has lasted.
-func (a *Alerts) hold(ctx context.Context, s Settings, f Finding, now time.Time) {
-	key := f.Key()
-	o := a.open[key]
-	if o == nil {
-		o = &open{alert: Alert{
-			Key: key, Kind: f.Kind, Severity: f.Severity, Subject: f.Subject, Topic: f.Topic, Shard: f.Shard, Host: a.opts.Host, BeganAt: now,
-		}, reminded: now}
-		a.open[key] = o
-		a.opts.Logger.Error("an alert begins", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
-	}
-	o.alert.Detail = f.Detail
-	if o.over {
-		o.over = false
-		a.tell(s, Begins, o.alert, now)
-	}
-	if !o.stored || now.Sub(o.seen) >= touchEvery {
-		a.store(ctx, s, o, now)
-	}
-	if now.Sub(o.reminded) >= s.RemindAfter.Std() {
-		a.remind(ctx, s, o, now)
-	}
-}
-
-func (a *Alerts) store(ctx context.Context, s Settings, o *open, now time.Time) {
-	var stored Alert
-	var raised bool
-	report := o.alert
-	report.Host = a.opts.Host // another one may have raised it
-	err := a.ask(ctx, func(ctx context.Context) (err error) {
-		stored, raised, err = a.opts.Store.RaiseAlert(ctx, report)
-		return err
-	})
-	o.seen = now
-	if err != nil && !o.told { // somebody must be told, and nobody can be asked who does it
-		o.told = true
-		a.tell(s, Begins, o.alert, now)
-	}
-	if err != nil || stored.ID == 0 {
-		return
-	}
-	tell := raised && !o.told
-	o.alert, o.stored, o.told = stored, true, true
-	if tell {
-		a.tell(s, Begins, o.alert, now)
-	}
-}
-
-func (a *Alerts) remind(ctx context.Context, s Settings, o *open, now time.Time) {
-	o.reminded = now
-	if o.stored {
-		var mine bool
-		err := a.ask(ctx, func(ctx context.Context) (err error) {
-			mine, err = a.opts.Store.ClaimReminder(ctx, o.alert.ID, s.RemindAfter.Std(), now)
-			return err
-		})
-		if err == nil && !mine {
-			return
-		}
-	}
-	a.tell(s, Lasts, o.alert, now)
-}
-
-// end closes what this host does not find any more. It is tried again while other hosts find it, or the store cannot note it.
-func (a *Alerts) end(ctx context.Context, s Settings, key string, o *open, now time.Time) {
-	alert, ended := o.alert, true
-	if o.stored {
-		var stored Alert
-		err := a.ask(ctx, func(ctx context.Context) (err error) {
-			stored, ended, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
-			return err
-		})
-		if err != nil {
-			if o.told && !o.over { // tell now, note later
-				o.over = true
-				a.tell(s, Ends, o.alert, now)
-			}
-			return
-		}
-		if !ended && stored.ID != 0 {
-			o.seen = time.Time{} // should this host find it again, it says so at once
-			return
-		}
-		if ended {
-			alert = stored
-		}
-	}
-	delete(a.open, key)
-	a.opts.Logger.Info("an alert is over", "kind", alert.Kind, "subject", alert.Subject, "lasted", now.Sub(alert.BeganAt).Round(time.Second).String())
-	if ended && o.told && !o.over {
-		a.tell(s, Ends, alert, now)
-	}
-}
-
-// tell puts a message about an alert into the outbox for everybody.
-func (a *Alerts) tell(s Settings, p Phase, alert Alert, now time.Time) {
-	a.tellTo(s, &Message{Phase: p, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}, s.Recipients, true)
-}
-
-func (a *Alerts) tellTo(s Settings, m *Message, recipients []string, webhooks bool) {
-	put := func(channel, recipient string) {
-		a.outbox.put(&delivery{message: m, Delivery: Delivery{
-			AlertID: m.Alert.ID, At: m.At, Channel: channel, Recipient: recipient, Subject: m.Subject(), State: "waiting",
-		}})
-	}
-	if s.Mail.Host != "" {
-		for _, to := range recipients {
-			put(mailChannel, to)
-		}
-	}
-	if !webhooks {
-		return
-	}
-	for _, w := range s.Webhooks {
-		put(w.Name, w.Preset)
-	}
-}
-
-// link is the page of the admin that an alert is about.
-func link(adminURL string, alert *Alert) string {
-	if adminURL == "" {
-		return ""
-	}
-	page := "/alerts"
-	switch {
-	case alert.Kind == "dead" || alert.Kind == "dead_jobs":
-		page = "/dead?topic=" + url.QueryEscape(alert.Topic)
-	case alert.Topic != "":
-		page = "/topics/" + url.PathEscape(alert.Topic)
-	case alert.Shard != "":
-		page = "/shards"
-	case alert.Kind == "registry" || alert.Kind == "journal":
-		page = "/processes"
-	case alert.Kind == "test":
-		page = "/alerts/settings"
-	}
-	return strings.TrimRight(adminURL, "/") + page
-}
-
-// TestMessage is what people get to try a channel.
-func TestMessage(host, adminURL string) *Message {
-	now := time.Now().UTC()
-	m := &Message{
-		Phase: Test, At: now,
-		Alert: Alert{Kind: "test", Severity: Warning, Subject: "a test message", Detail: "If you read this, messages about alerts arrive.", Host: host, BeganAt: now},
-	}
-	m.Link = link(adminURL, &m.Alert)
-	return m
-}
-
-// Dead are jobs of a topic that died lately.
-type Dead struct {
-	Topic      string
-	Recipients []string // the topic's addresses
-	Count      int64
-	Last       []DeadJob // some of them, the latest first
-}
-
-// DeadJob is one of them.
-type DeadJob struct {
-	ID    string
-	Error string
-}
-
-const (
-	digestEvery = time.Minute
-	digestJobs  = 20
-)
-
-// digests mail dead jobs to their topics' addresses, a mail a topic and minute at most.
-func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
-	if a.opts.Dead == nil || a.hung || now.Sub(a.digest) < digestEvery {
-		return
-	}
-	a.digest = now
-	ctx, cancel := context.WithTimeout(ctx, findLimit)
-	defer cancel()
-	dead := a.opts.Dead(ctx)
-	if !s.DeadDigest {
-		return
-	}
-	for _, d := range dead {
-		alert := Alert{Kind: "dead_jobs", Severity: Warning, Topic: d.Topic, Subject: digestSubject(d), Host: a.opts.Host, BeganAt: now}
-		m := &Message{Phase: Digest, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}
-		for _, j := range d.Last[:min(len(d.Last), digestJobs)] {
-			m.Lines = append(m.Lines, j.ID+": "+j.Error)
-		}
-		a.tellTo(s, m, d.Recipients, false)
-	}
-}
-
-func digestSubject(d Dead) string {
-	if d.Count == 1 {
-		return "a job of " + d.Topic + " is dead"
-	}
-	return fmt.Sprint(d.Count) + " jobs of " + d.Topic + " are dead"
 }

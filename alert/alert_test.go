@@ -518,10 +518,10 @@ func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
 	t.Parallel()
 	o := New(Options{Store: newStore(t)}).outbox
 	for i := range queueLength + 7 {
-		o.put(&delivery{Delivery: Delivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
+		o.put(&outgoing{Delivery: Delivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
 	}
 	failed := 0
-	for d := range o.hand {
+	for d := range o.pending {
 		if d.State == "failed" {
 			failed++
 		}
@@ -568,7 +568,7 @@ func TestWhatWaitsIsSentAfterARestart(t *testing.T) {
 		eventually(t, "the first try", func() bool {
 			h.a.outbox.mu.Lock()
 			defer h.a.outbox.mu.Unlock()
-			for d := range h.a.outbox.hand {
+			for d := range h.a.outbox.pending {
 				return d.Tries == 1
 			}
 			return false

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// delivery is one message on its way to one recipient.
-type delivery struct {
-	Delivery // as it is to be stored; its ID is 0 until it was
+// outgoing is a message that is to be sent, or was sent and is not stored as such yet.
+type outgoing struct {
+	Delivery // as it is to be stored; its ID is 0 until then
 	message  *Message
-	noted    bool // the store knows all of it
+	stored   bool // the store knows this state
 	final    bool // it is sent, or failed for good
 }
 
 const (
 	queueLength = 500             // of one channel
-	unnotedMost = 4 * queueLength // of messages that are done and that the store cannot be told of
+	maxUnstored = 4 * queueLength // messages that are done and that the store does not know as such
 	takeEvery   = 10 * time.Second
 )
 
-// waits are those before each further try.
-var waits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
+// retryWaits are the waits before further tries.
+var retryWaits = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 
 type outboxStorage interface {
 	AddDelivery(ctx context.Context, d Delivery) error
@@ -33,32 +33,42 @@ type outboxStorage interface {
 	LeaveDeliveries(ctx context.Context, holder string) error
 }
 
-// outbox sends in the background, one channel independently of the others. Only keep talks to the store, so that sending never waits for it.
+// outbox sends in the background, each channel independently of the others. Only sync calls the store, so that sending never
+// waits for it.
 type outbox struct {
 	store  outboxStorage
-	holder string // names this process to the store
-	send   func(context.Context, *delivery) error
-	told   func(Delivery) // of each final or first result
+	holder string // names this process in the store
+	send   func(context.Context, *outgoing) error
+	report func(Delivery) // is called with each first or final result
 	waits  []time.Duration
 
 	ctx     context.Context
 	workers sync.WaitGroup
 	changed chan struct{}
 
-	mu    sync.Mutex
-	lines map[string]chan *delivery // by channel
-	hand  map[*delivery]bool        // all that is not sent, or not noted
+	mu      sync.Mutex
+	queues  map[string]chan *outgoing // by channel
+	pending map[*outgoing]bool        // all that is not sent, or not stored as sent
 }
 
-// start lets put begin to send, until ctx is done.
+func newOutbox(
+	store outboxStorage, holder string, send func(context.Context, *outgoing) error, report func(Delivery),
+) *outbox {
+	return &outbox{
+		store: store, holder: holder, send: send, report: report, waits: retryWaits, changed: make(chan struct{}, 1),
+		queues: map[string]chan *outgoing{}, pending: map[*outgoing]bool{},
+	}
+}
+
+// start makes put send, until ctx is done.
 func (o *outbox) start(ctx context.Context) { o.ctx = ctx }
 
-// put takes a message, unless too many wait already: then it is noted as failed.
-func (o *outbox) put(d *delivery) {
+// put queues a message. If too many wait already, the message fails.
+func (o *outbox) put(d *outgoing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	waiting := 0
-	for x := range o.hand {
+	for x := range o.pending {
 		if x.ID != 0 && x.ID == d.ID {
 			return
 		}
@@ -66,41 +76,41 @@ func (o *outbox) put(d *delivery) {
 			waiting++
 		}
 	}
-	o.hand[d] = true
+	o.pending[d] = true
 	if waiting >= queueLength {
 		o.result(d, errors.New("too many messages wait to be sent"), true)
 		return
 	}
 	o.wake()
-	o.line(d.Channel) <- d // has room for all that wait
+	o.queue(d.Channel) <- d // has room for all that wait
 }
 
-// line is the queue of a channel, with a worker of its own.
-func (o *outbox) line(channel string) chan *delivery {
-	l := o.lines[channel]
-	if l == nil {
-		l = make(chan *delivery, queueLength)
-		o.lines[channel] = l
+// queue is the queue of a channel, with a worker of its own.
+func (o *outbox) queue(channel string) chan *outgoing {
+	q := o.queues[channel]
+	if q == nil {
+		q = make(chan *outgoing, queueLength)
+		o.queues[channel] = q
 		if o.ctx != nil {
-			o.workers.Go(func() { o.work(l) })
+			o.workers.Go(func() { o.work(q) })
 		}
 	}
-	return l
+	return q
 }
 
-func (o *outbox) work(l chan *delivery) {
+func (o *outbox) work(q chan *outgoing) {
 	for {
 		select {
 		case <-o.ctx.Done():
 			return
-		case d := <-l:
-			o.try(l, d)
+		case d := <-q:
+			o.try(q, d)
 		}
 	}
 }
 
-// try sends once. What has to be tried again waits for that without a worker.
-func (o *outbox) try(l chan *delivery, d *delivery) {
+// try sends once. A message that is to be tried again waits without a worker.
+func (o *outbox) try(q chan *outgoing, d *outgoing) {
 	err := o.send(o.ctx, d)
 	if o.ctx.Err() != nil {
 		return // it is left to another process
@@ -118,22 +128,22 @@ func (o *outbox) try(l chan *delivery, d *delivery) {
 		select {
 		case <-o.ctx.Done():
 		case <-t.C:
-			l <- d
+			q <- d
 		}
 	})
 }
 
-// result enters what came of a try.
-func (o *outbox) result(d *delivery, err error, final bool) {
-	d.At, d.State, d.Error, d.Tries, d.final, d.noted = time.Now().UTC(), "sent", "", d.Tries+1, final, false
+// result updates a message after a try.
+func (o *outbox) result(d *outgoing, err error, final bool) {
+	d.At, d.State, d.Error, d.Tries, d.final, d.stored = time.Now().UTC(), Sent, "", d.Tries+1, final, false
 	if err != nil {
-		d.State, d.Error = "failed", err.Error()
+		d.State, d.Error = Failed, err.Error()
 		if !final {
-			d.State = "retrying"
+			d.State = Retrying
 		}
 	}
 	if final || d.Tries == 1 {
-		o.told(d.Delivery)
+		o.report(d.Delivery)
 	}
 	o.wake()
 }
@@ -145,56 +155,56 @@ func (o *outbox) wake() {
 	}
 }
 
-// keep tells the store of what changes, and takes up what other processes left behind, until ctx is done.
-func (o *outbox) keep(ctx context.Context) {
+// sync stores what changes, and takes over what other processes left behind, until ctx is done.
+func (o *outbox) sync(ctx context.Context) {
 	o.take(ctx)
 	next := time.After(takeEvery)
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-o.changed:
-			_ = o.note(ctx) // tried again at the next tick
+			_ = o.storeAll(ctx) // tried again at the next tick
 		case <-next:
 			next = time.After(takeEvery)
-			if o.note(ctx) == nil { // else what is sent would be taken up again
+			if o.storeAll(ctx) == nil { // else what is sent would be taken again
 				o.take(ctx)
 			}
 		}
 	}
 }
 
-// leave waits for the workers and lets another process send what they have not sent. Nothing may be put any more.
+// leave waits for the workers and lets another process send what they have not sent. put must not be called any more.
 func (o *outbox) leave(ctx context.Context) {
 	o.workers.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*storeLimit)
 	defer cancel()
-	if o.note(ctx) == nil {
-		_ = o.store.LeaveDeliveries(ctx, o.holder) // else others wait until they see that this process is gone
+	if o.storeAll(ctx) == nil {
+		_ = o.store.LeaveDeliveries(ctx, o.holder) // else others wait until this process counts as gone
 	}
 }
 
-// note tells the store of all that it does not know.
-func (o *outbox) note(ctx context.Context) error {
-	for d := o.unnoted(); d != nil; d = o.unnoted() {
-		if err := o.noteOne(ctx, d); err != nil {
+// storeAll stores the messages whose state the store does not know.
+func (o *outbox) storeAll(ctx context.Context) error {
+	for d := o.unstored(); d != nil; d = o.unstored() {
+		if err := o.storeOne(ctx, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *outbox) unnoted() *delivery {
+func (o *outbox) unstored() *outgoing {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for d := range o.hand {
-		if !d.noted {
+	for d := range o.pending {
+		if !d.stored {
 			return d
 		}
 	}
 	return nil
 }
 
-func (o *outbox) noteOne(ctx context.Context, d *delivery) error {
+func (o *outbox) storeOne(ctx context.Context, d *outgoing) error {
 	ctx, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()
 	o.mu.Lock()
@@ -215,14 +225,14 @@ func (o *outbox) noteOne(ctx context.Context, d *delivery) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d.ID = id
-	d.noted = err == nil && d.Tries == now.Tries
-	if d.final && (d.noted || len(o.hand) > unnotedMost) {
-		delete(o.hand, d)
+	d.stored = err == nil && d.Tries == now.Tries
+	if d.final && (d.stored || len(o.pending) > maxUnstored) {
+		delete(o.pending, d)
 	}
 	return err
 }
 
-// take takes up what this process has to send and does not know of.
+// take takes over the messages that this process has to send and does not know.
 func (o *outbox) take(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()
@@ -235,6 +245,6 @@ func (o *outbox) take(ctx context.Context) {
 		if json.Unmarshal([]byte(w.Message), m) != nil {
 			continue // of another version
 		}
-		o.put(&delivery{Delivery: w.Delivery, message: m, noted: true})
+		o.put(&outgoing{Delivery: w.Delivery, message: m, stored: true})
 	}
 }

@@ -96,7 +96,7 @@ func kinds(t *testing.T, w *Watch, span time.Duration) []string {
 	t.Helper()
 	var found map[string]bool
 	var list []Finding
-	for end := time.Now().Add(span); !time.Now().After(end); time.Sleep(every) {
+	for end := time.Now().Add(span); !time.Now().After(end); time.Sleep(defaultEvery) {
 		found = map[string]bool{}
 		list, _ = w.Find(t.Context(), Defaults().Rules)
 		for _, f := range list {
@@ -184,7 +184,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Fatalf("found %q", got)
 		}
 		watch.Dead(t.Context())
-		kinds(t, watch, shortSpan)
+		kinds(t, watch, defaultSpan)
 		over := func() (list []string) {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
 			for _, kind := range []string{"backlog", "no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
@@ -222,7 +222,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		if got := over(); !slices.Contains(got, "backlog") || !slices.Contains(got, "ledger") || slices.Contains(got, "no_consumer") {
 			t.Errorf("half a minute later %q are over", got)
 		}
-		kinds(t, watch, bookLife)
+		kinds(t, watch, trendSpan)
 		if got := over(); len(got) != 7 {
 			t.Errorf("ten minutes later %q are over", got)
 		}
@@ -243,11 +243,11 @@ func TestANewWatchEndsNothing(t *testing.T) {
 					ends[kind] = time.Since(began)
 				}
 			}
-			time.Sleep(every)
+			time.Sleep(defaultEvery)
 		}
 		want := map[string]time.Duration{
-			"shard_down": shortSpan, "shard_slow": slowSpan, "registry": shortSpan, "ledger": shortSpan,
-			"no_consumer": Defaults().Rules.NoConsumer.Std(), "topic_failing": failingSpan, "dead": bookLife,
+			"shard_down": defaultSpan, "shard_slow": slowSpan, "registry": defaultSpan, "ledger": defaultSpan,
+			"no_consumer": Defaults().Rules.NoConsumer.Std(), "topic_failing": failingSpan, "dead": trendSpan,
 		}
 		if !maps.Equal(ends, want) {
 			t.Errorf("they end after %v, want %v", ends, want)

@@ -1,0 +1,162 @@
+package alert
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+var shardSubjects = map[string]string{
+	"down": "is down", "partial": "answers only in part", "slow": "is slow", "memory": "is nearly full",
+	"eviction": "may evict jobs", "write_error": "cannot write its files", "link_down": "has a replica without its master",
+	"clock": "has another time than this host", "stepped": "had its clock set", "restarted": "was restarted",
+}
+
+var criticalShardKinds = []string{"down", "partial", "eviction", "write_error"}
+
+// shards judges the findings of the redis-checker.
+func (w *Watch) shards(r Rules) []Finding {
+	if !r.Shards {
+		return nil
+	}
+	var list []Finding
+	for _, f := range w.src.Shards() {
+		severity := Warning
+		if slices.Contains(criticalShardKinds, f.Kind) {
+			severity = Critical
+		}
+		list = append(list, Finding{
+			Kind: "shard_" + f.Kind, Severity: severity, Shard: f.Shard, Detail: f.Detail,
+			Subject: "shard " + f.Shard + " " + cmp.Or(shardSubjects[f.Kind], f.Kind),
+		})
+	}
+	return list
+}
+
+// host judges what this host needs beside Redis: the registry's database and the journal.
+func (w *Watch) host(r Rules, now time.Time) []Finding {
+	var list []Finding
+	if w.src.RegistryUp() {
+		w.registryAway = time.Time{}
+	} else if w.registryAway.IsZero() {
+		w.registryAway = now
+	}
+	if r.Registry && !w.registryAway.IsZero() && now.Sub(w.registryAway) >= registryWait {
+		list = append(list, Finding{
+			Kind: "registry", Severity: Critical, Subject: "the registry's database does not answer",
+			Detail: "Pushes and callbacks go on with the last snapshot; nothing can be changed until it is back.",
+		})
+	}
+	if !r.Journal {
+		return list
+	}
+	if err := w.src.Journal(); err != nil {
+		list = append(list, Finding{
+			Kind: "journal", Severity: Critical, Subject: "the journal cannot be written",
+			Detail: err.Error() + ". A push is refused if its line in the request file cannot be written.",
+		})
+	}
+	return list
+}
+
+// backlog judges whether a topic falls behind. The numbers of some shards are enough to see that it does.
+func backlog(t *registry.Topic, n queue.Stats, r Rules) []Finding {
+	if limit := r.BacklogAge.Std(); t.State != registry.TopicActive || limit <= 0 || n.OldestReady <= limit {
+		return nil
+	}
+	return []Finding{{
+		Kind: "backlog", Severity: Warning, Subject: "topic " + t.Name + " falls behind", Topic: t.Name,
+		Detail: fmt.Sprintf("%d jobs are ready, the oldest for %s.", n.Ready, n.OldestReady.Round(time.Second)),
+	}}
+}
+
+// judgeTopic judges one topic by its recent readings.
+func judgeTopic(t *registry.Topic, recent *trend, r Rules, now time.Time) []Finding {
+	var list []Finding
+	add := func(kind, severity, subject, detail string) {
+		list = append(list, Finding{
+			Kind: kind, Severity: severity, Subject: "topic " + t.Name + " " + subject, Detail: detail, Topic: t.Name,
+		})
+	}
+	idle := now.Sub(recent.idleSince)
+	if limit := r.NoConsumer.Std(); t.State == registry.TopicActive && limit > 0 && !recent.idleSince.IsZero() && idle >= limit {
+		add("no_consumer", Critical, "is not consumed", fmt.Sprintf(
+			"%d jobs are ready and nothing was called for %s: is a dispatcher running?",
+			recent.last.Ready, idle.Round(time.Second)))
+	}
+	did := recent.since(failingSpan, now)
+	attempts := did.failed + did.delivered
+	if r.FailingShare > 0 && attempts >= max(1, r.FailingLeast) && float64(did.failed) >= r.FailingShare*float64(attempts) {
+		add("topic_failing", Warning, "fails",
+			fmt.Sprintf("%d of %d attempts in the last five minutes failed.", did.failed, attempts))
+	}
+	if died := recent.since(trendSpan, now).died; r.DeadJobs > 0 && died >= r.DeadJobs {
+		add("dead", Warning, "has dead jobs",
+			fmt.Sprintf("%d jobs died in the last ten minutes; %d are dead altogether.", died, recent.last.Dead))
+	}
+	if r.Ledger && recent.unevenRounds >= unevenRounds {
+		add("ledger", Critical, "has a ledger that does not add up",
+			recent.last.Ledger()+". A shard may have lost data: see `wakecall recover`.")
+	}
+	return list
+}
+
+// breakers judges which topics' endpoints are not called any more.
+func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
+	if !r.Breaker {
+		return nil, nil
+	}
+	limits, err := w.src.Queue.TopicLimits(ctx, topics) // with an error: those of the shards that answer
+	for name, l := range limits {
+		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
+			continue
+		}
+		list = append(list, Finding{
+			Kind: "breaker", Severity: Critical, Topic: name,
+			Subject: "topic " + name + " has an endpoint that does not answer",
+			Detail: fmt.Sprintf("%d calls failed in a row; one probe at a time is made until it answers. Its jobs keep their "+
+				"attempts.", l.Failures),
+		})
+	}
+	return list, err
+}
+
+// late judges which topics' first calls begin late: those with an objective of their own, and the others if all topics
+// together are late.
+func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
+	common := r.Lateness.Std()
+	allLate := false
+	if common > 0 && len(topics) > 0 {
+		all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
+		if err != nil {
+			return nil, err
+		}
+		allLate = all.Quantile(0.99) > common
+	}
+	asked := 0
+	for _, name := range topics {
+		limit, own := r.objective(name)
+		if limit <= 0 || (!own && (!allLate || asked >= lateTopics)) {
+			continue
+		}
+		if !own {
+			asked++
+		}
+		h, topicErr := w.src.Activity.Lateness(ctx, name, now.Add(-lateSpan))
+		err = cmp.Or(err, topicErr)
+		if topicErr != nil || h.Quantile(0.99) <= limit {
+			continue
+		}
+		list = append(list, Finding{
+			Kind: "late", Severity: Warning, Subject: "topic " + name + " is called late", Topic: name,
+			Detail: fmt.Sprintf("The 99th percentile of the last minute is %s after the due time; the objective is %s.",
+				h.Quantile(0.99).Round(time.Millisecond), limit),
+		})
+	}
+	return list, err
+}

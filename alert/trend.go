@@ -1,0 +1,128 @@
+package alert
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// trend is what a Watch remembers of a topic's recent readings.
+type trend struct {
+	marks        []mark    // oldest first, at most trendSpan old
+	idleSince    time.Time // since when jobs are ready and nothing was called
+	unevenRounds int       // in a row with a ledger that does not add up
+	last         history.Reading
+}
+
+// mark is the counters of a topic at a time, or how far they rose since.
+type mark struct {
+	at                      time.Time
+	failed, delivered, died int64
+}
+
+// add adds a reading.
+func (t *trend) add(r history.Reading, now time.Time) {
+	called := r.Failed + r.Delivered + r.Snoozed
+	before := t.last.Failed + t.last.Delivered + t.last.Snoozed
+	switch {
+	case r.Ready == 0 || r.Running > 0 || called != before:
+		t.idleSince = time.Time{}
+	case t.idleSince.IsZero():
+		t.idleSince = now
+	}
+	t.marks = append(t.marks, mark{now, r.Failed, r.Delivered, r.Died})
+	t.unevenRounds++
+	if r.Missing() == 0 {
+		t.unevenRounds = 0
+	}
+	for len(t.marks) > 1 && now.Sub(t.marks[0].at) > trendSpan {
+		t.marks = t.marks[1:]
+	}
+	t.last = r
+}
+
+// since is how far the counters rose within a span of time.
+func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
+	for _, m := range t.marks {
+		if now.Sub(m.at) <= span {
+			last := t.marks[len(t.marks)-1]
+			return mark{m.at, last.failed - m.failed, last.delivered - m.delivered, last.died - m.died}
+		}
+	}
+	return rise
+}
+
+// over reports whether nothing waits and nothing was read for so long that the trend says nothing any more.
+func (t *trend) over(now time.Time) bool {
+	return t.last.Ready == 0 && now.Sub(t.marks[len(t.marks)-1].at) > trendSpan
+}
+
+// choose lists the topics to read: at first all, then those with events and those whose numbers are unusual. With an error the
+// topics of the shards that did not answer are missing.
+func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
+	known := w.src.Snapshot().Topics
+	if w.swept.IsZero() {
+		return slices.Collect(maps.Keys(known)), nil
+	}
+	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
+	chosen := map[string]bool{}
+	for _, name := range active {
+		chosen[name] = true
+	}
+	for name, t := range w.trends {
+		if t.last.Ready > 0 || t.unevenRounds > 0 {
+			chosen[name] = true
+		}
+	}
+	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due and that nobody takes is no event
+		w.swept = now
+		counts, statsErr := w.src.Queue.Stats(ctx, slices.Collect(maps.Keys(known)))
+		err = cmp.Or(err, statsErr)
+		for name, n := range counts {
+			if n.Ready > 0 {
+				chosen[name] = true
+			}
+		}
+	}
+	maps.DeleteFunc(chosen, func(name string, _ bool) bool { return known[name] == nil })
+	return slices.Sorted(maps.Keys(chosen)), err
+}
+
+// read reads the chosen topics. complete reports whether all shards answered: only then can the numbers be compared with
+// earlier ones, and are added to the trends.
+func (w *Watch) read(ctx context.Context, now time.Time) (names []string, read map[string]queue.TopicTotals, complete bool) {
+	all := w.swept.IsZero()
+	names, err := w.choose(ctx, now)
+	read, readErr := w.src.Queue.Totals(ctx, names)
+	if cmp.Or(err, readErr) != nil {
+		w.completeSince = time.Time{}
+		return names, read, false
+	}
+	w.addToTrends(names, read, now)
+	switch {
+	case all:
+		w.swept = now
+		if w.completeSince.IsZero() {
+			w.completeSince = now
+		}
+	case w.completeSince.IsZero():
+		w.swept = time.Time{} // read all next time: events during the outage may be too old to count as active
+	}
+	return names, read, true
+}
+
+func (w *Watch) addToTrends(names []string, read map[string]queue.TopicTotals, now time.Time) {
+	known := w.src.Snapshot().Topics
+	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known[name] == nil || t.over(now) })
+	for _, name := range names {
+		if w.trends[name] == nil {
+			w.trends[name] = &trend{}
+		}
+		w.trends[name].add(history.Reading{Totals: read[name].Total, Living: read[name].Stats}, now)
+	}
+}
