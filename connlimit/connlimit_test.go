@@ -215,7 +215,10 @@ func TestWaits(t *testing.T) {
 }
 
 func TestWithoutAListenerRequestsAreServed(t *testing.T) {
-	h := connlimit.Track(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	h := connlimit.Track(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+	}))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if w.Code != http.StatusTeapot {

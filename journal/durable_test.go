@@ -53,7 +53,8 @@ func acrossMidnight(t *testing.T, fail string) ([]string, error) {
 	return seen.names, err
 }
 
-// TestADurableWriteIsSyncedAcrossARotation: the write's own file is synced, though it was closed before its fsync began.
+// TestADurableWriteIsSyncedAcrossARotation: the write's own file is synced, though it was closed before its fsync
+// began.
 func TestADurableWriteIsSyncedAcrossARotation(t *testing.T) {
 	names, err := acrossMidnight(t, "")
 	if err != nil {

@@ -8,16 +8,18 @@ import (
 	"testing"
 )
 
-// TestNoNameIsAPartOfAPath: whatever topics, ids, shards and processes are called, the journal has its own files and no other, and each line comes back
-// as what was written.
+// TestNoNameIsAPartOfAPath: whatever topics, ids, shards and processes are called, the journal has its own files and no
+// other, and each line comes back as what was written.
 func TestNoNameIsAPartOfAPath(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "journal")
 	c := &clock{t: noon}
 	j := open(t, dir, c)
-	names := []string{"../../x", "..", "/etc/passwd", `..\..\x`, "%2e%2e%2fx", "a\x00b", "x.jsonl\n", "request-20250309.jsonl", strings.Repeat("../", 1000), "\xff/.."}
+	names := []string{"../../x", "..", "/etc/passwd", `..\..\x`, "%2e%2e%2fx", "a\x00b", "x.jsonl\n",
+		"request-20250309.jsonl", strings.Repeat("../", 1000), "\xff/.."}
 	for _, name := range names {
-		if err := j.Requests([]RequestLine{{Op: OpPush, Topic: name, ID: name, Shard: name, ContentType: name, Body: []byte(name)}}); err != nil {
+		if err := j.Requests([]RequestLine{{Op: OpPush, Topic: name, ID: name, Shard: name, ContentType: name,
+			Body: []byte(name)}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := j.Attempts([]AttemptLine{{Topic: name, ID: name, Outcome: Done, Error: name, Process: name}}); err != nil {

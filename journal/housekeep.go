@@ -1,9 +1,10 @@
 package journal
 
 import (
-	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -20,8 +21,8 @@ import (
 const (
 	lockName       = ".lock"
 	scratchPattern = ".tmp-*"
-	afterMidnight  = 5 * time.Second  // until the other processes have moved on to the new day's file
-	retryBusy      = 10 * time.Minute // when a file was still in use; also how soon a change of the clock is noticed
+	afterMidnight  = 5 * time.Second  // by then the other processes write to the new day's file
+	retryBusy      = 10 * time.Minute // after a file was still in use; also how soon a change of the clock is noticed
 )
 
 // RunHousekeeping does Housekeep at once and after each UTC midnight, until ctx is done.
@@ -35,8 +36,8 @@ func (j *Journal) RunHousekeeping(ctx context.Context) error {
 				return nil
 			}
 			if err != nil {
-				j.opts.Logger.Error("compressing and removing old files of the journal failed; it is tried again", "dir", j.opts.Dir,
-					"retry", retryBusy, "error", err)
+				j.opts.Logger.Error("compressing or removing old journal files failed; retrying later",
+					"dir", j.opts.Dir, "retry", retryBusy, "error", err)
 			} else if complete {
 				done = today
 			}
@@ -53,13 +54,13 @@ func (j *Journal) RunHousekeeping(ctx context.Context) error {
 }
 
 // Housekeep removes files older than Keep and compresses those of the days before today. It does nothing while another
-// process is at it, and leaves out files that another process still has open.
+// process does it, and skips files that another process has open.
 func (j *Journal) Housekeep(ctx context.Context) error {
 	_, err := j.housekeep(ctx)
 	return err
 }
 
-// housekeep says whether everything is done; if not, some file is in use or another process is at work.
+// housekeep says whether everything is done; otherwise a file is in use, or another process does the work.
 func (j *Journal) housekeep(ctx context.Context) (complete bool, err error) {
 	now := j.opts.Now()
 	for _, s := range j.streams() {
@@ -79,7 +80,7 @@ func (j *Journal) housekeep(ctx context.Context) (complete bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Removing comes first: it makes the room that compressing needs.
+	// Removing comes first, since compressing needs room.
 	today := now.UTC().Truncate(day)
 	err = errors.Join(j.removeScratch(now), j.removeOld(files, now))
 	complete = true
@@ -107,7 +108,7 @@ type dayFile struct {
 
 var dayFileName = regexp.MustCompile(`^(request|notify|error)-(\d{8})\.jsonl(\.gz)?$`)
 
-// listFiles lists the journal's own files by name, which is by stream, by day, and the packed one of a day last.
+// listFiles lists the journal's own files by stream and by day; the packed file of a day comes after the plain one.
 func listFiles(dir string) ([]dayFile, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -121,7 +122,7 @@ func listFiles(dir string) ([]dayFile, error) {
 		}
 		d, err := time.Parse(dayForm, m[2])
 		if err != nil {
-			continue // a name like ours with an impossible date
+			continue // not a date
 		}
 		files = append(files, dayFile{name: e.Name(), stream: Stream(m[1]), day: d, packed: m[3] != ""})
 	}
@@ -145,8 +146,8 @@ func (j *Journal) removeOld(files []dayFile, now time.Time) error {
 	return failed
 }
 
-// removeScratch removes what a process left that was killed while it compressed or probed. A probe that is going on
-// holds its file for a moment only.
+// removeScratch removes the temporary files of processes that were killed. A running process keeps one for less than a
+// minute, unless it compresses, which the lock excludes.
 func (j *Journal) removeScratch(now time.Time) error {
 	names, err := filepath.Glob(filepath.Join(j.opts.Dir, scratchPattern))
 	if err != nil {
@@ -159,15 +160,15 @@ func (j *Journal) removeScratch(now time.Time) error {
 			continue
 		}
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("removing a leftover of the journal: %w", err))
+			failed = errors.Join(failed, fmt.Errorf("removing a temporary file of the journal: %w", err))
 		}
 	}
 	return failed
 }
 
-// pack compresses one file: a temporary file is made durable, takes the packed file's name, and only then the plain one
-// goes. It is killed anywhere without loss: at worst the plain file is still there, and the next run finds its content
-// packed already. A plain file that appeared after its day was packed becomes one more gzip member.
+// pack compresses one file: it writes a temporary file, syncs it, renames it to the packed file's name and then removes
+// the plain file. A crash in between leaves both, and the next run finds that the packed file ends with the plain one's
+// content. A plain file that appears after its day was packed becomes one more gzip member.
 func pack(ctx context.Context, dir, name string) (done bool, err error) {
 	defer func() {
 		if err != nil {
@@ -183,7 +184,7 @@ func pack(ctx context.Context, dir, name string) (done bool, err error) {
 	if err := flock(plainFile, syscall.LOCK_EX); errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}
-	isPacked, err := holds(path+gz, plainFile)
+	isPacked, err := endsWith(path+gz, plainFile)
 	if err != nil {
 		return false, err
 	}
@@ -195,8 +196,9 @@ func pack(ctx context.Context, dir, name string) (done bool, err error) {
 	return true, os.Remove(path)
 }
 
-// holds says whether a member of the packed file has the plain file's content.
-func holds(packed string, plainFile *os.File) (bool, error) {
+// endsWith says whether the packed file's last member has the plain file's content, by the checksum and the size with
+// which every member ends.
+func endsWith(packed string, plainFile *os.File) (bool, error) {
 	f, err := os.Open(packed)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -205,41 +207,22 @@ func holds(packed string, plainFile *os.File) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	want, err := sumOf(io.NewSectionReader(plainFile, 0, 1<<62))
+	var trailer [8]byte
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.ReadAt(trailer[:], info.Size()-int64(len(trailer)))
+	}
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("reading %s: %w (move it away)", packed, err)
 	}
-	buffered := bufio.NewReader(f)
-	z, err := gzip.NewReader(buffered)
-	for err == nil {
-		z.Multistream(false)
-		var got sum
-		if got, err = sumOf(z); err != nil {
-			break
-		}
-		if got == want {
-			return true, nil
-		}
-		err = z.Reset(buffered)
-	}
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	return false, fmt.Errorf("reading %s: %w (move it away)", packed, err)
+	checksum := crc32.NewIEEE()
+	n, err := io.Copy(checksum, io.NewSectionReader(plainFile, 0, 1<<62))
+	want := binary.LittleEndian.AppendUint32(nil, checksum.Sum32())
+	want = binary.LittleEndian.AppendUint32(want, uint32(n)) //nolint:gosec // the size modulo 2^32, as gzip has it
+	return bytes.Equal(trailer[:], want), err
 }
 
-type sum struct {
-	crc  uint32
-	size int64
-}
-
-func sumOf(r io.Reader) (sum, error) {
-	h := crc32.NewIEEE()
-	n, err := io.Copy(h, r)
-	return sum{h.Sum32(), n}, err
-}
-
-// appendMemberTo replaces the packed file, if there is one, by one with the plain file's content behind it.
+// appendMemberTo adds the plain file's content to the packed file, or makes that file.
 func appendMemberTo(ctx context.Context, packed string, plainFile *os.File) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(packed), scratchPattern) // mode 0600
 	if err != nil {
@@ -254,7 +237,7 @@ func appendMemberTo(ctx context.Context, packed string, plainFile *os.File) (err
 	if err := copyExisting(ctx, tmp, packed); err != nil {
 		return err
 	}
-	// Speed, since this competes with callbacks for the processor.
+	// The fastest level, since callbacks need the processor.
 	z, err := gzip.NewWriterLevel(tmp, gzip.BestSpeed)
 	if err != nil {
 		return err

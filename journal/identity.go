@@ -15,7 +15,7 @@ import (
 
 const identityName = ".identity"
 
-// Identity names a journal, whatever its host is called and wherever it is moved to. It is made at the first call.
+// Identity names a journal, also when its host is renamed or its directory moves. The first call makes it.
 func Identity(dir string) (string, error) {
 	path := filepath.Join(dir, identityName)
 	b, err := os.ReadFile(path)
@@ -35,7 +35,8 @@ func Identity(dir string) (string, error) {
 	return id, nil
 }
 
-// makeIdentity writes it under another name first: of several processes one wins, and none reads half of it.
+// makeIdentity writes the file under another name first, so that of several processes one wins and none reads half of
+// it.
 func makeIdentity(dir, path string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -55,7 +56,7 @@ func makeIdentity(dir, path string) error {
 	return syncDir(dir)
 }
 
-// Written is how many bytes today's requests and attempts are; it changes whenever something is written to the journal.
+// Written is the size of today's requests and attempts; it changes whenever the journal does.
 func Written(dir string) int64 {
 	sum := int64(0)
 	for _, s := range []Stream{Requests, Attempts} {
@@ -66,7 +67,8 @@ func Written(dir string) int64 {
 	return sum
 }
 
-// Lock waits until no other process holds the journal's lock of that name. The lock ends with unlock, and with the process.
+// Lock waits until no other process holds the journal's lock of that name. unlock releases it, and so does the end of
+// the process.
 func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

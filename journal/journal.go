@@ -16,8 +16,8 @@ import (
 type Options struct {
 	Dir     string
 	Keep    time.Duration // how long files are kept after their day; 0: for ever
-	Process string        // what lines say that name no process
-	Sync    bool          // Requests returns when its lines are on the disk; calls that wait share an fsync
+	Process string        // of lines that name none
+	Sync    bool          // Requests returns when its lines are on the disk
 	Logger  *slog.Logger  // nil: slog.Default
 	Now     func() time.Time
 }
@@ -34,7 +34,7 @@ type Journal struct {
 // Open makes the directory. Files are opened when the first line is written.
 func Open(opts Options) (*Journal, error) {
 	if opts.Dir == "" {
-		return nil, errors.New("opening the journal: no directory is named")
+		return nil, errors.New("opening the journal: missing directory")
 	}
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
@@ -61,18 +61,18 @@ func (j *Journal) Close() error {
 
 func (j *Journal) streams() []*stream { return []*stream{j.requests, j.attempts, j.errors} }
 
-// maxKept is the largest buffer that is kept for the next call. A batch of large bodies may need far more once.
-const maxKept = 1 << 20
+// maxPooled is the largest buffer that is kept for the next call.
+const maxPooled = 1 << 20
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Requests appends the lines by one write and returns when they are written, with Options.Sync to the disk. After an error none of them counts as
-// written, though some may be.
+// Requests appends the lines by one write, and with Options.Sync returns when they are on the disk. After an error some
+// of them may have been written.
 func (j *Journal) Requests(lines []RequestLine) error {
 	return j.writeRequests(lines, false)
 }
 
-// Durably is Requests, but the lines are on the disk when it returns whatever Options.Sync says.
+// Durably is Requests, but always returns when the lines are on the disk.
 func (j *Journal) Durably(lines []RequestLine) error {
 	return j.writeRequests(lines, true)
 }
@@ -110,7 +110,7 @@ func (j *Journal) write(
 		b = appendLine(b, i, now)
 	}
 	err := s.write(b, durable)
-	if cap(b) <= maxKept {
+	if cap(b) <= maxPooled {
 		*buffer = b
 		buffers.Put(buffer)
 	}
@@ -118,28 +118,29 @@ func (j *Journal) write(
 	return err
 }
 
-// logHealth logs when a stream stops and starts to work, not every write.
+// logHealth logs the first failed write of a stream, and the first one that succeeds again.
 func (j *Journal) logHealth(s *stream, err error) {
 	switch {
 	case err != nil && !errors.Is(err, os.ErrClosed):
-		if s.told.CompareAndSwap(false, true) {
-			j.opts.Logger.Error("the journal cannot be written; it is tried again with every write", "dir", j.opts.Dir, "stream", s.name, "error", err)
+		if s.logged.CompareAndSwap(false, true) {
+			j.opts.Logger.Error("the journal cannot be written; every write tries again",
+				"dir", j.opts.Dir, "stream", s.name, "error", err)
 		}
-	case err == nil && s.told.Load() && s.err() == nil:
-		if s.told.CompareAndSwap(true, false) {
-			j.opts.Logger.Info("the journal is written again", "dir", j.opts.Dir, "stream", s.name)
+	case err == nil && s.logged.Load() && s.err() == nil:
+		if s.logged.CompareAndSwap(true, false) {
+			j.opts.Logger.Info("the journal can be written again", "dir", j.opts.Dir, "stream", s.name)
 		}
 	}
 }
 
-// Accepting is nil while Requests can be written, as far as is known: an acknowledgement needs no other line than its own. Like Probe it tries,
-// all streams, so that each is healthy again by itself. Call it before work that must be journalled afterwards.
+// Accepting is nil while Requests can be written, as far as is known. Call it before work that must be journalled
+// afterwards. It probes all streams, so that each recovers by itself.
 func (j *Journal) Accepting() error {
-	_ = j.Probe() // of the other streams, people are told by the log and by who asks Probe
+	_ = j.Probe() // the other streams stop nothing; the log and alerts tell about them
 	return j.requests.err()
 }
 
-// Healthy is nil unless the last write of a stream failed. It does not try.
+// Healthy is the error of the last write of any stream. It does not write.
 func (j *Journal) Healthy() error {
 	for _, s := range j.streams() {
 		if err := s.err(); err != nil {
@@ -149,7 +150,7 @@ func (j *Journal) Healthy() error {
 	return nil
 }
 
-// Probe is Healthy, but an unhealthy journal tries to write, once a second at most, and is healthy again if it can.
+// Probe is Healthy, but an unhealthy journal writes something, once a second at most, and recovers when that succeeds.
 func (j *Journal) Probe() error {
 	err := j.Healthy()
 	if err == nil || !j.mayProbe() {
@@ -180,8 +181,8 @@ func (j *Journal) mayProbe() bool {
 	return j.lastProbe.CompareAndSwap(last, now)
 }
 
-// probeRoom is how much must fit before a full disk counts as having room again: a single newline would often find a
-// place in the last page of a file.
+// probeRoom is how much a disk must take before it counts as having room again: a single newline often fits into the
+// last page of a file on a full disk.
 const probeRoom = 256 << 10
 
 func (j *Journal) scratch() error {

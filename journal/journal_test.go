@@ -120,8 +120,10 @@ func wantNames(t testing.TB, dir string, want ...string) {
 func TestStreams(t *testing.T) {
 	dir, c := filepath.Join(t.TempDir(), "a", "journal"), &clock{t: noon}
 	j := open(t, dir, c)
-	attempt := AttemptLine{Topic: "t", ID: "1", N: 2, StartedAt: noon, Took: 1500 * time.Microsecond, Status: 503, Outcome: Retry, Reason: "status"}
-	if err := errors.Join(j.Attempts([]AttemptLine{attempt}), j.Error(ErrorLine{Where: "queue", Error: "boom", Context: "shard=r1"}), j.Requests(nil)); err != nil {
+	attempt := AttemptLine{Topic: "t", ID: "1", N: 2, StartedAt: noon, Took: 1500 * time.Microsecond, Status: 503,
+		Outcome: Retry, Reason: "status"}
+	if err := errors.Join(j.Attempts([]AttemptLine{attempt}), j.Error(ErrorLine{Where: "queue", Error: "boom",
+		Context: "shard=r1"}), j.Requests(nil)); err != nil {
 		t.Fatal(err)
 	}
 	push(t, j, "1")
@@ -177,7 +179,7 @@ func TestDeletedFileIsMadeAgain(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	c.add(lookAgain)
+	c.add(checkEvery)
 	push(t, j, "2")
 	wantIDs(t, dir, "2")
 }
@@ -242,7 +244,8 @@ func TestUnhealthyAndBack(t *testing.T) {
 	wantNames(t, dir, "request-20250309.jsonl")
 }
 
-// TestOnlyRequestsDecideWhatIsAccepted: a file of another stream that cannot be written is told once, and over by itself.
+// TestOnlyRequestsDecideWhatIsAccepted: a file of another stream that cannot be written is told once, and over by
+// itself.
 func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 	for stream, write := range map[Stream]func(*Journal) error{
 		Attempts: func(j *Journal) error { return j.Attempts([]AttemptLine{{Topic: "a", ID: "1"}}) },
@@ -289,7 +292,7 @@ func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 			if err := j.Accepting(); err != nil {
 				t.Error(err)
 			}
-			said("written again", 1)
+			said("can be written again", 1)
 
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)
@@ -298,7 +301,7 @@ func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 			if err := errors.Join(j.Accepting(), j.Healthy()); err != nil {
 				t.Errorf("still unhealthy: %v", err)
 			}
-			said("written again", 2)
+			said("can be written again", 2)
 		})
 	}
 }

@@ -1,8 +1,6 @@
 package journal
 
-import (
-	"time"
-)
+import "time"
 
 // Op is what a request did.
 type Op string
@@ -12,8 +10,8 @@ const (
 	OpPush    Op = "push"
 	OpReplace Op = "replace" // a push that replaced the job of the same id
 	OpChange  Op = "change"
-	// OpDuplicate is a push whose id lived already: the job as it was then. That it was accepted may stand nowhere else, if the journal could not
-	// take the line of the first push.
+	// OpDuplicate is a push whose id already existed: the job as it was then. It may be the only line of that job, if
+	// writing the line of the first push failed.
 	OpDuplicate Op = "duplicate"
 	OpDelete    Op = "delete"
 	OpRun       Op = "run"     // made due now
@@ -22,7 +20,7 @@ const (
 	OpClear     Op = "clear"   // all jobs of a topic deleted
 	OpMove      Op = "move"    // stored in another shard, as it was then
 	OpLeave     Op = "leave"   // removed from a shard, since another one has the job
-	OpSpool     Op = "spool"   // a push taken while no shard could: it follows as a push once one has it
+	OpSpool     Op = "spool"   // a push taken while no shard was up; an OpPush follows when a shard has it
 )
 
 // Outcome is what came of an attempt.
@@ -35,20 +33,20 @@ const (
 	Snooze  Outcome = "snooze"
 	Dead    Outcome = "dead"
 	Expired Outcome = "expired"
-	Lost    Outcome = "lost" // the lease was lost: the result counted for nothing
+	Lost    Outcome = "lost" // the lease expired, so the result was ignored
 )
 
 // RequestLine is one accepted request. Zero fields are left out of the line.
 type RequestLine struct {
-	TS          time.Time // zero: the time of the writing; milliseconds are kept
+	TS          time.Time // zero: the time of the write; in milliseconds
 	Op          Op
 	Topic       string
 	ID          string // empty where the operation concerns several jobs
 	Shard       string
 	Revision    int64     // of the change in the shard, see queue.Job; 0 of lines that older versions wrote
-	DueAt       time.Time // milliseconds are kept
-	CreatedAt   time.Time // by Redis's clock; with topic and id it names one job, should the id be used again
-	ChangedAt   time.Time // by Redis's clock, of change and run: hosts' clocks differ
+	DueAt       time.Time // in milliseconds
+	CreatedAt   time.Time // by Redis's clock; with topic and id it names one job, also when the id is used again
+	ChangedAt   time.Time // of change and run; by Redis's clock, since hosts' clocks differ
 	Priority    string
 	TTR         time.Duration
 	MaxAttempts int
@@ -56,12 +54,12 @@ type RequestLine struct {
 	Body        []byte        // byte for byte; nil: none, or unchanged
 	Count       int           // of redrive, drop and clear: how many jobs
 	OnDuplicate string        // of spool: keep or replace
-	Delay       time.Duration // of spool, without a DueAt: from TS on, both by the host's clock, since no Redis was there to ask
+	Delay       time.Duration // of spool without a DueAt: from TS on, by the host's clock
 }
 
 // AttemptLine is one attempt, or the end of a job without one.
 type AttemptLine struct {
-	TS        time.Time // zero: the time of the writing; milliseconds are kept
+	TS        time.Time // zero: the time of the write; in milliseconds
 	Topic     string
 	ID        string
 	CreatedAt time.Time // as in the job's RequestLine
@@ -79,7 +77,7 @@ type AttemptLine struct {
 
 // ErrorLine is something that went wrong.
 type ErrorLine struct {
-	TS      time.Time // zero: the time of the writing; milliseconds are kept
+	TS      time.Time // zero: the time of the write; in milliseconds
 	Process string    // empty: Options.Process
 	Where   string    // the part that failed
 	Error   string

@@ -11,7 +11,8 @@ import (
 )
 
 var hostile = []string{
-	"", "plain", "a\r\nb", "\x00", "\x1f\x7f", "\"\\", "\u0085\u2028\u2029", "\x1b[2J\u009b2J", "é€😀", "\xff\xfe", "a\xe2\x80", "\xc2", lineStart, `"}` + "\n" + lineStart,
+	"", "plain", "a\r\nb", "\x00", "\x1f\x7f", "\"\\", "\u0085\u2028\u2029", "\x1b[2J\u009b2J", "é€😀", "\xff\xfe",
+	"a\xe2\x80", "\xc2", lineStart, `"}` + "\n" + lineStart,
 	"\xed\xa0\x80", "<script>&", "\ufffd", "\ufeff",
 }
 
@@ -20,7 +21,8 @@ func hostileText() *rapid.Generator[string] {
 		rapid.SampledFrom(hostile),
 		rapid.String(),
 		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
-		rapid.Map(rapid.SliceOfN(rapid.SampledFrom(hostile), 0, 5), func(s []string) string { return string(bytes.Join(toBytes(s), nil)) }),
+		rapid.Map(rapid.SliceOfN(rapid.SampledFrom(hostile), 0, 5),
+			func(s []string) string { return string(bytes.Join(toBytes(s), nil)) }),
 	)
 }
 
@@ -36,7 +38,8 @@ func instants() *rapid.Generator[time.Time] {
 }
 
 func durations(unit time.Duration) *rapid.Generator[time.Duration] {
-	return rapid.Map(rapid.Int64Range(0, int64(30*day/unit)), func(n int64) time.Duration { return time.Duration(n) * unit })
+	return rapid.Map(rapid.Int64Range(0, int64(30*day/unit)),
+		func(n int64) time.Duration { return time.Duration(n) * unit })
 }
 
 // checkLine wants exactly one line, whole JSON in which the line's start occurs once, and whatever is cut off to be
@@ -86,8 +89,10 @@ func TestRequestLineRoundTrip(t *testing.T) {
 func TestAttemptLineRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := AttemptLine{
-			TS: instants().Draw(t, "ts"), Topic: hostileText().Draw(t, "topic"), ID: hostileText().Draw(t, "id"), N: rapid.Int().Draw(t, "n"),
-			StartedAt: instants().Draw(t, "started"), Took: durations(time.Microsecond).Draw(t, "took"), Status: rapid.Int().Draw(t, "status"),
+			TS: instants().Draw(t, "ts"), Topic: hostileText().Draw(t, "topic"), ID: hostileText().Draw(t, "id"),
+			N:         rapid.Int().Draw(t, "n"),
+			StartedAt: instants().Draw(t, "started"), Took: durations(time.Microsecond).Draw(t, "took"),
+			Status:  rapid.Int().Draw(t, "status"),
 			Outcome: Lost, Reason: hostileText().Draw(t, "reason"), Error: hostileText().Draw(t, "error"),
 			Shard: hostileText().Draw(t, "shard"), Process: "p" + hostileText().Draw(t, "process"),
 		}

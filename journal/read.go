@@ -20,12 +20,13 @@ import (
 // Range limits what is read to lines with Since <= ts < Until. A zero time is no limit.
 type Range struct {
 	Since, Until time.Time
-	// CreatedBefore leaves out what names a job that was created then or later, almost for nothing: such lines are not decoded.
+	// CreatedBefore leaves out what names a job that was created then or later, almost for nothing: such lines are not
+	// decoded.
 	CreatedBefore time.Time
 }
 
 func (r Range) hasDay(d time.Time) bool {
-	// A line may stand in the file of the next day: its ts is from before the write.
+	// A line may be in the file of the next day, since its ts is taken before the write.
 	return (r.Since.IsZero() || d.Add(day).After(r.Since)) && (r.Until.IsZero() || d.Add(-day).Before(r.Until))
 }
 
@@ -33,23 +34,23 @@ func (r Range) has(ts time.Time) bool {
 	return (r.Since.IsZero() || !ts.Before(r.Since)) && (r.Until.IsZero() || ts.Before(r.Until))
 }
 
-// TornError is a line that cannot be read, such as one whose writer was killed in the middle.
+// TornError is a line that cannot be read, such as one whose writer was killed.
 type TornError struct {
 	File string
-	Line int // counted from where the reading began, which is not the file's beginning where Range.Since left out much
+	Line int // counted from where reading began; with Range.Since that may be inside the file
 	Err  error
 }
 
 func (e *TornError) Error() string {
-	return fmt.Sprintf("%s:%d: a torn line: %v", e.File, e.Line, e.Err)
+	return fmt.Sprintf("%s:%d: torn line: %v", e.File, e.Line, e.Err)
 }
 func (e *TornError) Unwrap() error { return e.Err }
 
-// ReadRequests goes through the accepted requests of the days in order, plain and compressed. It may be used while
-// others write. A line can come twice, when a file was being compressed or a push was tried again after an error.
+// ReadRequests yields the accepted requests in order, from plain and compressed files. Others may write meanwhile. A
+// line can be yielded twice, when a file was being compressed or a push was repeated after an error.
 //
-// An error comes in the place of a line, and the loop may go on after it: with the next line after a *TornError, else
-// with the next file.
+// An error is yielded in the place of a line. The loop may go on after it: with the next line after a *TornError, with
+// the next file after any other.
 func ReadRequests(dir string, r Range) iter.Seq2[RequestLine, error] {
 	return read(dir, Requests, r, func(l *RequestLine) time.Time { return l.TS })
 }
@@ -90,7 +91,7 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 	}
 }
 
-// inOrder selects the files to read. The packed file of a day is older than a plain one beside it.
+// inOrder selects the files to read. The packed file of a day comes before the plain one, since it is older.
 func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 	for _, f := range files {
 		if f.stream != s || !r.hasDay(f.day) {
@@ -106,7 +107,7 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 	return selected
 }
 
-// yieldLine takes a line of valid JSON and where it stands, or an error, and says whether to go on.
+// yieldLine takes a line of valid JSON and its place, or an error, and says whether to go on.
 type yieldLine func(line []byte, at *TornError, err error) bool
 
 // readFile yields the lines of a file and says whether to go on with the next file.
@@ -131,7 +132,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	if inside {
 		if _, err := lines.ReadBytes('\n'); err != nil {
-			return true // the rest of its last line
+			return true // it was the file's last line
 		}
 	}
 	for number := 1; ; number++ {
@@ -148,9 +149,10 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	}
 }
 
-// tooYoung tells by the bytes of a line whether its job was created too late for the range.
+// tooYoung says by the bytes of a line whether its job was created too late for the range.
 func (r Range) tooYoung(line []byte) bool {
-	if r.CreatedBefore.IsZero() || !bytes.HasPrefix(line, []byte(lineStart)) || bytes.Contains(line[1:], []byte(lineStart)) {
+	if r.CreatedBefore.IsZero() || !bytes.HasPrefix(line, []byte(lineStart)) ||
+		bytes.Contains(line[1:], []byte(lineStart)) {
 		return false
 	}
 	_, rest, found := bytes.Cut(line, []byte(createdStart))
@@ -164,8 +166,8 @@ func (r Range) tooYoung(line []byte) bool {
 // tsSlack is how far lines of several processes may be out of order.
 const tsSlack = 10 * time.Second
 
-// skipTo goes near to the first line that is not older than since, into the middle of a line before it: a day's file may be hundreds of
-// gigabytes. It says whether it left anything out.
+// skipTo goes near to the first line that is not older than since, into the middle of a line before it: a day's file
+// may be hundreds of gigabytes. It says whether it left anything out.
 func skipTo(file *os.File, since time.Time) (bool, error) {
 	const near = 1 << 20
 	info, err := file.Stat()
@@ -214,7 +216,7 @@ func openDay(dir string, f dayFile) (*os.File, error) {
 	return file, err
 }
 
-// readLine yields a line. Behind a torn one there may be a good one, which another process wrote.
+// readLine yields a line. After a torn one there may be a good one, which another process wrote.
 func readLine(at *TornError, line []byte, yield yieldLine) bool {
 	if len(line) == 0 {
 		return true
@@ -238,4 +240,4 @@ func readLine(at *TornError, line []byte, yield yieldLine) bool {
 	return true
 }
 
-var errTorn = errors.New("it is not a whole line of JSON")
+var errTorn = errors.New("not a whole line of JSON")

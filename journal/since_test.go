@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestTheEndOfALongDayIsReadWithoutItsBeginning: all lines from a time on come, and the file before that is hardly touched.
+// TestTheEndOfALongDayIsReadWithoutItsBeginning: all lines from a time on come, and the file before that is hardly
+// touched.
 func TestTheEndOfALongDayIsReadWithoutItsBeginning(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -61,7 +62,8 @@ func TestTheEndOfALongDayIsReadWithoutItsBeginning(t *testing.T) {
 	}
 }
 
-// TestSyncedWritesShareAnFsync: with many writers there are far fewer fsyncs than writes, and no writer returns before its own.
+// TestSyncedWritesShareAnFsync: with many writers there are far fewer fsyncs than writes, and no writer returns before
+// its own.
 func TestSyncedWritesShareAnFsync(t *testing.T) {
 	j, err := Open(Options{Dir: t.TempDir(), Sync: true})
 	if err != nil {
@@ -126,7 +128,8 @@ func TestYoungJobsAreLeftOut(t *testing.T) {
 	limit := time.UnixMilli(1_700_000_000_000)
 	tricky := `x","created_at":1,"`
 	err = j.Requests([]RequestLine{
-		{Op: OpPush, Topic: "t", ID: "old", CreatedAt: limit.Add(-time.Millisecond), Body: []byte(`{"a":1,"created_at":9999999999999}`)},
+		{Op: OpPush, Topic: "t", ID: "old", CreatedAt: limit.Add(-time.Millisecond),
+			Body: []byte(`{"a":1,"created_at":9999999999999}`)},
 		{Op: OpPush, Topic: "t", ID: "young", CreatedAt: limit, Body: []byte(tricky)},
 		{Op: OpPush, Topic: "t", ID: tricky, CreatedAt: limit.Add(time.Hour), Body: []byte(tricky)},
 		{Op: OpClear, Topic: "t", Count: 3},
@@ -134,8 +137,10 @@ func TestYoungJobsAreLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	torn := AppendRequest(nil, &RequestLine{TS: limit, Op: OpPush, Topic: "t", ID: "torn", CreatedAt: limit.Add(time.Hour), Body: []byte("x")})
-	whole := AppendRequest(nil, &RequestLine{TS: time.Now(), Op: OpPush, Topic: "t", ID: "behind torn", CreatedAt: limit.Add(-time.Hour)})
+	torn := AppendRequest(nil, &RequestLine{TS: limit, Op: OpPush, Topic: "t", ID: "torn", CreatedAt: limit.Add(time.Hour),
+		Body: []byte("x")})
+	whole := AppendRequest(nil, &RequestLine{TS: time.Now(), Op: OpPush, Topic: "t", ID: "behind torn",
+		CreatedAt: limit.Add(-time.Hour)})
 	files, err := filepath.Glob(filepath.Join(dir, "request-*.jsonl"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)

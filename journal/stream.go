@@ -33,8 +33,8 @@ func fileName(s Stream, t time.Time) string {
 	return string(s) + "-" + t.UTC().Format(dayForm) + suffix
 }
 
-// lookAgain is how often a stream looks whether its file is still the one of that name.
-const lookAgain = time.Second
+// checkEvery is how often a stream checks that its file still has its name.
+const checkEvery = time.Second
 
 // stream appends to the file of the day.
 type stream struct {
@@ -46,17 +46,17 @@ type stream struct {
 	sync func(*os.File) error // nil: (*os.File).Sync; tests see what it is called with
 
 	failure atomic.Pointer[error] // of the last write; nil after a success
-	told    atomic.Bool           // that it fails, as logged last
+	logged  atomic.Bool           // the failure is in the log
 
-	mu     sync.Mutex
-	closed bool
-	file   *os.File  // nil: opened by the next write
-	start  time.Time // of the file's day
-	looked time.Time
-	torn   bool // the file does not end with a newline
-	named  bool // the file's name is on the disk
-	owed   bool // a write to the open file waits for the disk
-	writes int  // so far
+	mu      sync.Mutex
+	closed  bool
+	file    *os.File  // nil: opened by the next write
+	start   time.Time // of the file's day
+	checked time.Time // when the file last had its name
+	torn    bool      // the file does not end with a newline
+	named   bool      // the file's name is on the disk
+	owed    bool      // a write to the open file waits for the disk
+	writes  int       // so far
 
 	lost    int // no write up to this one is known to be on the disk: their file could not be synced when it was closed
 	lostErr error
@@ -82,7 +82,7 @@ func (s *stream) write(lines []byte, durable bool) error {
 	return err
 }
 
-// appendLocked returns the number of the write.
+// appendLocked returns the write's number.
 func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *stream) append(lines []byte, now time.Time) error {
 	return err
 }
 
-// writeOnce is not os.File.Write, which writes the rest of a short write by a second call: behind what another process
-// may have written meanwhile, with a line in two pieces as the result.
+// writeOnce makes one system call. os.File.Write would write the rest of a short write by a second one, perhaps after
+// lines of another process, and so tear its line apart.
 func writeOnce(f *os.File, b []byte) (int, error) {
 	for {
 		n, err := syscall.Write(int(f.Fd()), b)
@@ -167,13 +167,13 @@ func writeOnce(f *os.File, b []byte) (int, error) {
 	}
 }
 
-// ready has the file of the day open, and looks once a second whether it was removed or replaced under our feet.
+// ready opens the file of the day, again if it was removed or replaced.
 func (s *stream) ready(now time.Time) error {
 	if s.file != nil && s.isPast(now) {
 		s.release()
 	}
-	if s.file != nil && now.Sub(s.looked).Abs() >= lookAgain {
-		s.looked = now
+	if s.file != nil && now.Sub(s.checked).Abs() >= checkEvery {
+		s.checked = now
 		if !isAt(s.file, s.path()) {
 			s.release()
 		}
@@ -185,7 +185,7 @@ func (s *stream) ready(now time.Time) error {
 	return s.open(now)
 }
 
-// isPast says whether the open file is of another day than now. The clock may also have been set back.
+// isPast says whether the open file is of another day than now, also after the clock was set back.
 func (s *stream) isPast(now time.Time) bool {
 	age := now.Sub(s.start)
 	return age < 0 || age >= day
@@ -202,10 +202,10 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(open, named)
 }
 
-var errBusy = errors.New("the file is being compressed (was the clock set back?); it is tried again with the next write")
+var errBusy = errors.New("the file is being compressed (was the clock set back?); the next write tries again")
 
-// open takes a shared lock, which tells housekeeping that the file is in use. Housekeeping holds an exclusive one while
-// it compresses a file of a past day.
+// open takes a shared lock, which tells housekeeping that the file is in use: that takes an exclusive one to compress
+// it.
 func (s *stream) open(now time.Time) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
@@ -215,13 +215,13 @@ func (s *stream) open(now time.Time) error {
 		return err
 	}
 	err = flock(f, syscall.LOCK_SH)
-	// Between open and lock housekeeping may have removed the file: what is written to it would be gone.
+	// Housekeeping may have removed the file between open and lock; what is written to it would be lost.
 	if errors.Is(err, syscall.EWOULDBLOCK) || err == nil && !isAt(f, s.path()) {
 		f.Close()
 		return errBusy
 	}
-	// File systems without locks are fine: only a clock set back could then lose lines to the compression.
-	s.file, s.looked, s.torn, s.named, s.owed = f, now, endsTorn(f), false, false
+	// On file systems without locks only a clock that is set back could lose lines.
+	s.file, s.checked, s.torn, s.named, s.owed = f, now, endsTorn(f), false, false
 	return nil
 }
 
@@ -235,7 +235,7 @@ func endsTorn(f *os.File) bool {
 	return err != nil || last[0] != '\n'
 }
 
-// flock never waits; the lock ends with the file's descriptor, also when the process is killed.
+// flock does not wait. The lock ends with the file's descriptor, also when the process is killed.
 func flock(f *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
@@ -252,12 +252,12 @@ func (s *stream) release() {
 			s.lost, s.lostErr = s.writes, err
 		}
 	}
-	// Nothing is buffered here, and every write has reported its own error.
+	// Nothing is buffered, and every write has returned its own error.
 	s.file.Close()
 	s.file = nil
 }
 
-// releasePast lets go of a file of another day, so that housekeeping can have it.
+// releasePast closes a file of another day, so that housekeeping can compress it.
 func (s *stream) releasePast(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

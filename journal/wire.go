@@ -23,42 +23,43 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 
 // requestWire is a RequestLine as it is in a file. ts has to be the first member.
 type requestWire struct {
-	TS          timestamp `json:"ts"`
-	Op          Op        `json:"op,omitzero"`
-	Topic       string    `json:"topic,omitzero"`
-	ID          string    `json:"id,omitzero"`
-	Shard       string    `json:"shard,omitzero"`
-	Revision    int64     `json:"rev,omitzero"`
-	DueAt       millis    `json:"due_at,omitzero"`
-	CreatedAt   millis    `json:"created_at,omitzero"`
-	ChangedAt   millis    `json:"changed_at,omitzero"`
-	Priority    string    `json:"priority,omitzero"`
-	TTR         float64   `json:"ttr,omitzero"` // seconds
-	MaxAttempts int       `json:"max_attempts,omitzero"`
-	ContentType string    `json:"content_type,omitzero"`
-	Count       int       `json:"count,omitzero"`
-	OnDuplicate string    `json:"on_duplicate,omitzero"`
-	Delay       float64   `json:"delay,omitzero"` // seconds
-	Body        text      `json:"body,omitzero"`
-	Binary      binary    `json:",embed"`
+	TS          timestamp   `json:"ts"`
+	Op          Op          `json:"op,omitzero"`
+	Topic       string      `json:"topic,omitzero"`
+	ID          string      `json:"id,omitzero"`
+	Shard       string      `json:"shard,omitzero"`
+	Revision    int64       `json:"rev,omitzero"`
+	DueAt       millis      `json:"due_at,omitzero"`
+	CreatedAt   millis      `json:"created_at,omitzero"`
+	ChangedAt   millis      `json:"changed_at,omitzero"`
+	Priority    string      `json:"priority,omitzero"`
+	TTR         float64     `json:"ttr,omitzero"` // seconds
+	MaxAttempts int         `json:"max_attempts,omitzero"`
+	ContentType string      `json:"content_type,omitzero"`
+	Count       int         `json:"count,omitzero"`
+	OnDuplicate string      `json:"on_duplicate,omitzero"`
+	Delay       float64     `json:"delay,omitzero"` // seconds
+	Body        text        `json:"body,omitzero"`
+	Base64      base64Texts `json:",embed"`
 }
 
 // AppendRequest appends a line as it is in a file.
 func AppendRequest(b []byte, l *RequestLine) []byte { return l.append(b, l.TS) }
 
 func (l *RequestLine) append(b []byte, now time.Time) []byte {
-	var raw binary
+	var raw base64Texts
 	w := requestWire{
-		TS: stampOf(l.TS, now), Op: l.Op, Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID), Shard: raw.move("shard", l.Shard),
-		Revision: l.Revision, DueAt: millis(l.DueAt), CreatedAt: millis(l.CreatedAt), ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(),
-		MaxAttempts: l.MaxAttempts, ContentType: raw.move("content_type", l.ContentType), Count: l.Count,
+		TS: stampOf(l.TS, now), Op: l.Op, Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID),
+		Shard: raw.move("shard", l.Shard), Revision: l.Revision, DueAt: millis(l.DueAt), CreatedAt: millis(l.CreatedAt),
+		ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
+		ContentType: raw.move("content_type", l.ContentType), Count: l.Count,
 		OnDuplicate: l.OnDuplicate, Delay: l.Delay.Seconds(), Body: l.Body,
 	}
 	if !utf8.Valid(l.Body) {
 		w.Body = nil
 		raw.add("body", l.Body)
 	}
-	w.Binary = raw
+	w.Base64 = raw
 	return appendLine(b, &w)
 }
 
@@ -69,12 +70,13 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*l = RequestLine{
-		TS: time.Time(w.TS), Op: w.Op, Topic: w.Binary.or("topic", w.Topic), ID: w.Binary.or("id", w.ID), Shard: w.Binary.or("shard", w.Shard),
-		Revision: w.Revision, DueAt: time.Time(w.DueAt), CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority,
-		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts, ContentType: w.Binary.or("content_type", w.ContentType),
-		Count: w.Count, OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second), Body: w.Body,
+		TS: time.Time(w.TS), Op: w.Op, Topic: w.Base64.or("topic", w.Topic), ID: w.Base64.or("id", w.ID),
+		Shard: w.Base64.or("shard", w.Shard), Revision: w.Revision, DueAt: time.Time(w.DueAt),
+		CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority,
+		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts,
+		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count, OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second), Body: w.Body,
 	}
-	if body, ok := w.Binary.get("body"); ok {
+	if body, ok := w.Base64.get("body"); ok {
 		l.Body = body
 	}
 	return nil
@@ -82,35 +84,36 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 
 // attemptWire is an AttemptLine as it is in a file.
 type attemptWire struct {
-	TS        timestamp `json:"ts"`
-	Topic     string    `json:"topic,omitzero"`
-	ID        string    `json:"id,omitzero"`
-	CreatedAt millis    `json:"created_at,omitzero"`
-	N         int       `json:"n,omitzero"`
-	StartedAt millis    `json:"started_at,omitzero"`
-	TookMS    float64   `json:"took_ms,omitzero"`
-	Status    int       `json:"status,omitzero"`
-	Outcome   Outcome   `json:"outcome,omitzero"`
-	Reason    string    `json:"reason,omitzero"`
-	Error     string    `json:"error,omitzero"`
-	Shard     string    `json:"shard,omitzero"`
-	Revision  int64     `json:"rev,omitzero"`
-	Process   string    `json:"process,omitzero"`
-	Binary    binary    `json:",embed"`
+	TS        timestamp   `json:"ts"`
+	Topic     string      `json:"topic,omitzero"`
+	ID        string      `json:"id,omitzero"`
+	CreatedAt millis      `json:"created_at,omitzero"`
+	N         int         `json:"n,omitzero"`
+	StartedAt millis      `json:"started_at,omitzero"`
+	TookMS    float64     `json:"took_ms,omitzero"`
+	Status    int         `json:"status,omitzero"`
+	Outcome   Outcome     `json:"outcome,omitzero"`
+	Reason    string      `json:"reason,omitzero"`
+	Error     string      `json:"error,omitzero"`
+	Shard     string      `json:"shard,omitzero"`
+	Revision  int64       `json:"rev,omitzero"`
+	Process   string      `json:"process,omitzero"`
+	Base64    base64Texts `json:",embed"`
 }
 
 // AppendAttempt appends a line as it is in a file.
 func AppendAttempt(b []byte, l *AttemptLine) []byte { return l.append(b, l.TS, l.Process) }
 
 func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
-	var raw binary
+	var raw base64Texts
 	w := attemptWire{
-		TS: stampOf(l.TS, now), Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID), CreatedAt: millis(l.CreatedAt), N: l.N,
-		StartedAt: millis(l.StartedAt), TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status, Outcome: l.Outcome,
+		TS: stampOf(l.TS, now), Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID),
+		CreatedAt: millis(l.CreatedAt), N: l.N, StartedAt: millis(l.StartedAt),
+		TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status, Outcome: l.Outcome,
 		Reason: raw.move("reason", l.Reason), Error: raw.move("error", l.Error), Shard: raw.move("shard", l.Shard),
 		Revision: l.Revision, Process: raw.move("process", cmp.Or(l.Process, process)),
 	}
-	w.Binary = raw
+	w.Base64 = raw
 	return appendLine(b, &w)
 }
 
@@ -121,31 +124,32 @@ func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*l = AttemptLine{
-		TS: time.Time(w.TS), Topic: w.Binary.or("topic", w.Topic), ID: w.Binary.or("id", w.ID), CreatedAt: time.Time(w.CreatedAt), N: w.N,
-		StartedAt: time.Time(w.StartedAt), Took: toDuration(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome,
-		Reason: w.Binary.or("reason", w.Reason), Error: w.Binary.or("error", w.Error), Shard: w.Binary.or("shard", w.Shard),
-		Revision: w.Revision, Process: w.Binary.or("process", w.Process),
+		TS: time.Time(w.TS), Topic: w.Base64.or("topic", w.Topic), ID: w.Base64.or("id", w.ID),
+		CreatedAt: time.Time(w.CreatedAt), N: w.N, StartedAt: time.Time(w.StartedAt),
+		Took: toDuration(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome,
+		Reason: w.Base64.or("reason", w.Reason), Error: w.Base64.or("error", w.Error), Shard: w.Base64.or("shard", w.Shard),
+		Revision: w.Revision, Process: w.Base64.or("process", w.Process),
 	}
 	return nil
 }
 
 // errorWire is an ErrorLine as it is in a file.
 type errorWire struct {
-	TS      timestamp `json:"ts"`
-	Process string    `json:"process,omitzero"`
-	Where   string    `json:"where,omitzero"`
-	Error   string    `json:"error,omitzero"`
-	Context string    `json:"context,omitzero"`
-	Binary  binary    `json:",embed"`
+	TS      timestamp   `json:"ts"`
+	Process string      `json:"process,omitzero"`
+	Where   string      `json:"where,omitzero"`
+	Error   string      `json:"error,omitzero"`
+	Context string      `json:"context,omitzero"`
+	Base64  base64Texts `json:",embed"`
 }
 
 func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
-	var raw binary
+	var raw base64Texts
 	w := errorWire{
 		TS: stampOf(l.TS, now), Process: raw.move("process", cmp.Or(l.Process, process)), Where: raw.move("where", l.Where),
 		Error: raw.move("error", l.Error), Context: raw.move("context", l.Context),
 	}
-	w.Binary = raw
+	w.Base64 = raw
 	return appendLine(b, &w)
 }
 
@@ -156,8 +160,8 @@ func (l *ErrorLine) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*l = ErrorLine{
-		TS: time.Time(w.TS), Process: w.Binary.or("process", w.Process), Where: w.Binary.or("where", w.Where),
-		Error: w.Binary.or("error", w.Error), Context: w.Binary.or("context", w.Context),
+		TS: time.Time(w.TS), Process: w.Base64.or("process", w.Process), Where: w.Base64.or("where", w.Where),
+		Error: w.Base64.or("error", w.Error), Context: w.Base64.or("context", w.Context),
 	}
 	return nil
 }
@@ -271,18 +275,18 @@ func (t *text) UnmarshalText(b []byte) error {
 // suffix64 is what the name of a text that is not UTF-8 ends with: such a text is written in base64.
 const suffix64 = "_b64"
 
-// binary is the texts of a line that are not UTF-8, by name, and what later versions may add.
-type binary map[string]jsontext.Value
+// base64Texts is the texts of a line that are not UTF-8, by name, and what later versions may add.
+type base64Texts map[string]jsontext.Value
 
-func (m *binary) add(name string, data []byte) {
+func (m *base64Texts) add(name string, data []byte) {
 	if *m == nil {
-		*m = binary{}
+		*m = base64Texts{}
 	}
 	(*m)[name+suffix64], _ = json.Marshal(data) // bytes always encode
 }
 
 // move returns a text that is UTF-8; any other is added and replaced by nothing.
-func (m *binary) move(name, s string) string {
+func (m *base64Texts) move(name, s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
@@ -290,13 +294,13 @@ func (m *binary) move(name, s string) string {
 	return ""
 }
 
-func (m binary) get(name string) (data []byte, ok bool) {
+func (m base64Texts) get(name string) (data []byte, ok bool) {
 	v, ok := m[name+suffix64]
 	return data, ok && json.Unmarshal(v, &data) == nil
 }
 
 // or returns the text of a name that is not UTF-8, or else s.
-func (m binary) or(name, s string) string {
+func (m base64Texts) or(name, s string) string {
 	if data, ok := m.get(name); ok {
 		return string(data)
 	}

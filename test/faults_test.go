@@ -270,7 +270,7 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 	waitMail(t, smtp, "ops@test.example", "is over: the journal cannot be written")
 	harness.Eventually(t, soon, "the server to write it again", func() error {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint("after-", time.Now().UnixNano()), nil)
-		return saysInALine(i.Log(0), "server", "the journal is written again")
+		return saysInALine(i.Log(0), "server", "the journal can be written again")
 	})
 	b.Restart()
 	ledger.Verdict(t, i.API, i.endpoint, 0)
