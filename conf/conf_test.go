@@ -384,6 +384,19 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+func TestWordsForProcesses(t *testing.T) {
+	c := load(t, "log:\n  level: warn\nspool: on\njournal:\n  sync: always\nadmin:\n  trusted_proxies: [10.0.0.0/8, fd00::/8]\n")
+	if c.LogLevel() != slog.LevelWarn || !c.SpoolOn() || !c.JournalSync() {
+		t.Errorf("got %v %t %t", c.LogLevel(), c.SpoolOn(), c.JournalSync())
+	}
+	if got := fmt.Sprint(c.Admin.Proxies()); got != "[10.0.0.0/8 fd00::/8]" {
+		t.Errorf("got %s", got)
+	}
+	if c := Default(); c.LogLevel() != slog.LevelInfo || c.SpoolOn() || c.JournalSync() || c.Admin.Proxies() != nil {
+		t.Errorf("got %+v", c)
+	}
+}
+
 func TestPriorityPattern(t *testing.T) {
 	if got := Default().PriorityPattern(); got != "0120010210" {
 		t.Errorf("got %s", got)

@@ -2,6 +2,9 @@ package master
 
 import (
 	"net"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -33,6 +36,35 @@ func TestASocketCoversAnAddressWhenItTakesAllThatOneOnItWould(t *testing.T) {
 		}
 		if got := covers(have, want); got != c.covers {
 			t.Errorf("%s covers %s: %t", c.have, c.want, got)
+		}
+	}
+}
+
+// What go-systemd would silently ignore is refused, before anything is started. Sockets for another process are not.
+func TestWrongSocketActivationIsRefused(t *testing.T) {
+	own := strconv.Itoa(os.Getpid())
+	for _, c := range []struct{ pid, fds, names, want string }{
+		{"", "1", "", ""},
+		{own, "", "", ""},
+		{"1", "nonsense", "", ""},
+		{"me", "1", "", `LISTEN_PID="me"`},
+		{own, "two", "", `LISTEN_FDS="two"`},
+		{own, "0", "", `LISTEN_FDS="0"`},
+		{own, "2", "http:admin:metrics", "has 3 names"},
+		{own, "99999999", "", "is not a listening stream socket"},
+	} {
+		err := checkPassed(c.pid, c.fds, c.names)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestTheStatusTellsOfANewerBinary(t *testing.T) {
+	for version, want := range map[string]string{"v1": "", "": "", "v2": "v2"} {
+		tree := &Tree{Version: "v1", Processes: []Process{{}, {Version: version}}}
+		if got := tree.Newer(); got != want {
+			t.Errorf("processes of %q: got %q", version, got)
 		}
 	}
 }
