@@ -7,92 +7,89 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/access"
+	"github.com/wakecall/wakecall/admin/alerts"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/jobs"
+	"github.com/wakecall/wakecall/admin/overview"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/admin/topics"
 	"github.com/wakecall/wakecall/connlimit"
-	"github.com/wakecall/wakecall/web"
 )
 
 // Admin is the web admin.
 type Admin struct {
-	opts      Options
-	base      string // BasePath without the slash at its end: "" or "/wakecall"
-	log       *slog.Logger
-	queue     Queue
-	registry  Registry
-	store     *steadyStore
-	sessions  *scs.SessionManager
-	assets    *web.Assets
-	texts     map[string]web.Texts
-	templates map[string]*web.Templates // by language
-	users     *users
-	attempts  *loginLimit
-	hub       *hub
-	echo      *echo.Echo
-	handler   http.Handler
-	codes     *codes
-	shown     atomic.Pointer[Strip]
-	counted   statsBook
-	tasks     []func(context.Context) error // what groups run beside serving
-	overview  overviewState
-	patience  time.Duration // of counting what matches while a page is made; what takes longer is counted after it
+	opts     Options
+	page     *page.Base
+	access   *access.Handler
+	jobs     *jobs.Handler
+	overview *overview.Handler
+	echo     *echo.Echo
+	handler  http.Handler
 }
 
 // New makes an admin. It fails when an embedded template or text is broken.
-func New(opts Options) (*Admin, error) {
-	if err := opts.defaults(); err != nil {
+func New(o Options) (*Admin, error) {
+	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	a := &Admin{
-		opts: opts, base: strings.TrimRight(opts.BasePath, "/"), log: opts.Logger, queue: opts.Queue, registry: opts.Registry,
-		attempts: newLoginLimit(opts.Now), templates: map[string]*web.Templates{}, codes: &codes{now: opts.Now, last: map[string]int64{}},
-		patience: countAtOnce,
-	}
-	a.users = &users{registry: opts.Registry, now: opts.Now, known: map[string]knownUser{}}
-	a.hub = newHub(a.renderPartial, a.log)
-	a.store = newSteadyStore(opts.Sessions, opts.Now)
-	a.sessions = a.newSessions()
-	if err := a.load(); err != nil {
+	base, err := page.New(page.Options{
+		BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, Version: o.Version, Host: o.Host,
+		Registry: o.Registry, Log: o.Logger, Now: o.Now,
+	})
+	if err != nil {
 		return nil, err
 	}
-	a.echo = echo.New()
-	a.echo.HTTPErrorHandler = a.fail
-	a.echo.IPExtractor = addressOf(opts.TrustedProxies)
+	a := &Admin{opts: o, page: base, echo: echo.New()}
+	a.echo.HTTPErrorHandler = base.Fail
+	a.echo.IPExtractor = page.AddressOf(o.TrustedProxies)
 	a.routes()
 	a.handler = http.NewCrossOriginProtection().Handler(a.echo)
 	return a, nil
 }
 
-func (a *Admin) load() (err error) {
-	if a.assets, err = web.LoadAssets(); err != nil {
-		return err
-	}
-	if a.texts, err = web.LoadTexts(); err != nil {
-		return err
-	}
-	for _, l := range web.Languages {
-		if a.templates[l.Code], err = web.LoadTemplates(a.funcs(l.Code)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// routes makes the rooms and registers their pages.
+func (a *Admin) routes() {
+	o, b, e := a.opts, a.page, a.echo
+	a.access = access.New(b, o.Registry, o.Sessions, o.TOTP)
+	a.jobs = jobs.New(b, jobs.Options{Queue: o.Queue, Caller: o.Caller, Tasks: o.Tasks, WorkDir: o.WorkDir, Lead: o.Lead})
+	fig := figures.New(b, figures.Options{Queue: o.Queue, History: o.History, Activity: o.Activity})
+	top := topics.New(b, topics.Options{
+		Queue: o.Queue, Registry: o.Registry, Activity: o.Activity, Caller: o.Caller, APIURL: o.APIURL,
+	}, fig, a.jobs)
+	sh := shards.New(b, shards.Options{
+		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Config: o.Config, OpenShard: o.OpenShard,
+	})
+	a.overview = overview.New(b, overview.Options{
+		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Alerts: o.Alerts, Lateness: o.Lateness, Shares: o.Shares, Weights: o.Weights,
+		APIURL: o.APIURL, TokenFile: o.TokenFile,
+	}, fig, sh)
+	al := alerts.New(b, alerts.Options{Registry: o.Registry, Alerts: o.Alerts, AdminURL: o.AdminURL, Web: o.Web, TestMail: o.TestMail})
 
-// addressOf finds a client's address: X-Forwarded-For counts when the connection comes from a trusted proxy.
-func addressOf(proxies []*net.IPNet) echo.IPExtractor {
-	if len(proxies) == 0 {
-		return echo.ExtractIPDirect()
+	e.Use(b.Headers)
+	e.GET(b.BasePath+"/assets/:name", echo.WrapHandler(b.Assets()))
+	alive := func(c echo.Context) error { return c.JSONBlob(http.StatusOK, []byte(`{"status":"ok"}`)) }
+	e.GET("/healthz", alive)
+	if b.BasePath != "" {
+		e.GET(b.BasePath+"/healthz", alive)
+		e.GET("/", func(c echo.Context) error { return b.Redirect(c, "/") })
+		e.GET(b.BasePath, func(c echo.Context) error { return b.Redirect(c, "/") })
 	}
-	trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, n := range proxies {
-		trust = append(trust, echo.TrustIPRange(n))
+	open := e.Group(b.BasePath, a.access.Session, b.Catch)
+	a.access.OpenRoutes(open)
+	b.ChoiceRoutes(open)
+	g := open.Group("", a.access.SignedIn)
+	for _, room := range []interface{ Routes(*echo.Group) }{a.overview, fig, top, a.jobs, sh, al, a.access} {
+		room.Routes(g)
 	}
-	return echo.ExtractIPFromXFFHeader(trust...)
+	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
+	// A stream lives for hours, and the session must not be written for it.
+	e.GET(b.BasePath+"/events", func(c echo.Context) error { return b.Hub.Serve(c, page.Lang(c), a.access.StreamAllowed) })
 }
 
 // ServeHTTP answers one request. HEAD is served as GET; net/http leaves the body out.
@@ -109,7 +106,6 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const (
 	maxConns      = 1024
 	maxHeader     = 32 << 10
-	maxForm       = 4 << 20
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
 	writeTimeout  = time.Minute
@@ -120,13 +116,14 @@ const (
 // Run serves on l until ctx is done and then stops gracefully: streams end at once, requests have ShutdownTimeout. l is closed then.
 func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := a.runTasks(inner)
-	conns := newDrain()
+	tasks := make(chan error, 1)
+	go func() { tasks <- a.jobs.Runner().Run(inner) }()
+	conns := newBusyConns()
 	limited := connlimit.New(l, connlimit.Max(maxConns))
 	srv := &http.Server{
 		ConnState: conns.note, ConnContext: connlimit.ConnContext, Handler: connlimit.Track(a),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelDebug),
 	}
 	if a.opts.TLS != nil {
 		srv.TLSConfig = a.opts.TLS.Clone()
@@ -136,17 +133,17 @@ func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	var err error
 	select {
 	case err = <-served:
-		err = errors.Join(fmt.Errorf("serving the admin on %s: %w", l.Addr(), err), srv.Close())
+		err = errors.Join(fmt.Errorf("serve the admin on %s: %w", l.Addr(), err), srv.Close())
 	case <-ctx.Done():
-		a.hub.close()       // streams would go on for ever
+		a.page.Hub.Close()  // streams would go on for ever
 		_ = limited.Close() // a successor accepts, if there is one
 		<-served            // from here on every connection that was accepted is known
 		conns.wait(min(restWithin, a.opts.ShutdownTimeout/3))
 		err = a.stop(srv)
 	}
-	a.hub.close()
+	a.page.Hub.Close()
 	stop()
-	return errors.Join(err, <-ended)
+	return errors.Join(err, <-tasks)
 }
 
 func serve(srv *http.Server, l net.Listener) error {
@@ -163,21 +160,4 @@ func (a *Admin) stop(srv *http.Server) error {
 		return errors.Join(fmt.Errorf("requests to the admin were still under way after %s: %w", a.opts.ShutdownTimeout, err), srv.Close())
 	}
 	return nil
-}
-
-// runTasks runs what the groups want beside serving; ended tells their errors when all have ended.
-func (a *Admin) runTasks(ctx context.Context) (ended <-chan error) {
-	all := make(chan error, 1)
-	results := make(chan error, len(a.tasks))
-	for _, task := range a.tasks {
-		go func() { results <- task(ctx) }()
-	}
-	go func() {
-		var errs []error
-		for range a.tasks {
-			errs = append(errs, <-results)
-		}
-		all <- errors.Join(errs...)
-	}()
-	return all
 }

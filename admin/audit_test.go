@@ -1,36 +1,14 @@
 package admin
 
 import (
-	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/registry"
 )
-
-func TestDifferencesAreReadable(t *testing.T) {
-	t.Parallel()
-	for _, x := range []struct {
-		before, after string
-		want          []difference
-	}{
-		{`{"a":1,"b":"x"}`, `{"a":1,"b":"y"}`, []difference{{"b", "x", "y"}}},
-		{`{"h":{"X-A":"1","X-B":"2"}}`, `{"h":{"X-A":"1","X-B":"3","X-C":""}}`, []difference{{"h.X-B", "2", "3"}, {"h.X-C", "", `""`}}},
-		{`{"retry":["1m","3m"],"n":null}`, `{"retry":["1m"],"n":0}`, []difference{{"n", "", "0"}, {"retry", "1m, 3m", "1m"}}},
-		{`null`, `{"a":true}`, []difference{{"a", "", "true"}}},
-		{`{"a":{"b":[{"c":1}]}}`, `null`, []difference{{"a.b", `[{"c":1}]`, ""}}},
-		{`null`, `["token/first","user/admin"]`, []difference{{"", "", "token/first, user/admin"}}},
-		{`{"h":{}}`, `{"h":{"X":"1"}}`, []difference{{"h", "{}", ""}, {"h.X", "", "1"}}},
-		{`null`, `null`, nil},
-	} {
-		if got := differences(json.RawMessage(x.before), json.RawMessage(x.after)); !slices.Equal(got, x.want) {
-			t.Errorf("%s → %s: %q; want %q", x.before, x.after, got, x.want)
-		}
-	}
-}
 
 func TestTheAuditIsFilteredByItsAddress(t *testing.T) {
 	t.Parallel()
@@ -43,7 +21,7 @@ func TestTheAuditIsFilteredByItsAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ago := func(d time.Duration) string { return time.Now().UTC().Add(-d).Format(minuteForm) }
+	ago := func(d time.Duration) string { return time.Now().UTC().Add(-d).Format(page.MinuteForm) }
 	for query, shown := range map[string]bool{
 		"":                            true,
 		"?object=topic/shop.close":    true,

@@ -18,10 +18,10 @@ import (
 
 // working carries tasks out until the function is called, which waits.
 func (s *site) working(ctx context.Context) (stop func()) {
-	s.admin.runner().PollEvery = time.Millisecond
+	s.admin.jobs.Runner().PollEvery = time.Millisecond
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- s.admin.runner().Run(ctx) }()
+	go func() { ended <- s.admin.jobs.Runner().Run(ctx) }()
 	return func() {
 		cancel()
 		<-ended
@@ -38,9 +38,9 @@ func stocked(t *testing.T, n int, wrap func(*queue.Queue) Queue) (*site, *queue.
 		if wrap != nil {
 			o.Queue = wrap(q)
 		}
-		o.Pages.WorkDir = dir
+		o.WorkDir = dir
 	}).as("ops")
-	s.admin.patience = time.Minute // whatever the machine does beside
+	s.admin.jobs.SetPatience(time.Minute) // whatever the machine does beside
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL = "http://127.0.0.1:1/hook"
 	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
@@ -63,13 +63,16 @@ func (s *site) result(id uint64) bulk.Result {
 	s.Helper()
 	v := s.finished(id)
 	if v.State != bulk.Done || v.Done != v.Total {
-		s.Fatalf("the task is %+v", v.Task)
+		s.Fatalf("the task is %+v", v)
 	}
-	if left, _ := os.ReadDir(s.admin.opts.Pages.WorkDir); len(left) > 0 {
+	if left, _ := os.ReadDir(s.admin.opts.WorkDir); len(left) > 0 {
 		s.Errorf("the task left %s", left[0].Name())
 	}
 	return v.About.Result
 }
+
+// jobsOnPage are listed at least when more match.
+const jobsOnPage = 50
 
 func TestAllThatMatchAreDeleted(t *testing.T) {
 	t.Parallel()
@@ -79,10 +82,10 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 	s.shows("/topics/shop.close?tab=jobs&state=delayed&id=%5Eorder-2", "1,111 jobs match", "Delete 1,111 jobs?", "order-2")
 	wait.For(t, "a full page", func() bool { // on a busy machine the time for one may be over before it is full
 		n := strings.Count(s.shows("/topics/shop.close?tab=jobs&state=delayed&id=order-2"), `name="job"`)
-		if n >= 2*jobsEach {
+		if n >= 2*jobsOnPage {
 			t.Fatalf("%d jobs on a page", n)
 		}
-		return n >= jobsEach
+		return n >= jobsOnPage
 	})
 	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
 		t.Errorf("after the start: %s", body)
@@ -183,7 +186,7 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %d", pairs, status)
 		}
 	}
-	if tasks, err := s.admin.runner().Tasks(t.Context(), 10); err != nil || len(tasks) != 0 {
+	if tasks, err := s.admin.jobs.Runner().Tasks(t.Context(), 10); err != nil || len(tasks) != 0 {
 		t.Errorf("tasks %+v, %v", tasks, err)
 	}
 }

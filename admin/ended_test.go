@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pquerna/otp/totp"
-
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -44,7 +43,7 @@ func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 			q := &heldQueue{fakeQueue: &fakeQueue{}, reached: make(chan struct{}), release: make(chan struct{})}
 			s := open(t, func(o *Options) { o.Queue, o.Now = q, func() time.Time { return now } }).as("ops")
 			stolen := s.client
-			now = now.Add(2 * seenStep) // so that the page changes its session
+			now = now.Add(2 * time.Minute) // so that the page changes its session
 			q.armed.Store(true)
 			ended := make(chan error, 1)
 			go func() {
@@ -81,8 +80,7 @@ func (s *site) changePassword() {
 // TestAResetEndsASignInThatWaitsForItsCode: somebody who knew the old password and is asked for the code has to begin again.
 func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil)
-	s.admin.opts.TOTP = s.registry
+	s := open(t, func(o *Options) { o.TOTP = o.Registry.(testRegistry) })
 	const secret = "JBSWY3DPEHPK3PXP"
 	if err := s.registry.SetTOTP(t.Context(), "test", "ops", secret); err != nil {
 		t.Fatal(err)

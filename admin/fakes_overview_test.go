@@ -102,12 +102,17 @@ func (q *deadQueue) Health(context.Context) []queue.ShardHealth { return q.healt
 func (q *fakeQueue) List(context.Context, string, queue.State, string, int) ([]queue.Job, string, error) {
 	return nil, "", nil
 }
+
 func (q *fakeQueue) Get(context.Context, string, string) (*queue.Job, error) {
 	return nil, queue.ErrNotFound
 }
+
 func (q *fakeQueue) RedriveDead(context.Context, string, []string, int) (int, error) { return 0, nil }
-func (q *fakeQueue) DeleteDead(context.Context, string, []string, int) (int, error)  { return 0, nil }
-func (q *fakeQueue) Health(context.Context) []queue.ShardHealth                      { return nil }
+
+func (q *fakeQueue) DeleteDead(context.Context, string, []string, int) (int, error) { return 0, nil }
+
+func (q *fakeQueue) Health(context.Context) []queue.ShardHealth { return nil }
+
 func (q *fakeQueue) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
 	return nil, nil
 }

@@ -15,13 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/bcrypt"
-	"gorm.io/gorm"
-
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"golang.org/x/crypto/bcrypt"
+	"gorm.io/gorm"
 )
 
 // fakeQueue is the queue of tests. Groups add their methods in files of their own.
@@ -110,7 +109,7 @@ func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
 	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: account.NewSessions(s.registry.DB()), Version: "test"}
-	opts.Pages.Web, opts.Pages.Tasks, opts.Pages.WorkDir = http.DefaultClient, bulk.NewStore(s.registry.Registry), t.TempDir()
+	opts.Web, opts.Tasks, opts.WorkDir = http.DefaultClient, bulk.NewStore(s.registry.Registry), t.TempDir()
 	if change != nil {
 		change(&opts)
 	}
@@ -120,10 +119,10 @@ func open(t *testing.T, change func(*Options)) *site {
 	}
 	srv := httptest.NewServer(a)
 	t.Cleanup(func() {
-		a.hub.close()
+		a.page.Hub.Close()
 		srv.Close()
 	})
-	s.admin, s.url = a, srv.URL+a.base
+	s.admin, s.url = a, srv.URL+a.page.BasePath
 	s.client = newClient()
 	return s
 }

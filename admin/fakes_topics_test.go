@@ -13,21 +13,29 @@ import (
 func (q *fakeQueue) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
 	return map[string]queue.TopicTotals{}, nil
 }
+
 func (q *fakeQueue) Forecast(context.Context, string) (queue.Forecast, error) {
 	return queue.Forecast{}, nil
 }
+
 func (q *fakeQueue) Find(context.Context, string, []string) ([]*queue.Job, error) { return nil, nil }
-func (q *fakeQueue) Push(context.Context, queue.Push) queue.Result                { return queue.Result{} }
+
+func (q *fakeQueue) Push(context.Context, queue.Push) queue.Result { return queue.Result{} }
+
 func (q *fakeQueue) Change(context.Context, string, string, queue.Change) (*queue.Job, error) {
 	return nil, queue.ErrNotFound
 }
+
 func (q *fakeQueue) Delete(context.Context, string, string) error { return queue.ErrNotFound }
+
 func (q *fakeQueue) RunNow(context.Context, string, string) (*queue.Job, error) {
 	return nil, queue.ErrNotFound
 }
+
 func (q *fakeQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
 	return make([]*queue.Job, len(refs)), nil
 }
+
 func (q *fakeQueue) DropTopic(context.Context, string) (int, error) { return 0, nil }
 
 // realQueue is a queue on a redis-server of the test's own.

@@ -52,33 +52,6 @@ func TestALimitHasNoWayAround(t *testing.T) {
 	if logged.Len() > 2000 || strings.Count(logged.String(), "\n") != 2 {
 		t.Errorf("two failed sign-ins are %d bytes and %d lines of the log", logged.Len(), strings.Count(logged.String(), "\n"))
 	}
-	kept := 0
-	for key := range s.admin.attempts.tries {
-		kept += len(key)
-	}
-	if kept > 1000 {
-		t.Errorf("%d bytes are remembered of them", kept)
-	}
-	l := newLoginLimit(time.Now)
-	for n := range addressTries {
-		l.try(fmt.Sprint("user", n), fmt.Sprintf("2001:db8:1:2:%x::%x", n, n))
-	}
-	if l.try("another", "2001:db8:1:2:ffff::1") == 0 {
-		t.Error("another address of the same network has tries of its own")
-	}
-	if l.try("another", "2001:db8:1:3::1") > 0 || l.try("another", "::ffff:10.0.0.1") > 0 {
-		t.Error("another network waits, too")
-	}
-}
-
-// TestAStreamIsNotForged: a carriage return in what somebody wrote ends no line of a stream, or an event of theirs would follow.
-func TestAStreamIsNotForged(t *testing.T) {
-	t.Parallel()
-	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")
-	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\ndata: b\ndata: \ndata: event: strip\ndata: data: x</p>\n\n"
-	if got != want {
-		t.Errorf("got\n%q, want\n%q", got, want)
-	}
 }
 
 // TestAnEarlierUsersSessionHasNoStream: who was deleted sees nothing live either when another user gets the name.

@@ -6,82 +6,101 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/admin/access"
+	"github.com/wakecall/wakecall/admin/alerts"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/jobs"
+	"github.com/wakecall/wakecall/admin/overview"
+	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/admin/topics"
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Queue is the queue as all pages need it; the groups add what they need of their own.
+// Queue is what the rooms need of the queue.
 type Queue interface {
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	topicsQueue
-	overviewQueue
+	overview.Queue
+	topics.Queue
+	jobs.Queue
+	shards.Queue
 }
 
-// Registry is the registry as all pages need it; the groups add what they need of their own.
+// Registry is what the rooms need of the registry.
 type Registry interface {
 	Snapshot() *registry.Snapshot
-	Up() bool // whether the database answers
-	userRegistry
-	accessRegistry
-	auditRegistry
-	topicsRegistry
-	overviewRegistry
+	overview.Registry
+	topics.Registry
+	shards.Registry
+	alerts.Registry
+	access.Registry
 }
 
-// Master is the process that started this one.
-type Master interface {
-	Ps(ctx context.Context) (*master.Tree, error)
-	Reload(ctx context.Context) error
-	Restart(ctx context.Context, role string, number int) error
-}
-
-// Options of an Admin. Queue, Registry, Sessions and Pages.Tasks are needed; the rest has defaults.
+// Options of an Admin. Queue, Registry, Sessions and Tasks are needed; of the rest each may be missing, and its part of the pages says so.
 type Options struct {
 	Queue    Queue
 	Registry Registry
-	Master   Master    // nil: this process runs without one
-	Config   Config    // nil: the page of processes shows none
-	TOTP     TOTPStore // nil: second factors are not offered
-	Pages    PageParts // what single groups work with; may be empty
+	Sessions access.SessionStore
+	Tasks    bulk.Storage
+	TOTP     access.TOTPStore // nil: second factors are not offered
+	Master   shards.Master    // nil: this process runs without one
+	Config   shards.Config    // nil: the page of processes shows none
+	History  figures.History
+	Activity topics.Activity
+	Alerts   alerts.Store
+	Caller   topics.Caller // makes test callbacks
 
 	BasePath        string       // under which everything is served: / or /wakecall
 	TrustedProxies  []*net.IPNet // whose X-Forwarded-For and -Proto count
-	Sessions        SessionStore
-	TLS             *tls.Config // nil: plain HTTP
+	TLS             *tls.Config  // nil: plain HTTP
 	ShutdownTimeout time.Duration
 	Version         string
 	Logger          *slog.Logger
-	Registerer      prometheus.Registerer
 	Now             func() time.Time // for tests
+
+	WorkDir string    // where tasks keep lists of jobs
+	Host    string    // whose tasks this process carries out; empty: the host's name
+	Lead    jobs.Lead // nil: there is one process
+
+	APIURL    string // of the server, for the lines to copy: http://127.0.0.1:6789
+	AdminURL  string // where people reach this admin, for the links of test messages
+	TokenFile string // where the first API token lies, for the same lines
+	// OpenShard connects to a shard as the processes do, to try it.
+	OpenShard func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
+	Web       *http.Client                                                // of webhooks that are tested
+	TestMail  func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail
+	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
+	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
+	// Shares counts the jobs reserved lately by priority: high, normal, low.
+	Shares  func(ctx context.Context) ([3]int64, error)
+	Weights [3]int // configured for them; zeros: 5:3:2
 }
 
-// Config tells the effective configuration, its secrets hidden.
-type Config interface{ Effective() []conf.Setting }
-
-// PageParts are what single groups of pages work with.
-type PageParts struct {
-	TopicsParts
-	OverviewParts
-}
+const shutdownTimeout = 30 * time.Second
 
 func (o *Options) defaults() error {
-	if o.Queue == nil || o.Registry == nil || o.Sessions == nil || o.Pages.Tasks == nil {
+	if o.Queue == nil || o.Registry == nil || o.Sessions == nil || o.Tasks == nil {
 		return errors.New("the admin needs a Queue, a Registry, Sessions and Tasks")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.ShutdownTimeout <= 0 {
-		o.ShutdownTimeout = 30 * time.Second
+		o.ShutdownTimeout = shutdownTimeout
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Host == "" {
+		o.Host, _ = os.Hostname()
+	}
+	if o.Host == "" {
+		o.Host = "localhost"
 	}
 	return nil
 }

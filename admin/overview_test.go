@@ -50,7 +50,7 @@ func (s *site) topic(name string) {
 
 func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.Pages.APIURL, o.Pages.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("ops")
+	s := open(t, func(o *Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("ops")
 	s.wants("/", "/topics/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
 	s.topic("shop.close")
 	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")
@@ -59,9 +59,12 @@ func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 // TestOverviewTellsWhatIsWrong: what is wrong are the open alerts, each with a link to what it is about.
 func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.Pages.History = fixedHistory{} })
-	store := alert.NewStore(s.registry.DB())
-	s.admin.opts.Pages.Alerts = store
+	var store *alert.Store
+	s := open(t, func(o *Options) {
+		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		o.Alerts = store
+		o.History = fixedHistory{}
+	})
 	for _, a := range []alert.Alert{
 		{Key: "1", Kind: "shard_down", Severity: "critical", Subject: "Shard s1", Detail: "dial tcp: connection refused", Shard: "s1"},
 		{Key: "2", Kind: "backlog", Severity: "warning", Subject: "1,200 jobs are ready", Topic: "shop.close"},
@@ -75,7 +78,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	must(t, err)
 	s.as("look").wants("/", "Shard does not answer, s1: dial tcp: connection refused", `href="/shards/s1"`, "shop.close: 1,200 jobs are ready",
 		`href="/topics/shop.close"`, "no dispatcher takes any", "120 in 15 min", "/charts/rates?span=15m")
-	strip, err := s.admin.strip(t.Context())
+	strip, err := s.admin.overview.Strip(t.Context())
 	must(t, err)
 	if _, page := s.get("/"); strings.Contains(page, "it is over") || !strip.Unattended {
 		t.Errorf("an alert that ended is shown, or the strip does not tell that nobody consumes: %+v", strip)
@@ -84,7 +87,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 
 func TestCharts(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.Pages.History = fixedHistory{} }).as("look")
+	s := open(t, func(o *Options) { o.History = fixedHistory{} }).as("look")
 	s.wants("/charts/rates?span=3h", `"at":[10,20]`, `{"label":"Pushed","color":"blue","values":[null,2]}`, `"values":[null,null]`)
 	s.wants("/charts/lateness", `"unit":"ms"`)
 	if status, _ := s.get("/charts/nothing"); status != http.StatusNotFound {
@@ -126,7 +129,7 @@ func TestShardsAreRegistered(t *testing.T) {
 
 func TestConnectionIsTested(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.Pages.OpenShard = openShard }).as("root")
+	s := open(t, func(o *Options) { o.OpenShard = openShard }).as("root")
 	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") || !strings.Contains(body, "refused") {
 		t.Errorf("got\n%s", body)
 	}
@@ -145,23 +148,11 @@ func TestShardsNeedRoles(t *testing.T) {
 	}
 }
 
-func TestMaskURL(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"managed:": "managed:", "redis://h:6379/0": "redis://h:6379/0", "redis://:p@h/0": "redis://:***@h/0", "redis://u:p@ss@h/0": "redis://u:***@h/0",
-		"redis+sentinel://u:p@a,b/m?sentinel_password=x&db=1": "redis+sentinel://u:***@a,b/m?sentinel_password=***&db=1",
-	} {
-		if got := maskURL(url); got != want {
-			t.Errorf("%s is shown as %s, want %s", url, got, want)
-		}
-	}
-}
-
 func TestMailSettings(t *testing.T) {
 	t.Parallel()
 	var sent alert.Mail
 	s := open(t, func(o *Options) {
-		o.Pages.TestMail = func(m alert.Mail, to string, _ *alert.Message) error {
+		o.TestMail = func(m alert.Mail, to string, _ *alert.Message) error {
 			sent = m
 			if to == "ops@example.com" {
 				return errors.New("535 5.7.8 <script>wrong password")
@@ -248,9 +239,11 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 
 func TestAlertsPage(t *testing.T) {
 	t.Parallel()
-	s := open(t, nil)
-	store := alert.NewStore(s.registry.DB())
-	s.admin.opts.Pages.Alerts = store
+	var store *alert.Store
+	s := open(t, func(o *Options) {
+		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		o.Alerts = store
+	})
 	for _, key := range []string{"a", "b"} {
 		if _, _, err := store.RaiseAlert(t.Context(), alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
 			t.Fatal(err)
@@ -267,26 +260,10 @@ func TestAlertsPage(t *testing.T) {
 	s.wants("/", "&lt;script&gt;a")
 }
 
-func TestAnswersOfSomeShardsCount(t *testing.T) {
-	t.Parallel()
-	s := open(t, nil)
-	for _, name := range []string{"s1", "s2"} {
-		if err := s.registry.PutShard(t.Context(), "test", registry.Shard{Name: name, URL: "redis://h/0", State: registry.ShardActive}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !s.admin.someAnswered(&queue.PartialError{Shards: []string{"s1"}}) {
-		t.Error("one of two shards is down, and the other's numbers do not count")
-	}
-	if s.admin.someAnswered(&queue.PartialError{Shards: []string{"s1", "s2"}}) || s.admin.someAnswered(errors.New("other")) {
-		t.Error("no shard answered, and the numbers count")
-	}
-}
-
 func TestEveryPageCanBeParsedInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
-	for code, templates := range s.admin.templates {
+	for code, templates := range s.admin.page.Templates() {
 		if err := templates.ParseAll(); err != nil {
 			t.Errorf("%s: %v", code, err)
 		}

@@ -34,6 +34,7 @@ func (m *fakeMaster) order(what string) error {
 }
 
 func (m *fakeMaster) Reload(context.Context) error { return m.order("reload") }
+
 func (m *fakeMaster) Restart(_ context.Context, role string, number int) error {
 	return m.order("restart " + role + " " + string(rune('0'+number)))
 }

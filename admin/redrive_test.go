@@ -25,10 +25,10 @@ func deadSite(t *testing.T, q *deadQueue) *site {
 			t.Fatal(err)
 		}
 	}
-	s.admin.runner().PollEvery = time.Millisecond
+	s.admin.jobs.Runner().PollEvery = time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.admin.runner().Run(ctx) }()
+	go func() { ended <- s.admin.jobs.Runner().Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		<-ended
@@ -37,11 +37,11 @@ func deadSite(t *testing.T, q *deadQueue) *site {
 }
 
 // finished waits for the end of a task.
-func (s *site) finished(id uint64) (v *taskView) {
+func (s *site) finished(id uint64) (v *bulk.Task) {
 	s.Helper()
 	wait.For(s, "the task to end", func() (ended bool) {
 		var err error
-		if v, err = s.admin.taskView(s.Context(), id); err != nil {
+		if v, err = s.admin.jobs.Runner().Task(s.Context(), id); err != nil {
 			s.Fatal(err)
 		}
 		return !v.Open()
@@ -58,7 +58,7 @@ func TestRedriveInStages(t *testing.T) {
 	}
 	v := s.finished(1)
 	if v.State != bulk.Done || v.Done != 250 || v.Total != 250 || v.Errors != 0 || v.Actor != "user/ops" {
-		t.Errorf("the task is %+v", v.Task)
+		t.Errorf("the task is %+v", v)
 	}
 	var sizes []int64
 	for _, stage := range v.About.Stages {
@@ -82,7 +82,7 @@ func TestRedriveStopsByItself(t *testing.T) {
 	s.post("/dead/redrive", "staged", "on", "rate", "0", "stop_above", "20")
 	v := s.finished(1)
 	if v.State != bulk.Stopped || q.redriven != 10 || v.Why() == nil {
-		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v.Task)
+		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v)
 	}
 	s.shows("/tasks/1", "5 of 10 failed again, more than 20.0 %.")
 	s.post("/language", "choice", "zh-Hans")
@@ -96,7 +96,7 @@ func TestRedriveWithFilter(t *testing.T) {
 	s := deadSite(t, q)
 	s.post("/dead/redrive", "topic", "a", "text", "tls")
 	if v := s.finished(1); v.Done != 1 || q.redriven != 1 {
-		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v.Task)
+		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v)
 	}
 	if status, body := s.post("/dead/redrive", "topic", "nowhere"); status != http.StatusBadRequest {
 		t.Errorf("a topic that does not exist got %d\n%s", status, body)
@@ -110,7 +110,7 @@ func TestTaskIsCancelled(t *testing.T) {
 	s.post("/dead/redrive", "rate", "1")
 	s.post("/tasks/1/cancel")
 	if v := s.finished(1); v.State != bulk.Cancelled {
-		t.Errorf("the task is %+v", v.Task)
+		t.Errorf("the task is %+v", v)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v4"
-
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -204,7 +203,7 @@ func TestNoPageChangesAnything(t *testing.T) {
 // TestStrangersWriteNothing: whatever somebody sends who is not signed in, no session is stored for it, or anybody could fill the database.
 func TestStrangersWriteNothing(t *testing.T) {
 	t.Parallel()
-	db := &flakyStore{}
+	db := &FlakyStore{}
 	s := open(t, func(o *Options) {
 		db.SessionStore = o.Sessions
 		o.Sessions = db
@@ -219,7 +218,7 @@ func TestStrangersWriteNothing(t *testing.T) {
 			s.do(method, at(r.Path), strings.NewReader(form))
 		}
 	}
-	if db.writes != 0 {
-		t.Errorf("%d sessions were written", db.writes)
+	if db.Writes != 0 {
+		t.Errorf("%d sessions were written", db.Writes)
 	}
 }

@@ -24,7 +24,7 @@ func snippetOf(t *testing.T, page, id string) string {
 // TestTheGoSnippetCompiles: what a topic's page offers to copy is a program that go vet accepts.
 func TestTheGoSnippetCompiles(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.Pages.APIURL = "http://127.0.0.1:6789" }).as("look")
+	s := open(t, func(o *Options) { o.APIURL = "http://127.0.0.1:6789" }).as("look")
 	s.topic("shop.close")
 	_, page := s.get("/topics/shop.close?tab=push")
 	file := filepath.Join(t.TempDir(), "main.go")
@@ -48,7 +48,7 @@ func TestTheCurlSnippetsAreRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, func(o *Options) {
-		o.Pages.APIURL, o.Pages.TokenFile = "http://127.0.0.1:6789", token
+		o.APIURL, o.TokenFile = "http://127.0.0.1:6789", token
 	}).as("ops")
 	s.topic("shop.close")
 	for path, id := range map[string]string{"/topics/shop.close?tab=push": "curl", "/": "wk-first-curl"} {

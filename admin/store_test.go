@@ -2,103 +2,60 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/access"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // flakyStore is the registry's store with a database that can go away.
-type flakyStore struct {
-	SessionStore
-	away   bool
-	writes int
+type FlakyStore struct {
+	access.SessionStore
+	Away   bool
+	Writes int
 }
 
-func (f *flakyStore) Find(ctx context.Context, token string) ([]byte, bool, error) {
-	if f.away {
+func (f *FlakyStore) Find(ctx context.Context, token string) ([]byte, bool, error) {
+	if f.Away {
 		return nil, false, registry.ErrUnavailable
 	}
 	return f.SessionStore.Find(ctx, token)
 }
 
-func (f *flakyStore) Create(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	if f.away {
+func (f *FlakyStore) Create(ctx context.Context, token string, data []byte, expiry time.Time) error {
+	if f.Away {
 		return registry.ErrUnavailable
 	}
-	f.writes++
+	f.Writes++
 	return f.SessionStore.Create(ctx, token, data, expiry)
 }
 
-func (f *flakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) (bool, error) {
-	if f.away {
+func (f *FlakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) (bool, error) {
+	if f.Away {
 		return false, registry.ErrUnavailable
 	}
-	f.writes++
+	f.Writes++
 	return f.SessionStore.Update(ctx, token, data, expiry)
 }
 
 func TestPagesThatChangeNothingWriteNothing(t *testing.T) {
 	t.Parallel()
-	db := &flakyStore{}
+	db := &FlakyStore{}
 	s := open(t, func(o *Options) {
 		db.SessionStore = o.Sessions
 		o.Sessions = db
 	}).as("look")
 	s.get("/")
-	before := db.writes
+	before := db.Writes
 	for range 3 {
 		s.get("/topics")
 	}
-	if db.writes != before {
-		t.Errorf("three pages wrote the session %d times", db.writes-before)
+	if db.Writes != before {
+		t.Errorf("three pages wrote the session %d times", db.Writes-before)
 	}
-	db.away = true
+	db.Away = true
 	if status, _ := s.get("/topics"); status != 200 {
 		t.Errorf("without the sessions' database a page got %d", status)
-	}
-}
-
-func TestSessionsGoOnWithoutTheDatabase(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	db := &flakyStore{SessionStore: account.NewSessions(openRegistry(t).DB())}
-	s := newSteadyStore(db, func() time.Time { return now })
-	ctx := t.Context()
-	if err := s.CommitCtx(ctx, "a", []byte("1"), now.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	ctx = withOpened(ctx) // of a later request
-	if _, found, err := s.FindCtx(ctx, "a"); !found || err != nil {
-		t.Fatal(found, err)
-	}
-	if err := s.CommitCtx(ctx, "a", []byte("1"), now.Add(time.Hour+time.Second)); err != nil || db.writes != 1 {
-		t.Errorf("%v, %d writes of one change", err, db.writes)
-	}
-	if err := s.CommitCtx(ctx, "a", []byte("1"), now.Add(2*time.Hour)); err != nil || db.writes != 2 {
-		t.Errorf("%v, %d writes when the end moved", err, db.writes)
-	}
-	db.away = true
-	if err := s.CommitCtx(ctx, "a", []byte("2"), now.Add(2*time.Hour)); err != nil {
-		t.Errorf("a change while the database is away: %v", err)
-	}
-	if data, found, err := s.FindCtx(ctx, "a"); string(data) != "2" || !found || err != nil {
-		t.Errorf("found %q, %v, %v", data, found, err)
-	}
-	if _, _, err := s.FindCtx(ctx, "b"); !errors.Is(err, registry.ErrUnavailable) {
-		t.Errorf("a session that was never seen: %v", err)
-	}
-	now = now.Add(sessionSteady)
-	if _, _, err := s.FindCtx(ctx, "a"); !errors.Is(err, registry.ErrUnavailable) {
-		t.Errorf("after a long time: %v", err)
-	}
-	db.away = false
-	if _, err := db.Delete(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, found, err := s.FindCtx(ctx, "a"); found || err != nil {
-		t.Errorf("a session that was ended elsewhere: %v, %v", found, err)
 	}
 }

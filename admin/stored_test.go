@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/html"
-
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"golang.org/x/net/html"
 )
 
 // evil would be an element, or an attribute of one, wherever it was written as it is.
@@ -29,14 +29,16 @@ func (q *evilQueue) Get(context.Context, string, string) (*queue.Job, error) {
 	j := q.job
 	return &j, nil
 }
+
 func (q *evilQueue) List(context.Context, string, queue.State, string, int) ([]queue.Job, string, error) {
 	return []queue.Job{q.job}, "", nil
 }
+
 func (q *evilQueue) Find(context.Context, string, []string) ([]*queue.Job, error) {
 	return []*queue.Job{&q.job, &q.job}, nil
 }
 
-// checkPage wants a page without a trace of evil in its elements, and a policy without which none of it would matter.
+// checkPage wants a page without a trace of evil in its elements, and a page.Policy without which none of it would matter.
 func checkPage(t *testing.T, what string, res *http.Response) string {
 	t.Helper()
 	defer func() { _ = res.Body.Close() }()
@@ -47,8 +49,8 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("%s is %d", what, res.StatusCode)
 	}
-	if csp := res.Header.Get("Content-Security-Policy"); csp != policy || res.Header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s has the policy %q and %q", what, csp, res.Header.Get("X-Content-Type-Options"))
+	if csp := res.Header.Get("Content-Security-Policy"); csp != page.Policy || res.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s has the page.Policy %q and %q", what, csp, res.Header.Get("X-Content-Type-Options"))
 	}
 	if kind := res.Header.Get("Content-Type"); !strings.EqualFold(kind, "text/html; charset=utf-8") {
 		t.Errorf("%s is of the type %q", what, kind)
@@ -127,7 +129,7 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	if d := res.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment;") || res.Header.Get("Content-Type") != "application/yaml" ||
-		res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("Content-Security-Policy") != policy {
+		res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("Content-Security-Policy") != page.Policy {
 		t.Errorf("the export has %v", res.Header)
 	}
 }

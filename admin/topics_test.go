@@ -28,8 +28,8 @@ func shop(t *testing.T) (*site, *queue.Queue) {
 	q := realQueue(t)
 	s := open(t, func(o *Options) {
 		o.Queue = q
-		o.Pages.Activity = activity.NewReader(q)
-		o.Pages.APIURL = "http://127.0.0.1:6789"
+		o.Activity = activity.NewReader(q)
+		o.APIURL = "http://127.0.0.1:6789"
 	})
 	topic := registry.NewTopic("shop.close")
 	topic.CallbackURL = "http://127.0.0.1:1/hook"
@@ -195,7 +195,7 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	}
 	s.shows("/topics/shop.close", "shop.close", "127.0.0.1:1/hook", "nav-link")
 	body := s.shows("/topics/shop.close?tab=jobs&state=delayed", "order 0", "/topics/shop.close/jobs/order%20", "cursor=")
-	if strings.Count(body, `name="job"`) != jobsEach {
+	if strings.Count(body, `name="job"`) != jobsOnPage {
 		t.Errorf("%d jobs on a page", strings.Count(body, `name="job"`))
 	}
 	s.shows("/topics/shop.close?tab=attempts", "Nothing was called")
@@ -276,9 +276,9 @@ func TestAnEndpointIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer caller.Close()
-	s := open(t, func(o *Options) { o.Queue, o.Pages.Caller = q, caller })
+	s := open(t, func(o *Options) { o.Queue, o.Caller = q, caller })
 	topic := registry.NewTopic("shop.close")
-	topic.CallbackURL, topic.Secrets = endpoint.URL, []string{newSigningSecret()}
+	topic.CallbackURL, topic.Secrets = endpoint.URL, []string{"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
 	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
 		t.Fatal(err)
 	}

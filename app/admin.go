@@ -21,14 +21,9 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	users := account.NewStore(p.registry)
-	a, err := admin.New(admin.Options{
-		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
-		Sessions: account.NewSessions(p.registry.DB()), TOTP: users, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
-		BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(), TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout,
-		Version: p.version, Logger: p.log, Registerer: p.metrics,
-		Pages: admin.PageParts{TopicsParts: p.topicsParts(caller), OverviewParts: p.overviewParts(caller)},
-	})
+	o := p.adminOptions(caller)
+	o.TLS = certificates
+	a, err := admin.New(o)
 	if err != nil {
 		return role{}, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin"
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/callback"
@@ -16,10 +17,15 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// overviewParts are what the pages of the overview, dead letters, shards, alerts and tasks work with.
-func (p *parts) overviewParts(caller *callback.Caller) admin.OverviewParts {
-	reader := activity.NewReader(p.queue)
-	return admin.OverviewParts{
+// adminOptions are what the pages of the web admin work with.
+func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
+	reader, users := activity.NewReader(p.queue), account.NewStore(p.registry)
+	return admin.Options{
+		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
+		Sessions: account.NewSessions(p.registry.DB()), TOTP: users, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
+		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
+		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log,
+
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   bulk.NewStore(p.registry),
 		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),

@@ -1,0 +1,150 @@
+package access
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+)
+
+func (h *Handler) accountRoutes(g *echo.Group) {
+	g.GET("/account", func(c echo.Context) error { return h.accountPage(c, http.StatusOK, nil) })
+	g.POST("/account/password", h.changePassword)
+	g.POST("/account/totp/begin", h.beginTOTP)
+	g.POST("/account/totp/finish", h.finishTOTP)
+	g.POST("/account/totp/clear", h.clearTOTP)
+	g.POST("/account/sessions/:id/end", h.endOwnSession)
+	g.POST("/account/sessions/end", h.endOtherSessions)
+}
+
+type accountData struct {
+	Sessions []sessionLine
+	Errors   map[string]string
+	Offered  bool // second factors are
+	HasTOTP  bool
+	Setup    *totpSetup
+}
+
+func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]string) error {
+	ctx := c.Request().Context()
+	data := accountData{Errors: wrong, Offered: h.totp != nil}
+	var err error
+	if data.Sessions, err = h.listSessions(c, page.Viewer(c).Name); err != nil {
+		return err
+	}
+	if data.HasTOTP, err = h.hasTOTP(ctx, page.Viewer(c).Name); err != nil {
+		return err
+	}
+	if secret := h.Sessions.GetString(ctx, keyNewSecret); secret != "" && data.Offered && !data.HasTOTP {
+		if data.Setup, err = setupOf(page.Viewer(c).Name, secret); err != nil {
+			return err
+		}
+	}
+	return h.Render(c, status, "account", data)
+}
+
+// confirmPassword asks for the password again, as slowly for guesses as signing in. problem is empty when it is right.
+func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
+	name := page.Viewer(c).Name
+	if wait := h.attempts.try(name, c.RealIP()); wait > 0 {
+		return h.T(c, "login.wait", page.Duration(wait)), nil
+	}
+	_, err = h.registry.CheckPassword(c.Request().Context(), name, c.FormValue("current"))
+	if errors.Is(err, account.ErrNoUser) {
+		return h.T(c, "account.wrong_current"), nil
+	}
+	if err == nil {
+		h.attempts.passed(name, c.RealIP())
+	}
+	return "", err
+}
+
+func (h *Handler) changePassword(c echo.Context) error {
+	problem, err := h.confirmPassword(c)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"current": problem})
+	}
+	if c.FormValue("password") != c.FormValue("again") {
+		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"again": h.T(c, "account.not_same")})
+	}
+	err = h.registry.SetPassword(c.Request().Context(), page.Actor(c), page.Viewer(c).Name, c.FormValue("password"))
+	if err == nil {
+		err = h.endSessions(c, func(s sessionLine) bool { return s.User == page.Viewer(c).Name && !s.Current })
+	}
+	if err != nil {
+		fields, rest := page.FormErrors(err, "password")
+		if rest != nil {
+			return rest
+		}
+		return h.accountPage(c, http.StatusUnprocessableEntity, fields)
+	}
+	h.Flash(c, "success", "account.password_changed")
+	return h.Redirect(c, "/account")
+}
+
+func (h *Handler) beginTOTP(c echo.Context) error {
+	if h.totp == nil {
+		return echo.ErrNotFound
+	}
+	secret, err := newTOTP(page.Viewer(c).Name)
+	if err != nil {
+		return err
+	}
+	h.Sessions.Put(c.Request().Context(), keyNewSecret, secret)
+	return h.Redirect(c, "/account#totp")
+}
+
+func (h *Handler) finishTOTP(c echo.Context) error {
+	ctx := c.Request().Context()
+	secret := h.Sessions.GetString(ctx, keyNewSecret)
+	if secret == "" || h.totp == nil {
+		return h.Redirect(c, "/account")
+	}
+	has, err := h.hasTOTP(ctx, page.Viewer(c).Name)
+	if err != nil {
+		return err
+	}
+	if has { // taking one off asks for the password, so nobody may replace one without it
+		return echo.NewHTTPError(http.StatusConflict, h.T(c, "account.totp_taken"))
+	}
+	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {
+		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"code": h.T(c, "login.wrong_code")})
+	}
+	if err := h.totp.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
+		return err
+	}
+	h.Sessions.Remove(ctx, keyNewSecret)
+	h.Flash(c, "success", "account.totp_on_now")
+	return h.Redirect(c, "/account")
+}
+
+func (h *Handler) clearTOTP(c echo.Context) error {
+	if h.totp == nil {
+		return echo.ErrNotFound
+	}
+	problem, err := h.confirmPassword(c)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"totp_current": problem})
+	}
+	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account", "account.totp_off_now")
+}
+
+func (h *Handler) endOwnSession(c echo.Context) error {
+	id, name := page.Param(c, "id"), page.Viewer(c).Name
+	err := h.endSessions(c, func(s sessionLine) bool { return s.ID == id && s.User == name })
+	return h.changed(c, err, "/account", "access.session_ended")
+}
+
+func (h *Handler) endOtherSessions(c echo.Context) error {
+	name := page.Viewer(c).Name
+	err := h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
+	return h.changed(c, err, "/account", "account.others_ended")
+}

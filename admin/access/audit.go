@@ -1,0 +1,119 @@
+package access
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/registry"
+)
+
+const auditPage = 50
+
+type auditData struct {
+	Entries      []auditLine
+	Filter       registry.AuditFilter
+	Since, Until string // as in the form
+	Actions      []string
+	Pager        page.Pager
+}
+
+// Narrow says whether the filter leaves anything out.
+func (d auditData) Narrow() bool {
+	return d.Filter.Object+d.Filter.Actor+d.Filter.Action+d.Since+d.Until != ""
+}
+
+// auditActions are offered for the filter.
+var auditActions = []string{
+	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password", "disable", "enable",
+	"set second factor", "clear second factor", "start", "cancel", "seed", "bootstrap",
+}
+
+type auditLine struct {
+	registry.AuditEntry
+	Changes    []difference
+	Made, Gone bool // there was nothing before, or is nothing after
+}
+
+// difference is a field that a change altered, as text; empty: it was not there.
+type difference struct{ Field, Before, After string }
+
+func (h *Handler) auditPage(c echo.Context) error {
+	f := registry.AuditFilter{
+		Object: strings.TrimSpace(c.QueryParam("object")), Actor: strings.TrimSpace(c.QueryParam("actor")),
+		Action: strings.TrimSpace(c.QueryParam("action")), Limit: auditPage + 1,
+	}
+	f.Since, _ = time.Parse(page.MinuteForm, c.QueryParam("since")) // nonsense leaves nothing out
+	f.Until, _ = time.Parse(page.MinuteForm, c.QueryParam("until"))
+	f.Before, _ = strconv.ParseUint(c.QueryParam("cursor"), 10, 64) // nonsense is the beginning
+	list, err := h.registry.Audit(c.Request().Context(), f)
+	if err != nil {
+		return err
+	}
+	next := ""
+	if len(list) > auditPage {
+		list = list[:auditPage]
+		next = strconv.FormatUint(list[auditPage-1].ID, 10)
+	}
+	data := auditData{Filter: f, Since: page.MinuteText(f.Since), Until: page.MinuteText(f.Until), Actions: auditActions, Pager: page.CursorPager(c, next)}
+	for _, e := range list {
+		line := auditLine{AuditEntry: e, Changes: differences(e.Before, e.After)}
+		line.Made, line.Gone = isNothing(e.Before) && !isNothing(e.After), isNothing(e.After) && !isNothing(e.Before)
+		data.Entries = append(data.Entries, line)
+	}
+	return h.Render(c, http.StatusOK, "audit", data)
+}
+
+func isNothing(state json.RawMessage) bool { return len(state) == 0 || string(state) == "null" }
+
+// differences compares two states field by field, the fields of objects in objects as a.b; what is no object is compared as a whole.
+func differences(before, after json.RawMessage) []difference {
+	b, a := map[string]string{}, map[string]string{}
+	flattenState("", before, b)
+	flattenState("", after, a)
+	all := maps.Clone(b)
+	maps.Copy(all, a)
+	var list []difference
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if b[name] != a[name] {
+			list = append(list, difference{name, b[name], a[name]})
+		}
+	}
+	return list
+}
+
+func flattenState(name string, state json.RawMessage, into map[string]string) {
+	if isNothing(state) {
+		return
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(state, &fields); err != nil || len(fields) == 0 {
+		into[name] = plain(state)
+		return
+	}
+	for field, value := range fields {
+		if name != "" {
+			field = name + "." + field
+		}
+		flattenState(field, value, into)
+	}
+}
+
+// plain writes a value without the marks of JSON, where it is clear without them.
+func plain(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && text != "" {
+		return text
+	}
+	var list []string
+	if json.Unmarshal(value, &list) == nil && len(list) > 0 {
+		return strings.Join(list, ", ")
+	}
+	return string(value)
+}

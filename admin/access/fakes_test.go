@@ -1,0 +1,46 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// flakyStore keeps sessions in memory, as a database that can go away.
+type flakyStore struct {
+	SessionStore // nil: what is not needed here
+	sessions     map[string][]byte
+	away         bool
+	writes       int
+}
+
+func (f *flakyStore) Find(_ context.Context, token string) ([]byte, bool, error) {
+	if f.away {
+		return nil, false, registry.ErrUnavailable
+	}
+	data, found := f.sessions[token]
+	return data, found, nil
+}
+
+func (f *flakyStore) Create(_ context.Context, token string, data []byte, _ time.Time) error {
+	if f.away {
+		return registry.ErrUnavailable
+	}
+	f.writes++
+	f.sessions[token] = data
+	return nil
+}
+
+func (f *flakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) (bool, error) {
+	if _, found := f.sessions[token]; !found && !f.away {
+		return false, nil
+	}
+	return true, f.Create(ctx, token, data, expiry)
+}
+
+func (f *flakyStore) Delete(_ context.Context, token string) (bool, error) {
+	_, found := f.sessions[token]
+	delete(f.sessions, token)
+	return found, nil
+}

@@ -1,0 +1,67 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// users remembers users for a moment, so that not every request asks the database.
+type users struct {
+	registry Users
+	now      func() time.Time
+
+	mu    sync.Mutex
+	known map[string]knownUser
+}
+
+type knownUser struct {
+	user *account.User
+	at   time.Time
+}
+
+const (
+	userFresh = 3 * time.Second  // how long a user who was deleted elsewhere may go on
+	userStale = 10 * time.Minute // and while the database is away
+)
+
+// get is a user, nil when there is none of that name any more.
+func (u *users) get(ctx context.Context, name string) (*account.User, error) {
+	u.mu.Lock()
+	k, ok := u.known[name]
+	u.mu.Unlock()
+	age := u.now().Sub(k.at)
+	if ok && age < userFresh {
+		return k.user, nil
+	}
+	list, err := u.registry.ListUsers(ctx)
+	if errors.Is(err, registry.ErrUnavailable) && ok && age < userStale {
+		return k.user, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.known = map[string]knownUser{}
+	for i := range list {
+		if !list[i].Disabled {
+			u.known[list[i].Name] = knownUser{&list[i], u.now()}
+		}
+	}
+	return u.known[name].user, nil
+}
+
+// forget makes the next get ask, after a change.
+func (u *users) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for name, k := range u.known {
+		k.at = u.now().Add(-userFresh)
+		u.known[name] = k
+	}
+}

@@ -1,0 +1,102 @@
+package access
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// loginLimit slows down who guesses passwords: after some failures of an account, or of an address, further tries wait. Whoever knows the
+// password of an account under attack waits too, but never longer than loginWindow.
+type loginLimit struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	tries map[string]failures // by account/NAME and address/IP
+}
+
+type failures struct {
+	count int
+	since time.Time // of the first of them
+}
+
+const (
+	loginWindow    = 5 * time.Minute
+	accountTries   = 5
+	addressTries   = 20
+	rememberedKeys = 10_000
+)
+
+func newLoginLimit(now func() time.Time) *loginLimit {
+	return &loginLimit{now: now, tries: map[string]failures{}}
+}
+
+// try counts a try and says how long to wait first; 0: it may be made. A try is counted before the password is compared, so that many at
+// once count as many.
+func (l *loginLimit) try(account, address string) (wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := map[string]int{accountKey(account): accountTries, addressKey(address): addressTries}
+	for key, most := range keys {
+		f := l.tries[key]
+		if left := loginWindow - l.now().Sub(f.since); f.count >= most && left > 0 {
+			wait = max(wait, left)
+		}
+	}
+	if wait > 0 {
+		return wait
+	}
+	l.forgetOld()
+	for key := range keys {
+		f := l.tries[key]
+		if l.now().Sub(f.since) >= loginWindow {
+			f = failures{since: l.now()}
+		}
+		f.count++
+		l.tries[key] = f
+	}
+	return 0
+}
+
+// passed forgets an account's failures, and takes the try back from its address.
+func (l *loginLimit) passed(account, address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.tries, accountKey(account))
+	key := addressKey(address)
+	if f, ok := l.tries[key]; ok && f.count > 0 {
+		f.count--
+		l.tries[key] = f
+	}
+}
+
+func accountKey(name string) string { return "account/" + name }
+
+// addressKey is the same for all addresses that one customer of a provider has: of IPv6 that is a network of 64 bits.
+func addressKey(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		if ip = ip.Unmap().WithZone(""); ip.Is6() {
+			network, _ := ip.Prefix(64) // no error: it is one of IPv6
+			address = network.String()
+		}
+	}
+	return "address/" + address
+}
+
+// forgetOld bounds the memory.
+func (l *loginLimit) forgetOld() {
+	if len(l.tries) < rememberedKeys {
+		return
+	}
+	for key, f := range l.tries {
+		if l.now().Sub(f.since) >= loginWindow {
+			delete(l.tries, key)
+		}
+	}
+	for key := range l.tries {
+		if len(l.tries) < rememberedKeys {
+			return
+		}
+		delete(l.tries, key)
+	}
+}

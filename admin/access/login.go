@@ -1,0 +1,93 @@
+package access
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+)
+
+func (h *Handler) loginRoutes(g *echo.Group) {
+	g.GET("/login", h.loginPage)
+	g.POST("/login", h.login)
+	g.POST("/login/code", h.loginCode)
+	g.POST("/logout", h.logout)
+}
+
+type loginForm struct {
+	Username string
+	Next     string
+	Error    string
+}
+
+func (h *Handler) loginPage(c echo.Context) error {
+	if h.Sessions.GetString(c.Request().Context(), keyUser) != "" {
+		return h.Redirect(c, h.Local(c.QueryParam("next"), "/"))
+	}
+	return h.Render(c, http.StatusOK, "login", loginForm{Next: c.QueryParam("next")})
+}
+
+const longestName = 64 // of a user
+
+// typedName bounds what anybody may have counted, logged and shown as a user's name. What is cut is nobody's.
+func typedName(name string) string {
+	if len(name) <= longestName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:longestName], "") + "…"
+}
+
+func (h *Handler) login(c echo.Context) error {
+	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next")}
+	if wait := h.attempts.try(form.Username, c.RealIP()); wait > 0 {
+		form.Error = h.T(c, "login.wait", page.Duration(wait.Round(time.Second)))
+		return h.Render(c, http.StatusTooManyRequests, "login", form)
+	}
+	u, err := h.registry.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
+	if errors.Is(err, account.ErrNoUser) {
+		h.Log.Warn("a sign-in failed", "user", form.Username, "address", c.RealIP())
+		form.Error = h.T(c, "login.wrong")
+		return h.Render(c, http.StatusUnauthorized, "login", form)
+	}
+	if err != nil {
+		return err
+	}
+	second, err := h.hasTOTP(c.Request().Context(), u.Name)
+	if err != nil {
+		return err
+	}
+	if second {
+		return h.askCode(c, u, form.Next)
+	}
+	h.attempts.passed(form.Username, c.RealIP())
+	return h.enter(c, u, form.Next)
+}
+
+// enter begins the user's session, under a new token: one that somebody planted before is worth nothing.
+func (h *Handler) enter(c echo.Context, u *account.User, next string) error {
+	ctx := c.Request().Context()
+	if err := h.Sessions.RenewToken(ctx); err != nil {
+		return err
+	}
+	h.Sessions.Remove(ctx, keyPending)
+	h.Sessions.Put(ctx, keyUser, u.Name)
+	h.Sessions.Put(ctx, keyOwn, rand.Text())
+	h.Sessions.Put(ctx, keySince, h.Now().Unix())
+	h.users.forget()
+	if err := h.registry.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
+		h.Log.Warn("a sign-in could not be noted", "user", u.Name, "error", err)
+	}
+	return h.Redirect(c, h.Local(next, "/"))
+}
+
+func (h *Handler) logout(c echo.Context) error {
+	if err := h.Sessions.Destroy(c.Request().Context()); err != nil {
+		return err
+	}
+	return h.Redirect(c, "/login")
+}

@@ -1,0 +1,115 @@
+package access
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+)
+
+// StreamAllowed looks into the session without keeping it: a stream must not make it live longer.
+func (h *Handler) StreamAllowed(c echo.Context) bool {
+	ctx := c.Request().Context()
+	cookie, err := c.Cookie(sessionCookie)
+	if err != nil {
+		return false
+	}
+	// The request's context bears no session of its own, so loading gives a new one each time.
+	ctx, err = h.Sessions.Load(ctx, cookie.Value)
+	if err != nil {
+		return false
+	}
+	name := h.Sessions.GetString(ctx, keyUser)
+	if name == "" {
+		return false
+	}
+	u, err := h.users.get(ctx, name)
+	return err == nil && u != nil && !h.outdated(ctx, u)
+}
+
+// What sessions hold.
+const (
+	keyUser  = "user"
+	keySince = "since" // of the sign-in, Unix seconds
+)
+
+const (
+	sessionCookie = "wakecall_session"
+	sessionLife   = 7 * 24 * time.Hour
+	sessionIdle   = 12 * time.Hour
+)
+
+func (h *Handler) newSessions() *scs.SessionManager {
+	m := scs.New()
+	m.Codec, m.Store = sessionCodec{}, h.store
+	m.Lifetime, m.IdleTimeout, m.HashTokenInStore = sessionLife, sessionIdle, true
+	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, h.BasePath+"/"
+	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for a password again behind each link of a mail
+	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {
+		h.Log.Error("the session cannot be read or kept", "path", r.URL.Path, "error", err)
+		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+	}
+	return m
+}
+
+// Session opens the session for a request and keeps what became of it.
+func (h *Handler) Session(next echo.HandlerFunc) echo.HandlerFunc {
+	marked := next
+	next = func(c echo.Context) error {
+		c.Set(page.SessionKey, true)
+		return marked(c)
+	}
+	plain := echo.WrapMiddleware(h.Sessions.LoadAndSave)(next)
+	tls := *h.Sessions
+	tls.Cookie.Secure = true
+	secure := echo.WrapMiddleware(tls.LoadAndSave)(next)
+	return func(c echo.Context) error {
+		c.SetRequest(c.Request().WithContext(withOpened(c.Request().Context())))
+		if h.Secure(c) {
+			return secure(c)
+		}
+		return plain(c)
+	}
+}
+
+// SignedIn lets only users in, and knows who it is.
+func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx := c.Request().Context()
+		name := h.Sessions.GetString(ctx, keyUser)
+		if name == "" {
+			return h.toLogin(c)
+		}
+		u, err := h.users.get(ctx, name)
+		if err != nil {
+			return err
+		}
+		if u == nil || h.outdated(ctx, u) {
+			if err := h.Sessions.Destroy(ctx); err != nil {
+				return err
+			}
+			return h.toLogin(c)
+		}
+		c.Set(page.ViewerKey, u)
+		h.note(c)
+		return next(c)
+	}
+}
+
+// outdated says whether a session belongs to an earlier user of the same name.
+func (h *Handler) outdated(ctx context.Context, u *account.User) bool {
+	return h.Sessions.GetInt64(ctx, keySince) < u.CreatedAt.Unix()
+}
+
+func (h *Handler) toLogin(c echo.Context) error {
+	r := c.Request()
+	if r.Method != http.MethodGet || page.IsFragment(c) || r.URL.Path == h.BasePath+"/" {
+		return h.Redirect(c, "/login")
+	}
+	return h.Redirect(c, "/login?next="+url.QueryEscape(r.URL.RequestURI()))
+}

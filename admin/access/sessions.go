@@ -1,0 +1,127 @@
+package access
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// What a session tells of itself in the list of sessions.
+const (
+	keyAddress = "address"
+	keyAgent   = "agent"
+	keySeen    = "seen" // Unix seconds, at most seenStep old
+)
+
+const (
+	seenStep = time.Minute
+	maxAgent = 200
+)
+
+// sessionLine is one session in a list.
+type sessionLine struct {
+	ID             string // a hash of its token's hash: names it and opens nothing
+	User           string
+	Address, Agent string
+	Since, Seen    time.Time
+	Current        bool
+	waiting        bool // for the code of a second factor: not signed in yet
+	own            string
+}
+
+// Browser is the agent in short, such as Firefox, Linux.
+func (s sessionLine) Browser() string {
+	var found []string
+	for _, group := range [][]string{{"Edg/", "OPR/", "Firefox/", "Chrome/", "Safari/", "curl/"}, {"Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux"}} {
+		for _, mark := range group {
+			if strings.Contains(s.Agent, mark) {
+				found = append(found, strings.Replace(strings.TrimSuffix(mark, "/"), "Edg", "Edge", 1))
+				break
+			}
+		}
+	}
+	if len(found) == 0 {
+		return s.Agent
+	}
+	return strings.Join(found, ", ")
+}
+
+// note keeps in the session who uses it from where. It changes once a minute at most.
+func (h *Handler) note(c echo.Context) {
+	ctx := c.Request().Context()
+	now := h.Now().Unix()
+	if now-h.Sessions.GetInt64(ctx, keySeen) < int64(seenStep/time.Second) {
+		return
+	}
+	agent := c.Request().UserAgent()
+	h.Sessions.Put(ctx, keySeen, now)
+	h.Sessions.Put(ctx, keyAddress, c.RealIP())
+	h.Sessions.Put(ctx, keyAgent, agent[:min(len(agent), maxAgent)])
+}
+
+func describeSession(key string, values map[string]any) sessionLine {
+	sum := sha256.Sum256([]byte("session " + key))
+	text := func(name string) string { s, _ := values[name].(string); return s }
+	at := func(name string) time.Time { n, _ := values[name].(int64); return time.Unix(n, 0) }
+	return sessionLine{
+		ID: hex.EncodeToString(sum[:12]), User: cmp.Or(text(keyUser), text(keyPending)), waiting: text(keyUser) == "", Address: text(keyAddress), Agent: text(keyAgent), Since: at(keySince), Seen: at(keySeen),
+		own: text(keyOwn),
+	}
+}
+
+// listSessions lists the signed-in sessions of a user, or of all, the last seen first.
+func (h *Handler) listSessions(c echo.Context, user string) ([]sessionLine, error) {
+	var list []sessionLine
+	err := h.eachSession(c, func(_ string, s sessionLine) error {
+		if !s.waiting && (user == "" || s.User == user) {
+			list = append(list, s)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(x, y sessionLine) int { return y.Seen.Compare(x.Seen) })
+	return list, err
+}
+
+// endSessions ends those that are chosen, sign-ins that wait for their code included.
+func (h *Handler) endSessions(c echo.Context, chosen func(sessionLine) bool) error {
+	return h.eachSession(c, func(key string, s sessionLine) error {
+		if !chosen(s) {
+			return nil
+		}
+		_, err := h.store.end(c.Request().Context(), key)
+		return err
+	})
+}
+
+// eachSession goes over the store itself: the manager's Iterate would hash keys that are hashes already.
+func (h *Handler) eachSession(c echo.Context, do func(key string, s sessionLine) error) error {
+	all, err := h.store.sessions.All(c.Request().Context())
+	if err != nil {
+		return fmt.Errorf("list the sessions: %w", err)
+	}
+	own := h.Sessions.GetString(c.Request().Context(), keyOwn)
+	for key, data := range all {
+		_, values, err := h.Sessions.Codec.Decode(data)
+		if err != nil {
+			return fmt.Errorf("read a session: %w", err)
+		}
+		s := describeSession(key, values)
+		if s.User == "" {
+			continue // somebody at the page for signing in
+		}
+		s.Current = s.own != "" && s.own == own
+		if err := do(key, s); err != nil {
+			return fmt.Errorf("end a session: %w", err)
+		}
+	}
+	return nil
+}
+
+// keyOwn is a random word of each session, which tells the request's own among those of the store.
+const keyOwn = "own"

@@ -1,0 +1,156 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// SessionStore keeps sessions by the hashes of their tokens: the registry. Update leaves a session that has ended alone.
+type SessionStore interface {
+	Find(ctx context.Context, token string) (data []byte, found bool, err error)
+	Create(ctx context.Context, token string, data []byte, expiry time.Time) error
+	Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error)
+	Delete(ctx context.Context, token string) (found bool, err error)
+	All(ctx context.Context) (map[string][]byte, error)
+}
+
+// steadyStore is the store of the session manager. While the database is away, it goes on for a while with the sessions seen last: that is
+// when somebody has to look. While the database is there, it is asked each time, so that a session that was ended elsewhere has ended
+// here. What hardly changed is not written.
+//
+// A request that found its session in the store may only update it: written anew, a session that ended meanwhile would live again.
+type steadyStore struct {
+	scs.Store // nil: the manager calls the methods that take a context
+	sessions  SessionStore
+	now       func() time.Time
+
+	mu    sync.Mutex
+	known map[string]knownSession // by the token's hash
+}
+
+type knownSession struct {
+	data   []byte
+	expiry time.Time // as it was stored
+	seen   time.Time
+}
+
+const (
+	sessionSteady = 10 * time.Minute // without the database
+	expiryStep    = time.Minute      // by which the end of a session may lag behind
+	maxKnown      = 10_000
+)
+
+func newSteadyStore(s SessionStore, now func() time.Time) *steadyStore {
+	return &steadyStore{sessions: s, now: now, known: map[string]knownSession{}}
+}
+
+// openedSession is the session that a request found in the store: the hash of its token.
+type openedSession struct{ token string }
+
+type openedKey struct{}
+
+// withOpened makes room for the session that a request will find.
+func withOpened(ctx context.Context) context.Context {
+	return context.WithValue(ctx, openedKey{}, &openedSession{})
+}
+
+// opened is the token of the session that the request found; empty: it found none.
+func opened(ctx context.Context) string {
+	if o, ok := ctx.Value(openedKey{}).(*openedSession); ok {
+		return o.token
+	}
+	return ""
+}
+
+// FindCtx implements scs.CtxStore.
+func (s *steadyStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
+	data, found, err := s.find(ctx, token)
+	if o, ok := ctx.Value(openedKey{}).(*openedSession); ok && found {
+		o.token = token
+	}
+	return data, found, err
+}
+
+func (s *steadyStore) find(ctx context.Context, token string) ([]byte, bool, error) {
+	data, found, err := s.sessions.Find(ctx, token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.known[token]
+	switch {
+	case errors.Is(err, registry.ErrUnavailable) && ok && s.now().Sub(k.seen) < sessionSteady:
+		return k.data, true, nil
+	case err != nil:
+		return nil, false, err
+	case !found:
+		delete(s.known, token)
+		return nil, false, nil
+	}
+	if !bytes.Equal(k.data, data) {
+		k.expiry = time.Time{} // another host wrote it
+	}
+	k.data, k.seen = data, s.now()
+	s.keep(token, k)
+	return data, true, nil
+}
+
+// CommitCtx writes a session that changed, or whose end moved by a step.
+func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
+	s.mu.Lock()
+	k, ok := s.known[token]
+	s.mu.Unlock()
+	if ok && bytes.Equal(k.data, data) && expiry.Sub(k.expiry).Abs() < expiryStep {
+		return nil
+	}
+	err := s.write(ctx, token, data, expiry)
+	if err != nil && (!ok || !errors.Is(err, registry.ErrUnavailable)) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil { // the database is away: the change lives here until it is back
+		k.data = data
+		s.keep(token, k)
+		return nil
+	}
+	s.keep(token, knownSession{data, expiry, s.now()})
+	return nil
+}
+
+func (s *steadyStore) write(ctx context.Context, token string, data []byte, expiry time.Time) error {
+	if opened(ctx) != token {
+		return s.sessions.Create(ctx, token, data, expiry)
+	}
+	_, err := s.sessions.Update(ctx, token, data, expiry) // one that has ended is found out by the next request
+	return err
+}
+
+// DeleteCtx implements scs.CtxStore.
+func (s *steadyStore) DeleteCtx(ctx context.Context, token string) error {
+	_, err := s.end(ctx, token)
+	return err
+}
+
+// end ends a session and says whether it was there.
+func (s *steadyStore) end(ctx context.Context, token string) (found bool, err error) {
+	s.mu.Lock()
+	delete(s.known, token)
+	s.mu.Unlock()
+	return s.sessions.Delete(ctx, token)
+}
+
+// keep bounds the memory. The lock is held.
+func (s *steadyStore) keep(token string, k knownSession) {
+	if _, ok := s.known[token]; !ok && len(s.known) >= maxKnown {
+		for old := range s.known {
+			delete(s.known, old)
+			break
+		}
+	}
+	s.known[token] = k
+}

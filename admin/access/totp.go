@@ -1,0 +1,116 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"html/template"
+	"image/png"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/totp"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+)
+
+// TOTPStore keeps the secrets of second factors.
+type TOTPStore interface {
+	TOTPSecret(ctx context.Context, name string) (string, error) // empty: the user has none
+	SetTOTP(ctx context.Context, actor, name, secret string) error
+	ClearTOTP(ctx context.Context, actor, name string) error
+}
+
+// What a session holds on the way to a second factor.
+const (
+	keyPending      = "pending" // who gave the password and owes the code
+	keyPendingSince = "pending_since"
+	keyNewSecret    = "new_totp" // of an authenticator that is being set up
+)
+
+const pendingLife = 5 * time.Minute
+
+func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
+	if h.totp == nil {
+		return false, nil
+	}
+	secret, err := h.totp.TOTPSecret(ctx, user)
+	return secret != "", err
+}
+
+// askCode remembers that the password was right. The session's token changes, so that one planted before is worth nothing.
+func (h *Handler) askCode(c echo.Context, u *account.User, next string) error {
+	ctx := c.Request().Context()
+	if err := h.Sessions.RenewToken(ctx); err != nil {
+		return err
+	}
+	h.Sessions.Put(ctx, keyPending, u.Name)
+	h.Sessions.Put(ctx, keyPendingSince, h.Now().Unix())
+	return h.Render(c, http.StatusOK, "login_code", loginForm{Next: next})
+}
+
+func (h *Handler) loginCode(c echo.Context) error {
+	ctx := c.Request().Context()
+	name, next := h.Sessions.GetString(ctx, keyPending), c.FormValue("next")
+	began := time.Unix(h.Sessions.GetInt64(ctx, keyPendingSince), 0)
+	if name == "" || h.totp == nil || h.Now().Sub(began) > pendingLife {
+		return h.Redirect(c, "/login")
+	}
+	if wait := h.attempts.try(name, c.RealIP()); wait > 0 {
+		form := loginForm{Next: next, Error: h.T(c, "login.wait", page.Duration(wait.Round(time.Second)))}
+		return h.Render(c, http.StatusTooManyRequests, "login_code", form)
+	}
+	secret, err := h.totp.TOTPSecret(ctx, name)
+	if err != nil {
+		return err
+	}
+	u, err := h.users.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	if u == nil || secret == "" || !h.codes.use(name, c.FormValue("code"), secret) {
+		h.Log.Warn("a second factor failed", "user", name, "address", c.RealIP())
+		return h.Render(c, http.StatusUnauthorized, "login_code", loginForm{Next: next, Error: h.T(c, "login.wrong_code")})
+	}
+	h.attempts.passed(name, c.RealIP())
+	if waiting, err := h.store.end(ctx, opened(ctx)); err != nil {
+		return err
+	} else if !waiting { // the password was changed meanwhile, or the user shut out
+		return h.Redirect(c, "/login")
+	}
+	return h.enter(c, u, next)
+}
+
+// totpSetup is what somebody needs to set up an authenticator.
+type totpSetup struct {
+	Secret string
+	QR     template.URL // an image
+}
+
+func newTOTP(user string) (string, error) {
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: "Wakecall", AccountName: user})
+	if err != nil {
+		return "", err
+	}
+	return key.Secret(), nil
+}
+
+const qrSize = 240
+
+func setupOf(user, secret string) (*totpSetup, error) {
+	key, err := otp.NewKeyFromURL("otpauth://totp/Wakecall:" + user + "?issuer=Wakecall&secret=" + secret)
+	if err != nil {
+		return nil, err
+	}
+	img, err := key.Image(qrSize, qrSize)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		return nil, err
+	}
+	return &totpSetup{secret, template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}, nil
+}

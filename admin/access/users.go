@@ -1,0 +1,211 @@
+package access
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) usersRoutes(g *echo.Group) {
+	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
+	g.GET("/access", admin(func(c echo.Context) error { return h.accessPage(c, http.StatusOK, accessForms{}) }))
+	g.POST("/access/users", admin(h.createUser))
+	g.POST("/access/users/:name/role", admin(h.setRole))
+	g.POST("/access/users/:name/password", admin(h.setPassword))
+	g.POST("/access/users/:name/totp", admin(h.clearTOTPOf))
+	g.POST("/access/users/:name/delete", admin(h.deleteUser))
+	g.POST("/access/users/:name/disable", admin(func(c echo.Context) error { return h.setDisabled(c, true) }))
+	g.POST("/access/users/:name/enable", admin(func(c echo.Context) error { return h.setDisabled(c, false) }))
+	g.POST("/access/tokens", admin(h.createToken))
+	g.POST("/access/tokens/:id/revoke", admin(h.revokeToken))
+	g.POST("/access/sessions/:id/end", admin(h.endAnySession))
+}
+
+// accessForms are the forms as somebody filled them in, with what is wrong.
+type accessForms struct {
+	User       map[string]string
+	UserError  map[string]string
+	Token      tokenForm
+	TokenError map[string]string
+}
+
+type tokenForm struct {
+	Name   string
+	Rights []string
+	Topics string
+}
+
+// Has says whether a right is chosen.
+func (f tokenForm) Has(right string) bool { return slices.Contains(f.Rights, right) }
+
+type accessData struct {
+	Users    []userLine
+	Tokens   []*registry.Token
+	Sessions []sessionLine
+	Roles    []account.Role
+	Rights   []registry.Right
+	TOTP     bool // it is offered
+	accessForms
+}
+
+type userLine struct {
+	account.User
+	Self bool
+	TOTP bool
+}
+
+var (
+	roles  = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
+	rights = []registry.Right{registry.RightPush, registry.RightRead, registry.RightManage}
+)
+
+func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {
+	ctx := c.Request().Context()
+	list, err := h.registry.ListUsers(ctx)
+	if err != nil {
+		return err
+	}
+	data := accessData{Tokens: h.registry.ListTokens(), Roles: roles, Rights: rights, TOTP: h.totp != nil, accessForms: forms}
+	for _, u := range list {
+		line := userLine{User: u, Self: u.Name == page.Viewer(c).Name}
+		if line.TOTP, err = h.hasTOTP(ctx, u.Name); err != nil {
+			return err
+		}
+		data.Users = append(data.Users, line)
+	}
+	if data.Sessions, err = h.listSessions(c, ""); err != nil {
+		return err
+	}
+	return h.Render(c, status, "access", data)
+}
+
+func (h *Handler) createUser(c echo.Context) error {
+	form := map[string]string{"name": strings.TrimSpace(c.FormValue("name")), "role": c.FormValue("role")}
+	err := h.registry.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"), account.Role(form["role"]))
+	if err == nil {
+		h.Flash(c, "success", "access.user_created", form["name"])
+		return h.Redirect(c, "/access")
+	}
+	fields, rest := page.FormErrors(err, "name")
+	if rest != nil {
+		return rest
+	}
+	return h.accessPage(c, http.StatusUnprocessableEntity, accessForms{User: form, UserError: fields})
+}
+
+// changed ends the change of a user or token: the message, or the error when it is one of the user's, and back to the page.
+func (h *Handler) changed(c echo.Context, err error, to, key string, args ...any) error {
+	h.users.forget()
+	if err == nil {
+		h.Flash(c, "success", key, args...)
+		return h.Redirect(c, to)
+	}
+	if p := page.ProblemOf(err); p.Status >= http.StatusInternalServerError && !page.IsRefusal(err) {
+		return err
+	}
+	h.FlashText(c, "danger", err.Error())
+	return h.Redirect(c, to)
+}
+
+func (h *Handler) setRole(c echo.Context) error {
+	name := page.Param(c, "name")
+	err := h.registry.SetRole(c.Request().Context(), page.Actor(c), name, account.Role(c.FormValue("role")))
+	return h.changed(c, err, "/access", "access.role_set", name)
+}
+
+// setPassword also ends the user's sessions: whoever had the old one is out.
+func (h *Handler) setPassword(c echo.Context) error {
+	name := page.Param(c, "name")
+	ctx := c.Request().Context()
+	err := h.registry.SetPassword(ctx, page.Actor(c), name, c.FormValue("password"))
+	if err == nil {
+		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
+	}
+	return h.changed(c, err, "/access", "access.password_set", name)
+}
+
+func (h *Handler) deleteUser(c echo.Context) error {
+	name := page.Param(c, "name")
+	if name == page.Viewer(c).Name {
+		h.Flash(c, "danger", "access.not_yourself")
+		return h.Redirect(c, "/access")
+	}
+	err := h.registry.DeleteUser(c.Request().Context(), page.Actor(c), name)
+	if err == nil {
+		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
+	}
+	return h.changed(c, err, "/access", "access.user_deleted", name)
+}
+
+// setDisabled keeps a user out at once: their sessions end.
+func (h *Handler) setDisabled(c echo.Context, disabled bool) error {
+	name, key := page.Param(c, "name"), "access.user_enabled"
+	if disabled {
+		key = "access.user_disabled"
+	}
+	if name == page.Viewer(c).Name {
+		h.Flash(c, "danger", "access.not_yourself")
+		return h.Redirect(c, "/access")
+	}
+	err := h.registry.SetDisabled(c.Request().Context(), page.Actor(c), name, disabled)
+	if err == nil && disabled {
+		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
+	}
+	return h.changed(c, err, "/access", key, name)
+}
+
+func (h *Handler) clearTOTPOf(c echo.Context) error {
+	name := page.Param(c, "name")
+	if h.totp == nil {
+		return echo.ErrNotFound
+	}
+	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared", name)
+}
+
+type createdToken struct {
+	*registry.Token
+	Secret string
+}
+
+// createToken answers with the token itself, the only time that it is shown; nothing of it is kept in the session.
+func (h *Handler) createToken(c echo.Context) error {
+	params, err := c.FormParams()
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+	}
+	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics")}
+	chosen := make([]registry.Right, len(form.Rights))
+	for i, r := range form.Rights {
+		chosen[i] = registry.Right(r)
+	}
+	patterns := strings.FieldsFunc(form.Topics, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
+	secret, t, err := h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name, chosen, patterns)
+	if err == nil {
+		return h.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
+	}
+	fields, rest := page.FormErrors(err, "name")
+	if rest != nil {
+		return rest
+	}
+	return h.accessPage(c, http.StatusUnprocessableEntity, accessForms{Token: form, TokenError: fields})
+}
+
+func (h *Handler) revokeToken(c echo.Context) error {
+	id, err := strconv.ParseUint(page.Param(c, "id"), 10, 64)
+	if err != nil {
+		return echo.ErrNotFound
+	}
+	return h.changed(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access", "access.token_revoked")
+}
+
+func (h *Handler) endAnySession(c echo.Context) error {
+	id := page.Param(c, "id")
+	err := h.endSessions(c, func(s sessionLine) bool { return s.ID == id })
+	return h.changed(c, err, "/access", "access.session_ended")
+}

@@ -1,0 +1,278 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
+)
+
+// Routes registers the pages.
+func (h *Handler) Routes(g *echo.Group) {
+	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
+	g.GET("/alerts", h.alertsPage)
+	g.GET("/alerts/deliveries", h.deliveriesPage)
+	g.GET("/alerts/settings", admin(h.alertSettings))
+	g.POST("/alerts/mail", admin(h.saveMail))
+	g.POST("/alerts/mail/test", admin(h.testMail))
+	g.POST("/alerts/recipients", admin(h.saveRecipients))
+	g.POST("/alerts/rules", admin(h.saveRules))
+	g.POST("/alerts/webhooks", admin(h.addWebhook))
+	g.POST("/alerts/webhooks/delete", admin(h.deleteWebhook))
+	g.POST("/alerts/webhooks/test", admin(h.testWebhook))
+}
+
+const alertsEach = 50
+
+// alertKinds are those that the list can be narrowed to. Their texts are alerts.kind_NAME.
+var alertKinds = []string{
+	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
+	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "registry", "journal",
+	"backlog", "no_consumer", "topic_failing", "breaker", "dead", "dead_jobs",
+	"late", "ledger",
+}
+
+type alertsData struct {
+	Open, Ended []alert.Alert
+	Kind        string
+	Kinds       []string
+	Next        uint64 // older than this one; 0: there are no more
+	NoStore     bool
+	MailOff     bool
+}
+
+func (h *Handler) alertsPage(c echo.Context) error {
+	d := alertsData{Kind: c.QueryParam("kind"), Kinds: alertKinds}
+	settings, err := alert.Read(h.Snapshot())
+	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
+	store := h.opts.Alerts
+	if store == nil {
+		d.NoStore = true
+		return h.Render(c, http.StatusOK, "alerts", d)
+	}
+	ctx := c.Request().Context()
+	open, ended := true, false
+	before, _ := strconv.ParseUint(c.QueryParam("before"), 10, 64)
+	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
+		return err
+	}
+	if d.Ended, err = store.ListAlerts(ctx, alert.Filter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
+		return err
+	}
+	if len(d.Ended) > alertsEach {
+		d.Ended = d.Ended[:alertsEach]
+		d.Next = d.Ended[alertsEach-1].ID
+	}
+	return h.Render(c, http.StatusOK, "alerts", d)
+}
+
+func (h *Handler) deliveriesPage(c echo.Context) error {
+	var list []alert.Delivery
+	if store := h.opts.Alerts; store != nil {
+		var err error
+		if list, err = store.ListDeliveries(c.Request().Context(), 200); err != nil {
+			return err
+		}
+	}
+	return h.Render(c, http.StatusOK, "alert_deliveries", list)
+}
+
+type alertSettingsData struct {
+	alert.Settings
+	HasPass  bool
+	TLS      []string
+	To       string // the recipients, one a line
+	Switches []ruleSwitch
+	Limits   []ruleLimit
+	Late     string // the objectives of topics, one a line
+	Hooks    []webhookView
+	Presets  []string
+	Hook     alert.Webhook // being added
+	Errors   map[string]string
+	Broken   string // what cannot be read, such as without the secret key
+}
+
+type webhookView struct{ Name, Preset, Host string }
+
+// showSettings makes what the page shows: of settings as they are, or as they were typed.
+func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
+	d := alertSettingsData{
+		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: strings.Join(s.Recipients, "\n"), Presets: webhookPresets, Errors: errs,
+		Late: objectivesText(s.Rules.Objectives),
+	}
+	d.Mail.Password = ""
+	for _, name := range switchNames {
+		d.Switches = append(d.Switches, ruleSwitch{name, *switches(&s)[name]})
+	}
+	for _, name := range limitNames {
+		d.Limits = append(d.Limits, ruleLimit{name, limitText(&s, name), errs[name]})
+	}
+	for _, w := range s.Webhooks {
+		d.Hooks = append(d.Hooks, webhookView{w.Name, w.Preset, webhookHost(w)})
+	}
+	return d
+}
+
+func (h *Handler) alertSettings(c echo.Context) error {
+	s, err := alert.Read(h.Snapshot())
+	d := showSettings(s, nil)
+	if err != nil {
+		d.Broken = err.Error()
+	}
+	return h.Render(c, http.StatusOK, "alert_settings", d)
+}
+
+// changeSettings stores what change makes of the settings, or shows the form again with what is wrong.
+func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
+	s, err := alert.Read(h.Snapshot())
+	if err != nil && !errors.Is(err, seal.ErrKey) { // secrets of another key can only be typed anew
+		return err
+	}
+	err = change(&s)
+	if err == nil {
+		err = s.Validate()
+	}
+	if err == nil {
+		err = h.registry.PutSetting(c.Request().Context(), page.Actor(c), alert.SettingName, s)
+	}
+	fields, rest := page.FieldErrors(err)
+	sealed := errors.Is(rest, seal.ErrKey)
+	if rest != nil && !sealed {
+		return rest
+	}
+	if err == nil {
+		h.Flash(c, "success", "alerts.saved")
+		return h.Redirect(c, "/alerts/settings")
+	}
+	d := showSettings(s, fields)
+	if fields[alert.ObjectivesField] != "" {
+		d.Late = c.FormValue("objectives")
+	}
+	if sealed {
+		d.Broken = rest.Error()
+	}
+	return h.Render(c, http.StatusUnprocessableEntity, "alert_settings", d)
+}
+
+// typedMail reads the form. An empty password means the one that is kept, for the same server and user only: it is sent nowhere else.
+func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
+	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
+	m := alert.Mail{
+		Host: strings.TrimSpace(c.FormValue("mail.host")), Port: port, Username: strings.TrimSpace(c.FormValue("mail.username")),
+		Password: seal.Text(c.FormValue("mail.password")), TLS: c.FormValue("mail.tls"), From: strings.TrimSpace(c.FormValue("mail.from")),
+	}
+	if m.Username == "" || m.Password != "" || stored.Password == "" {
+		return m, nil
+	}
+	if stored.Host != m.Host || stored.Username != m.Username {
+		return m, &registry.FieldError{Field: "mail.password", Detail: h.T(c, "alerts.retype")}
+	}
+	m.Password = stored.Password
+	return m, nil
+}
+
+func (h *Handler) saveMail(c echo.Context) error {
+	return h.changeSettings(c, func(s *alert.Settings) (err error) {
+		s.Mail, err = h.typedMail(c, s.Mail)
+		return err
+	})
+}
+
+// channelTest is what came of trying a channel.
+type channelTest struct {
+	OK   bool
+	Key  string   // of what to say
+	To   string   // where it went
+	Text string   // what the other side said, as it is
+	More []string // what is wrong with the form
+}
+
+// testMail sends a mail with what the form has, before it is saved.
+func (h *Handler) testMail(c echo.Context) error {
+	stored, _ := alert.Read(h.Snapshot()) // without its key the password must be typed
+	m, err := h.typedMail(c, stored.Mail)
+	to := strings.TrimSpace(c.FormValue("to"))
+	if err == nil {
+		s := alert.Defaults()
+		s.Mail, s.Recipients = m, []string{to}
+		err = s.Validate()
+	}
+	if err != nil {
+		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: said(err)})
+	}
+	send := h.opts.TestMail
+	if send == nil {
+		send = func(m alert.Mail, to string, message *alert.Message) error {
+			return alert.SendMail(c.Request().Context(), m, to, message)
+		}
+	}
+	return h.told(c, to, send(m, to, alert.TestMessage(h.Host, h.opts.AdminURL)))
+}
+
+// told shows what came of a test, with the other side's words as they are.
+func (h *Handler) told(c echo.Context, to string, err error) error {
+	if err != nil {
+		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: err.Error()})
+	}
+	return h.Fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to})
+}
+
+// said lists joined errors.
+func said(err error) []string {
+	var list []string
+	for _, e := range page.Flatten(err) {
+		list = append(list, e.Error())
+	}
+	return list
+}
+
+func (h *Handler) saveRecipients(c echo.Context) error {
+	return h.changeSettings(c, func(s *alert.Settings) error {
+		s.Recipients = lines(c.FormValue("recipients"))
+		return nil
+	})
+}
+
+func (h *Handler) saveRules(c echo.Context) error {
+	return h.changeSettings(c, func(s *alert.Settings) error { return readRules(s, c.FormValue) })
+}
+
+func (h *Handler) addWebhook(c echo.Context) error {
+	return h.changeSettings(c, func(s *alert.Settings) error {
+		s.Webhooks = append(s.Webhooks, alert.Webhook{
+			Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),
+			URL: seal.Text(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
+		})
+		return nil
+	})
+}
+
+func (h *Handler) deleteWebhook(c echo.Context) error {
+	return h.changeSettings(c, func(s *alert.Settings) error {
+		s.Webhooks = slices.DeleteFunc(s.Webhooks, func(w alert.Webhook) bool { return w.Name == c.FormValue("name") })
+		return nil
+	})
+}
+
+func (h *Handler) testWebhook(c echo.Context) error {
+	s, err := alert.Read(h.Snapshot())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(s.Webhooks, func(w alert.Webhook) bool { return w.Name == c.FormValue("name") })
+	if i < 0 {
+		return echo.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
+	defer cancel()
+	return h.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], alert.TestMessage(h.Host, h.opts.AdminURL)))
+}

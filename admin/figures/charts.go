@@ -1,0 +1,114 @@
+package figures
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/history"
+)
+
+// chart is what the admin's script draws.
+type Chart struct {
+	At     []int64     `json:"at"`
+	Series []chartLine `json:"series"`
+	Unit   string      `json:"unit,omitempty"`
+	Time   string      `json:"time"` // the word for it, in the legend
+}
+
+type chartLine struct {
+	Label  string     `json:"label"`
+	Color  string     `json:"color"`
+	Values []*float64 `json:"values"`
+	Dash   bool       `json:"dash,omitempty"`
+}
+
+// line is a column of a series and how it looks. Its label is the text charts.NAME.
+type line struct {
+	name, color string
+	dash        bool
+	scale       float64
+	optional    bool // left out when nothing is known of it
+}
+
+type chartKind struct {
+	unit  string
+	lines []line
+}
+
+const mebibyte = 1.0 / (1 << 20)
+
+// chartKinds are the charts that any series can be shown as: /charts/KIND?series=…&span=….
+var chartKinds = map[string]chartKind{
+	"rates": {"/s", []line{
+		{"pushed", "blue", false, 1, false}, {"delivered", "green", false, 1, false}, {"failed", "red", false, 1, false}, {"retried", "orange", true, 1, false},
+		{"died", "purple", true, 1, false},
+	}},
+	"lateness": {"ms", []line{{"p50", "cyan", false, 1, false}, {"p99", "purple", false, 1, false}}},
+	"backlog": {"", []line{
+		{"delayed", "blue", false, 1, false}, {"ready", "orange", false, 1, false}, {"running", "green", false, 1, false}, {"dead", "red", true, 1, false},
+	}},
+	"ping":   {"ms", []line{{"ping_p50", "cyan", false, 1, false}, {"ping_p99", "purple", false, 1, false}}},
+	"memory": {" MiB", []line{{"memory", "blue", false, mebibyte, false}, {"max_memory", "red", true, mebibyte, true}}},
+}
+
+// Routes registers what charts ask for.
+func (h *Handler) Routes(g *echo.Group) {
+	g.GET("/charts/:kind", h.chart)
+}
+
+// spans are the lengths of time to choose from.
+func Spans() []string { return history.Spans() }
+
+// spanOf is the one chosen.
+func SpanOf(c echo.Context) string {
+	if s := c.QueryParam("span"); slices.Contains(Spans(), s) {
+		return s
+	}
+	return Spans()[0]
+}
+
+func (h *Handler) chart(c echo.Context) error {
+	kind, ok := chartKinds[c.Param("kind")]
+	if !ok {
+		return echo.ErrNotFound
+	}
+	series := c.QueryParam("series")
+	if series == "" {
+		series = history.AllTopics
+	}
+	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.T(c, "charts.time")}
+	if h.opts.History == nil {
+		return c.JSON(http.StatusOK, out)
+	}
+	p, err := h.opts.History.Series(c.Request().Context(), series, SpanOf(c))
+	if err != nil {
+		return err
+	}
+	out.At = p.Times
+	for _, l := range kind.lines {
+		if l.optional && !slices.ContainsFunc(p.Values[l.name], func(v *float64) bool { return v != nil }) {
+			continue
+		}
+		out.Series = append(out.Series, chartLine{h.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// scaled multiplies the values; a column that the series lacks is unknown all along.
+func scaled(values []*float64, by float64, n int) []*float64 {
+	if len(values) != n {
+		return make([]*float64, n)
+	}
+	if by == 1 {
+		return values
+	}
+	list := make([]*float64, n)
+	for i, v := range values {
+		if v != nil {
+			x := *v * by
+			list[i] = &x
+		}
+	}
+	return list
+}

@@ -1,0 +1,165 @@
+package figures
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// capacity is how many callbacks a second can be made, and how that is known.
+type Capacity struct {
+	Rate float64 // callbacks a second; 0: nothing is known
+	From string  // limit, flight or measured: which of the following is the least
+
+	Limit float64 // the topic's rate limit; 0: none
+
+	Flight      float64 // what max_in_flight allows at the mean time of a call; 0: not limited, or not known
+	MaxInFlight int
+	Mean        time.Duration
+	Calls       int // of which that is the mean
+
+	Measured float64       // the highest rate kept up in the history; 0: none is known
+	Over     time.Duration // for so long
+	At       time.Time
+	Full     bool // jobs were waiting then, so it was all that could be done; else nobody asked for more
+}
+
+// measuredSpans are those whose slots are a minute and longer: what was kept up, not what a moment saw.
+var measuredSpans = []string{"3h", "24h", "7d"}
+
+// measure reads the highest rate of callbacks in the history of a series, of a minute, ten or an hour.
+func (h *Handler) Measure(ctx context.Context, series string) (c Capacity) {
+	if h.opts.History == nil {
+		return c
+	}
+	for _, span := range measuredSpans {
+		if p, err := h.opts.History.Series(ctx, series, span); err == nil {
+			c.learn(p)
+		}
+	}
+	return c
+}
+
+func (c *Capacity) learn(p history.Points) {
+	value := func(name string, i int) float64 {
+		if list := p.Values[name]; i < len(list) && list[i] != nil {
+			return *list[i]
+		}
+		return 0
+	}
+	for i, at := range p.Times {
+		rate := value("delivered", i) + value("failed", i) + value("snoozed", i)
+		if rate <= c.Measured {
+			continue
+		}
+		c.Measured, c.Over, c.At = rate, time.Duration(p.Step)*time.Second, time.Unix(at, 0).UTC()
+		c.Full = value("ready", i) > rate // more than a second's work
+	}
+}
+
+// decide takes the least of what is known.
+func (c *Capacity) Decide() {
+	for _, is := range []struct {
+		from string
+		rate float64
+	}{{"limit", c.Limit}, {"flight", c.Flight}, {"measured", c.Measured}} {
+		if is.rate > 0 && (c.Rate == 0 || is.rate < c.Rate) {
+			c.Rate, c.From = is.rate, is.from
+		}
+	}
+}
+
+// Sure says whether more cannot be done. What was measured while nothing waited may be less than that.
+func (c Capacity) Sure() bool { return c.From != "measured" || c.Full }
+
+// topicCapacity is that of a topic, from its limits and its history.
+func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity {
+	c := h.Measure(ctx, t.Name)
+	c.Limit, c.MaxInFlight = t.RateLimit, t.MaxInFlight
+	if act := h.opts.Activity; t.MaxInFlight > 0 && act != nil {
+		var sum float64
+		attempts, _ := act.Attempts(ctx, t.Name, AttemptsShown) // what could be read of them
+		for _, at := range attempts {
+			if at.TookMS > 0 {
+				sum += at.TookMS
+				c.Calls++
+			}
+		}
+		if c.Calls > 0 {
+			c.Mean = time.Duration(sum / float64(c.Calls) * float64(time.Millisecond))
+			c.Flight = float64(t.MaxInFlight) / c.Mean.Seconds()
+		}
+	}
+	c.Decide()
+	return c
+}
+
+// prediction is how late what falls due will be called.
+type Prediction struct {
+	Late time.Duration // the worst
+	At   time.Duration // from now, of those due then
+	Over time.Duration // from now until nothing is late any more; 0: not within the day
+}
+
+// lateFrom is what is worth a warning.
+const lateFrom = time.Minute
+
+// IsLate says whether somebody should be told.
+func (p Prediction) IsLate() bool { return p.Late >= lateFrom }
+
+// Minutes are how many the last job will be late.
+func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Late.Minutes())) }
+
+// predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each hour's jobs spread evenly
+// over it. waiting is what is due already.
+func Predict(f *queue.Forecast, waiting int64, rate float64) (p Prediction) {
+	if rate <= 0 {
+		return p
+	}
+	left := float64(waiting)
+	p.see(0, left/rate)
+	for m := range 60 * len(f.Hours) {
+		due := float64(f.Hours[m/60]) / 60
+		if m < len(f.Minutes) {
+			due = float64(f.Minutes[m])
+		}
+		left = max(0, left+due-60*rate)
+		p.see(time.Duration(m+1)*time.Minute, left/rate)
+	}
+	return p
+}
+
+func (p *Prediction) see(at time.Duration, seconds float64) {
+	late := time.Duration(min(seconds, (365*24*time.Hour).Seconds()) * float64(time.Second))
+	switch {
+	case late > p.Late:
+		p.Late, p.At, p.Over = late, at, 0
+	case late == 0 && p.Late > 0 && p.Over == 0:
+		p.Over = at
+	}
+}
+
+func (h *Handler) ForecastChart(c echo.Context, from time.Time, step time.Duration, counts []int64, rate float64) Chart {
+	due := chartLine{Label: h.T(c, "forecast.falls_due"), Color: "blue"}
+	limit := chartLine{Label: h.T(c, "forecast.capacity"), Color: "red", Dash: true}
+	d := Chart{Time: h.T(c, "charts.time")}
+	most := rate * step.Seconds()
+	for i, n := range counts {
+		d.At = append(d.At, from.Add(time.Duration(i)*step).Unix())
+		v := float64(n)
+		due.Values = append(due.Values, &v)
+		limit.Values = append(limit.Values, &most)
+	}
+	d.Series = []chartLine{due}
+	if rate > 0 {
+		d.Series = append(d.Series, limit)
+	}
+	return d
+}
+
+const AttemptsShown = 100

@@ -1,0 +1,44 @@
+// Package figures is what several pages of the admin compute and draw: charts of the history, the counts of all topics, and the capacity
+// against which a forecast goes.
+package figures
+
+import (
+	"context"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Options of a Handler.
+type Options struct {
+	Queue interface {
+		Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	}
+	History  History  // nil: there is none
+	Activity Activity // nil: there is none
+}
+
+// History answers charts; *history.Reader is one.
+type History interface {
+	Series(ctx context.Context, series, span string) (history.Points, error)
+}
+
+// Activity tells the last attempts of a topic; *activity.Reader does.
+type Activity interface {
+	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
+}
+
+// Handler computes figures, and serves charts.
+type Handler struct {
+	*page.Base
+	opts    Options
+	counted statsCache
+}
+
+// New makes a Handler.
+func New(b *page.Base, o Options) *Handler { return &Handler{Base: b, opts: o} }
+
+// History is what charts are drawn from; nil: there is none.
+func (h *Handler) History() History { return h.opts.History }

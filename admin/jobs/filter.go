@@ -1,0 +1,65 @@
+package jobs
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// readFilter takes a filter from a form or a query.
+func readFilter(form url.Values) (bulk.Filter, error) {
+	v := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	f := bulk.Filter{
+		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"), Text: v("text"), Reason: v("reason"),
+	}
+	var err error
+	if f.Since, err = page.Minute(form.Get("since")); err != nil {
+		return f, err
+	}
+	f.Until, err = page.Minute(form.Get("until"))
+	return f, err
+}
+
+// readTopicFilter is readFilter for the jobs of a topic.
+func readTopicFilter(topic string, form url.Values) (bulk.Filter, error) {
+	f, err := readFilter(form)
+	f.Topic = topic
+	return f, err
+}
+
+// filterFields are a filter as form fields, to send it again.
+func filterFields(f bulk.Filter) map[string]string {
+	return map[string]string{
+		"state": string(f.State), "id": f.ID, "error": f.Error, "text": f.Text, "reason": f.Reason,
+		"since": page.MinuteText(f.Since), "until": page.MinuteText(f.Until),
+	}
+}
+
+// readDue reads the new due time of several jobs: due_at is an instant, shift how far to move each.
+func readDue(form url.Values) (at time.Time, shift time.Duration, err error) {
+	if at, err = page.Minute(form.Get("due_at")); err != nil || !at.IsZero() {
+		return at, 0, tooFar(err, at)
+	}
+	text := strings.TrimSpace(form.Get("shift"))
+	var d registry.Duration
+	if d.UnmarshalText([]byte(strings.TrimLeft(text, "+-"))) != nil || d == 0 {
+		return at, 0, bulk.Localized("bulk.no_shift", bulk.Clip(text))
+	}
+	shift = d.Std()
+	if strings.HasPrefix(text, "-") {
+		shift = -shift
+	}
+	return at, shift, nil
+}
+
+func tooFar(err error, at time.Time) error {
+	if err == nil && time.Until(at) > queue.MaxDelay {
+		return bulk.Localized("bulk.too_far")
+	}
+	return err
+}

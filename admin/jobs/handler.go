@@ -1,0 +1,70 @@
+// Package jobs is the pages about jobs: a single one, pushing, the dead letters, and bulk work with its tasks.
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Queue is what this room needs of the queue.
+type Queue interface {
+	bulk.Queue
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Push(ctx context.Context, p queue.Push) queue.Result
+}
+
+// Caller describes callbacks as a dispatcher makes them; *callback.Caller does.
+type Caller interface {
+	Describe(e *callback.Endpoint, r *callback.Request) (*callback.Sent, error)
+}
+
+// Options of a Handler.
+type Options struct {
+	Queue   Queue
+	Caller  Caller // nil: no command lines are shown
+	Tasks   bulk.Storage
+	WorkDir string // where tasks keep lists of jobs
+	Lead    Lead   // nil: there is one process
+}
+
+// Lead says whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks.
+type Lead func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
+
+// Handler serves the pages of this room.
+type Handler struct {
+	*page.Base
+	opts     Options
+	queue    Queue
+	runner   *bulk.Runner
+	patience time.Duration // for counting what matches while a page is made; what takes longer is counted after it
+}
+
+// New makes a Handler.
+func New(b *page.Base, o Options) *Handler {
+	h := &Handler{Base: b, opts: o, queue: o.Queue, patience: countAtOnce}
+	h.runner = h.newRunner()
+	return h
+}
+
+// Runner carries out the tasks.
+func (h *Handler) Runner() *bulk.Runner { return h.runner }
+
+// SetPatience changes how long matching jobs are counted while a page is made, for tests on slow machines.
+func (h *Handler) SetPatience(d time.Duration) { h.patience = d }
+
+// Routes registers the pages.
+func (h *Handler) Routes(g *echo.Group) {
+	h.jobRoutes(g)
+	h.matchingRoutes(g)
+	h.pushRoutes(g)
+	h.deadRoutes(g)
+	h.tasksRoutes(g)
+}

@@ -1,0 +1,194 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) jobRoutes(g *echo.Group) {
+	g.GET("/topics/:topic/jobs/:id", h.jobPage)
+	g.POST("/topics/:topic/jobs/:id", h.Need(account.RoleOperator, h.actOnOne))
+	g.GET("/search", h.searchPage)
+}
+
+type jobData struct {
+	*queue.Job
+	Body, Kind string // json, text or hex
+	Cut        bool   // the body is longer than what is shown
+	Size       int
+	Max        int
+	Curl       string
+	Late       bool
+}
+
+const bodyShown = 64 << 10
+
+func (h *Handler) jobPage(c echo.Context) error {
+	topic, id := page.Param(c, "topic"), page.Param(c, "id")
+	job, err := h.queue.Get(c.Request().Context(), topic, id)
+	if err != nil {
+		return err
+	}
+	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts}
+	if t := h.Snapshot().Topics[topic]; t != nil && d.Max == 0 {
+		d.Max = t.MaxAttempts
+	}
+	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
+	if u := page.Viewer(c); u != nil && page.Reaches(u.Role, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+		d.Curl = h.signedCurl(job)
+	}
+	return h.Render(c, http.StatusOK, "job", d)
+}
+
+// signedCurl is the job's next callback as a command line; empty where it cannot be told.
+func (h *Handler) signedCurl(job *queue.Job) string {
+	t := h.Snapshot().Topics[job.Topic]
+	if t == nil || h.opts.Caller == nil {
+		return ""
+	}
+	e, err := EndpointOf(t)
+	if err != nil {
+		return ""
+	}
+	most := job.MaxAttempts
+	if most == 0 {
+		most = t.MaxAttempts
+	}
+	sent, err := h.opts.Caller.Describe(e, &callback.Request{
+		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(), Attempt: job.Attempts + 1,
+		MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
+	})
+	if err != nil {
+		return ""
+	}
+	return sent.Curl()
+}
+
+// shownBody is a body for people: JSON indented, other text as it is, the rest in hex.
+func ShownBody(body []byte) (text, kind string, cut bool) {
+	if cut = len(body) > bodyShown; cut {
+		body = body[:bodyShown]
+	}
+	var pretty bytes.Buffer
+	if !cut && json.Indent(&pretty, body, "", "  ") == nil {
+		return pretty.String(), "json", false
+	}
+	for cut && len(body) > 0 && !utf8.Valid(body[max(0, len(body)-utf8.UTFMax):]) {
+		body = body[:len(body)-1]
+	}
+	if utf8.Valid(body) && !bytes.ContainsRune(body, 0) {
+		return string(body), "text", cut
+	}
+	return hex.Dump(body), "hex", cut
+}
+
+func (h *Handler) actOnOne(c echo.Context) error {
+	topic, id, do := page.Param(c, "topic"), page.Param(c, "id"), c.FormValue("do")
+	if err := h.actOnJob(c, topic, id, do); err != nil {
+		if isFieldError(err) || isJobRefusal(err) {
+			h.FlashText(c, "danger", err.Error())
+			return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
+		}
+		return err
+	}
+	h.Flash(c, "success", "job.done_"+do, id)
+	if do == "delete" {
+		return h.Redirect(c, h.Below("/topics", topic)+"?tab=jobs")
+	}
+	return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
+}
+
+// actOnJob does one thing with one job: run, delete or due (another time).
+func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
+	ctx := c.Request().Context()
+	switch do {
+	case "run":
+		_, err := h.queue.RunNow(ctx, topic, id)
+		return err
+	case "delete":
+		return h.queue.Delete(ctx, topic, id)
+	case "due":
+		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"))
+	}
+	return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("there is no action %.40q", do))
+}
+
+func (h *Handler) changeDue(ctx context.Context, topic, id, delay, at string) error {
+	change := queue.Change{}
+	switch {
+	case at != "":
+		due, err := time.Parse(page.MinuteForm, at)
+		if err != nil {
+			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30 (UTC)", at)
+		}
+		change.DueAt = &due
+	default:
+		var d registry.Duration
+		if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 {
+			return page.FieldError("delay", "%.40q is not a duration like 90s, 30m or 1h30m", delay)
+		}
+		std := d.Std()
+		change.Delay = &std
+	}
+	_, err := h.queue.Change(ctx, topic, id, change)
+	return err
+}
+
+func isFieldError(err error) bool {
+	var f *registry.FieldError
+	return errors.As(err, &f)
+}
+
+// isJobRefusal says whether the queue answered that it cannot be done with this job.
+func isJobRefusal(err error) bool {
+	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrNewer)
+}
+
+type searchData struct {
+	ID   string
+	Jobs []*queue.Job
+	Away string
+}
+
+// searchPage finds a job by its id in any topic; the only one is shown at once.
+func (h *Handler) searchPage(c echo.Context) error {
+	d := searchData{ID: strings.TrimSpace(c.QueryParam("id"))}
+	if d.ID == "" {
+		return h.Redirect(c, "/topics")
+	}
+	if h.Snapshot().Topics[d.ID] != nil {
+		return h.Redirect(c, h.Below("/topics", d.ID))
+	}
+	jobs, err := h.queue.Find(c.Request().Context(), d.ID, page.TopicNames(h.Snapshot()))
+	if err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	if err != nil {
+		d.Away = err.Error()
+	}
+	if d.Jobs = jobs; len(jobs) == 1 && d.Away == "" {
+		return h.Redirect(c, h.Below("/topics", jobs[0].Topic, "jobs", jobs[0].ID))
+	}
+	return h.Render(c, http.StatusOK, "search", d)
+}
+
+func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
+	return callback.CompileEndpoint(callback.EndpointSpec{
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Secrets: t.Secrets,
+	})
+}

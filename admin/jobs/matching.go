@@ -1,0 +1,233 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) matchingRoutes(g *echo.Group) {
+	g.GET("/topics/:topic/matching", h.countMatching)
+	g.POST("/topics/:topic/matching", h.Need(account.RoleOperator, h.startBulk))
+	g.POST("/topics/:topic/jobs", h.Need(account.RoleOperator, h.bulkJobs))
+}
+
+const (
+	matchAtOnce = 100 * time.Millisecond // of looking for one page of those that match
+	countAtOnce = 150 * time.Millisecond // see Admin.patience
+	countPage   = 1000
+	countLimit  = 30 * time.Second
+)
+
+// matching is how many jobs the filter is about.
+type matching struct {
+	Topic   string
+	Filter  bulk.Filter
+	Form    map[string]string
+	Actions []string
+	Problem *bulk.LocalizedError // what is wrong with the filter
+	Count   int64
+	Counted bool // false: it is being asked for
+	AtLeast bool // it was not counted to the end
+	Query   string
+}
+
+func newMatching(topic string, f bulk.Filter) matching {
+	m := matching{Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State)}
+	q := url.Values{}
+	for name, value := range m.Form {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	m.Query = q.Encode()
+	return m
+}
+
+// jobList is a page of the jobs that match.
+type JobList struct {
+	Jobs     []queue.Job
+	Pager    page.Pager
+	Matching matching
+}
+
+// listMatching lists a page of the jobs that match, and counts them all if that is quick. all are those of the state.
+func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, all int64) (l JobList, err error) {
+	query := c.QueryParams()
+	query.Set("state", string(state))
+	f, err := readTopicFilter(topic, query)
+	l.Matching = newMatching(topic, f)
+	if errors.As(err, &l.Matching.Problem) {
+		return l, nil
+	}
+	if err := h.matchingPage(c, &l, f); err != nil {
+		return l, err
+	}
+	if !f.Narrow() {
+		l.Matching.Count, l.Matching.Counted = all, true
+		return l, nil
+	}
+	h.count(c.Request().Context(), &l.Matching, h.patience)
+	l.Matching.Counted = !l.Matching.AtLeast
+	return l, nil
+}
+
+const jobsEach = 50
+
+// matchingPage looks for jobs that match for a bounded time; fewer than twice jobsEach are found.
+func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error {
+	until := time.Now().Add(matchAtOnce)
+	for cursor := c.QueryParam("cursor"); ; {
+		jobs, next, err := h.queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsEach)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			if f.Match(&jobs[i]) {
+				l.Jobs = append(l.Jobs, jobs[i])
+			}
+		}
+		cursor = next
+		if cursor == "" || !f.Narrow() || len(l.Jobs) >= jobsEach || time.Now().After(until) {
+			l.Pager = page.CursorPager(c, cursor)
+			return nil
+		}
+	}
+}
+
+// count counts what matches, as long as it may.
+func (h *Handler) count(ctx context.Context, m *matching, limit time.Duration) {
+	until := time.Now().Add(limit)
+	m.Count, m.AtLeast = 0, false
+	for cursor := ""; ; {
+		jobs, next, err := h.queue.List(ctx, m.Topic, m.Filter.State, cursor, countPage)
+		if err != nil {
+			m.AtLeast = true
+			return
+		}
+		for i := range jobs {
+			if m.Filter.Match(&jobs[i]) {
+				m.Count++
+			}
+		}
+		if cursor = next; cursor == "" {
+			return
+		}
+		if time.Now().After(until) {
+			m.AtLeast = true
+			return
+		}
+	}
+}
+
+// countMatching answers the part of the page that counts, where that takes long.
+func (h *Handler) countMatching(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	f, err := readTopicFilter(t.Name, c.QueryParams())
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+	}
+	m := newMatching(t.Name, f)
+	h.count(c.Request().Context(), &m, countLimit)
+	m.Counted = true
+	return h.Fragment(c, "topic#counted", m)
+}
+
+// startBulk leaves what is to be done with all that match to the task runner.
+func (h *Handler) startBulk(c echo.Context) error {
+	t, form, err := h.topicForm(c)
+	if err != nil {
+		return err
+	}
+	p, err := readBulk(t.Name, form)
+	if err != nil {
+		return h.refuse(c, err)
+	}
+	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), bulk.KindJobs(p.Do), p)
+	if err != nil {
+		return h.refuse(c, err)
+	}
+	return h.Redirect(c, h.Below("/tasks", id))
+}
+
+// topicForm is the topic of a request and the form that came with it.
+func (h *Handler) topicForm(c echo.Context) (*registry.Topic, url.Values, error) {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	form, err := c.FormParams()
+	if err != nil {
+		return nil, nil, echo.NewHTTPError(http.StatusBadRequest)
+	}
+	return t, form, nil
+}
+
+func readBulk(topic string, form url.Values) (p bulk.Params, err error) {
+	p.Do = form.Get("do")
+	if p.Filter, err = readTopicFilter(topic, form); err != nil || p.Do != bulk.Due {
+		return p, err
+	}
+	p.At, p.Shift, err = readDue(form)
+	return p, err
+}
+
+// refuse says what is wrong with a form in the page that it came from.
+func (h *Handler) refuse(c echo.Context, err error) error {
+	var localized *bulk.LocalizedError
+	if !errors.As(err, &localized) {
+		return err
+	}
+	h.Flash(c, "warning", localized.Key, localized.Args...)
+	return h.Back(c, "/topics")
+}
+
+// bulkJobs does something with the jobs that are checked, at most a page of them.
+func (h *Handler) bulkJobs(c echo.Context) error {
+	t, form, err := h.topicForm(c)
+	if err != nil {
+		return err
+	}
+	ids := form["job"]
+	ids = ids[:min(len(ids), countPage)]
+	if len(ids) == 0 {
+		h.Flash(c, "warning", "topic.none_checked")
+		return h.Back(c, "/topics")
+	}
+	do := bulk.Action{Do: form.Get("do")}
+	if do.Do == bulk.Due {
+		if do.At, do.Shift, err = readDue(form); err != nil {
+			return h.refuse(c, err)
+		}
+	}
+	result, err := bulk.Apply(c.Request().Context(), h.queue, t.Name, ids, do)
+	if err != nil {
+		return h.refuse(c, err)
+	}
+	h.tell(c, result, len(ids))
+	return h.Back(c, "/topics")
+}
+
+// tell says what came of the jobs that were checked.
+func (h *Handler) tell(c echo.Context, r bulk.Result, of int) {
+	if r.Error != "" {
+		h.FlashText(c, "danger", r.Error)
+	}
+	if skipped := r.Skipped() + r.Failed; skipped > 0 {
+		h.Flash(c, "warning", "bulk.not_all", r.Done, of, r.Running, r.Gone+r.Moved, r.Failed)
+		return
+	}
+	h.Flash(c, "success", "topic.acted", r.Done, of)
+}

@@ -1,0 +1,144 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) pushRoutes(g *echo.Group) {
+	g.GET("/push", h.Need(account.RoleOperator, func(c echo.Context) error {
+		return h.pushPage(c, http.StatusOK, pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
+	}))
+	g.POST("/push", h.Need(account.RoleOperator, h.pushJob))
+}
+
+type pushForm struct{ Topic, ID, Body, Delay, DueAt, Priority, MaxAttempts, OnDuplicate string }
+
+type pushData struct {
+	Form   pushForm
+	Errors map[string]string
+	Topics []string
+	Levels []string
+}
+
+func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
+	return h.Render(c, status, "push", pushData{Form: f, Errors: wrong, Topics: page.TopicNames(h.Snapshot()), Levels: []string{"high", "normal", "low"}})
+}
+
+func (h *Handler) pushJob(c echo.Context) error {
+	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
+	p, err := h.pushOf(f)
+	if err != nil {
+		fields, rest := page.FieldErrors(err)
+		if rest != nil {
+			return rest
+		}
+		return h.pushPage(c, http.StatusUnprocessableEntity, f, fields)
+	}
+	r := h.queue.Push(c.Request().Context(), *p)
+	switch {
+	case errors.Is(r.Err, queue.ErrDuplicate):
+		return h.pushPage(c, http.StatusConflict, f, map[string]string{"id": h.T(c, "push.duplicate", f.ID)})
+	case r.Err != nil:
+		return r.Err
+	case r.Duplicate:
+		h.Flash(c, "info", "push.was_there", r.Job.ID)
+	default:
+		h.Flash(c, "success", "push.pushed", r.Job.ID)
+	}
+	return h.Redirect(c, h.Below("/topics", p.Topic, "jobs", r.Job.ID))
+}
+
+const (
+	maxID       = 128
+	maxPushBody = 256 << 10
+)
+
+var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
+
+// pushOf checks a form as the API checks a push.
+func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
+	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
+	var errs []error
+	t := h.Snapshot().Topics[f.Topic]
+	switch {
+	case t == nil:
+		return nil, page.FieldError("topic", "there is no topic %.80q", f.Topic)
+	case t.State == registry.TopicOffline:
+		errs = append(errs, page.FieldError("topic", "%s is offline and takes no jobs", t.Name))
+	}
+	if p.ID == "" {
+		p.ID, p.Fresh = queue.NewID(), true
+	} else if err := validID(p.ID); err != nil {
+		errs = append(errs, err)
+	}
+	if !json.Valid(p.Body) {
+		errs = append(errs, page.FieldError("body", "is not JSON; a text needs quotes"))
+	} else if len(p.Body) > maxPushBody {
+		errs = append(errs, page.FieldError("body", "has %d bytes; at most %d", len(p.Body), maxPushBody))
+	}
+	return p, errors.Join(append(errs, setWhen(p, f, t), setLimits(p, f, t))...)
+}
+
+func validID(id string) error {
+	if len(id) > maxID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return page.FieldError("id", "%.80q is not an id: 1 to %d bytes of printable UTF-8 without spaces at the ends", id, maxID)
+	}
+	return nil
+}
+
+func setWhen(p *queue.Push, f pushForm, t *registry.Topic) error {
+	if f.DueAt != "" {
+		at, err := time.Parse(page.MinuteForm, f.DueAt)
+		if err != nil {
+			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30 (UTC)", f.DueAt)
+		}
+		p.DueAt = at
+		return nil
+	}
+	if f.Delay == "" {
+		p.Delay = t.Delay.Std()
+		return nil
+	}
+	var d registry.Duration
+	if err := d.UnmarshalText([]byte(f.Delay)); err != nil || d < 0 || d.Std() > queue.MaxDelay {
+		return page.FieldError("delay", "%.40q is not a delay like 90s, 30m or 1h30m, at most ten years", f.Delay)
+	}
+	p.Delay = d.Std()
+	return nil
+}
+
+func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {
+	level := f.Priority
+	if level == "" {
+		level = t.Priority
+	}
+	var err error
+	if p.Priority, err = queue.ParsePriority(level); err != nil {
+		return page.FieldError("priority", "%v", err)
+	}
+	var known bool
+	if p.OnDuplicate, known = duplicates[f.OnDuplicate]; !known {
+		return page.FieldError("on_duplicate", "%.40q is not keep, replace or error", f.OnDuplicate)
+	}
+	if f.MaxAttempts == "" {
+		return nil
+	}
+	if p.MaxAttempts, err = strconv.Atoi(f.MaxAttempts); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > 1000 {
+		return page.FieldError("max_attempts", "%.40q is not a number of 1 to 1000", f.MaxAttempts)
+	}
+	return nil
+}

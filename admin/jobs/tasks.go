@@ -1,0 +1,135 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/bulk"
+)
+
+const (
+	tasksShown = 50
+	tasksEvery = time.Second
+
+	leaseNameLimit = 56 // bytes of a host's name in that of a lease
+)
+
+func (h *Handler) tasksRoutes(g *echo.Group) {
+	g.GET("/tasks", h.tasksPage)
+	g.GET("/tasks/:id", h.taskPage)
+	g.POST("/tasks/:id/cancel", h.Need(account.RoleOperator, h.taskCancel))
+	h.Live("tasks", tasksEvery, "partials/tasks_rows", func(ctx context.Context, _ string) (any, error) {
+		return h.runner.Tasks(ctx, tasksShown)
+	})
+	h.Live("task", tasksEvery, "partials/task_progress", func(ctx context.Context, id string) (any, error) {
+		n, err := strconv.ParseUint(id, 10, 64)
+		if err != nil {
+			return nil, bulk.ErrNoTask
+		}
+		return h.taskView(ctx, n)
+	})
+}
+
+func (h *Handler) newRunner() *bulk.Runner {
+	return bulk.NewRunner(bulk.Options{
+		Store: h.opts.Tasks, Queue: h.queue, Topics: func() []string { return page.TopicNames(h.Snapshot()) }, Patience: h.outcomePatience,
+		Dir: h.opts.WorkDir, Host: h.Host, Lead: h.leadTasks(), Log: h.Log, Now: h.Now,
+	})
+}
+
+// leadTasks asks for the lease on this host's tasks; nil: there is one process.
+func (h *Handler) leadTasks() func(context.Context, time.Duration) (bool, error) {
+	lead := h.opts.Lead
+	if lead == nil {
+		return nil
+	}
+	host := h.Host
+	host = host[:min(len(host), leaseNameLimit)]
+	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
+	return func(ctx context.Context, ttl time.Duration) (bool, error) {
+		return lead(ctx, "tasks/"+host, holder, ttl)
+	}
+}
+
+// stagePatience is how long a stage of a re-drive waits for its outcomes, beside the topic's TTR.
+const stagePatience = 2 * time.Minute
+
+func (h *Handler) outcomePatience(topic string) time.Duration {
+	if t := h.Snapshot().Topics[topic]; t != nil {
+		return stagePatience + t.TTR.Std()
+	}
+	return stagePatience
+}
+
+func (h *Handler) tasksPage(c echo.Context) error {
+	list, err := h.runner.Tasks(c.Request().Context(), tasksShown)
+	if err != nil {
+		return err
+	}
+	return h.Render(c, http.StatusOK, "tasks", list)
+}
+
+// taskView is what a task's page shows.
+type taskView struct{ *bulk.Task }
+
+// ByForm reports whether the task is on dead jobs that a form of the dead letters chose, rather than on jobs of a topic.
+func (v taskView) ByForm() bool { return v.Kind == bulk.KindRedrive || v.Kind == bulk.KindDeleteDead }
+
+// ShiftText is how far due times move, with a sign.
+func (v taskView) ShiftText() string {
+	if v.About.Shift < 0 {
+		return "−" + page.Duration(-v.About.Shift)
+	}
+	return "+" + page.Duration(v.About.Shift)
+}
+
+func (h *Handler) taskView(ctx context.Context, id uint64) (*taskView, error) {
+	t, err := h.runner.Task(ctx, id)
+	if errors.Is(err, bulk.ErrNoTask) {
+		return nil, echo.NewHTTPError(http.StatusNotFound, err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &taskView{t}, nil
+}
+
+func taskID(c echo.Context) (uint64, error) {
+	id, err := strconv.ParseUint(c.Param("id"), 10, 64)
+	if err != nil {
+		return 0, echo.ErrNotFound
+	}
+	return id, nil
+}
+
+func (h *Handler) taskPage(c echo.Context) error {
+	id, err := taskID(c)
+	if err != nil {
+		return err
+	}
+	v, err := h.taskView(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return h.Render(c, http.StatusOK, "task", v)
+}
+
+func (h *Handler) taskCancel(c echo.Context) error {
+	id, err := taskID(c)
+	if err != nil {
+		return err
+	}
+	if err := h.runner.Cancel(c.Request().Context(), page.Actor(c), id); err != nil {
+		return err
+	}
+	h.Flash(c, "info", "tasks.cancelling")
+	return h.Redirect(c, h.Below("/tasks", strconv.FormatUint(id, 10)))
+}

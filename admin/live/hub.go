@@ -1,0 +1,229 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Data gives what a live part shows. arg is what follows the colon of "topic:shop.close".
+type Data func(ctx context.Context, arg string) (any, error)
+
+// Source is something that pages show live.
+type Source struct {
+	Every   time.Duration
+	Partial string // that renders the data; empty: data is a string, sent as it is
+	Data    Data
+}
+
+// Hub runs every source that somebody looks at, once for all of them, and renders it once for each language.
+type Hub struct {
+	render func(language, partial string, data any) (string, error)
+	log    *slog.Logger
+	wg     sync.WaitGroup
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	sources map[string]Source // by name
+	feeds   map[string]*feed  // running ones, by name:arg
+	streams int
+}
+
+// feed is a running source.
+type feed struct {
+	cancel  context.CancelFunc
+	readers map[*reader]struct{}
+	last    map[string]string // by language
+	data    any               // of the last run, for the first reader of another language
+	ran     bool
+}
+
+// reader is one open page. Of each event it keeps the newest only: a slow browser misses some, and holds nobody up.
+type reader struct {
+	language string
+	mu       sync.Mutex
+	pending  map[string]string
+	tick     chan struct{}
+}
+
+type message struct{ name, text string }
+
+// NewHub makes a hub; render renders a partial in a language.
+func NewHub(render func(string, string, any) (string, error), log *slog.Logger) *Hub {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]Source{}, feeds: map[string]*feed{}}
+}
+
+const (
+	maxStreams = 500
+	maxEvents  = 8 // of one page
+)
+
+// join makes a reader of the events, names of sources that do not exist left out. leave must be called in the end.
+func (h *Hub) join(language string, events []string) (r *reader, leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil || h.streams >= maxStreams {
+		return nil, nil, fmt.Errorf("%d pages are open already", h.streams)
+	}
+	h.streams++
+	r = &reader{language: language, pending: map[string]string{}, tick: make(chan struct{}, 1)}
+	for _, event := range events[:min(len(events), maxEvents)] {
+		h.subscribe(r, event)
+	}
+	return r, func() { h.leave(r) }, nil
+}
+
+// subscribe gives the reader what is known at once, and starts the source when it is the first.
+func (h *Hub) subscribe(r *reader, event string) {
+	name, arg, _ := strings.Cut(event, ":")
+	s, ok := h.sources[name]
+	if !ok {
+		return
+	}
+	f := h.feeds[event]
+	if f == nil {
+		ctx, cancel := context.WithCancel(h.ctx)
+		f = &feed{cancel: cancel, readers: map[*reader]struct{}{}, last: map[string]string{}}
+		h.feeds[event] = f
+		h.wg.Go(func() { h.run(ctx, event, arg, s, f) })
+	}
+	f.readers[r] = struct{}{}
+	if text, ok := f.last[r.language]; ok {
+		r.put(event, text)
+		return
+	}
+	if !f.ran {
+		return
+	}
+	if text, err := h.text(r.language, s, f.data); err == nil {
+		f.last[r.language] = text
+		r.put(event, text)
+	}
+}
+
+func (h *Hub) leave(r *reader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams--
+	for event, f := range h.feeds {
+		delete(f.readers, r)
+		if len(f.readers) == 0 {
+			f.cancel()
+			delete(h.feeds, event)
+		}
+	}
+}
+
+// run asks the source again and again. A source that fails keeps its last state on the pages.
+func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
+	t := time.NewTicker(s.Every)
+	defer t.Stop()
+	for {
+		data, err := s.Data(ctx, arg)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			h.log.Debug("a live part has nothing to show", "event", event, "error", err)
+		default:
+			h.publish(event, s, f, data)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// publish renders the data in every language that somebody reads and tells those whose page it changes.
+func (h *Hub) publish(event string, s Source, f *feed, data any) {
+	h.mu.Lock()
+	f.data, f.ran = data, true
+	h.mu.Unlock()
+	for language, readers := range h.readersOf(f) {
+		text, err := h.text(language, s, data)
+		if err != nil {
+			h.log.Error("a live part cannot be rendered", "event", event, "error", err)
+			return
+		}
+		h.mu.Lock()
+		same := f.last[language] == text
+		f.last[language] = text
+		h.mu.Unlock()
+		if same {
+			continue
+		}
+		for _, r := range readers {
+			r.put(event, text)
+		}
+	}
+}
+
+func (h *Hub) readersOf(f *feed) map[string][]*reader {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	by := map[string][]*reader{}
+	for r := range f.readers {
+		by[r.language] = append(by[r.language], r)
+	}
+	return by
+}
+
+func (h *Hub) text(language string, s Source, data any) (string, error) {
+	if s.Partial == "" {
+		return fmt.Sprint(data), nil
+	}
+	return h.render(language, s.Partial, data)
+}
+
+func (r *reader) put(event, text string) {
+	r.mu.Lock()
+	r.pending[event] = text
+	r.mu.Unlock()
+	select {
+	case r.tick <- struct{}{}:
+	default:
+	}
+}
+
+func (r *reader) take() []message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]message, 0, len(r.pending))
+	for name, text := range r.pending {
+		list = append(list, message{name, text})
+	}
+	clear(r.pending)
+	return list
+}
+
+// Close ends all sources and streams and waits for the sources.
+func (h *Hub) Close() {
+	h.mu.Lock() // nobody joins any more
+	h.cancel()
+	h.mu.Unlock()
+	h.wg.Wait()
+}
+
+// Spawn runs something beside the requests, which Close waits for; false: the hub is closed.
+func (h *Hub) Spawn(do func(context.Context)) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return false
+	}
+	h.wg.Go(func() { do(h.ctx) })
+	return true
+}
+
+// Register adds a source; it is called before anything is served.
+func (h *Hub) Register(name string, s Source) { h.sources[name] = s }
+
+// Done is closed when the hub is.
+func (h *Hub) Done() <-chan struct{} { return h.ctx.Done() }

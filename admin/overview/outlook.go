@@ -1,0 +1,141 @@
+package overview
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// lateTopic is a topic whose jobs will wait.
+type lateTopic struct {
+	Name     string
+	Capacity figures.Capacity
+	Late     figures.Prediction
+}
+
+// outlook is the forecast of all topics together.
+type outlook struct {
+	Forecast queue.Forecast
+	Capacity figures.Capacity
+	Late     figures.Prediction
+	Waiting  int64 // due already
+	Topics   []lateTopic
+	Asked    int // topics, of
+	Of       int // those with jobs
+	Chart    figures.Chart
+}
+
+// outlookCache keeps the outlook for a while: it asks Redis once a topic.
+type outlookCache struct {
+	mu   sync.Mutex
+	at   time.Time
+	last *outlook
+}
+
+const (
+	outlookFresh  = time.Minute
+	outlookTopics = 300 // with the most jobs
+	outlookShown  = 10
+	outlookLimit  = 10 * time.Second
+)
+
+// lookAhead makes the outlook, at most once in a while for all who ask.
+func (h *Handler) lookAhead(ctx context.Context) (*outlook, error) {
+	b := &h.outlooks
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last != nil && h.Now().Sub(b.at) < outlookFresh {
+		return b.last, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outlookLimit)
+	defer cancel()
+	stats, err := h.figures.AllStats(ctx)
+	if err != nil && len(stats) == 0 {
+		return nil, err
+	}
+	o := &outlook{Capacity: h.figures.Measure(ctx, history.AllTopics)}
+	o.Capacity.Decide()
+	names := h.busiest(stats, o)
+	for _, name := range names {
+		if err := h.addTopic(ctx, o, name, stats[name]); err != nil {
+			return nil, err
+		}
+	}
+	o.Late = figures.Predict(&o.Forecast, o.Waiting, o.Capacity.Rate)
+	slices.SortFunc(o.Topics, func(x, y lateTopic) int { return cmp.Compare(y.Late.Late, x.Late.Late) })
+	o.Topics = o.Topics[:min(outlookShown, len(o.Topics))]
+	b.at, b.last = h.Now(), o
+	return o, nil
+}
+
+// busiest are the topics that call somebody and have most to call.
+func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
+	topics := h.Snapshot().Topics
+	var names []string
+	for name, s := range stats {
+		if t := topics[name]; t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(stats[y].Delayed+stats[y].Ready, stats[x].Delayed+stats[x].Ready), cmp.Compare(x, y))
+	})
+	o.Of, o.Asked = len(names), min(len(names), outlookTopics)
+	return names[:o.Asked]
+}
+
+func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue.Stats) error {
+	f, err := h.queue.Forecast(ctx, name)
+	if err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	o.Waiting += s.Ready
+	if o.Forecast.Now.Before(f.Now) {
+		o.Forecast.Now = f.Now
+	}
+	for i, n := range f.Minutes {
+		o.Forecast.Minutes[i] += n
+	}
+	for i, n := range f.Hours {
+		o.Forecast.Hours[i] += n
+	}
+	t := h.Snapshot().Topics[name]
+	if t == nil {
+		return nil
+	}
+	c := h.figures.TopicCapacity(ctx, t)
+	if p := figures.Predict(&f, s.Ready, c.Rate); p.IsLate() && c.Sure() {
+		o.Topics = append(o.Topics, lateTopic{name, c, p})
+	}
+	return nil
+}
+
+// outlookPart answers the part of the overview that looks ahead.
+func (h *Handler) outlookPart(c echo.Context) error {
+	o, err := h.lookAhead(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	shown := *o
+	shown.Chart = h.figures.ForecastChart(c, o.Forecast.Now, time.Minute, o.Forecast.Minutes[:], o.Capacity.Rate)
+	return h.Fragment(c, "partials/outlook", &shown)
+}
+
+func (h *Handler) outlookRoutes(g *echo.Group) {
+	g.GET("/overview/ahead", func(c echo.Context) error {
+		if !page.IsFragment(c) {
+			return c.Redirect(http.StatusFound, h.Path("/"))
+		}
+		return h.outlookPart(c)
+	})
+}

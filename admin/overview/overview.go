@@ -1,0 +1,309 @@
+package overview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) overviewRoutes(g *echo.Group) {
+	g.GET("/", h.overviewPage)
+	h.outlookRoutes(g)
+	h.Live("overview_parts", overviewEvery, "partials/overview_parts", func(ctx context.Context, _ string) (any, error) {
+		return h.overviewLive(ctx), nil
+	})
+	h.Live("overview", overviewEvery, "partials/overview_live", func(ctx context.Context, _ string) (any, error) { return h.overviewLive(ctx), nil })
+}
+
+const overviewEvery = 3 * time.Second
+
+// overviewData is what does not change while the page is open.
+type overviewData struct {
+	Live    *overviewLive
+	Span    string
+	Spans   []string
+	History bool
+	Start   *gettingStarted // nil: there is work already
+}
+
+// gettingStarted leads to the first topic and the first push.
+type gettingStarted struct {
+	Topic string // the first topic; empty: there is none yet
+	Curl  string
+}
+
+func (h *Handler) overviewPage(c echo.Context) error {
+	live := h.overviewLive(c.Request().Context())
+	return h.Render(c, http.StatusOK, "overview", overviewData{
+		Live: live, Span: figures.SpanOf(c), Spans: figures.Spans(), History: h.figures.History() != nil, Start: h.gettingStarted(live),
+	})
+}
+
+func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
+	names := page.TopicNames(h.Snapshot())
+	if len(names) > 0 && live.Busy {
+		return nil
+	}
+	g := &gettingStarted{}
+	topic := "demo.hello"
+	if len(names) > 0 {
+		g.Topic, topic = names[0], names[0]
+	}
+	api := cmp.Or(h.opts.APIURL, page.DefaultAPIURL)
+	token := cmp.Or(h.opts.TokenFile, "data/api-token")
+	g.Curl = page.CurlLine(api, topic, "$(cat "+token+")", `{"body":{"hello":"world"},"delay":"5s"}`)
+	return g
+}
+
+// overviewLive is what changes by itself.
+type overviewLive struct {
+	Problems  []issue
+	Now       *rates // nil: history tells nothing yet
+	Shards    []*shards.ShardView
+	Tree      *master.Tree
+	TreeErr   string
+	Shares    []share
+	Busy      bool // something was pushed lately, or lives
+	CheckedAt time.Time
+}
+
+// rates are the numbers of the last ten seconds, and sums of the last quarter of an hour.
+type rates struct {
+	Pushed, Delivered, Failed, Retried float64
+	P50, P99                           *float64
+	Sums                               map[string]int64
+}
+
+// share is a priority's part of what was reserved.
+type share struct {
+	Name          string
+	Jobs          int64
+	Actual, Wants float64
+}
+
+// Percent is for a bar.
+func (s share) Percent() int { return int(100 * s.Actual) }
+
+// roleSummary is the processes of a role.
+type roleSummary struct {
+	Name                     string
+	Count, Running, Restarts int
+	RSS                      int64
+}
+
+// Roles sums the processes up, the master first.
+func (o *overviewLive) Roles() []roleSummary {
+	list := []roleSummary{{Name: "master", Count: 1, Running: 1, RSS: o.Tree.RSS}}
+	for _, p := range o.Tree.Processes {
+		i := slices.IndexFunc(list, func(r roleSummary) bool { return r.Name == p.Role })
+		if i < 0 {
+			i, list = len(list), append(list, roleSummary{Name: p.Role})
+		}
+		r := &list[i]
+		r.Count++
+		r.Restarts += p.Restarts
+		r.RSS += p.RSS
+		if p.State != "waiting" {
+			r.Running++
+		}
+	}
+	return list
+}
+
+// issue is something that is wrong right now.
+type issue struct {
+	Severity string // danger, warning
+	Key      string // of its text
+	Args     []any
+	Kind     string // of the alert that it is, instead of a Key: it is said with Text
+	Text     string
+	To       string // a path of the admin
+}
+
+// overviewLive is made once for all parts of the page, of all who look at it.
+func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.last; o != nil && h.Now().Sub(o.CheckedAt) < overviewEvery/2 {
+		return o
+	}
+	o := h.lookAround(ctx)
+	if ctx.Err() == nil {
+		h.last = o
+	}
+	return o
+}
+
+func (h *Handler) lookAround(ctx context.Context) *overviewLive {
+	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
+	o.Now = h.currentRates(ctx)
+	o.Shares = h.shares(ctx)
+	if h.opts.Master != nil {
+		tree, err := h.opts.Master.Ps(ctx)
+		o.Tree = tree
+		if err != nil {
+			o.TreeErr = err.Error()
+		}
+	}
+	o.Problems = h.issues(ctx, o)
+	o.Busy = h.busy(o)
+	return o
+}
+
+func (h *Handler) busy(o *overviewLive) bool {
+	if o.Now != nil && o.Now.Sums["pushed"] > 0 {
+		return true
+	}
+	for _, s := range o.Shards {
+		if s.Health.Jobs > 0 || s.Down() {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Handler) currentRates(ctx context.Context) *rates {
+	if h.figures.History() == nil {
+		return nil
+	}
+	p, err := h.figures.History().Series(ctx, history.AllTopics, figures.Spans()[0])
+	if err != nil {
+		return nil
+	}
+	last := func(name string) *float64 {
+		values := p.Values[name]
+		for _, back := range []int{1, 2} { // the newest sample may be on its way
+			if len(values) >= back && values[len(values)-back] != nil {
+				return values[len(values)-back]
+			}
+		}
+		return nil
+	}
+	if last("pushed") == nil {
+		return nil
+	}
+	number := func(name string) float64 {
+		if v := last(name); v != nil {
+			return *v
+		}
+		return 0
+	}
+	return &rates{
+		Pushed: number("pushed"), Delivered: number("delivered"), Failed: number("failed"), Retried: number("retried"),
+		P50: last("p50"), P99: last("p99"), Sums: p.Sums,
+	}
+}
+
+var defaultWeights = [3]int{5, 3, 2}
+
+func (h *Handler) shares(ctx context.Context) []share {
+	if h.opts.Shares == nil {
+		return nil
+	}
+	counts, err := h.opts.Shares(ctx)
+	total := counts[0] + counts[1] + counts[2]
+	if err != nil || total == 0 {
+		return nil
+	}
+	weights := h.opts.Weights
+	if weights == [3]int{} {
+		weights = defaultWeights
+	}
+	all := weights[0] + weights[1] + weights[2]
+	list := make([]share, len(weights))
+	for i, name := range []string{"high", "normal", "low"} {
+		list[i] = share{name, counts[i], float64(counts[i]) / float64(total), float64(weights[i]) / float64(all)}
+	}
+	return list
+}
+
+const (
+	restartRecent = 10 * time.Minute // since a process ended by itself
+	alertsShown   = 20
+)
+
+// issues are what is wrong right now: what only this process can tell, and the open alerts.
+func (h *Handler) issues(ctx context.Context, o *overviewLive) []issue {
+	var list []issue
+	if !h.registry.Up() {
+		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
+	}
+	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
+		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
+	}
+	return append(append(list, h.processIssues(o)...), h.alertIssues(ctx)...)
+}
+
+func (h *Handler) processIssues(o *overviewLive) []issue {
+	if h.opts.Master != nil && o.Tree == nil {
+		return []issue{{Severity: "warning", Key: "overview.master_away", To: "/processes"}}
+	}
+	if o.Tree == nil {
+		return nil
+	}
+	var list []issue
+	for _, p := range o.Tree.Processes {
+		name := strings.TrimSpace(fmt.Sprint(p.Role, " ", number(p.Number)))
+		switch {
+		case p.State == "waiting":
+			list = append(list, issue{Severity: "danger", Key: "overview.process_down", Args: []any{name, p.LastExit}, To: "/processes"})
+		case p.Restarts > 0 && h.Now().Sub(p.ExitedAt) < restartRecent:
+			list = append(list, issue{Severity: "warning", Key: "overview.process_restarted", Args: []any{name, p.LastExit}, To: "/processes"})
+		}
+	}
+	return list
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// openAlerts are the newest alerts that have not ended.
+func (h *Handler) openAlerts(ctx context.Context, kind string) []alert.Alert {
+	if h.opts.Alerts == nil {
+		return nil
+	}
+	open := true
+	alerts, err := h.opts.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Kind: kind, Limit: alertsShown})
+	if err != nil {
+		h.Log.Debug("list the open alerts", "error", err)
+	}
+	return alerts
+}
+
+func (h *Handler) alertIssues(ctx context.Context) []issue {
+	var list []issue
+	for _, al := range h.openAlerts(ctx, "") {
+		i := issue{Severity: "danger", Kind: al.Kind, Text: cmp.Or(al.Detail, al.Subject), To: "/alerts"}
+		if al.Severity == "warning" || al.Severity == "info" {
+			i.Severity = "warning"
+		}
+		switch {
+		case al.Topic != "":
+			i.To = "/topics/" + al.Topic
+		case al.Shard != "":
+			i.To = "/shards/" + al.Shard
+		}
+		if about := al.Topic + al.Shard; about != "" {
+			i.Text = about + ": " + i.Text
+		}
+		list = append(list, i)
+	}
+	return list
+}

@@ -1,0 +1,71 @@
+// Package page is what all pages of the web admin share: rendering, messages, forms, lists, who asks, and what surrounds every request.
+package page
+
+import (
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+
+	"github.com/wakecall/wakecall/admin/live"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/web"
+)
+
+// Options of a Base.
+type Options struct {
+	BasePath       string // under which everything is served: / or /wakecall
+	TrustedProxies []*net.IPNet
+	Version        string
+	Host           string
+	Registry       interface{ Snapshot() *registry.Snapshot }
+	Log            *slog.Logger
+	Now            func() time.Time
+}
+
+// Base is embedded in the handlers of every room.
+type Base struct {
+	Options
+	Sessions  *scs.SessionManager // set by the room access
+	Hub       *live.Hub
+	assets    *web.Assets
+	texts     map[string]web.Texts
+	templates map[string]*web.Templates // by language
+	strip     atomic.Pointer[Strip]
+}
+
+// New loads templates, texts and assets. It fails when one of them is broken.
+func New(o Options) (b *Base, err error) {
+	o.BasePath = strings.TrimRight(o.BasePath, "/")
+	b = &Base{Options: o, templates: map[string]*web.Templates{}}
+	if b.assets, err = web.LoadAssets(); err != nil {
+		return nil, err
+	}
+	if b.texts, err = web.LoadTexts(); err != nil {
+		return nil, err
+	}
+	for _, l := range web.Languages {
+		if b.templates[l.Code], err = web.LoadTemplates(b.funcs(l.Code)); err != nil {
+			return nil, err
+		}
+	}
+	b.Hub = live.NewHub(b.renderPartial, o.Log)
+	return b, nil
+}
+
+// Live registers a live part: pages with data-live="NAME" or "NAME:ARG" show it.
+func (b *Base) Live(name string, every time.Duration, partial string, data live.Data) {
+	b.Hub.Register(name, live.Source{Every: every, Partial: partial, Data: data})
+}
+
+// Assets serves the files that pages load.
+func (b *Base) Assets() *web.Assets { return b.assets }
+
+// Templates are the loaded templates by language.
+func (b *Base) Templates() map[string]*web.Templates { return b.templates }
+
+// SetStrip sets the totals that every page shows.
+func (b *Base) SetStrip(s *Strip) { b.strip.Store(s) }

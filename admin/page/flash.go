@@ -1,0 +1,44 @@
+package page
+
+import (
+	"github.com/labstack/echo/v4"
+)
+
+const KeyFlashes = "flashes" // in the session
+
+// Flash is a message that the next page shows once.
+type Flash struct {
+	Kind string // success, info, warning, danger
+	Text string
+}
+
+// Icon belongs to the kind.
+func (f Flash) Icon() string {
+	switch f.Kind {
+	case "success":
+		return "circle-check"
+	case "warning", "danger":
+		return "alert-triangle"
+	}
+	return "info-circle"
+}
+
+// flash leaves a text of the locales for the next page.
+func (b *Base) Flash(c echo.Context, kind, key string, args ...any) {
+	b.FlashText(c, kind, b.T(c, key, args...))
+}
+
+// flashText leaves a text as it is, such as an error.
+func (b *Base) FlashText(c echo.Context, kind, text string) {
+	ctx := c.Request().Context()
+	list, _ := b.Sessions.Get(ctx, KeyFlashes).([]Flash)
+	b.Sessions.Put(ctx, KeyFlashes, append(list, Flash{kind, text}))
+}
+
+func (b *Base) takeFlashes(c echo.Context) []Flash {
+	if c.Get(SessionKey) == nil {
+		return nil
+	}
+	list, _ := b.Sessions.Pop(c.Request().Context(), KeyFlashes).([]Flash)
+	return list
+}

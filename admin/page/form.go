@@ -1,0 +1,97 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// fieldError names a field of a form that is wrong.
+func FieldError(field, format string, args ...any) error {
+	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
+func MinuteText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(MinuteForm)
+}
+
+const MinuteForm = "2006-01-02T15:04" // of times as browsers send them
+
+// minute reads a time as browsers send it; empty is the zero time.
+func Minute(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, form := range []string{MinuteForm, MinuteForm + ":05"} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, bulk.Localized("bulk.no_time", bulk.Clip(text))
+}
+
+// fieldErrors tells the errors of a form by field. rest is what belongs to no field: nil when all do.
+func FieldErrors(err error) (fields map[string]string, rest error) {
+	fields = map[string]string{}
+	var others []error
+	for _, one := range Flatten(err) {
+		var f *registry.FieldError
+		if !errors.As(one, &f) {
+			others = append(others, one)
+			continue
+		}
+		if fields[f.Field] == "" {
+			fields[f.Field] = f.Detail
+		}
+	}
+	return fields, errors.Join(others...)
+}
+
+// flatten lists the errors that errors.Join joined.
+func Flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, e := range joined.Unwrap() {
+		list = append(list, Flatten(e)...)
+	}
+	return list
+}
+
+// formErrors is fieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
+func FormErrors(err error, first string) (fields map[string]string, rest error) {
+	fields, rest = FieldErrors(err)
+	if rest != nil && IsRefusal(rest) {
+		fields[first] = rest.Error()
+		rest = nil
+	}
+	return fields, rest
+}
+
+// isRefusal says whether the registry answered that it cannot be done, rather than failed.
+func IsRefusal(err error) bool {
+	return errors.Is(err, account.ErrExists) || errors.Is(err, account.ErrLastAdmin)
+}
+
+// topicOf is the topic that the path names.
+func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
+	name := Param(c, "topic")
+	t := b.Snapshot().Topics[name]
+	if t == nil {
+		return nil, fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
+	}
+	return t, nil
+}

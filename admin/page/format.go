@@ -1,0 +1,232 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// funcs are the templates' functions in a language.
+func (b *Base) funcs(language string) template.FuncMap {
+	t := func(key string, args ...any) string { return b.texts[language].T(key, args...) }
+	return template.FuncMap{
+		"t": t, "has": func(key string) bool { return b.texts[language].Has(key) },
+		"path": b.Path, "asset": b.asset, "icon": b.icon, "languages": languages,
+		"num": Num, "dec": dec, "percent": percent, "bytes": ByteSize, "json": prettyJSON,
+		"dur": func(v any) string { return inWords(t, Duration(v)) }, "ms": func(v float64) string { return inWords(t, milliseconds(v)) },
+		"ago":     func(at any) template.HTML { return b.ago(language, at) },
+		"instant": instant,
+		"dict":    dict, "list": func(v ...any) []any { return v }, "join": func(sep string, v []string) string { return strings.Join(v, sep) },
+		"str": func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
+		"text": func(key string, args []any) string { return t(key, args...) },
+		"add":  func(x, y int) int { return x + y },
+	}
+}
+
+// dict makes a map of pairs, to give a template several values.
+func dict(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, errors.New("dict needs pairs")
+	}
+	m := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return m, nil
+}
+
+// num writes a whole number with thin groups: 1,234,567.
+func Num(v any) string {
+	s := fmt.Sprint(v)
+	sign := ""
+	if rest, ok := strings.CutPrefix(s, "-"); ok {
+		sign, s = "-", rest
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// dec writes a number with as many decimals as are of use.
+func dec(v float64) string {
+	switch size := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "–"
+	case size >= 100 || v == math.Trunc(v):
+		return Num(int64(math.Round(v)))
+	case size >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// percent writes a share of 1. What is nearly all does not look like all.
+func percent(share float64) string {
+	switch {
+	case math.IsNaN(share):
+		return "–"
+	case share >= 1 || share <= 0:
+		return strconv.FormatFloat(share*100, 'f', 0, 64) + " %"
+	case share > 0.9995:
+		return "99.9 %"
+	}
+	return strconv.FormatFloat(share*100, 'f', 1, 64) + " %"
+}
+
+func ByteSize(v any) string {
+	n, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	if err != nil {
+		return "–"
+	}
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB", "TiB"} {
+		if math.Abs(n) < 1024 || unit == "TiB" {
+			if unit == "B" || n >= 100 {
+				return strconv.FormatFloat(n, 'f', 0, 64) + " " + unit
+			}
+			return strconv.FormatFloat(n, 'f', 1, 64) + " " + unit
+		}
+		n /= 1024
+	}
+	return "–"
+}
+
+// duration writes a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It takes a time.Duration or what is one beneath.
+func Duration(v any) string {
+	d, ok := v.(time.Duration)
+	if s, is := v.(interface{ Std() time.Duration }); is {
+		d, ok = s.Std(), true
+	}
+	switch {
+	case !ok:
+		return fmt.Sprint(v)
+	case d < 0:
+		return "-" + Duration(-d)
+	case d == 0:
+		return "0s"
+	case d < time.Second:
+		return milliseconds(float64(d) / float64(time.Millisecond))
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Seconds(), 'g', 2, 64) + "s"
+	}
+	s := int64(d.Round(time.Second) / time.Second)
+	units := []struct {
+		name string
+		size int64
+	}{{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}}
+	for i, u := range units {
+		if s < u.size {
+			continue
+		}
+		text := fmt.Sprint(s/u.size, u.name)
+		if i+1 < len(units) && s%u.size/units[i+1].size > 0 {
+			text += fmt.Sprint(" ", s%u.size/units[i+1].size, units[i+1].name)
+		}
+		return strings.ReplaceAll(text, " "+u.name, u.name)
+	}
+	return "0s"
+}
+
+// inWords writes the units of a duration as the language does.
+func inWords(t func(string, ...any) string, text string) string {
+	parts := strings.Fields(text)
+	for i, part := range parts {
+		number := strings.TrimRight(part, "dhms")
+		if number == "" || number == part {
+			return text
+		}
+		parts[i] = t("common.unit_"+part[len(number):], number)
+	}
+	return strings.Join(parts, " ")
+}
+
+// milliseconds writes a number of them.
+func milliseconds(v float64) string {
+	switch {
+	case v >= 10_000:
+		return Duration(time.Duration(v * float64(time.Millisecond)))
+	case v >= 1000:
+		return strconv.FormatFloat(v/1000, 'f', 1, 64) + "s"
+	case v >= 10 || v == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64) + "ms"
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + "ms"
+}
+
+// toTime takes a time.Time, a *time.Time or Unix milliseconds.
+func toTime(v any) time.Time {
+	switch x := v.(type) {
+	case time.Time:
+		return x
+	case *time.Time:
+		if x != nil {
+			return *x
+		}
+	case int64:
+		if x > 0 {
+			return time.UnixMilli(x)
+		}
+	}
+	return time.Time{}
+}
+
+// instant writes a time in UTC. The browser adds its own zone as a title.
+func instant(v any) template.HTML {
+	at := toTime(v)
+	if at.IsZero() {
+		return "–"
+	}
+	at = at.UTC()
+	return timeElement(at, at.Format("2006-01-02 15:04:05"))
+}
+
+// ago writes how long ago or ahead a time is.
+func (b *Base) ago(language string, v any) template.HTML {
+	at := toTime(v)
+	if at.IsZero() {
+		return "–"
+	}
+	texts := b.texts[language]
+	d := b.Now().Sub(at)
+	switch {
+	case d.Abs() < time.Second:
+		return timeElement(at, texts.T("common.now"))
+	case d < 0:
+		return timeElement(at, texts.T("common.ahead", inWords(texts.T, Duration((-d).Round(time.Second)))))
+	}
+	return timeElement(at, texts.T("common.ago", inWords(texts.T, Duration(d.Round(time.Second)))))
+}
+
+func timeElement(at time.Time, text string) template.HTML {
+	return template.HTML(`<time class="wk-nowrap" datetime="` + at.UTC().Format(time.RFC3339Nano) + `">` + template.HTMLEscapeString(text) + `</time>`)
+}
+
+// prettyJSON indents JSON; what is none stays as it is.
+func prettyJSON(v any) string {
+	var raw []byte
+	switch x := v.(type) {
+	case json.RawMessage:
+		raw = x
+	case []byte:
+		raw = x
+	case string:
+		raw = []byte(x)
+	default:
+		b, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return fmt.Sprint(v)
+		}
+		return string(b)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}

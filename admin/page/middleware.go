@@ -1,0 +1,162 @@
+package page
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// AddressOf finds a client's address: X-Forwarded-For counts when the connection comes from a trusted proxy.
+func AddressOf(proxies []*net.IPNet) echo.IPExtractor {
+	if len(proxies) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, n := range proxies {
+		trust = append(trust, echo.TrustIPRange(n))
+	}
+	return echo.ExtractIPFromXFFHeader(trust...)
+}
+
+// Policy lets a page load nothing from elsewhere and run no script that stands in it. Tabler's style sheet has images of its own as data.
+const Policy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// Headers sets what every answer carries.
+func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("Content-Security-Policy", Policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+		h.Set("Cache-Control", "no-store")
+		if b.Secure(c) {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxForm)
+		return next(c)
+	}
+}
+
+// secure says whether the browser speaks HTTPS, to this process or to a trusted proxy before it.
+func (b *Base) Secure(c echo.Context) bool {
+	if c.Request().TLS != nil {
+		return true
+	}
+	return c.Request().Header.Get("X-Forwarded-Proto") == "https" && b.fromProxy(c)
+}
+
+func (b *Base) fromProxy(c echo.Context) bool {
+	ip := parseAddress(c.Request().RemoteAddr)
+	for _, n := range b.TrustedProxies {
+		if ip != nil && n.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// Catch makes pages of errors while the session is still open.
+func (b *Base) Catch(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				b.Log.Error("a page panicked", "path", c.Request().URL.Path, "panic", p, "stack", stack())
+				b.Fail(errPanic, c)
+				err = nil
+			} else if p != nil {
+				panic(p)
+			}
+		}()
+		if err := next(c); err != nil {
+			b.Fail(err, c)
+		}
+		return nil
+	}
+}
+
+var errPanic = errors.New("the page failed")
+
+// problem is what the page of an error shows.
+type problem struct {
+	Status int
+	Title  string // key of its text
+	Detail string // what happened, for the user; may be empty
+}
+
+func ProblemOf(err error) problem {
+	var he *echo.HTTPError
+	var field *registry.FieldError
+	var away *queue.UnavailableError
+	switch {
+	case errors.As(err, &he):
+		p := problem{Status: he.Code, Title: titleOf(he.Code)}
+		if text, ok := he.Message.(string); ok && text != http.StatusText(he.Code) {
+			p.Detail = text
+		}
+		return p
+	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
+		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser):
+		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
+	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer):
+		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
+	case errors.As(err, &field):
+		return problem{http.StatusUnprocessableEntity, titleOf(http.StatusUnprocessableEntity), err.Error()}
+	}
+	return problem{Status: http.StatusInternalServerError, Title: titleOf(http.StatusInternalServerError)}
+}
+
+// titleOf is the key of a status's text.
+func titleOf(status int) string {
+	switch status {
+	case http.StatusForbidden:
+		return "common.error_403"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "common.error_404"
+	case http.StatusServiceUnavailable:
+		return "common.error_503"
+	case http.StatusTooManyRequests:
+		return "common.error_429"
+	}
+	if status < http.StatusInternalServerError {
+		return "common.error_400"
+	}
+	return "common.error_500"
+}
+
+// Fail answers a request with its error: a page, or for htmx a message above the page that is there.
+func (b *Base) Fail(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	p := ProblemOf(err)
+	if p.Status >= http.StatusInternalServerError {
+		b.Log.Error("a page failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
+	}
+	if renderErr := b.answerProblem(c, p); renderErr != nil {
+		b.Log.Error("the page of an error failed", "error", renderErr)
+		_ = c.String(p.Status, http.StatusText(p.Status)+"\n")
+	}
+}
+
+func (b *Base) answerProblem(c echo.Context, p problem) error {
+	if strings.Contains(c.Request().Header.Get("Accept"), "application/json") {
+		return c.JSON(p.Status, map[string]any{"status": p.Status, "detail": p.Detail})
+	}
+	if IsFragment(c) {
+		c.Response().Header().Set("HX-Retarget", "#wk-flash")
+		c.Response().Header().Set("HX-Reswap", "innerHTML")
+		return b.fragmentStatus(c, p.Status, "partials/problem", p)
+	}
+	return b.Render(c, p.Status, "problem", p)
+}
+
+const maxForm = 4 << 20 // bytes of a request

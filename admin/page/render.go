@@ -1,0 +1,219 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/web"
+)
+
+// View is what every template gets; a page's own data is Data.
+type View struct {
+	Page    string // the template: marks the place in the navigation, too
+	Lang    string
+	Theme   string // light, dark or auto
+	User    *account.User
+	URL     *url.URL // of the request, below the base path
+	Flashes []Flash
+	Strip   *Strip
+	Version string
+	Data    any
+
+	base string
+}
+
+// Can says whether the user's role reaches as far as the one named.
+func (v *View) Can(role string) bool {
+	return v.User != nil && Reaches(v.User.Role, account.Role(role))
+}
+
+// Here is the address of the page, to come back to it.
+func (v *View) Here() string { return v.base + v.URL.RequestURI() }
+
+// With is the address of the page with query parameters set to other values, in pairs; an empty value takes one away, and so does the
+// page's number when anything else changes.
+func (v *View) With(pairs ...any) string {
+	q := v.URL.Query()
+	q.Del("page")
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, value := fmt.Sprint(pairs[i]), fmt.Sprint(pairs[i+1])
+		if value == "" {
+			q.Del(name)
+		} else {
+			q.Set(name, value)
+		}
+	}
+	here := v.base + v.URL.EscapedPath()
+	if len(q) == 0 {
+		return here
+	}
+	return here + "?" + q.Encode()
+}
+
+// Query is a query parameter of the page.
+func (v *View) Query(name string) string { return v.URL.Query().Get(name) }
+
+// In says whether the page is one of those named, for the navigation.
+func (v *View) In(pages ...string) bool {
+	for _, p := range pages {
+		if p == v.Page {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Base) view(c echo.Context, page string, data any) *View {
+	u := *c.Request().URL
+	u.Path = strings.TrimPrefix(u.Path, b.BasePath)
+	u.RawPath = strings.TrimPrefix(u.RawPath, b.BasePath)
+	return &View{
+		Page: page, Lang: Lang(c), Theme: theme(c), User: Viewer(c), URL: &u, Strip: b.lastStrip(), Version: b.Version, Data: data, base: b.BasePath,
+	}
+}
+
+// render answers with a page inside of the layout. data is the template's .Data.
+func (b *Base) Render(c echo.Context, status int, page string, data any) error {
+	v := b.view(c, page, data)
+	v.Flashes = b.takeFlashes(c)
+	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
+}
+
+// fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the template's .Data.
+func (b *Base) Fragment(c echo.Context, name string, data any) error {
+	return b.fragmentStatus(c, http.StatusOK, name, data)
+}
+
+func (b *Base) fragmentStatus(c echo.Context, status int, name string, data any) error {
+	v := b.view(c, strings.SplitN(name, "#", 2)[0], data)
+	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Partial(w, name, v) })
+}
+
+// write renders into memory first, so that an error becomes a page of its own.
+func (b *Base) write(c echo.Context, status int, execute func(io.Writer) error) error {
+	var page bytes.Buffer
+	if err := execute(&page); err != nil {
+		return fmt.Errorf("render: %w", err)
+	}
+	c.Response().Header().Add("Vary", "HX-Request")
+	return c.HTMLBlob(status, page.Bytes())
+}
+
+// renderPartial renders a partial outside of a request, for the hub: there is no user.
+func (b *Base) renderPartial(language, name string, data any) (string, error) {
+	var text strings.Builder
+	v := &View{Lang: language, URL: &url.URL{Path: "/"}, Data: data, base: b.BasePath}
+	if err := b.templates[language].Partial(&text, name, v); err != nil {
+		return "", fmt.Errorf("render %s: %w", name, err)
+	}
+	return text.String(), nil
+}
+
+// t is the text of a key in the language of the request.
+func (b *Base) T(c echo.Context, key string, args ...any) string {
+	return b.texts[Lang(c)].T(key, args...)
+}
+
+// isFragment says whether htmx asks, for a part of a page.
+func IsFragment(c echo.Context) bool { return c.Request().Header.Get("HX-Request") == "true" }
+
+// redirect sends the browser to a path below the base path, also when htmx asked.
+func (b *Base) Redirect(c echo.Context, path string) error {
+	to := b.BasePath + path
+	if IsFragment(c) {
+		c.Response().Header().Set("HX-Redirect", to)
+		return c.NoContent(http.StatusNoContent)
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// back sends the browser to where the form's field "back" says, else to path. Addresses of other sites are not gone to.
+func (b *Base) Back(c echo.Context, path string) error {
+	return b.Redirect(c, b.Local(c.FormValue("back"), path))
+}
+
+// local is a path of this site below the base path, or fallback. "//host" and "/\host" are other sites to browsers.
+func (b *Base) Local(to, fallback string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") || strings.ContainsAny(to, "\\\r\n\t") {
+		return fallback
+	}
+	if b.BasePath != "" {
+		rest, ok := strings.CutPrefix(to, b.BasePath)
+		if !ok || !strings.HasPrefix(rest, "/") {
+			return fallback
+		}
+		to = rest
+	}
+	return to
+}
+
+// param is a path parameter as it was meant.
+func Param(c echo.Context, name string) string {
+	value := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return value // echo matched the decoded path
+	}
+	decoded, err := url.PathUnescape(value)
+	if err != nil {
+		return value
+	}
+	return decoded
+}
+
+// path joins a path of the admin, escaping what follows the first part: path("/topics", name, "jobs", id).
+func (b *Base) Path(first string, rest ...any) string {
+	var to strings.Builder
+	to.WriteString(b.BasePath + strings.TrimRight(first, "/"))
+	for _, part := range rest {
+		to.WriteString("/" + url.PathEscape(fmt.Sprint(part)))
+	}
+	if to.Len() == len(b.BasePath) {
+		to.WriteString("/")
+	}
+	return to.String()
+}
+
+func (b *Base) icon(name string, classes ...string) template.HTML {
+	class := strings.Join(append([]string{"icon"}, classes...), " ")
+	return template.HTML(`<svg class="` + template.HTMLEscapeString(class) + `" aria-hidden="true"><use href="` +
+		template.HTMLEscapeString(b.asset("icons.svg")+"#"+name) + `"/></svg>`)
+}
+
+func (b *Base) asset(name string) string { return b.BasePath + "/assets/" + b.assets.Name(name) }
+
+func languages() []web.Language { return web.Languages }
+
+func parseAddress(remote string) net.IP {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return nil
+	}
+	return net.ParseIP(host)
+}
+
+func stack() string { return string(debug.Stack()) }
+
+// below joins a path below the base path, for redirect.
+func (b *Base) Below(first string, rest ...any) string {
+	return strings.TrimPrefix(b.Path(first, rest...), b.BasePath)
+}
+
+func (b *Base) Snapshot() *registry.Snapshot { return b.Registry.Snapshot() }
+
+// topicNames are the names of all topics, sorted.
+func TopicNames(s *registry.Snapshot) []string { return SortedKeys(s.Topics) }
+
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

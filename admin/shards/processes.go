@@ -1,0 +1,157 @@
+package shards
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
+)
+
+func (h *Handler) processesRoutes(g *echo.Group) {
+	h.Live("processes", 3*time.Second, "partials/processes", func(ctx context.Context, arg string) (any, error) {
+		return h.processTree(ctx, arg == "edit"), nil
+	})
+	g.GET("/processes", h.processesPage)
+	g.POST("/processes/reload", h.Need(account.RoleAdmin, h.reload))
+	g.POST("/processes/restart", h.Need(account.RoleOperator, h.restart))
+}
+
+type processesData struct {
+	Tree     processTree
+	Settings []conf.Setting
+}
+
+// processTree is what runs, or why that is not known.
+type processTree struct {
+	*master.Tree
+	Lines   []processLine
+	Missing bool   // no master answers
+	Problem string // another fault
+	CanEdit bool
+}
+
+type processLine struct {
+	master.Process
+	InFlight    *int `json:"in_flight"`
+	Concurrency int  `json:"concurrency"`
+	Findings    []struct {
+		Shard  string `json:"shard"`
+		Kind   string `json:"kind"`
+		Detail string `json:"detail"`
+	} `json:"findings"`
+	Services []struct {
+		Name     string `json:"name"`
+		State    string `json:"state"`
+		Restarts int    `json:"restarts"`
+		Error    string `json:"error"`
+	} `json:"services"`
+}
+
+// Color belongs to the state.
+func (l processLine) Color() string {
+	switch l.State {
+	case "running", "adopted":
+		return "green"
+	case "starting":
+		return "blue"
+	}
+	return "red"
+}
+
+// Busy says whether it is one that works on callbacks.
+func (l processLine) Busy() bool { return l.InFlight != nil }
+
+// Managed says whether the master can restart it: everything but its redis-server.
+func (l processLine) Managed() bool { return l.Role != "redis-server" }
+
+const psLimit = 5 * time.Second
+
+func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
+	if h.opts.Master == nil {
+		return processTree{Missing: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, psLimit)
+	defer cancel()
+	tree, err := h.opts.Master.Ps(ctx)
+	if errors.Is(err, master.ErrNoMaster) {
+		return processTree{Missing: true}
+	}
+	if err != nil {
+		return processTree{Problem: err.Error()}
+	}
+	t := processTree{Tree: tree, CanEdit: edit}
+	for _, p := range tree.Processes {
+		line := processLine{Process: p}
+		if len(p.Status) > 0 {
+			_ = json.Unmarshal(p.Status, &line) // what is not understood is not shown
+		}
+		line.Process = p
+		t.Lines = append(t.Lines, line)
+	}
+	return t
+}
+
+func (h *Handler) processesPage(c echo.Context) error {
+	data := processesData{Tree: h.processTree(c.Request().Context(), page.Reaches(page.Viewer(c).Role, account.RoleOperator))}
+	if h.opts.Config != nil && page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
+		data.Settings = h.opts.Config.Effective()
+	}
+	return h.Render(c, http.StatusOK, "processes", data)
+}
+
+func (h *Handler) reload(c echo.Context) error {
+	if h.opts.Master == nil {
+		return echo.ErrNotFound
+	}
+	h.Log.Info("a reload was asked for", "user", page.Viewer(c).Name)
+	return h.ordered(c, "processes.reloaded", h.opts.Master.Reload)
+}
+
+func (h *Handler) restart(c echo.Context) error {
+	if h.opts.Master == nil {
+		return echo.ErrNotFound
+	}
+	role := c.FormValue("role")
+	number, _ := strconv.Atoi(c.FormValue("number")) // 0: the only one of its role
+	h.Log.Info("a restart was asked for", "user", page.Viewer(c).Name, "role", role, "number", number)
+	return h.ordered(c, "processes.restarted", func(ctx context.Context) error { return h.opts.Master.Restart(ctx, role, number) })
+}
+
+const (
+	orderLimit = 2 * time.Minute
+	orderWait  = 2 * time.Second
+)
+
+// ordered tells the master to do something, and waits a moment for the outcome: when this very process is to be replaced, its answer has to
+// be out before. The order goes on without anybody waiting.
+func (h *Handler) ordered(c echo.Context, done string, order func(context.Context) error) error {
+	result := make(chan error, 1)
+	if !h.Hub.Spawn(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, orderLimit)
+		defer cancel()
+		result <- order(ctx)
+	}) {
+		return echo.NewHTTPError(http.StatusServiceUnavailable)
+	}
+	select {
+	case err := <-result:
+		if err != nil {
+			h.FlashText(c, "danger", err.Error())
+		} else {
+			h.Flash(c, "success", done)
+		}
+	case <-time.After(orderWait):
+		h.Flash(c, "info", "processes.under_way")
+	case <-h.Hub.Done():
+		h.Flash(c, "info", "processes.under_way")
+	}
+	return h.Redirect(c, "/processes")
+}

@@ -1,0 +1,252 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/health"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) shardsRoutes(g *echo.Group) {
+	g.GET("/shards", h.shardsPage)
+	g.GET("/shards/new", h.Need(account.RoleAdmin, h.shardNew))
+	g.POST("/shards/new", h.Need(account.RoleAdmin, h.shardSave))
+	g.POST("/shards/test", h.Need(account.RoleAdmin, h.shardTest))
+	g.GET("/shards/:name", h.shardPage)
+	g.GET("/shards/:name/edit", h.Need(account.RoleAdmin, h.shardEdit))
+	g.POST("/shards/:name/edit", h.Need(account.RoleAdmin, h.shardSave))
+	g.POST("/shards/:name/state", h.Need(account.RoleOperator, h.shardState))
+	g.POST("/shards/:name/delete", h.Need(account.RoleAdmin, h.shardDelete))
+	h.Live("shards", shardsEvery, "partials/shards_rows", func(ctx context.Context, _ string) (any, error) { return h.ShardViews(ctx), nil })
+	h.Live("shard", shardsEvery, "partials/shard_facts", func(ctx context.Context, name string) (any, error) { return h.shardView(ctx, name) })
+}
+
+const (
+	shardsEvery = 3 * time.Second
+	healthLimit = 3 * time.Second // for shards that do not answer, so that the page does
+)
+
+// shardView is a registered shard and what it tells of itself.
+type ShardView struct {
+	Name   string
+	URL    string // without its password
+	State  registry.ShardState
+	Asked  bool // offline shards are not
+	Health queue.ShardHealth
+}
+
+// Full is how full the shard is, 0 to 1; 0 without a limit.
+func (v *ShardView) Full() float64 {
+	if v.Health.MaxMemory <= 0 {
+		return 0
+	}
+	return float64(v.Health.Memory) / float64(v.Health.MaxMemory)
+}
+
+// FullPercent is for a bar.
+func (v *ShardView) FullPercent() int { return int(min(100, 100*v.Full())) }
+
+// High says whether the shard will soon take no more jobs.
+func (v *ShardView) High() bool { return v.Full() > health.MemoryShare }
+
+// Down says whether the shard ought to answer and does not.
+func (v *ShardView) Down() bool { return v.Asked && !v.Health.Up }
+
+// Draining says whether the shard gives its jobs away now.
+func (v *ShardView) Draining() bool { return v.State == registry.ShardDraining && v.Health.Up }
+
+// Empty says whether it can be removed without leaving a job behind.
+func (v *ShardView) Empty() bool { return v.Draining() && v.Health.Jobs == 0 }
+
+// DrainedPercent is how far it is, by what it has given away.
+func (v *ShardView) DrainedPercent() int {
+	if v.Health.Jobs == 0 {
+		return 100
+	}
+	return int(100 * v.Health.Moved / (v.Health.Moved + v.Health.Jobs))
+}
+
+// Managed says whether the master runs the shard's Redis.
+func (v *ShardView) Managed() bool { return v.URL == registry.ManagedShard }
+
+func (h *Handler) ShardViews(ctx context.Context) []*ShardView {
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	health := map[string]queue.ShardHealth{}
+	for _, one := range h.queue.Health(ctx) {
+		health[one.Name] = one
+	}
+	var list []*ShardView
+	for _, s := range h.registry.ListShards() {
+		v := &ShardView{Name: s.Name, URL: maskURL(s.URL), State: s.State}
+		v.Health, v.Asked = health[s.Name]
+		list = append(list, v)
+	}
+	return list
+}
+
+func (h *Handler) shardView(ctx context.Context, name string) (*ShardView, error) {
+	for _, v := range h.ShardViews(ctx) {
+		if v.Name == name {
+			return v, nil
+		}
+	}
+	return nil, registry.ErrNoShard
+}
+
+// storedShard is a registered shard, its password included.
+func (h *Handler) storedShard(name string) (registry.Shard, error) {
+	for _, s := range h.registry.ListShards() {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return registry.Shard{}, registry.ErrNoShard
+}
+
+func (h *Handler) shardsPage(c echo.Context) error {
+	return h.Render(c, http.StatusOK, "shards", h.ShardViews(c.Request().Context()))
+}
+
+type shardData struct {
+	*ShardView
+	Span  string
+	Spans []string
+}
+
+func (h *Handler) shardPage(c echo.Context) error {
+	v, err := h.shardView(c.Request().Context(), page.Param(c, "name"))
+	if err != nil {
+		return err
+	}
+	return h.Render(c, http.StatusOK, "shard", shardData{v, figures.SpanOf(c), figures.Spans()})
+}
+
+type shardForm struct {
+	New    bool
+	Shard  registry.Shard // its URL as typed
+	Errors map[string]string
+}
+
+func (h *Handler) shardNew(c echo.Context) error {
+	return h.Render(c, http.StatusOK, "shard_form", shardForm{New: true, Shard: registry.Shard{State: registry.ShardActive}})
+}
+
+func (h *Handler) shardEdit(c echo.Context) error {
+	s, err := h.storedShard(page.Param(c, "name"))
+	if err != nil {
+		return err
+	}
+	s.URL = maskURL(s.URL)
+	return h.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s})
+}
+
+// typedShard reads the form; the shard's URL is the one that is meant, with its password.
+func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry.Shard, err error) {
+	s = registry.Shard{
+		Name: strings.TrimSpace(c.FormValue("name")), URL: strings.TrimSpace(c.FormValue("url")), State: registry.ShardState(c.FormValue("state")),
+	}
+	if name := page.Param(c, "name"); name != "" {
+		s.Name = name
+	}
+	before := ""
+	if is, err := h.storedShard(s.Name); err == nil {
+		stored, before = &is, is.URL
+	}
+	if s.State == "" {
+		s.State = registry.ShardActive
+	}
+	if s.URL, err = unmaskURL(s.URL, before); err != nil {
+		return s, stored, &registry.FieldError{Field: "url", Detail: err.Error()}
+	}
+	if s.URL == "" || s.URL == registry.ManagedShard {
+		return s, stored, nil
+	}
+	if _, err := conf.ParseNode(s.URL); err != nil {
+		return s, stored, &registry.FieldError{Field: "url", Detail: err.Error()}
+	}
+	return s, stored, nil
+}
+
+func (h *Handler) shardSave(c echo.Context) error {
+	s, stored, err := h.typedShard(c)
+	isNew := page.Param(c, "name") == ""
+	if err == nil && isNew && stored != nil {
+		err = &registry.FieldError{Field: "name", Detail: h.T(c, "shards.taken")}
+	}
+	if err == nil {
+		err = h.registry.PutShard(c.Request().Context(), page.Actor(c), s)
+	}
+	fields, rest := page.FieldErrors(err)
+	if rest != nil {
+		return rest
+	}
+	if len(fields) > 0 {
+		s.URL = c.FormValue("url")
+		return h.Render(c, http.StatusUnprocessableEntity, "shard_form", shardForm{New: isNew, Shard: s, Errors: fields})
+	}
+	h.Flash(c, "success", "shards.saved", s.Name)
+	return h.Redirect(c, h.Below("/shards", s.Name))
+}
+
+// shardTest tries what the form has, for htmx.
+func (h *Handler) shardTest(c echo.Context) error {
+	s, _, err := h.typedShard(c)
+	if err != nil {
+		var field *registry.FieldError
+		if errors.As(err, &field) {
+			return h.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + field.Detail})
+		}
+		return err
+	}
+	if s.Name == "" {
+		s.Name = "new"
+	}
+	return h.Fragment(c, "partials/shard_test", h.testShard(c.Request().Context(), s))
+}
+
+func (h *Handler) shardState(c echo.Context) error {
+	s, err := h.storedShard(page.Param(c, "name"))
+	if err != nil {
+		return err
+	}
+	s.State = registry.ShardState(c.FormValue("state"))
+	if s.State == registry.ShardDraining && !registry.OtherActive(h.registry.ListShards(), s.Name) {
+		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.only_active", s.Name))
+	}
+	if err := h.registry.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
+		return err
+	}
+	h.Flash(c, "success", "shards.state_set", s.Name, h.T(c, "shards.state_"+string(s.State)))
+	return h.Back(c, "/shards")
+}
+
+// shardDelete forgets a shard that is empty, or that is offline, so that nobody can say: its jobs stay where they are.
+func (h *Handler) shardDelete(c echo.Context) error {
+	name := page.Param(c, "name")
+	v, err := h.shardView(c.Request().Context(), name)
+	if err != nil {
+		return err
+	}
+	if v.State == registry.ShardActive {
+		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.still_active", name))
+	}
+	if v.State == registry.ShardDraining && !v.Empty() {
+		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.not_empty", name))
+	}
+	if err := h.registry.DeleteShard(c.Request().Context(), page.Actor(c), name); err != nil {
+		return err
+	}
+	h.Flash(c, "success", "shards.removed", name)
+	return h.Redirect(c, "/shards")
+}

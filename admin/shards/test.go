@@ -1,0 +1,64 @@
+package shards
+
+import (
+	"context"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/health"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// shardCheck is one result of a test of a connection. Key is of a text, Args are its arguments.
+type shardCheck struct {
+	Kind string // success, warning, danger
+	Key  string
+	Args []any
+}
+
+type shardTest struct {
+	Up     bool
+	Err    string // as Redis or the network said it
+	Checks []shardCheck
+}
+
+const shardTestLimit = 5 * time.Second
+
+// testShard tries a connection as the processes would use it, without registering anything.
+func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
+	ctx, cancel := context.WithTimeout(ctx, shardTestLimit)
+	defer cancel()
+	s.State = registry.ShardActive
+	shard, closeShard, err := h.opts.OpenShard(ctx, s)
+	if err != nil {
+		return shardTest{Err: err.Error()}
+	}
+	defer closeShard()
+	state, problems := health.Try(ctx, shard)
+	t := shardTest{Up: state.Up, Err: state.Err}
+	if !state.Up {
+		return t
+	}
+	t.Checks = []shardCheck{{"success", "shards.check_answers", []any{page.Duration(state.Latency), state.Version}}}
+	for _, p := range problems {
+		t.Checks = append(t.Checks, checkOf(p, state))
+	}
+	return t
+}
+
+// checkOf says a problem in the page's language.
+func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
+	args := map[health.Kind][]any{
+		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},
+		health.Memory: {page.ByteSize(h.Memory), page.ByteSize(h.MaxMemory)}, health.HasJobs: {page.Num(h.Jobs)}, health.Clock: {page.Duration(p.Off.Abs())},
+	}
+	return shardCheck{severityColor(p.Severity), "shards.check_" + string(p.Kind), args[p.Kind]}
+}
+
+func severityColor(s health.Severity) string {
+	if s == health.Critical {
+		return "danger"
+	}
+	return "warning"
+}

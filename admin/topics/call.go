@@ -1,0 +1,91 @@
+package topics
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/jobs"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Caller makes callbacks as a dispatcher does; *callback.Caller is one.
+type Caller interface {
+	Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome
+	Probe(ctx context.Context, e *callback.Endpoint, r *callback.Request) *callback.Report
+	Describe(e *callback.Endpoint, r *callback.Request) (*callback.Sent, error)
+}
+
+type testData struct {
+	Topic  *registry.Topic
+	Body   string
+	Errors map[string]string
+	Sent   *callback.Sent
+	Out    *callback.Outcome
+	Answer string
+	Kind   string
+	Report *callback.Report
+	Off    bool // this admin makes no calls
+}
+
+func (h *Handler) testRoutes(g *echo.Group) {
+	g.GET("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error { return h.testPage(c, "") }))
+	g.POST("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error { return h.testPage(c, c.FormValue("do")) }))
+}
+
+const sampleBody = "{\n  \"test\": true\n}"
+
+// testPage calls a topic's endpoint with a test job: once, to see request and answer, or as the endpoint doctor does.
+func (h *Handler) testPage(c echo.Context, do string) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	d := &testData{Topic: t, Body: sampleBody, Off: h.opts.Caller == nil}
+	if do == "" || d.Off {
+		return h.Render(c, http.StatusOK, "topic_test", d)
+	}
+	d.Body = c.FormValue("body")
+	if !json.Valid([]byte(d.Body)) {
+		d.Errors = map[string]string{"body": h.T(c, "topic.not_json")}
+		return h.Render(c, http.StatusUnprocessableEntity, "topic_test", d)
+	}
+	if err := h.testCall(c.Request().Context(), d, do); err != nil {
+		d.Errors = map[string]string{"body": err.Error()}
+	}
+	return h.Render(c, http.StatusOK, "topic_test", d)
+}
+
+func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
+	t := d.Topic
+	e, err := jobs.EndpointOf(t)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	r := &callback.Request{
+		Topic: t.Name, ID: "wakecall-probe-" + queue.NewID(), Body: []byte(strings.TrimSpace(d.Body)), Priority: t.Priority, Attempt: 1,
+		MaxAttempts: t.MaxAttempts, DueAt: now, CreatedAt: now, Timeout: min(t.TTR.Std(), maxTestCall),
+	}
+	if do == "doctor" {
+		d.Report = h.opts.Caller.Probe(ctx, e, r)
+		d.Sent, d.Out = &d.Report.Sent, &d.Report.First
+	} else {
+		if d.Sent, err = h.opts.Caller.Describe(e, r); err != nil {
+			return err
+		}
+		out := h.opts.Caller.Do(ctx, e, r)
+		d.Out = &out
+	}
+	d.Answer, d.Kind, _ = jobs.ShownBody(d.Out.Answer)
+	return nil
+}
+
+// maxTestCall is how long somebody waits for a test.
+const maxTestCall = 15 * time.Second

@@ -1,0 +1,28 @@
+package topics
+
+import (
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/queue"
+)
+
+func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
+	ctx := c.Request().Context()
+	f, err := h.queue.Forecast(ctx, d.Name)
+	if err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	if err != nil {
+		d.Away = err.Error()
+	}
+	d.Forecast = &f
+	d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)
+	d.Late = figures.Predict(&f, d.Live.Totals.Ready, d.Capacity.Rate)
+	d.Minutes = h.figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], d.Capacity.Rate)
+	d.Hours = h.figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], d.Capacity.Rate)
+	d.Peak = slices.Max(f.Minutes[:])
+	return nil
+}

@@ -1,0 +1,267 @@
+package topics
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// topicForm is a topic as somebody fills it in: texts, so that what is wrong can be shown as it was written.
+type topicForm struct {
+	Name, Title, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
+	MaxInFlight, RateLimit, ExpiresAfter, Durability, Emails, Owner                                           string
+	Sign                                                                                                      bool // give a new topic a signing secret
+}
+
+type topicFormData struct {
+	Form    topicForm
+	Errors  map[string]string
+	New     bool
+	Retry   []retryStep
+	Methods []string
+	Types   []string
+	Levels  []string
+	Safety  []string
+}
+
+func formOf(t *registry.Topic) topicForm {
+	headers := make([]string, 0, len(t.Headers))
+	for _, name := range page.SortedKeys(t.Headers) {
+		headers = append(headers, name+": "+t.Headers[name])
+	}
+	retry := make([]string, len(t.Retry))
+	for i, d := range t.Retry {
+		retry[i] = d.String()
+	}
+	return topicForm{
+		Name: t.Name, Title: t.Title, CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: strings.Join(headers, "\n"),
+		Delay: t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts), Retry: strings.Join(retry, " "),
+		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight), RateLimit: strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
+		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Emails: strings.Join(t.Emails, " "), Owner: t.Owner,
+	}
+}
+
+func readTopicForm(c echo.Context) topicForm {
+	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
+	return topicForm{
+		Name: v("name"), Title: v("title"), CallbackURL: v("callback_url"), Method: v("method"), ContentType: v("content_type"),
+		Headers: c.FormValue("headers"), Delay: v("delay"), TTR: v("ttr"), Priority: v("priority"), MaxAttempts: v("max_attempts"), Retry: v("retry"),
+		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"), ExpiresAfter: v("expires_after"), Emails: v("emails"),
+		Durability: v("durability"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
+	}
+}
+
+// topic is what the form says, read and validated by the same code that reads the API's topics. state stays as it is.
+func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
+	fields := map[string]any{
+		"title": f.Title, "callback_url": f.CallbackURL, "method": f.Method, "content_type": f.ContentType, "priority": f.Priority, "retry_if": f.RetryIf,
+		"owner": f.Owner, "emails": splitList(f.Emails), "retry": splitList(f.Retry), "headers": f.headers(), "state": string(state),
+	}
+	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter, "durability": f.Durability} {
+		if text != "" {
+			fields[name] = text
+		}
+	}
+	for name, text := range map[string]string{"max_attempts": f.MaxAttempts, "max_in_flight": f.MaxInFlight, "rate_limit": f.RateLimit} {
+		if text == "" {
+			continue
+		}
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return nil, &registry.FieldError{Field: name, Detail: fmt.Sprintf("%.40q is not a number", text)}
+		}
+		fields[name] = json.Number(text)
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("read the form of topic %s: %w", f.Name, err)
+	}
+	return registry.DecodeTopic(f.Name, body)
+}
+
+func splitList(s string) []string {
+	return append([]string{}, strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })...)
+}
+
+func (f *topicForm) headers() map[string]string {
+	headers := map[string]string{}
+	for line := range strings.Lines(f.Headers) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return headers
+}
+
+func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
+	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal", "low"}
+	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
+	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
+	return h.Render(c, status, "topic_form", d)
+}
+
+// newTopicPage offers an empty form, or a copy of the topic that the query names.
+func (h *Handler) newTopicPage(c echo.Context) error {
+	t := registry.NewTopic("")
+	if from := h.Snapshot().Topics[c.QueryParam("from")]; from != nil {
+		t = *from
+		t.Name = ""
+	}
+	f := formOf(&t)
+	f.Sign = true
+	return h.formPage(c, http.StatusOK, topicFormData{Form: f, New: true})
+}
+
+func (h *Handler) createTopic(c echo.Context) error {
+	f := readTopicForm(c)
+	if h.Snapshot().Topics[f.Name] != nil {
+		return h.formPage(c, http.StatusUnprocessableEntity, topicFormData{Form: f, New: true, Errors: map[string]string{"name": h.T(c, "topic.name_taken", f.Name)}})
+	}
+	t, err := f.topic(registry.TopicActive)
+	secret := ""
+	if err == nil && f.Sign {
+		secret = newSigningSecret()
+		t.Secrets = []string{secret}
+	}
+	if err == nil {
+		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t)
+	}
+	if err != nil {
+		return h.formProblem(c, err, topicFormData{Form: f, New: true})
+	}
+	h.Flash(c, "success", "topic.created", f.Name)
+	if secret != "" {
+		h.Sessions.Put(c.Request().Context(), keySecretOf+f.Name, secret)
+	}
+	return h.Redirect(c, h.Below("/topics", f.Name))
+}
+
+func (h *Handler) formProblem(c echo.Context, err error, d topicFormData) error {
+	fields, rest := page.FieldErrors(err)
+	if rest != nil {
+		return rest
+	}
+	if text := fields["topic"]; text != "" {
+		fields["name"] = text
+	}
+	d.Errors = fields
+	return h.formPage(c, http.StatusUnprocessableEntity, d)
+}
+
+func (h *Handler) editTopicPage(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	return h.formPage(c, http.StatusOK, topicFormData{Form: formOf(t)})
+}
+
+func (h *Handler) saveTopic(c echo.Context) error {
+	was, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	f := readTopicForm(c)
+	f.Name = was.Name
+	t, err := f.topic(was.State)
+	if err == nil {
+		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t)
+	}
+	if err != nil {
+		return h.formProblem(c, err, topicFormData{Form: f})
+	}
+	h.Flash(c, "success", "topic.saved", f.Name)
+	return h.Redirect(c, h.Below("/topics", f.Name))
+}
+
+const secretBytes = 32
+
+// newSigningSecret is a secret as Standard Webhooks writes them.
+func newSigningSecret() string {
+	b := make([]byte, secretBytes)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return "whsec_" + base64.StdEncoding.EncodeToString(b)
+}
+
+// retryStep is an attempt and when it comes, for the preview.
+type retryStep struct {
+	N           int
+	After, From time.Duration // after the one before, from the first
+}
+
+const retryShown = 12
+
+func retrySteps(retry, maxAttempts string) []retryStep {
+	t := registry.NewTopic("preview")
+	if n, err := strconv.Atoi(maxAttempts); err == nil && n > 0 {
+		t.MaxAttempts = n
+	}
+	for _, text := range splitList(retry) {
+		var d registry.Duration
+		if d.UnmarshalText([]byte(text)) != nil || d <= 0 {
+			return nil
+		}
+		t.Retry = append(t.Retry, d)
+	}
+	steps := []retryStep{{N: 1}}
+	for n := 1; n < min(t.MaxAttempts, retryShown); n++ {
+		after := t.RetryDelay(n)
+		steps = append(steps, retryStep{n + 1, after, steps[n-1].From + after})
+	}
+	return steps
+}
+
+func (h *Handler) previewRetry(c echo.Context) error {
+	return h.Fragment(c, "topic_form#retry", topicFormData{Retry: retrySteps(c.FormValue("retry"), c.FormValue("max_attempts"))})
+}
+
+type checkData struct {
+	OK   bool
+	Text string
+}
+
+func (h *Handler) checkName(c echo.Context) error {
+	name := strings.TrimSpace(c.QueryParam("name"))
+	d := checkData{OK: true, Text: h.T(c, "topic.name_free")}
+	if err := registry.ValidTopicName(name); err != nil {
+		d = checkData{Text: err.Error()}
+	} else if h.Snapshot().Topics[name] != nil {
+		d = checkData{Text: h.T(c, "topic.name_taken", name)}
+	}
+	return h.Fragment(c, "topic_form#check", d)
+}
+
+const maxSample = 64 << 10
+
+// checkRetryIf tries an expression on a sample answer.
+func (h *Handler) checkRetryIf(c echo.Context) error {
+	program, err := callback.CompileRetryIf(c.FormValue("retry_if"))
+	if err != nil {
+		return h.Fragment(c, "topic_form#check", checkData{Text: err.Error()})
+	}
+	status, err := strconv.Atoi(strings.TrimSpace(c.FormValue("sample_status")))
+	if err != nil {
+		status = http.StatusOK
+	}
+	sample := c.FormValue("sample_body")
+	retry, err := program.Try(status, http.Header{"Content-Type": {"application/json"}}, []byte(sample[:min(len(sample), maxSample)]))
+	d := checkData{OK: true, Text: h.T(c, "topic.retry_if_no")}
+	switch {
+	case err != nil:
+		d = checkData{Text: err.Error()}
+	case retry:
+		d.Text = h.T(c, "topic.retry_if_yes")
+	}
+	return h.Fragment(c, "topic_form#check", d)
+}

@@ -1,0 +1,72 @@
+// Package topics is the pages about topics: the list, one topic with its tabs, the form, the test callback, and files of topics.
+package topics
+
+import (
+	"context"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/jobs"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Queue is what this room needs of the queue.
+type Queue interface {
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
+	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
+	DropTopic(ctx context.Context, topic string) (int, error)
+}
+
+// Registry is what this room needs of the registry.
+type Registry interface {
+	PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error)
+	DeleteTopic(ctx context.Context, actor, name string) error
+	SetPauseReason(ctx context.Context, actor, topic, reason string) error
+	RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error
+	SetRotation(ctx context.Context, actor, topic string, until time.Time) error
+	Rotation(ctx context.Context, topic string) (time.Time, error)
+}
+
+// Activity is what lately happened to a topic's calls; *activity.Reader tells it.
+type Activity interface {
+	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
+	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
+	ClearErrors(ctx context.Context, topic string) error
+}
+
+// Options of a Handler.
+type Options struct {
+	Queue    Queue
+	Registry Registry
+	Activity Activity // nil: the pages show none
+	Caller   Caller   // nil: no test callbacks
+	APIURL   string   // for the lines to copy
+}
+
+// Handler serves the pages of this room.
+type Handler struct {
+	*page.Base
+	opts     Options
+	queue    Queue
+	registry Registry
+	figures  *figures.Handler
+	jobs     *jobs.Handler
+}
+
+// New makes a Handler.
+func New(b *page.Base, o Options, f *figures.Handler, j *jobs.Handler) *Handler {
+	return &Handler{Base: b, opts: o, queue: o.Queue, registry: o.Registry, figures: f, jobs: j}
+}
+
+// Routes registers the pages.
+func (h *Handler) Routes(g *echo.Group) {
+	h.topicsRoutes(g)
+	h.topicRoutes(g)
+}

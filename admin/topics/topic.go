@@ -1,0 +1,364 @@
+package topics
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/wakecall/wakecall/activity"
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/figures"
+	"github.com/wakecall/wakecall/admin/jobs"
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (h *Handler) topicRoutes(g *echo.Group) {
+	operator := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleOperator, do) }
+	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
+	g.GET("/topics/:topic", h.topicPage)
+	g.GET("/topics/:topic/edit", admin(h.editTopicPage))
+	g.POST("/topics/:topic/edit", admin(h.saveTopic))
+	g.POST("/topics/:topic/pause", operator(h.pauseTopic))
+	g.POST("/topics/:topic/resume", operator(func(c echo.Context) error { return h.setTopicState(c, registry.TopicActive, "topic.resumed") }))
+	g.POST("/topics/:topic/offline", admin(func(c echo.Context) error { return h.setTopicState(c, registry.TopicOffline, "topic.now_offline") }))
+	g.POST("/topics/:topic/secret", admin(h.rotateSecret))
+	g.POST("/topics/:topic/secret/drop", admin(h.dropOldSecret))
+	g.POST("/topics/:topic/secret/overlap", admin(h.setOverlap))
+	g.POST("/topics/:topic/delete", admin(h.deleteTopic))
+	g.POST("/topics/:topic/errors/clear", operator(h.clearErrors))
+	h.testRoutes(g)
+	h.Live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) { return h.topicLive(ctx, name), nil })
+}
+
+const topicEvery = 2 * time.Second
+
+// topicLive is what changes while the page is open.
+type topicLive struct {
+	Name   string
+	Totals queue.TopicTotals
+	Limits queue.TopicLimits
+	Open   bool      // its breaker
+	Until  time.Time // when the older of its two secrets is dropped; zero: not by itself
+	Away   string
+}
+
+// Success is the share of attempts that delivered, of today; negative without one.
+func (l *topicLive) Success() float64 {
+	all := l.Totals.Today.Delivered + l.Totals.Today.Failed
+	if all == 0 {
+		return -1
+	}
+	return float64(l.Totals.Today.Delivered) / float64(all)
+}
+
+func (h *Handler) topicLive(ctx context.Context, name string) *topicLive {
+	l := &topicLive{Name: name}
+	totals, err := h.queue.Totals(ctx, []string{name})
+	if err != nil {
+		l.Away = err.Error()
+	}
+	l.Totals = totals[name]
+	if limits, err := h.queue.TopicLimits(ctx, []string{name}); err == nil {
+		l.Limits = limits[name]
+		l.Open = l.Limits.BreakerOpen.After(h.Now().Add(-time.Minute))
+	}
+	if t := h.Snapshot().Topics[name]; t != nil && len(t.Secrets) > 1 {
+		l.Until, _ = h.registry.Rotation(ctx, name) // away: the page shows no countdown
+	}
+	return l
+}
+
+type topicData struct {
+	*registry.Topic
+	Note     registry.TopicNote
+	Tab      string
+	Live     *topicLive
+	Secret   string // a new one, shown once
+	Secrets  int
+	Overlaps []time.Duration
+	Steps    []retryStep
+	Curl, Go string
+	State    queue.State
+	States   []queue.State
+	jobs.JobList
+	Attempts  []activity.Attempt
+	Errors    []queue.ErrorNote
+	Ledger    []ledgerDay
+	Even      bool
+	Living    int64
+	Forecast  *queue.Forecast
+	Minutes   figures.Chart
+	Hours     figures.Chart
+	Peak      int64 // jobs of the fullest minute
+	Capacity  figures.Capacity
+	Late      figures.Prediction
+	NoHistory bool
+	Away      string
+	Spans     []string
+	Span      string
+}
+
+// ledgerDay is what a day brought.
+type ledgerDay struct {
+	Day string
+	queue.Totals
+}
+
+// keySecretOf is where a session keeps a new secret until it was shown.
+const keySecretOf = "secret/"
+
+var topicTabs = []string{"summary", "jobs", "attempts", "ledger", "forecast", "push"}
+
+func (h *Handler) topicPage(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	d := &topicData{Topic: t, Note: h.Snapshot().Notes[t.Name], Tab: c.QueryParam("tab"), Secrets: len(t.Secrets), Overlaps: overlaps, Live: h.topicLive(ctx, t.Name)}
+	if !slices.Contains(topicTabs, d.Tab) {
+		d.Tab = topicTabs[0]
+	}
+	d.Secret = h.Sessions.PopString(ctx, keySecretOf+t.Name)
+	if err := h.fillTab(c, d); err != nil {
+		return err
+	}
+	return h.Render(c, http.StatusOK, "topic", d)
+}
+
+func (h *Handler) fillTab(c echo.Context, d *topicData) error {
+	ctx := c.Request().Context()
+	switch d.Tab {
+	case "summary":
+		f := formOf(d.Topic)
+		d.Steps = retrySteps(f.Retry, f.MaxAttempts)
+		d.NoHistory = h.figures.History() == nil
+		d.Spans, d.Span = figures.Spans(), figures.SpanOf(c)
+	case "jobs":
+		return h.fillJobs(c, d)
+	case "attempts":
+		return h.fillAttempts(ctx, d)
+	case "ledger":
+		d.fillLedger()
+	case "forecast":
+		return h.fillForecast(c, d)
+	case "push":
+		api := h.opts.APIURL
+		d.Curl = page.CurlLine(api, d.Name, "$WAKECALL_TOKEN", `{"body":{"order":42},"delay":"30m"}`)
+		d.Go = goSnippet(api, d.Name)
+	}
+	return nil
+}
+
+var jobStates = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
+
+func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
+	d.States = jobStates
+	d.State = queue.State(c.QueryParam("state"))
+	if !slices.Contains(jobStates, d.State) {
+		d.State = d.fullest()
+	}
+	var err error
+	d.JobList, err = h.jobs.ListMatching(c, d.Name, d.State, d.Count(d.State))
+	return err
+}
+
+// Count is how many jobs are in a state.
+func (d *topicData) Count(s queue.State) int64 {
+	n := d.Live.Totals.Stats
+	return map[queue.State]int64{queue.Delayed: n.Delayed, queue.Ready: n.Ready, queue.Running: n.Running, queue.Dead: n.Dead}[s]
+}
+
+// fullest is the state that a visitor wants to see first: dead jobs want something done, then the one with most jobs.
+func (d *topicData) fullest() queue.State {
+	best := queue.Delayed
+	for _, s := range jobStates {
+		if d.Count(s) > d.Count(best) {
+			best = s
+		}
+	}
+	if d.Count(queue.Dead) > 0 {
+		return queue.Dead
+	}
+	return best
+}
+
+func (h *Handler) fillAttempts(ctx context.Context, d *topicData) error {
+	if h.opts.Activity == nil {
+		return nil
+	}
+	var err error
+	if d.Attempts, err = h.opts.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	if d.Errors, err = h.opts.Activity.Errors(ctx, d.Name); err != nil && !queue.IsPartial(err) {
+		return err
+	}
+	return nil
+}
+
+func (d *topicData) fillLedger() {
+	t := d.Live.Totals
+	d.Living = t.Delayed + t.Ready + t.Running + t.Stats.Dead
+	d.Even = history.Reading{Totals: t.Total, Living: t.Stats}.Missing() == 0
+	d.Ledger = append(d.Ledger, ledgerDay{time.Now().UTC().Format("2006-01-02"), t.Today})
+	days := page.SortedKeys(t.Days)
+	slices.Reverse(days)
+	for _, day := range days {
+		if at, err := time.Parse("20060102", day); err == nil {
+			d.Ledger = append(d.Ledger, ledgerDay{at.Format("2006-01-02"), t.Days[day]})
+		}
+	}
+}
+
+// putState stores a topic with another state.
+func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.TopicState) error {
+	next := *t
+	next.State, next.Secrets = state, nil // nil: those it has
+	_, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next)
+	return err
+}
+
+func (h *Handler) pauseTopic(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	if err := h.putState(c, t, registry.TopicPaused); err != nil {
+		return err
+	}
+	if err := h.registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name, strings.TrimSpace(c.FormValue("reason"))); err != nil {
+		if fields, rest := page.FieldErrors(err); rest == nil {
+			h.FlashText(c, "warning", fields["reason"])
+			return h.Back(c, "/topics")
+		}
+		return err
+	}
+	h.Flash(c, "success", "topic.paused", t.Name)
+	return h.Back(c, "/topics")
+}
+
+func (h *Handler) setTopicState(c echo.Context, state registry.TopicState, done string) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	if err := h.putState(c, t, state); err != nil {
+		return err
+	}
+	h.Flash(c, "success", done, t.Name)
+	return h.Back(c, "/topics")
+}
+
+// rotateSecret puts a new secret before the one in use: callbacks carry both signatures until the old one is dropped.
+func (h *Handler) rotateSecret(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	until, err := h.overlapEnds(c)
+	if err != nil {
+		return err
+	}
+	secret := newSigningSecret()
+	if err := h.registry.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
+		return err
+	}
+	h.Sessions.Put(c.Request().Context(), keySecretOf+t.Name, secret)
+	return h.Redirect(c, h.Below("/topics", t.Name))
+}
+
+// overlaps are how long two secrets may sign side by side, to choose from.
+var overlaps = []time.Duration{time.Hour, 24 * time.Hour, 3 * 24 * time.Hour, 7 * 24 * time.Hour}
+
+// overlapEnds is when an old secret is to be dropped that signs from now for the form's time.
+func (h *Handler) overlapEnds(c echo.Context) (time.Time, error) {
+	overlap, err := time.ParseDuration(cmp.Or(c.FormValue("overlap"), "24h"))
+	if err != nil || overlap <= 0 {
+		return time.Time{}, echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("overlap: %.40q is not a duration such as 24h", c.FormValue("overlap")))
+	}
+	return h.Now().Add(overlap), nil
+}
+
+// setOverlap says from now how long the old secret goes on signing.
+func (h *Handler) setOverlap(c echo.Context) error {
+	name := page.Param(c, "topic")
+	until, err := h.overlapEnds(c)
+	if err != nil {
+		return err
+	}
+	if err := h.registry.SetRotation(c.Request().Context(), page.Actor(c), name, until); err != nil {
+		return err
+	}
+	return h.Redirect(c, h.Below("/topics", name))
+}
+
+func (h *Handler) dropOldSecret(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	next := *t
+	next.Secrets = t.Secrets[:min(1, len(t.Secrets))]
+	if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
+		return err
+	}
+	h.Flash(c, "success", "topic.secret_dropped", t.Name)
+	return h.Redirect(c, h.Below("/topics", t.Name))
+}
+
+// deleteTopic refuses while jobs live, unless they are to go, too. They go before the topic, so that a failure half-way leaves a topic through
+// which the rest can be reached, and once more after it, for what was pushed in between.
+func (h *Handler) deleteTopic(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	stats, err := h.queue.Stats(ctx, []string{t.Name})
+	if err != nil {
+		return err
+	}
+	n := stats[t.Name]
+	drop := c.FormValue("drop") != ""
+	if jobs := n.Delayed + n.Ready + n.Running + n.Dead; jobs > 0 && !drop {
+		h.Flash(c, "danger", "topic.has_jobs", t.Name, jobs)
+		return h.Redirect(c, h.Below("/topics", t.Name))
+	}
+	if drop {
+		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
+			return err
+		}
+	}
+	if err := h.registry.DeleteTopic(ctx, page.Actor(c), t.Name); err != nil {
+		return err
+	}
+	if drop {
+		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
+			h.Log.Warn("jobs that were pushed while their topic was deleted could not be dropped", "topic", t.Name, "error", err)
+		}
+	}
+	h.Flash(c, "success", "topic.deleted", t.Name)
+	return h.Redirect(c, "/topics")
+}
+
+func (h *Handler) clearErrors(c echo.Context) error {
+	t, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	if h.opts.Activity != nil {
+		if err := h.opts.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
+			return err
+		}
+	}
+	return h.Redirect(c, h.Below("/topics", t.Name)+"?tab=attempts")
+}
