@@ -2,7 +2,7 @@ package queue
 
 import "time"
 
-// Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in common.lua), and the
+// Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in lua/shared/base.lua), and the
 // journal's line of the change has it: of two changes of a job, through whatever hosts, the later one has the higher revision.
 
 // ChangeKind says what an accepted change did to jobs, for Options.Changed.

@@ -28,7 +28,7 @@ import (
 //	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
 //	conf           HASH: TOPIC → its limits
 //	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
-//	t:TOPIC        HASH: what happened to its jobs, see common.lua; where that stood when the day began; the days before
+//	t:TOPIC        HASH: what happened to its jobs, see lua/shared/base.lua; where that stood when the day began; the days before
 //	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities

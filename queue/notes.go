@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +39,7 @@ const noteTopics = 50
 func (s *Shard) Note(ctx context.Context, bucket int, n Notes) error {
 	reserved := n.Reserved
 	for some := range slices.Chunk(n.Topics, noteTopics) {
-		args := []any{fmt.Sprintf("%d %d %d", reserved[0], reserved[1], reserved[2])}
+		args := []any{reserved[0], reserved[1], reserved[2]}
 		reserved = [3]int64{}
 		for i := range some {
 			args = some[i].appendTo(args)
@@ -61,13 +60,15 @@ func (t *TopicNotes) appendTo(args []any) []any {
 	for _, e := range t.Errors {
 		args = append(args, e.Fingerprint, e.N, e.Example)
 	}
-	var late strings.Builder
+	buckets := len(args)
+	args = append(args, 0)
 	for b, n := range t.Lateness {
 		if n > 0 {
-			fmt.Fprintf(&late, "%d %d ", b, n)
+			args = append(args, b, n)
 		}
 	}
-	return append(args, late.String())
+	args[buckets] = (len(args) - buckets) / 2
+	return args
 }
 
 // noted asks every shard for what was noted of a topic.

@@ -6,12 +6,12 @@ import "encoding/binary"
 // of the place (7 bytes) and a nonce. The record has the nonce in place of the id, and no locator leads to it. Such jobs are no
 // longer made, but found, changed, delivered and deleted until they are gone. A change, a move or a restore stores them with their
 // id and a locator like all others. Callers may choose ids of that form too, so the scripts compare what they find at a place,
-// and look for a locator otherwise (find in common.lua).
+// and look for a locator otherwise (find in lua/shared).
 const (
 	nonceLen  = 5
 	placeMark = 'p'
 	placeLen  = 21
-	indexBits = 10 // of a place; see PAGE in common.lua
+	indexBits = 10 // of a place; see PAGE in lua/shared/base.lua
 )
 
 // isNonce reports whether a record has a nonce in place of its id. No id begins with such a byte, since ids are UTF-8.

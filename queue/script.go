@@ -12,32 +12,52 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/*.lua
+//go:embed lua
 var luaFiles embed.FS
+
+// The files in lua/shared that precede every script, in this order. Lua creates the functions of the second list faster when what
+// the first one declares belongs to an enclosing function.
+var (
+	sharedOuter = []string{"base", "locators"}
+	sharedInner = []string{"records", "topics", "places", "find", "attempts"}
+)
 
 // loadScripts returns the scripts of a shard by the names of their files.
 func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Script {
-	common := strings.NewReplacer(
-		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long),
-	).Replace(mustRead("common"))
+	outer := sharedOuter
 	if cluster {
-		common = mustRead("slotguard") + common
+		outer = append([]string{"slotguard"}, outer...)
 	}
+	shared := readShared(outer) + "return (function()\n" + readShared(sharedInner)
+	shared = strings.NewReplacer(
+		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long),
+	).Replace(shared)
 	files, err := luaFiles.ReadDir("lua")
 	if err != nil {
 		panic(err) // embedded: cannot be missing
 	}
 	scripts := make(map[string]*redis.Script, len(files))
 	for _, file := range files {
-		name := strings.TrimSuffix(file.Name(), ".lua")
-		first, rest, _ := strings.Cut(mustRead(name), "\n") // #!lua and its flags must stay the first line
-		scripts[name] = redis.NewScript(first + "\n" + common + rest + "end)()\n")
+		if file.IsDir() {
+			continue
+		}
+		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
+		code := first + "\n" + shared + rest + "end)()\n"
+		scripts[strings.TrimSuffix(file.Name(), ".lua")] = redis.NewScript(code)
 	}
 	return scripts
 }
 
+func readShared(names []string) string {
+	var b strings.Builder
+	for _, name := range names {
+		b.WriteString(mustRead("shared/" + name + ".lua"))
+	}
+	return b.String()
+}
+
 func mustRead(name string) string {
-	b, err := luaFiles.ReadFile("lua/" + name + ".lua")
+	b, err := luaFiles.ReadFile("lua/" + name)
 	if err != nil {
 		panic(err) // embedded: cannot be missing
 	}

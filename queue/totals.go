@@ -23,7 +23,7 @@ type Totals struct {
 	Replaced  int64
 }
 
-// fields are in the order of TOTALS in common.lua.
+// fields are in the order of TOTALS in lua/shared/base.lua.
 func (t *Totals) fields() []*int64 {
 	return []*int64{
 		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven, &t.Dropped, &t.Replaced,

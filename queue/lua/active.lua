@@ -1,6 +1,8 @@
 #!lua flags=no-writes
 -- Lists the topics to whose jobs something happened lately.
 -- KEYS[1] the bucket's prefix.
--- ARGV    ms to look back, how many to list at most, how many to pass over.
+-- ARGV    how many ms back, how many topics at most, how many to skip.
 -- Returns topics.
-return call('ZRANGE', P .. 'act', string.format('%d', now - ARGV[1] - 1000), '+inf', 'BYSCORE', 'LIMIT', ARGV[3], ARGV[2])
+-- Keeps   all invariants: it reads.
+local from = string.format('%d', now - ARGV[1] - 1000)
+return call('ZRANGE', P .. 'act', from, '+inf', 'BYSCORE', 'LIMIT', ARGV[3], ARGV[2])

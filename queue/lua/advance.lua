@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute. When no
---         more is due: splits small hashes, see smallHash.
+-- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute. When
+--         nothing is due it splits small hashes, see locators.lua.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
--- Returns {now, next (when to look again, ms; -1 when nothing is known), moved, expired, more (1 when work was left), µs that now leaves out}.
--- Keeps   invariants 1 to 4. An expired lease is an attempt of which nothing is known: it counts, so a job that kills its
---         dispatcher dies at its limit; it goes to the head of its ready list, since it has waited longest.
+-- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was left), µs that now
+--         leaves out}.
+-- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher dies at its limit. The job
+--         goes to the head of its ready list, since it has waited longest.
 local EXPIRED = 25 -- bytes of an expired lease behind the reason, see attempts.go; the last 20 are kept
 local PAUSE = 4 -- ms from one call that splits small hashes, which takes one or two, to the next
 
@@ -14,14 +15,15 @@ local function head(key)
   return at and tonumber(at) or math.huge
 end
 
--- When something is to be done next, by the heads of the three sets; -1 when nothing is known. Mostly no lease runs and no topic is parked when a
--- timer looks for itself: it costs three commands.
+-- When something is to be done next, by the heads of the three sets; -1 when nothing is to come. When a timer polls, there is mostly
+-- no lease and no parked topic, which one command tells.
 local function soonest(due)
   local at = due
   if call('EXISTS', P .. 'lease', P .. 'park') > 0 then at = math.min(at, head('lease'), head('park')) end
   return at < math.huge and floor(at) or -1
 end
 
+-- Distributes the locators of one small hash over its parts.
 local function divide(key, n)
   local all, lists = call('HGETALL', key), {}
   call('DEL', key)
@@ -34,12 +36,13 @@ local function divide(key, n)
   for part, list in pairs(lists) do many('HSET', partKey(n, part), list) end
 end
 
--- Splits the small hashes whose turn is next, if they are long, LONG in PAUSE at most. Says when to look again: at, or soon. Memory is
--- not looked at: a shard's first round takes 26 MB.
+-- Splits the small hashes whose turn is next, if they are long, LONG of them in PAUSE at most. Returns when to call again: at, or
+-- soon. Free memory does not matter: a shard's first round takes 26 MB.
 local function split(at)
   if at <= now then return at end
   knowSplits(call('HGET', P .. 'cur', '/'))
-  if parts * PARTS > 256 or call('HLEN', partKey(turn, 0)) < LONG / 2 then return at end -- mostly; it goes by one byte
+  if parts * PARTS > 256 then return at end -- one byte of the field says which part
+  if call('HLEN', partKey(turn, 0)) < LONG / 2 then return at end -- which is so in most calls
   if not call('SET', P .. 'split', 1, 'NX', 'PX', PAUSE - 1) then return at end
   local keys, fields, last = {}, 0, turn
   repeat
@@ -70,6 +73,7 @@ local function bury(topic, ref)
   total('k', topic, 1)
 end
 
+-- Ends an expired lease: its job is ready again, or dead.
 local function giveBack(ref)
   local page, index = placeOf(ref)
   local topic = topicOf(page)
@@ -139,6 +143,7 @@ local function open(topic)
   return n / 2
 end
 
+-- Makes up to limit due jobs of a topic ready.
 local function move(topic, limit)
   local key = P .. 'd:' .. topic
   local refs = call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit)

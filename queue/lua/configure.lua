@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Sets topics' limits and lets those that may have gained something out of park.
+-- Sets topics' limits, and unparks topics whose limits changed.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    pairs (topic, "ttr max_attempts paused max_in_flight rate").
 -- Returns how many changed.

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Puts dead jobs back to ready, with attempts 0 and due now, or deletes them.
+-- Redrives dead jobs, with attempts 0 and due now, or deletes them.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), then pairs (address (see find), id).
 -- Returns {revision of the first, then reference, id as in the record and creation in ms of each}.
--- Keeps   invariants 1 to 5. Ids that are not dead jobs are passed over.
+-- Keeps   invariants 1 to 5. Ids of jobs that are not dead are skipped.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local dead = P .. 'x:' .. topic
 local refs = {}

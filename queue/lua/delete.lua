@@ -3,8 +3,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    three a job: topic, address (see find), id.
 -- Returns three for each: the state it was in (d, f, r, u, x; '' when there was none), its creation in ms, revision. A job that was
---         running (u) has lost its lease: whoever holds it can settle nothing, but may have begun its callback.
--- Keeps   invariants 1 to 4.
+--         running (u) has lost its lease: the dispatcher can settle nothing, but may have started the callback.
+-- Keeps   invariants 1 to 5.
 local out = {}
 for i = 1, #ARGV, 3 do
   local topic = ARGV[i]

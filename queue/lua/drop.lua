@@ -3,7 +3,7 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many.
 -- Returns {how many were deleted, 1 when more may be left, revision}.
--- Keeps   invariants 1 to 4.
+-- Keeps   invariants 1 to 5.
 local topic, limit = ARGV[1], tonumber(ARGV[2])
 local n = 0
 

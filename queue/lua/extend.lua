@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Prolongs leases.
+-- Extends leases.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how long from now in ms, then pairs (ref, token).
 -- Returns 1 or 0 for each: whether the lease is still held.

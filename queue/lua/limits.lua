@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- Reads how the calls of topics go.
+-- Reads the windows and breakers of topics.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topics.
 -- Returns now, then three a topic: its window, failures in a row, until when its breaker is open (0: it is closed).
+-- Keeps   all invariants: it reads.
 local out = {now}
 for _, topic in ipairs(ARGV) do
   local f = call('HMGET', P .. 'f:' .. topic, 'w', 'k', 'o')

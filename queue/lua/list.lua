@@ -2,8 +2,9 @@
 -- Lists the jobs of a topic in one state, a step at a time.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, state, cursor ('' at the beginning), limit.
--- Returns {now, next cursor ('' at the end), descriptions …}, with less than limit where a step looked at enough; bodies of
---         body keys and all but the last attempt are left out.
+-- Returns {now, next cursor ('' at the end), descriptions …}, fewer than limit where a step has read enough; without the bodies that
+--         have keys of their own.
+-- Keeps   all invariants: it reads.
 local topic, state, cursor, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local out = {now, ''}
 
@@ -11,7 +12,7 @@ local function add(ref, page, index, rec)
   out[#out + 1] = describe(topic, ref, page, index, rec, false)
 end
 
--- A sorted set of references from behind the last one seen; a step looks at limit members.
+-- A sorted set of references, after the last one of the cursor; a step reads limit members.
 local function set(key, tag, mine)
   local score, last = string.match(cursor, '^%a:([^:]*):(.*)$')
   local from = 0
@@ -60,7 +61,7 @@ local function pages()
   if #following > 0 then out[2] = 'f:' .. following[2] .. ':' .. following[1] .. ':0' end
 end
 
--- The ready lists by position: jobs reserved meanwhile shift it, so a page may pass over some.
+-- The ready lists, by position: it shifts when jobs are reserved meanwhile, so a page may miss some.
 local function lists()
   local p, from = string.match(cursor, '^r:(%d):(%d+)$')
   p, from = tonumber(p or 0), tonumber(from or 0)

@@ -1,8 +1,8 @@
 #!lua
--- Keeps what dispatchers tell of their calls, for people to look at. It is not what jobs depend on.
+-- Stores notes of dispatchers on their callbacks, for people to read. No job depends on them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    jobs reserved of each priority ("high normal low"), then for each topic: topic; how many attempts, each as JSON, oldest first; how
---         many kinds of errors, each as fingerprint, how often, example; lateness as "bucket count bucket count …".
+-- ARGV    jobs reserved of each priority (three counts), then for each topic: topic; how many attempts, each as JSON, oldest first;
+--         how many kinds of errors, each as fingerprint, how often, example; how many buckets of lateness, each as bucket, count.
 -- Returns 1.
 -- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last; lat:SLOT and pri:SLOT HASHes of
 --         one 10 s slot, gone after an hour.
@@ -26,10 +26,9 @@ local function noteError(key, print, n, example)
   call('HSET', key, print, string.format('%d', count + n) .. ' ' .. first .. ' ' .. stamp .. ' ' .. example)
 end
 
-local i = 2
-local shares = {string.match(ARGV[1], '^(%d+) (%d+) (%d+)$')}
+local i = 4
 for p = 1, 3 do
-  if shares[p] ~= '0' then call('HINCRBY', P .. 'pri:' .. slot, p - 1, shares[p]) end
+  if ARGV[p] ~= '0' then call('HINCRBY', P .. 'pri:' .. slot, p - 1, ARGV[p]) end
 end
 call('EXPIRE', P .. 'pri:' .. slot, HOUR)
 while i <= #ARGV do
@@ -53,12 +52,13 @@ while i <= #ARGV do
     forgetOldest(key)
     call('EXPIRE', key, WEEK)
   end
-  local key = P .. 'lat:' .. slot
-  for bucket, n in string.gmatch(ARGV[i], '(%d+) (%d+)') do
-    call('HINCRBY', key, topic .. ' ' .. bucket, n)
-    call('HINCRBY', key, ' ' .. bucket, n)
+  local key, buckets = P .. 'lat:' .. slot, tonumber(ARGV[i])
+  i = i + 1
+  for _ = 1, buckets do
+    call('HINCRBY', key, topic .. ' ' .. ARGV[i], ARGV[i + 1])
+    call('HINCRBY', key, ' ' .. ARGV[i], ARGV[i + 1])
+    i = i + 2
   end
   call('EXPIRE', key, HOUR)
-  i = i + 1
 end
 return 1

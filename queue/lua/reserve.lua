@@ -28,7 +28,7 @@ local function answer(ref, topic, page, index, rec, flags, expiry)
   size = size + 6
 end
 
--- Nothing ready is the common case of a dispatcher that polls: it costs two commands.
+-- When a dispatcher polls, mostly nothing is ready: that costs two commands.
 local rings = call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2')
 if ARGV[8] ~= '1' and rings == 0 then
   call('SET', P .. 'idle', 1, 'EX', 30)
@@ -79,7 +79,7 @@ local function gateOf(topic)
   return g
 end
 
--- When a lease ends: text, made once for each TTR.
+-- When a lease ends, as text, which is made once for each TTR.
 local ends = {}
 local function endOf(ttr)
   local e = ends[ttr]
@@ -136,16 +136,16 @@ local function leaseAll(topic, list)
   return got
 end
 
--- Takes up to n jobs of a topic and priority; looked bounds, for each priority, the places looked at: many may be empty.
-local looked = {['0'] = 0, ['1'] = 0, ['2'] = 0}
-local function mayLook(p) return looked[p] < 2 * wanted + 50 end
+-- Takes up to n jobs of a topic and priority. The places read are bounded for each priority, since many may be empty.
+local visited = {['0'] = 0, ['1'] = 0, ['2'] = 0}
+local function mayRead(p) return visited[p] < 2 * wanted + 50 end
 local function take(topic, p, n)
   local got = 0
   local key = P .. 'r:' .. p .. ':' .. topic
-  while got < n and mayLook(p) do
+  while got < n and mayRead(p) do
     local popped = call('LPOP', key, n - got)
     if not popped then break end
-    looked[p] = looked[p] + #popped
+    visited[p] = visited[p] + #popped
     got = got + leaseAll(topic, popped)
   end
   if got > 0 then
@@ -155,7 +155,7 @@ local function take(topic, p, n)
   return got
 end
 
--- Out of the ring until its limits can leave something again: at a known time, or when one of its calls settles (g).
+-- Takes a topic out of the ring until its limits may leave something: at a known time, or when one of its calls is settled (g).
 local function park(topic, p, g)
   local at = g.wait
   if g.paced then at = math.max(now + 1, math.ceil(g.tat + g.taken * g.every - g.burst)) end
@@ -168,14 +168,14 @@ local function park(topic, p, g)
   if call('ZRANK', P .. 'park', member) == 0 then wakeTimers = true end
 end
 
--- Up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked until that can have changed.
+-- Reserves up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked.
 local function fetch(p, n)
   local ring = P .. 'q:' .. p
   local got = 0
   while got < n do
     local before = got
     local visits = math.min(call('LLEN', ring), 256)
-    while got < n and visits > 0 and mayLook(p) do -- the topics behind are the first next time
+    while got < n and visits > 0 and mayRead(p) do -- the topics left are the first next time
       local topic = call('LPOP', ring)
       if not topic then break end
       local g = gateOf(topic)
@@ -193,8 +193,8 @@ local function fetch(p, n)
   return got
 end
 
--- The pattern says how many of each priority; what one cannot use goes to the others, again by the pattern. One whose ring is empty is left out
--- from the first: asking the others a second time costs more than this look.
+-- The pattern says how many jobs each priority gets; what one cannot use goes to the others, again by the pattern. A priority whose
+-- ring is empty is left out from the beginning: asking the others a second time costs more than this check.
 local start = tonumber(call('GET', P .. 'pos') or 0)
 local pos, left = start, wanted
 local order, weight, empty = {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
@@ -204,7 +204,7 @@ for i = 1, #pattern do
 end
 for _, p in ipairs(rings < 3 and PRIORITIES or {}) do empty[p] = call('EXISTS', P .. 'q:' .. p) == 0 end
 
--- How many of the next n jobs fall to each priority that is not empty; nil when there is none.
+-- How many of the next n jobs each priority gets that is not empty; nil when all are.
 local function shares(n)
   local share, round = {}, 0
   for p, w in pairs(weight) do
@@ -235,7 +235,7 @@ end
 
 if taken > 0 then
   call('ZADD', P .. 'lease', unpack(leases))
-  for i = 1, 2 * taken + 1, 2 do leases[i] = token end -- from the second on: refs and their token, as HSET takes them
+  for i = 1, 2 * taken + 1, 2 do leases[i] = token end -- from the second on references and their token, as HSET takes them
   leases[2 * taken + 2], leases[2 * taken + 3] = '', TABLE
   call('HSET', P .. 'tok', unpack(leases, 2))
   call('SET', P .. 'pos', (start + taken) % #pattern)
@@ -249,7 +249,7 @@ for topic, g in pairs(gates) do
 end
 finish()
 if left > 0 then
-  if not (mayLook('0') and mayLook('1') and mayLook('2')) then out[2] = 1 end
+  if not (mayRead('0') and mayRead('1') and mayRead('2')) then out[2] = 1 end
   call('SET', P .. 'idle', 1, 'EX', 30)
 end
 return out

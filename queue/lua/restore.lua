@@ -1,14 +1,16 @@
 #!lua
--- Stores jobs that are known from elsewhere, a journal or another shard, as they were: with the time of their creation and their attempts.
+-- Stores jobs that are known from a journal or another shard, as they were: with their creation times and attempts.
 -- KEYS[1] the bucket's prefix.
--- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body again when it is long and has
---         a key of its own, else ''; 'd' or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
--- Returns the revision of the first, then for each its reference; negative when it lives already, by its creation; 0 when another job of its id does. An error when it is too late.
--- Keeps   invariants 1 to 4. No flag: a full Redis refuses the whole script.
+-- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body when that gets a key
+--         of its own, else ''; 'd', or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
+-- Returns the revision of the first, then for each its reference; negative when the job already exists, by its creation time; 0 when
+--         its id is another job's. An error when it is too late.
+-- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script.
 if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then return redis.error_reply('TOOLATE') end
 local out = {revise((#ARGV - 1) / 7)}
 for i = 2, #ARGV, 7 do
-  local topic, rec, long, state, at, attempts = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
+  local topic, rec, long, state = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local at, attempts = tonumber(ARGV[i + 5]), ARGV[i + 6]
   local n, field = struct.unpack('>I3c8', ARGV[i + 1])
   local key = smallHash(n, field)
   local due, created, flags, id = decode(rec)
@@ -17,7 +19,7 @@ for i = 2, #ARGV, 7 do
   if have or call('HEXISTS', key, field) == 1 then
     if have and select(2, decode(its)) == created then ref = -have end
   else
-    -- One that died is stored among the near, and taken out of there at once.
+    -- A dead one is stored as a near one and taken out at once.
     ref = store(topic, flags % 4, state == 'x' and now + 60000 or at, rec, due)
     local page, index = placeOf(ref)
     call('HSET', key, field, string.format('%d', ref))

@@ -3,6 +3,7 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topics.
 -- Returns five a topic: delayed, ready, running, dead, ms since the oldest ready job fell due.
+-- Keeps   all invariants: it reads.
 local out = {}
 local byState = {}
 for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(ARGV)) end

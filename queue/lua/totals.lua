@@ -1,15 +1,16 @@
 #!lua flags=no-writes
--- Reads what happened to topics' jobs, and counts those that live, at one instant.
+-- Reads the totals of topics, and counts their jobs, at one instant.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topics.
--- Returns the number of today (days since 1970, UTC), then two a topic: delayed, ready, running, dead, ms since the oldest ready job fell due;
---         t:TOPIC as names and values.
+-- Returns the number of today (days since 1970, UTC), then two a topic: {delayed, ready, running, dead, ms since the oldest ready job
+--         fell due}; t:TOPIC as names and values.
+-- Keeps   all invariants: it reads.
 local out = {floor(now / 86400000)}
 local byState = {}
 for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(ARGV)) end
 local keys = {}
 for k, topic in ipairs(ARGV) do keys[k] = P .. 't:' .. topic end
-local some = call('EXISTS', unpack(keys)) > 0 -- mostly nothing ever happened to any of those that are only read now and then
+local some = call('EXISTS', unpack(keys)) > 0 -- many topics never had a job
 for k, topic in ipairs(ARGV) do
   local counts = {}
   for i = 1, 4 do counts[i] = math.max(0, tonumber(byState[i][k] or 0)) end

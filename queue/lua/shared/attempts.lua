@@ -1,0 +1,18 @@
+-- What a:PAGE keeps of a job: attempts made, snoozes, reason and history as attempts.go writes them; no made when they are of a
+-- newer format.
+local function readAttempts(page, index)
+  local text = call('HGET', P .. 'a:' .. page, index)
+  if not text then return 0, 0, '', '[]' end
+  local made, snoozes, reason, history = string.match(text, '^(%d+);(%d+);([^;]*);(.*)$')
+  return tonumber(made), snoozes, reason, history
+end
+
+local function writeAttempts(page, index, made, snoozes, reason, history)
+  call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. reason .. ';' .. history)
+end
+
+-- Counts the attempts of a dead job from 0 again. Its history stays.
+local function restartAttempts(page, index)
+  local made, _, reason, history = readAttempts(page, index)
+  if made then writeAttempts(page, index, 0, 0, string.match(reason, '@.*$') or '', history) end
+end

@@ -1,0 +1,43 @@
+-- What every script shares: script.go puts the files of this folder in front of each script. KEYS[1] is the bucket's prefix,
+-- "wk:{BUCKET}:"; every key of the bucket begins with it, so all of them are in one slot of a Cluster. keys.go lists them.
+--
+-- A job's record is an entry of a page, a LIST of up to PAGE-1 records behind its topic's name. A reference names the
+-- place and the priority, ((page * PAGE) + index) * 4 + priority, and no place is ever used twice: a reference to a
+-- job that is gone finds an empty entry or none, whatever has been pushed since.
+--
+-- Invariants that all scripts keep:
+--   1. a live record is in exactly one of: an unopened page (pg:TOPIC), d:TOPIC, a ready list, lease, x:TOPIC;
+--   2. a ready list that is not empty has its topic either in the ring q:PRIORITY or in park, never in both;
+--   3. due holds, for every topic with something to come, a time not later than its next event;
+--   4. nd, nr, nu and nx count the live jobs of each topic by state;
+--   5. in t:TOPIC, p = d + x + o + y + the live jobs (see TOTALS).
+local P = KEYS[1]
+local call = redis.call
+local floor = math.floor
+local T = call('TIME')
+local now = T[1] * 1000 + floor(T[2] / 1000)
+local SLOT = 60000    -- a page of jobs that are not near holds one minute of one topic
+local LEAD = 60000    -- and is opened this long before that minute begins
+local PAGE = 1024
+local NEWER = 32      -- flags from here on are of record formats that this version does not know
+local LOCATORS = @LOCATORS@
+local PARTS = @PARTS@ -- a small hash is split into so many
+local LONG = @LONG@   -- when all hold so many locators on average
+local WINDOW = 32     -- calls in flight that a topic starts with
+local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this, should the event be missed
+local DAYS = 40       -- finished days that t:TOPIC keeps
+-- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first field on.
+local TABLE = string.rep('-', 65)
+-- What t:TOPIC counts for ever: p pushed, d delivered, f failed attempts, r retries, z snoozes, x deleted, k died, e of those
+-- expired, v dead ones redriven, o dead ones deleted, y replaced.
+local TOTALS = 'pdfrzxkevoy'
+
+-- What the script has read of topics and pages, and what it gathers for finish() to write once.
+local topics, pageKeys, confs = {}, {}, {}
+local splits, turn, parts -- see locators.lua
+local counts, totals, events, readies = {}, {}, {}, {}
+local wakeTimers, wakeDispatchers = false, false
+
+-- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later one has the
+-- higher revision.
+local function revise(n) return call('INCRBY', P .. 'rev', n) - n + 1 end

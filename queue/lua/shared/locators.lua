@@ -1,0 +1,26 @@
+-- Small hashes i:N lead from a locator to a job's reference. Redis searches a small hash from its first field on, so when they get
+-- long each is split in PARTS, one after the other by their numbers, and again when these get long: linear hashing (Litwin, VLDB
+-- 1980). A round is over when LOCATORS are split; splits goes on counting. A hash whose turn has come in this round is in
+-- parts * PARTS hashes, i:N, i:N/1 and so on, by the field's first byte; the others are in parts. advance.lua does the splitting.
+local function knowSplits(count)
+  splits = tonumber(count or 0)
+  turn = splits % LOCATORS
+  parts = PARTS ^ ((splits - turn) / LOCATORS)
+end
+
+local function partKey(n, part)
+  return P .. 'i:' .. string.format('%d', n) .. (part > 0 and '/' .. part or '')
+end
+
+-- The key of the small hash that has a locator of the number N.
+local function smallHash(n, field)
+  if not splits then knowSplits(call('HGET', P .. 'cur', '/')) end
+  return partKey(n, string.byte(field) % (n < turn and parts * PARTS or parts))
+end
+
+-- The number of the small hash and the field that have the reference of (topic, id), as locate in record.go.
+local function locator(topic, id)
+  local h = redis.sha1hex(topic .. '\0' .. id)
+  local field = string.gsub(string.sub(h, 7, 22), '..', function(x) return string.char(tonumber(x, 16)) end)
+  return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
+end

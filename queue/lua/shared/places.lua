@@ -1,0 +1,107 @@
+-- How jobs are stored, held and removed.
+
+-- Appends a record to the page for its time, and the job to what holds it until then. Returns the reference; the caller sets the
+-- locator. A job that waits for a retry (at is not its due time) is near, however long it waits: pages are opened by due times.
+local function store(topic, priority, at, rec, due)
+  local slot = at - at % SLOT
+  local near = slot - LEAD <= now or at ~= due
+  local field = near and topic or topic .. '/' .. slot
+  local page = call('HGET', P .. 'cur', field)
+  local length
+  if page then
+    length = call('RPUSH', P .. 'p:' .. page, rec)
+  else
+    page = call('INCR', P .. 'seq')
+    length = call('RPUSH', P .. 'p:' .. page, topic, rec)
+    call('HSET', P .. 'cur', field, page, '', TABLE)
+    if not near then call('ZADD', P .. 'pg:' .. topic, slot, page) end
+  end
+  if length >= PAGE then call('HDEL', P .. 'cur', field) end
+  local ref = (page * PAGE + length - 1) * 4 + priority
+  if at <= now then
+    ready(topic, priority, ref)
+    return ref
+  end
+  count('nd', topic, 1)
+  if near then
+    call('ZADD', P .. 'd:' .. topic, at, ref)
+    event(topic, at)
+  else
+    event(topic, slot - LEAD)
+  end
+  return ref
+end
+
+-- Removes a page.
+local function dropPage(topic, page)
+  call('UNLINK', P .. 'p:' .. page, P .. 'a:' .. page)
+  call('HDEL', P .. 'gone', page)
+  local slot = call('ZSCORE', P .. 'pg:' .. topic, page)
+  local field = topic
+  if slot then
+    call('ZREM', P .. 'pg:' .. topic, page)
+    field = topic .. '/' .. slot
+  end
+  if call('HGET', P .. 'cur', field) == tostring(page) then call('HDEL', P .. 'cur', field) end
+end
+
+-- Counts n more records of a page as gone, and removes a page without any left.
+local function gone(topic, page, n)
+  local total = n > 0 and call('HINCRBY', P .. 'gone', page, n) or tonumber(call('HGET', P .. 'gone', page) or 0)
+  if total >= call('LLEN', P .. 'p:' .. page) - 1 then dropPage(topic, page) end
+end
+
+-- Empties the place of a job that nothing holds any more. The caller removes the locator.
+local function free(topic, ref, page, index, flags)
+  redis.pcall('LSET', P .. 'p:' .. page, index, '')
+  if hasBodyKey(flags) then call('UNLINK', P .. 'b:' .. ref) end
+  gone(topic, page, 1)
+end
+
+-- Where a live job is: d and when it becomes ready, u and the lease's end, x and when it died, r.
+local function stateOf(topic, ref, page, due)
+  local at = call('ZSCORE', P .. 'd:' .. topic, ref)
+  if at then return 'd', tonumber(at) end
+  at = call('ZSCORE', P .. 'lease', ref)
+  if at then return 'u', tonumber(at) end
+  at = call('ZSCORE', P .. 'x:' .. topic, ref)
+  if at then return 'x', tonumber(at) end
+  if call('ZSCORE', P .. 'pg:' .. topic, page) then return 'f', due end
+  return 'r', 0
+end
+
+-- Takes a live job out of what holds it (invariant 1). Its record, locator and attempts stay.
+local function detach(topic, ref, state)
+  if state == 'd' then
+    call('ZREM', P .. 'd:' .. topic, ref)
+    count('nd', topic, -1)
+  elseif state == 'f' then
+    count('nd', topic, -1)
+  elseif state == 'u' then
+    call('ZREM', P .. 'lease', ref)
+    call('HDEL', P .. 'tok', ref)
+    count('nu', topic, -1)
+    unpark(topic)
+  elseif state == 'x' then
+    call('ZREM', P .. 'x:' .. topic, ref)
+    count('nx', topic, -1)
+  else
+    count('nr', topic, -1) -- its ready list keeps the reference, which finds nothing
+  end
+end
+
+-- Removes a live job.
+local function remove(topic, ref, page, index, rec)
+  local due, _, flags, id = decode(rec)
+  detach(topic, ref, (stateOf(topic, ref, page, due)))
+  local n, field = locator(topic, id or '')
+  call('HDEL', smallHash(n, field), field)
+  call('HDEL', P .. 'a:' .. page, index)
+  free(topic, ref, page, index, flags or 0)
+end
+
+-- Makes a job ready now under the reference that it has. It must not be in an unopened page.
+local function makeDue(topic, ref, page, index, rec)
+  call('LSET', P .. 'p:' .. page, index, struct.pack('>I6', now) .. string.sub(rec, 7))
+  ready(topic, ref % 4, ref)
+end

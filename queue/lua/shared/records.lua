@@ -1,0 +1,55 @@
+-- Records, and the places that references name.
+local function placeOf(ref)
+  local q = floor(ref / 4)
+  local index = q % PAGE
+  return (q - index) / PAGE, index
+end
+
+local function topicOf(page)
+  local t = topics[page]
+  if t == nil then
+    t = call('LINDEX', P .. 'p:' .. page, 0)
+    topics[page] = t
+  end
+  return t
+end
+
+-- The key of a page. To make text of a number is slow.
+local function pageKey(page)
+  local key = pageKeys[page]
+  if not key then
+    key = P .. 'p:' .. page
+    pageKeys[page] = key
+  end
+  return key
+end
+
+-- The record at a place, or nil when the job is gone.
+local function read(page, index)
+  local rec = call('LINDEX', pageKey(page), index)
+  if rec == false or rec == '' then return nil end
+  return rec
+end
+
+-- Of a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the gate to newer formats
+-- (flags from NEWER on): only so much is the same in all formats. There is no rest of a newer one, and who needs it leaves the job.
+local function decode(rec)
+  if #rec < 14 then return nil end
+  local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
+  if #rec < 14 + n then return nil end
+  return due, created, flags, string.sub(rec, at, at + n - 1), flags < NEWER and at + n or nil
+end
+
+-- The priority of a record, by which its reference ends; 0 of one that is damaged.
+local function priorityOf(rec) return (string.byte(rec, 13) or 0) % 4 % 3 end
+
+local function hasBodyKey(flags) return flags % 8 >= 4 end
+
+-- The TTR in ms and the attempts that a job has of its own; nil where its topic's count, or the record is cut off there.
+local function own(rec, flags, at)
+  if not at or flags % 16 < 8 or #rec < at + 5 then return nil, nil end
+  local ttr, max = struct.unpack('>I4I2', rec, at)
+  if ttr == 0 then ttr = nil end
+  if max == 0 then max = nil end
+  return ttr, max
+end
