@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Advance is what one call of Shard.Advance did.
+// Advance is the result of one call of Shard.Advance.
 type Advance struct {
 	Now     time.Time // Redis's clock in the script
-	Next    time.Time // when there is something to do again; zero when nothing is known
+	Next    time.Time // when there is something to do again; zero when nothing is to come
 	Moved   int       // jobs that became ready
-	Expired int       // leases that ran out and were returned (or buried)
-	More    bool      // work was left because the step is bounded: call again at once
+	Expired int       // leases that expired; their jobs are ready again, or dead
+	More    bool      // work is left because the step is bounded: call again at once
 }
 
 // advanceStep is how many jobs one Advance moves at most.
@@ -25,21 +25,22 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 		return Advance{}, err
 	}
 	n := ints(reply)
-	a := Advance{Now: millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond), Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
+	now := millis(n[0]).Add(time.Duration(n[5]) * time.Microsecond)
+	a := Advance{Now: now, Moved: int(n[2]), Expired: int(n[3]), More: n[4] != 0}
 	if n[1] >= 0 {
 		a.Next = millis(n[1])
 	}
 	return a, nil
 }
 
-// Nothing says that Advance would find nothing in a bucket, now or later: no job waits for its time, no lease runs, no topic is parked. It is one
-// plain command, where Advance takes five.
+// Nothing reports that Advance would find nothing in a bucket, now or later: no job waits for its time, no lease
+// runs, no topic is parked. It costs one plain command, where Advance takes five.
 func (s *Shard) Nothing(ctx context.Context, bucket int) (bool, error) {
 	return s.none(ctx, bucket, "due", "lease", "park")
 }
 
-// NothingReady says that Reserve would find nothing in a bucket now. It is the look that Reserve begins with, as one plain command. But only Reserve
-// leaves the note (idle) that makes the next job which becomes ready wake the dispatchers.
+// NothingReady reports that Reserve would find nothing in a bucket now. It costs one plain command. But only Reserve
+// sets the key (idle) that makes the next ready job wake the dispatchers.
 func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
 	return s.none(ctx, bucket, "q:0", "q:1", "q:2")
 }
@@ -51,7 +52,7 @@ func (s *Shard) none(ctx context.Context, bucket int, names ...string) (bool, er
 	}
 	n, err := s.client.Exists(ctx, keys...).Result()
 	if err != nil {
-		return false, fmt.Errorf("look into shard %s: %w", s.name, err)
+		return false, fmt.Errorf("poll shard %s: %w", s.name, err)
 	}
 	return n == 0, nil
 }

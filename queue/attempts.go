@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// a:PAGE keeps "made;snoozes;reason;history" of a job that has had an attempt. The history is JSON, and only this file reads and
-// writes it. A lease that expires is an attempt as well: the scripts count it in made and append its number and time to the
-// reason, "reason@0000000003:1760900291309", since an expired lease is all they know of it. The next settlement writes it as history.
+// a:PAGE keeps "made;snoozes;reason;history" of a job that has had an attempt. The history is JSON, and only this
+// file reads and writes it. A lease that expires is an attempt as well: the scripts count it in made and append its
+// number and time to the reason, "reason@0000000003:1760900291309", since an expired lease is all they know of it.
+// The next settlement writes it as history.
 
 // expiredLen is the length of one expired lease behind the reason.
 const expiredLen = len("@0000000003:1760900291309")

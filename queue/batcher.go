@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// batcher gathers the pushes of many goroutines into shared calls of the push script. While two calls are under way, pushes wait and
-// go together in the next call. With no call under way a push goes at once.
+// batcher gathers the pushes of many goroutines into shared calls of the push script. While two calls are under way,
+// pushes wait and go together in the next call. With no call under way a push goes at once.
 type batcher struct {
 	shard      *Shard
 	bucket     int
@@ -218,8 +218,8 @@ func (b *batcher) refuse(results []Result, err error) {
 	}
 }
 
-// dropLate refuses the calls of a batch that waited so long for their turn that their answers would come too late: behind a replica
-// that does not answer, pushes would queue up for minutes.
+// dropLate refuses the calls of a batch that waited so long for their turn that their answers would come too late:
+// behind a replica that does not answer, pushes would queue up for minutes.
 func (b *batcher) dropLate(batch []*pushCall) (soon []*pushCall) {
 	if b.durability == Memory {
 		return batch

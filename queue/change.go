@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, ErrNewer, *UnavailableError; beside one that is Stored there is
-// the changed job.
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, ErrNewer,
+// *UnavailableError. Beside an error that is Stored it returns the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
 	when := ""
 	switch {
@@ -43,8 +43,9 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 	return q.change(ctx, MadeDue, topic, id, "run")
 }
 
-// change changes the first job of this id that it finds, and then copies that a push left in other shards when its answer was lost: they would be
-// called as they were. What hinders that is not told, since the job is changed.
+// change changes the first job of this id that it finds, and then copies in other shards, which a push left there
+// when its answer was lost: these would be delivered unchanged. Errors of the copies are ignored, since the job is
+// changed.
 func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
@@ -64,16 +65,23 @@ func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, w
 	return nil, err
 }
 
-// hasOther says whether a job of this one's id was pushed here, too. One that was created with it is it, on the move from shard to shard: if both
-// were changed, neither would go (see Drain).
+// hasOther reports whether the shard has another job of this job's id. One with the same creation time is the job
+// itself, on its way from shard to shard: if both were changed, neither would be removed (see Drain).
 func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 	found, err := s.get(ctx, topic, job.ID)
 	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
 }
 
-// changeIn does it in one shard; no job when the shard has none of this id. unsafe says why the change is not where its topic's durability wants it.
-func (q *Queue) changeIn(ctx context.Context, s *Shard, kind ChangeKind, topic, id string, what ...any) (
-	job *Job, unsafe, err error) {
+// The results of change.lua beside a description.
+const changedNone, changedRunning = "none", "running"
+
+var changeErrors = map[string]error{changedRunning: ErrRunning, "dead": ErrDead, "newer": ErrNewer}
+
+// changeIn changes a job in one shard; it returns no job when the shard has none of this id. unsafe says why no
+// replica has confirmed the change, though the topic's durability asks for that.
+func (q *Queue) changeIn(
+	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, what ...any,
+) (job *Job, unsafe, err error) {
 	args := append([]any{topic, s.address(topic, id), id}, what...)
 	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), "change", args...)
 	if err != nil {
@@ -83,21 +91,15 @@ func (q *Queue) changeIn(ctx context.Context, s *Shard, kind ChangeKind, topic, 
 	if !ok || len(reply) != 3 {
 		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, errReply)
 	}
-	if o.repeated && (reply[2] == "none" || reply[2] == "running") { // made due by the first try, it may have been reserved since, and delivered
+	result, _ := reply[2].(string) // "" with a description
+	switch refused := changeErrors[result]; {
+	case o.repeated && (result == changedNone || result == changedRunning):
+		// The first try may have made it due, and it may have been reserved and delivered since.
 		return nil, nil, s.unavailable("connection", errDoubtful)
-	}
-	switch reply[2] {
-	case "none":
+	case result == changedNone:
 		return nil, nil, nil
-	case "running":
-		err = ErrRunning
-	case "dead":
-		err = ErrDead
-	case "newer":
-		err = ErrNewer
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, err)
+	case refused != nil:
+		return nil, nil, fmt.Errorf("change %s/%s: %w", topic, id, refused)
 	}
 	if o.unsafe != nil {
 		unsafe = s.notReplicated("change", topic, id, o.unsafe)

@@ -2,14 +2,15 @@ package queue
 
 import "time"
 
-// Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in lua/shared/base.lua), and the
-// journal's line of the change has it: of two changes of a job, through whatever hosts, the later one has the higher revision.
+// Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in
+// lua/shared/base.lua), and the journal's line of the change has it: of two changes of a job, through whatever hosts,
+// the later one has the higher revision.
 
 // ChangeKind says what an accepted change did to jobs, for Options.Changed.
 type ChangeKind string
 
-// The kinds of changes. Of a changed job, and one that was made due or moved in, everything is known; of the others Topic, ID,
-// Shard, CreatedAt and Revision; of a cleared topic all but ID and CreatedAt.
+// The kinds of changes. Of a changed job, and one that was made due or moved in, everything is known; of the others
+// Topic, ID, Shard, CreatedAt and Revision; of a cleared topic all but ID and CreatedAt.
 const (
 	Changed     ChangeKind = "change"
 	MadeDue     ChangeKind = "run"

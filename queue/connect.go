@@ -13,16 +13,18 @@ import (
 )
 
 func init() {
-	redis.SetLogger(silent{}) // errors come back with the commands; said twice, they would only bury the log
+	redis.SetLogger(silent{}) // commands return their errors; the client need not log them as well
 }
 
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// connect makes the client of one shard; nothing is dialled yet. Commands are never repeated by the client: a script
-// that may have run is repeated only by code that knows it to be harmless. A command may take wait longer than it should.
-func connect(url string, o Options, wait time.Duration, meet func(context.Context, *redis.Conn) error) (redis.UniversalClient, int, error) {
+// connect makes the client of one shard; it does not dial yet. The client never repeats a command: only code that
+// knows a script to be harmless calls it twice. A command may take wait longer than the timeout.
+func connect(
+	url string, o Options, wait time.Duration, meet func(context.Context, *redis.Conn) error,
+) (client redis.UniversalClient, buckets int, err error) {
 	node, err := conf.ParseNode(url)
 	if err != nil {
 		return nil, 0, err
@@ -63,5 +65,5 @@ func connect(url string, o Options, wait time.Duration, meet func(context.Contex
 		s.Network = node.Network
 		return redis.NewClient(s), 1, nil
 	}
-	return nil, 0, fmt.Errorf("shard address of kind %v is not known", node.Kind)
+	return nil, 0, fmt.Errorf("unknown kind of shard address: %v", node.Kind)
 }

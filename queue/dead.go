@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It returns how
-// many. Ids that are not dead are passed over.
+// RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It
+// returns how many. Ids of jobs that are not dead are skipped.
 func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
 	return q.dead(ctx, Redriven, topic, ids, limit)
 }
@@ -63,7 +63,9 @@ func (q *Queue) deadIDs(ctx context.Context, s *Shard, kind ChangeKind, topic st
 }
 
 // someDead re-drives or deletes dead jobs in one call of the script and has that recorded.
-func (q *Queue) someDead(ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int, ids []string) (int, error) {
+func (q *Queue) someDead(
+	ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int, ids []string,
+) (int, error) {
 	what := "retry"
 	if kind == DeadDeleted {
 		what = "delete"
@@ -85,7 +87,8 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, kind ChangeKind, topic s
 		ref, _ := v[0].(int64)
 		id, _ := v[1].(string)
 		jobs = append(jobs, Job{
-			Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]), Revision: revision + int64(len(jobs)),
+			Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]),
+			Revision: revision + int64(len(jobs)),
 		})
 	}
 	return len(jobs), q.record(kind, jobs...)

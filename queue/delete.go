@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// removal is what became of deleting a job in one shard.
+// removal is the result of deleting a job in one shard.
 type removal struct {
 	job    *Job  // what is known of it, and the state it was in; nil when there was none
 	unsafe error // why no replica has confirmed it, though the durability asks for that
@@ -30,14 +30,17 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 	revision, _ := reply[2].(int64)
 	switch {
 	case letter != "":
-		r.job = &Job{Topic: topic, ID: id, Shard: s.name, State: stateNames[letter], CreatedAt: millis(reply[1]), Revision: revision}
+		r.job = &Job{
+			Topic: topic, ID: id, Shard: s.name, State: stateNames[letter], CreatedAt: millis(reply[1]), Revision: revision,
+		}
 	case o.repeated:
 		return r, s.unavailable("connection", errDoubtful)
 	}
 	return r, nil
 }
 
-// removeAll removes every copy of a job: a push whose shard fell before it answered may have left one beside that in the next shard.
+// removeAll removes every copy of a job: a push whose shard failed before it answered may have left one there beside
+// that in the next shard.
 func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
 	found := false
 	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
@@ -71,8 +74,8 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
 
-// Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not stopped.
-// Errors: ErrNotFound, *UnavailableError.
+// Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not
+// stopped. Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Delete(ctx context.Context, topic, id string) error {
 	running, err := q.removeAll(ctx, topic, id)
 	if running && (err == nil || Stored(err)) {
@@ -81,7 +84,7 @@ func (q *Queue) Delete(ctx context.Context, topic, id string) error {
 	return err
 }
 
-// outwaitStart waits until a dispatcher that holds a lease which just ended must have noticed (StartWindow).
+// outwaitStart waits until a dispatcher must have noticed that a lease has ended (StartWindow).
 func outwaitStart(ctx context.Context) error {
 	t := time.NewTimer(StartWindow + 50*time.Millisecond)
 	defer t.Stop()

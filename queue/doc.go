@@ -1,8 +1,8 @@
-// Package queue keeps Wakecall's jobs in Redis. It is the only package that knows a key or a script, and it knows nothing of
-// callbacks, of HTTP, or of the processes that use it.
+// Package queue keeps Wakecall's jobs in Redis. It is the only package that knows a key or a script, and it knows
+// nothing of callbacks, of HTTP, or of the processes that use it.
 //
-// Everything that must be atomic is a Lua script in lua/, one file a script; what several scripts need is in lua/shared. To follow
-// a job, read in this order:
+// Everything that must be atomic is a Lua script in lua/, one file a script; what several scripts need is in
+// lua/shared. To follow a job, read in this order:
 //
 //	types.go             what a job is
 //	keys.go, record.go   how Redis stores it; placed.go what earlier versions stored, attempts.go its attempts
@@ -13,7 +13,7 @@
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
 //	topics.go, totals.go, notes.go, find.go, forecast.go   what is asked about topics
 //
-// One deployment is a Shard: shard.go, connect.go, script.go (how a script is called), wakeups.go, durability.go, slotguard.go.
-// A Queue is all shards together: queue.go, and the files whose names begin with shards: their order for a job, pushes over
-// several of them, moves, restores, health, and the comparison with the journals of hosts.
+// One deployment is a Shard: shard.go, connect.go, script.go (how a script is called), wakeups.go, durability.go,
+// slotguard.go. A Queue is all shards together: queue.go, and the files whose names begin with shards: their order
+// for a job, pushes over several of them, moves, restores, health, and the comparison with the journals of hosts.
 package queue

@@ -39,8 +39,8 @@ func ParseDurability(s string) (Durability, error) {
 	return 0, fmt.Errorf("durability %q is not memory or replica", s)
 }
 
-// Stored reports whether an error of a push, change or deletion means that it was made, but that no replica has confirmed it yet.
-// The same call again waits again.
+// Stored reports whether an error of a push, change or deletion means that it was made, but that no replica has
+// confirmed it yet. The same call again waits again.
 func Stored(err error) bool {
 	var un *UnavailableError
 	return errors.As(err, &un) && un.Stored
@@ -56,7 +56,8 @@ func (q *Queue) durability(topic string) Durability {
 // replicaWait is how long a replica may take to confirm a write.
 func (s *Shard) replicaWait() time.Duration { return s.timeout / 2 }
 
-// waitPool is how many connections may wait for replicas. Everything else has a pool of its own and does not queue behind them.
+// waitPool is how many connections may wait for replicas. Everything else has a pool of its own and does not queue
+// behind them.
 const waitPool = 64
 
 // runReplicated is run with a wait for a replica behind the script.
@@ -79,8 +80,8 @@ func (s *Shard) runReplicated(
 	return nil, nil, s.failed(ctx, bucket, err)
 }
 
-// evalReplicated is eval with a wait behind the script. It speaks to the bucket's node itself, and so has to find the right one when
-// a Cluster changes.
+// evalReplicated is eval with a wait behind the script. It speaks to the bucket's node itself, and so has to find the
+// right one when a Cluster changes.
 func (s *Shard) evalReplicated(
 	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
@@ -128,9 +129,10 @@ func (s *Shard) reloadCluster(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// pipeReplicated sends a script and WAIT together over one connection, since Redis waits for what came over that connection. In
-// between it writes a key: Redis waits for a connection's last write, and a script that finds its job stored writes nothing,
-// while the job may still be on its way to the replica. Without a script it waits for all that was written before.
+// pipeReplicated sends a script and WAIT together over one connection, since Redis waits for what came over that
+// connection. In between it writes a key: Redis waits for a connection's last write, and a script that finds its job
+// stored writes nothing, while the job may still be on its way to the replica. Without a script it waits for all that
+// was written before.
 func (s *Shard) pipeReplicated(
 	ctx context.Context, bucket int, script func(redis.Pipeliner) *redis.Cmd,
 ) (v any, unsafe, err error) {
@@ -194,8 +196,8 @@ func waitFailed(err error) error {
 
 func waitKey(bucket int) string { return prefix(bucket) + "wait" }
 
-// CanKeep returns an error that names the active shards which cannot keep a durability, and why. It leaves out shards that do not
-// answer.
+// CanKeep returns an error that names the active shards which cannot keep a durability, and why. It leaves out shards
+// that do not answer.
 func (q *Queue) CanKeep(ctx context.Context, d Durability) error {
 	if d == Memory {
 		return nil
@@ -237,7 +239,8 @@ func (s *Shard) hasReplicas(ctx context.Context) error {
 // notReplicated is the error of a push, change or deletion that was made, but that no replica has confirmed.
 func (s *Shard) notReplicated(what, topic, id string, why error) error {
 	return &UnavailableError{Reason: Replica.String(), RetryAfter: time.Second, Stored: true, Err: fmt.Errorf(
-		"%s %s/%s: it is made in shard %s, but not as safe as the topic's durability %s asks: %w; repeat it under the same id to wait again",
+		"%s %s/%s: it is made in shard %s, but not as safe as the topic's durability %s asks: %w; "+
+			"repeat it under the same id to wait again",
 		what, topic, id, s.name, Replica, why)}
 }
 

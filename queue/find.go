@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// findStep is how many topics one call of the script looks into: well under a millisecond of Redis.
+// findStep is how many topics one call of the script searches: well under a millisecond of Redis.
 const findStep = 250
 
 // Find looks for an id in topics. With a *PartialError the jobs are those of the shards that answered.

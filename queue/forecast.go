@@ -12,14 +12,15 @@ type Forecast struct {
 	Hours   [24]int64
 }
 
-// forecastStep is how many pages (a minute of a topic each, at most 1,023 jobs) one call of the script looks at.
+// forecastStep is how many pages (a minute of a topic each, at most 1,023 jobs) one call of the script counts.
 const forecastStep = 1000
 
-// maxForecastPages bounds what a forecast looks at on one shard: that many pages hold 20 million jobs.
+// maxForecastPages bounds what a forecast counts on one shard: that many pages hold 20 million jobs.
 const maxForecastPages = 20 * forecastStep
 
-// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; those farther ahead than two minutes are
-// known to the minute in which they fall due. With a *PartialError the numbers are those of the shards that answered.
+// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; those farther ahead
+// than two minutes are known to the minute in which they fall due. With a *PartialError the numbers are those of the
+// shards that answered.
 func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {

@@ -45,7 +45,8 @@ type Ref struct{ Topic, ID string }
 // getStep is how many jobs one call of the get script reads.
 const getStep = 100
 
-// read calls the get script for jobs of one bucket. It returns the shard's clock and a description of each job, "" for none.
+// read calls the get script for jobs of one bucket. It returns the shard's clock and a description of each job, ""
+// for none.
 func (s *Shard) read(ctx context.Context, bucket int, refs []Ref) ([]any, error) {
 	args := make([]any, 0, 3*len(refs))
 	for _, r := range refs {
@@ -101,8 +102,8 @@ func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []in
 	return err
 }
 
-// Lookup returns the jobs of these names, thousands at once if need be, nil where no shard that is up has one. The shard that is
-// named, if any, must be up.
+// Lookup returns the jobs of these names, thousands at once if need be, nil where no shard that is up has one. The
+// shard that is named, if any, must be up.
 func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
 	for _, s := range q.drainingFirst() {

@@ -46,8 +46,8 @@ func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 // smallHash begins the keys of a bucket's small hashes, which have the locators.
 func smallHash(bucket int) string { return prefix(bucket) + "i:" }
 
-// smallHashes makes the keys of a bucket's small hashes. splits may be out of date: the scripts then make the keys, and answer the
-// new number.
+// smallHashes makes the keys of a bucket's small hashes. splits may be out of date: the scripts then make the keys,
+// and answer the new number.
 type smallHashes struct {
 	prefix           string
 	locators, splits uint32
@@ -72,10 +72,11 @@ func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }
 // registryChannel tells every process that the registry changed.
 const registryChannel = "wk:registry"
 
-// locators is the number of small hashes of a whole deployment. When they have longHash locators each, for the first time at four
-// million jobs, each is split in hashParts (see lua/shared/locators.lua). Long ones are slow: 64 locators make a push a third
-// slower. Short ones take memory: 100 bytes each, shared by 7 locators at a million jobs. With four parts the number of keys would
-// pass a power of two, and Redis would grow its table of keys for the few above it.
+// locators is the number of small hashes of a whole deployment. When they have longHash locators each, for the first
+// time at four million jobs, each is split in hashParts (see lua/shared/locators.lua). Long ones are slow: 64
+// locators make a push a third slower. Short ones take memory: 100 bytes each, shared by 7 locators at a million
+// jobs. With four parts the number of keys would pass a power of two, and Redis would grow its table of keys for the
+// few above it.
 const (
 	locators  = 1 << 17
 	hashParts = 3

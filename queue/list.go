@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// listStep bounds what one call of the list script looks at.
+// listStep bounds what one call of the list script reads.
 const listStep = 100
 
 var innerCursor = regexp.MustCompile(`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9})$`)
 
-// List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and where to go
-// on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor, *UnavailableError.
+// List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
+// where to go on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor,
+// *UnavailableError.
 func (q *Queue) List(ctx context.Context, topic string, state State, cursor string, limit int) ([]Job, string, error) {
 	name, inner, err := decodeCursor(cursor)
 	if err != nil {
@@ -79,7 +80,9 @@ func decodeCursor(c string) (shard, inner string, err error) {
 	return shard, inner, nil
 }
 
-func (s *Shard) listStep(ctx context.Context, topic string, state State, inner string, limit int) ([]Job, string, error) {
+func (s *Shard) listStep(
+	ctx context.Context, topic string, state State, inner string, limit int,
+) (jobs []Job, next string, err error) {
 	reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(state), inner, limit)
 	if err != nil {
 		return nil, "", err
@@ -87,12 +90,11 @@ func (s *Shard) listStep(ctx context.Context, topic string, state State, inner s
 	if len(reply) < 2 {
 		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
 	}
-	next, _ := reply[1].(string)
-	var jobs []Job
+	next, _ = reply[1].(string)
 	for _, d := range reply[2:] {
 		job, err := s.described(topic, d)
 		if err != nil {
-			s.log.Warn("a job cannot be shown", "topic", topic, "error", err)
+			s.log.Warn("a job cannot be listed", "topic", topic, "error", err)
 			continue
 		}
 		job.History = job.History[max(0, len(job.History)-1):]

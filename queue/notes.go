@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Notes are what a dispatcher tells of its calls, for people to look at; no job depends on them.
+// Notes are what a dispatcher stores about its callbacks, for people to read; no job depends on them.
 type Notes struct {
 	Reserved [3]int64 // jobs by priority
 	Topics   []TopicNotes
@@ -71,7 +71,7 @@ func (t *TopicNotes) appendTo(args []any) []any {
 	return args
 }
 
-// noted asks every shard for what was noted of a topic.
+// noted reads the notes of a topic from every shard.
 func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
 	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		return s.notedIn(ctx, bucket, take, args...)
@@ -86,8 +86,8 @@ func (s *Shard) notedIn(ctx context.Context, bucket int, take func([]any) error,
 	return take(reply)
 }
 
-// Attempts are the last attempts noted of a topic as JSON, those of each shard newest first. With a *PartialError they are those of the shards that
-// answered; the same holds of the other readers.
+// Attempts are the last attempts noted of a topic as JSON, those of each shard newest first. With a *PartialError
+// they are those of the shards that answered; the same holds of the other readers.
 func (q *Queue) Attempts(ctx context.Context, topic string, limit int) (list [][]byte, err error) {
 	err = q.noted(ctx, topic, func(reply []any) error {
 		for _, v := range reply {
@@ -139,8 +139,11 @@ func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
 	})
 }
 
-// LatenessCounts sums up calls by bucket of lateness since a time (an hour ago at most), of one topic or, for "", of all.
-func (q *Queue) LatenessCounts(ctx context.Context, topic string, since time.Time) (sums [LatenessBuckets]int64, err error) {
+// LatenessCounts sums up calls by bucket of lateness since a time (an hour ago at most), of one topic or, for "", of
+// all.
+func (q *Queue) LatenessCounts(
+	ctx context.Context, topic string, since time.Time,
+) (sums [LatenessBuckets]int64, err error) {
 	take := func(reply []any) error { return addAll(sums[:], reply) }
 	args := []any{"lat", topic, slotsSince(since), LatenessBuckets}
 	if topic != "" {
@@ -152,7 +155,8 @@ func (q *Queue) LatenessCounts(ctx context.Context, topic string, since time.Tim
 // ReserveCounts sums up the jobs reserved by priority since a time, an hour ago at most.
 func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int64, err error) {
 	err = q.eachBucket(func(s *Shard, bucket int) error {
-		return s.notedIn(ctx, bucket, func(reply []any) error { return addAll(sums[:], reply) }, "pri", slotsSince(since))
+		take := func(reply []any) error { return addAll(sums[:], reply) }
+		return s.notedIn(ctx, bucket, take, "pri", slotsSince(since))
 	})
 	return sums, err
 }

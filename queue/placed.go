@@ -2,11 +2,11 @@ package queue
 
 import "encoding/binary"
 
-// Earlier versions gave a job that was pushed without an id one that names the place of its record: "p" and 20 characters of base32
-// of the place (7 bytes) and a nonce. The record has the nonce in place of the id, and no locator leads to it. Such jobs are no
-// longer made, but found, changed, delivered and deleted until they are gone. A change, a move or a restore stores them with their
-// id and a locator like all others. Callers may choose ids of that form too, so the scripts compare what they find at a place,
-// and look for a locator otherwise (find in lua/shared).
+// Earlier versions gave a job that was pushed without an id one that names the place of its record: "p" and 20
+// characters of base32 of the place (7 bytes) and a nonce. The record has the nonce in place of the id, and no
+// locator leads to it. Such jobs are no longer made, but found, changed, delivered and deleted until they are gone. A
+// change, a move or a restore stores them with their id and a locator like all others. Callers may choose ids of that
+// form too, so the scripts compare what they find at a place, and look for a locator otherwise (find in lua/shared).
 const (
 	nonceLen  = 5
 	placeMark = 'p'

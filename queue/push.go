@@ -84,8 +84,8 @@ func dueAt(p *Push, now time.Time) time.Time {
 	return now.Add(time.Duration(ms) * time.Millisecond)
 }
 
-// storeAll calls the push script. A push of a repeated call that finds its own job by the id is no duplicate. unsafe says why no
-// replica has confirmed what was stored, though the durability asks for that.
+// storeAll calls the push script. A push of a repeated call that finds its own job by the id is no duplicate. unsafe
+// says why no replica has confirmed what was stored, though the durability asks for that.
 func (s *Shard) storeAll(
 	bucket int, d Durability, pushes []Push, timeout time.Duration,
 ) (results []Result, unsafe error) {
@@ -170,14 +170,15 @@ func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 
 // isOwn reports whether a job that a repeated push found is the one that its first, unanswered call stored.
 func isOwn(p *Push, j *Job) bool {
-	return j.DueAt.Equal(dueAt(p, j.CreatedAt)) && j.Attempts == 0 && j.Priority == p.Priority && bytes.Equal(j.Body, p.Body)
+	return j.DueAt.Equal(dueAt(p, j.CreatedAt)) && j.Attempts == 0 && j.Priority == p.Priority &&
+		bytes.Equal(j.Body, p.Body)
 }
 
 // fresh is a job as its push stored it.
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
-		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR, MaxAttempts: p.MaxAttempts,
-		CreatedAt: now, DueAt: due,
+		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR,
+		MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due,
 	}
 	if due.After(now) {
 		j.State, j.NextAt = Delayed, due

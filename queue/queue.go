@@ -25,16 +25,17 @@ type Options struct {
 	PoolSize int           // connections to each server, go-redis's default
 	Buckets  int           // parts of a Cluster, 16; must stay the same for the life of its data
 	Logger   *slog.Logger
-	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes all that
-	// were stored fail. It may be called from several goroutines.
+	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes
+	// all that were stored fail. It may be called from several goroutines.
 	Accepted func([]Push, []Result) error
-	// Changed is called with every other accepted change of jobs, after it was made and before its caller is answered: an error
-	// becomes the caller's. It may be called from several goroutines.
+	// Changed is called with every other accepted change of jobs, after it was made and before its caller is
+	// answered: an error becomes the caller's. It may be called from several goroutines.
 	Changed func(ChangeKind, []Job) error
-	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in memory.
+	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in
+	// memory.
 	Durability func(topic string) Durability
-	// Hold is how long at most Reserve takes no jobs from a server that has come new to a shard, while hosts compare their journals
-	// with what it holds (see Checks). 0: it does not wait for them.
+	// Hold is how long at most Reserve takes no jobs from a server that is new to a shard, while hosts compare their
+	// journals with what it holds (see Checks). 0: it does not wait.
 	Hold time.Duration
 }
 
@@ -43,14 +44,14 @@ type Queue struct {
 	opts   Options
 	pace   movePace
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
-	takers atomic.Pointer[[]*Shard] // the active ones, as one state: read one by one while they change, all may seem not to be
+	takers atomic.Pointer[[]*Shard] // the active ones; a set of its own, since states read one by one may all seem inactive
 
 	mu      sync.Mutex // of the following and of changes to shards
 	topics  []TopicConf
-	retired map[*Shard]*time.Timer // not in use any more, until they are closed
+	retired map[*Shard]*time.Timer // no longer in use, until they are closed
 }
 
-// retireAfter is how long a shard that is not in use any more stays open, for what came of calls that were under way.
+// retireAfter is how long a shard that is no longer in use stays open, so that callbacks under way can be settled.
 const retireAfter = time.Minute
 
 // Open makes a queue without shards; SetShards gives it some.
@@ -64,7 +65,7 @@ func Open(o Options) *Queue {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{opts: o, pace: unhurried, retired: map[*Shard]*time.Timer{}}
+	q := &Queue{opts: o, pace: defaultPace, retired: map[*Shard]*time.Timer{}}
 	q.shards.Store(&[]*Shard{})
 	q.takers.Store(&[]*Shard{})
 	return q
@@ -91,7 +92,7 @@ func (q *Queue) Close() error {
 func (q *Queue) retire(s *Shard) {
 	q.retired[s] = time.AfterFunc(retireAfter, func() {
 		if err := s.close(); err != nil {
-			q.opts.Logger.Warn("the connections of a shard that is not in use any more could not be closed", "shard", s.name, "error", err)
+			q.opts.Logger.Warn("close a shard that is no longer in use", "shard", s.name, "error", err)
 		}
 		q.mu.Lock()
 		delete(q.retired, s)
@@ -99,7 +100,8 @@ func (q *Queue) retire(s *Shard) {
 	})
 }
 
-// SetShards makes the queue use these shards. One that cannot be opened (its URL is wrong) is left out and named in the error.
+// SetShards makes the queue use these shards. One that cannot be opened (its URL is wrong) is left out and named in
+// the error.
 func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,7 +119,8 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		s := old[c.Name]
 		if s == nil || s.url != c.URL {
 			var err error
-			if s, err = openShard(c, q.opts, func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, s) }); err != nil {
+			resync := func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, s) }
+			if s, err = openShard(c, q.opts, resync); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -146,7 +149,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 // Shards are those in use, by name.
 func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
 
-// Ready says why no push could be taken now, or nil.
+// Ready returns why no push can be taken now, or nil.
 func (q *Queue) Ready() error {
 	err := errors.New("no shard is active: register one, or set redis.nodes")
 	for _, s := range *q.takers.Load() {

@@ -13,8 +13,9 @@ import (
 // longBody is the length above which a body has a key of its own, so that pages stay small.
 const longBody = 1024
 
-// newerFormats is where the flags of formats begin that this version does not know: the three highest bits are the format, and
-// this version writes 0. The times, the three lowest bits of the flags and the id are the same in all formats.
+// newerFormats is where the flags of formats begin that this version does not know: the three highest bits are the
+// format, and this version writes 0. The times, the three lowest bits of the flags and the id are the same in all
+// formats.
 const newerFormats = 1 << 5
 
 // Flags of a record, beside the priority in the two lowest bits.
@@ -79,8 +80,8 @@ func appendTail(b []byte, p *Push) (record, long []byte) {
 
 var errRecord = errors.New("the stored record cannot be decoded")
 
-// decodeRecord reads the record at a reference into j. body is the value of its body key. This is the gate to newer formats: of
-// those only what all formats have in common is read, and j.Newer is set.
+// decodeRecord reads the record at a reference into j. body is the value of its body key. This is the gate to newer
+// formats: of those only what all formats have in common is read, and j.Newer is set.
 func decodeRecord(j *Job, ref int64, rec, body string) error {
 	if len(rec) < 14 {
 		return errRecord

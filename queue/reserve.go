@@ -14,11 +14,11 @@ type Reserve struct {
 	Token  string // unique to this call
 	Again  bool   // the same call is made again, after its answer was lost: it returns the same jobs
 	Max    int    // at most ReserveLimit
-	// Pattern is the order in which priorities are served, one digit a job ("0102010201" is 5:3:2); the position is kept
-	// in Redis, so it holds over all dispatchers.
+	// Pattern is the order in which priorities are served, one digit a job ("0102010201" is 5:3:2); the position is
+	// kept in Redis, so it holds over all dispatchers.
 	Pattern string
-	// TopicMax bounds the jobs of any one topic in this call, Busy those of single topics (0: none now), so that one slow
-	// topic cannot take every place of a dispatcher.
+	// TopicMax bounds the jobs of any one topic in this call, Busy those of single topics (0: none now), so that one
+	// slow topic cannot take every place of a dispatcher.
 	TopicMax int
 	Busy     map[string]int
 	// LeaseCap bounds the first lease: it lasts min(TTR, LeaseCap) plus LeaseGrace, and Extend prolongs it.
@@ -31,8 +31,8 @@ const ReserveLimit = 128
 // LeaseGrace is added to every lease, for the settling of a call that used all of its TTR.
 const LeaseGrace = time.Second
 
-// StartWindow is how long after Reserve (or Extend) was sent a callback may still be started without asking Extend first.
-// Delete of a running job waits it out, so no callback starts after its answer.
+// StartWindow is how long after Reserve (or Extend) was sent a callback may still be started without asking Extend
+// first. Delete of a running job waits it out, so no callback starts after its answer.
 const StartWindow = 250 * time.Millisecond
 
 // Reserved is the answer to Reserve.
@@ -50,8 +50,8 @@ type Lease struct {
 	hasKeys bool // it has attempts or a body key to remove
 }
 
-// Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved anyway: the same request with
-// Again returns them.
+// Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved anyway: the same request
+// with Again returns them.
 func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
 	if s.held.Load() {
 		return Reserved{}, s.comparing()

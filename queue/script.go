@@ -15,8 +15,8 @@ import (
 //go:embed lua
 var luaFiles embed.FS
 
-// The files in lua/shared that precede every script, in this order. Lua creates the functions of the second list faster when what
-// the first one declares belongs to an enclosing function.
+// The files in lua/shared that precede every script, in this order. Lua creates the functions of the second list
+// faster when what the first one declares belongs to an enclosing function.
 var (
 	sharedOuter = []string{"base", "locators"}
 	sharedInner = []string{"records", "topics", "places", "find", "attempts"}
@@ -30,7 +30,8 @@ func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Scri
 	}
 	shared := readShared(outer) + "return (function()\n" + readShared(sharedInner)
 	shared = strings.NewReplacer(
-		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts), "@LONG@", strconv.Itoa(long),
+		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts),
+		"@LONG@", strconv.Itoa(long),
 	).Replace(shared)
 	files, err := luaFiles.ReadDir("lua")
 	if err != nil {
@@ -164,8 +165,9 @@ func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any
 	return code.EvalSha(ctx, s.client, keys, args...).Result()
 }
 
-// errDoubtful is the error of a repeated call that finds nothing to do: the first one, whose answer was lost, may have done it.
-var errDoubtful = errors.New("the answer to the first try was lost, and there is nothing left to do: it may have been done")
+// errDoubtful is the error of a repeated call that finds nothing to do: the first one, whose answer was lost, may
+// have done it.
+var errDoubtful = errors.New("the first answer was lost, and there is nothing left to do: it may have been done")
 
 // errConnection marks a command whose connection broke while it was under way. Another connection may work at once.
 var errConnection = errors.New("the connection broke")

@@ -20,12 +20,14 @@ const (
 	Expire                 // not called: dead with Reason, nothing counted
 )
 
-// verdictLetters are the verdicts in settle.lua. doneWithKeys is Done of a job that has attempts or a body key to remove.
+// verdictLetters are the verdicts in settle.lua. doneWithKeys is Done of a job that has attempts or a body key to
+// remove.
 var verdictLetters = [...]string{Done: "D", Retry: "R", Snooze: "S", Bury: "B", Release: "L", Expire: "E"}
 
 const doneWithKeys = "K"
 
-// Endpoint is what an attempt told about the topic's endpoint. It drives the topic's window of calls in flight and its breaker.
+// Endpoint is what an attempt told about the topic's endpoint. It drives the topic's window of calls in flight and
+// its breaker.
 type Endpoint uint8
 
 // What an attempt told about the endpoint.
@@ -47,8 +49,8 @@ type Settlement struct {
 	Endpoint Endpoint
 }
 
-// Settle ends leases, up to ReserveLimit at once. It tells for each whether it still was held; where not, nothing was done. The same
-// call may be repeated after an error: what was done the first time then shows as not held.
+// Settle ends leases, up to ReserveLimit at once. It tells for each whether it still was held; where not, nothing was
+// done. The same call may be repeated after an error: what was done the first time then shows as not held.
 func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool, error) {
 	if len(st) == 0 {
 		return nil, nil
@@ -95,7 +97,8 @@ func (x *Settlement) appendTo(args []any, small smallHashes) ([]any, error) {
 	if x.Verdict == Done && l.hasKeys {
 		letter = doneWithKeys
 	}
-	args = append(args, l.ref, l.Token, l.ref>>(indexBits+2), l.ref>>2&(1<<indexBits-1), l.Topic, letter, endpointNames[x.Endpoint])
+	page, index := l.ref>>(indexBits+2), l.ref>>2&(1<<indexBits-1)
+	args = append(args, l.ref, l.Token, page, index, l.Topic, letter, endpointNames[x.Endpoint])
 	switch x.Verdict {
 	case Done:
 		where := locate(l.Topic, l.ID, small.locators)

@@ -31,12 +31,12 @@ type Shard struct {
 	locators    uint32
 	nodes       []*bucketState
 	log         *slog.Logger
-	resync      func(context.Context, *Shard) error // sets the topics' limits anew
+	resync      func(context.Context, *Shard) error // sets the topics' limits again
 
 	hold    time.Duration
-	held    atomic.Bool // jobs are not to be reserved before hosts have compared their journals, see Checks
-	meeting sync.Mutex
-	server  string // run id of the server that was met last; meeting's
+	held    atomic.Bool // no job is reserved before hosts have compared their journals, see Checks
+	meeting sync.Mutex  // of server
+	server  string      // run id of the server that a connection met last
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -55,7 +55,7 @@ type bucketState struct {
 	splits atomic.Uint32 // of its small hashes, as last heard
 }
 
-// learn takes what a script says of the splits.
+// learn stores the number of splits that a script answered.
 func (b *bucketState) learn(splits any) bool {
 	n, ok := splits.(int64)
 	if ok {
@@ -124,7 +124,7 @@ func (s *Shard) Buckets() int { return len(s.nodes) }
 // State is active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }
 
-// Up says whether the last that this process heard of the shard was good.
+// Up reports whether the shard answered when this process last called it.
 func (s *Shard) Up() bool {
 	for _, n := range s.nodes {
 		if n.down.Load() {
@@ -134,7 +134,8 @@ func (s *Shard) Up() bool {
 	return true
 }
 
-// bucketOf puts all jobs of a topic into one bucket, so that its limits, its order and its lists are exact on the shard.
+// bucketOf puts all jobs of a topic into one bucket, so that its limits, its order and its lists are exact on the
+// shard.
 func (s *Shard) bucketOf(topic string) int {
 	if len(s.nodes) == 1 {
 		return 0
@@ -142,7 +143,7 @@ func (s *Shard) bucketOf(topic string) int {
 	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
 }
 
-// failed judges an error of a command: the caller's own, one of the shard's state, or one of the way there.
+// failed judges an error of a command: the caller's context, the state of the shard, or the connection to it.
 func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
@@ -168,7 +169,7 @@ func (s *Shard) unavailable(reason string, err error) error {
 	return &UnavailableError{Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", s.name, err)}
 }
 
-// reasonOf names what an error of Redis or of the way there means for the shard.
+// reasonOf names what an error of Redis or of the connection means for the shard.
 func reasonOf(err error) string {
 	var ne net.Error
 	switch {
@@ -176,7 +177,8 @@ func reasonOf(err error) string {
 		return "full"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "connection"
-	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout):
+	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, redis.ErrPoolTimeout):
 		return "timeout"
 	case redis.HasErrorPrefix(err, "MISCONF"):
 		return "disk"
@@ -184,10 +186,11 @@ func reasonOf(err error) string {
 		return "readonly"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "loading"
-	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOPERM"):
+	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"),
+		redis.HasErrorPrefix(err, "NOPERM"):
 		return "password"
-	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"), redis.HasErrorPrefix(err, "TRYAGAIN"),
-		redis.HasErrorPrefix(err, "NOBUCKET"):
+	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"),
+		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"):
 		return "cluster"
 	}
 	var re redis.Error
@@ -197,7 +200,7 @@ func reasonOf(err error) string {
 	return "down"
 }
 
-// markDown stops this process from waiting for a bucket that does not answer; a probe finds out when it does again.
+// markDown makes calls of a bucket that does not answer fail at once, until a probe gets an answer.
 func (s *Shard) markDown(bucket int, err error) {
 	n := s.nodes[bucket]
 	n.why.Store(fmt.Errorf("%w", err)) // one concrete type, as atomic.Value wants
@@ -235,7 +238,7 @@ func (s *Shard) probe() {
 			continue
 		}
 		s.probing.Store(false)
-		if s.Up() || s.probing.Swap(true) { // one that fell meanwhile has found a probe at work, or starts its own
+		if s.Up() || s.probing.Swap(true) { // a bucket that failed meanwhile found this probe, or has started another
 			return
 		}
 	}

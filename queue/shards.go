@@ -10,8 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// activeFor lists the shards that take a push, in the order of rendezvous hashing: the first is the home of the id, the next
-// takes its jobs while the home is down.
+// activeFor lists the shards that take a push, in the order of rendezvous hashing: the first is the home of the id,
+// the next takes its jobs while the home is down.
 func (q *Queue) activeFor(topic, id string) []*Shard { return byWeight(*q.takers.Load(), topic, id) }
 
 // order lists the shards that may have a job: active ones as in activeFor, then the others.
@@ -27,7 +27,8 @@ func (q *Queue) order(topic, id string) []*Shard {
 	return list
 }
 
-// searchOrder is order, with the active shards once more behind draining ones: a job may have been moved there meanwhile.
+// searchOrder is order, with the active shards once more behind draining ones: a job may have been moved there
+// meanwhile.
 func (q *Queue) searchOrder(topic, id string) []*Shard {
 	order := q.order(topic, id)
 	if n := len(order); n > 0 && order[n-1].State() == "draining" {
@@ -36,7 +37,8 @@ func (q *Queue) searchOrder(topic, id string) []*Shard {
 	return order
 }
 
-// drainingFirst lists all shards so that no job on its way is missed: it is in the draining shard, or afterwards in an active one.
+// drainingFirst lists all shards so that no job on its way is missed: it is in the draining shard, or afterwards in
+// an active one.
 func (q *Queue) drainingFirst() []*Shard {
 	shards := slices.Clone(*q.shards.Load())
 	slices.SortStableFunc(shards, func(a, b *Shard) int { return strings.Compare(b.State(), a.State()) })
@@ -68,7 +70,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// search asks the shards that may have a job until one has it. When none has but one could not be asked, it returns that error.
+// search asks the shards that may have a job until one has it. When none has but one could not be asked, it returns
+// that error.
 func (q *Queue) search(topic, id string, ask func(*Shard) (found bool, err error)) error {
 	var missed error
 	for _, s := range q.searchOrder(topic, id) {

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A server of a shard may have forgotten what an earlier one had answered: a second of its append-only file, what a replica had not got yet,
-// or everything. Each host knows from its journal what was answered there, compares it with what the shard holds now, pushes again and
-// deletes again, and then says so in the shard's data, by the run id of the server. As long as the server that answers has not been
-// looked at by every host that lately was at work, dispatchers take no jobs from it (Options.Hold): a job whose deletion was
-// forgotten would be called.
+// A server of a shard may have forgotten what an earlier one had answered: a second of its append-only file, what a
+// replica had not got yet, or everything. Each host knows from its journal what was answered there, compares it with
+// what the shard holds now, pushes again and deletes again, and then says so in the shard's data, by the run id of
+// the server. As long as the server that answers has not been looked at by every host that lately was at work,
+// dispatchers take no jobs from it (Options.Hold): a job whose deletion was forgotten would be called.
 
 // Check is what a host has said about its journal and a shard.
 type Check struct {
@@ -35,7 +35,8 @@ type Server struct {
 	Now     time.Time // its clock
 }
 
-// Checks returns which server answers and what hosts have said, in the order of their names. A shard that lost all of its data has none.
+// Checks returns which server answers and what hosts have said, in the order of their names. A shard that lost all of
+// its data has none.
 func (s *Shard) Checks(ctx context.Context) (Server, []Check, error) {
 	h := ShardHealth{}
 	if err := s.info(ctx, &h); err != nil {
@@ -72,8 +73,9 @@ func parseMillis(text string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// NoteCheck says that a host's journal agrees with what the shard holds. was is what the host had said before, the zero Check for nothing:
-// false means that the server does not know of that, because it is another one or has forgotten it, and nothing was done.
+// NoteCheck says that a host's journal agrees with what the shard holds. was is what the host had said before, the
+// zero Check for nothing: false means that the server does not know of that, because it is another one or has
+// forgotten it, and nothing was done.
 func (s *Shard) NoteCheck(ctx context.Context, was, c Check) (bool, error) {
 	v, err := s.again(ctx, 0, "seen", c.Host, was.text(), c.text())
 	if err != nil {
@@ -89,8 +91,9 @@ func (c Check) text() string {
 	return fmt.Sprintf("%d %s", c.Until.UnixMilli(), c.Server)
 }
 
-// What one host accepted, another may have changed or ended. A host that misses a job asks the others through the server (Ask, which reaches them as
-// WakeAsk). They tell in ends what has ended or was changed by their journals, and then in told that this was all. Both go after a while.
+// What one host accepted, another may have changed or ended. A host that misses a job asks the others through the
+// server (Ask, which reaches them as WakeAsk). They tell in ends what has ended or was changed by their journals, and
+// then in told that this was all. Both go after a while.
 
 const (
 	endsFor    = 10 * time.Minute
@@ -232,7 +235,8 @@ func (s *Shard) awaitChecks() {
 		case <-t.C:
 		case <-ctx.Done():
 			if s.ctx.Err() == nil {
-				s.log.Warn("no host has compared its journal with this new server in time; its jobs are called all the same", "waited", s.hold)
+				s.log.Warn("no host has compared its journal with this new server in time; its jobs are called anyway",
+					"waited", s.hold)
 			}
 			return
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ShardHealth is what a shard tells of itself. Memory, MaxMemory and Jobs are sums over a Cluster's masters.
+// ShardHealth is what a shard says about itself. Memory, MaxMemory and Jobs are sums over a Cluster's masters.
 type ShardHealth struct {
 	Name       string
 	State      string // active, draining
@@ -96,7 +96,9 @@ func (s *Shard) info(ctx context.Context, h *ShardHealth) error {
 }
 
 // eachMaster asks the server of a client, or all masters of a Cluster.
-func eachMaster(ctx context.Context, client redis.UniversalClient, ask func(context.Context, *redis.Client) error) error {
+func eachMaster(
+	ctx context.Context, client redis.UniversalClient, ask func(context.Context, *redis.Client) error,
+) error {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
 		return c.ForEachMaster(ctx, ask)

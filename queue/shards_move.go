@@ -9,32 +9,36 @@ import (
 	"time"
 )
 
-// A shard that is draining delivers what is due there, and gives the rest to active ones. A job is stored there first, with its attempts and for
-// the same time, and then removed here, if nothing has happened to it meanwhile; otherwise the copy goes again. So it is never nowhere. It is
-// not called twice, because only jobs are moved that neither shard would call before both steps are done: what is stuck in a ready list is put
-// off for as long first. One process at a time does this, and one that was stopped in the middle of it stores nothing afterwards, since a shard
-// refuses what comes late: what it would store may have been delivered. A job is called twice if the process dies between the two steps and
-// nobody takes its place in movePace.ahead.
+// A draining shard delivers what is due there, and gives the rest to active shards. A job is stored in the other
+// shard first, with its attempts and for the same time, and then removed here if nothing has happened to it
+// meanwhile; otherwise the copy is removed. So the job always exists. It is not called twice, because only jobs are
+// moved that neither shard would call before both steps are done; jobs that are stuck in a ready list are put off
+// first. One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards,
+// since a shard refuses copies that come late: their jobs may have been delivered. A job is called twice when the
+// process ends between the two steps and no other takes over within movePace.ahead.
 const (
-	moveStep = 100              // jobs looked at together
+	moveStep = 100              // jobs read together
 	moverFor = 15 * time.Second // that a process may move jobs; longer than movePace.within
 )
 
 // movePace are the times of moving.
 type movePace struct {
-	ahead  time.Duration // until when a job must have time that is moved
-	within time.Duration // after which a copy is refused; half of ahead
-	putOff time.Duration // that a stuck job is put off; more than ahead
-	stuck  time.Duration // that nobody has come for a ready job
+	ahead  time.Duration // a job is moved only when it is due later than this
+	within time.Duration // a copy that comes later is refused; half of ahead
+	putOff time.Duration // how long a stuck job is put off; more than ahead
+	stuck  time.Duration // a ready job that no dispatcher took for so long is stuck
 }
 
-var unhurried = movePace{ahead: 10 * time.Second, within: 5 * time.Second, putOff: 20 * time.Second, stuck: 30 * time.Second}
+var defaultPace = movePace{
+	ahead: 10 * time.Second, within: 5 * time.Second, putOff: 20 * time.Second, stuck: 30 * time.Second,
+}
 
 // errTooLate is a copy that came later than movePace.within.
 var errTooLate = errors.New("the shard that was to take the jobs answered too late")
 
-// Drain moves what can be moved out of a shard, once through its topics, and returns how many jobs that were. holder is the process's name;
-// while another one is at it nothing is done. Errors: *UnavailableError when a shard does not answer or no active one is up.
+// Drain moves what can be moved out of a shard, once through its topics, and returns how many jobs that were. holder
+// is the process's name; while another process moves jobs it does nothing. Errors: *UnavailableError when a shard
+// does not answer or no active one is up.
 func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, err error) {
 	m := &mover{queue: q, from: s, holder: holder}
 	for bucket := range s.nodes {
@@ -85,7 +89,7 @@ type mover struct {
 	told   int // of moved, to the shard
 }
 
-// mayGoOn says whether this is the process that moves jobs now.
+// mayGoOn reports whether this is the process that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
 	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.told)
 	m.told = m.moved
@@ -114,7 +118,7 @@ func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) er
 	return nil
 }
 
-// all moves the jobs of a topic in a state. It rests for as long as it works, so that the shard's own work is hardly slowed down.
+// all moves the jobs of a topic in a state. It pauses for as long as it works, so that it hardly slows the shard down.
 func (m *mover) all(ctx context.Context, topic string, state State) error {
 	for cursor := ""; ; {
 		ok, err := m.mayGoOn(ctx)
@@ -166,18 +170,18 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 	return nil
 }
 
-// moving is a job on its way: as it was read, and what it is in the shard that it goes to.
+// moving is a job on its way to another shard: as it was read, and its copy there.
 type moving struct {
 	job      Job
 	ref      int64
 	state    string // d or x
 	at       int64  // when it becomes ready, or died, in ms
 	attempts string
-	copied   int64 // the reference there, negative when it was there already; 0: another job of its id lives there
+	copied   int64 // the reference there; negative when it was already there; 0 when its id is another job's there
 	revision int64 // of its copy there, and then of its leaving
 }
 
-// cases reads jobs as a whole, and leaves out those that are due too soon or elsewhere by now.
+// cases reads whole jobs. It leaves out those that are due too soon, and those that are gone.
 func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead time.Duration) ([]*moving, error) {
 	if len(listed) == 0 {
 		return nil, nil
@@ -219,8 +223,8 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	return list, nil
 }
 
-// move stores jobs in another shard, has that recorded, removes them here, and there again those that could not be. An error in between leaves
-// them in both shards, until the next time.
+// move stores jobs in another shard, has that recorded, and removes them here; copies of jobs that cannot be removed
+// here are removed there. An error in between leaves jobs in both shards, until the next time.
 func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*moving) error {
 	if err := to.copyOf(ctx, began.Add(m.queue.pace.within), list); err != nil {
 		return err
@@ -268,7 +272,8 @@ func (s *Shard) copyOf(ctx context.Context, until time.Time, list []*moving) err
 	return s.restore(ctx, s.bucketOf(list[0].job.Topic), clock.Add(time.Until(until)), list)
 }
 
-// leave removes jobs, all of one topic, that are as they were read, and returns those. ref is their reference in this shard.
+// leave removes jobs, all of one topic, that are as they were read, and returns those. ref is their reference in this
+// shard.
 func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int64) (gone []*moving, err error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -19,7 +19,8 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	return q.batcherOf(shards[0], p.Topic).push(ctx, push)[0]
 }
 
-// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can take it.
+// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can
+// take it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))
@@ -68,8 +69,8 @@ type batch struct {
 	replaced map[int][]*Shard // shards that have a job which the push replaces
 }
 
-// store pushes each job to the next shard of its order, to all shards and buckets at once. It returns those whose shard is
-// unavailable, and none when no shard is left to try.
+// store pushes each job to the next shard of its order, to all shards and buckets at once. It returns those whose
+// shard is unavailable, and none when no shard is left to try.
 func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	to := map[*batcher][]int{}
 	for _, i := range todo {
@@ -113,9 +114,9 @@ func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 	}
 }
 
-// settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while it was down, or
-// before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. Shards that do not answer
-// cannot be asked.
+// settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while it was
+// down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. Shards
+// that do not answer cannot be asked.
 func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
@@ -153,7 +154,8 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] })
 }
 
-// found notes that a shard which is not the home of a push has a job of its id, and reports whether that answers the push.
+// found notes that a shard which is not the home of a push has a job of its id, and reports whether that answers the
+// push.
 func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 	if b.pushes[i].OnDuplicate == Replace {
 		b.replaced[i] = append(b.replaced[i], s)
@@ -166,8 +168,8 @@ func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 	return true
 }
 
-// confirmKept waits until a replica has the jobs that pushes keep, where their topics ask for that. It returns why none has, by
-// push.
+// confirmKept waits until a replica has the jobs that pushes keep, where their topics ask for that. It returns why
+// none has, by push.
 func (b *batch) confirmKept(ctx context.Context, s *Shard, which []int, found []*Job) map[int]error {
 	unsafe := map[int]error{}
 	waited := map[int]error{} // by bucket
@@ -207,8 +209,8 @@ func (b *batch) acceptKept(answered map[int]bool) {
 	}
 }
 
-// removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took leaves the old
-// job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
+// removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took
+// leaves the old job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
 func (b *batch) removeReplaced(ctx context.Context) {
 	for i, holders := range b.replaced {
 		r := &b.results[i]

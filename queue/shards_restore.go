@@ -11,9 +11,10 @@ import (
 // restoreStep is how many jobs one call of the restore script stores.
 const restoreStep = 50
 
-// Restore stores jobs that were forgotten, as they were: Topic, ID, Shard, Body, ContentType, Priority, TTR, MaxAttempts, CreatedAt and DueAt, with no
-// attempts made; of dead ones (State) also DeadAt, DeadReason, Attempts and History. Those whose id lives are passed over. It returns how
-// many were stored. A job whose own shard is not up goes to another one, and only then Options.Moved is called.
+// Restore stores lost jobs as they were: Topic, ID, Shard, Body, ContentType, Priority, TTR, MaxAttempts, CreatedAt
+// and DueAt, with no attempts made; of dead ones (State) also DeadAt, DeadReason, Attempts and History. Jobs whose
+// ids exist are skipped. It returns how many were stored. A job whose own shard is not up goes to another one, and
+// only then the change is recorded.
 func (q *Queue) Restore(ctx context.Context, jobs []Job) (n int, err error) {
 	type place struct {
 		shard  *Shard
@@ -42,7 +43,8 @@ func (q *Queue) Restore(ctx context.Context, jobs []Job) (n int, err error) {
 				}
 			}
 			if err == nil {
-				err = q.moved(p.shard, slices.DeleteFunc(some, func(c *moving) bool { return c.job.Shard == p.shard.name }))
+				atHome := func(c *moving) bool { return c.job.Shard == p.shard.name }
+				err = q.moved(p.shard, slices.DeleteFunc(some, atHome))
 			}
 			if err != nil {
 				return n, err
@@ -65,7 +67,8 @@ func asForgotten(j *Job) (*moving, error) {
 	return c, nil
 }
 
-// placeFor is the shard that a job was in, or another one that is up; nil without any. A draining one takes it only when no other can.
+// placeFor is the shard that a job was in, or another one that is up; nil without any. A draining one takes it only
+// when no other can.
 func (q *Queue) placeFor(j *Job) *Shard {
 	var own *Shard
 	for _, s := range *q.shards.Load() {
@@ -83,7 +86,7 @@ func (q *Queue) placeFor(j *Job) *Shard {
 	return own
 }
 
-// moved has it recorded which jobs are in another shard now.
+// moved records that jobs are in another shard now.
 func (q *Queue) moved(s *Shard, list []*moving) error {
 	jobs := make([]Job, len(list))
 	for i, c := range list {
@@ -93,7 +96,8 @@ func (q *Queue) moved(s *Shard, list []*moving) error {
 	return q.record(MovedIn, jobs...)
 }
 
-// restore stores jobs of one bucket, not later than until if that is given by the shard's clock, and notes their references there; see the script.
+// restore stores jobs of one bucket, not later than until by the shard's clock if that is given, and sets their
+// references there.
 func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs []*moving) error {
 	args := make([]any, 1, 1+7*len(jobs))
 	args[0] = 0
@@ -124,6 +128,7 @@ func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs [
 func recordOf(j *Job) (record, long []byte) {
 	record = appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
 	return appendTail(record, &Push{
-		ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts,
+		ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
+		MaxAttempts: j.MaxAttempts,
 	})
 }

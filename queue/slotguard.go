@@ -9,8 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// makeSlotGuard makes the key that shows on which node of a Cluster a bucket is, see slotguard.lua. It asks the node itself, and makes
-// none while the slot is on its way: redirections would lead to the node that does not have the bucket yet.
+// makeSlotGuard makes the key that shows on which node of a Cluster a bucket is, see slotguard.lua. It asks the node
+// itself, and makes none while the slot is on its way: redirections would lead to the node that does not have the
+// bucket yet.
 func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -30,7 +31,8 @@ func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
 		return err
 	}
 	for line := range strings.Lines(nodes) {
-		if strings.Contains(line, "myself") && (strings.Contains(line, fmt.Sprintf("[%d->-", slot)) || strings.Contains(line, fmt.Sprintf("[%d-<-", slot))) {
+		moves := strings.Contains(line, fmt.Sprintf("[%d->-", slot)) || strings.Contains(line, fmt.Sprintf("[%d-<-", slot))
+		if moves && strings.Contains(line, "myself") {
 			return slotMoves(bucket)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TopicConf is what the scripts must know of a topic.
+// TopicConf is what the scripts need to know of a topic.
 type TopicConf struct {
 	Name        string
 	Paused      bool // or offline: nothing is reserved
@@ -27,9 +27,9 @@ func (c *TopicConf) encode() string {
 		strconv.FormatFloat(c.RateLimit, 'g', -1, 64))
 }
 
-// SetTopics tells every shard the limits of topics, as far as it does not know them. A shard that is down learns them when a
-// worker's Wakeups finds it again. MaxInFlight and RateLimit hold exactly on each shard for the part given here: with several active
-// shards each gets its share, but at least one in flight.
+// SetTopics sets the limits of topics on every shard, where they differ. A shard that is down gets them when Wakeups
+// of a process connects to it again. Each active shard gets its share of MaxInFlight, at least one, and of RateLimit,
+// and enforces it exactly.
 func (q *Queue) SetTopics(ctx context.Context, topics []TopicConf) error {
 	q.mu.Lock()
 	q.topics = topics
@@ -54,7 +54,7 @@ func (q *Queue) syncTopics(ctx context.Context, shards ...*Shard) error {
 	return errors.Join(errs...)
 }
 
-// divide gives each of n shards its share of the limits. Jobs are spread evenly, so even shares lose little.
+// divide gives each of n shards its share of the limits. Jobs are spread evenly, so equal shares lose little.
 func divide(topics []TopicConf, n int) []TopicConf {
 	if n <= 1 {
 		return topics
@@ -105,14 +105,15 @@ func (s *Shard) configure(ctx context.Context, topics []TopicConf) error {
 	return nil
 }
 
-// forgetTopics makes the next configure send everything: another Redis may be there now.
+// forgetTopics makes the next configure send all limits: the server may be another one.
 func (s *Shard) forgetTopics() {
 	s.confMu.Lock()
 	s.confSent = map[string]string{}
 	s.confMu.Unlock()
 }
 
-// Stats counts the jobs of topics over all shards. With a *PartialError the numbers are those of the shards that answered.
+// Stats counts the jobs of topics over all shards. With a *PartialError the numbers are those of the shards that
+// answered.
 func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, error) {
 	sum := make(map[string]Stats, len(topics))
 	for _, t := range topics {
@@ -134,7 +135,7 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 	return sum, err
 }
 
-// addCounts adds what one shard says: delayed, ready, running, dead, ms since the oldest ready one fell due.
+// addCounts adds what one shard counts: delayed, ready, running, dead, ms since the oldest ready one fell due.
 func (st *Stats) addCounts(n []int64) {
 	st.Delayed += n[0]
 	st.Ready += n[1]
@@ -166,14 +167,15 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	return total, nil
 }
 
-// TopicLimits is how the calls of a topic go on the shard where they go worst.
+// TopicLimits are the window and breaker of a topic, of the shard where they are worst.
 type TopicLimits struct {
 	Window      int64     // calls in flight that its endpoint is trusted with
 	Failures    int64     // in a row
-	BreakerOpen time.Time // until when nobody but one probe is called; zero: it is closed
+	BreakerOpen time.Time // until when only one job at a time is called; zero: it is closed
 }
 
-// TopicLimits reads how the calls of topics go. With a *PartialError the answer is that of the shards that answered.
+// TopicLimits reads the windows and breakers of topics. With a *PartialError the answer is that of the shards that
+// answered.
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {

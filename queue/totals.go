@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Totals are what happened to a topic's jobs. The scripts count it in the same step in which they do it, so at any instant
-// Pushed = Delivered + Deleted + Dropped + Replaced + the jobs that live.
+// Totals count what happened to a topic's jobs. The scripts count it in the same step in which they do it, so at any
+// instant Pushed = Delivered + Deleted + Dropped + Replaced + the jobs that live.
 type Totals struct {
 	Pushed    int64 // accepted, with those that replaced another
 	Delivered int64
@@ -26,7 +26,8 @@ type Totals struct {
 // fields are in the order of TOTALS in lua/shared/base.lua.
 func (t *Totals) fields() []*int64 {
 	return []*int64{
-		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven, &t.Dropped, &t.Replaced,
+		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
+		&t.Dropped, &t.Replaced,
 	}
 }
 
@@ -47,8 +48,8 @@ type TopicTotals struct {
 	Stats
 }
 
-// Totals reads what happened to the jobs of topics, summed over all shards. With a *PartialError the numbers are those of the shards that
-// answered.
+// Totals reads what happened to the jobs of topics, summed over all shards. With a *PartialError the numbers are
+// those of the shards that answered.
 func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTotals, error) {
 	sum := make(map[string]TopicTotals, len(topics))
 	for _, t := range topics {
@@ -72,7 +73,7 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 	return sum, err
 }
 
-// read adds what one shard says.
+// read adds what one shard counts.
 func (t *TopicTotals) read(today int64, counts, hash any) error {
 	n, ok := counts.([]any)
 	if !ok || len(n) != 5 {
@@ -137,8 +138,8 @@ func minus(a, b Totals) Totals {
 // activeStep is how many topics one call of the script lists.
 const activeStep = 1000
 
-// Active lists the topics to whose jobs something happened since a time, in no order. With a *PartialError they are those of the shards
-// that answered.
+// Active lists the topics to whose jobs something happened since a time, in no order. With a *PartialError they are
+// those of the shards that answered.
 func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 	seen := map[string]bool{}
 	ago := max(0, time.Since(since).Milliseconds())

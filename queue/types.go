@@ -139,7 +139,7 @@ var (
 	ErrDead      = errors.New("the job is dead")
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
 	// ErrNewer is for a job that only a newer version can read; it waits for that version.
-	ErrNewer = errors.New("the job was stored by a newer version of Wakecall, in a format that this version does not know")
+	ErrNewer = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know")
 	// ErrCollision is for an id that has the same hash as another existing id of its topic.
 	ErrCollision = errors.New("the id collides with another existing id")
 	// ErrTooFar is a due time beyond MaxDelay.

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Wakeups tells when there may be work, until ctx ends; the channel is never closed. It reconnects by itself and then sends
-// WakeReconnect, since messages may have been missed. The receiver must keep receiving.
+// Wakeups sends when there may be work, until ctx ends; the channel is never closed. It reconnects by itself and then
+// sends WakeReconnect, since messages may have been missed. The receiver must keep receiving.
 func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
 	out := make(chan Wakeup, 4*s.Buckets()+4)
 	s.start(func() {
@@ -40,13 +40,13 @@ func (s *Shard) listen(ctx context.Context, out chan<- Wakeup) {
 	}
 	sub := s.client.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive does not look at ctx
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive ignores ctx
 	if _, err := sub.ReceiveTimeout(ctx, time.Second); err != nil {
 		return
 	}
 	s.forgetTopics()
 	if err := s.resync(ctx, s); err != nil {
-		s.log.Warn("topics' limits could not be set", "error", err)
+		s.log.Warn("set the limits of topics", "error", err)
 	}
 	send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
 	for asked := false; ; {
@@ -80,7 +80,7 @@ func wakeupOf(m *redis.Message, buckets map[string]int) Wakeup {
 	return Wakeup{Bucket: b, Kind: WakeTimer}
 }
 
-// listenTimeout is the silence after which the connection is tried, should it have died unnoticed.
+// listenTimeout is the silence after which the connection is pinged, should it have broken unnoticed.
 const listenTimeout = 15 * time.Second
 
 func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
@@ -94,19 +94,19 @@ func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 func (q *Queue) Announce(ctx context.Context, revision int64) {
 	for _, s := range *q.shards.Load() {
 		if s.Up() {
-			_ = s.client.Publish(ctx, registryChannel, revision).Err() // a hint: the revision is looked at anyway
+			_ = s.client.Publish(ctx, registryChannel, revision).Err() // a hint: the revision is polled anyway
 		}
 	}
 }
 
-// Wakeup says that a bucket of a shard may have work of a kind.
+// Wakeup means that a bucket of a shard may have work of a kind.
 type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
 	About  string // of WakeAsk
 }
 
-// WakeupKind is who is meant.
+// WakeupKind is whom a wake-up is for.
 type WakeupKind uint8
 
 // The kinds of wake-ups.
@@ -114,6 +114,6 @@ const (
 	WakeTimer      WakeupKind = iota // an earlier due time was stored
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeRegistry                     // the registry changed (Queue.Announce)
-	WakeReconnect                    // messages may have been missed: look at everything
+	WakeReconnect                    // messages may have been missed: check everything
 	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
 )

@@ -1,12 +1,11 @@
 #!lua flags=allow-oom
--- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming minute. When
---         nothing is due it splits small hashes, see locators.lua.
--- KEYS[1] the bucket's prefix.
+-- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming
+--         minute. When nothing is due it splits small hashes, see locators.lua. KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
--- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was left), µs that now
---         leaves out}.
--- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher dies at its limit. The job
---         goes to the head of its ready list, since it has waited longest.
+-- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was
+--         left), µs that now leaves out}.
+-- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher dies at its
+--         limit. The job goes to the head of its ready list, since it has waited longest.
 local EXPIRED = 25 -- bytes of an expired lease behind the reason, see attempts.go; the last 20 are kept
 local PAUSE = 4 -- ms from one call that splits small hashes, which takes one or two, to the next
 
@@ -15,8 +14,8 @@ local function head(key)
   return at and tonumber(at) or math.huge
 end
 
--- When something is to be done next, by the heads of the three sets; -1 when nothing is to come. When a timer polls, there is mostly
--- no lease and no parked topic, which one command tells.
+-- When something is to be done next, by the heads of the three sets; -1 when nothing is to come. When a timer polls,
+-- there is mostly no lease and no parked topic, which one command tells.
 local function soonest(due)
   local at = due
   if call('EXISTS', P .. 'lease', P .. 'park') > 0 then at = math.min(at, head('lease'), head('park')) end
@@ -36,8 +35,8 @@ local function divide(key, n)
   for part, list in pairs(lists) do many('HSET', partKey(n, part), list) end
 end
 
--- Splits the small hashes whose turn is next, if they are long, LONG of them in PAUSE at most. Returns when to call again: at, or
--- soon. Free memory does not matter: a shard's first round takes 26 MB.
+-- Splits the small hashes whose turn is next, if they are long, LONG of them in PAUSE at most. Returns when to call
+-- again: at, or soon. Free memory does not matter: a shard's first round takes 26 MB.
 local function split(at)
   if at <= now then return at end
   knowSplits(call('HGET', P .. 'cur', '/'))
@@ -118,8 +117,8 @@ for _, member in ipairs(parked) do
 end
 if #parked == 200 then more = 1 end
 
--- Opens one page of a topic: its records' due times become near ones. Returns how many. A due time outside the page's minute is of
--- a damaged record, which reserve buries.
+-- Opens one page of a topic: its records' due times become near ones. Returns how many. A due time outside the page's
+-- minute is of a damaged record, which reserve buries.
 local function open(topic)
   local pages = call('ZRANGE', P .. 'pg:' .. topic, '-inf', now + LEAD, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
   local page, slot = pages[1], tonumber(pages[2])

@@ -1,11 +1,12 @@
 #!lua
 -- Changes a delayed or ready job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, address (see find), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from now, 'ms'),
---         priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
--- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'newer' (of a format that is
---         not known here), or the description of the job as it is now.
--- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time stay.
+-- ARGV    topic, address (see find), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from
+--         now, 'ms'), priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
+-- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'newer' (of
+--         a format that is not known here), or the description of the job as it is now.
+-- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time
+--         stay.
 local topic, id, what = ARGV[1], ARGV[3], ARGV[4]
 local n, field = struct.unpack('>I3c8', ARGV[2])
 local ref, page, index, rec = find(topic, ARGV[2], id)
@@ -45,7 +46,8 @@ local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
 local extras = 0
 if flags % 16 >= 8 then extras = 6 end
 if flags % 32 >= 16 then extras = extras + 1 + string.byte(rec, at + extras) end
-local head = string.char(#id) .. id .. string.sub(rec, at, at + extras - 1) -- an earlier version may have stored a nonce
+-- An earlier version may have stored a nonce in place of the id.
+local head = string.char(#id) .. id .. string.sub(rec, at, at + extras - 1)
 local rest = string.sub(rec, at + extras)
 local keyed = hasBodyKey(flags)
 if given == '1' then

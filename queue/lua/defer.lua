@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Puts off ready jobs of a topic that no dispatcher takes, so that they can be moved to another shard: all of a topic that is
--- paused, whose breaker is open or that has not been served for long, otherwise those that have waited long without an attempt.
--- KEYS[1] the bucket's prefix.
+-- Puts off ready jobs of a topic that no dispatcher takes, so that they can be moved to another shard: all of a topic
+-- that is paused, whose breaker is open or that has not been served for long, otherwise those that have waited long
+-- without an attempt. KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many, how long is long in ms, by how much in ms.
 -- Returns how many.
 -- Keeps   invariants 1 to 4.

@@ -2,8 +2,9 @@
 -- Deletes jobs.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    three a job: topic, address (see find), id.
--- Returns three for each: the state it was in (d, f, r, u, x; '' when there was none), its creation in ms, revision. A job that was
---         running (u) has lost its lease: the dispatcher can settle nothing, but may have started the callback.
+-- Returns three for each: the state it was in (d, f, r, u, x; '' when there was none), its creation in ms, revision.
+--         A job that was running (u) has lost its lease: the dispatcher can settle nothing, but may have started the
+--         callback.
 -- Keeps   invariants 1 to 5.
 local out = {}
 for i = 1, #ARGV, 3 do

@@ -2,8 +2,8 @@
 -- Lists the jobs of a topic in one state, a step at a time.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, state, cursor ('' at the beginning), limit.
--- Returns {now, next cursor ('' at the end), descriptions …}, fewer than limit where a step has read enough; without the bodies that
---         have keys of their own.
+-- Returns {now, next cursor ('' at the end), descriptions …}, fewer than limit where a step has read enough; without
+--         the bodies that have keys of their own.
 -- Keeps   all invariants: it reads.
 local topic, state, cursor, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local out = {now, ''}

@@ -1,11 +1,12 @@
 #!lua
 -- Stores notes of dispatchers on their callbacks, for people to read. No job depends on them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    jobs reserved of each priority (three counts), then for each topic: topic; how many attempts, each as JSON, oldest first;
---         how many kinds of errors, each as fingerprint, how often, example; how many buckets of lateness, each as bucket, count.
+-- ARGV    jobs reserved of each priority (three counts), then for each topic: topic; how many attempts, each as JSON,
+--         oldest first; how many kinds of errors, each as fingerprint, how often, example; how many buckets of
+--         lateness, each as bucket, count.
 -- Returns 1.
--- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last; lat:SLOT and pri:SLOT HASHes of
---         one 10 s slot, gone after an hour.
+-- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last; lat:SLOT
+--         and pri:SLOT HASHes of one 10 s slot, gone after an hour.
 local KEPT, WEEK, HOUR = 100, 604800, 3600
 local slot = string.format('%d', floor(now / 10000))
 local stamp = string.format('%d', now)

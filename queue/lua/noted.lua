@@ -1,9 +1,10 @@
 #!lua
 -- Reads what note.lua stored, or (clear) removes the errors of a topic.
 -- KEYS[1] the bucket's prefix.
--- ARGV    'log', topic, limit | 'err', topic | 'clear', topic | 'lat', topic ('' for all), slots back, buckets | 'pri', slots back.
--- Returns log: JSON texts, newest first; err: fingerprints and "count first last example"; clear: 1; lat: a count for each bucket;
---         pri: three counts.
+-- ARGV    'log', topic, limit | 'err', topic | 'clear', topic | 'lat', topic ('' for all), slots back, buckets |
+--         'pri', slots back.
+-- Returns log: JSON texts, newest first; err: fingerprints and "count first last example"; clear: 1; lat: a count for
+--         each bucket; pri: three counts.
 -- Keeps   all invariants: notes are nobody else's.
 local what = ARGV[1]
 if what == 'log' then return call('LRANGE', P .. 'log:' .. ARGV[2], 0, ARGV[3] - 1) end

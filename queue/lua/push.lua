@@ -1,18 +1,20 @@
 #!lua
 -- Stores jobs, PAGE - 1 at most.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by; then for each run of jobs of one topic: topic, how many, and each
---         job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what to do when the id
---         exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place), time in ms (6 bytes), key of the
---         small hash (behind one byte of length), address (see find), and its record from the flags on.
--- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An answer is 'replaced', 'collision'
---         (another id has the same locator), {'kept', description} or {'refused', description}.
--- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script before it has written anything. The same call again
---         finds the jobs that it stored by their ids.
+-- ARGV    how many splits the keys of small hashes go by; then for each run of jobs of one topic: topic, how many,
+--         and each job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what
+--         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place), time in
+--         ms (6 bytes), key of the small hash (behind one byte of length), address (see find), and its record from
+--         the flags on.
+-- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An
+--         answer is 'replaced', 'collision' (another id has the same locator), {'kept', description} or {'refused',
+--         description}.
+-- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script before it has written anything. The same
+--         call again finds the jobs that it stored by their ids.
 --
--- First the records are sorted by their pages, then each page is written at once, and then every job gets its locator, in the
--- order of the call. A record whose id existed is taken back at the end. What is done for each job is kept to few texts and
--- tables: Lua looks up each text among all it has, and collects each table.
+-- First the records are sorted by their pages, then each page is written at once, and then every job gets its
+-- locator, in the order of the call. A record whose id existed is taken back at the end. What is done for each job is
+-- kept to few texts and tables: Lua looks up each text among all it has, and collects each table.
 local ARGV, format, sub, byte = ARGV, string.format, string.sub, string.byte
 local unpackStruct, packStruct = struct.unpack, struct.pack
 local REPLACE, INSTANT, PLACED = 1, 4, 8
@@ -23,10 +25,10 @@ local CREATED = packStruct('>I6', now)
 -- Where the flags of a job begin.
 local function tailOf(mode, keyLength) return 20 + keyLength + (mode >= PLACED and PLACE or 0) end
 
--- A group is what goes to one page. By its number: its topic and slot (0: near), the field of cur that has its page, its records,
--- how many of them are stored, and, once it is written, what to add to a record's code to get its reference. A code is the
--- record's number in its group, times four since references count so, and the job's priority. Where a page gets full, codes past
--- a limit have another base.
+-- A group is what goes to one page. By its number: its topic and slot (0: near), the field of cur that has its page,
+-- its records, how many of them are stored, and, once it is written, what to add to a record's code to get its
+-- reference. A code is the record's number in its group, times four since references count so, and the job's
+-- priority. Where a page gets full, codes past a limit have another base.
 local groups, groupOf = 0, {}
 local groupTopic, slots, fields, records, sizes, readied = {}, {}, {}, {}, {}, {}
 local bases, nextBases, limits = {}, {}, {}

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 -- Reserves ready jobs under leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in ms, '1' when the
---         token is asked again, then pairs (topic, how many more of it).
--- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs that were put off
---         since their format is newer, or ''; then six of each job: topic, lease's end, reference, record, value of its body key
---         or '', attempts or ''}.
--- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is stored under the
---         worker's name, so the same token asked again returns the same jobs (those still leased under it).
+-- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in
+--         ms, '1' when the token is asked again, then pairs (topic, how many more of it).
+-- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs that
+--         were put off since their format is newer, or ''; then six of each job: topic, lease's end, reference,
+--         record, value of its body key or '', attempts or ''}.
+-- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is
+--         stored under the worker's name, so the same token asked again returns the same jobs (those still leased
+--         under it).
 local byte = string.byte
 local worker, token, wanted, pattern = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local topicMax, cap, grace = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -50,8 +51,8 @@ end
 local busy = {}
 for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
--- A gate is what a topic may have of this call: what its limits, window and breaker leave (room) and the dispatcher's own share
--- (mine). wait is when to check again, where that is known.
+-- A gate is what a topic may have of this call: what its limits, window and breaker leave (room) and the dispatcher's
+-- own share (mine). wait is when to check again, where that is known.
 local gates = {}
 local function gateOf(topic)
   local g = gates[topic]
@@ -59,7 +60,8 @@ local function gateOf(topic)
   local c = confOf(topic)
   local f = call('HMGET', P .. 'f:' .. topic, 'w', 'l', 'o', 't')
   local running = tonumber(call('HGET', P .. 'nu', topic) or 0)
-  local window, last, open, tat = tonumber(f[1] or WINDOW), tonumber(f[2] or 0), tonumber(f[3] or 0), tonumber(f[4] or 0)
+  local window, last = tonumber(f[1] or WINDOW), tonumber(f[2] or 0)
+  local open, tat = tonumber(f[3] or 0), tonumber(f[4] or 0)
   if running <= 0 and now - last > 5000 then window = WINDOW end
   g = {room = window - running, mine = busy[topic] or topicMax, window = window, taken = 0}
   gates[topic] = g
@@ -92,7 +94,8 @@ end
 
 local leases, reservation, taken = {}, {token}, 0 -- leases are ends and refs, as ZADD takes them
 
--- A record that cannot be read: dead when it is damaged; one of a newer format waits for a dispatcher that knows the format.
+-- A record that cannot be read: dead when it is damaged; one of a newer format waits for a dispatcher that knows the
+-- format.
 local function setAside(topic, ref, page, index, rec)
   local _, _, flags, id, rest = decode(rec)
   count('nr', topic, -1)
@@ -155,7 +158,8 @@ local function take(topic, p, n)
   return got
 end
 
--- Takes a topic out of the ring until its limits may leave something: at a known time, or when one of its calls is settled (g).
+-- Takes a topic out of the ring until its limits may leave something: at a known time, or when one of its calls is
+-- settled (g).
 local function park(topic, p, g)
   local at = g.wait
   if g.paced then at = math.max(now + 1, math.ceil(g.tat + g.taken * g.every - g.burst)) end
@@ -193,8 +197,9 @@ local function fetch(p, n)
   return got
 end
 
--- The pattern says how many jobs each priority gets; what one cannot use goes to the others, again by the pattern. A priority whose
--- ring is empty is left out from the beginning: asking the others a second time costs more than this check.
+-- The pattern says how many jobs each priority gets; what one cannot use goes to the others, again by the pattern. A
+-- priority whose ring is empty is left out from the beginning: asking the others a second time costs more than this
+-- check.
 local start = tonumber(call('GET', P .. 'pos') or 0)
 local pos, left = start, wanted
 local order, weight, empty = {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
@@ -235,7 +240,7 @@ end
 
 if taken > 0 then
   call('ZADD', P .. 'lease', unpack(leases))
-  for i = 1, 2 * taken + 1, 2 do leases[i] = token end -- from the second on references and their token, as HSET takes them
+  for i = 1, 2 * taken + 1, 2 do leases[i] = token end -- from the second on: references and their token, for HSET
   leases[2 * taken + 2], leases[2 * taken + 3] = '', TABLE
   call('HSET', P .. 'tok', unpack(leases, 2))
   call('SET', P .. 'pos', (start + taken) % #pattern)

@@ -1,10 +1,11 @@
 #!lua
 -- Stores jobs that are known from a journal or another shard, as they were: with their creation times and attempts.
 -- KEYS[1] the bucket's prefix.
--- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body when that gets a key
---         of its own, else ''; 'd', or 'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
--- Returns the revision of the first, then for each its reference; negative when the job already exists, by its creation time; 0 when
---         its id is another job's. An error when it is too late.
+-- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body
+--         when that gets a key of its own, else ''; 'd', or 'x' for a dead one; when it becomes ready, or died, in
+--         ms; attempts as in a:PAGE, or ''.
+-- Returns the revision of the first, then for each its reference; negative when the job already exists, by its
+--         creation time; 0 when its id is another job's. An error when it is too late.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script.
 if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then return redis.error_reply('TOOLATE') end
 local out = {revise((#ARGV - 1) / 7)}

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by, then nine a job: reference, token, page, index, topic, verdict, endpoint
---         ('up', 'down' or ''), and two more: of the verdicts D and K the key of the small hash and the locator; of L nothing ('');
---         of the others the delay in ms and the attempts to keep. The verdicts are the keys of outcomes below.
--- Returns {the numbers, from 1, of those whose lease had ended, among them a job's second time in the call; splits; revision of
---         the first of those that died, in the order of the call}. Such a one changes nothing, so a repeated call is harmless.
+-- ARGV    how many splits the keys of small hashes go by, then nine a job: reference, token, page, index, topic,
+--         verdict, endpoint ('up', 'down' or ''), and two more: of the verdicts D and K the key of the small hash and
+--         the locator; of L nothing (''); of the others the delay in ms and the attempts to keep. The verdicts are
+--         the keys of outcomes below.
+-- Returns {the numbers, from 1, of those whose lease had ended, among them a job's second time in the call; splits;
+--         revision of the first of those that died, in the order of the call}. Such a one changes nothing, so a
+--         repeated call is harmless.
 -- Keeps   invariants 1 to 5; all tokens are compared before anything is written.
 local ARGV, JOB = ARGV, 9
 local jobs = (#ARGV - 1) / JOB
@@ -103,8 +105,9 @@ for _, at in ipairs(held) do
 end
 for page, n in pairs(freed) do gone(topicOfPage[page], page, n) end
 
--- What the attempts told about the endpoint. It answered: the window grows while it is used, the breaker closes. It did not: the
--- window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute between probes.
+-- What the attempts told about the endpoint. It answered: the window grows while it is used, the breaker closes. It
+-- did not: the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute
+-- between probes.
 local function judge(topic, up, down)
   local key = P .. 'f:' .. topic
   local f = call('HMGET', key, 'w', 'k', 'o', 'b', 'g')

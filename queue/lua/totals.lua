@@ -2,8 +2,8 @@
 -- Reads the totals of topics, and counts their jobs, at one instant.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topics.
--- Returns the number of today (days since 1970, UTC), then two a topic: {delayed, ready, running, dead, ms since the oldest ready job
---         fell due}; t:TOPIC as names and values.
+-- Returns the number of today (days since 1970, UTC), then two a topic: {delayed, ready, running, dead, ms since the
+--         oldest ready job fell due}; t:TOPIC as names and values.
 -- Keeps   all invariants: it reads.
 local out = {floor(now / 86400000)}
 local byState = {}

@@ -1,5 +1,5 @@
--- What a:PAGE keeps of a job: attempts made, snoozes, reason and history as attempts.go writes them; no made when they are of a
--- newer format.
+-- What a:PAGE keeps of a job: attempts made, snoozes, reason and history as attempts.go writes them; no made when
+-- they are of a newer format.
 local function readAttempts(page, index)
   local text = call('HGET', P .. 'a:' .. page, index)
   if not text then return 0, 0, '', '[]' end

@@ -1,5 +1,6 @@
--- What every script shares: script.go puts the files of this folder in front of each script. KEYS[1] is the bucket's prefix,
--- "wk:{BUCKET}:"; every key of the bucket begins with it, so all of them are in one slot of a Cluster. keys.go lists them.
+-- What every script shares: script.go puts the files of this folder in front of each script. KEYS[1] is the bucket's
+-- prefix, "wk:{BUCKET}:"; every key of the bucket begins with it, so all of them are in one slot of a Cluster.
+-- keys.go lists them.
 --
 -- A job's record is an entry of a page, a LIST of up to PAGE-1 records behind its topic's name. A reference names the
 -- place and the priority, ((page * PAGE) + index) * 4 + priority, and no place is ever used twice: a reference to a
@@ -26,10 +27,11 @@ local LONG = @LONG@   -- when all hold so many locators on average
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this, should the event be missed
 local DAYS = 40       -- finished days that t:TOPIC keeps
--- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first field on.
+-- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first
+-- field on.
 local TABLE = string.rep('-', 65)
--- What t:TOPIC counts for ever: p pushed, d delivered, f failed attempts, r retries, z snoozes, x deleted, k died, e of those
--- expired, v dead ones redriven, o dead ones deleted, y replaced.
+-- What t:TOPIC counts for ever: p pushed, d delivered, f failed attempts, r retries, z snoozes, x deleted, k died, e
+-- of those expired, v dead ones redriven, o dead ones deleted, y replaced.
 local TOTALS = 'pdfrzxkevoy'
 
 -- What the script has read of topics and pages, and what it gathers for finish() to write once.
@@ -38,6 +40,6 @@ local splits, turn, parts -- see locators.lua
 local counts, totals, events, readies = {}, {}, {}, {}
 local wakeTimers, wakeDispatchers = false, false
 
--- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later one has the
--- higher revision.
+-- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later
+-- one has the higher revision.
 local function revise(n) return call('INCRBY', P .. 'rev', n) - n + 1 end

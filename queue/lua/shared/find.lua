@@ -1,13 +1,15 @@
 -- How jobs are found by their ids, and described.
 
--- Whether a record has a nonce in place of the id: the job's id names its place, and there is no locator (see placed.go).
+-- Whether a record has a nonce in place of the id: the job's id names its place, and there is no locator (see
+-- placed.go).
 local function isNonce(id)
   if #id ~= 5 then return false end
   local first = string.byte(id)
   return first >= 128 and first < 192
 end
 
--- Whether a record that has no rest is one of a newer format: a damaged one may look like it, but no locator leads to it.
+-- Whether a record that has no rest is one of a newer format: a damaged one may look like it, but no locator leads to
+-- it.
 local function isNewer(topic, ref, flags, id)
   if not flags then return false end
   if isNonce(id) then return true end
@@ -25,8 +27,9 @@ local function findPlace(topic, place)
   return (page * PAGE + index) * 4 + flags % 4, page, index, rec
 end
 
--- The job of (topic, id): its reference, page, index and record; nil when there is none, and 'collision' behind it when another id
--- has the locator. The address is the locator (11 bytes), and the place if the id may name one: a caller may have chosen such an id.
+-- The job of (topic, id): its reference, page, index and record; nil when there is none, and 'collision' behind it
+-- when another id has the locator. The address is the locator (11 bytes), and the place if the id may name one: a
+-- caller may have chosen such an id.
 local function find(topic, address, id)
   if #address > 11 then
     local ref, page, index, rec = findPlace(topic, string.sub(address, 12))
@@ -44,7 +47,8 @@ local function find(topic, address, id)
   return ref, page, index, rec
 end
 
--- A job as described in job.go reads it: reference, state, its time, record, body key's value, attempts. whole: with its long body.
+-- A job as described in job.go reads it: reference, state, its time, record, body key's value, attempts. whole: with
+-- its long body.
 local function describe(topic, ref, page, index, rec, whole)
   local due, _, flags = decode(rec)
   local state, at = stateOf(topic, ref, page, due)

@@ -1,7 +1,8 @@
--- Small hashes i:N lead from a locator to a job's reference. Redis searches a small hash from its first field on, so when they get
--- long each is split in PARTS, one after the other by their numbers, and again when these get long: linear hashing (Litwin, VLDB
--- 1980). A round is over when LOCATORS are split; splits goes on counting. A hash whose turn has come in this round is in
--- parts * PARTS hashes, i:N, i:N/1 and so on, by the field's first byte; the others are in parts. advance.lua does the splitting.
+-- Small hashes i:N lead from a locator to a job's reference. Redis searches a small hash from its first field on, so
+-- when they get long each is split in PARTS, one after the other by their numbers, and again when these get long:
+-- linear hashing (Litwin, VLDB 1980). A round is over when LOCATORS are split; splits goes on counting. A hash whose
+-- turn has come in this round is in parts * PARTS hashes, i:N, i:N/1 and so on, by the field's first byte; the others
+-- are in parts. advance.lua does the splitting.
 local function knowSplits(count)
   splits = tonumber(count or 0)
   turn = splits % LOCATORS

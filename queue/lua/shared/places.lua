@@ -1,7 +1,8 @@
 -- How jobs are stored, held and removed.
 
--- Appends a record to the page for its time, and the job to what holds it until then. Returns the reference; the caller sets the
--- locator. A job that waits for a retry (at is not its due time) is near, however long it waits: pages are opened by due times.
+-- Appends a record to the page for its time, and the job to what holds it until then. Returns the reference; the
+-- caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long it waits:
+-- pages are opened by due times.
 local function store(topic, priority, at, rec, due)
   local slot = at - at % SLOT
   local near = slot - LEAD <= now or at ~= due

@@ -31,8 +31,9 @@ local function read(page, index)
   return rec
 end
 
--- Of a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the gate to newer formats
--- (flags from NEWER on): only so much is the same in all formats. There is no rest of a newer one, and who needs it leaves the job.
+-- Of a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the gate to
+-- newer formats (flags from NEWER on): only so much is the same in all formats. There is no rest of a newer one, and
+-- who needs it leaves the job.
 local function decode(rec)
   if #rec < 14 then return nil end
   local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
@@ -45,7 +46,8 @@ local function priorityOf(rec) return (string.byte(rec, 13) or 0) % 4 % 3 end
 
 local function hasBodyKey(flags) return flags % 8 >= 4 end
 
--- The TTR in ms and the attempts that a job has of its own; nil where its topic's count, or the record is cut off there.
+-- The TTR in ms and the attempts that a job has of its own; nil where its topic's count, or the record is cut off
+-- there.
 local function own(rec, flags, at)
   if not at or flags % 16 < 8 or #rec < at + 5 then return nil, nil end
   local ttr, max = struct.unpack('>I4I2', rec, at)

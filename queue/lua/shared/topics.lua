@@ -8,7 +8,8 @@ local function confOf(topic)
   local s = call('HGET', P .. 'conf', topic)
   if s then
     local ttr, max, paused, flight, rate = string.match(s, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
-    c = {ttr = tonumber(ttr), max = tonumber(max), paused = paused == '1', flight = tonumber(flight), rate = tonumber(rate)}
+    c = {ttr = tonumber(ttr), max = tonumber(max), paused = paused == '1'}
+    c.flight, c.rate = tonumber(flight), tonumber(rate)
   end
   confs[topic] = c
   return c
