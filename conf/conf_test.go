@@ -355,6 +355,19 @@ func TestPrivateJourney(t *testing.T) {
 	}
 }
 
+// TestPrivateJourneyBetweenVersions: a reload starts children of another version than the master's.
+func TestPrivateJourneyBetweenVersions(t *testing.T) {
+	var c Config
+	message := `{"base":"/b","settings":{"timers":["3"],"redis.nodes":["redis://a","redis://b"],"key.of.tomorrow":["x"]},` +
+		`"sources":{"timers":"flag","key.of.tomorrow":"flag"}}`
+	if err := c.UnmarshalPrivate([]byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	if c.Timers != 3 || c.Dispatchers != 2 || len(c.Redis.Nodes) != 2 || c.DataPath() != "/b/data" {
+		t.Errorf("got %+v", c)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

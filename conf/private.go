@@ -4,37 +4,46 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
-// private is a Config on its way to another process, with its secrets.
+// private is a Config on its way to another process, with its secrets. A reload may start children of a newer or older
+// version than the master, so the form only grows.
 type private struct {
-	Base    string            `json:"base"`
-	File    string            `json:"file,omitempty"`
-	Values  map[string]any    `json:"values"`
-	Sources map[string]string `json:"sources,omitempty"`
+	Base     string              `json:"base"`
+	File     string              `json:"file,omitempty"`
+	Settings map[string][]string `json:"settings"`
+	Sources  map[string]string   `json:"sources,omitempty"`
 }
 
 // MarshalPrivate is the whole configuration as it was loaded, as JSON, secrets included. It is for the pipe between the
 // master and its children: do not log, store or serve it.
 func (c *Config) MarshalPrivate() ([]byte, error) {
 	l := c.loaded
-	return json.Marshal(private{Base: c.abs(""), File: l.file, Values: l.values.All(), Sources: l.sources})
+	p := private{Base: c.abs(""), File: l.file, Settings: map[string][]string{}, Sources: l.sources}
+	for _, path := range paths() {
+		p.Settings[path] = []string{l.values.String(path)}
+	}
+	return json.Marshal(p)
 }
 
-// UnmarshalPrivate makes c what MarshalPrivate was called on.
+// UnmarshalPrivate makes c what MarshalPrivate was called on. A key that the master does not know has its default.
 func (c *Config) UnmarshalPrivate(data []byte) error {
 	var p private
 	if err := json.Unmarshal(data, &p); err != nil {
 		return fmt.Errorf("decode the configuration: %w", err)
 	}
-	if len(p.Values) != len(keys) {
-		return errors.New("decode the configuration: the master has other keys")
+	if len(p.Settings) == 0 {
+		return errors.New("decode the configuration: it has no settings")
 	}
 	l := newLoader()
 	l.base, l.file = p.Base, p.File
 	var layer []assignment
-	for path, value := range p.Values {
-		layer = append(layer, assignment{key: path, text: fmt.Sprint(value), where: "master", source: p.Sources[path]})
+	for _, path := range paths() {
+		if texts, ok := p.Settings[path]; ok {
+			text := strings.Join(texts, ",")
+			layer = append(layer, assignment{key: path, text: text, where: "master", source: p.Sources[path]})
+		}
 	}
 	l.add(layer)
 	received, err := l.config()
