@@ -147,7 +147,8 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("%s %s answered %d with something that is no answer of Wakecall's: %w", r.method, r.path, resp.StatusCode, err)
+		return fmt.Errorf("%s %s answered %d with something that is no answer of Wakecall's: %w", r.method, r.path,
+			resp.StatusCode, err)
 	}
 	return nil
 }

@@ -91,7 +91,8 @@ func TestRequests(t *testing.T) {
 			return err
 		}, seen{method: "POST", uri: "/v1/topics/t/jobs", contentType: "application/json", body: `{"body":1}`}},
 		"raw push": {jobJSON, func(c *Client) error {
-			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain", DueAt: due, Priority: Low})
+			_, err := c.PushRaw(ctx, "t", RawPush{ID: "ä b", Body: []byte("\x00x"), ContentType: "text/plain", DueAt: due,
+				Priority: Low})
 			return err
 		}, seen{
 			method: "PUT", uri: "/v1/topics/t/jobs/%C3%A4%20b?due_at=2026-01-02T02%3A04%3A05.678Z&priority=low",
@@ -112,12 +113,14 @@ func TestRequests(t *testing.T) {
 		"change of everything": {jobJSON, func(c *Client) error {
 			_, err := c.Change(ctx, "t", "x", Change{Delay: After(0), Body: json.RawMessage(`[ 1 ]`)})
 			return err
-		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json", body: `{"delay":"0s","body":[ 1 ]}`}},
+		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json",
+			body: `{"delay":"0s","body":[ 1 ]}`}},
 		"change of nothing": {jobJSON, func(c *Client) error {
 			_, err := c.Change(ctx, "t", "x", Change{})
 			return err
 		}, seen{method: "PATCH", uri: "/v1/topics/t/jobs/x", contentType: "application/json", body: `{}`}},
-		"delete": {"", func(c *Client) error { return c.Delete(ctx, "t", "x") }, seen{method: "DELETE", uri: "/v1/topics/t/jobs/x"}},
+		"delete": {"", func(c *Client) error { return c.Delete(ctx, "t", "x") },
+			seen{method: "DELETE", uri: "/v1/topics/t/jobs/x"}},
 		"run": {jobJSON, func(c *Client) error {
 			_, err := c.Run(ctx, "t", "x")
 			return err
@@ -158,7 +161,8 @@ func TestRequests(t *testing.T) {
 			return err
 		}, seen{method: "GET", uri: "/v1/topics"}},
 		"put of a topic": {`{"name":"t"}`, func(c *Client) error {
-			_, created, err := c.PutTopic(ctx, Topic{Name: "t", CallbackURL: "http://h/?a&b", Retry: []Duration{Duration(time.Minute)}})
+			_, created, err := c.PutTopic(ctx, Topic{Name: "t", CallbackURL: "http://h/?a&b",
+				Retry: []Duration{Duration(time.Minute)}})
 			if created {
 				t.Error("200 is not created")
 			}
@@ -167,8 +171,10 @@ func TestRequests(t *testing.T) {
 			method: "PUT", uri: "/v1/topics/t", contentType: "application/json",
 			body: `{"callback_url":"http://h/?a&b","retry":["1m0s"]}`,
 		}},
-		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") }, seen{method: "DELETE", uri: "/v1/topics/t"}},
-		"drop of a topic":   {"", func(c *Client) error { return c.DropTopic(ctx, "t") }, seen{method: "DELETE", uri: "/v1/topics/t?drop=true"}},
+		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") },
+			seen{method: "DELETE", uri: "/v1/topics/t"}},
+		"drop of a topic": {"", func(c *Client) error { return c.DropTopic(ctx, "t") },
+			seen{method: "DELETE", uri: "/v1/topics/t?drop=true"}},
 		"shards": {`{"shards":[{"name":"main","up":true}]}`, func(c *Client) error {
 			s, err := c.Shards(ctx)
 			if err == nil && !s[0].Up {
@@ -218,8 +224,10 @@ func TestErrorsNameTheProblem(t *testing.T) {
 		is     error
 		text   string
 	}{
-		"a field":         {422, `{"status":422,"title":"Unprocessable","detail":"is negative","field":"delay"}`, ErrInvalid, "delay: is negative (422)"},
-		"a detail":        {404, `{"status":404,"title":"Not Found","detail":"there is no topic \"x\""}`, ErrNotFound, `there is no topic "x" (404)`},
+		"a field": {422, `{"status":422,"title":"Unprocessable","detail":"is negative","field":"delay"}`, ErrInvalid,
+			"delay: is negative (422)"},
+		"a detail": {404, `{"status":404,"title":"Not Found","detail":"there is no topic \"x\""}`, ErrNotFound,
+			`there is no topic "x" (404)`},
 		"a title alone":   {409, `{"title":"Conflict"}`, ErrConflict, "Conflict (409)"},
 		"a proxy's words": {503, "<html>  bad\nday</html>", ErrUnavailable, "<html> bad day</html> (503)"},
 		"nothing at all":  {401, "", ErrUnauthorized, "unauthorized (401)"},
@@ -281,7 +289,8 @@ func TestOnlyWhatIsSafeIsRepeated(t *testing.T) {
 		call func(*Client) error
 		want int32
 	}{
-		"push with an id":    {func(c *Client) error { _, err := c.Push(ctx, "t", Push{ID: "x", Body: body}); return err }, 2},
+		"push with an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{ID: "x", Body: body}); return err },
+			2},
 		"push without an id": {func(c *Client) error { _, err := c.Push(ctx, "t", Push{Body: body}); return err }, 1},
 		"push that refuses duplicates": {func(c *Client) error {
 			_, err := c.Push(ctx, "t", Push{ID: "x", Body: body, OnDuplicate: Refuse})

@@ -6,13 +6,14 @@
 //		ID: "order-42", Body: json.RawMessage(`{"order":42}`), Delay: client.After(30 * time.Minute),
 //	})
 //
-// Every method takes a context and ends with it. What the server refuses comes back as an *Error, which errors.Is compares with
-// ErrNotFound, ErrConflict and the like; a server that cannot be reached is ErrUnreachable.
+// Every method takes a context and ends with it. What the server refuses comes back as an *Error, which errors.Is
+// compares with ErrNotFound, ErrConflict and the like; a server that cannot be reached is ErrUnreachable.
 //
 // # Repeating requests
 //
-// A request is repeated only where that cannot do anything twice: when the connection was refused, so that nothing was sent, and,
-// on an answer of 503, when carrying it out again has the same result as once (a read, a delete, a push with an id of the
-// caller's own that keeps or replaces). For how long is Options.RetryFor; the default is not at all. A push without an
-// id is not repeated after a 503, because the job may have been stored: give jobs ids and pushes become safe to repeat.
+// A request is repeated only where that cannot do anything twice: when the connection was refused, so that nothing was
+// sent, and, on an answer of 503, when carrying it out again has the same result as once (a read, a delete, a push with
+// an id of the caller's own that keeps or replaces). For how long is Options.RetryFor; the default is not at all. A
+// push without an id is not repeated after a 503, because the job may have been stored: give jobs ids and pushes become
+// safe to repeat.
 package client

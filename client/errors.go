@@ -20,10 +20,11 @@ var (
 	ErrUnauthorized = errors.New("no valid token")                // 401
 	ErrForbidden    = errors.New("the token does not allow this") // 403
 	ErrNotFound     = errors.New("not found")                     // 404
-	ErrConflict     = errors.New("conflict")                      // 409: the job runs, the id lives already, the topic is offline
-	ErrTooLarge     = errors.New("too large")                     // 413
-	ErrUnavailable  = errors.New("unavailable")                   // 503: no shard, or the registry's database is away
-	ErrUnreachable  = errors.New("no answer from the server")     // no connection, or it broke before the answer
+	// 409: the job runs, the id lives already, the topic is offline
+	ErrConflict    = errors.New("conflict")
+	ErrTooLarge    = errors.New("too large")                 // 413
+	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is away
+	ErrUnreachable = errors.New("no answer from the server") // no connection, or it broke before the answer
 )
 
 var statusErrors = map[int]error{

@@ -89,8 +89,8 @@ type Result struct {
 	Err error // an *Error
 }
 
-// Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline; or, with Refuse, the id
-// lives already), ErrTooLarge, ErrUnavailable.
+// Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline; or, with
+// Refuse, the id lives already), ErrTooLarge, ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // it stands in the path
 	body, err := p.encode()
@@ -161,8 +161,8 @@ func (p RawPush) query() url.Values {
 	return q
 }
 
-// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. One bad job does not fail its
-// neighbours; the error is of the request as a whole.
+// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. One bad job does not fail
+// its neighbours; the error is of the request as a whole.
 func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error) {
 	body, repeatable, err := encodeBatch(pushes)
 	if err != nil {
@@ -171,7 +171,8 @@ func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error)
 	var answer struct {
 		Results []batchResult `json:"results"`
 	}
-	if err := c.do(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: body, repeatable: repeatable}, &answer); err != nil {
+	if err := c.do(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: body, repeatable: repeatable},
+		&answer); err != nil {
 		return nil, err
 	}
 	if len(answer.Results) != len(pushes) {
@@ -343,7 +344,8 @@ func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, 
 		q.Set("cursor", o.Cursor)
 	}
 	var page Page
-	if err := c.do(ctx, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true}, &page); err != nil {
+	if err := c.do(ctx, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true},
+		&page); err != nil {
 		return nil, err
 	}
 	return &page, nil

@@ -43,28 +43,31 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 
 // Topic is a kind of job: where it is called back and how. When it is sent, what is zero takes the server's default.
 type Topic struct {
-	Name         string            `json:"name,omitempty"`
-	Title        string            `json:"title,omitempty"`
-	CallbackURL  string            `json:"callback_url,omitempty"`
-	Method       string            `json:"method,omitempty"`       // POST, PUT or GET
-	ContentType  string            `json:"content_type,omitempty"` // json or form
-	Headers      map[string]string `json:"headers,omitempty"`
-	Delay        Duration          `json:"delay,omitempty"` // of a push that names none
-	TTR          Duration          `json:"ttr,omitempty"`   // how long one attempt may take
-	Priority     string            `json:"priority,omitempty"`
-	MaxAttempts  int               `json:"max_attempts,omitempty"`
-	Retry        []Duration        `json:"retry,omitempty"`    // the waits between attempts; the last repeats. Empty: 1, 3, 5 … minutes
-	RetryIf      string            `json:"retry_if,omitempty"` // an expression over status, body, res and headers
-	MaxInFlight  int               `json:"max_in_flight,omitempty"`
-	RateLimit    float64           `json:"rate_limit,omitempty"` // callbacks a second
-	ExpiresAfter Duration          `json:"expires_after,omitempty"`
-	Durability   string            `json:"durability,omitempty"` // memory or replica: where a job must be before its push is answered
-	Emails       []string          `json:"emails,omitempty"`
-	Owner        string            `json:"owner,omitempty"`
-	Secrets      []string          `json:"secrets,omitempty"` // write-only: never in an answer; nil leaves them as they are
-	State        string            `json:"state,omitempty"`   // active, paused or offline
-	CreatedAt    *time.Time        `json:"created_at,omitempty"`
-	UpdatedAt    *time.Time        `json:"updated_at,omitempty"`
+	Name        string            `json:"name,omitempty"`
+	Title       string            `json:"title,omitempty"`
+	CallbackURL string            `json:"callback_url,omitempty"`
+	Method      string            `json:"method,omitempty"`       // POST, PUT or GET
+	ContentType string            `json:"content_type,omitempty"` // json or form
+	Headers     map[string]string `json:"headers,omitempty"`
+	Delay       Duration          `json:"delay,omitempty"` // of a push that names none
+	TTR         Duration          `json:"ttr,omitempty"`   // how long one attempt may take
+	Priority    string            `json:"priority,omitempty"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	// the waits between attempts; the last repeats. Empty: 1, 3, 5 … minutes
+	Retry        []Duration `json:"retry,omitempty"`
+	RetryIf      string     `json:"retry_if,omitempty"` // an expression over status, body, res and headers
+	MaxInFlight  int        `json:"max_in_flight,omitempty"`
+	RateLimit    float64    `json:"rate_limit,omitempty"` // callbacks a second
+	ExpiresAfter Duration   `json:"expires_after,omitempty"`
+	// memory or replica: where a job must be before its push is answered
+	Durability string   `json:"durability,omitempty"`
+	Emails     []string `json:"emails,omitempty"`
+	Owner      string   `json:"owner,omitempty"`
+	// write-only: never in an answer; nil leaves them as they are
+	Secrets   []string   `json:"secrets,omitempty"`
+	State     string     `json:"state,omitempty"` // active, paused or offline
+	CreatedAt *time.Time `json:"created_at,omitempty"`
+	UpdatedAt *time.Time `json:"updated_at,omitempty"`
 }
 
 // Topics returns all topics that the token may see, by name.
@@ -85,8 +88,8 @@ func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 	return &t, nil
 }
 
-// PutTopic creates a topic or replaces it as a whole, and says whether it was created. Errors: ErrInvalid, ErrUnavailable (the
-// registry's database is away).
+// PutTopic creates a topic or replaces it as a whole, and says whether it was created. Errors: ErrInvalid,
+// ErrUnavailable (the registry's database is away).
 func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
 	name := t.Name
 	t.Name, t.CreatedAt, t.UpdatedAt = "", nil, nil
@@ -97,8 +100,10 @@ func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created b
 	return c.PutTopicJSON(ctx, name, body)
 }
 
-// PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that zero can be said where it is not the default.
-func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMessage) (saved *Topic, created bool, err error) {
+// PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that zero can be said where it is not the
+// default.
+func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMessage) (saved *Topic, created bool,
+	err error) {
 	var t Topic
 	var status int
 	r := request{method: http.MethodPut, path: topicPath(name), body: topic, repeatable: true, status: &status}
@@ -130,7 +135,8 @@ type Stats struct {
 // Stats counts a topic's jobs.
 func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
 	var s Stats
-	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(topic) + "/stats", repeatable: true}, &s); err != nil {
+	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(topic) + "/stats", repeatable: true},
+		&s); err != nil {
 		return nil, err
 	}
 	return &s, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Header values that never change, so that no answer allocates them.
+// Header values that never change, so that answers do not allocate them.
 var (
 	jsonType    = []string{"application/json"}
 	problemType = []string{"application/problem+json"}
@@ -27,7 +27,7 @@ var (
 // countedByHTTP is the size up to which net/http finds an answer's length by itself; it sends longer ones in chunks.
 const countedByHTTP = 2048
 
-// answering turns what an endpoint answered into U+FFFD where it is not UTF-8.
+// answering replaces bytes of an endpoint's answer that are not UTF-8 by U+FFFD.
 var answering = jsontext.AllowInvalidUTF8(true)
 
 // answer writes v as JSON.
@@ -101,8 +101,8 @@ type jobView struct {
 
 func viewOfJob(j *queue.Job) jobView {
 	v := jobView{
-		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(), Attempts: j.Attempts,
-		CreatedAt: instant(j.CreatedAt), TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts,
+		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(),
+		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt), TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts,
 	}
 	switch {
 	case j.State == queue.Delayed && !j.NextAt.Equal(j.DueAt):
@@ -140,12 +140,13 @@ type attemptView struct {
 	Answer    string  `json:"answer"`
 }
 
-// answerWhole shows a JSON body as the JSON it is, byte for byte, other text as a string, and the rest in base64.
+// answerWhole shows a JSON body byte for byte, other text as a string, and any other body in base64.
 func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
 	v := wholeView{Job: viewOfJob(j), ContentType: shownType(j.ContentType)}
 	for _, a := range j.History {
 		v.History = append(v.History, attemptView{
-			N: a.N, StartedAt: instant(time.UnixMilli(a.StartedAt)), TookMS: a.TookMS, Status: a.Status, Error: a.Error, Answer: a.Answer,
+			N: a.N, StartedAt: instant(time.UnixMilli(a.StartedAt)), TookMS: a.TookMS, Status: a.Status, Error: a.Error,
+			Answer: a.Answer,
 		})
 	}
 	embeddable := isJSON(j.ContentType) && isBody(j.Body)
@@ -162,7 +163,7 @@ func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
 	if err := json.MarshalWrite(out, &v, answering); err != nil {
 		return err
 	}
-	if embeddable { // appended, since the encoder would take its white space out
+	if embeddable { // appended, since the encoder would remove its white space
 		out.b = append(out.b[:len(out.b)-len("}")], `,"body":`...)
 		out.b = append(append(out.b, j.Body...), '}')
 	}
@@ -182,7 +183,7 @@ func isJSON(contentType string) bool {
 	return kind == "" || kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
-// isBody says whether a text could be the body of a JSON push.
+// isBody says whether a text can be the body of a JSON push.
 func isBody(body []byte) bool {
 	return utf8.Valid(body) && decode(body, func(d *decoder) error {
 		_, err := d.raw()

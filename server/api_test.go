@@ -55,7 +55,8 @@ func TestTokens(t *testing.T) {
 		header string
 		words  string
 	}{
-		{"", "needed"}, {"Bearer", "Bearer TOKEN"}, {"Bearer ", "Bearer TOKEN"}, {"Basic " + a.token, "Bearer TOKEN"}, {a.token, "Bearer TOKEN"},
+		{"", "missing token"}, {"Bearer", "Bearer TOKEN"}, {"Bearer ", "Bearer TOKEN"}, {"Basic " + a.token, "Bearer TOKEN"},
+		{a.token, "Bearer TOKEN"},
 		{"Bearer wrong", "unknown or was revoked"}, {"Bearer " + a.token + "x", "unknown"}, {"Bearer  x y", "unknown"},
 	} {
 		for _, path := range []string{orders, "/v1/jobs", "/nowhere"} {
@@ -78,18 +79,23 @@ func TestRights(t *testing.T) {
 		method, path, body string
 		right              registry.Right
 	}{
-		{"POST", orders, `{"id":"x","body":1,"delay":60}`, "push"}, {"PUT", orders + "/x", "1", "push"}, {"PATCH", orders + "/x", `{"delay":1}`, "push"},
-		{"POST", orders + "/x/run", "", "push"}, {"GET", orders + "/x", "", "read"}, {"GET", orders + "?state=ready", "", "read"},
+		{"POST", orders, `{"id":"x","body":1,"delay":60}`, "push"}, {"PUT", orders + "/x", "1", "push"},
+		{"PATCH", orders + "/x", `{"delay":1}`, "push"},
+		{"POST", orders + "/x/run", "", "push"}, {"GET", orders + "/x", "", "read"},
+		{"GET", orders + "?state=ready", "", "read"},
 		{"GET", "/v1/topics/shop.orders/stats", "", "read"}, {"DELETE", orders + "/x", "", "push"},
-		{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`, "manage"}, {"DELETE", "/v1/topics/shop.orders/dead", `{"limit":1}`, "manage"},
-		{"GET", "/v1/topics/shop.orders", "", "manage"}, {"PUT", "/v1/topics/shop.orders", `{"callback_url":"http://x/"}`, "manage"},
+		{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`, "manage"},
+		{"DELETE", "/v1/topics/shop.orders/dead", `{"limit":1}`, "manage"},
+		{"GET", "/v1/topics/shop.orders", "", "manage"},
+		{"PUT", "/v1/topics/shop.orders", `{"callback_url":"http://x/"}`, "manage"},
 		{"DELETE", "/v1/topics/shop.orders", "", "manage"},
 	}
 	all := []registry.Right{"push", "read", "manage"}
 	a := newAPI(t)
 	for _, tt := range routes {
 		others := slices.DeleteFunc(slices.Clone(all), func(r registry.Right) bool { return r == tt.right })
-		for _, token := range []string{a.registry.grant("others", "*", others...), a.registry.grant("elsewhere", "shop.mail bank.*", all...)} {
+		for _, token := range []string{a.registry.grant("others", "*", others...),
+			a.registry.grant("elsewhere", "shop.mail bank.*", all...)} {
 			before := len(a.jobs.changes())
 			a.do(tt.method, tt.path, tt.body, "Authorization", "Bearer "+token).problem(403, "", string(tt.right), "shop.orders")
 			// What is not there looks the same.
@@ -137,11 +143,13 @@ func TestHeaders(t *testing.T) {
 	a := newAPI(t)
 	for _, path := range []string{"/healthz", "/nowhere", orders + "?state=dead", "/v1/topics"} {
 		h := a.do("GET", path, "").header
-		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" || h.Get("Access-Control-Allow-Origin") != "" {
+		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" ||
+			h.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
-	if got := a.do("GET", "/healthz", "", "X-Request-Id", "abc-1.2_3:/+=").header.Get("X-Request-Id"); got != "abc-1.2_3:/+=" {
+	if got := a.do("GET", "/healthz", "", "X-Request-Id",
+		"abc-1.2_3:/+=").header.Get("X-Request-Id"); got != "abc-1.2_3:/+=" {
 		t.Errorf("a harmless id became %q", got)
 	}
 	seen := map[string]bool{}
@@ -162,9 +170,11 @@ func TestGetJob(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678912345, time.FixedZone("", 3600))
 	a.jobs.jobs["shop.orders/x"] = &queue.Job{
-		Topic: "shop.orders", ID: "x", State: queue.Dead, Body: []byte(`{"a":1}`), CreatedAt: at, DueAt: at, DeadAt: at, DeadReason: "attempts",
-		Attempts: 2, History: []queue.Attempt{
-			{N: 1, StartedAt: at.UnixMilli(), TookMS: 12.5, Status: 500, Error: "status 500", Answer: "broken \"\x00\xff\n</script>"},
+		Topic: "shop.orders", ID: "x", State: queue.Dead, Body: []byte(`{"a":1}`), CreatedAt: at, DueAt: at, DeadAt: at,
+		DeadReason: "attempts",
+		Attempts:   2, History: []queue.Attempt{
+			{N: 1, StartedAt: at.UnixMilli(), TookMS: 12.5, Status: 500, Error: "status 500",
+				Answer: "broken \"\x00\xff\n</script>"},
 			{N: 2, StartedAt: at.UnixMilli(), TookMS: 3, Error: "connection refused"},
 		},
 	}
@@ -173,10 +183,12 @@ func TestGetJob(t *testing.T) {
 	if job["dead_reason"] != "attempts" || job["dead_at"] != "2026-01-02T02:04:05.678Z" || len(history) != 2 {
 		t.Fatalf("%v", job)
 	}
-	if first := history[0].(map[string]any); first["answer"] != "broken \"\x00\ufffd\n</script>" || first["started_at"] != "2026-01-02T02:04:05.678Z" {
+	if first := history[0].(map[string]any); first["answer"] != "broken \"\x00\ufffd\n</script>" ||
+		first["started_at"] != "2026-01-02T02:04:05.678Z" {
 		t.Errorf("%v", first)
 	}
-	if second := history[1].(map[string]any); second["n"] != 2.0 || second["status"] != 0.0 || second["error"] != "connection refused" {
+	if second := history[1].(map[string]any); second["n"] != 2.0 || second["status"] != 0.0 ||
+		second["error"] != "connection refused" {
 		t.Errorf("%v", second)
 	}
 	a.do("GET", orders+"/none", "").problem(404, "", "none", "shop.orders")
@@ -187,9 +199,11 @@ func TestGetJob(t *testing.T) {
 func TestJobSituations(t *testing.T) {
 	a := newAPI(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for state, want := range map[queue.State]string{queue.Delayed: "next_attempt_at", queue.Running: "lease_until", queue.Dead: "dead_at"} {
+	for state, want := range map[queue.State]string{queue.Delayed: "next_attempt_at", queue.Running: "lease_until",
+		queue.Dead: "dead_at"} {
 		a.jobs.jobs["shop.orders/x"] = &queue.Job{
-			Topic: "shop.orders", ID: "x", State: state, CreatedAt: at, DueAt: at, NextAt: at.Add(time.Minute), LeaseUntil: at, DeadAt: at, Attempts: 1,
+			Topic: "shop.orders", ID: "x", State: state, CreatedAt: at, DueAt: at, NextAt: at.Add(time.Minute), LeaseUntil: at,
+			DeadAt: at, Attempts: 1,
 		}
 		job := a.do("GET", orders+"/x", "").want(200).json()
 		for _, name := range []string{"next_attempt_at", "lease_until", "dead_at"} {
@@ -214,7 +228,8 @@ func TestChangeJob(t *testing.T) {
 	}
 	before := len(a.jobs.changes())
 	for body, field := range map[string]string{
-		`{}`: "", ``: "", `{"id":"y"}`: "id", `{"ttr":"1s"}`: "ttr", `{"delay":1,"due_at":1}`: "due_at", `{"priority":"x"}`: "priority", `{"delay":null}`: "delay",
+		`{}`: "", ``: "", `{"id":"y"}`: "id", `{"ttr":"1s"}`: "ttr", `{"delay":1,"due_at":1}`: "due_at",
+		`{"priority":"x"}`: "priority", `{"delay":null}`: "delay",
 	} {
 		a.do("PATCH", orders+"/x", body).problem(400, field)
 	}
@@ -267,7 +282,8 @@ func TestListJobs(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	for query, field := range map[string]string{
-		"": "state", "?state=": "state", "?state=done": "state", "?state=dead&limit=x": "limit", "?state=dead&limit=": "limit", "?state=dead&cursor=bad": "cursor",
+		"": "state", "?state=": "state", "?state=done": "state", "?state=dead&limit=x": "limit",
+		"?state=dead&limit=": "limit", "?state=dead&cursor=bad": "cursor",
 		"?state=dead&page=2": "page", "?state=dead&state=ready": "state",
 	} {
 		a.do("GET", orders+query, "").problem(400, field)
@@ -284,8 +300,10 @@ func TestDead(t *testing.T) {
 	}
 	const dead = "/v1/topics/shop.orders/dead"
 	for _, tt := range []struct{ method, path, body, want string }{
-		{"POST", dead + "/retry", `{"ids":["d0","d1","none"]}`, `{"count":2}`}, {"POST", dead + "/retry", `{"limit":1}`, `{"count":1}`},
-		{"DELETE", dead, `{"ids":["d0","d4"]}`, `{"count":1}`}, {"DELETE", dead, `{"limit":100}`, `{"count":2}`}, {"DELETE", dead, `{"limit":1}`, `{"count":0}`},
+		{"POST", dead + "/retry", `{"ids":["d0","d1","none"]}`, `{"count":2}`},
+		{"POST", dead + "/retry", `{"limit":1}`, `{"count":1}`},
+		{"DELETE", dead, `{"ids":["d0","d4"]}`, `{"count":1}`}, {"DELETE", dead, `{"limit":100}`, `{"count":2}`},
+		{"DELETE", dead, `{"limit":1}`, `{"count":0}`},
 	} {
 		if r := a.do(tt.method, tt.path, tt.body).want(200); r.body != tt.want {
 			t.Errorf("%s %s: %s, want %s", tt.method, tt.body, r.body, tt.want)
@@ -300,9 +318,12 @@ func TestDead(t *testing.T) {
 		body, field string
 		status      int
 	}{
-		{``, "", 400}, {`{}`, "ids", 400}, {`{"ids":["a"],"limit":1}`, "ids", 400}, {`{"limit":0}`, "limit", 422}, {`{"limit":-1}`, "limit", 422},
-		{`{"limit":"1"}`, "limit", 400}, {`{"limit":1.5}`, "limit", 400}, {`{"limit":100001}`, "limit", 422}, {`{"ids":[]}`, "ids", 422},
-		{`{"ids":"a"}`, "ids", 400}, {`{"ids":[1]}`, "ids", 400}, {`{"ids":[""]}`, "ids", 400}, {`{"ids":["a"],"ids":["b"]}`, "ids", 400},
+		{``, "", 400}, {`{}`, "ids", 400}, {`{"ids":["a"],"limit":1}`, "ids", 400}, {`{"limit":0}`, "limit", 422},
+		{`{"limit":-1}`, "limit", 422},
+		{`{"limit":"1"}`, "limit", 400}, {`{"limit":1.5}`, "limit", 400}, {`{"limit":100001}`, "limit", 422},
+		{`{"ids":[]}`, "ids", 422},
+		{`{"ids":"a"}`, "ids", 400}, {`{"ids":[1]}`, "ids", 400}, {`{"ids":[""]}`, "ids", 400},
+		{`{"ids":["a"],"ids":["b"]}`, "ids", 400},
 		{`{"all":true}`, "all", 400}, {`{"limit":1} x`, "", 400}, {`[]`, "", 400},
 		{`{"ids":` + strings.ReplaceAll(string(many), "0", `"a"`) + `}`, "ids", 422},
 	} {
@@ -328,21 +349,24 @@ func TestTopics(t *testing.T) {
 	a := newAPI(t)
 	r := a.do("PUT", "/v1/topics/new.topic", `{"callback_url":"https://shop.example/x","ttr":"5s"}`).want(201)
 	topic := r.json()
-	if topic["name"] != "new.topic" || topic["ttr"] != "5s" || topic["max_attempts"] != 10.0 || r.header.Get("Location") != "/v1/topics/new.topic" {
+	if topic["name"] != "new.topic" || topic["ttr"] != "5s" || topic["max_attempts"] != 10.0 ||
+		r.header.Get("Location") != "/v1/topics/new.topic" {
 		t.Errorf("%s", r.body)
 	}
 	if a.registry.actor != "token:all" {
 		t.Errorf("actor %q", a.registry.actor)
 	}
 	a.do("PUT", "/v1/topics/new.topic", `{"callback_url":"https://shop.example/y"}`).want(200)
-	if got := a.do("GET", "/v1/topics/new.topic", "").want(200).json(); got["callback_url"] != "https://shop.example/y" || got["ttr"] != "10s" {
+	if got := a.do("GET", "/v1/topics/new.topic", "").want(200).json(); got["callback_url"] != "https://shop.example/y" ||
+		got["ttr"] != "10s" {
 		t.Errorf("%v", got)
 	}
 	for _, tt := range []struct {
 		name, body, field string
 		status            int
 	}{
-		{"new.topic", ``, "", 400}, {"new.topic", `{`, "", 400}, {"new.topic", `{}`, "callback_url", 400}, {"new.topic", `[]`, "", 400},
+		{"new.topic", ``, "", 400}, {"new.topic", `{`, "", 400}, {"new.topic", `{}`, "callback_url", 400},
+		{"new.topic", `[]`, "", 400},
 		{"Upper", `{"callback_url":"http://x/"}`, "topic", 400}, {"a%2Fb", `{"callback_url":"http://x/"}`, "topic", 400},
 		{"new.topic", `{"callback_url":"http://x/","max_attempts":5000}`, "max_attempts", 422},
 		{"new.topic", `{"title":"` + strings.Repeat("x", 300<<10) + `"}`, "", 413},
@@ -372,7 +396,8 @@ func TestSecrets(t *testing.T) {
 	const path = "/v1/topics/shop.mail"
 	secrets := func() []string { return a.registry.Snapshot().Topics["shop.mail"].Secrets }
 	for _, r := range []reply{
-		a.do("GET", path, "").want(200), a.do("GET", "/v1/topics", "").want(200), a.do("PUT", path, `{"callback_url":"http://x/"}`).want(200),
+		a.do("GET", path, "").want(200), a.do("GET", "/v1/topics", "").want(200),
+		a.do("PUT", path, `{"callback_url":"http://x/"}`).want(200),
 	} {
 		if strings.Contains(r.body, "whsec") || strings.Contains(r.body, "secrets") {
 			t.Errorf("shown: %s", r.body)
@@ -405,7 +430,8 @@ func TestDeleteTopic(t *testing.T) {
 func TestRegistryAway(t *testing.T) {
 	a := newAPI(t)
 	a.registry.fail = fmt.Errorf("put topic: %w", registry.ErrUnavailable)
-	for _, req := range [][3]string{{"PUT", "/v1/topics/bank.loans", `{"callback_url":"http://x/"}`}, {"DELETE", "/v1/topics/bank.loans?drop=true", ""}} {
+	for _, req := range [][3]string{{"PUT", "/v1/topics/bank.loans", `{"callback_url":"http://x/"}`},
+		{"DELETE", "/v1/topics/bank.loans?drop=true", ""}} {
 		r := a.do(req[0], req[1], req[2]).problem(503, "", "database", "pushes")
 		if r.header.Get("Retry-After") != "5" {
 			t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
@@ -428,7 +454,8 @@ func TestShards(t *testing.T) {
 	if one["up"] != true || one["latency"] != 0.0004 || one["jobs"] != 7.0 || one["memory"] != float64(1<<20) {
 		t.Errorf("%v", one)
 	}
-	if two["up"] != false || two["state"] != "draining" || two["error"] != "connection refused" || old["state"] != "offline" {
+	if two["up"] != false || two["state"] != "draining" || two["error"] != "connection refused" ||
+		old["state"] != "offline" {
 		t.Errorf("%v %v", two, old)
 	}
 }
@@ -446,7 +473,8 @@ func TestPanic(t *testing.T) {
 	if strings.Contains(r.body, "secret") {
 		t.Errorf("%s", r.body)
 	}
-	if got := log.String(); !strings.Contains(got, "a secret reason") || !strings.Contains(got, r.header.Get("X-Request-Id")) {
+	if got := log.String(); !strings.Contains(got, "a secret reason") ||
+		!strings.Contains(got, r.header.Get("X-Request-Id")) {
 		t.Errorf("logged %q", got)
 	}
 	a.do("GET", "/healthz", "").want(200)
@@ -476,13 +504,16 @@ func TestMetrics(t *testing.T) {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetValue())
 			}
-			counts[f.GetName()+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()) + m.GetGauge().GetValue()
+			counts[f.GetName()+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() +
+				float64(m.GetHistogram().GetSampleCount()) + m.GetGauge().GetValue()
 		}
 	}
 	for key, want := range map[string]float64{
-		"wakecall_pushes_total created|shop.orders": 1, "wakecall_pushes_total duplicate|shop.orders": 1, "wakecall_pushes_total replaced|shop.orders": 1,
-		"wakecall_pushes_total refused|shop.orders": 1, "wakecall_pushes_total created|shop.mail": 1, "wakecall_pushes_total refused|shop.mail": 1,
-		"wakecall_http_request_duration_seconds 404|GET|(none)": 20, "wakecall_http_request_duration_seconds 405|other|/v1/jobs": 20,
+		"wakecall_pushes_total created|shop.orders": 1, "wakecall_pushes_total duplicate|shop.orders": 1,
+		"wakecall_pushes_total replaced|shop.orders": 1, "wakecall_pushes_total refused|shop.orders": 1,
+		"wakecall_pushes_total created|shop.mail": 1, "wakecall_pushes_total refused|shop.mail": 1,
+		"wakecall_http_request_duration_seconds 404|GET|(none)":                  20,
+		"wakecall_http_request_duration_seconds 405|other|/v1/jobs":              20,
 		"wakecall_http_request_duration_seconds 404|POST|/v1/topics/:topic/jobs": 20, "wakecall_http_requests_in_flight ": 0,
 	} {
 		if got, ok := counts[strings.ReplaceAll(key, "|", " ")]; !ok || got != want {

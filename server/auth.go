@@ -11,11 +11,11 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// authenticate finds the token of a request in the registry's snapshot, where tokens stand by their hashes.
+// authenticate finds a request's token by its hash in the registry's snapshot.
 func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	header := r.Header.Get(echo.HeaderAuthorization)
 	if header == "" {
-		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "a token is needed: send Authorization: Bearer TOKEN"}
+		return nil, &Problem{Status: http.StatusUnauthorized, Detail: "missing token: send Authorization: Bearer TOKEN"}
 	}
 	scheme, secret, _ := strings.Cut(header, " ")
 	secret = strings.TrimSpace(secret)
@@ -31,8 +31,8 @@ func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 	return token, nil
 }
 
-// allow wants a right on a topic. Rights are asked before anything else, so that a token without them learns nothing of
-// a topic, not even whether it is there.
+// allow checks a right on a topic. Rights are checked first, so that a token without them does not learn whether a
+// topic exists.
 func allow(token *registry.Token, right registry.Right, topic string) error {
 	if token.Allows(right, topic) {
 		return nil
@@ -43,10 +43,11 @@ func allow(token *registry.Token, right registry.Right, topic string) error {
 	}
 }
 
-// allowSomewhere wants a right on any topic at all.
+// allowSomewhere checks that a token has a right on any topic.
 func allowSomewhere(token *registry.Token, right registry.Right) error {
 	if slices.Contains(token.Rights, right) {
 		return nil
 	}
-	return &Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf("the token %s has no right to %s", clip(token.Name), right)}
+	return &Problem{Status: http.StatusForbidden,
+		Detail: fmt.Sprintf("the token %s has no right to %s", clip(token.Name), right)}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// batch is a request of many pushes. Each member is judged by itself.
+// batch is a request of many pushes. Each member succeeds or fails by itself.
 type batch struct {
-	members [][]byte // as they stand in the request
+	members [][]byte // as they are in the request
 	refused []error  // by member; nil for those that are pushed
 	pushes  []queue.Push
 }
@@ -26,7 +26,7 @@ func (s *Server) pushBatch(c *call) error {
 		if err := s.writable(); err != nil {
 			return err
 		}
-		s.judge(c, &b)
+		s.validate(c, &b)
 		body.lent = true
 		results := s.jobs.PushBatch(c.ctx(), b.pushes)
 		body.lent = !stored(results)
@@ -38,24 +38,24 @@ func (s *Server) pushBatch(c *call) error {
 	})
 }
 
-// split finds the members without judging them: only what makes the whole unreadable is refused here.
+// split finds the members without decoding them: it refuses only what makes the whole request unreadable.
 func (b *batch) split(data []byte, most int) error {
-	came := false
+	found := false
 	err := decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
 		switch {
 		case name.String() != "jobs":
 			return unknownField(name.String(), "jobs")
-		case came:
+		case found:
 			return badField("jobs", "duplicate field")
 		}
-		came = true
+		found = true
 		return d.array("jobs", func() error { return b.add(d, most) })
 	})
 	switch {
 	case err != nil:
 		return err
-	case !came:
-		return badField("jobs", `is missing; expected {"jobs":[…]}`)
+	case !found:
+		return badField("jobs", `missing; expected {"jobs":[…]}`)
 	case len(b.members) == 0:
 		return outOfRange("jobs", "an empty list; give 1 to %d jobs", most)
 	}
@@ -71,27 +71,27 @@ func (b *batch) add(d *decoder, most int) error {
 	return err
 }
 
-// judge validates each member and collects those that can be pushed.
-func (s *Server) judge(c *call, b *batch) {
+// validate decodes each member and collects those that can be pushed.
+func (s *Server) validate(c *call, b *batch) {
 	b.refused = make([]error, len(b.members))
 	b.pushes = make([]queue.Push, 0, len(b.members))
 	for i, member := range b.members {
 		var in input
-		if b.refused[i] = s.judgeMember(c, &in, member); b.refused[i] == nil {
+		if b.refused[i] = s.decodeMember(c, &in, member); b.refused[i] == nil {
 			b.pushes = append(b.pushes, in.push)
 		}
 	}
 }
 
-func (s *Server) judgeMember(c *call, in *input, member []byte) error {
+func (s *Server) decodeMember(c *call, in *input, member []byte) error {
 	if kind := jsontext.Value(member).Kind(); kind != '{' {
 		return &Problem{Status: http.StatusBadRequest, Detail: "expected an object, got " + kindName(kind)}
 	}
 	if err := in.decode(member, batchFields); err != nil {
 		return err
 	}
-	if in.came&fieldTopic == 0 {
-		return badField("topic", "is missing")
+	if in.given&fieldTopic == 0 {
+		return badField("topic", "missing")
 	}
 	topic, err := s.topic(c.ctx(), in.push.Topic, c.token, mayPush)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Server) judgeMember(c *call, in *input, member []byte) error {
 	return err
 }
 
-// allUnavailable answers a batch of which nothing could be stored as a whole, so that clients wait as they do for one push. Of what is stored, but not
-// safely, each has its own answer.
+// allUnavailable is the error of a batch of which no job was stored: the whole request is answered 503, so that clients
+// wait as they do for one push. A job that is stored, but not durably, has an answer of its own.
 func allUnavailable(results []queue.Result) error {
 	var away *queue.UnavailableError
 	for i := range results {
@@ -117,7 +117,7 @@ func allUnavailable(results []queue.Result) error {
 		}
 	}
 	if away == nil {
-		return nil // there was nothing to push
+		return nil // no member can be pushed
 	}
 	return away
 }

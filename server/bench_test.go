@@ -25,7 +25,8 @@ type noJobs struct{ server.Jobs }
 
 func (noJobs) Push(_ context.Context, p queue.Push) queue.Result {
 	now := time.Now()
-	return queue.Result{Job: queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Delayed, Priority: p.Priority, CreatedAt: now, DueAt: now, NextAt: now}}
+	return queue.Result{Job: queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Delayed, Priority: p.Priority,
+		CreatedAt: now, DueAt: now, NextAt: now}}
 }
 
 func (n noJobs) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {

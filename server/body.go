@@ -26,10 +26,10 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Sizes of pooled buffers: most requests fit the first, and a larger one than keptBuffer is left to the garbage collector.
+// Sizes of buffers: most requests fit the first; larger ones than maxPooled do not return to the pool.
 const (
 	firstBuffer = 2 << 10
-	keptBuffer  = 512 << 10
+	maxPooled   = 512 << 10
 )
 
 // buffers lends buffers to requests. The memory of those that are larger than firstBuffer is bounded over all requests,
@@ -56,7 +56,7 @@ func (p *buffers) put(buf *buffer) {
 	if buf.taken > 0 {
 		p.giveBack(buf)
 	}
-	if buf.lent || cap(buf.b) > keptBuffer {
+	if buf.lent || cap(buf.b) > maxPooled {
 		return
 	}
 	buf.b = buf.b[:0]
@@ -68,7 +68,7 @@ var (
 	errShare  = errors.New("too many large requests of this token are under way")
 )
 
-// grow makes room for n bytes altogether.
+// grow makes room for n bytes in total.
 func (p *buffers) grow(buf *buffer, n int) error {
 	if n > firstBuffer {
 		if err := p.take(buf, int64(n)-buf.taken); err != nil {
@@ -126,7 +126,7 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 		return err
 	}
 	if r.ContentLength > limit {
-		return tooLarge("", "the request's body has %d bytes; at most %d are taken here", r.ContentLength, limit)
+		return tooLarge("", "the request's body has %d bytes; the limit is %d", r.ContentLength, limit)
 	}
 	err := s.readAll(c, buf, limit)
 	var problem *Problem
@@ -137,9 +137,9 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 		return unavailable(err, time.Second, "%v; send this one again", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Problem{Status: http.StatusRequestTimeout, cause: err,
-			Detail: "the request's body could not be read to its end: it has to arrive at 1 KiB a second at least"}
+			Detail: "the request's body arrives too slowly; it needs 1 KiB/s at least"}
 	}
-	return &Problem{Status: http.StatusBadRequest, Detail: "the request's body could not be read to its end", cause: err}
+	return &Problem{Status: http.StatusBadRequest, Detail: "the request's body is incomplete", cause: err}
 }
 
 // readAll takes memory for what has arrived, not for what Content-Length announces.
@@ -170,7 +170,7 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 		}
 	}
 	if int64(len(buf.b)) > limit {
-		return tooLarge("", "the request's body has more than %d bytes, which is all that is taken here", limit)
+		return tooLarge("", "the request's body has more than %d bytes", limit)
 	}
 	pace.end()
 	return nil
@@ -191,7 +191,7 @@ func (s *Server) newPace(c *call) *pace {
 	return &pace{http.NewResponseController(c.Response().Writer), now, now.Add(s.limits.ReadTimeout), s.limits.BodyGrace}
 }
 
-// expect sets the deadline of the next read. A writer without deadlines is no connection.
+// expect sets the deadline of the next read, where the writer belongs to a connection.
 func (p *pace) expect(received int) {
 	at := p.began.Add(p.grace + time.Duration(received)*time.Second/minRate)
 	if at.After(p.until) {
@@ -200,15 +200,16 @@ func (p *pace) expect(received int) {
 	_ = p.conn.SetReadDeadline(at)
 }
 
-// end removes the deadline when all has arrived: from now on net/http reads only to notice a client that leaves. Without
-// that, the deadline ends net/http's attempt to read what is left of a body that was refused.
+// end removes the deadline of a body that has arrived: from now on net/http reads only to notice a client that leaves.
+// A body that was refused keeps its deadline, which bounds net/http's attempt to read the rest.
 func (p *pace) end() { _ = p.conn.SetReadDeadline(time.Time{}) }
 
-// checkEncoding refuses compressed bodies instead of storing them as if they were text.
+// checkEncoding refuses compressed bodies, which would be stored as they are.
 func checkEncoding(r *http.Request) error {
 	enc := r.Header.Get(echo.HeaderContentEncoding)
 	if enc == "" || strings.EqualFold(enc, "identity") {
 		return nil
 	}
-	return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Encoding " + clip(enc) + " is not taken; send the body as it is"}
+	return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "Content-Encoding " + clip(enc) +
+		" is not supported; send the body uncompressed"}
 }

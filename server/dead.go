@@ -7,14 +7,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of one request on dead jobs.
+// Limits of a request on dead jobs.
 const (
 	maxDeadIDs   = 1000
 	maxDeadLimit = 100_000
 	maxDeadBytes = 1 << 20
 )
 
-// selection says which dead jobs are meant: those of ids, or the oldest up to limit.
+// selection is dead jobs: those of ids, or the oldest up to limit.
 type selection struct {
 	ids   []string
 	limit int
@@ -46,13 +46,13 @@ func decodeSelection(data []byte) (selection, error) {
 	if err := checkUTF8(data); err != nil {
 		return sel, err
 	}
-	came := map[string]bool{}
+	given := map[string]bool{}
 	err := decodeObject(data, "an object", func(d *decoder, token jsontext.Token) error {
 		name := token.String()
-		if came[name] {
+		if given[name] {
 			return badField(name, "duplicate field")
 		}
-		came[name] = true
+		given[name] = true
 		switch name {
 		case "ids":
 			return sel.readIDs(d)
@@ -61,7 +61,7 @@ func decodeSelection(data []byte) (selection, error) {
 		}
 		return unknownField(name, "ids", "limit")
 	})
-	if err == nil && len(came) != 1 {
+	if err == nil && len(given) != 1 {
 		err = badField("ids", "give either ids or limit")
 	}
 	return sel, err

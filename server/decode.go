@@ -16,8 +16,8 @@ import (
 // maxDepth is how deep a job's body may be nested.
 const maxDepth = 128
 
-// lenient leaves to endpoints what a body may hold beside plain JSON: duplicate names and halves of surrogate pairs.
-// The API's own fields are checked where they are read.
+// lenient allows duplicate names and halves of surrogate pairs, which bodies may have. The API's own fields are checked
+// where they are read.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // decoder reads a request's JSON. A value that it returns is a part of the request's bytes.
@@ -63,7 +63,7 @@ func decodeObject(data []byte, what string, visit func(d *decoder, name jsontext
 	return decode(data, func(d *decoder) error { return d.object(what, visit) })
 }
 
-// checkUTF8 refuses text that is not UTF-8, wherever it is.
+// checkUTF8 refuses a request that is not UTF-8.
 func checkUTF8(data []byte) error {
 	if utf8.Valid(data) {
 		return nil

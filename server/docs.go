@@ -16,8 +16,8 @@ import (
 var docsTemplate string
 
 // docsPolicy lets the page of /docs load its own viewer and openapi.yaml. Swagger UI keeps its icons in data URLs.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 var htmlType = []string{"text/html; charset=utf-8"}
 

@@ -17,7 +17,8 @@ func TestDocs(t *testing.T) {
 	get := func(path string) reply { return a.do("GET", path, "", "Authorization", "") }
 	r := get("/docs").want(http.StatusOK)
 	policy := r.header.Get("Content-Security-Policy")
-	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") ||
+		strings.Contains(policy, "http") {
 		t.Errorf("policy %q", policy)
 	}
 	if !strings.Contains(r.body, "0.0.0-test") || strings.Contains(r.body, "//") {

@@ -295,7 +295,8 @@ func (f *fakeRegistry) Snapshot() *registry.Snapshot {
 func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := &registry.Snapshot{Topics: map[string]*registry.Topic{}, Tokens: map[string]*registry.Token{}, Shards: f.snapshot.Shards}
+	next := &registry.Snapshot{Topics: map[string]*registry.Topic{}, Tokens: map[string]*registry.Token{},
+		Shards: f.snapshot.Shards}
 	for k, v := range f.snapshot.Topics {
 		next.Topics[k] = v
 	}

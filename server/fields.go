@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// fields of a push, as bits: which ones came.
+// fields of a push, as a set of bits.
 type fields uint16
 
 const (
@@ -25,21 +25,22 @@ const (
 	fieldOnDuplicate
 )
 
-// singleFields and batchFields are what may stand in one push and in a member of a batch.
+// singleFields, batchFields and changeFields are what a push, a member of a batch and a change may have.
 const (
 	singleFields = fieldID | fieldBody | changeFields | fieldTTR | fieldMaxAttempts | fieldOnDuplicate
 	batchFields  = singleFields | fieldTopic
 	changeFields = fieldBody | fieldDelay | fieldDueAt | fieldPriority
 )
 
-// input is a push as it was asked for, before the topic's defaults.
+// input is a push or a change as requested, before the topic's defaults.
 type input struct {
-	came fields
-	push queue.Push
+	given fields
+	push  queue.Push
 }
 
 // fieldNames are in the order of the bits.
-var fieldNames = [...]string{"topic", "id", "body", "delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate"}
+var fieldNames = [...]string{"topic", "id", "body", "delay", "due_at", "priority", "ttr", "max_attempts",
+	"on_duplicate"}
 
 // fieldOf returns 0 for an unknown name. The name that it returns is not allocated.
 func fieldOf(name string) (fields, string) {
@@ -70,10 +71,10 @@ func (in *input) decode(data []byte, allowed fields) error {
 		if allowed&f == 0 {
 			return unknownField(name.String(), allowed.names()...)
 		}
-		if in.came&f != 0 {
+		if in.given&f != 0 {
 			return badField(known, "duplicate field")
 		}
-		in.came |= f
+		in.given |= f
 		if f == fieldBody {
 			in.push.Body, err = d.raw()
 			return err
@@ -86,7 +87,7 @@ func (in *input) decode(data []byte, allowed fields) error {
 	})
 }
 
-// query reads the options of a raw push. A value that is a JSON number is one here, too; any other is text.
+// query reads the options of a raw push. A value that looks like a JSON number is one; any other is text.
 func (in *input) query(values url.Values) error {
 	for name, texts := range values {
 		f, _ := fieldOf(name)
@@ -97,7 +98,7 @@ func (in *input) query(values url.Values) error {
 		if err := in.set(f, name, v); err != nil {
 			return err
 		}
-		in.came |= f
+		in.given |= f
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func optionValue(f fields, text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); v.Kind() == '0' && v.IsValid() {
 		return v, nil
 	}
-	// A plus that was not encoded arrives as a space; there is only one place in an instant where it can stand.
+	// A plus sign that was not encoded arrives as a space. It can only be the sign of the zone.
 	if at := len(text) - len("+00:00"); f == fieldDueAt && at > 0 && text[at] == ' ' {
 		text = text[:at] + "+" + text[at+1:]
 	}
@@ -137,23 +138,23 @@ func (in *input) set(f fields, name string, v jsontext.Value) (err error) {
 	return err
 }
 
-// complete checks the fields against each other and fills in what the topic says.
+// complete checks the fields against each other and adds the topic's defaults.
 func (in *input) complete(topic *registry.Topic, maxBody int) error {
 	p := &in.push
-	if in.came&fieldBody == 0 {
-		return badField("body", "is missing; it may be any JSON value, also null")
+	if in.given&fieldBody == 0 {
+		return badField("body", "missing; any JSON value will do, also null")
 	}
 	if len(p.Body) > maxBody {
-		return tooLarge("body", "body: %d bytes are too large; at most %d", len(p.Body), maxBody)
+		return tooLarge("body", "body: %d bytes; the limit is %d", len(p.Body), maxBody)
 	}
 	if err := in.oneTime(); err != nil {
 		return err
 	}
 	p.Topic = topic.Name
-	if in.came&(fieldDelay|fieldDueAt) == 0 {
+	if in.given&(fieldDelay|fieldDueAt) == 0 {
 		p.Delay = topic.Delay.Std()
 	}
-	if in.came&fieldPriority == 0 {
+	if in.given&fieldPriority == 0 {
 		p.Priority = topicPriority(topic)
 	}
 	if p.ID == "" {
@@ -163,8 +164,8 @@ func (in *input) complete(topic *registry.Topic, maxBody int) error {
 }
 
 func (in *input) oneTime() error {
-	if in.came&fieldDelay != 0 && in.came&fieldDueAt != 0 {
-		return badField("due_at", "stands beside delay; give one of them")
+	if in.given&fieldDelay != 0 && in.given&fieldDueAt != 0 {
+		return badField("due_at", "given together with delay; give one of them")
 	}
 	return nil
 }
@@ -178,10 +179,10 @@ func topicPriority(topic *registry.Topic) queue.Priority {
 	return p
 }
 
-// change makes an edit of what came.
+// change is what a PATCH asks for.
 func (in *input) change(maxBody int) (queue.Change, error) {
 	var change queue.Change
-	if in.came == 0 {
+	if in.given == 0 {
 		return change, &Problem{
 			Status: http.StatusBadRequest, Detail: "nothing to change: give due_at or delay, priority or body",
 		}
@@ -190,20 +191,20 @@ func (in *input) change(maxBody int) (queue.Change, error) {
 		return change, err
 	}
 	p := in.push
-	if in.came&fieldDueAt != 0 {
+	if in.given&fieldDueAt != 0 {
 		change.DueAt = &p.DueAt
 	}
-	if in.came&fieldDelay != 0 {
+	if in.given&fieldDelay != 0 {
 		change.Delay = &p.Delay
 	}
-	if in.came&fieldPriority != 0 {
+	if in.given&fieldPriority != 0 {
 		change.Priority = &p.Priority
 	}
-	if in.came&fieldBody != 0 {
+	if in.given&fieldBody != 0 {
 		change.Body = &p.Body
 	}
 	if len(p.Body) > maxBody {
-		return change, tooLarge("body", "body: %d bytes are too large; at most %d", len(p.Body), maxBody)
+		return change, tooLarge("body", "body: %d bytes; the limit is %d", len(p.Body), maxBody)
 	}
 	return change, nil
 }

@@ -39,18 +39,23 @@ func described(t *testing.T) [][2]string {
 
 // withoutTopic are the routes whose path names no topic, and what keeps a token within its rights there.
 var withoutTopic = map[string]string{
-	"/v1/jobs": "each member is judged: TestABatchIsJudgedByMember", "/v1/topics": "lists what the token manages: TestTopicsOfAToken",
-	"/v1/shards": "wants the right to read somewhere: TestRights", "/healthz": "", "/readyz": "", "/openapi.yaml": "", "/docs": "",
+	"/v1/jobs":   "each member is judged: TestABatchIsJudgedByMember",
+	"/v1/topics": "lists what the token manages: TestTopicsOfAToken",
+	"/v1/shards": "wants the right to read somewhere: TestRights", "/healthz": "", "/readyz": "", "/openapi.yaml": "",
+	"/docs": "",
 }
 
-// TestEveryRouteIsWithinTheRights goes over all that the API serves, so that a new route cannot be forgotten: without a token it is 401; with one
-// of other topics, of neighbours in the alphabet or of no right it is 403, however the topic is written, and changes nothing.
+// TestEveryRouteIsWithinTheRights goes over all that the API serves, so that a new route cannot be forgotten: without a
+// token it is 401; with one of other topics, of neighbours in the alphabet or of no right it is 403, however the topic
+// is written, and changes nothing.
 func TestEveryRouteIsWithinTheRights(t *testing.T) {
 	a := newAPI(t)
 	all := []registry.Right{"push", "read", "manage"}
 	tokens := map[string]string{
-		"without": "", "elsewhere": a.registry.grant("elsewhere", "bank.* shop.mail", all...), "nothing": a.registry.grant("nothing", "*"),
-		"near": a.registry.grant("near", "shop.order shop.orders.* shop.orders-* shop.ordersx shop*.orders ?hop.orders", all...),
+		"without": "", "elsewhere": a.registry.grant("elsewhere", "bank.* shop.mail", all...),
+		"nothing": a.registry.grant("nothing", "*"),
+		"near": a.registry.grant("near", "shop.order shop.orders.* shop.orders-* shop.ordersx shop*.orders ?hop.orders",
+			all...),
 		"none": a.registry.grant("none", "", all...),
 	}
 	a.do("POST", orders, `{"id":"x","body":1,"delay":60}`).want(201)
@@ -65,8 +70,8 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 		}
 		for who, token := range tokens {
 			for _, topic := range []string{
-				"shop.orders", "%73hop.orders", "shop%2eorders", "shop.mail%2F..%2Fshop.orders", "shop.mail%00shop.orders", "SHOP.orders", "shop.orders%20",
-				"shop.none", "bank.loans%2F%2E%2E%2Fshop.orders", "shop.orders%2F",
+				"shop.orders", "%73hop.orders", "shop%2eorders", "shop.mail%2F..%2Fshop.orders", "shop.mail%00shop.orders",
+				"SHOP.orders", "shop.orders%20", "shop.none", "bank.loans%2F%2E%2E%2Fshop.orders", "shop.orders%2F",
 			} {
 				target := strings.NewReplacer("{topic}", topic, "{id}", "x").Replace(path)
 				header := []string{"Authorization", "Bearer " + token}
@@ -92,44 +97,54 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 func TestABatchIsJudgedByMember(t *testing.T) {
 	a := newAPI(t)
 	token := a.registry.grant("mail", "shop.mail", registry.RightPush)
-	members := []string{`{"topic":"shop.mail","body":1}`, `{"topic":"shop.orders","body":1}`, `{"topic":"shop.none","body":1}`, `{"topic":"shop.mail\u0000","body":1}`}
-	results, _ := a.do("POST", "/v1/jobs", `{"jobs":[`+strings.Join(members, ",")+`]}`, "Authorization", "Bearer "+token).want(200).json()["results"].([]any)
+	members := []string{`{"topic":"shop.mail","body":1}`, `{"topic":"shop.orders","body":1}`,
+		`{"topic":"shop.none","body":1}`, `{"topic":"shop.mail\u0000","body":1}`}
+	results, _ := a.do("POST", "/v1/jobs", `{"jobs":[`+strings.Join(members, ",")+`]}`, "Authorization",
+		"Bearer "+token).want(200).json()["results"].([]any)
 	for i, result := range results {
 		refused, _ := result.(map[string]any)["error"].(map[string]any)
 		if i == 0 && refused != nil || i > 0 && refused["status"] != float64(http.StatusForbidden) {
 			t.Errorf("member %d: %v", i, result)
 		}
 	}
-	if done := a.jobs.changes(); len(results) != len(members) || len(done) != 1 || !strings.HasPrefix(done[0], "push shop.mail/") {
+	if done := a.jobs.changes(); len(results) != len(members) || len(done) != 1 ||
+		!strings.HasPrefix(done[0], "push shop.mail/") {
 		t.Errorf("%d results, and it did %v", len(results), done)
 	}
 }
 
-// TestNoAnswerIsAPage but /docs: whatever a job holds and however it is called, a browser that is led to an answer of the API shows data.
+// TestNoAnswerIsAPage but /docs: whatever a job holds and however it is called, a browser that is led to an answer of
+// the API shows data.
 func TestNoAnswerIsAPage(t *testing.T) {
 	a := newAPI(t)
 	const page = `<html><script>alert(1)</script><svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>`
 	id := url.PathEscape(page)
-	for _, kind := range []string{"text/html", "image/svg+xml", "application/xhtml+xml", "text/plain", "application/octet-stream", "application/json"} {
+	for _, kind := range []string{"text/html", "image/svg+xml", "application/xhtml+xml", "text/plain",
+		"application/octet-stream", "application/json"} {
 		body := page
 		if kind == "application/json" {
 			body = `"` + strings.ReplaceAll(page, `"`, `\"`) + `"`
 		}
-		a.do("PUT", orders+"/"+id+"?on_duplicate=replace", body, "Content-Type", kind).want(map[bool]int{true: 201, false: 200}[kind == "text/html"])
+		a.do("PUT", orders+"/"+id+"?on_duplicate=replace", body, "Content-Type",
+			kind).want(map[bool]int{true: 201, false: 200}[kind == "text/html"])
 		whole := a.do("GET", orders+"/"+id, "").want(200).json()
 		if whole["content_type"] != kind || whole["body"] != page {
 			t.Errorf("%s is shown as %v", kind, whole["body"])
 		}
 	}
 	answers := map[string]reply{
-		"job": a.do("GET", orders+"/"+id, "", "Accept", "text/html"), "list": a.do("GET", orders+"?state=delayed", "", "Accept", "text/html"),
-		"no job": a.do("GET", orders+"/"+id+"x", "", "Accept", "text/html"), "no route": a.do("GET", "/"+id, "", "Accept", "text/html"),
-		"no token": a.do("GET", orders+"/"+id, "", "Authorization", page), "no topic": a.do("GET", "/v1/topics/"+id, ""), "query": a.do("GET", orders+"?"+id, ""),
-		"body": a.do("POST", orders, page), "method": a.do("DELETE", orders+"?"+id, ""),
+		"job":      a.do("GET", orders+"/"+id, "", "Accept", "text/html"),
+		"list":     a.do("GET", orders+"?state=delayed", "", "Accept", "text/html"),
+		"no job":   a.do("GET", orders+"/"+id+"x", "", "Accept", "text/html"),
+		"no route": a.do("GET", "/"+id, "", "Accept", "text/html"),
+		"no token": a.do("GET", orders+"/"+id, "", "Authorization", page), "no topic": a.do("GET", "/v1/topics/"+id, ""),
+		"query": a.do("GET", orders+"?"+id, ""), "body": a.do("POST", orders, page),
+		"method": a.do("DELETE", orders+"?"+id, ""),
 	}
 	for _, op := range described(t) {
 		if op[1] != "/docs" && op[1] != "/openapi.yaml" {
-			answers[op[0]+" "+op[1]] = a.do(op[0], strings.NewReplacer("{topic}", "shop.orders", "{id}", id).Replace(op[1]), "", "Accept", "text/html")
+			answers[op[0]+" "+op[1]] = a.do(op[0], strings.NewReplacer("{topic}", "shop.orders", "{id}", id).Replace(op[1]), "",
+				"Accept", "text/html")
 		}
 	}
 	for what, r := range answers {
@@ -143,7 +158,8 @@ func TestNoAnswerIsAPage(t *testing.T) {
 	}
 }
 
-// TestARequestIsOneLineOfTheLog: paths, ids, names, tokens, agents and bodies that bring lines, escapes and no UTF-8 make events, never lines.
+// TestARequestIsOneLineOfTheLog: paths, ids, names, tokens, agents and bodies that bring lines, escapes and no UTF-8
+// make events, never lines.
 func TestARequestIsOneLineOfTheLog(t *testing.T) {
 	const hostile = "%0A%7B%22level%22:%22FORGED%22%7D%0D%1B[2J%E2%80%A8%C2%85%FF%00"
 	for _, format := range []string{"json", "text"} {
@@ -169,7 +185,8 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 				_ = r.Body.Close()
 			}
 		}
-		for _, path := range []string{"/" + hostile, orders + "/" + hostile, "/v1/topics/" + hostile + "/jobs/1", orders + "?state=" + hostile, orders + "/1"} {
+		for _, path := range []string{"/" + hostile, orders + "/" + hostile, "/v1/topics/" + hostile + "/jobs/1", orders +
+			"?state=" + hostile, orders + "/1"} {
 			for _, method := range []string{"GET", "PUT", "DELETE"} {
 				raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\nUser-Agent: a\xe2\x80\xa8b\xff\r\nX-Request-Id: x\xc2\x9b2J\xff\r\nContent-Length: 1\r\n\r\n\xff",
 					method, path, a.token))
@@ -180,10 +197,12 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 		}
 		for line := range strings.Lines(log.String()) {
 			var event map[string]any
-			if format == "json" && (json.Unmarshal([]byte(line), &event) != nil || event["level"] == "FORGED") || format == "text" && !strings.HasPrefix(line, "time=") {
+			if format == "json" && (json.Unmarshal([]byte(line), &event) != nil || event["level"] == "FORGED") ||
+				format == "text" && !strings.HasPrefix(line, "time=") {
 				t.Errorf("%q is no event", line)
 			}
-			if format == "text" && strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == '\u2028' || r == '\u0085' || r == '\ufffd' }) {
+			if format == "text" && strings.ContainsFunc(strings.TrimSuffix(line, "\n"),
+				func(r rune) bool { return r < ' ' || r == '\u2028' || r == '\u0085' || r == '\ufffd' }) {
 				t.Errorf("%q has characters that a reader would obey", line)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// writable says whether the journal takes what is about to be done.
+// writable refuses an edit while the journal cannot be written.
 func (s *Server) writable() error {
 	if err := s.healthy(); err != nil {
 		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted: %v", err)
@@ -73,7 +73,7 @@ func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
 	return s.answer(c, status, &view)
 }
 
-// jobProblem words the queue's errors about one job.
+// jobProblem explains the queue's errors about one job.
 func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {

@@ -22,7 +22,8 @@ import (
 func (r *running) begin(t *testing.T, length int) net.Conn {
 	t.Helper()
 	c := dial(t, r.addr)
-	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", orders, r.token, length)
+	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n",
+		orders, r.token, length)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Bounds of a page of a list.
+// Limits of a page of a list.
 const (
 	defaultPage = 50
 	maxPage     = 1000
@@ -18,7 +18,7 @@ func page(values url.Values) (queue.State, int, error) {
 	switch state {
 	case queue.Delayed, queue.Ready, queue.Running, queue.Dead:
 	case "":
-		return "", 0, badField("state", "is missing; it is delayed, ready, running or dead")
+		return "", 0, badField("state", "missing; give delayed, ready, running or dead")
 	default:
 		return "", 0, badField("state", "%q is not delayed, ready, running or dead", clip(string(state)))
 	}
@@ -67,6 +67,7 @@ func (s *Server) stats(c *call) error {
 	}
 	st := all[c.topic.Name]
 	return s.answer(c, http.StatusOK, statsView{
-		Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead, OldestReadyMS: st.OldestReady.Milliseconds(),
+		Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead,
+		OldestReadyMS: st.OldestReady.Milliseconds(),
 	})
 }

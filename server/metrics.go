@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxTopicLabels bounds the topics that are counted by name; the rest is counted together.
+// maxTopicLabels is how many topics have metrics of their own; the others share one.
 const maxTopicLabels = 1000
 
 const otherTopics = "(other)"
@@ -19,9 +19,9 @@ const (
 	resultCreated     = "created"
 	resultDuplicate   = "duplicate"
 	resultReplaced    = "replaced"
-	resultRefused     = "refused"     // malformed, out of range, or the id lives already
+	resultRefused     = "refused"     // malformed, out of range, or the id already exists
 	resultUnavailable = "unavailable" // no shard took it
-	resultUnsafe      = "unsafe"      // stored, but not yet as its topic's durability asks
+	resultUnsafe      = "unsafe"      // stored, but not yet as durably as its topic asks
 	resultError       = "error"
 )
 
@@ -35,7 +35,7 @@ type metrics struct {
 	routes map[answered]prometheus.Observer
 }
 
-// answered is what the durations of requests are told apart by.
+// answered are the labels of a request's duration.
 type answered struct {
 	method, route string
 	code          int
@@ -67,7 +67,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// pushed counts a push. Only topics that the registry knows come here, so that clients cannot make up label values.
+// pushed counts a push. topic must be in the registry, since a client could make up any number of labels.
 func (m *metrics) pushed(topic, result string) {
 	m.mu.RLock()
 	counter := m.topics[topic][result]

@@ -15,7 +15,7 @@ import (
 
 const headerRequestID = "X-Request-Id"
 
-// middleware is what every request gets, also one that no route takes.
+// middleware serves every request, also one without a route.
 func (s *Server) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
@@ -39,7 +39,7 @@ func (s *Server) commonHeaders(c echo.Context) {
 	}
 }
 
-// handle runs the handler. A request that no handler takes needs a token like any other.
+// handle calls the handler. A request without a route needs a token like any other.
 func (s *Server) handle(next echo.HandlerFunc, c echo.Context) error {
 	if c.Request().Method == http.MethodOptions {
 		return s.options(c)
@@ -58,7 +58,7 @@ func (s *Server) handle(next echo.HandlerFunc, c echo.Context) error {
 	return err
 }
 
-// options tells the methods of a route.
+// options answers with the methods of a route.
 func (s *Server) options(c echo.Context) error {
 	if !open(c.Request().URL.Path) {
 		if _, err := s.authenticate(c.Request()); err != nil {
@@ -91,7 +91,7 @@ func withHead(allow string) string {
 func (s *Server) finish(c echo.Context, start time.Time) {
 	s.metrics.inFlight.Dec()
 	if p := recover(); p != nil {
-		if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+		if p == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			panic(p)
 		}
 		s.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), c)
@@ -105,15 +105,15 @@ func (s *Server) finish(c echo.Context, start time.Time) {
 	}
 }
 
-// requestIDOf keeps the id that the client sent when it is a harmless one.
+// requestIDOf is the client's id if it is safe to log, or else a new one.
 func requestIDOf(r *http.Request) string {
-	if sent := r.Header[headerRequestID]; len(sent) == 1 && harmless(sent[0]) {
+	if sent := r.Header[headerRequestID]; len(sent) == 1 && safeID(sent[0]) {
 		return sent[0]
 	}
 	return rand.Text()
 }
 
-func harmless(id string) bool {
+func safeID(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false
 	}

@@ -22,7 +22,7 @@ type Problem struct {
 	Title      string // empty: the status's text
 	Detail     string
 	Field      string
-	ID         string        // of a job that is stored, but not as safe as its topic asks
+	ID         string        // of a job that is stored, but not as durably as its topic asks
 	RetryAfter time.Duration // of 503
 	challenge  string        // of 401: the rest of WWW-Authenticate
 	cause      error         // for the log, never shown
@@ -51,7 +51,8 @@ func badField(field, format string, args ...any) error {
 
 // outOfRange refuses a value that is well formed but too small or too large.
 func outOfRange(field, format string, args ...any) error {
-	return &Problem{Status: http.StatusUnprocessableEntity, Field: field, Detail: field + ": " + fmt.Sprintf(format, args...)}
+	return &Problem{Status: http.StatusUnprocessableEntity, Field: field, Detail: field + ": " +
+		fmt.Sprintf(format, args...)}
 }
 
 func unknownField(name string, known ...string) error {
@@ -74,10 +75,11 @@ func conflict(format string, args ...any) error {
 }
 
 func unavailable(cause error, after time.Duration, format string, args ...any) error {
-	return &Problem{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf(format, args...), RetryAfter: after, cause: cause}
+	return &Problem{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf(format, args...), RetryAfter: after,
+		cause: cause}
 }
 
-// problemOf translates the errors of the packages below.
+// problemOf translates errors of other packages.
 func problemOf(err error) *Problem {
 	var (
 		problem *Problem
@@ -113,14 +115,16 @@ func storeProblem(err error) *Problem {
 		p.Status, p.Field = http.StatusUnprocessableEntity, "due_at"
 	case errors.Is(err, queue.ErrCursor):
 		p.Status, p.Field = http.StatusBadRequest, "cursor"
-		p.Detail = "cursor: not one that this list gave out; start again without it"
+		p.Detail = "cursor: not a cursor of this list; start again without it"
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
-		p.Detail = "the registry's database is away, so topics cannot be changed now; pushes and callbacks go on"
+		p.Detail = "the registry's database is unreachable, so topics cannot be changed now; pushes and callbacks go on"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		p.Status, p.RetryAfter, p.Detail = http.StatusServiceUnavailable, time.Second, "the request ended before it could be carried out"
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
+		p.Detail = "the request ended before it was carried out"
 	default:
-		p.Status, p.Detail = http.StatusInternalServerError, "an internal error; the server's log has it under this request id"
+		p.Status = http.StatusInternalServerError
+		p.Detail = "internal error; the server's log has it under this request id"
 	}
 	return p
 }
@@ -128,13 +132,13 @@ func storeProblem(err error) *Problem {
 // newerRetry is when a client may ask again for a job that only a newer server can read.
 const newerRetry = time.Minute
 
-// registryRetry is when a client may try an edit again: the registry looks for its database about that often.
+// registryRetry is when a client may repeat an edit: the registry polls its database about that often.
 const registryRetry = 5 * time.Second
 
 func unavailableDetail(e *queue.UnavailableError) string {
 	switch e.Reason {
 	case queue.Replica.String():
-		return e.Err.Error() // which is worded for clients
+		return e.Err.Error() // written for clients
 	case "full":
 		return "the queue's Redis is out of memory and takes no new jobs until some are delivered"
 	case "readonly":
@@ -155,7 +159,7 @@ func fieldProblem(err error, field *registry.FieldError) *Problem {
 
 func asProblem(err error) *Problem { return err.(*Problem) }
 
-// fail is the one place that answers with an error.
+// fail answers every error.
 func (s *Server) fail(err error, c echo.Context) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusServiceUnavailable {
@@ -172,7 +176,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	_ = s.answerAs(c, p.Status, problemType, &view) // the client may have left
 }
 
-// finishProblem completes what only the request tells.
+// finishProblem adds details of the request.
 func (s *Server) finishProblem(c echo.Context, p *Problem) {
 	if p.Detail != "" {
 		return
@@ -204,7 +208,7 @@ func setProblemHeaders(h http.Header, p *Problem) {
 	}
 }
 
-// clip shortens what a client sent before it is shown back.
+// clip shortens a client's text before it is shown.
 func clip(s string) string {
 	const limit = 80
 	if len(s) > limit {

@@ -24,7 +24,7 @@ func takesPushes(topic *registry.Topic) error {
 	return nil
 }
 
-// push is the route of one push; its metrics have what h refuses.
+// push is the route of one push. It counts refusals.
 func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := s.readTopicName(c, mayPush); err != nil {
@@ -64,12 +64,12 @@ func (s *Server) pushRaw(c *call) error {
 	}
 	return s.withBody(c, int64(s.limits.MaxBody), func(body *buffer) error {
 		in.push.Body = body.b
-		in.came |= fieldBody
+		in.given |= fieldBody
 		return s.store(c, &in, body)
 	})
 }
 
-// raw reads all of a raw push but its body.
+// raw reads a raw push without its body.
 func (in *input) raw(c *call) (err error) {
 	if err := c.readID(); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *Server) store(c *call, in *input, body *buffer) error {
 	return s.answer(c, status, &view)
 }
 
-// jobPath is the path of a job. Dots alone would be taken for a way through the path.
+// jobPath is the path of a job. An id of one or two dots would be resolved as a relative path.
 func jobPath(topic, id string) string {
 	escaped := url.PathEscape(id)
 	if id == "." || id == ".." {
@@ -141,19 +141,19 @@ func resultOf(err error) string {
 	return resultError
 }
 
-// pushProblem says what to do about a push that the queue refused.
+// pushProblem explains why the queue refused a push.
 func pushProblem(r *queue.Result, p *queue.Push) error {
 	err := r.Err
 	switch {
 	case errors.Is(err, queue.ErrDuplicate):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "a job " + p.ID + " lives already in topic " + p.Topic + "; push it with on_duplicate keep or replace"}
+			Detail: "a job " + p.ID + " already exists in topic " + p.Topic + "; push it with on_duplicate keep or replace"}
 	case errors.Is(err, queue.ErrCollision):
 		return &Problem{Status: http.StatusConflict, Field: "id", cause: err,
-			Detail: "the id " + p.ID + " cannot be told from another one that lives in topic " + p.Topic + "; choose another"}
+			Detail: "the id " + p.ID + " has the same hash as another id in topic " + p.Topic + "; choose another"}
 	case queue.Stored(err):
 		problem := problemOf(err)
-		problem.ID = cmp.Or(r.Job.ID, p.ID) // which the server may have made
+		problem.ID = cmp.Or(r.Job.ID, p.ID) // the server may have made it
 		return problem
 	case errors.Is(err, queue.ErrTooFar) && p.DueAt.IsZero():
 		return outOfRange("delay", "more than 10 years")

@@ -25,7 +25,8 @@ func TestPush(t *testing.T) {
 	}
 	job := r.json()
 	for name, want := range map[string]any{
-		"topic": "shop.orders", "id": "order-42", "state": "delayed", "priority": "high", "attempts": 0.0, "max_attempts": 3.0, "ttr": "1m30s",
+		"topic": "shop.orders", "id": "order-42", "state": "delayed", "priority": "high", "attempts": 0.0,
+		"max_attempts": 3.0, "ttr": "1m30s",
 	} {
 		if job[name] != want {
 			t.Errorf("%s is %v, want %v", name, job[name], want)
@@ -109,7 +110,8 @@ func TestPushTimes(t *testing.T) {
 func TestPushDuplicate(t *testing.T) {
 	a := newAPI(t)
 	a.do("POST", orders, `{"id":"x","body":1,"delay":60}`).want(201)
-	if r := a.do("POST", orders, `{"id":"x","body":2}`).want(200); r.json()["duplicate"] != true || r.header.Get("Location") != "" {
+	if r := a.do("POST", orders, `{"id":"x","body":2}`).want(200); r.json()["duplicate"] != true ||
+		r.header.Get("Location") != "" {
 		t.Errorf("keep: %s", r.body)
 	}
 	if r := a.do("POST", orders, `{"id":"x","body":3,"on_duplicate":"replace"}`).want(200); r.json()["state"] != "ready" {
@@ -163,7 +165,8 @@ var malformed = []struct {
 
 	{"no body", `{"id":"x"}`, 400, "body", []string{"missing"}},
 	{"no body in an empty object", `{}`, 400, "body", []string{"missing"}},
-	{"unknown field", `{"body":1,"dealy":"1m"}`, 400, "dealy", []string{"dealy", "unknown", "known are id, body, delay, due_at, "}},
+	{"unknown field", `{"body":1,"dealy":"1m"}`, 400, "dealy",
+		[]string{"dealy", "unknown", "known are id, body, delay, due_at, "}},
 	{"field in capitals", `{"Body":1}`, 400, "Body", []string{"unknown"}},
 	{"topic stands in the path", `{"body":1,"topic":"shop.orders"}`, 400, "topic", []string{"unknown"}},
 	{"field twice", `{"body":1,"body":2}`, 400, "body", []string{"duplicate field"}},
@@ -174,8 +177,8 @@ var malformed = []struct {
 	{"empty id", `{"body":1,"id":""}`, 400, "id", []string{"empty"}},
 	{"id too long", `{"body":1,"id":"` + strings.Repeat("x", 129) + `"}`, 400, "id", []string{"129", "128"}},
 	{"id too long in bytes", `{"body":1,"id":"` + strings.Repeat("é", 65) + `"}`, 400, "id", []string{"130"}},
-	{"id with a space at its end", `{"body":1,"id":"x "}`, 400, "id", []string{"spaces"}},
-	{"id with a space at its start", `{"body":1,"id":" x"}`, 400, "id", []string{"spaces"}},
+	{"id with a space at its end", `{"body":1,"id":"x "}`, 400, "id", []string{"a space"}},
+	{"id with a space at its start", `{"body":1,"id":" x"}`, 400, "id", []string{"a space"}},
 	{"id with a line break", `{"body":1,"id":"a\nb"}`, 400, "id", []string{`\n`, "printable"}},
 	{"id with CR LF", `{"body":1,"id":"a\r\nX: y"}`, 400, "id", []string{"printable"}},
 	{"id with NUL", `{"body":1,"id":"a\u0000"}`, 400, "id", []string{"printable"}},
@@ -217,8 +220,10 @@ var malformed = []struct {
 	{"max_attempts zero", `{"body":1,"max_attempts":0}`, 422, "max_attempts", []string{"1 and 1000"}},
 	{"max_attempts too many", `{"body":1,"max_attempts":1001}`, 422, "max_attempts", nil},
 	{"max_attempts in parts", `{"body":1,"max_attempts":1.5}`, 400, "max_attempts", []string{"integer"}},
-	{"max_attempts as text", `{"body":1,"max_attempts":"3"}`, 400, "max_attempts", []string{"expected a number, got a string"}},
-	{"unknown on_duplicate", `{"body":1,"on_duplicate":"ignore"}`, 400, "on_duplicate", []string{"keep, replace or error"}},
+	{"max_attempts as text", `{"body":1,"max_attempts":"3"}`, 400, "max_attempts",
+		[]string{"expected a number, got a string"}},
+	{"unknown on_duplicate", `{"body":1,"on_duplicate":"ignore"}`, 400, "on_duplicate",
+		[]string{"keep, replace or error"}},
 
 	{"body too large", `{"body":"` + strings.Repeat("x", 256<<10) + `"}`, 413, "body", []string{"262144"}},
 	{"request too large", `{"body":"` + strings.Repeat("x", 300<<10) + `"}`, 413, "", nil},
@@ -290,9 +295,11 @@ func TestPushLimits(t *testing.T) {
 	a.do("POST", orders, "\x1f\x8b", "Content-Encoding", "gzip").problem(415, "", "gzip")
 	a.do("POST", orders, `{"body":1}`, "Content-Encoding", "identity").want(201)
 	a.do("POST", orders+"?delay=5s", `{"body":1}`).problem(400, "delay", "takes none")
-	a.do("POST", orders, `{"body":1}`, "X-Big", strings.Repeat("x", 32<<10)).want(201) // httptest's own limit; see TestHeaderTooLarge
+	// httptest's own limit; see TestHeaderTooLarge
+	a.do("POST", orders, `{"body":1}`, "X-Big", strings.Repeat("x", 32<<10)).want(201)
 	// Without Content-Length.
-	req, err := http.NewRequest("POST", a.url+orders, struct{ *strings.Reader }{strings.NewReader(`{"body":` + largest + `}`)})
+	req, err := http.NewRequest("POST", a.url+orders,
+		struct{ *strings.Reader }{strings.NewReader(`{"body":` + largest + `}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +315,8 @@ func TestPushRaw(t *testing.T) {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	a.do("PUT", orders+"/raw?delay=90&priority=low&ttr=5s&max_attempts=2", string(every), "Content-Type", "application/octet-stream").want(201)
+	a.do("PUT", orders+"/raw?delay=90&priority=low&ttr=5s&max_attempts=2", string(every), "Content-Type",
+		"application/octet-stream").want(201)
 	got := a.jobs.last
 	if string(got.Body) != string(every) || got.ContentType != "application/octet-stream" {
 		t.Errorf("stored %q as %q", got.Body, got.ContentType)
@@ -351,9 +359,12 @@ func TestPushRawOptions(t *testing.T) {
 		status       int
 	}{
 		{"delay=soon", "delay", 400}, {"delay=-1s", "delay", 422}, {"delay=NaN", "delay", 400}, {"delay=Inf", "delay", 400},
-		{"delay=0x10", "delay", 400}, {"delay=", "delay", 400}, {"delay=1s&delay=2s", "delay", 400}, {"delay=1e999", "delay", 422},
-		{"delay=1s&due_at=2030-01-01T00:00:00Z", "due_at", 400}, {"due_at=tomorrow", "due_at", 400}, {"due_at=99999999999999", "due_at", 422},
-		{"priority=top", "priority", 400}, {"ttr=2h", "ttr", 422}, {"on_duplicate=x", "on_duplicate", 400}, {"max_attempts=0", "max_attempts", 422},
+		{"delay=0x10", "delay", 400}, {"delay=", "delay", 400}, {"delay=1s&delay=2s", "delay", 400},
+		{"delay=1e999", "delay", 422},
+		{"delay=1s&due_at=2030-01-01T00:00:00Z", "due_at", 400}, {"due_at=tomorrow", "due_at", 400},
+		{"due_at=99999999999999", "due_at", 422},
+		{"priority=top", "priority", 400}, {"ttr=2h", "ttr", 422}, {"on_duplicate=x", "on_duplicate", 400},
+		{"max_attempts=0", "max_attempts", 422},
 		{"max_attempts=many", "max_attempts", 400}, {"dealy=1s", "dealy", 400}, {"id=x", "id", 400}, {"body=x", "body", 400},
 		{"a=%zz", "", 400}, {"a;b", "", 400},
 	} {
@@ -363,13 +374,15 @@ func TestPushRawOptions(t *testing.T) {
 		})
 	}
 	a.t = t
-	for _, ct := range []string{"text", "text/", strings.Repeat("x", 64) + "/" + strings.Repeat("x", 64), "text/plain; a\x80b", "a/b/c"} {
+	for _, ct := range []string{"text", "text/", strings.Repeat("x", 64) + "/" + strings.Repeat("x", 64),
+		"text/plain; a\x80b", "a/b/c"} {
 		a.do("PUT", orders+"/x", "1", "Content-Type", ct).problem(400, "Content-Type")
 	}
 	if got := a.jobs.changes(); len(got) > 0 {
 		t.Errorf("refused pushes changed something: %v", got)
 	}
-	for _, q := range []string{"due_at=1893456000000", "due_at=2030-01-01T00:00:00Z", "due_at=2030-01-01T02:00:00%2B02:00", "due_at=2030-01-01T02:00:00+02:00"} {
+	for _, q := range []string{"due_at=1893456000000", "due_at=2030-01-01T00:00:00Z", "due_at=2030-01-01T02:00:00%2B02:00",
+		"due_at=2030-01-01T02:00:00+02:00"} {
 		a.do("PUT", orders+"/due?on_duplicate=replace&"+q, "1")
 		if got := a.jobs.last.DueAt; got.UnixMilli() != 1893456000000 {
 			t.Errorf("%s: due at %v", q, got)
@@ -381,8 +394,8 @@ func TestPushRawOptions(t *testing.T) {
 func TestIDsInPaths(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{
-		"a/b", "a%2Fb", "a%b", "100%", "a b", "é€😀", "a?b#c", "a+b", "..a", ".", "..", "run", "a/run", `"'<>&`, "{}", "%", "a;b", "a:b@c", "jobs", "~", "a//b",
-		strings.Repeat("x", 128),
+		"a/b", "a%2Fb", "a%b", "100%", "a b", "é€😀", "a?b#c", "a+b", "..a", ".", "..", "run", "a/run", `"'<>&`, "{}", "%",
+		"a;b", "a:b@c", "jobs", "~", "a//b", strings.Repeat("x", 128),
 	} {
 		body, err := json.Marshal(map[string]any{"id": id, "body": 1})
 		if err != nil {
@@ -453,9 +466,12 @@ func TestBatchRefused(t *testing.T) {
 		body, field string
 		status      int
 	}{
-		{``, "", 400}, {`[]`, "", 400}, {`{}`, "jobs", 400}, {`{"jobs":null}`, "jobs", 400}, {`{"jobs":{}}`, "jobs", 400}, {`{"jobs":[]}`, "jobs", 422},
-		{`{"jobs":[` + member + `],"jobs":[]}`, "jobs", 400}, {`{"job":[]}`, "job", 400}, {`{"jobs":[` + member + `]} x`, "", 400},
-		{`{"jobs":[` + member, "", 400}, {`{"jobs":[` + member + `,]}`, "", 400}, {`{"jobs":[` + member + ` ` + member + `]}`, "", 400},
+		{``, "", 400}, {`[]`, "", 400}, {`{}`, "jobs", 400}, {`{"jobs":null}`, "jobs", 400}, {`{"jobs":{}}`, "jobs", 400},
+		{`{"jobs":[]}`, "jobs", 422},
+		{`{"jobs":[` + member + `],"jobs":[]}`, "jobs", 400}, {`{"job":[]}`, "job", 400},
+		{`{"jobs":[` + member + `]} x`, "", 400},
+		{`{"jobs":[` + member, "", 400}, {`{"jobs":[` + member + `,]}`, "", 400},
+		{`{"jobs":[` + member + ` ` + member + `]}`, "", 400},
 		{`{"jobs":[` + strings.Repeat(member+",", 1000) + member + `]}`, "jobs", 422},
 		{`{"jobs":[` + strings.Repeat("[", 2000), "", 400},
 	} {
@@ -477,12 +493,16 @@ func TestUnavailable(t *testing.T) {
 		reason string
 		after  time.Duration
 		want   string
-	}{{"down", 1500 * time.Millisecond, "2"}, {"full", 5 * time.Second, "5"}, {"readonly", 0, "1"}, {"journal", time.Millisecond, "1"}} {
-		a.jobs.fail = &queue.UnavailableError{Reason: tt.reason, RetryAfter: tt.after, Err: fmt.Errorf("OOM command not allowed")}
+	}{{"down", 1500 * time.Millisecond, "2"}, {"full", 5 * time.Second, "5"}, {"readonly", 0, "1"}, {"journal",
+		time.Millisecond, "1"}} {
+		a.jobs.fail = &queue.UnavailableError{Reason: tt.reason, RetryAfter: tt.after,
+			Err: fmt.Errorf("OOM command not allowed")}
 		for _, req := range [][3]string{
-			{"POST", orders, `{"body":1}`}, {"PUT", orders + "/x", "1"}, {"GET", orders + "/x", ""}, {"DELETE", orders + "/x", ""},
+			{"POST", orders, `{"body":1}`}, {"PUT", orders + "/x", "1"}, {"GET", orders + "/x", ""},
+			{"DELETE", orders + "/x", ""},
 			{"PATCH", orders + "/x", `{"delay":1}`}, {"POST", orders + "/x/run", ""}, {"GET", orders + "?state=dead", ""},
-			{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`}, {"DELETE", "/v1/topics/shop.orders/dead", `{"limit":1}`},
+			{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`},
+			{"DELETE", "/v1/topics/shop.orders/dead", `{"limit":1}`},
 			{"GET", "/v1/topics/shop.orders/stats", ""}, {"DELETE", "/v1/topics/shop.orders", ""}, {"GET", "/readyz", ""},
 			{"POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1},{"nonsense":1}]}`},
 		} {
@@ -503,12 +523,15 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestStoredButNotSafe: what is stored, but not as its topic asks, is 503 with its id; so is each such member of a batch.
+// TestStoredButNotSafe: what is stored, but not as its topic asks, is 503 with its id; so is each such member of a
+// batch.
 func TestStoredButNotSafe(t *testing.T) {
 	a := newAPI(t)
-	a.jobs.fail = &queue.UnavailableError{Reason: "replica", RetryAfter: time.Second, Stored: true, Err: errors.New("push x/y: no replica has confirmed it")}
+	a.jobs.fail = &queue.UnavailableError{Reason: "replica", RetryAfter: time.Second, Stored: true,
+		Err: errors.New("push x/y: no replica has confirmed it")}
 	r := a.do("POST", orders, `{"body":1}`).problem(503, "")
-	if r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "no replica has confirmed") || !regexp.MustCompile(`"id":"[0-9a-z]{26}"`).MatchString(r.body) {
+	if r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "no replica has confirmed") ||
+		!regexp.MustCompile(`"id":"[0-9a-z]{26}"`).MatchString(r.body) {
 		t.Errorf("%s", r.body)
 	}
 	r = a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","body":1}]}`).want(200)
@@ -523,7 +546,8 @@ func TestQueueErrors(t *testing.T) {
 		err    error
 		status int
 		field  string
-	}{{queue.ErrTooFar, 422, "delay"}, {queue.ErrCollision, 409, "id"}, {queue.ErrNewer, 503, ""}, {fmt.Errorf("secret detail"), 500, ""}} {
+	}{{queue.ErrTooFar, 422, "delay"}, {queue.ErrCollision, 409, "id"}, {queue.ErrNewer, 503,
+		""}, {fmt.Errorf("secret detail"), 500, ""}} {
 		a.jobs.fail = fmt.Errorf("push: %w", tt.err)
 		r := a.do("POST", orders, `{"body":1}`).problem(tt.status, tt.field)
 		if strings.Contains(r.body, "secret") {
@@ -537,8 +561,10 @@ func TestJournalBroken(t *testing.T) {
 	a := newAPI(t, func(o *server.Options) { o.Healthy = func() error { return broken } })
 	a.jobs.jobs["shop.orders/x"] = &queue.Job{Topic: "shop.orders", ID: "x", State: queue.Delayed}
 	for _, req := range [][3]string{
-		{"POST", orders, `{"body":1}`}, {"PUT", orders + "/y", "1"}, {"DELETE", orders + "/x", ""}, {"PATCH", orders + "/x", `{"delay":1}`},
-		{"POST", orders + "/x/run", ""}, {"POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1}]}`}, {"GET", "/readyz", ""},
+		{"POST", orders, `{"body":1}`}, {"PUT", orders + "/y", "1"}, {"DELETE", orders + "/x", ""},
+		{"PATCH", orders + "/x", `{"delay":1}`},
+		{"POST", orders + "/x/run", ""}, {"POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","body":1}]}`},
+		{"GET", "/readyz", ""},
 		{"POST", "/v1/topics/shop.orders/dead/retry", `{"limit":1}`}, {"DELETE", "/v1/topics/shop.orders?drop=true", ""},
 	} {
 		a.do(req[0], req[1], req[2]).problem(503, "", "journal", "no space")

@@ -12,11 +12,11 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Rights that the routes ask for.
+// Rights that routes need.
 const (
 	mayPush   = registry.RightPush   // push, change, run and delete single jobs
-	mayRead   = registry.RightRead   // see jobs, counts and shards
-	mayManage = registry.RightManage // see and change topics, retry and delete dead jobs in bulk
+	mayRead   = registry.RightRead   // read jobs, counts and shards
+	mayManage = registry.RightManage // read and change topics, re-drive and delete dead jobs in bulk
 )
 
 // routes registers what openapi.yaml describes; a test compares the two.
@@ -63,7 +63,7 @@ func (s *Server) Routes() []string {
 	return routes
 }
 
-// call is a request with a token, and what its path and query name.
+// call is a request that has a token, with the parameters of its path and query.
 type call struct {
 	echo.Context
 	token *registry.Token
@@ -76,12 +76,12 @@ type handler func(c *call) error
 
 func (c *call) ctx() context.Context { return c.Request().Context() }
 
-// editing is the context of an edit, which goes on when its client leaves: the journal must have what Redis has done.
+// editing is the context of an edit. It goes on when its client leaves, since the journal must have what Redis did.
 func (c *call) editing() context.Context { return context.WithoutCancel(c.ctx()) }
 
 func (c *call) actor() string { return "token:" + c.token.Name }
 
-// authed wants a token.
+// authed is a route that needs a token.
 func (s *Server) authed(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token, err := s.authenticate(c.Request())
@@ -92,7 +92,7 @@ func (s *Server) authed(h handler) echo.HandlerFunc {
 	}
 }
 
-// onAnyTopic wants a right on any topic at all, and no query.
+// onAnyTopic is a route that needs a right on any topic and has no query.
 func (s *Server) onAnyTopic(right registry.Right, h handler) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := allowSomewhere(c.token, right); err != nil {
@@ -105,7 +105,7 @@ func (s *Server) onAnyTopic(right registry.Right, h handler) echo.HandlerFunc {
 	})
 }
 
-// onTopic wants a right on the path's topic, and that it exists. params are what the query may hold.
+// onTopic is a route that needs a right on its topic, which must exist. params are the parameters of its query.
 func (s *Server) onTopic(right registry.Right, h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := s.readTopicName(c, right); err != nil {
@@ -118,7 +118,7 @@ func (s *Server) onTopic(right registry.Right, h handler, params ...string) echo
 	})
 }
 
-// onJob is onTopic for a path that names a job, too.
+// onJob is onTopic with a job's id in the path.
 func (s *Server) onJob(right registry.Right, h handler) echo.HandlerFunc {
 	return s.onTopic(right, func(c *call) error {
 		if err := c.readID(); err != nil {
@@ -128,7 +128,7 @@ func (s *Server) onJob(right registry.Right, h handler) echo.HandlerFunc {
 	})
 }
 
-// pathText returns a parameter of the path. Echo has decoded it unless the path was sent with an encoding of its own.
+// pathText is a parameter of the path. Echo decodes it only if the path has no unusual encoding.
 func pathText(c echo.Context, name string) (string, error) {
 	text := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -136,7 +136,7 @@ func pathText(c echo.Context, name string) (string, error) {
 	}
 	plain, err := url.PathUnescape(text)
 	if err != nil {
-		return "", badField(name, "%q is not percent-encoded as it should be", clip(text))
+		return "", badField(name, "%q is not valid percent-encoding", clip(text))
 	}
 	return plain, nil
 }
@@ -158,7 +158,8 @@ func (c *call) readID() (err error) {
 }
 
 // topic finds a topic for a token with a right on it.
-func (s *Server) topic(ctx context.Context, name string, token *registry.Token, right registry.Right) (*registry.Topic, error) {
+func (s *Server) topic(ctx context.Context, name string, token *registry.Token, right registry.Right) (*registry.Topic,
+	error) {
 	if err := allow(token, right, name); err != nil {
 		return nil, err
 	}
@@ -168,12 +169,12 @@ func (s *Server) topic(ctx context.Context, name string, token *registry.Token, 
 		topic = s.registry.Snapshot().Topics[name]
 	}
 	if topic == nil {
-		return nil, notFound("there is no topic %q; PUT /v1/topics/%s makes it", clip(name), url.PathEscape(clip(name)))
+		return nil, notFound("there is no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
 	}
 	return topic, nil
 }
 
-// readQuery reads the query, which may hold each known parameter once and no other.
+// readQuery reads the query, in which each known parameter may be once, and no other.
 func (c *call) readQuery(known ...string) error {
 	raw := c.Request().URL.RawQuery
 	if raw == "" {

@@ -16,7 +16,7 @@ import (
 // ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	conns := connlimit.New(l, connlimit.Max(s.limits.MaxConns))
-	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stopping must not cancel the requests that are under way
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stopping does not cancel requests
 	defer cancel()
 	srv := s.httpServer(base)
 	served := make(chan error, 1)
@@ -46,7 +46,7 @@ const maxStreams = 100
 func (s *Server) httpServer(base context.Context) *http.Server {
 	srv := &http.Server{
 		Handler:                      connlimit.Track(s),
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as any other request
+		DisableGeneralOptionsHandler: true, // so that OPTIONS * is answered as any other request
 		ReadHeaderTimeout:            s.limits.HeaderTimeout,
 		ReadTimeout:                  s.limits.ReadTimeout,
 		WriteTimeout:                 s.limits.WriteTimeout,
@@ -54,8 +54,9 @@ func (s *Server) httpServer(base context.Context) *http.Server {
 		MaxHeaderBytes:               s.limits.MaxHeader,
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ConnContext:                  connlimit.ConnContext,
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: s.limits.StallTimeout},
-		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams,
+			WriteByteTimeout: s.limits.StallTimeout},
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.opts.TLS != nil {
 		srv.TLSConfig = s.opts.TLS.Clone()
@@ -63,24 +64,24 @@ func (s *Server) httpServer(base context.Context) *http.Server {
 	return srv
 }
 
-// maxLinger is how long a replaced server waits for kept connections to bring the request whose answer says that they end. Closing one
-// that has been quiet for so long hardly ever meets a request that is on its way.
+// maxLinger is how long a replaced server waits for one more request on each kept connection, whose answer then says
+// that the connection ends. When a connection was idle for so long, a request that crosses its end is very unlikely.
 const maxLinger = 10 * time.Second
 
-// firstRequest is how long a stopping server waits for the first requests of the connections that it has accepted.
+// firstRequest is how long a stopping server waits for the first requests of accepted connections.
 const firstRequest = time.Second
 
-// stop drains: see the package's description for the order and why.
+// stop drains the server; the package's documentation explains the order.
 func (s *Server) stop(srv *http.Server, conns *connlimit.Listener) error {
 	s.draining.Store(true)
 	if s.opts.LameDuck > 0 {
 		time.Sleep(s.opts.LameDuck)
 	}
 	if s.opts.Replaced != nil && s.opts.Replaced() {
-		_ = conns.Close() // its successor accepts
+		_ = conns.Close() // the successor accepts
 		conns.WaitForEnd(min(maxLinger, s.opts.ShutdownTimeout/3))
 	}
-	// net/http drops, without an answer, what it reads from now on: first requests, of clients that were just let in, have to be there before.
+	// net/http does not answer first requests that it reads after Shutdown, so they have to be there before.
 	_ = conns.Close()
 	conns.WaitForFirstRequests(min(firstRequest, s.opts.ShutdownTimeout/3))
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ShutdownTimeout)

@@ -23,7 +23,7 @@ type Pusher interface {
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
 }
 
-// JobReader looks at jobs.
+// JobReader reads jobs.
 type JobReader interface {
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
@@ -44,13 +44,13 @@ type BulkEditor interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
-// Shards tells how the places of jobs are.
+// Shards is the state of the shards.
 type Shards interface {
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
 }
 
-// Jobs is the queue as the API needs it. A Push's body belongs to the server again once the push was answered without error.
+// Jobs is the queue as the API needs it. It may keep a push's body only after an error.
 type Jobs interface {
 	Pusher
 	JobReader
@@ -62,7 +62,7 @@ type Jobs interface {
 // Registry is the registry as the API needs it.
 type Registry interface {
 	Snapshot() *registry.Snapshot
-	Refresh(ctx context.Context) // what changed elsewhere, now
+	Refresh(ctx context.Context) // reads what changed elsewhere
 	PutTopic(ctx context.Context, actor string, topic registry.Topic) (created bool, err error)
 	DeleteTopic(ctx context.Context, actor, name string) error
 	Up() bool // whether the database answers
@@ -78,7 +78,7 @@ type Limits struct {
 	MaxConns      int           // connections; default 10,000, and never more than the descriptors allow
 	HeaderTimeout time.Duration // until a request's header is there; default 5s
 	ReadTimeout   time.Duration // until its body is there; default 30s
-	BodyGrace     time.Duration // from then on a body has to arrive at 1 KiB a second on average; default 5s
+	BodyGrace     time.Duration // after that a body has to arrive at 1 KiB/s on average; default 5s
 	WriteTimeout  time.Duration // from the end of its header to the end of its answer; default 60s
 	StallTimeout  time.Duration // of a client of HTTP/2 that does not read; default 15s
 	IdleTimeout   time.Duration // of a kept connection; default 90s
@@ -110,18 +110,18 @@ func orDefault[T int | int64 | time.Duration](value *T, def T) {
 type Options struct {
 	Jobs     Jobs
 	Registry Registry
-	// Healthy says whether the journal takes entries; with an error nothing that would need one is accepted.
+	// Healthy is the journal's error. Until it is nil, pushes and edits are refused.
 	Healthy         func() error
 	Limits          Limits
 	TLS             *tls.Config   // nil: plain HTTP
 	ShutdownTimeout time.Duration // default 30s
 	LameDuck        time.Duration // how long a stopping server still accepts; default 500ms, negative: not at all
-	// Replaced says, when the server is told to stop, whether another one serves the same socket already. Kept connections may then take
-	// up to ten seconds (a third of ShutdownTimeout at most) to bring one more request.
+	// Replaced says, when the server stops, whether another one serves the same socket already. The server then waits up
+	// to ten seconds (at most a third of ShutdownTimeout) for one more request on each kept connection.
 	Replaced   func() bool
 	Version    string
 	Logger     *slog.Logger
-	Registerer prometheus.Registerer // nil: metrics are counted and shown nowhere
+	Registerer prometheus.Registerer // nil: metrics are not exported
 }
 
 // Server is the HTTP API.
@@ -139,7 +139,7 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// New makes a server. It fails only when the metrics are registered already or the embedded documents are broken.
+// New makes a server. It fails when the metrics are already registered or an embedded file is broken.
 func New(opts Options) (*Server, error) {
 	s := &Server{
 		jobs: opts.Jobs, registry: opts.Registry, healthy: opts.Healthy,
@@ -174,7 +174,7 @@ func New(opts Options) (*Server, error) {
 // ServeHTTP answers one request. HEAD is served as GET; net/http leaves the body out.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
-		get := *r // a copy: the connection has to go on knowing that it answers a HEAD
+		get := *r // a copy, since net/http must still see HEAD
 		get.Method = http.MethodGet
 		r = &get
 	}

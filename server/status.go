@@ -21,17 +21,17 @@ func OpenAPI() []byte { return openAPI }
 
 var yamlType = []string{"application/yaml"}
 
-// alive says that the process answers.
+// alive answers while the process runs.
 func (s *Server) alive(c echo.Context) error {
 	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
 }
 
-// ready says whether a push could be taken.
+// ready says whether the server can take a push.
 func (s *Server) ready(c echo.Context) error {
 	if s.draining.Load() {
 		return unavailable(nil, time.Second, "the server is stopping")
 	}
-	if err := s.healthy(); err != nil { // whose words are not for everybody: they name files
+	if err := s.healthy(); err != nil { // its text names files, so it is not shown
 		why := ""
 		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			why = ": " + errno.Error()
@@ -49,7 +49,7 @@ func (s *Server) openAPI(c echo.Context) error {
 	return write(c, http.StatusOK, yamlType, openAPI)
 }
 
-// shardView is a shard as the API shows it: without its URL, which holds a password.
+// shardView is a shard without its URL, which has a password.
 type shardView struct {
 	Name      string  `json:"name"`
 	State     string  `json:"state"`
@@ -67,7 +67,7 @@ func (s *Server) shards(c *call) error {
 	for _, h := range s.jobs.Health(c.ctx()) {
 		views = append(views, viewOfShard(&h))
 	}
-	// The queue does not talk to shards that are offline, but they are still there to be seen.
+	// The queue does not know shards that are offline.
 	for _, shard := range s.registry.Snapshot().Shards {
 		if shard.State == registry.ShardOffline {
 			views = append(views, shardView{Name: shard.Name, State: string(shard.State), Error: "taken offline"})

@@ -15,7 +15,7 @@ import (
 // maxTopicBytes bounds a topic's JSON.
 const maxTopicBytes = 256 << 10
 
-// topicView is a topic as the API shows it: without secrets, and with times as everywhere else.
+// topicView is a topic without its secrets, and with times as in all answers.
 type topicView struct {
 	registry.Topic
 	CreatedAt instant `json:"created_at"`
@@ -65,7 +65,7 @@ func (s *Server) putTopic(c *call) error {
 	})
 }
 
-// newTopicName is the path's topic, which need not exist.
+// newTopicName is the topic of the path, which need not exist.
 func (c *call) newTopicName() (string, error) {
 	name, err := pathText(c, "topic")
 	if err != nil {
@@ -92,7 +92,7 @@ func decodeTopic(name string, body []byte) (*registry.Topic, error) {
 	return registry.DecodeTopic(name, body)
 }
 
-// wellFormed refuses malformed JSON with the place of the mistake.
+// wellFormed refuses malformed JSON, with the position of the error.
 func wellFormed(body []byte) error {
 	if err := checkUTF8(body); err != nil {
 		return err
@@ -103,8 +103,8 @@ func wellFormed(body []byte) error {
 	})
 }
 
-// deleteTopic refuses while there are jobs, unless they are to go, too. They go before the topic, so that a failure
-// half-way leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
+// deleteTopic refuses while the topic has jobs, unless the query asks to delete them, too. They are deleted before the
+// topic, so that the rest can be reached after a failure, and again after it, because of pushes in between.
 func (s *Server) deleteTopic(c *call) error {
 	drop, err := wantsDrop(c.query.Get("drop"))
 	if err != nil {

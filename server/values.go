@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Bounds of what a push may ask for.
+// Limits of a push's fields.
 const (
 	maxIDBytes          = 128
 	minTTR              = 100 * time.Millisecond
@@ -24,15 +24,15 @@ const (
 	maxContentTypeBytes = 127
 )
 
-// checkID wants 1 to 128 bytes of printable UTF-8 without spaces at the ends.
+// checkID accepts 1 to 128 bytes of printable UTF-8 without a space at the beginning or end.
 func checkID(field, id string) error {
 	switch {
 	case id == "":
-		return badField(field, "an empty id; leave it out to have one made")
+		return badField(field, "empty; leave it out to have one made")
 	case len(id) > maxIDBytes:
-		return badField(field, "%d bytes are too long; at most %d", len(id), maxIDBytes)
+		return badField(field, "%d bytes; the limit is %d", len(id), maxIDBytes)
 	case id[0] == ' ' || id[len(id)-1] == ' ':
-		return badField(field, "spaces at the ends of an id are not allowed")
+		return badField(field, "begins or ends with a space")
 	case !utf8.ValidString(id):
 		return badField(field, "not valid UTF-8")
 	}
@@ -77,7 +77,7 @@ func parseDuration(field, text string) (time.Duration, error) {
 	case err == nil:
 		return d, nil
 	case durationShape.MatchString(text):
-		return 0, outOfRange(field, "%s is too long a time", clip(text))
+		return 0, outOfRange(field, "%s is too long", clip(text))
 	}
 	return 0, badField(field, "%q is not a duration; write it like 90s, 30m or 1h30m", clip(text))
 }
@@ -88,7 +88,7 @@ func parseSeconds(field, number string) (time.Duration, error) {
 		return 0, badField(field, "%q is not a number of seconds", clip(number))
 	}
 	if math.Abs(f) > math.MaxInt64/float64(time.Second)/2 {
-		return 0, outOfRange(field, "%s seconds are too long a time", clip(number))
+		return 0, outOfRange(field, "%s seconds are too long", clip(number))
 	}
 	return time.Duration(math.Round(f * float64(time.Second))), nil
 }
@@ -140,18 +140,18 @@ func instantOf(field string, v jsontext.Value) (time.Time, error) {
 	return checkInstant(field, t)
 }
 
-// checkInstant bounds a due time. Redis's clock decides in the end; this keeps absurd ones from travelling there.
+// checkInstant limits a due time. The limit is checked again by Redis's clock.
 func checkInstant(field string, t time.Time) (time.Time, error) {
 	if time.Until(t) > queue.MaxDelay {
 		return time.Time{}, outOfRange(field, "more than 10 years ahead")
 	}
 	if t.Year() < 1 {
-		t = time.Unix(0, 0) // before all calendars is the past, too
+		t = time.Unix(0, 0) // any time in the past will do
 	}
 	return ceilMillis(t), nil
 }
 
-// ceilMillis rounds up to what is stored, since a job must never be early.
+// ceilMillis rounds up to milliseconds, since a job must never be early.
 func ceilMillis(t time.Time) time.Time {
 	down := t.Truncate(time.Millisecond)
 	if down.Equal(t) {
@@ -168,7 +168,7 @@ func integerOf(field string, v jsontext.Value, low, high int) (int, error) {
 	return parseBounded(field, string(v), low, high)
 }
 
-// parseInteger takes 3 and 3.0 and 3e2, as JSON has one kind of number.
+// parseInteger accepts 3, 3.0 and 3e2: JSON has one kind of number.
 func parseInteger(field, number string) (int64, error) {
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return n, nil
@@ -220,15 +220,14 @@ func onDuplicateOf(field string, v jsontext.Value) (queue.OnDuplicate, error) {
 	return od, nil
 }
 
-// parseContentType validates the media type that travels with a raw body. application/json is the default and costs
-// nothing to remember.
+// parseContentType validates the media type of a raw body. The default, application/json, is not stored.
 func parseContentType(value string) (string, error) {
 	value = strings.TrimSpace(value)
 	if value == "" || value == "application/json" {
 		return "", nil
 	}
 	if len(value) > maxContentTypeBytes {
-		return "", badField("Content-Type", "%d bytes are too long; at most %d", len(value), maxContentTypeBytes)
+		return "", badField("Content-Type", "%d bytes; the limit is %d", len(value), maxContentTypeBytes)
 	}
 	for i := range len(value) {
 		if value[i] < ' ' || value[i] >= 0x7f {
