@@ -2,18 +2,25 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
 	"net"
+	"path/filepath"
+	"time"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin"
 	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/setup"
 )
 
 func (p *parts) newAdmin(l net.Listener) (role, error) {
-	certificates, err := adminTLS(p.cfg)
+	certificates, err := certificates("admin", p.cfg.Admin.TLSCert, p.cfg.Admin.TLSKey)
 	if err != nil {
 		return role{}, err
 	}
@@ -36,17 +43,6 @@ type adminRegistry struct {
 	*account.Store
 }
 
-func adminTLS(cfg *conf.Config) (*tls.Config, error) {
-	if cfg.Admin.TLSCert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(cfg.Admin.TLSCert, cfg.Admin.TLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls_cert and admin.tls_key: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
-}
-
 // masterOf is the master that works on a data directory.
 type masterOf string
 
@@ -54,4 +50,37 @@ func (dir masterOf) Ps(ctx context.Context) (*master.Tree, error) { return maste
 func (dir masterOf) Reload(ctx context.Context) error             { return master.Reload(ctx, string(dir)) }
 func (dir masterOf) Restart(ctx context.Context, role string, number int) error {
 	return master.Restart(ctx, string(dir), role, number)
+}
+
+// adminOptions are what the pages of the web admin work with.
+func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
+	reader, users := activity.NewReader(p.queue), account.NewStore(p.registry)
+	return admin.Options{
+		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
+		Sessions: account.NewSessions(p.registry.DB()), TOTP: users, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
+		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
+		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log,
+
+		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
+		Tasks:   bulk.NewStore(p.registry),
+		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
+		Host:    hostName(),
+		Weights: p.cfg.Priorities,
+		Lead:    p.registry.DB().Lead,
+		Alerts:  alert.NewStore(p.registry.DB()),
+		Web:     caller.Client(),
+		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
+			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))
+			return h.Quantile(share), err == nil && h.Count() > 0
+		},
+		Shares: func(ctx context.Context) ([3]int64, error) {
+			return reader.Reserved(ctx, time.Now().Add(-5*time.Minute))
+		},
+		APIURL:    "http://" + setup.Reachable(p.cfg.Server.Addr),
+		AdminURL:  setup.PublicAdminURL(p.cfg),
+		TokenFile: setup.TokenFile(p.cfg),
+		OpenShard: func(ctx context.Context, s registry.Shard) (*queue.Shard, func(), error) {
+			return setup.OpenShard(ctx, p.cfg, s)
+		},
+	}
 }

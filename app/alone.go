@@ -17,7 +17,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// RunAlone runs a role without a master: it listens itself, and shows its own metrics.
+// RunAlone runs a role without a master: it listens itself, and serves its own metrics.
 func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *slog.Logger) (err error) {
 	if err := setup.MakeDataDir(cfg); err != nil {
 		return err
@@ -27,7 +27,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	// Passwords first: the registry must not remember a wrong one.
+	// Passwords first: a wrong one must not be stored in the registry.
 	if err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(cfg, p.registry.Snapshot())); err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 		return err
 	}
 	var l net.Listener
-	if key, addr := addressOfRole(cfg, name); key != "" {
-		if l, err = listen(key, addr); err != nil {
+	for _, spec := range listeners(cfg, name) {
+		if l, err = listen(spec.Key, spec.Addr); err != nil {
 			return err
 		}
 	}
@@ -50,22 +50,12 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	return p.run(ctx, r.run)
 }
 
-// addressOfRole is the key of the configuration and the address that a role listens on; empty for a role that does not.
-func addressOfRole(cfg *conf.Config, role string) (key, addr string) {
-	switch role {
-	case RoleServer:
-		return "server.addr", cfg.Server.Addr
-	case RoleAdmin:
-		return "admin.addr", cfg.Admin.Addr
-	}
-	return "", ""
-}
-
-// listen opens a listener, and names the key of the configuration when it cannot.
+// listen opens a listener; its errors name the key of the configuration.
 func listen(key, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s: %s is in use by another program; stop it (ss -ltnp shows which), or set %s to another address", key, addr, key)
+		return nil, fmt.Errorf("%[1]s: the address %[2]s is in use by another program: "+
+			"stop that one (ss -ltnp shows which), or set %[1]s to another address", key, addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
@@ -73,29 +63,29 @@ func listen(key, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveMetrics serves /metrics of this process until stop is called. Several roles on one host need an address each; for want of one
-// a role does not refuse to work.
+// serveMetrics serves /metrics of this process until stop is called. Several roles on one host need an address each;
+// a role runs without its metrics if it has none.
 func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
 	l, err := listen("metrics.addr", cfg.Metrics.Addr)
 	if err != nil {
-		log.Warn("this process shows no metrics", "error", err)
+		log.Warn("this process serves no metrics", "error", err)
 		return func() {}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
 	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Warn("serving metrics ended", "error", err)
+			log.Warn("serve metrics", "error", err)
 		}
 	}()
 	return func() {
-		_ = srv.Close() // nobody waits for its answers
+		_ = srv.Close() // without waiting for a scrape
 		<-done
 	}
 }

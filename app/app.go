@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -25,7 +23,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// parts are what every role works with: the registry's snapshot, the queue that follows it, the journal and the process's metrics.
+// parts are what every role works with.
 type parts struct {
 	cfg      *conf.Config
 	version  string
@@ -33,27 +31,16 @@ type parts struct {
 	metrics  *prometheus.Registry
 	journal  *journal.Journal
 	registry *registry.Registry
-	queue    *queue.Queue
+	queue    *queue.Queue        // it follows the registry's snapshot
 	shards   []queue.ShardConfig // as the queue has them
-	changed  chan struct{}       // ticks after the queue got other shards
-	again    chan struct{}       // the same, for the keeper of a redis-checker
-	moving   chan struct{}       // the same, for what moves the jobs of draining shards
+	ticks    []chan struct{}     // see shardsChanged
 }
 
-// holdOf is how long a dispatcher waits for the hosts' journals to be compared with a server that has come new to a shard.
-func holdOf(process string) time.Duration {
-	if !strings.HasPrefix(process, RoleDispatcher) {
-		return 0
-	}
-	return 30 * time.Second
-}
-
-// openParts opens everything for a process, whose name stands in its log and in the journal. The registry's database may be
-// away when a snapshot of it is on disk.
+// openParts opens everything for a process, whose name is in its log and in the journal. The registry's database may
+// be away if there is a snapshot of it on the disk.
 func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
 	tuneGC(process)
-	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics(), changed: make(chan struct{}, 1), again: make(chan struct{}, 1),
-		moving: make(chan struct{}, 1)}
+	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
 	if err := p.open(process); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -61,8 +48,9 @@ func openParts(ctx context.Context, cfg *conf.Config, process, version string, l
 	return p, nil
 }
 
-// tuneGC collects garbage less often than Go would: a process has a few megabytes alive and allocates much, and collecting costs a tenth
-// of its processor time. Only a redis-checker holds much, while it compares a journal with a shard. GOGC and GOMEMLIMIT take precedence.
+// tuneGC collects garbage less often than Go would: a process has a few megabytes alive and allocates much, and
+// collecting took a tenth of its processor time. Only a redis-checker holds much, while it compares a journal with a
+// shard. GOGC and GOMEMLIMIT take precedence.
 func tuneGC(process string) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -72,18 +60,27 @@ func tuneGC(process string) {
 	}
 }
 
+// dispatcherHold is how long a dispatcher takes no jobs from a Redis that restarted, while the hosts compare their
+// journals with it.
+const dispatcherHold = 30 * time.Second
+
 func (p *parts) open(process string) (err error) {
-	p.journal, err = journal.Open(journal.Options{Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log})
+	p.journal, err = journal.Open(journal.Options{
+		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log,
+	})
 	if err != nil {
 		return err
 	}
 	p.log = logging.Journaled(p.log, p.journal)
 	recorder := record.Recorder{Journal: p.journal}
-	p.queue = queue.Open(queue.Options{
+	o := queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
-		Accepted: recorder.Accepted, Changed: recorder.Changed,
-		Durability: p.durability, Hold: holdOf(process),
-	})
+		Accepted: recorder.Accepted, Changed: recorder.Changed, Durability: p.durability,
+	}
+	if strings.HasPrefix(process, RoleDispatcher) {
+		o.Hold = dispatcherHold
+	}
+	p.queue = queue.Open(o)
 	p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce)
 	return err
 }
@@ -94,7 +91,7 @@ func newMetrics() *prometheus.Registry {
 	return m
 }
 
-// run runs a role until it ends. What it works with goes on until then, so that stopping in an orderly way has all it needs.
+// run runs a role until it ends. What it works with runs until then, so that a graceful stop has all it needs.
 func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	list := []service{
@@ -103,7 +100,7 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error) error
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := newServices(p.log).run(background, list...); err != nil {
-			p.log.Error("a background service did not stop in an orderly way", "error", err)
+			p.log.Error("a background service failed to stop", "error", err)
 		}
 	})
 	err := role(ctx)
@@ -115,21 +112,23 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error) error
 // close closes what was opened, last first.
 func (p *parts) close() error {
 	var errs []error
-	closeOne := func(what string, c io.Closer) {
-		if err := c.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("closing the %s: %w", what, err))
-		}
-	}
 	if p.registry != nil {
-		closeOne("registry", p.registry)
+		errs = append(errs, p.registry.Close())
 	}
 	if p.queue != nil {
-		closeOne("queue", p.queue)
+		errs = append(errs, p.queue.Close())
 	}
 	if p.journal != nil {
-		closeOne("journal", p.journal)
+		errs = append(errs, p.journal.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// shardsChanged is a channel that ticks after the queue got other shards. It is asked for before run.
+func (p *parts) shardsChanged() <-chan struct{} {
+	tick := make(chan struct{}, 1)
+	p.ticks = append(p.ticks, tick)
+	return tick
 }
 
 // follow gives the queue the shards and topics of every new snapshot.
@@ -147,7 +146,7 @@ func (p *parts) follow(ctx context.Context) error {
 	}
 }
 
-// applyLimit bounds how long a shard that hangs holds up the next change.
+// applyLimit is how long a shard that does not answer delays the next change.
 const applyLimit = 5 * time.Second
 
 func (p *parts) apply(ctx context.Context) {
@@ -157,7 +156,7 @@ func (p *parts) apply(ctx context.Context) {
 			p.log.Error("a shard of the registry cannot be used", "error", err)
 		}
 		p.shards = shards
-		for _, tick := range []chan struct{}{p.changed, p.again, p.moving} {
+		for _, tick := range p.ticks {
 			select {
 			case tick <- struct{}{}:
 			default:
@@ -167,7 +166,7 @@ func (p *parts) apply(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyLimit)
 	defer cancel()
 	if err := p.queue.SetTopics(ctx, topicConfs(snapshot)); err != nil && !errors.Is(err, context.Canceled) {
-		p.log.Warn("the limits of topics are not in every shard yet; they follow when it answers", "error", err)
+		p.log.Warn("store the limits of topics in every shard; the rest follows when it answers", "error", err)
 	}
 }
 

@@ -22,7 +22,8 @@ func TestMasterOptionsCarryTheConfiguration(t *testing.T) {
 		t.Error("there is no managed shard")
 	}
 	var back conf.Config
-	if err := back.UnmarshalPrivate(opts.Roles[0].Config); err != nil || back.Registry.DSN.Reveal() != "mysql://u:hidden@tcp(h:3306)/w" {
+	err = back.UnmarshalPrivate(opts.Roles[0].Config)
+	if err != nil || back.Registry.DSN.Reveal() != "mysql://u:hidden@tcp(h:3306)/w" {
 		t.Errorf("a child would get %q, %v", back.Registry.DSN.Reveal(), err)
 	}
 	roles := ChildRoles("v1")

@@ -18,14 +18,14 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// newChecker is the redis-checker: it checks shards, and does all the rest that one process of a host has to do.
+// newChecker is the redis-checker: it checks shards, and does whatever else one process of a host has to do.
 func (p *parts) newChecker() (role, error) {
 	web, err := p.newCaller()
 	if err != nil {
 		return role{}, err
 	}
 	c := checker.New(checker.Options{
-		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.changed,
+		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
 		Topics: p.topicNames, Stats: p.queue.Stats, Compared: true, Logger: p.log, Registerer: p.metrics,
 	})
 	k, err := p.newKeeper(c)
@@ -47,11 +47,12 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
-// newKeeper compares the journal with shards that come back, and has the checker tell what that found.
+// newKeeper compares the journal with shards that restarted, and reports to the checker what it found.
 func (p *parts) newKeeper(c *checker.Checker) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s }), Changed: p.again,
-		Queue: p.queue, Ready: p.queue.Ready, Topic: p.hasTopic, Told: func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
+		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s }),
+		Changed: p.shardsChanged(), Queue: p.queue, Ready: p.queue.Ready, Topic: p.hasTopic,
+		Told:   func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
 		Logger: p.log, Registerer: p.metrics,
 	})
 }
@@ -59,30 +60,26 @@ func (p *parts) newKeeper(c *checker.Checker) (*recovery.Keeper, error) {
 func restartText(r *recovery.Report, err error) string {
 	switch {
 	case err != nil:
-		return "another server answers, and the journal could not be compared with what it holds: " + printable.Error(err)
+		return "another server answers, and the journal could not be compared with it: " + printable.Error(err)
 	case r.Quiet():
-		return fmt.Sprintf("another server answers; the journal was compared with what it holds, and nothing was lost (%d jobs)", r.Jobs)
+		return fmt.Sprintf("another server answers; compared with the journal it lost nothing (%d jobs)", r.Jobs)
 	}
-	return fmt.Sprintf("another server answers, and had forgotten something: %d jobs were pushed again, %d deleted again, %d changed again, %d dead ones restored; %d refused",
-		r.Pushed, r.Ended, r.Changed, r.Restored, r.Failed+r.Unknown)
-}
-
-func (p *parts) hasTopic(name string) bool {
-	_, ok := p.registry.Snapshot().Topics[name]
-	return ok
+	return fmt.Sprintf("another server answers, and had lost writes: %d jobs were pushed again, %d deleted again, "+
+		"%d changed again, %d dead ones restored; %d refused", r.Pushed, r.Ended, r.Changed, r.Restored, r.Failed+r.Unknown)
 }
 
 // newDrainer moves the jobs of draining shards.
 func (p *parts) newDrainer() *drain.Drainer {
-	return drain.New(drain.Options{Queue: p.queue, Changed: p.moving, Logger: p.log, Registerer: p.metrics})
+	return drain.New(drain.Options{Queue: p.queue, Changed: p.shardsChanged(), Logger: p.log, Registerer: p.metrics})
 }
 
-// newAlerts watches what c and the queue's numbers say, and tells people.
+// newAlerts raises alerts from the findings of the checker and the numbers of the queue.
 func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
-		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up, Journal: p.journal.Probe,
-		Shards: func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
+		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Journal: p.journal.Probe,
+		Shards:  func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
 	return alert.New(alert.Options{
 		Store:    store,
@@ -101,7 +98,7 @@ func shardFindings(c *checker.Checker) []alert.ShardFinding {
 	return list
 }
 
-// hostName is how this host is called where several share a registry.
+// hostName is this host's name among those that share a registry.
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -110,7 +107,7 @@ func hostName() string {
 	return name
 }
 
-// newSampler makes what takes samples for the charts, beside the checker.
+// newSampler takes the samples for charts.
 func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	return history.New(history.Options{
 		Source: p.queue, Store: history.NewStore(p.registry.DB()), Host: hostName(), Logger: p.log,
@@ -119,7 +116,7 @@ func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	})
 }
 
-// lateness is how late callbacks of a topic (of all for "") were since a time.
+// lateness is the lateness of a topic's callbacks since a time; "" is all topics.
 func (p *parts) lateness(ctx context.Context, topic string, since time.Time) (history.Lateness, error) {
 	h, err := activity.NewReader(p.queue).Lateness(ctx, topic, since)
 	if err != nil && !queue.IsPartial(err) {
@@ -132,7 +129,8 @@ func shardReadings(c *checker.Checker) []history.ShardReading {
 	var list []history.ShardReading
 	for _, v := range c.Views() {
 		list = append(list, history.ShardReading{
-			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99, Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
+			Name: v.Name, Up: v.Up, P50: v.P50, P99: v.P99,
+			Memory: v.Health.Memory, MaxMemory: v.Health.MaxMemory, Jobs: v.Health.Jobs,
 		})
 	}
 	return list
@@ -141,7 +139,7 @@ func shardReadings(c *checker.Checker) []history.ShardReading {
 // rotationsEvery is how late an old secret may be dropped.
 const rotationsEvery = 30 * time.Second
 
-// endRotations drops old signing secrets when their overlap is over, also while nobody looks at the web admin.
+// endRotations drops old signing secrets when their overlap ends.
 func (p *parts) endRotations(ctx context.Context) error {
 	for {
 		select {
@@ -153,7 +151,7 @@ func (p *parts) endRotations(ctx context.Context) error {
 			continue
 		}
 		if err := p.registry.EndRotations(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			p.log.Warn("old signing secrets could not be dropped; trying again", "error", err)
+			p.log.Warn("drop old signing secrets; trying again", "error", err)
 		}
 	}
 }

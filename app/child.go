@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 
@@ -13,33 +14,16 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// What the listening sockets are called between master and child.
-const (
-	apiSocket   = "api"
-	adminSocket = "admin"
-)
-
-// socketOf is the name of a role's listening socket, empty for a role without one.
-func socketOf(role string) string {
-	switch role {
-	case RoleServer:
-		return apiSocket
-	case RoleAdmin:
-		return adminSocket
-	}
-	return ""
-}
-
-// ChildRoles are what a process can be that a master started.
+// ChildRoles are the roles of a process that a master started.
 func ChildRoles(version string) map[string]child.Role {
 	roles := map[string]child.Role{}
-	for _, name := range []string{RoleServer, RoleTimer, RoleDispatcher, RoleChecker, RoleAdmin} {
+	for _, name := range Roles() {
 		roles[name] = func(ctx context.Context, c *child.Child) error { return runChild(ctx, c, version) }
 	}
 	return roles
 }
 
-// runChild is the life of a child process: its configuration and its socket come from the master, and the master shows its metrics.
+// runChild runs a role under a master, which gives it its configuration and socket, and serves its metrics.
 func runChild(ctx context.Context, c *child.Child, version string) error {
 	var cfg conf.Config
 	if err := cfg.UnmarshalPrivate(c.Config); err != nil {
@@ -62,14 +46,15 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	err = errors.Join(err, p.close())
 	if c.Orphaned() && managed {
 		log.Warn("the master is gone; this process ended in an orderly way")
-		// Everybody's work is in Redis by now, so its server ends, too, unless a new master has taken it over.
-		err = errors.Join(err, child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataPath(), cfg.RedisSocket(), c.ShutdownTimeout))
+		// All work is in Redis now. Its server ends too, unless a new master has taken it over.
+		stopErr := child.StopOrphanedRedis(context.WithoutCancel(ctx), cfg.DataPath(), cfg.RedisSocket(), c.ShutdownTimeout)
+		err = errors.Join(err, stopErr)
 	}
 	return err
 }
 
-// shareCores divides the processors among processes that do the same work: more threads than that only hand it to and fro (5 % of a callback, two
-// dispatchers on two cores). GOMAXPROCS says otherwise.
+// shareCores divides the processors among the dispatchers: with more threads than processors a callback cost 5 % more
+// (two dispatchers on two cores). GOMAXPROCS takes precedence.
 func shareCores(processes int) {
 	if os.Getenv("GOMAXPROCS") == "" && processes > 1 {
 		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + processes - 1) / processes)
@@ -77,7 +62,11 @@ func shareCores(processes int) {
 }
 
 func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
-	r, err := p.newRole(c.Role, c.Listeners[socketOf(c.Role)], c.Replaced)
+	var l net.Listener
+	for _, spec := range listeners(p.cfg, c.Role) {
+		l = c.Listeners[spec.Name]
+	}
+	r, err := p.newRole(c.Role, l, c.Replaced)
 	if err != nil {
 		return err
 	}

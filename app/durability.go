@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// durability is what the queue asks about a topic. A topic that is not known has the default.
+// durability is a topic's durability; of an unknown topic it is the default.
 func (p *parts) durability(topic string) queue.Durability {
 	t := p.registry.Snapshot().Topics[topic]
 	if t == nil || t.Durability == registry.DurabilityMemory {
@@ -18,7 +18,7 @@ func (p *parts) durability(topic string) queue.Durability {
 	return d
 }
 
-// editedRegistry is the registry for those who edit topics: it refuses a durability that a shard cannot keep.
+// editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep.
 type editedRegistry struct {
 	*registry.Registry
 	canKeep func(context.Context, queue.Durability) error
@@ -26,14 +26,16 @@ type editedRegistry struct {
 
 func (p *parts) editedRegistry() *editedRegistry { return &editedRegistry{p.registry, p.queue.CanKeep} }
 
-// PutTopic looks only at a durability that is new: a replica that is away must not keep anybody from editing the rest.
+// PutTopic checks a changed durability only: while a replica is away, the rest of a topic can be edited.
 func (r *editedRegistry) PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error) {
 	was := r.Snapshot().Topics[t.Name]
 	if was == nil || was.Durability != t.Durability {
-		d, _ := queue.ParseDurability(string(t.Durability)) // the registry refuses what is none
+		d, _ := queue.ParseDurability(string(t.Durability)) // the registry refuses an unknown one
 		if err := r.canKeep(ctx, d); err != nil {
-			return false, &registry.FieldError{Field: "durability", OutOfRange: true,
-				Detail: string(t.Durability) + " cannot be kept by every active shard: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+			reasons := strings.ReplaceAll(err.Error(), "\n", "; ")
+			return false, &registry.FieldError{
+				Field: "durability", OutOfRange: true, Detail: string(t.Durability) + " cannot be kept by every active shard: " + reasons,
+			}
 		}
 	}
 	return r.Registry.PutTopic(ctx, actor, t)

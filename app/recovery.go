@@ -12,14 +12,16 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// Recover compares journals with what the shards hold, and pushes again what they lost. A nil o.Dirs is this installation's.
-func Recover(ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o recovery.Options) (report recovery.Report, err error) {
+// Recover recovers lost writes from the journals in o.Dirs, or from this installation's.
+func Recover(
+	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o recovery.Options,
+) (report recovery.Report, err error) {
 	if len(o.Dirs) == 0 {
 		o.Dirs = []string{cfg.JournalDir()}
 	}
 	for _, dir := range o.Dirs {
 		if _, err := os.Stat(dir); err != nil {
-			return report, fmt.Errorf("there is no journal: %w (--journal and --data-dir name other places)", err)
+			return report, fmt.Errorf("there is no journal: %w (--journal and --data-dir name another)", err)
 		}
 	}
 	p, err := openParts(ctx, cfg, "recover", version, log)
@@ -29,7 +31,8 @@ func Recover(ctx context.Context, cfg *conf.Config, version string, log *slog.Lo
 	defer func() { err = errors.Join(err, p.close()) }()
 	for _, h := range p.queue.Health(ctx) {
 		if !h.Up {
-			return report, fmt.Errorf("shard %s does not answer: %s; its jobs would be taken for lost (set it offline, or name another with --shard)", h.Name, h.Err)
+			return report, fmt.Errorf("shard %s does not answer: %s; its jobs would count as lost "+
+				"(set it offline, or name another with --shard)", h.Name, h.Err)
 		}
 	}
 	o.Queue, o.Topic, o.Logger = p.queue, p.hasTopic, p.log

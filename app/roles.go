@@ -4,20 +4,24 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/dispatcher"
+	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/setup"
 	"github.com/wakecall/wakecall/timer"
 )
 
-// The roles, by the names that they have on the command line and in the process titles.
+// The roles, by their names on the command line and in process titles.
 const (
 	RoleServer     = "server"
 	RoleTimer      = "timer"
@@ -26,13 +30,54 @@ const (
 	RoleAdmin      = "admin"
 )
 
+// Roles are all roles.
+func Roles() []string { return []string{RoleServer, RoleTimer, RoleDispatcher, RoleChecker, RoleAdmin} }
+
+// listeners are the sockets that a role listens on: one or none.
+func listeners(cfg *conf.Config, role string) []master.ListenSpec {
+	switch role {
+	case RoleServer:
+		return []master.ListenSpec{{Name: "api", Key: "server.addr", Addr: cfg.Server.Addr}}
+	case RoleAdmin:
+		return []master.ListenSpec{{Name: "admin", Key: "admin.addr", Addr: cfg.Admin.Addr}}
+	}
+	return nil
+}
+
+// MasterOptions are what a master runs.
+func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (master.Options, error) {
+	config, err := cfg.MarshalPrivate()
+	if err != nil {
+		return master.Options{}, err
+	}
+	o := master.Options{
+		Version: version, DataDir: cfg.DataPath(), ShutdownTimeout: cfg.ShutdownTimeout, MetricsAddr: cfg.Metrics.Addr,
+		Redis: master.RedisOptions{
+			Managed: setup.IsManaged(shards), Binary: cfg.Redis.Binary, Dir: cfg.RedisDir(), Socket: cfg.RedisSocket(),
+			MaxMemory: int64(cfg.Redis.MaxMemory),
+		},
+	}
+	processes := map[string]int{RoleTimer: cfg.Timers, RoleDispatcher: cfg.Dispatchers}
+	for _, name := range Roles() {
+		n, numbered := processes[name]
+		if !numbered {
+			n = 1
+		}
+		o.Roles = append(o.Roles, master.RoleSpec{
+			Name: name, Count: n, Numbered: numbered, Config: config, Listeners: listeners(cfg, name),
+		})
+	}
+	return o, nil
+}
+
 // role is a piece of work that runs until its context is done.
 type role struct {
 	run    func(context.Context) error
 	status func() map[string]any // what `wakecall ps` shows of it; may be nil
 }
 
-// newRole makes a role. The server and the admin have a listener; the server wants to know whether a successor serves it already (nil: never).
+// newRole makes a role. The server and the admin need a listener; replaced tells the server that a successor serves its
+// listener already (nil: there is none).
 func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case RoleServer:
@@ -40,11 +85,7 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 	case RoleAdmin:
 		return p.newAdmin(l)
 	case RoleTimer:
-		t := timer.New(timer.Options{
-			Shards: shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
-			Exact: true, Logger: p.log, Registerer: p.metrics,
-		})
-		return role{run: t.Run}, nil
+		return p.newTimer(), nil
 	case RoleDispatcher:
 		return p.newDispatcher()
 	case RoleChecker:
@@ -54,18 +95,19 @@ func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role
 }
 
 func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
-	certificates, err := serverTLS(p.cfg)
+	certificates, err := certificates("server", p.cfg.Server.TLSCert, p.cfg.Server.TLSKey)
 	if err != nil {
 		return role{}, err
 	}
 	s, err := server.New(server.Options{
-		Jobs: p.jobs(), Registry: p.editedRegistry(),
-		Healthy: p.journal.Accepting,
+		Jobs: p.jobs(), Registry: p.editedRegistry(), Healthy: p.journal.Accepting,
 		Limits: server.Limits{
-			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections, HeaderTimeout: p.cfg.Server.ReadHeaderTimeout,
-			ReadTimeout: p.cfg.Server.ReadTimeout, IdleTimeout: p.cfg.Server.IdleTimeout,
+			MaxBody: int(p.cfg.Server.MaxBody), MaxConns: p.cfg.Server.MaxConnections,
+			HeaderTimeout: p.cfg.Server.ReadHeaderTimeout, ReadTimeout: p.cfg.Server.ReadTimeout,
+			IdleTimeout: p.cfg.Server.IdleTimeout,
 		},
-		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version, Logger: p.log, Registerer: p.metrics,
+		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
+		Logger: p.log, Registerer: p.metrics,
 	})
 	if err != nil {
 		return role{}, err
@@ -73,15 +115,32 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	return role{run: func(ctx context.Context) error { return s.Run(ctx, l) }}, nil
 }
 
-func serverTLS(cfg *conf.Config) (*tls.Config, error) {
-	if cfg.Server.TLSCert == "" {
+// certificates loads tls_cert and tls_key of a section of the configuration; without them there is no TLS.
+func certificates(section, cert, key string) (*tls.Config, error) {
+	if cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(cfg.Server.TLSCert, cfg.Server.TLSKey)
+	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("server.tls_cert and server.tls_key: %w", err)
+		return nil, fmt.Errorf("%[1]s.tls_cert and %[1]s.tls_key: %[2]w", section, err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// jobs is the queue for the API, with the spool behind it if there is one.
+func (p *parts) jobs() server.Jobs {
+	if !p.cfg.SpoolOn() {
+		return p.queue
+	}
+	return recovery.NewSpooledQueue(p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Accepting)
+}
+
+func (p *parts) newTimer() role {
+	t := timer.New(timer.Options{
+		Shards:  shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }),
+		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Exact: true, Logger: p.log, Registerer: p.metrics,
+	})
+	return role{run: t.Run}
 }
 
 func (p *parts) newDispatcher() (role, error) {
@@ -90,8 +149,9 @@ func (p *parts) newDispatcher() (role, error) {
 		return role{}, err
 	}
 	d := dispatcher.New(dispatcher.Options{
-		Shards: shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }), Changed: p.changed, Nudge: p.registry.Nudge,
-		Topics: p.registry.Snapshot, RegistryUp: p.registry.Up, Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
+		Shards:  shardsAs(p.queue, func(s *queue.Shard) dispatcher.Shard { return s }),
+		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Topics: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
 		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
 	})
 	return role{run: func(ctx context.Context) error {
@@ -100,7 +160,12 @@ func (p *parts) newDispatcher() (role, error) {
 	}, status: d.Status}, nil
 }
 
-// shardsAs lists the queue's shards as the interface that a role has of them.
+// newCaller makes what calls addresses that people set: endpoints, and webhooks of alerts.
+func (p *parts) newCaller() (*callback.Caller, error) {
+	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
+}
+
+// shardsAs lists the queue's shards as a role's interface.
 func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 	return func() []S {
 		var list []S
@@ -111,21 +176,11 @@ func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 	}
 }
 
-// jobs is the queue for the API, with the spool behind it when there is one.
-func (p *parts) jobs() server.Jobs {
-	if !p.cfg.SpoolOn() {
-		return p.queue
-	}
-	return recovery.NewSpooledQueue(p.queue, recovery.NewSpool(p.cfg.JournalDir(), p.journal), p.journal.Accepting)
-}
+func (p *parts) topicNames() []string { return slices.Collect(maps.Keys(p.registry.Snapshot().Topics)) }
 
-func (p *parts) topicNames() []string {
-	topics := p.registry.Snapshot().Topics
-	names := make([]string, 0, len(topics))
-	for name := range topics {
-		names = append(names, name)
-	}
-	return names
+func (p *parts) hasTopic(name string) bool {
+	_, ok := p.registry.Snapshot().Topics[name]
+	return ok
 }
 
 func init() {

@@ -35,7 +35,7 @@ const (
 	longPause  = time.Minute // between restarts at most; a service that ran for so long starts again with the first pause
 )
 
-// services runs services beside each other. One that fails is restarted after a pause that doubles, and disturbs no other.
+// services runs services side by side. One that fails is restarted after a pause that doubles, and affects no other.
 type services struct {
 	log        *slog.Logger
 	firstPause time.Duration
