@@ -113,7 +113,8 @@ const (
 	restWithin    = 3 * time.Second // of connections with a request, before those that have none are closed
 )
 
-// Run serves on l until ctx is done and then stops gracefully: streams end at once, requests have ShutdownTimeout. l is closed then.
+// Run serves on l until ctx is done and then stops gracefully: streams end at once, requests have ShutdownTimeout. l is
+// closed then.
 func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tasks := make(chan error, 1)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// busyConns knows which connections have a request under way or have just come with one. http.Server.Shutdown drops requests that it reads
-// after it began, without an answer; so before it, these connections have to come to rest.
+// busyConns knows which connections have a request under way or have just come with one. http.Server.Shutdown drops
+// requests that it reads after it began, without an answer; so before it, these connections have to come to rest.
 type busyConns struct {
 	mu    sync.Mutex
 	busy  map[net.Conn]struct{}

@@ -28,7 +28,8 @@ func (q *heldQueue) Stats(context.Context, []string) (map[string]queue.Stats, er
 	return nil, nil
 }
 
-// TestARequestUnderWayDoesNotReviveItsSession: whichever way a session ends while a page of it is made, its cookie opens nothing after.
+// TestARequestUnderWayDoesNotReviveItsSession: whichever way a session ends while a page of it is made, its cookie
+// opens nothing after.
 func TestARequestUnderWayDoesNotReviveItsSession(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *site){
@@ -77,7 +78,8 @@ func (s *site) changePassword() {
 	s.post("/account/password", "current", password, "password", "another horse", "again", "another horse")
 }
 
-// TestAResetEndsASignInThatWaitsForItsCode: somebody who knew the old password and is asked for the code has to begin again.
+// TestAResetEndsASignInThatWaitsForItsCode: somebody who knew the old password and is asked for the code has to begin
+// again.
 func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.TOTP = o.Registry.(testRegistry) })

@@ -35,8 +35,9 @@ func (q *fakeQueue) Stats(context.Context, []string) (map[string]queue.Stats, er
 	return q.stats, nil
 }
 
-// openRegistry is a real registry in a directory of the test, with the users root (admin), ops (operator) and look (viewer), all with the
-// password "correct horse". It begins as a copy of one that is made once: hashing passwords takes long.
+// openRegistry is a real registry in a directory of the test, with the users root (admin), ops (operator) and look
+// (viewer), all with the password "correct horse". It begins as a copy of one that is made once: hashing passwords
+// takes long.
 func openRegistry(t *testing.T) testRegistry {
 	t.Helper()
 	seed, err := seededRegistry()

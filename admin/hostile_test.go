@@ -39,8 +39,8 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 	}
 }
 
-// TestALimitHasNoWayAround: spaces that a database passes over are no other account, addresses of one network no other address, and a name of
-// megabytes is neither kept nor logged.
+// TestALimitHasNoWayAround: spaces that a database passes over are no other account, addresses of one network no other
+// address, and a name of megabytes is neither kept nor logged.
 func TestALimitHasNoWayAround(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
@@ -105,7 +105,8 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 	}
 }
 
-// TestEveryChangeFromAnotherSiteIsRefused, whatever route it goes to, with what browsers send: Sec-Fetch-Site, or an Origin that is not the host.
+// TestEveryChangeFromAnotherSiteIsRefused, whatever route it goes to, with what browsers send: Sec-Fetch-Site, or an
+// Origin that is not the host.
 func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
@@ -126,7 +127,8 @@ func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 	}
 }
 
-// TestHalfOpenBrowsersKeepNobodyOut: 2,000 connections that send nothing, half a header or half a body, beside a normal one.
+// TestHalfOpenBrowsersKeepNobodyOut: 2,000 connections that send nothing, half a header or half a body, beside a normal
+// one.
 func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)
@@ -150,7 +152,8 @@ func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestIdleBrowsersKeepNobodyOut: connections that brought a request and are kept for another give way long before their own time is over.
+// TestIdleBrowsersKeepNobodyOut: connections that brought a request and are kept for another give way long before their
+// own time is over.
 func TestIdleBrowsersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)

@@ -41,7 +41,8 @@ type Registry interface {
 	access.Registry
 }
 
-// Options of an Admin. Queue, Registry, Sessions and Tasks are needed; of the rest each may be missing, and its part of the pages says so.
+// Options of an Admin. Queue, Registry, Sessions and Tasks are needed; of the rest each may be missing, and its part of
+// the pages says so.
 type Options struct {
 	Queue    Queue
 	Registry Registry

@@ -44,7 +44,7 @@ func TestProcesses(t *testing.T) {
 	m := &fakeMaster{}
 	s := open(t, func(o *Options) { o.Master, o.Config = m, conf.Default() }).as("root")
 	_, body := s.get("/processes")
-	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "draining", "&lt;no name&gt;", "dispatcher.concurrency", "still of version v1.0.0"} {
+	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "draining", "&lt;no name&gt;", "dispatcher.concurrency", "still runs version v1.0.0"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is missing on\n%s", want, body)
 		}

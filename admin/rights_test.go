@@ -11,7 +11,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// What a role may send beside its own sign-in. Whoever adds a route says here who may use it; every other change needs an admin.
+// What a role may send beside its own sign-in. Whoever adds a route says here who may use it; every other change needs
+// an admin.
 var (
 	forEverybody = []string{
 		"/login", "/login/code", "/logout", "/language", "/theme",
@@ -47,8 +48,9 @@ func at(path string) string {
 	return strings.NewReplacer(":topic", "shop.close", ":name", "look", ":id", "1", ":kind", "rates").Replace(path)
 }
 
-// TestEveryChangeNeedsItsRole goes over the routes as they are registered, so that a new one cannot be forgotten: it is an admin's unless the lists
-// above say otherwise, and whoever may not use it gets 403, before anything of the request is looked at.
+// TestEveryChangeNeedsItsRole goes over the routes as they are registered, so that a new one cannot be forgotten: it is
+// an admin's unless the lists above say otherwise, and whoever may not use it gets 403, before anything of the request
+// is looked at.
 func TestEveryChangeNeedsItsRole(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -136,8 +138,8 @@ func TestEveryPageNeedsItsRole(t *testing.T) {
 	}
 }
 
-// TestEveryChangeComesFromThisSite: a request that a browser sends for another site is 403 on every route as it is registered, for an admin who is
-// signed in and for the sign-in itself, whatever it says of where it comes from.
+// TestEveryChangeComesFromThisSite: a request that a browser sends for another site is 403 on every route as it is
+// registered, for an admin who is signed in and for the sign-in itself, whatever it says of where it comes from.
 func TestEveryChangeComesFromThisSite(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/wakecall"} {
@@ -200,7 +202,8 @@ func TestNoPageChangesAnything(t *testing.T) {
 	}
 }
 
-// TestStrangersWriteNothing: whatever somebody sends who is not signed in, no session is stored for it, or anybody could fill the database.
+// TestStrangersWriteNothing: whatever somebody sends who is not signed in, no session is stored for it, or anybody
+// could fill the database.
 func TestStrangersWriteNothing(t *testing.T) {
 	t.Parallel()
 	db := &FlakyStore{}

@@ -38,7 +38,8 @@ func (q *evilQueue) Find(context.Context, string, []string) ([]*queue.Job, error
 	return []*queue.Job{&q.job, &q.job}, nil
 }
 
-// checkPage wants a page without a trace of evil in its elements, and a page.Policy without which none of it would matter.
+// checkPage wants a page without a trace of evil in its elements, and a page.Policy without which none of it would
+// matter.
 func checkPage(t *testing.T, what string, res *http.Response) string {
 	t.Helper()
 	defer func() { _ = res.Body.Close() }()
@@ -74,8 +75,8 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 	return string(text)
 }
 
-// TestWhatIsStoredIsText: bodies, ids, types, errors and answers that are pages, pictures, scripts or no text at all are shown as text in every page
-// that has jobs, whatever they say they are.
+// TestWhatIsStoredIsText: bodies, ids, types, errors and answers that are pages, pictures, scripts or no text at all
+// are shown as text in every page that has jobs, whatever they say they are.
 func TestWhatIsStoredIsText(t *testing.T) {
 	t.Parallel()
 	asJSON, err := json.Marshal(map[string]string{evil: evil})
@@ -134,7 +135,8 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 	}
 }
 
-// TestPathsLeadNowhereElse: assets are those that are embedded, and names in paths are names, however dots, slashes and NUL are written.
+// TestPathsLeadNowhereElse: assets are those that are embedded, and names in paths are names, however dots, slashes and
+// NUL are written.
 func TestPathsLeadNowhereElse(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")

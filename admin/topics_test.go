@@ -265,7 +265,8 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 	}
 }
 
-// TestAnEndpointIsTried: the request in full, the answer, and what the doctor says of an endpoint that checks no signature.
+// TestAnEndpointIsTried: the request in full, the answer, and what the doctor says of an endpoint that checks no
+// signature.
 func TestAnEndpointIsTried(t *testing.T) {
 	t.Parallel()
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":0,"said":"<b>"}`) }))

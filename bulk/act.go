@@ -38,7 +38,8 @@ type Action struct {
 	Shift time.Duration
 }
 
-// Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. What failed is in the result.
+// Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. What failed is in the
+// result.
 func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) (Result, error) {
 	if !slices.Contains([]string{Run, Retry, Delete, Due}, do.Do) {
 		return Result{}, Localized("bulk.no_action", Clip(do.Do), "")

@@ -32,8 +32,8 @@ type target struct {
 	Calls   int    `json:"n"` // attempts so far
 }
 
-// list writes the jobs that match to the task's file. Jobs move between the queue's lists meanwhile, so they are read until nothing new
-// is found.
+// list writes the jobs that match to the task's file. Jobs move between the queue's lists meanwhile, so they are read
+// until nothing new is found.
 func (w *work) list(ctx context.Context) error {
 	f, err := os.OpenFile(w.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -20,8 +20,8 @@ type Options struct {
 	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
 	Dir      string                           // for the lists of jobs
 	Host     string                           // whose tasks this runner carries out
-	// Lead says whether this process leads its host's tasks for the given time: a replaced process and its successor must not both carry
-	// them out. nil: there is one process.
+	// Lead says whether this process leads its host's tasks for the given time: a replaced process and its successor must
+	// not both carry them out. nil: there is one process.
 	Lead func(ctx context.Context, ttl time.Duration) (bool, error)
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -130,7 +130,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a write.
+// waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a
+// write.
 func (r *Runner) waiting(ctx context.Context) []Record {
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {

@@ -251,7 +251,8 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 	}
 }
 
-// TestAStageIsJudgedThoughTheProcessRestarts: a process that ends while a stage waits for its outcomes does not make the next stage blind.
+// TestAStageIsJudgedThoughTheProcessRestarts: a process that ends while a stage waits for its outcomes does not make
+// the next stage blind.
 func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 	q := stock(queue.Dead, 250, time.Now().Add(-time.Hour))
 	waiting := func(j queue.Job) *queue.Job {

@@ -34,7 +34,7 @@ func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
 	b.Click(`form[action$="/delete"] button`)
 	b.Do(chromedp.SendKeys(`#wk-confirm-word`, "redis-1", chromedp.ByQuery))
 	b.Submit(`#wk-confirm [data-ok]`)
-	b.Shows(soon, "Shard redis-1 is removed.")
+	b.Shows(soon, "Shard redis-1 was removed.")
 	i.delayed(t, manyJobs)
 }
 

@@ -97,7 +97,8 @@ func (a *Assets) Symbols() map[string]bool {
 	return symbols
 }
 
-// ServeHTTP serves the asset that the last element of the path names. Its name changes with its content, so it may be kept for ever.
+// ServeHTTP serves the asset that the last element of the path names. Its name changes with its content, so it may be
+// kept for ever.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := a.files[path.Base(r.URL.Path)]
 	if !ok {

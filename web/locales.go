@@ -26,7 +26,8 @@ var Languages = []Language{{"en", "English"}, {"zh-Hans", "简体中文"}}
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// MatchLanguage is the code of the language that suits the choice (may be empty) and else the Accept-Language header best.
+// MatchLanguage is the code of the language that suits the choice (may be empty) and else the Accept-Language header
+// best.
 func MatchLanguage(choice, accept string) string {
 	for _, l := range Languages {
 		if l.Code == choice {
@@ -80,8 +81,8 @@ func loadLanguage(code string) (Texts, error) {
 	return texts, nil
 }
 
-// T is the text of a key with {0}, {1} … replaced by the arguments. When the first is the number 1 and there is a text KEY.one, it is
-// that. A key without text shows itself, so that it is seen; a test keeps it from happening.
+// T is the text of a key with {0}, {1} … replaced by the arguments. When the first is the number 1 and there is a text
+// KEY.one, it is that. A key without text shows itself, so that it is seen; a test keeps it from happening.
 func (t Texts) T(key string, args ...any) string {
 	text, ok := t[key]
 	if len(args) > 0 && fmt.Sprint(args[0]) == "1" {

@@ -20,8 +20,9 @@ type Templates struct {
 	partials func() (*template.Template, error)
 }
 
-// LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs, once for each language, since the function t is of a language.
-// Each of templates/pages/*.html is parsed when it is asked for first: with its copy of all partials it takes a quarter of a megabyte.
+// LoadTemplates parses templates/layout.html and templates/partials/*.html with funcs, once for each language, since
+// the function t is of a language. Each of templates/pages/*.html is parsed when it is asked for first: with its copy
+// of all partials it takes a quarter of a megabyte.
 func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	base, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/layout.html")
 	if err != nil {
@@ -41,7 +42,8 @@ func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 	return t, nil
 }
 
-// parsePage parses a page beside a copy of the partials: html/template takes nothing more once something of a set was executed, which the base never is.
+// parsePage parses a page beside a copy of the partials: html/template takes nothing more once something of a set was
+// executed, which the base never is.
 func parsePage(base *template.Template, file string) (*template.Template, error) {
 	page, err := base.Clone()
 	if err == nil {

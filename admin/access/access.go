@@ -1,5 +1,5 @@
-// Package access is the pages about who may use the admin, and the sessions behind them: signing in, the own account, users, API tokens,
-// sessions and the audit trail.
+// Package access is the pages about who may use the admin, and the sessions behind them: signing in, the own account,
+// users, API tokens, sessions and the audit trail.
 package access
 
 import (

@@ -72,7 +72,8 @@ func (h *Handler) auditPage(c echo.Context) error {
 
 func isNothing(state json.RawMessage) bool { return len(state) == 0 || string(state) == "null" }
 
-// differences compares two states field by field, the fields of objects in objects as a.b; what is no object is compared as a whole.
+// differences compares two states field by field, the fields of objects in objects as a.b; what is no object is
+// compared as a whole.
 func differences(before, after json.RawMessage) []difference {
 	b, a := map[string]string{}, map[string]string{}
 	flattenState("", before, b)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// loginLimit slows down who guesses passwords: after some failures of an account, or of an address, further tries wait. Whoever knows the
-// password of an account under attack waits too, but never longer than loginWindow.
+// loginLimit slows down who guesses passwords: after some failures of an account, or of an address, further tries wait.
+// Whoever knows the password of an account under attack waits too, but never longer than loginWindow.
 type loginLimit struct {
 	now func() time.Time
 
@@ -31,8 +31,8 @@ func newLoginLimit(now func() time.Time) *loginLimit {
 	return &loginLimit{now: now, tries: map[string]failures{}}
 }
 
-// try counts a try and says how long to wait first; 0: it may be made. A try is counted before the password is compared, so that many at
-// once count as many.
+// try counts a try and says how long to wait first; 0: it may be made. A try is counted before the password is
+// compared, so that many at once count as many.
 func (l *loginLimit) try(account, address string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

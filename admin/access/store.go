@@ -11,7 +11,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// SessionStore keeps sessions by the hashes of their tokens: the registry. Update leaves a session that has ended alone.
+// SessionStore keeps sessions by the hashes of their tokens: the registry. Update leaves a session that has ended
+// alone.
 type SessionStore interface {
 	Find(ctx context.Context, token string) (data []byte, found bool, err error)
 	Create(ctx context.Context, token string, data []byte, expiry time.Time) error
@@ -20,11 +21,12 @@ type SessionStore interface {
 	All(ctx context.Context) (map[string][]byte, error)
 }
 
-// steadyStore is the store of the session manager. While the database is away, it goes on for a while with the sessions seen last: that is
-// when somebody has to look. While the database is there, it is asked each time, so that a session that was ended elsewhere has ended
-// here. What hardly changed is not written.
+// steadyStore is the store of the session manager. While the database is away, it goes on for a while with the sessions
+// seen last: that is when somebody has to look. While the database is there, it is asked each time, so that a session
+// that was ended elsewhere has ended here. What hardly changed is not written.
 //
-// A request that found its session in the store may only update it: written anew, a session that ended meanwhile would live again.
+// A request that found its session in the store may only update it: written anew, a session that ended meanwhile would
+// live again.
 type steadyStore struct {
 	scs.Store // nil: the manager calls the methods that take a context
 	sessions  SessionStore

@@ -40,7 +40,8 @@ func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
 	return secret != "", err
 }
 
-// askCode remembers that the password was right. The session's token changes, so that one planted before is worth nothing.
+// askCode remembers that the password was right. The session's token changes, so that one planted before is worth
+// nothing.
 func (h *Handler) askCode(c echo.Context, u *account.User, next string) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {

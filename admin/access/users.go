@@ -99,7 +99,8 @@ func (h *Handler) createUser(c echo.Context) error {
 	return h.accessPage(c, http.StatusUnprocessableEntity, accessForms{User: form, UserError: fields})
 }
 
-// changed ends the change of a user or token: the message, or the error when it is one of the user's, and back to the page.
+// changed ends the change of a user or token: the message, or the error when it is one of the user's, and back to the
+// page.
 func (h *Handler) changed(c echo.Context, err error, to, key string, args ...any) error {
 	h.users.forget()
 	if err == nil {

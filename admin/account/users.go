@@ -108,8 +108,8 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 	})
 }
 
-// CreateFirst adds the user admin within the transaction of the first start and returns a random password. A user admin that
-// was created before is left alone; then the password is empty.
+// CreateFirst adds the user admin within the transaction of the first start and returns a random password. A user admin
+// that was created before is left alone; then the password is empty.
 func CreateFirst(tx *gorm.DB) (password string, err error) {
 	if found, err := database.Find(tx, &userRow{}, "name", "admin"); found || err != nil {
 		return "", err
@@ -255,7 +255,8 @@ func hashPassword(password string) (string, error) {
 	return string(h), nil
 }
 
-// unknownUserHash is compared for unknown users, so that the answer takes as long as for known ones. Nobody has its password.
+// unknownUserHash is compared for unknown users, so that the answer takes as long as for known ones. Nobody has its
+// password.
 const unknownUserHash = "$2a$10$HhFVSyaSR4J.S/HlLkR5POcQNFLohlheGBn4Ut4QZRWWqRfMqGpM."
 
 // CheckPassword returns the user, or ErrNoUser if name and password do not belong together or the user is disabled.

@@ -98,8 +98,9 @@ func TestUnknownUsersTakeAsLongAsKnownOnes(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesAsLongAsSomebody: signing in costs the same work for a name that nobody has, that nobody can have, or whose user is disabled, so that
-// times tell no names. Without that work an answer takes a fiftieth: the margin is wide enough for any machine.
+// TestNobodyTakesAsLongAsSomebody: signing in costs the same work for a name that nobody has, that nobody can have, or
+// whose user is disabled, so that times tell no names. Without that work an answer takes a fiftieth: the margin is wide
+// enough for any machine.
 func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it measures
 	r := open(t, registry.Options{DSN: dbtest.SQLite(t)})
 	const password = "correct horse"

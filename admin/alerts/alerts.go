@@ -163,7 +163,8 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 	return h.Render(c, http.StatusUnprocessableEntity, "alert_settings", d)
 }
 
-// typedMail reads the form. An empty password means the one that is kept, for the same server and user only: it is sent nowhere else.
+// typedMail reads the form. An empty password means the one that is kept, for the same server and user only: it is sent
+// nowhere else.
 func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
 	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
 	m := alert.Mail{

@@ -1,4 +1,5 @@
-// Package alerts is the pages about alerts: those that are open or ended, what was sent about them, and where and when it is sent.
+// Package alerts is the pages about alerts: those that are open or ended, what was sent about them, and where and when
+// it is sent.
 package alerts
 
 import (

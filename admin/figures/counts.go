@@ -9,7 +9,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// statsCache remembers the counts of all topics for a moment: sorting 5,000 topics by one asks Redis once, not for every click.
+// statsCache remembers the counts of all topics for a moment: sorting 5,000 topics by one asks Redis once, not for
+// every click.
 type statsCache struct {
 	mu  sync.Mutex
 	at  time.Time

@@ -115,8 +115,8 @@ func (p Prediction) IsLate() bool { return p.Late >= lateFrom }
 // Minutes are how many the last job will be late.
 func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Late.Minutes())) }
 
-// predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each hour's jobs spread evenly
-// over it. waiting is what is due already.
+// predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each
+// hour's jobs spread evenly over it. waiting is what is due already.
 func Predict(f *queue.Forecast, waiting int64, rate float64) (p Prediction) {
 	if rate <= 0 {
 		return p

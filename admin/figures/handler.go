@@ -1,5 +1,5 @@
-// Package figures is what several pages of the admin compute and draw: charts of the history, the counts of all topics, and the capacity
-// against which a forecast goes.
+// Package figures is what several pages of the admin compute and draw: charts of the history, the counts of all topics,
+// and the capacity against which a forecast goes.
 package figures
 
 import (

@@ -80,7 +80,8 @@ func (h *Handler) tasksPage(c echo.Context) error {
 // taskView is what a task's page shows.
 type taskView struct{ *bulk.Task }
 
-// ByForm reports whether the task is on dead jobs that a form of the dead letters chose, rather than on jobs of a topic.
+// ByForm reports whether the task is on dead jobs that a form of the dead letters chose, rather than on jobs of a
+// topic.
 func (v taskView) ByForm() bool { return v.Kind == bulk.KindRedrive || v.Kind == bulk.KindDeleteDead }
 
 // ShiftText is how far due times move, with a sign.

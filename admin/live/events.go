@@ -1,4 +1,5 @@
-// Package live keeps parts of open pages up to date: a hub of sources, and a stream of server-sent events for each page.
+// Package live keeps parts of open pages up to date: a hub of sources, and a stream of server-sent events for each
+// page.
 package live
 
 import (
@@ -75,7 +76,8 @@ func (s *stream) sendAll(messages []message) error {
 	return nil
 }
 
-// lineEnds makes one of all that end a line of a stream: a carriage return in what somebody wrote would begin an event of theirs.
+// lineEnds makes one of all that end a line of a stream: a carriage return in what somebody wrote would begin an event
+// of theirs.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func event(name, text string) string {

@@ -46,7 +46,8 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 	}
 }
 
-// TestAStreamIsNotForged: a carriage return in what somebody wrote ends no line of a stream, or an event of theirs would follow.
+// TestAStreamIsNotForged: a carriage return in what somebody wrote ends no line of a stream, or an event of theirs
+// would follow.
 func TestAStreamIsNotForged(t *testing.T) {
 	t.Parallel()
 	got := event("topic:a\r\revent: strip", "<p>a\r\revent: strip\rdata: forged\r\nb\n\nevent: strip\ndata: x</p>")

@@ -1,5 +1,5 @@
-// Package overview is the first page: what is wrong, the load, the shards and processes at a glance, and the look ahead. It also keeps the
-// strip of totals that every page shows.
+// Package overview is the first page: what is wrong, the load, the shards and processes at a glance, and the look
+// ahead. It also keeps the strip of totals that every page shows.
 package overview
 
 import (

@@ -12,7 +12,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// enrich adds to the strip what the living jobs do not tell: how the last quarter of an hour's attempts went, and how late they were.
+// enrich adds to the strip what the living jobs do not tell: how the last quarter of an hour's attempts went, and how
+// late they were.
 func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
 	s.Unattended = len(h.openAlerts(ctx, "no_consumer")) > 0
 	if f := h.opts.Lateness; f != nil {
@@ -23,7 +24,8 @@ func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
 	s.SuccessRate = h.successRate(ctx)
 }
 
-// someAnswered says whether an error only means that some of the shards did not answer. Without any, zeros would look like peace.
+// someAnswered says whether an error only means that some of the shards did not answer. Without any, zeros would look
+// like peace.
 func (h *Handler) someAnswered(err error) bool {
 	var partial *queue.PartialError
 	if !errors.As(err, &partial) {

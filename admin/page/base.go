@@ -1,4 +1,5 @@
-// Package page is what all pages of the web admin share: rendering, messages, forms, lists, who asks, and what surrounds every request.
+// Package page is what all pages of the web admin share: rendering, messages, forms, lists, who asks, and what
+// surrounds every request.
 package page
 
 import (

@@ -97,7 +97,8 @@ func ByteSize(v any) string {
 	return "–"
 }
 
-// duration writes a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It takes a time.Duration or what is one beneath.
+// duration writes a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It takes a time.Duration or
+// what is one beneath.
 func Duration(v any) string {
 	d, ok := v.(time.Duration)
 	if s, is := v.(interface{ Std() time.Duration }); is {

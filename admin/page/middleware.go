@@ -24,7 +24,8 @@ func AddressOf(proxies []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(trust...)
 }
 
-// Policy lets a page load nothing from elsewhere and run no script that stands in it. Tabler's style sheet has images of its own as data.
+// Policy lets a page load nothing from elsewhere and run no script that stands in it. Tabler's style sheet has images
+// of its own as data.
 const Policy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Headers sets what every answer carries.

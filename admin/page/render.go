@@ -42,8 +42,8 @@ func (v *View) Can(role string) bool {
 // Here is the address of the page, to come back to it.
 func (v *View) Here() string { return v.base + v.URL.RequestURI() }
 
-// With is the address of the page with query parameters set to other values, in pairs; an empty value takes one away, and so does the
-// page's number when anything else changes.
+// With is the address of the page with query parameters set to other values, in pairs; an empty value takes one away,
+// and so does the page's number when anything else changes.
 func (v *View) With(pairs ...any) string {
 	q := v.URL.Query()
 	q.Del("page")
@@ -91,7 +91,8 @@ func (b *Base) Render(c echo.Context, status int, page string, data any) error {
 	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
 }
 
-// fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the template's .Data.
+// fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the
+// template's .Data.
 func (b *Base) Fragment(c echo.Context, name string, data any) error {
 	return b.fragmentStatus(c, http.StatusOK, name, data)
 }

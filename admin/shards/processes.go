@@ -130,8 +130,8 @@ const (
 	orderWait  = 2 * time.Second
 )
 
-// ordered tells the master to do something, and waits a moment for the outcome: when this very process is to be replaced, its answer has to
-// be out before. The order goes on without anybody waiting.
+// ordered tells the master to do something, and waits a moment for the outcome: when this very process is to be
+// replaced, its answer has to be out before. The order goes on without anybody waiting.
 func (h *Handler) ordered(c echo.Context, done string, order func(context.Context) error) error {
 	result := make(chan error, 1)
 	if !h.Hub.Spawn(func(ctx context.Context) {

@@ -32,8 +32,8 @@ func maskURL(url string) string {
 
 var errHiddenPassword = errors.New("has *** for its password: type the password again when the address changes")
 
-// unmaskURL is the URL that a form means. A hidden password stays with the address it was given for, so that nobody can have it sent
-// elsewhere.
+// unmaskURL is the URL that a form means. A hidden password stays with the address it was given for, so that nobody can
+// have it sent elsewhere.
 func unmaskURL(typed, stored string) (string, error) {
 	if stored != "" && typed == maskURL(stored) {
 		return stored, nil

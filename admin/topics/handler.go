@@ -1,4 +1,5 @@
-// Package topics is the pages about topics: the list, one topic with its tabs, the form, the test callback, and files of topics.
+// Package topics is the pages about topics: the list, one topic with its tabs, the form, the test callback, and files
+// of topics.
 package topics
 
 import (

@@ -315,8 +315,8 @@ func (h *Handler) dropOldSecret(c echo.Context) error {
 	return h.Redirect(c, h.Below("/topics", t.Name))
 }
 
-// deleteTopic refuses while jobs live, unless they are to go, too. They go before the topic, so that a failure half-way leaves a topic through
-// which the rest can be reached, and once more after it, for what was pushed in between.
+// deleteTopic refuses while jobs live, unless they are to go, too. They go before the topic, so that a failure half-way
+// leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
 func (h *Handler) deleteTopic(c echo.Context) error {
 	t, err := h.TopicOf(c)
 	if err != nil {
