@@ -100,7 +100,8 @@ func TestABatchPushedAgainLeavesNothingBehind(t *testing.T) {
 				list[i].OnDuplicate = again
 			}
 			for i, r := range f.q.PushBatch(f.ctx, list) {
-				if again == Keep && (r.Err != nil || !r.Duplicate) || again == Refuse && !errors.Is(r.Err, ErrDuplicate) {
+				if again == Keep && (r.Err != nil || !r.Duplicate) || again == Refuse &&
+					!errors.Is(r.Err, ErrDuplicate) {
 					t.Fatalf("push %d again: %+v", i, r)
 				}
 			}
@@ -118,7 +119,8 @@ func TestDuplicatesAmongNewJobsOfOneBatch(t *testing.T) {
 	ids := f.pushed(first)
 	second := batchOf(30, 30, time.Hour)
 	for i := 0; i < len(second); i += 2 { // every other one is an id of before
-		second[i] = Push{Topic: "t", ID: ids[i], Delay: 2 * time.Hour, Body: []byte(`"again"`), OnDuplicate: OnDuplicate(i / 2 % 3)}
+		second[i] = Push{Topic: "t", ID: ids[i], Delay: 2 * time.Hour, Body: []byte(`"again"`),
+			OnDuplicate: OnDuplicate(i / 2 % 3)}
 	}
 	var replaced, stored int64
 	for i, r := range f.q.PushBatch(f.ctx, second) {
@@ -171,9 +173,11 @@ func TestTheSameIDTwiceInOneBatch(t *testing.T) {
 			id := fmt.Sprintf("%s-%d", delay, again)
 			r := f.q.PushBatch(f.ctx, []Push{
 				{Topic: "t", ID: id, Delay: delay + 5*time.Minute, Body: []byte(`1`)},
-				{Topic: "t", ID: id, Delay: delay, Body: []byte(`2`), OnDuplicate: again}, // on a page that is written before or after
+				// on a page that is written before or after
+				{Topic: "t", ID: id, Delay: delay, Body: []byte(`2`), OnDuplicate: again},
 			})
-			if r[0].Err != nil || r[0].Duplicate || (r[1].Err != nil) != (again == Refuse) || r[1].Duplicate != (again != Refuse) {
+			if r[0].Err != nil || r[0].Duplicate || (r[1].Err != nil) != (again == Refuse) ||
+				r[1].Duplicate != (again != Refuse) {
 				t.Errorf("%s: %+v", id, r)
 			}
 			if got := f.get("t", id); string(got.Body) != want {

@@ -38,18 +38,22 @@ func measured(b *testing.B, s *Shard, jobs int, run func()) {
 	b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
 }
 
+// overAnHour spreads jobs over the hour after the next.
+func overAnHour(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second }
+
 func pushes(from, n int, delay func(i int) time.Duration) []Push {
 	body := []byte(`"` + strings.Repeat("x", 62) + `"`)
 	list := make([]Push, n)
 	for i := range list {
-		list[i] = Push{Topic: "shop.order.close", ID: fmt.Sprintf("order-%018d", from+i), Body: body, Delay: delay(from + i)}
+		list[i] = Push{Topic: "shop.order.close", ID: fmt.Sprintf("order-%018d", from+i), Body: body,
+			Delay: delay(from + i)}
 	}
 	return list
 }
 
 func BenchmarkPushSingle64(b *testing.B) {
 	q, s := benchQueue(b)
-	ps := pushes(0, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second })
+	ps := pushes(0, b.N, overAnHour)
 	measured(b, s, b.N, func() {
 		var wg sync.WaitGroup
 		for w := range 64 {
@@ -78,7 +82,7 @@ func pushAll(b *testing.B, q *Queue, n int, delay func(i int) time.Duration) {
 func BenchmarkPushBatch1000(b *testing.B) {
 	q, s := benchQueue(b)
 	measured(b, s, b.N, func() {
-		pushAll(b, q, b.N, func(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second })
+		pushAll(b, q, b.N, overAnHour)
 	})
 }
 
@@ -87,7 +91,7 @@ func BenchmarkPushBatchMade1000(b *testing.B) {
 	q, s := benchQueue(b)
 	measured(b, s, b.N, func() {
 		for i := 0; i < b.N; i += 1000 {
-			list := pushes(i, min(1000, b.N-i), func(i int) time.Duration { return time.Hour + time.Duration(i*7919%3600)*time.Second })
+			list := pushes(i, min(1000, b.N-i), overAnHour)
 			for k := range list {
 				list[k].ID, list[k].Fresh = NewID(), true
 			}
@@ -104,7 +108,8 @@ func BenchmarkPushBatchMade1000(b *testing.B) {
 func BenchmarkReserveSettle(b *testing.B) {
 	q, s := benchQueue(b)
 	reserve := func(n int) Reserved {
-		got, err := s.Reserve(b.Context(), 0, Reserve{Worker: "w", Token: fmt.Sprint(n), Max: ReserveLimit, Pattern: "0102010201"})
+		got, err := s.Reserve(b.Context(), 0, Reserve{Worker: "w", Token: fmt.Sprint(n), Max: ReserveLimit,
+			Pattern: "0102010201"})
 		if err != nil || len(got.Jobs) == 0 {
 			b.Fatal(err, n)
 		}

@@ -31,7 +31,8 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 	switch {
 	case letter != "":
 		r.job = &Job{
-			Topic: topic, ID: id, Shard: s.name, State: stateNames[letter], CreatedAt: millis(reply[1]), Revision: revision,
+			Topic: topic, ID: id, Shard: s.name, State: stateNames[letter],
+			CreatedAt: millis(reply[1]), Revision: revision,
 		}
 	case o.repeated:
 		return r, s.unavailable("connection", errDoubtful)

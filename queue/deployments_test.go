@@ -80,7 +80,8 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 			eventually(t, "a push is taken", func() bool {
 				return q.Push(t.Context(), Push{Topic: "first", ID: "x", OnDuplicate: Replace}).Err == nil
 			})
-			eventually(t, "every part of it answers", func() bool { // the nodes of a new Cluster agree one after the other
+			// the nodes of a new Cluster agree one after the other
+			eventually(t, "every part of it answers", func() bool {
 				for b := range s.Buckets() {
 					if _, err := s.Advance(t.Context(), b); err != nil {
 						return false
@@ -105,7 +106,8 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 	}
 	var batch []Push
 	for i := range 300 {
-		batch = append(batch, Push{Topic: fmt.Sprint("t", i%20), ID: fmt.Sprint(i), Delay: time.Duration(i%2) * 30 * time.Millisecond})
+		batch = append(batch, Push{Topic: fmt.Sprint("t", i%20), ID: fmt.Sprint(i),
+			Delay: time.Duration(i%2) * 30 * time.Millisecond})
 	}
 	for _, r := range q.PushBatch(ctx, batch) {
 		if r.Err != nil {
@@ -121,7 +123,8 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 				t.Fatal(err)
 			}
 			round++
-			got, err := s.Reserve(ctx, b, Reserve{Worker: "w", Token: fmt.Sprint(round), Max: 100, Pattern: "0102010201"})
+			got, err := s.Reserve(ctx, b, Reserve{Worker: "w", Token: fmt.Sprint(round), Max: 100,
+				Pattern: "0102010201"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,7 +71,8 @@ func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	r.master = startOn(t, port, "repl-diskless-sync-delay 0")
 	r.replica = startOn(t, second, fmt.Sprint("replicaof 127.0.0.1 ", port))
 	t.Cleanup(func() { _ = r.replica.Process.Signal(syscall.SIGCONT) })
-	r.fixture = durableQueue(t, fmt.Sprint("redis://127.0.0.1:", port), Options{Timeout: timeout, Accepted: r.accepted.take})
+	r.fixture = durableQueue(t, fmt.Sprint("redis://127.0.0.1:", port),
+		Options{Timeout: timeout, Accepted: r.accepted.take})
 	eventually(t, "the replica follows", func() bool {
 		info := parseInfo(r.s.client.Info(t.Context(), "replication").Val())
 		return strings.Contains(info["slave0"], "state=online")
@@ -110,14 +111,16 @@ func (r *replicated) calls() int {
 	return n
 }
 
-// What was answered is on the replica at that very moment: the master is killed with nothing more said, and the replica promoted.
+// What was answered is on the replica at that very moment: the master is killed with nothing more said, and the
+// replica promoted.
 func TestAnAnsweredPushOfDurabilityReplicaSurvivesItsMaster(t *testing.T) {
 	r := startReplicated(t, 20*time.Second)
 	var wg sync.WaitGroup
 	for w := range 20 {
 		wg.Go(func() {
 			for i := range 10 {
-				if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: fmt.Sprint(w, "-", i), Delay: time.Hour}); res.Err != nil {
+				if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: fmt.Sprint(w, "-", i),
+					Delay: time.Hour}); res.Err != nil {
 					t.Error(res.Err)
 				}
 			}
@@ -145,7 +148,8 @@ func TestOneWaitServesManyPushesAndPushesOfMemoryNeedNone(t *testing.T) {
 		for w := range 50 {
 			wg.Go(func() {
 				for i := range 20 {
-					if res := r.q.Push(r.ctx, Push{Topic: topic, ID: fmt.Sprint(w, "-", i), Delay: time.Hour}); res.Err != nil {
+					if res := r.q.Push(r.ctx, Push{Topic: topic, ID: fmt.Sprint(w, "-", i),
+						Delay: time.Hour}); res.Err != nil {
 						t.Error(res.Err)
 					}
 				}
@@ -178,7 +182,8 @@ func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
 	}
 	res := <-slow
 	var un *UnavailableError
-	if !Stored(res.Err) || !errors.As(res.Err, &un) || un.Reason != "replica" || un.RetryAfter <= 0 || res.Job.ID != "x" {
+	if !Stored(res.Err) || !errors.As(res.Err, &un) || un.Reason != "replica" || un.RetryAfter <= 0 ||
+		res.Job.ID != "x" {
 		t.Fatalf("push = %+v", res)
 	}
 	for _, part := range []string{"replica/x", "shard a", "500ms", "same id"} {
@@ -208,7 +213,8 @@ func (b *batcher) underWay() bool {
 func TestABatchIsUnsafeOnlyWhereItsTopicsAskForMore(t *testing.T) {
 	r := startReplicated(t, time.Second)
 	r.stopReplica()
-	got := r.q.PushBatch(r.ctx, []Push{{Topic: "other", ID: "1"}, {Topic: "replica", ID: "2"}, {Topic: "other", ID: "3"}, {Topic: "replica", ID: "4"}})
+	got := r.q.PushBatch(r.ctx, []Push{{Topic: "other", ID: "1"}, {Topic: "replica", ID: "2"},
+		{Topic: "other", ID: "3"}, {Topic: "replica", ID: "4"}})
 	for i, res := range got {
 		if want := i%2 == 1; Stored(res.Err) != want || (res.Err != nil) != want {
 			t.Errorf("result %d = %+v", i, res)
@@ -259,7 +265,7 @@ func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	}
 }
 
-// A job that lives in another shard is answered for by that one.
+// A job that exists in another shard is answered for by that one.
 func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 	r := startReplicated(t, time.Second)
 	url, _ := startRedis(t)
@@ -280,7 +286,8 @@ func TestADuplicateInAnotherShardIsConfirmedThere(t *testing.T) {
 	if err := r.q.SetShards(r.ctx, shards); err != nil {
 		t.Fatal(err)
 	}
-	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: id}); res.Err != nil || !res.Duplicate || res.Job.Shard != "a" {
+	if res := r.q.Push(r.ctx, Push{Topic: "replica", ID: id}); res.Err != nil || !res.Duplicate ||
+		res.Job.Shard != "a" {
 		t.Fatalf("push = %+v", res)
 	}
 	r.stopReplica()
@@ -304,7 +311,8 @@ func TestAClusterWaitsForTheReplicaOfTheBucketsMaster(t *testing.T) {
 	f.gone("replica", "7")
 }
 
-// While a replica stands still, every push is answered soon, however many come: those whose turn would come too late are not stored.
+// While a replica stands still, every push is answered soon, however many come: those whose turn would come too late
+// are not stored.
 func TestNoPushWaitsForLongBehindAReplicaThatStandsStill(t *testing.T) {
 	r := startReplicated(t, time.Second)
 	r.push("replica", "before", time.Hour)

@@ -16,9 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// testdata/format-N.redis is what a version of Wakecall that wrote records of format N left in Redis: one command a line. Such a file is written once,
-// by WAKECALL_WRITE_FORMAT=N go test -run TestWriteStoredFormat, when N is the newest format, and never again (format 0 was
-// written with the clock of Redis in 2025, so that it is old wherever the test runs).
+// testdata/format-N.redis is what a version of Wakecall that wrote records of format N left in Redis: one command a
+// line. Such a file is written once, by WAKECALL_WRITE_FORMAT=N go test -run TestWriteStoredFormat, when N is the
+// newest format, and never again (format 0 was written with the clock of Redis in 2025, so that it is old wherever
+// the test runs).
 
 const fixtureTopic = "old.jobs"
 
@@ -29,7 +30,8 @@ var farAway = time.Date(2200, 1, 2, 3, 4, 5, 678e6, time.UTC)
 func storedJobs() []Push {
 	jobs := []Push{
 		{ID: "near", Delay: 2 * time.Second},
-		{ID: "far", DueAt: farAway, Body: []byte(strings.Repeat("long ", 300)), ContentType: "text/plain", TTR: 90 * time.Second, MaxAttempts: 7, Priority: High},
+		{ID: "far", DueAt: farAway, Body: []byte(strings.Repeat("long ", 300)), ContentType: "text/plain",
+			TTR: 90 * time.Second, MaxAttempts: 7, Priority: High},
 		{ID: "ready", Body: []byte{0, 1, 0xff, '\n', '"'}, ContentType: "application/octet-stream"},
 		{ID: "ready-low", Priority: Low},
 		{ID: "ready ünïcode", Body: []byte(`{"own":"limits"}`), TTR: 5 * time.Second, MaxAttempts: 3, Priority: High},
@@ -69,7 +71,8 @@ func TestWriteStoredFormat(t *testing.T) {
 	path := filepath.Join("testdata", "format-"+n+".redis")
 	mayWrite(t, n, path)
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second, MaxAttempts: 5}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second,
+		MaxAttempts: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	jobs := storedJobs()
@@ -218,7 +221,8 @@ var storedStates = map[string]State{
 // same compares a job with what was pushed.
 func (f *fixture) same(j *Job, p Push) {
 	f.Helper()
-	if j.Topic != p.Topic || j.ID != p.ID || string(j.Body) != string(p.Body) || j.ContentType != p.ContentType || j.Priority != p.Priority ||
+	if j.Topic != p.Topic || j.ID != p.ID || string(j.Body) != string(p.Body) || j.ContentType != p.ContentType ||
+		j.Priority != p.Priority ||
 		j.TTR != p.TTR || j.MaxAttempts != p.MaxAttempts {
 		f.Errorf("%s: got %+v, want %+v", p.ID, j, p)
 	}
@@ -263,14 +267,18 @@ func TestStoredFormatsAreFoundAndListed(t *testing.T) {
 			f.Errorf("listed: %v, want %v", found, storedStates)
 		}
 
-		history := []Attempt{{N: 1, StartedAt: 1, TookMS: 12.5, Status: 500, Error: "the endpoint says no", Answer: "<no>"}}
-		if j := f.get(fixtureTopic, "retrying"); j.Attempts != 1 || !reflect.DeepEqual(j.History, history) || !j.NextAt.After(j.DueAt.Add(59*time.Minute)) {
+		history := []Attempt{{N: 1, StartedAt: 1, TookMS: 12.5, Status: 500, Error: "the endpoint says no",
+			Answer: "<no>"}}
+		if j := f.get(fixtureTopic, "retrying"); j.Attempts != 1 || !reflect.DeepEqual(j.History, history) ||
+			!j.NextAt.After(j.DueAt.Add(59*time.Minute)) {
 			f.Errorf("retrying: %+v", j)
 		}
-		if j := f.get(fixtureTopic, "snoozing"); j.Attempts != 0 || j.Snoozes != 1 || !reflect.DeepEqual(j.History, history) {
+		if j := f.get(fixtureTopic, "snoozing"); j.Attempts != 0 || j.Snoozes != 1 ||
+			!reflect.DeepEqual(j.History, history) {
 			f.Errorf("snoozing: %+v", j)
 		}
-		if j := f.get(fixtureTopic, "dead"); j.Attempts != 2 || j.DeadReason != "attempts" || len(j.History) != 2 || j.DeadAt.IsZero() {
+		if j := f.get(fixtureTopic, "dead"); j.Attempts != 2 || j.DeadReason != "attempts" || len(j.History) != 2 ||
+			j.DeadAt.IsZero() {
 			f.Errorf("dead: %+v", j)
 		}
 		if j := f.get(fixtureTopic, "far"); !j.DueAt.Equal(farAway) || !j.NextAt.Equal(farAway) {
@@ -297,7 +305,8 @@ func TestStoredFormatsAreChanged(t *testing.T) {
 			}
 			p.Body, p.Priority = body, low
 			f.same(j, p)
-			if j.State != Delayed || j.Attempts != before.Attempts || !reflect.DeepEqual(j.History, before.History) || !j.CreatedAt.Equal(before.CreatedAt) {
+			if j.State != Delayed || j.Attempts != before.Attempts || !reflect.DeepEqual(j.History, before.History) ||
+				!j.CreatedAt.Equal(before.CreatedAt) {
 				f.Errorf("%s changed from %+v to %+v", id, before, j)
 			}
 			if j, err = f.q.RunNow(f.ctx, fixtureTopic, id); err != nil || j.State != Ready {
@@ -374,7 +383,8 @@ func (f *fixture) balanced(delivered, deleted int64) {
 	t := f.s.client.HGetAll(f.ctx, prefix(0)+"t:"+fixtureTopic).Val()
 	n := func(what string) int64 { v, _ := strconv.ParseInt(t[what], 10, 64); return v }
 	if n("p") != 11 || n("d") != delivered || n("x")+n("o") != deleted {
-		f.Errorf("of %d jobs, %d were delivered and %d deleted; want 11, %d, %d", n("p"), n("d"), n("x")+n("o"), delivered, deleted)
+		f.Errorf("of %d jobs, %d were delivered and %d deleted; want 11, %d, %d", n("p"), n("d"), n("x")+n("o"),
+			delivered, deleted)
 	}
 }
 

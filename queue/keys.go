@@ -11,8 +11,8 @@ import (
 //	seq            the number of the last page
 //	rev            the revision of the last change that a journal has, see changes.go
 //	p:PAGE         LIST: the topic, then its records ('' where a job is gone)
-//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are split
-//	               (and one field that makes it a table)
+//	cur            HASH: TOPIC or TOPIC/SLOT → the page that records are appended to; / → how many small hashes are
+//	               split (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone
 //	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
 //	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference
@@ -28,15 +28,16 @@ import (
 //	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
 //	conf           HASH: TOPIC → its limits
 //	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
-//	t:TOPIC        HASH: what happened to its jobs, see lua/shared/base.lua; where that stood when the day began; the days before
+//	t:TOPIC        HASH: its totals, see lua/shared/base.lua; where they stood when the day began; the days before
 //	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker
-//	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the data, see Checks
+//	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the
+//	               data, see Checks
 //	when           HASH: host → when it said so (ms, by the server's clock)
 //	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals
-//	mover, moved, left   who moves jobs out of a shard that is draining, how many were moved of late, the references of the last
+//	mover, moved, left   who moves jobs out of a draining shard, how many were moved of late, the last references
 //	wait           written before each wait for a replica, so that there is something to wait for
 //	split          set while the timers leave small hashes alone
 //	idle           set while a dispatcher waits for work

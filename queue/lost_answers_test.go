@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// deafened is a fixture whose connections lose answers: of the next requests that have the mark, as many as lose says are carried out, and
-// then the connection is closed in place of the answer.
+// deafened is a fixture whose connections lose answers: of the next requests that have the mark, as many as lose says
+// are carried out, and then the connection is closed in place of the answer.
 func deafened(t *testing.T, mark string) (f *fixture, lose *atomic.Int32) {
 	url, _ := startRedis(t)
 	lose = new(atomic.Int32)
@@ -50,7 +50,9 @@ func TestAPushWhoseAnswerIsLostIsStoredOnce(t *testing.T) {
 	near := made("t", time.Minute)
 	for round := range 3 {
 		lose.Store(1)
-		list := []Push{made("t", time.Hour), near, {Topic: "t", ID: fmt.Sprint("mine", round), Delay: time.Hour + time.Microsecond}, made("u", 3*time.Hour), made("t", time.Hour)}
+		list := []Push{made("t", time.Hour), near,
+			{Topic: "t", ID: fmt.Sprint("mine", round), Delay: time.Hour + time.Microsecond}, made("u", 3*time.Hour),
+			made("t", time.Hour)}
 		near = made("t", 0)
 		results := f.q.PushBatch(f.ctx, list)
 		if lose.Load() > 0 {
@@ -136,8 +138,8 @@ func made(topic string, delay time.Duration) Push {
 	return Push{Topic: topic, ID: NewID(), Fresh: true, Delay: delay, Priority: Normal, Body: []byte(`{"made":1}`)}
 }
 
-// proxied is the URL of a proxy in front of a Redis on a Unix socket. Each connection has functions of its own, and ends when they
-// do not let a request or an answer pass.
+// proxied is the URL of a proxy in front of a Redis on a Unix socket. Each connection has functions of its own, and
+// ends when they do not let a request or an answer pass.
 func proxied(t *testing.T, url string, connect func() (request, answer func([]byte) bool)) string {
 	t.Helper()
 	sock := strings.TrimPrefix(url, "unix://")

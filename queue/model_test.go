@@ -21,8 +21,8 @@ type modelJob struct {
 	far      bool // in a page that is not open
 }
 
-// model drives the queue's operations at random against a map, on a real Redis. Times are either now or an hour away, so
-// that no result depends on how fast the test runs.
+// model drives the queue's operations at random against a map, on a real Redis. Times are either now or an hour away,
+// so that no result depends on how fast the test runs.
 type model struct {
 	q    *Queue
 	s    *Shard
@@ -32,14 +32,16 @@ type model struct {
 }
 
 func (m *model) key(t *rapid.T) (topic, id string) {
-	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic"), rapid.SampledFrom(append([]string{"1", "2", "3", "4", "é"}, m.made...)).Draw(t, "id")
+	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic"),
+		rapid.SampledFrom(append([]string{"1", "2", "3", "4", "é"}, m.made...)).Draw(t, "id")
 }
 
 func (m *model) Push(t *rapid.T) {
 	topic, id := m.key(t)
 	m.n++
 	p := Push{
-		Topic: topic, ID: id, Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority")), Body: fmt.Appendf(nil, "%d", m.n),
+		Topic: topic, ID: id, Priority: Priority(rapid.IntRange(0, 2).Draw(t, "priority")),
+		Body:        fmt.Appendf(nil, "%d", m.n),
 		OnDuplicate: OnDuplicate(rapid.IntRange(0, 2).Draw(t, "on duplicate")),
 	}
 	if rapid.Bool().Draw(t, "long") {
@@ -61,22 +63,24 @@ func (m *model) Push(t *rapid.T) {
 	case r.Err != nil:
 		t.Fatal(r.Err)
 	case r.Duplicate != (old != nil):
-		t.Fatalf("duplicate = %v; it lived: %v", r.Duplicate, old != nil)
+		t.Fatalf("duplicate = %v; it existed: %v", r.Duplicate, old != nil)
 	case old != nil && p.OnDuplicate == Keep:
 		if r.Job.State != old.state || string(r.Job.Body) != old.body {
 			t.Fatalf("kept %+v; want %+v", r.Job, old)
 		}
 		return
 	}
-	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority, far: p.Delay == time.Hour}
+	m.jobs[topic+"/"+id] = &modelJob{state: state, body: string(p.Body), priority: p.Priority,
+		far: p.Delay == time.Hour}
 }
 
-// PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may exist. Those that are far get ids that
-// name their places, as earlier versions gave out.
+// PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may exist. Those that
+// are far get ids that name their places, as earlier versions gave out.
 func (m *model) PushMade(t *rapid.T) {
 	topic, id := m.key(t)
 	m.n++
-	list := []Push{made(topic, time.Hour), {Topic: topic, ID: id, Delay: time.Hour, OnDuplicate: Keep}, made(topic, time.Hour), made(topic, 0), made(topic, 50*time.Second)}
+	list := []Push{made(topic, time.Hour), {Topic: topic, ID: id, Delay: time.Hour, OnDuplicate: Keep},
+		made(topic, time.Hour), made(topic, 0), made(topic, 50*time.Second)}
 	old := m.jobs[topic+"/"+id]
 	for i := range list {
 		p := &list[i]
@@ -203,7 +207,8 @@ func (m *model) Reserve(t *rapid.T) {
 	}
 	for _, l := range got.Jobs {
 		j := m.jobs[l.Topic+"/"+l.ID]
-		if j == nil || j.state != Ready || j.body != string(l.Body) || j.priority != l.Priority || j.attempts != l.Attempts {
+		if j == nil || j.state != Ready || j.body != string(l.Body) || j.priority != l.Priority ||
+			j.attempts != l.Attempts {
 			t.Fatalf("reserved %+v; want %+v", l.Job, j)
 		}
 		j.state, j.lease = Running, l
@@ -306,8 +311,10 @@ func (m *model) Check(t *rapid.T) {
 		}
 		want[k[:1]] = w
 		got, err := m.q.Get(t.Context(), k[:1], k[2:])
-		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body || got.Priority != j.priority {
-			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts, got.Priority, got.Body, err, j)
+		if err != nil || got.State != j.state || got.Attempts != j.attempts || string(got.Body) != j.body ||
+			got.Priority != j.priority {
+			t.Fatalf("get %s = %s, %d attempts, priority %v, %.20q, %v; want %+v", k, got.State, got.Attempts,
+				got.Priority, got.Body, err, j)
 		}
 	}
 	for topic, w := range want {
@@ -344,7 +351,8 @@ func checkAgainstModel(t *testing.T, f *fixture) {
 		s.client.FlushAll(rt.Context())
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change, "run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
+			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
+			"run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
 			"dead": m.Dead, "advance": m.Advance, "": m.Check,
 		})
 		for _, topic := range []string{"a", "b"} {

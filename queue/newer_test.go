@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// fromTheFuture turns the record of a job into one of a format that this version does not know: beyond the id, nothing in it makes sense.
+// fromTheFuture turns the record of a job into one of a format that this version does not know: beyond the id,
+// nothing in it makes sense.
 func (f *fixture) fromTheFuture(id string) (back func()) {
 	f.Helper()
 	key, index, rec := f.recordOf(id)
@@ -41,7 +42,8 @@ func (f *fixture) recordOf(id string) (key string, index int64, rec string) {
 	return "", 0, ""
 }
 
-// newer pushes a job of every state, of which half are of a newer format, and returns what gives those their format back.
+// newer pushes a job of every state, of which half are of a newer format, and returns what gives those their format
+// back.
 func newer(t *testing.T) (f *fixture, ids []string, back map[string]func()) {
 	f = newFixture(t)
 	f.halfSplit(f.s)
@@ -123,7 +125,8 @@ func TestAJobOfANewerFormatIsListed(t *testing.T) {
 	}
 }
 
-// TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt: it is not called, not lost and in nobody's way; with its format understood it is delivered.
+// TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt: it is not called, not lost and in nobody's way; with its format
+// understood it is delivered.
 func TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt(t *testing.T) {
 	f, ids, back := newer(t)
 	called := map[string]bool{}
@@ -163,7 +166,8 @@ func TestAJobOfANewerFormatWaitsForAVersionThatKnowsIt(t *testing.T) {
 		if j := f.get("t", id); j.State != Delayed || string(j.Body) == "" || j.MaxAttempts != 3 {
 			t.Errorf("%s is %+v", id, j)
 		}
-		if j := f.get("t", id); id != "far-new" && id != "retrying-new" && j.NextAt.After(time.Now().Add(2*time.Minute)) {
+		if j := f.get("t", id); id != "far-new" && id != "retrying-new" &&
+			j.NextAt.After(time.Now().Add(2*time.Minute)) {
 			t.Errorf("%s waits until %s", id, j.NextAt)
 		}
 		if _, err := f.q.RunNow(f.ctx, "t", id); err != nil {
@@ -193,7 +197,8 @@ func TestAJobOfANewerFormatIsDeleted(t *testing.T) {
 func TestAJobOfANewerFormatDoesNotStopADrain(t *testing.T) {
 	f, _, _ := newer(t)
 	url, _ := startRedis(t)
-	err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: f.s.url, State: "draining"}, {Name: "b", URL: url, State: "active"}})
+	err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: f.s.url, State: "draining"},
+		{Name: "b", URL: url, State: "active"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ func TestNotesAreReadBackAndBounded(t *testing.T) {
 	}
 	for i := range 150 {
 		n.Topics[0].Attempts = append(n.Topics[0].Attempts, fmt.Appendf(nil, `{"id":"%d"}`, i))
-		n.Topics[0].Errors = append(n.Topics[0].Errors, ErrorNote{Fingerprint: fmt.Sprint("kind ", i), N: 2, Example: "an example of " + fmt.Sprint(i)})
+		n.Topics[0].Errors = append(n.Topics[0].Errors,
+			ErrorNote{Fingerprint: fmt.Sprint("kind ", i), N: 2, Example: "an example of " + fmt.Sprint(i)})
 	}
 	since := time.Now().Add(-time.Minute)
 	for range 2 {

@@ -1,16 +1,18 @@
 package queue
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 )
 
-// testdata/places-0.redis is what a version left that gave out ids which name places: jobs in every state. Its times are in 2025, so
-// that it is old wherever the test runs.
+// testdata/places-0.redis is what a version left that gave out ids which name places: jobs in every state. Its times
+// are in 2025, so that it is old wherever the test runs.
 const placesFile = "testdata/places-0.redis"
 
-var placesStates = map[string]State{"far": Delayed, "ready": Ready, "running": Running, "retrying": Delayed, "dead": Dead, "changed": Delayed}
+var placesStates = map[string]State{"far": Delayed, "ready": Ready, "running": Running, "retrying": Delayed,
+	"dead": Dead, "changed": Delayed}
 
 var placesIDs = map[string]string{
 	"retrying": "p000000000g0s6g2wvbqg",
@@ -22,7 +24,8 @@ var placesIDs = map[string]string{
 }
 
 func placesPush(name string) Push {
-	p := Push{Topic: fixtureTopic, DueAt: farAway, Priority: Normal, Body: []byte(name + ";"), TTR: 9 * time.Second, MaxAttempts: 6, ContentType: "text/plain"}
+	p := Push{Topic: fixtureTopic, DueAt: farAway, Priority: Normal, Body: []byte(name + ";"), TTR: 9 * time.Second,
+		MaxAttempts: 6, ContentType: "text/plain"}
 	if name == "far" || name == "retrying" {
 		p.Body = append(p.Body, strings.Repeat("long ", 300)...)
 	}
@@ -67,7 +70,8 @@ func TestStoredPlacesAreFoundAndListed(t *testing.T) {
 func TestStoredPlacesAreDelivered(t *testing.T) {
 	f := newStored(t, placesFile)
 	for _, name := range []string{"far", "retrying", "dead", "changed"} {
-		if j, err := f.q.RunNow(f.ctx, fixtureTopic, placesIDs[name]); err != nil || j.ID != placesIDs[name] || j.State != Ready {
+		if j, err := f.q.RunNow(f.ctx, fixtureTopic, placesIDs[name]); err != nil || j.ID != placesIDs[name] ||
+			j.State != Ready {
 			t.Fatalf("run %s: %+v, %v", name, j, err)
 		}
 	}
@@ -98,5 +102,30 @@ func TestStoredPlacesAreDeleted(t *testing.T) {
 	for f.advance().More {
 	}
 	f.reserve(10)
+	f.clean()
+}
+
+// TestANewerRecordWhoseIDNamesItsPlaceWaits, though it has no locator.
+func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
+	f := newFixture(t)
+	id := f.pushPlaced("t", time.Hour)
+	key := f.s.client.Keys(f.ctx, prefix(0)+"p:*").Val()[0]
+	rec := f.s.client.LIndex(f.ctx, key, 1).Val()
+	newer := rec[:12] + string([]byte{rec[12] | 3<<5}) + rec[13:14+nonceLen] + "ÿwhat this version cannot read"
+	f.s.client.LSet(f.ctx, key, 1, newer)
+	if err := openPages(f.ctx, f.s, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if ls := f.reserve(10); len(ls) != 0 {
+		t.Fatalf("reserved %+v", ls)
+	}
+	f.stats("t", 1, 0, 0, 0)
+	if _, err := f.q.Get(f.ctx, "t", id); !errors.Is(err, ErrNewer) {
+		t.Fatal(err)
+	}
+	if err := f.q.Delete(f.ctx, "t", id); err != nil {
+		t.Fatal(err)
+	}
+	f.advance()
 	f.clean()
 }

@@ -99,8 +99,10 @@ func TestAnIDNamesItsPlace(t *testing.T) {
 		}
 	}
 	good := placeID(5<<12, nonce)
-	bad := []string{"", "p", NewID(), strings.ToUpper(good), good + "0", good[1:], "q" + good[1:], good[:20] + "1", good[:20] + "u",
-		placeID(0, nonce), placeID(4<<indexBits, nonce), placeID(4, nonce), placeID(math.MaxInt64, nonce), placeID(5<<12, "\x00bcde"), placeID(5<<12, "\xc0bcde")}
+	bad := []string{"", "p", NewID(), strings.ToUpper(good), good + "0", good[1:], "q" + good[1:], good[:20] + "1",
+		good[:20] + "u",
+		placeID(0, nonce), placeID(4<<indexBits, nonce), placeID(4, nonce), placeID(math.MaxInt64, nonce),
+		placeID(5<<12, "\x00bcde"), placeID(5<<12, "\xc0bcde")}
 	for _, id := range bad {
 		if got := appendPlace(nil, id); got != nil && id != good {
 			t.Errorf("%q names %x", id, got)
@@ -129,7 +131,8 @@ func TestAPlacedJobIsFoundByItsPlace(t *testing.T) {
 		t.Fatalf("%d locators", n)
 	}
 	j := f.get("t", id)
-	if j.ID != id || j.State != Delayed || len(j.Body) != 5000 || j.TTR != 7*time.Second || j.MaxAttempts != 3 || j.ContentType != "text/plain" {
+	if j.ID != id || j.State != Delayed || len(j.Body) != 5000 || j.TTR != 7*time.Second || j.MaxAttempts != 3 ||
+		j.ContentType != "text/plain" {
 		t.Fatalf("%+v", j)
 	}
 	if j := f.get("t", other); j.ID != other || string(j.Body) != `{"made":1}` {
@@ -270,7 +273,9 @@ func TestAPushOfAnIDThatNamesALivingJobIsADuplicate(t *testing.T) {
 	id := f.pushPlaced("t", time.Hour)
 	before := Push{Topic: "t", ID: "before", Delay: time.Hour}
 	push := func(d OnDuplicate) Result {
-		return f.q.PushBatch(f.ctx, []Push{before, {Topic: "t", ID: id, Body: []byte("new"), OnDuplicate: d, Delay: time.Hour}, {Topic: "t", ID: "behind", Delay: time.Hour}})[1]
+		return f.q.PushBatch(f.ctx, []Push{before,
+			{Topic: "t", ID: id, Body: []byte("new"), OnDuplicate: d, Delay: time.Hour},
+			{Topic: "t", ID: "behind", Delay: time.Hour}})[1]
 	}
 	if r := push(Keep); r.Err != nil || !r.Duplicate || r.Job.ID != id || string(r.Job.Body) != `{"made":1}` {
 		t.Fatalf("keep: %+v", r)
@@ -334,7 +339,8 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	if j := f.get("t", old[0]); j.ID != old[0] || !j.CreatedAt.Equal(lost[0].CreatedAt) || !j.DueAt.Equal(lost[0].DueAt) {
+	if j := f.get("t", old[0]); j.ID != old[0] || !j.CreatedAt.Equal(lost[0].CreatedAt) ||
+		!j.DueAt.Equal(lost[0].DueAt) {
 		t.Fatalf("%+v", j)
 	}
 	f.stats("t", 22, 0, 0, 0)
@@ -373,7 +379,8 @@ func TestAPlacedJobIsFoundInEveryShard(t *testing.T) {
 			t.Fatalf("pushed again: %+v", r)
 		}
 		if on[j.Shard]%2 == 0 {
-			if r := f.push("t", id, time.Hour, func(p *Push) { p.OnDuplicate = Replace }); r.Err != nil || r.Job.ID != id {
+			if r := f.push("t", id, time.Hour, func(p *Push) { p.OnDuplicate = Replace }); r.Err != nil ||
+				r.Job.ID != id {
 				t.Fatalf("replaced: %+v", r)
 			}
 		}
@@ -393,7 +400,8 @@ func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	var before []*Job
 	for i := range 5 {
-		before = append(before, f.get("t", f.pushPlaced("t", time.Hour, func(p *Push) { p.Body = []byte(strings.Repeat("x", 500*i)) })))
+		before = append(before, f.get("t", f.pushPlaced("t", time.Hour,
+			func(p *Push) { p.Body = []byte(strings.Repeat("x", 500*i)) })))
 	}
 	for _, to := range []string{"b", "a"} {
 		for _, s := range f.q.Shards() {
@@ -419,28 +427,4 @@ func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestANewerRecordWhoseIDNamesItsPlaceWaits, though it has no locator.
-func TestANewerRecordWhoseIDNamesItsPlaceWaits(t *testing.T) {
-	f := newFixture(t)
-	id := f.pushPlaced("t", time.Hour)
-	key := f.s.client.Keys(f.ctx, prefix(0)+"p:*").Val()[0]
-	rec := f.s.client.LIndex(f.ctx, key, 1).Val()
-	f.s.client.LSet(f.ctx, key, 1, rec[:12]+string([]byte{rec[12] | 3<<5})+rec[13:14+nonceLen]+"ÿwhat this version cannot read")
-	if err := openPages(f.ctx, f.s, "t"); err != nil {
-		t.Fatal(err)
-	}
-	if ls := f.reserve(10); len(ls) != 0 {
-		t.Fatalf("reserved %+v", ls)
-	}
-	f.stats("t", 1, 0, 0, 0)
-	if _, err := f.q.Get(f.ctx, "t", id); !errors.Is(err, ErrNewer) {
-		t.Fatal(err)
-	}
-	if err := f.q.Delete(f.ctx, "t", id); err != nil {
-		t.Fatal(err)
-	}
-	f.advance()
-	f.clean()
 }

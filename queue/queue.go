@@ -44,7 +44,7 @@ type Queue struct {
 	opts   Options
 	pace   movePace
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
-	takers atomic.Pointer[[]*Shard] // the active ones; a set of its own, since states read one by one may all seem inactive
+	takers atomic.Pointer[[]*Shard] // the active ones; states that are read one by one may all seem inactive
 
 	mu      sync.Mutex // of the following and of changes to shards
 	topics  []TopicConf

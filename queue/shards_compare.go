@@ -246,5 +246,5 @@ func (s *Shard) awaitChecks() {
 // comparing is what Reserve answers meanwhile.
 func (s *Shard) comparing() error {
 	return &UnavailableError{Reason: "comparing", RetryAfter: time.Second,
-		Err: fmt.Errorf("shard %s: another server answers; what it holds is being compared with the journal first", s.name)}
+		Err: fmt.Errorf("shard %s: another server answers; its data is compared with the journal first", s.name)}
 }

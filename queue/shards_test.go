@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ func (f *fixture) homeIs(shard, topic string) string {
 	}
 }
 
-// TestARefusedReplaceLeavesTheOldJob: it lives in a shard that is not its home, and no shard takes the new one.
+// TestARefusedReplaceLeavesTheOldJob: it is in a shard that is not its home, and no shard takes the new one.
 func TestARefusedReplaceLeavesTheOldJob(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
@@ -70,8 +72,8 @@ func TestAReplaceInTheShardThatHoldsTheJob(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
-// TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it was delivered. What the first
-// shard was given since is not its to remove when its link heals.
+// TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it
+// was delivered. What the first shard was given since is not its to remove when its link heals.
 func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -103,4 +105,96 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	first.get("u", other)
 	time.Sleep(5 * probeEvery) // it has time for what it must not do
 	second.get("t", id)
+}
+
+func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
+	q := Open(Options{})
+	defer func() { _ = q.Close() }()
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	set := func(configs ...ShardConfig) {
+		if err := q.SetShards(t.Context(), configs); err != nil {
+			t.Error(err)
+		}
+	}
+	set(ShardConfig{"a", urlA, "active"})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(stop)
+		for range 300 {
+			set(ShardConfig{"a", urlA, "draining"}, ShardConfig{"b", urlB, "active"})
+			set(ShardConfig{"a", urlA, "active"}, ShardConfig{"b", urlB, "draining"})
+		}
+	})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if r := q.Push(t.Context(), Push{Topic: "t", ID: NewID(), Delay: time.Hour,
+					Fresh: true}); r.Err != nil {
+					t.Error(r.Err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
+	urlA, cmd := startRedis(t)
+	urlB, _ := startRedis(t)
+	q := Open(Options{Timeout: 500 * time.Millisecond})
+	defer func() { _ = q.Close() }()
+	ctx := t.Context()
+	if err := q.SetShards(ctx, []ShardConfig{{"a", urlA, "active"}, {"b", urlB, "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	on := map[string]int{}
+	for i := range 200 {
+		r := q.Push(ctx, Push{Topic: "t", ID: fmt.Sprint(i), Delay: time.Hour})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		on[r.Job.Shard]++
+	}
+	if on["a"] < 60 || on["b"] < 60 {
+		t.Fatalf("spread %v", on)
+	}
+	_ = cmd.Process.Kill()
+	for i := range 50 {
+		r := q.Push(ctx, Push{Topic: "t", ID: fmt.Sprint("later", i), Delay: time.Hour})
+		if r.Err != nil || r.Job.Shard != "b" {
+			t.Fatalf("push with a down: %+v", r)
+		}
+	}
+	if r := q.Push(ctx, Push{Topic: "t", ID: "later0"}); !r.Duplicate {
+		t.Fatalf("a duplicate away from home: %+v", r)
+	}
+	var un *UnavailableError
+	if _, err := q.Get(ctx, "t", "nobody"); !errors.As(err, &un) {
+		t.Fatalf("get of an unknown job with a shard down: %v", err)
+	}
+	if j, err := q.Get(ctx, "t", "later7"); err != nil || j.Shard != "b" {
+		t.Fatalf("get = %+v, %v", j, err)
+	}
+}
+
+// TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay: what came of its calls is not left to their leases.
+func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "1", 0)
+	jobs := f.reserve(1)
+	elsewhere, _ := startRedis(t)
+	if err := f.q.SetShards(f.ctx, []ShardConfig{{"a", elsewhere, "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := f.settle(Done, nil, jobs...); !held[0] {
+		t.Error("the outcome was refused")
+	}
 }

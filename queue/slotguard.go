@@ -31,7 +31,8 @@ func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
 		return err
 	}
 	for line := range strings.Lines(nodes) {
-		moves := strings.Contains(line, fmt.Sprintf("[%d->-", slot)) || strings.Contains(line, fmt.Sprintf("[%d-<-", slot))
+		moves := strings.Contains(line, fmt.Sprintf("[%d->-", slot)) ||
+			strings.Contains(line, fmt.Sprintf("[%d-<-", slot))
 		if moves && strings.Contains(line, "myself") {
 			return slotMoves(bucket)
 		}

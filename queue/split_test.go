@@ -36,7 +36,8 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 	f.splitAt(small, long)
 	pushes := make([]Push, jobs)
 	for i := range pushes {
-		pushes[i] = Push{Topic: "t", ID: fmt.Sprintf("order-%d", i), Delay: time.Hour, Body: fmt.Append(nil, i), Priority: Priority(i % 3)}
+		pushes[i] = Push{Topic: "t", ID: fmt.Sprintf("order-%d", i), Delay: time.Hour, Body: fmt.Append(nil, i),
+			Priority: Priority(i % 3)}
 	}
 	for from := 0; from < jobs; from += 100 {
 		for _, r := range f.q.PushBatch(f.ctx, pushes[from:from+100]) {
@@ -54,7 +55,8 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 		return longest <= 3*long
 	})
 	if hashes > 2*jobs/long {
-		t.Fatalf("%d small hashes, the longest of which has %d locators; they are to be split at %d", hashes, longest, long)
+		t.Fatalf("%d small hashes, the longest of which has %d locators; they are to be split at %d", hashes, longest,
+			long)
 	}
 	if n := f.locators(); n != jobs {
 		t.Fatalf("%d locators of %d jobs", n, jobs)
@@ -84,14 +86,16 @@ func TestSmallHashesAreSplitAsJobsBecomeMany(t *testing.T) {
 	f.clean()
 }
 
-// testdata/splits-0.redis is what the first version left that splits small hashes: jobs whose locators are in such that have been split once and twice.
+// testdata/splits-0.redis is what the first version left that splits small hashes: jobs whose locators are in such
+// that have been split once and twice.
 const (
 	splitsFile = "testdata/splits-0.redis"
 	splitJobs  = 12
 )
 
 func splitPush(n int) Push {
-	return Push{Topic: fixtureTopic, ID: fmt.Sprintf("split-%d", n), DueAt: farAway, Priority: Normal, Body: fmt.Append(nil, n)}
+	return Push{Topic: fixtureTopic, ID: fmt.Sprintf("split-%d", n), DueAt: farAway, Priority: Normal,
+		Body: fmt.Append(nil, n)}
 }
 
 func TestWriteStoredSplits(t *testing.T) {
@@ -99,7 +103,8 @@ func TestWriteStoredSplits(t *testing.T) {
 	f := newFixture(t)
 	f.halfSplit(f.s)
 	for n := range splitJobs {
-		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, time.Second) // Push would refuse what is due in 2200
+		// Push would refuse what is due in 2200
+		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, time.Second)
 		if results[0].Err != nil {
 			t.Fatal(results[0].Err)
 		}

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// balances checks the ledger: what was accepted is what ended or lives.
+// balances checks the ledger: what was accepted has ended or exists.
 func balances(t interface {
 	Helper()
 	Errorf(string, ...any)
 }, topic string, x TopicTotals) {
 	t.Helper()
 	living := x.Delayed + x.Ready + x.Running + x.Stats.Dead
-	if ended := x.Total.Delivered + x.Total.Deleted + x.Total.Dropped + x.Total.Replaced; x.Total.Pushed != ended+living {
+	ended := x.Total.Delivered + x.Total.Deleted + x.Total.Dropped + x.Total.Replaced
+	if x.Total.Pushed != ended+living {
 		t.Errorf("%s: %d were pushed, %d ended and %d live: %+v", topic, x.Total.Pushed, ended, living, x.Total)
 	}
 }
@@ -56,12 +57,14 @@ func TestTotalsCountWhatHappened(t *testing.T) {
 	}
 	got := f.totals("t")
 	want := Totals{
-		Pushed: 10, Delivered: 2, Failed: 3, Retried: 1, Snoozed: 1, Deleted: 1, Died: 3, Expired: 1, Redriven: 2, Dropped: 1, Replaced: 1,
+		Pushed: 10, Delivered: 2, Failed: 3, Retried: 1, Snoozed: 1, Deleted: 1, Died: 3, Expired: 1, Redriven: 2,
+		Dropped: 1, Replaced: 1,
 	}
 	if got.Total != want || got.Today != want || len(got.Days) != 0 {
 		t.Errorf("totals are\n%+v, today\n%+v, want\n%+v; earlier days %v", got.Total, got.Today, want, got.Days)
 	}
-	if active, err := f.q.Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(active) != 1 || active[0] != "t" {
+	if active, err := f.q.Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(active) != 1 ||
+		active[0] != "t" {
 		t.Errorf("active are %v, %v", active, err)
 	}
 	if active, err := f.q.Active(f.ctx, time.Now().Add(time.Minute)); err != nil || len(active) > 1 {
@@ -87,7 +90,8 @@ func TestADayEnds(t *testing.T) {
 	}
 	f.push("t", "3", time.Hour)
 	got := f.totals("t")
-	if got.Total.Pushed != 3 || got.Today.Pushed != 1 || got.Days[today.AddDate(0, 0, -3).Format("20060102")].Pushed != 2 || len(got.Days) != 1 {
+	if got.Total.Pushed != 3 || got.Today.Pushed != 1 ||
+		got.Days[today.AddDate(0, 0, -3).Format("20060102")].Pushed != 2 || len(got.Days) != 1 {
 		t.Errorf("total %d, today %d, days %+v", got.Total.Pushed, got.Today.Pushed, got.Days)
 	}
 	rewind(100)
@@ -109,7 +113,8 @@ func TestAnIdIsFoundInManyTopics(t *testing.T) {
 	f.push("topic1100", "order-42", 0)
 	f.push("topic8", "order-43", 0)
 	jobs, err := f.q.Find(f.ctx, "order-42", topics)
-	if err != nil || len(jobs) != 2 || jobs[0].Topic != "topic7" || jobs[1].Topic != "topic1100" || jobs[1].State != Ready {
+	if err != nil || len(jobs) != 2 || jobs[0].Topic != "topic7" || jobs[1].Topic != "topic1100" ||
+		jobs[1].State != Ready {
 		t.Errorf("found %+v, %v", jobs, err)
 	}
 	if jobs, err := f.q.Find(f.ctx, "nobody", topics); err != nil || len(jobs) != 0 {
@@ -119,7 +124,8 @@ func TestAnIdIsFoundInManyTopics(t *testing.T) {
 
 func TestTheForecastCountsWhatIsStored(t *testing.T) {
 	f := newFixture(t)
-	for _, delay := range []time.Duration{30 * time.Second, 90 * time.Second, 10*time.Minute + time.Second, 3 * time.Hour, 30 * time.Hour} {
+	for _, delay := range []time.Duration{30 * time.Second, 90 * time.Second, 10*time.Minute + time.Second,
+		3 * time.Hour, 30 * time.Hour} {
 		for i := range 3 {
 			f.push("t", fmt.Sprint(delay, i), delay)
 		}
@@ -138,10 +144,12 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 	for _, n := range got.Hours {
 		day += n
 	}
-	if hour != 9 || day != 11 || got.Minutes[0] != 3 || got.Minutes[9]+got.Minutes[10] != 3 || got.Hours[2]+got.Hours[3] != 2 {
+	if hour != 9 || day != 11 || got.Minutes[0] != 3 || got.Minutes[9]+got.Minutes[10] != 3 ||
+		got.Hours[2]+got.Hours[3] != 2 {
 		t.Errorf("%d within the hour, %d within the day: %v %v", hour, day, got.Minutes, got.Hours)
 	}
-	if limits, err := f.q.TopicLimits(f.ctx, []string{"t"}); err != nil || limits["t"].Window == 0 || !limits["t"].BreakerOpen.IsZero() {
+	if limits, err := f.q.TopicLimits(f.ctx, []string{"t"}); err != nil || limits["t"].Window == 0 ||
+		!limits["t"].BreakerOpen.IsZero() {
 		t.Errorf("limits %+v, %v", limits, err)
 	}
 }

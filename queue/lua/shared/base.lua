@@ -25,7 +25,7 @@ local LOCATORS = @LOCATORS@
 local PARTS = @PARTS@ -- a small hash is split into so many
 local LONG = @LONG@   -- when all hold so many locators on average
 local WINDOW = 32     -- calls in flight that a topic starts with
-local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this, should the event be missed
+local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this at the latest
 local DAYS = 40       -- finished days that t:TOPIC keeps
 -- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first
 -- field on.

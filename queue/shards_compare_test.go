@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestAHostIsWaitedForWhateverItsClockSays: one that lately was at work must have compared its journal before jobs are called.
+// TestAHostIsWaitedForWhateverItsClockSays: one that lately was at work must have compared its journal before jobs
+// are called.
 func TestAHostIsWaitedForWhateverItsClockSays(t *testing.T) {
 	now := time.Now()
 	done := Check{Host: "a", Server: "new", Until: now, At: now}
@@ -21,7 +22,8 @@ func TestAHostIsWaitedForWhateverItsClockSays(t *testing.T) {
 	}
 }
 
-// TestAHostsWordIsForOneServer: it says that its journal agrees with what that server holds; another one may have forgotten something since.
+// TestAHostsWordIsForOneServer: it says that its journal agrees with what that server holds; another one may have
+// forgotten something since.
 func TestAHostsWordIsForOneServer(t *testing.T) {
 	f := newFixture(t)
 	server, _, err := f.s.Checks(f.ctx)

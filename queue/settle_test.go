@@ -13,8 +13,9 @@ import (
 
 func longText(id string) []byte { return []byte(`"` + id + strings.Repeat("x", longBody) + `"`) }
 
-// A call settles jobs of several topics, pages and tokens with all verdicts, in any order: each job gets its own verdict, and the answers stand where the
-// settlements stood, those about lost leases and about one that is there twice, too.
+// A call settles jobs of several topics, pages and tokens with all verdicts, in any order: each job gets its own
+// verdict, and the answers stand where the settlements stood, those about lost leases and about one that is there
+// twice, too.
 func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	f := newFixture(t)
 	topics := []string{"a", "b", "c"}
@@ -28,7 +29,8 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 	var st []Settlement
 	for len(st) < 96 {
 		for _, l := range f.reserve(20) {
-			x := Settlement{Lease: l, Verdict: Verdict(len(st) % 6), Delay: time.Hour, Reason: l.ID, Endpoint: Endpoint(len(st) % 3)}
+			x := Settlement{Lease: l, Verdict: Verdict(len(st) % 6), Delay: time.Hour, Reason: l.ID,
+				Endpoint: Endpoint(len(st) % 3)}
 			if x.Verdict != Release && x.Verdict != Expire {
 				x.Attempt = &Attempt{StartedAt: 1, Error: l.ID}
 			}
@@ -53,7 +55,8 @@ func TestEachOfManySettlementsGetsItsVerdictAndItsAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(st); got[n] || got[1] == got[n+1] {
-		t.Errorf("a lease that is there twice, and once under another token: held %v, %v and %v", got[1], got[n+1], got[n])
+		t.Errorf("a lease that is there twice, and once under another token: held %v, %v and %v", got[1], got[n+1],
+			got[n])
 	}
 	got[1] = true
 	for i := range st {
@@ -92,16 +95,19 @@ func (f *fixture) settled(x *Settlement, held bool) {
 		}
 	}
 	j := f.get(l.Topic, l.ID)
-	if j.State != want || string(j.Body) != string(l.Body) || j.DeadReason != reason || len(j.History) != history || history == 1 && j.History[0].Error != l.ID {
-		f.Errorf("%s/%s after verdict %d (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verdict, held, j.State, j.DeadReason, j.History)
+	if j.State != want || string(j.Body) != string(l.Body) || j.DeadReason != reason || len(j.History) != history ||
+		history == 1 && j.History[0].Error != l.ID {
+		f.Errorf("%s/%s after verdict %d (held %v) is %s, dead for %q, after %+v", l.Topic, l.ID, x.Verdict, held,
+			j.State, j.DeadReason, j.History)
 	}
 }
 
-// An answer tells of jobs of several topics, with and without body keys, attempts and times to run of their own, each of which has what is its own; and the
-// answer to the same token again does, too.
+// An answer tells of jobs of several topics, with and without body keys, attempts and times to run of their own, each
+// of which has what is its own; and the answer to the same token again does, too.
 func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "a", TTR: 5 * time.Second, MaxAttempts: 3}, {Name: "b", TTR: 7 * time.Second, MaxAttempts: 3}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "a", TTR: 5 * time.Second, MaxAttempts: 3},
+		{Name: "b", TTR: 7 * time.Second, MaxAttempts: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]Push{}
@@ -122,8 +128,16 @@ func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 		attempted[l.ID] = true
 		f.settle(Retry, func(s *Settlement) { s.Attempt.Error = l.ID }, l)
 	}
-	eventually(t, "the retries are due", func() bool { f.advance(); return f.s.client.HGet(f.ctx, prefix(0)+"nd", "b").Val() == "0" })
-	eventually(t, "the retries are due", func() bool { f.advance(); return f.s.client.HGet(f.ctx, prefix(0)+"nd", "a").Val() == "0" })
+	eventually(t, "the retries are due", func() bool {
+		f.advance()
+		return f.s.client.HGet(f.ctx, prefix(0)+"nd",
+			"b").Val() == "0"
+	})
+	eventually(t, "the retries are due", func() bool {
+		f.advance()
+		return f.s.client.HGet(f.ctx, prefix(0)+"nd",
+			"a").Val() == "0"
+	})
 
 	r := Reserve{Worker: "w", Token: "all", Max: 48, Pattern: "0102010201"}
 	var now time.Time
@@ -144,9 +158,11 @@ func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 				ttr = p.TTR
 			}
 			if l.Topic != p.Topic || string(l.Body) != string(p.Body) || !l.LeaseUntil.Equal(now.Add(ttr+LeaseGrace)) {
-				t.Errorf("again %v: %s/%s until %v from now with %d bytes; want %s, %v", r.Again, l.Topic, l.ID, l.LeaseUntil.Sub(now), len(l.Body), p.Topic, ttr)
+				t.Errorf("again %v: %s/%s until %v from now with %d bytes; want %s, %v", r.Again, l.Topic, l.ID,
+					l.LeaseUntil.Sub(now), len(l.Body), p.Topic, ttr)
 			}
-			if made := len(l.History) == 1 && l.History[0].Error == l.ID; made != attempted[l.ID] || l.Attempts != len(l.History) {
+			if made := len(l.History) == 1 && l.History[0].Error == l.ID; made != attempted[l.ID] ||
+				l.Attempts != len(l.History) {
 				t.Errorf("again %v: %s has %d attempts: %+v", r.Again, l.ID, l.Attempts, l.History)
 			}
 		}
@@ -221,7 +237,8 @@ func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
 		if len(f.reserve(1, func(r *Reserve) { r.LeaseCap = time.Millisecond })) != 1 {
 			t.Fatal("nothing was reserved")
 		}
-		f.s.client.ZAdd(f.ctx, prefix(0)+"lease", redis.Z{Score: 1, Member: f.s.client.ZRange(f.ctx, prefix(0)+"lease", 0, 0).Val()[0]})
+		f.s.client.ZAdd(f.ctx, prefix(0)+"lease", redis.Z{Score: 1,
+			Member: f.s.client.ZRange(f.ctx, prefix(0)+"lease", 0, 0).Val()[0]})
 		f.advanceUntilReady("t")
 	}
 	j := f.get("t", "a")

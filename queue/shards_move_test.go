@@ -56,7 +56,10 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	}})
 	long := func(p *Push) { p.Body = []byte(strings.Repeat("long ", longBody)) }
 	f.push("t", "hour", time.Hour)
-	f.push("t", "long", 90*time.Minute, long, func(p *Push) { p.Priority, p.TTR, p.MaxAttempts, p.ContentType = High, time.Minute, 7, "text/plain" })
+	f.push("t", "long", 90*time.Minute, long, func(p *Push) {
+		p.Priority, p.TTR, p.MaxAttempts, p.ContentType = High,
+			time.Minute, 7, "text/plain"
+	})
 	f.push("t", "minute", time.Minute)
 	f.push("t", "soon", 3*time.Second)
 	for _, id := range []string{"retry", "dead", "running"} {
@@ -70,7 +73,8 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 			f.settle(Bury, func(s *Settlement) { s.Reason = "gone" }, l)
 		}
 	}
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "paused", TTR: time.Second, MaxAttempts: 3, Paused: true}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "paused", TTR: time.Second, MaxAttempts: 3,
+		Paused: true}}); err != nil {
 		t.Fatal(err)
 	}
 	f.push("paused", "stuck", 0, func(p *Push) { p.DueAt = time.Now().Add(-time.Minute) })
@@ -117,7 +121,8 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	states("active", "active")
 	for _, s := range f.q.Shards() {
-		if r, _ := s.storeAll(0, Memory, []Push{{Topic: "t", ID: "1", Delay: time.Hour, Body: []byte(`"old"`)}}, time.Second); r[0].Err != nil {
+		if r, _ := s.storeAll(0, Memory, []Push{{Topic: "t", ID: "1", Delay: time.Hour, Body: []byte(`"old"`)}},
+			time.Second); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
 		for stored := time.Now().UnixMilli(); time.Now().UnixMilli() == stored; { // the next one is created later
@@ -129,7 +134,8 @@ func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 		t.Fatalf("%+v, %v", j, err)
 	}
 	for _, s := range f.q.Shards() {
-		if j, err := s.get(f.ctx, "t", "1"); err != nil || string(j.Body) != `"new"` || time.Until(j.DueAt) < 110*time.Minute {
+		if j, err := s.get(f.ctx, "t", "1"); err != nil || string(j.Body) != `"new"` ||
+			time.Until(j.DueAt) < 110*time.Minute {
 			t.Errorf("in shard %s it is %+v, %v", s.name, j, err)
 		}
 	}
@@ -240,10 +246,12 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletes and calls go on while now this, now that shard is emptied.
+// TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained: pushes, changes, deletes and calls go on while now this, now
+// that shard is emptied.
 func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 	f, states := twoShards(t, Options{})
-	f.q.pace = movePace{ahead: time.Second, within: 500 * time.Millisecond, putOff: 2 * time.Second, stuck: 100 * time.Millisecond}
+	f.q.pace = movePace{ahead: time.Second, within: 500 * time.Millisecond, putOff: 2 * time.Second,
+		stuck: 100 * time.Millisecond}
 	states("active", "active")
 	var mu sync.Mutex
 	calls, deleted, moved := map[string]int{}, map[string]time.Time{}, 0
@@ -256,7 +264,8 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 		workers.Go(func() {
 			for i := 0; working.Err() == nil; i++ {
 				_, err := s.Advance(working, 0)
-				got, failed := s.Reserve(working, 0, Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, i), Max: 20, Pattern: "0102010201"})
+				got, failed := s.Reserve(working, 0,
+					Reserve{Worker: fmt.Sprint(n), Token: fmt.Sprint(n, i), Max: 20, Pattern: "0102010201"})
 				if err != nil || failed != nil {
 					if working.Err() == nil {
 						t.Error(err, failed)
@@ -285,7 +294,8 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 		pushers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				id := fmt.Sprint(n, "-", i)
-				r := f.q.Push(f.ctx, Push{Topic: "t", ID: id, Delay: time.Duration(rand.IntN(4000)) * time.Millisecond, Priority: Priority(i % 3)})
+				r := f.q.Push(f.ctx, Push{Topic: "t", ID: id,
+					Delay: time.Duration(rand.IntN(4000)) * time.Millisecond, Priority: Priority(i % 3)})
 				if r.Err != nil || r.Duplicate {
 					t.Errorf("push %s: %+v", id, r)
 				}
@@ -350,13 +360,15 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 		}
 	}
 	balances(t, "t", f.totals("t"))
-	t.Logf("%d jobs, %d deleted, %d called, %d moved, %d twice", pushed, len(deleted), len(slices.Collect(maps.Keys(calls))), moved, twice)
+	t.Logf("%d jobs, %d deleted, %d called, %d moved, %d twice", pushed, len(deleted),
+		len(slices.Collect(maps.Keys(calls))), moved, twice)
 	if twice > 0 || moved == 0 {
 		t.Errorf("%d were called twice, %d moved", twice, moved)
 	}
 }
 
-// TestAMoveWaitsForTheReplicaOfDurableTopics: a job leaves its shard only when it is as safe in the next one as its topic asks.
+// TestAMoveWaitsForTheReplicaOfDurableTopics: a job leaves its shard only when it is as safe in the next one as its
+// topic asks.
 func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	r := startReplicated(t, time.Second)
 	url, _ := startRedis(t)
@@ -373,7 +385,8 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	}
 	states("active", "draining")
 	r.stopReplica()
-	if n, err := r.q.Drain(r.ctx, from, "me"); n != 0 || err == nil || !strings.Contains(err.Error(), "no replica has confirmed it") {
+	if n, err := r.q.Drain(r.ctx, from, "me"); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "no replica has confirmed it") {
 		t.Fatalf("moved %d jobs, %v", n, err)
 	}
 	if j := r.get("replica", "x"); j.Shard != "b" {

@@ -1,0 +1,180 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// startRedis runs a private redis-server and returns its URL. Tests that have one run in parallel.
+func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
+	t.Helper()
+	inParallel(t)
+	dir, err := os.MkdirTemp("", "wkq") // t.TempDir can be too long for a Unix socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sock := filepath.Join(dir, "s")
+	cmd = exec.Command("redis-server", append([]string{"--port", "0", "--unixsocket", sock, "--dir", dir, "--save", "",
+		"--enable-debug-command", "yes"}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start redis-server: %v (apt-get install redis-server)", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
+	defer func() { _ = c.Close() }()
+	eventually(t, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
+	return "unix://" + sock, cmd
+}
+
+func inParallel(t testing.TB) {
+	if test, ok := t.(*testing.T); ok {
+		if _, marked := parallel.LoadOrStore(t, true); !marked {
+			test.Parallel()
+		}
+	}
+}
+
+type fixture struct {
+	*testing.T
+	ctx context.Context
+	q   *Queue
+	s   *Shard
+	n   int
+}
+
+func newFixture(t *testing.T) *fixture {
+	url, _ := startRedis(t)
+	return fixtureOn(t, url, Options{})
+}
+
+// fixtureOn is a fixture on a Redis that runs already.
+func fixtureOn(t *testing.T, url string, o Options) *fixture {
+	t.Helper()
+	q := Open(o)
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+}
+
+func (f *fixture) push(topic, id string, delay time.Duration, more ...func(*Push)) Result {
+	f.Helper()
+	p := Push{Topic: topic, ID: id, Body: []byte(`{"id":"` + id + `"}`), Delay: delay, Priority: Normal}
+	for _, m := range more {
+		m(&p)
+	}
+	r := f.q.Push(f.ctx, p)
+	if r.Err != nil {
+		f.Fatalf("push %s/%s: %v", topic, id, r.Err)
+	}
+	return r
+}
+
+func (f *fixture) advance() Advance {
+	f.Helper()
+	a, err := f.s.Advance(f.ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return a
+}
+
+func (f *fixture) reserve(n int, more ...func(*Reserve)) []*Lease {
+	f.Helper()
+	f.n++
+	r := Reserve{Worker: "w", Token: fmt.Sprint("t", f.n), Max: n, Pattern: "0102010201"}
+	for _, m := range more {
+		m(&r)
+	}
+	got, err := f.s.Reserve(f.ctx, 0, r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return got.Jobs
+}
+
+func (f *fixture) settle(v Verdict, more func(*Settlement), ls ...*Lease) []bool {
+	f.Helper()
+	var st []Settlement
+	for _, l := range ls {
+		x := Settlement{Lease: l, Verdict: v, Endpoint: EndpointUp}
+		if v != Release && v != Expire {
+			x.Attempt = &Attempt{StartedAt: 1, TookMS: 2, Status: 500, Answer: "no"}
+		}
+		if more != nil {
+			more(&x)
+		}
+		st = append(st, x)
+	}
+	held, err := f.s.Settle(f.ctx, 0, st)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return held
+}
+
+func (f *fixture) get(topic, id string) *Job {
+	f.Helper()
+	j, err := f.q.Get(f.ctx, topic, id)
+	if err != nil {
+		f.Fatalf("get %s/%s: %v", topic, id, err)
+	}
+	return j
+}
+
+func (f *fixture) gone(topic, id string) {
+	f.Helper()
+	if j, err := f.q.Get(f.ctx, topic, id); !errors.Is(err, ErrNotFound) {
+		f.Fatalf("get %s/%s = %+v, %v; want it gone", topic, id, j, err)
+	}
+}
+
+func (f *fixture) stats(topic string, d, r, u, x int64) {
+	f.Helper()
+	m, err := f.q.Stats(f.ctx, []string{topic})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if s := m[topic]; s.Delayed != d || s.Ready != r || s.Running != u || s.Dead != x {
+		f.Fatalf("stats of %s = %+v; want delayed %d ready %d running %d dead %d", topic, s, d, r, u, x)
+	}
+}
+
+// clean fails when anything but configuration is left in Redis.
+func (f *fixture) clean() {
+	f.Helper()
+	keys, err := f.s.client.Keys(f.ctx, "*").Result()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, k := range keys {
+		switch k := strings.TrimPrefix(k, prefix(0)); {
+		case k == "tok" && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
+		case k == "cur" && len(slices.DeleteFunc(f.s.client.HKeys(f.ctx, prefix(0)+k).Val(),
+			func(k string) bool { return k == "" || k == "/" })) == 0:
+		case k == "seq", k == "rev", k == "pos", k == "idle", k == "split", k == "conf", k == "probe", k[0] == 'n',
+			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due",
+			k == "act", strings.HasPrefix(k, "t:"):
+		default:
+			f.Errorf("%s is left in Redis", k)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnExpiredLeaseComesBackAndCounts(t *testing.T) {
+	f := newFixture(t)
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "t", TTR: 10 * time.Millisecond, MaxAttempts: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	f.push("t", "a", 0)
+	ls := f.reserve(1)
+	if a := f.advance(); a.Expired != 0 {
+		t.Fatal("a lease expired early")
+	}
+	eventually(t, "the lease expires", func() bool { return f.advance().Expired == 1 })
+	j := f.get("t", "a")
+	if j.State != Ready || j.Attempts != 1 || len(j.History) != 1 ||
+		!strings.Contains(j.History[0].Error, "dispatcher") {
+		t.Fatalf("after the lease: %+v", j)
+	}
+	if f.settle(Done, nil, ls...)[0] {
+		t.Fatal("a lost lease settled a job")
+	}
+	f.reserve(1)
+	eventually(t, "the second lease expires", func() bool { return f.advance().Expired == 1 })
+	if j := f.get("t", "a"); j.State != Dead || j.DeadReason != "lease" || j.Attempts != 2 || len(j.History) != 2 {
+		t.Fatalf("after two leases of two: %+v", j)
+	}
+}
+
+func TestAnExtendedLeaseHolds(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", 0)
+	ls := f.reserve(1, func(r *Reserve) { r.LeaseCap = time.Millisecond })
+	held, err := f.s.Extend(f.ctx, 0, ls, time.Minute)
+	if err != nil || !held[0] {
+		t.Fatalf("extend = %v, %v", held, err)
+	}
+	if j := f.get("t", "a"); time.Until(j.LeaseUntil) < 50*time.Second {
+		t.Fatalf("lease until %v", j.LeaseUntil)
+	}
+	if err := f.q.Delete(f.ctx, "t", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if held, _ := f.s.Extend(f.ctx, 0, ls, time.Minute); held[0] {
+		t.Fatal("the lease of a deleted job was extended")
+	}
+	f.clean()
+}
+
+func TestTheSameTokenReturnsTheSameJobs(t *testing.T) {
+	f := newFixture(t)
+	for i := range 5 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	same := func(r *Reserve) { r.Token = "lost-reply" }
+	again := func(r *Reserve) { r.Again = true }
+	a, b := f.reserve(3, same), f.reserve(3, same, again)
+	if len(a) != 3 || len(b) != 3 {
+		t.Fatalf("reserved %d, then %d", len(a), len(b))
+	}
+	for i := range a {
+		if a[i].ID != b[i].ID {
+			t.Fatalf("job %d: %s, then %s", i, a[i].ID, b[i].ID)
+		}
+	}
+	if rest := f.reserve(9); len(rest) != 2 {
+		t.Fatalf("%d jobs left; want 2", len(rest))
+	}
+}
+
+func TestPrioritiesAreServedFiveThreeTwo(t *testing.T) {
+	f := newFixture(t)
+	for i := range 60 {
+		for p := High; p <= Low; p++ {
+			f.push("t", fmt.Sprintf("%s-%d", p, i), 0, func(x *Push) { x.Priority = p })
+		}
+	}
+	count := map[Priority]int{}
+	for i := range 100 { // one at a time: every ten are 5, 3, 2
+		ls := f.reserve(1)
+		count[ls[0].Priority]++
+		f.settle(Done, nil, ls...)
+		if i%10 == 9 {
+			if count[High] != 5 || count[Normal] != 3 || count[Low] != 2 {
+				t.Fatalf("jobs %d to %d: %v", i-9, i, count)
+			}
+			clear(count)
+		}
+	}
+	for _, l := range f.reserve(30) {
+		count[l.Priority]++
+	}
+	if count[High] != 10 || count[Normal]+count[Low] != 20 || count[Normal] < 11 {
+		t.Fatalf("with ten high ones left: %v; want 10 high, the rest 3:2", count)
+	}
+}
+
+// TestEmptyPlacesDoNotHoldUpOtherTopics: a long ready list whose jobs were all deleted is passed over step by step,
+// and others have their turn in between.
+func TestEmptyPlacesDoNotHoldUpOtherTopics(t *testing.T) {
+	f := newFixture(t)
+	var pushes []Push
+	for i := range 3000 {
+		pushes = append(pushes, Push{Topic: "deleted", ID: fmt.Sprint(i), Priority: Normal})
+	}
+	f.q.PushBatch(f.ctx, pushes)
+	for _, p := range pushes {
+		if err := f.q.Delete(f.ctx, p.Topic, p.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.push("other", "a", 0)
+	calls := 1
+	for ; len(f.reserve(10)) == 0; calls++ {
+	}
+	if calls > 2 {
+		t.Errorf("the other topic's job was reserved by call %d", calls)
+	}
+	for f.s.client.Exists(f.ctx, prefix(0)+"r:1:deleted").Val() == 1 {
+		if got, err := f.s.Reserve(f.ctx, 0, Reserve{Worker: "w", Token: fmt.Sprint(calls), Max: 10,
+			Pattern: "0102010201"}); err != nil || len(got.Jobs) == 0 && !got.More &&
+			f.s.client.Exists(f.ctx, prefix(0)+"r:1:deleted").Val() == 1 {
+			t.Fatalf("after %d calls there is more, and it does not say so: %+v, %v", calls, got, err)
+		}
+		calls++
+	}
+}
+
+func TestTopicsOfAPriorityTakeTurns(t *testing.T) {
+	f := newFixture(t)
+	for i := range 200 {
+		f.push("flood", fmt.Sprint(i), 0)
+	}
+	for i := range 5 {
+		f.push("small", fmt.Sprint(i), 0)
+		f.push("tiny", fmt.Sprint(i), 0)
+	}
+	count := map[string]int{}
+	for _, l := range f.reserve(15) {
+		count[l.Topic]++
+	}
+	if count["small"] < 4 || count["tiny"] < 4 {
+		t.Fatalf("of 15: %v", count)
+	}
+}
+
+func TestMaxInFlightHolds(t *testing.T) {
+	f := newFixture(t)
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,
+		MaxInFlight: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	ls := f.reserve(10)
+	if len(ls) != 2 || len(f.reserve(10)) != 0 {
+		t.Fatalf("%d in flight with a limit of 2", len(ls))
+	}
+	f.settle(Done, nil, ls[0])
+	if n := len(f.reserve(10)); n != 1 {
+		t.Fatalf("%d more after one was done", n)
+	}
+}
+
+func TestRateLimitHolds(t *testing.T) {
+	f := newFixture(t)
+	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,
+		RateLimit: 100}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	start, n := time.Now(), 0
+	eventually(t, "50 jobs", func() bool {
+		f.advance()
+		ls := f.reserve(100)
+		n += len(ls)
+		f.settle(Done, nil, ls...)
+		return n >= 50
+	})
+	took := time.Since(start)
+	if most := int(took.Seconds()*100) + 7; n > most {
+		t.Fatalf("%d jobs in %v at 100 a second", n, took)
+	}
+	if took > 20*time.Second {
+		t.Fatalf("50 jobs took %v at 100 a second", took)
+	}
+}
+
+func TestAPausedTopicWaitsAndGoesOn(t *testing.T) {
+	f := newFixture(t)
+	conf := TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Paused: true}
+	if err := f.q.SetTopics(f.ctx, []TopicConf{conf}); err != nil {
+		t.Fatal(err)
+	}
+	f.push("t", "a", 0)
+	f.push("u", "b", 0)
+	if ls := f.reserve(10); len(ls) != 1 || ls[0].Topic != "u" {
+		t.Fatalf("reserved %d jobs with t paused", len(ls))
+	}
+	conf.Paused = false
+	if err := f.q.SetTopics(f.ctx, []TopicConf{conf}); err != nil {
+		t.Fatal(err)
+	}
+	if ls := f.reserve(10); len(ls) != 1 {
+		t.Fatalf("reserved %d jobs after t was resumed", len(ls))
+	}
+}
+
+func TestADeadEndpointIsProbedOneCallAtATime(t *testing.T) {
+	f := newFixture(t)
+	for i := range 100 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	down := func(s *Settlement) { s.Endpoint = EndpointDown; s.Delay = time.Hour }
+	f.settle(Retry, down, f.reserve(20)...)
+	f.settle(Retry, down, f.reserve(20)...)
+	if n := len(f.reserve(20)); n != 0 {
+		t.Fatalf("%d jobs reserved while the breaker is open", n)
+	}
+	var probe []*Lease
+	eventually(t, "a probe", func() bool { f.advance(); probe = f.reserve(20); return len(probe) > 0 })
+	if len(probe) != 1 || len(f.reserve(20)) != 0 {
+		t.Fatalf("%d probes at once", len(probe))
+	}
+	f.settle(Done, nil, probe...)
+	if n := len(f.reserve(20)); n < 2 {
+		t.Fatalf("%d jobs reserved after the endpoint answered", n)
+	}
+	if j := f.get("t", "99"); j.Attempts != 0 {
+		t.Fatalf("a job that was not called has %d attempts", j.Attempts)
+	}
+}
+
+func TestCallsRampUp(t *testing.T) {
+	f := newFixture(t)
+	var batch []Push
+	for i := range 900 {
+		batch = append(batch, Push{Topic: "t", ID: fmt.Sprint(i)})
+	}
+	for _, r := range f.q.PushBatch(f.ctx, batch) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	var seen []int
+	for range 4 {
+		var ls []*Lease
+		for {
+			more := f.reserve(100)
+			ls = append(ls, more...)
+			if len(more) == 0 {
+				break
+			}
+		}
+		seen = append(seen, len(ls))
+		for len(ls) > 0 {
+			n := min(100, len(ls))
+			f.settle(Done, nil, ls[:n]...)
+			ls = ls[n:]
+		}
+	}
+	if seen[0] != 32 || seen[1] <= seen[0] || seen[3] < 100 {
+		t.Fatalf("calls in flight grew as %v", seen)
+	}
+}
+
+func TestACorruptRecordDiesAloneAndNeighboursGoOn(t *testing.T) {
+	f := newFixture(t)
+	for i := range 3 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	f.s.client.LSet(f.ctx, prefix(0)+"p:1", 2, "junk")
+	if ls := f.reserve(10); len(ls) != 2 {
+		t.Fatalf("reserved %d; want the two that can be read", len(ls))
+	}
+	f.stats("t", 0, 0, 2, 1)
+	if n, err := f.q.DeleteDead(f.ctx, "t", nil, 10); n != 1 || err != nil {
+		t.Fatalf("delete dead = %d, %v", n, err)
+	}
+}
