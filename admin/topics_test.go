@@ -90,7 +90,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 2 {
 		t.Errorf("after the rotation it has %d secrets", len(x.Secrets))
 	}
-	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "The old one is dropped: <time") || !strings.Contains(body, "in 23h 59m") && !strings.Contains(body, "in 1d") && !strings.Contains(body, "24h") {
+	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "The old one will be dropped: <time") || !strings.Contains(body, "in 23h 59m") && !strings.Contains(body, "in 1d") && !strings.Contains(body, "24h") {
 		t.Errorf("the page does not count the overlap down")
 	}
 	s.post("/topics/shop.mail/secret/overlap", "overlap", "1h")
