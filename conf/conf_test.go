@@ -1,19 +1,16 @@
 package conf
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"go.uber.org/goleak"
 )
 
@@ -36,75 +33,6 @@ func load(t *testing.T, text string, env ...string) *Config {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func TestReferenceListsEveryKeyWithItsDefault(t *testing.T) {
-	file := parseFile("wakecall.yaml", Reference)
-	if len(file.problems) > 0 {
-		t.Fatal(file.problems)
-	}
-	if len(file.found) != len(keys) {
-		t.Errorf("the reference has %d keys, the table %d", len(file.found), len(keys))
-	}
-	for i, a := range file.found {
-		if i < len(keys) && (a.key != keys[i].Path || a.text != keys[i].Default) {
-			t.Errorf("%s: the reference says %s: %q, the table %s: %q", a.where, a.key, a.text, keys[i].Path, keys[i].Default)
-		}
-	}
-}
-
-// Every field of the struct must be in the table of keys, so that the test above covers it.
-func TestEveryFieldIsAKey(t *testing.T) {
-	fields := leaves(reflect.TypeFor[Config](), "")
-	listed := paths()
-	slices.Sort(fields)
-	slices.Sort(listed)
-	if !slices.Equal(fields, listed) {
-		t.Errorf("the fields are\n%v\nthe keys are\n%v", fields, listed)
-	}
-}
-
-func leaves(typ reflect.Type, above string) (paths []string) {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		switch path := above + f.Tag.Get("koanf"); {
-		case !f.IsExported():
-		case f.Type.Kind() == reflect.Struct:
-			paths = append(paths, leaves(f.Type, path+".")...)
-		default:
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
-func TestDefaultsAreValid(t *testing.T) {
-	l := newLoader()
-	l.crossCheck()
-	if len(l.problems) > 0 {
-		t.Fatal(&l.problems)
-	}
-	c := Default()
-	if c.Server.MaxBody != 256*KiB || c.Journal.Keep != 7*24*time.Hour || c.Priorities != (Priorities{5, 3, 2}) ||
-		c.Redis.Nodes != nil || c.Timers != 1 || c.Dispatchers != 2 || c.Callback.Networks != "any" {
-		t.Errorf("got %+v", c)
-	}
-}
-
-func TestKeys(t *testing.T) {
-	seen := map[string]bool{}
-	for _, k := range Keys() {
-		if len(k.Doc) < 10 || strings.Contains(k.Doc, ". ") {
-			t.Errorf("%s has the help %q", k.Path, k.Doc)
-		}
-		if seen[k.Env()] || seen[k.Flag()] {
-			t.Errorf("%s shares its variable or flag", k.Path)
-		}
-		seen[k.Env()], seen[k.Flag()] = true, true
-	}
-	if !seen["WAKECALL_SERVER_MAX_BODY"] || !seen["shutdown-timeout"] {
-		t.Error("the names of variables or flags have changed")
-	}
 }
 
 func TestPrecedence(t *testing.T) {
@@ -276,98 +204,6 @@ func TestForeignVariables(t *testing.T) {
 	}
 }
 
-func TestSecretsAreNotDisplayed(t *testing.T) {
-	c := load(t, "registry:\n  dsn: mysql://u:hunter2@tcp(h:3306)/w\nredis:\n  nodes: ['rediss://:hunter2@h:1', "+
-		"'redis+sentinel://h1/m?sentinel_password=hunter2']\n")
-	inJSON, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inYAML, err := yaml.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var logged strings.Builder
-	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "dsn", c.Registry.DSN, "nodes", c.Redis.Nodes, "conf", c)
-	node, err := ParseNode(c.Redis.Nodes[1].Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
-	displays := []string{string(inJSON), string(inYAML), logged.String(), fmt.Sprint(c.Effective()), fmt.Sprint(node)}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		displays = append(displays, fmt.Sprintf(verb, c), fmt.Sprintf(verb, c.Registry.DSN), fmt.Sprintf(verb, node))
-	}
-	for _, d := range displays {
-		if strings.Contains(d, "hunter2") || strings.Contains(d, "68756e74657232") || d == "" {
-			t.Errorf("displayed: %s", d)
-		}
-	}
-	for _, s := range c.Effective() {
-		if s.Key == "registry.dsn" && s.Value != "mysql://u:<secret>@tcp(h:3306)/w" {
-			t.Errorf("the DSN is shown as %s", s.Value)
-		}
-	}
-}
-
-func TestMaskURL(t *testing.T) {
-	for in, want := range map[string]string{
-		"redis://:pw@h:6379/0":                          "redis://:<secret>@h:6379/0",
-		"redis://u:p@w/x@h:1":                           "redis://u:<secret>@h:1",
-		"redis://pw@h:1":                                "redis://<secret>@h:1",
-		"redis://:pw":                                   "redis://:<secret>",
-		"redis://h:6379,h2:6380/m":                      "redis://h:6379,h2:6380/m",
-		"redis://[::1]:6379":                            "redis://[::1]:6379",
-		"unix://u:pw@/x.sock?db=1":                      "unix://u:<secret>@/x.sock?db=1",
-		"redis+sentinel://h/m?Sentinel_PASSWORD=x&db=1": "redis+sentinel://h/m?Sentinel_PASSWORD=<secret>&db=1",
-		"mysql://u:pw@tcp(h:3306)/w?timeout=1s":         "mysql://u:<secret>@tcp(h:3306)/w?timeout=1s",
-		"u:pw@tcp(h:3306)/w":                            "u:<secret>@tcp(h:3306)/w",
-		"sqlite:/var/lib/a@b.db":                        "sqlite:/var/lib/a@b.db",
-		"":                                              "",
-	} {
-		if got := maskURL(in); got != want {
-			t.Errorf("%s is shown as %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestPrivateJourney(t *testing.T) {
-	c := load(t, "redis:\n  nodes: ['redis://:hunter2@h:1']\nregistry:\n  dsn: mysql://u:pw@tcp(h:1)/w\n"+
-		"priorities: 7:2:1\nserver:\n  max_body: 1000\n",
-		"WAKECALL_CALLBACK_NETWORKS=10.0.0.0/8, fd00::/8")
-	data, err := c.MarshalPrivate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := Default()
-	if err := got.UnmarshalPrivate(data); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, c) {
-		t.Errorf("got %#v\nwant %#v", got, c)
-	}
-	if got.Callback.Networks != "10.0.0.0/8,fd00::/8" || got.Redis.Nodes[0].Reveal() != "redis://:hunter2@h:1" {
-		t.Errorf("got %q %q", got.Callback.Networks, got.Redis.Nodes[0].Reveal())
-	}
-	for _, bad := range []string{"", "{}", strings.Replace(string(data), "7:2:1", "7:2", 1)} {
-		if got.UnmarshalPrivate([]byte(bad)) == nil {
-			t.Errorf("%s is accepted", bad)
-		}
-	}
-}
-
-// TestPrivateJourneyBetweenVersions: a reload starts children of another version than the master's.
-func TestPrivateJourneyBetweenVersions(t *testing.T) {
-	var c Config
-	message := `{"base":"/b","settings":{"timers":["3"],"redis.nodes":["redis://a","redis://b"],"key.of.tomorrow":["x"]},` +
-		`"sources":{"timers":"flag","key.of.tomorrow":"flag"}}`
-	if err := c.UnmarshalPrivate([]byte(message)); err != nil {
-		t.Fatal(err)
-	}
-	if c.Timers != 3 || c.Dispatchers != 2 || len(c.Redis.Nodes) != 2 || c.DataPath() != "/b/data" {
-		t.Errorf("got %+v", c)
-	}
-}
-
 func TestPaths(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -398,7 +234,8 @@ func TestPaths(t *testing.T) {
 }
 
 func TestWordsForProcesses(t *testing.T) {
-	c := load(t, "log:\n  level: warn\nspool: on\njournal:\n  sync: always\nadmin:\n  trusted_proxies: [10.0.0.0/8, fd00::/8]\n")
+	c := load(t, "log:\n  level: warn\nspool: on\njournal:\n  sync: always\n"+
+		"admin:\n  trusted_proxies: [10.0.0.0/8, fd00::/8]\n")
 	if c.LogLevel() != slog.LevelWarn || !c.SpoolOn() || !c.JournalSync() {
 		t.Errorf("got %v %t %t", c.LogLevel(), c.SpoolOn(), c.JournalSync())
 	}
