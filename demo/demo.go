@@ -23,8 +23,8 @@ import (
 
 const topic = "demo"
 
-// Run serves the endpoint on a free port until run returns. When the API is up it registers the topic and prints how to push
-// a first job. The endpoint outlives run's context, for the last callbacks.
+// Run serves the endpoint on a free port until run returns. When the API is up it registers the topic and prints how
+// to push a first job. The endpoint outlives run's context, for the last callbacks.
 func Run(ctx context.Context, cfg *conf.Config, out io.Writer, run func(context.Context) error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package logging makes the log of a process: text or JSON lines on stderr, and its warnings and errors in the journal, too.
+// Package logging makes the log of a process: text or JSON lines on stderr; warnings and errors also go to the journal.
 package logging

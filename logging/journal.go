@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/journal"
 )
 
-// errorLog writes warnings and errors to the journal, too, beside the log that they go to anyway.
+// errorLog also writes warnings and errors to the journal.
 type errorLog struct {
 	slog.Handler
 	journal *journal.Journal
@@ -20,12 +20,12 @@ type errorLog struct {
 // Handle implements slog.Handler.
 func (h *errorLog) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		_ = h.journal.Error(h.line(r)) // the journal logs its own trouble
+		_ = h.journal.Error(h.line(r)) // the journal logs its own errors
 	}
 	return h.Handler.Handle(ctx, r)
 }
 
-// line takes the record's error apart from what it concerns.
+// line separates the record's error from its context.
 func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 	line := journal.ErrorLine{TS: r.Time, Where: r.Message}
 	var rest []string
@@ -33,7 +33,7 @@ func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 		switch a.Key {
 		case "error":
 			line.Error = a.Value.String()
-		case "process": // the journal's own
+		case "process": // the journal adds it
 		default:
 			rest = append(rest, a.Key+"="+asWord(a.Value.String()))
 		}
@@ -47,9 +47,10 @@ func (h *errorLog) line(r slog.Record) journal.ErrorLine {
 	return line
 }
 
-// asWord quotes a value that could be taken for several: an id may look like "x error=…".
+// asWord quotes a value that could be read as several: an id may look like "x error=…".
 func asWord(s string) string {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+	splits := func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	if s == "" || strings.ContainsFunc(s, splits) {
 		return strconv.Quote(s)
 	}
 	return s

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Steers says whether a terminal or a reader of lines may obey the character instead of showing it.
+// Steers reports whether a terminal or a reader of lines may obey the character instead of showing it.
 func Steers(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || turns(r)
 }
 
-// turns says whether the character changes the direction of those after it.
+// turns reports whether the character changes the direction of those after it.
 func turns(r rune) bool { return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' }
 
 // Line is a text for one line or cell.
@@ -42,8 +42,8 @@ func Lines(s string) string {
 	}, s)
 }
 
-// JSON writes JSON on to w with its steering characters escaped, which leaves its meaning. A write has to be of whole documents: the
-// encoders of encoding/json and log/slog make one of each.
+// JSON passes JSON on to W with its steering characters escaped, which keeps its meaning. Each write must be a whole
+// document, as the encoders of encoding/json and log/slog write it.
 type JSON struct{ W io.Writer }
 
 // Write implements io.Writer.
@@ -54,7 +54,7 @@ func (j JSON) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// escapeSteering leaves alone what is below a space: in a string encoding/json has escaped that, and between them it is layout.
+// escapeSteering keeps characters below a space: encoding/json escaped those in strings, and the others are layout.
 func escapeSteering(b []byte) []byte {
 	var out []byte
 	done := 0

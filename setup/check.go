@@ -17,12 +17,12 @@ const (
 	Failed  Verdict = "FAILED"
 )
 
-// Finding is what `wakecall check` has to say about one thing.
+// Finding is one result of `wakecall check`.
 type Finding struct {
 	What    string  `json:"what"`
 	Verdict Verdict `json:"verdict"`
 	Detail  string  `json:"detail"`
-	Advice  string  `json:"advice,omitempty"` // the way out
+	Advice  string  `json:"advice,omitempty"` // how to correct it
 }
 
 func fine(what, form string, args ...any) Finding {
@@ -37,12 +37,12 @@ func failed(what, detail, advice string) Finding {
 	return Finding{What: what, Verdict: Failed, Detail: detail, Advice: advice}
 }
 
-// failedErr is failed without a secret that an error may have picked up.
+// failedErr is failed with an error's text on one line.
 func failedErr(what string, err error, advice string) Finding {
 	return failed(what, printable.Error(err), advice)
 }
 
-// Check does all checks, in the order in which a start would meet their causes.
+// Check does all checks, in the order in which a start would fail.
 func Check(ctx context.Context, cfg *conf.Config) []Finding {
 	source := cfg.File()
 	if source == "" {

@@ -5,7 +5,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 )
 
-// checkCallbacks says where callbacks may go.
+// checkCallbacks reports where callbacks may go.
 func checkCallbacks(cfg *conf.Config) Finding {
 	const what = "callback.networks"
 	caller, err := callback.New(callback.Options{Networks: cfg.Callback.Networks})
@@ -17,7 +17,7 @@ func checkCallbacks(cfg *conf.Config) Finding {
 	case "any":
 		return fine(what, "any: public, private and loopback addresses; never link-local, cloud metadata and multicast ones")
 	case "public":
-		return fine(what, "public addresses only; topics on a private network or on this machine are not called")
+		return fine(what, "public addresses only; endpoints on a private network or on this machine are not called")
 	}
 	return fine(what, "public addresses and %s", cfg.Callback.Networks)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// roomWanted is how much of a disk should be free.
-const roomWanted = 256 << 20
+// wantedSpace is how much of a disk should be free.
+const wantedSpace = 256 << 20
 
 func checkDirs(cfg *conf.Config) []Finding {
 	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
@@ -29,7 +29,7 @@ func checkDirs(cfg *conf.Config) []Finding {
 	return findings
 }
 
-// checkDir looks whether a directory can be written to, or made.
+// checkDir checks whether a directory can be written to, or created.
 func checkDir(what, dir string) Finding {
 	missing := false
 	at := dir
@@ -47,17 +47,19 @@ func checkDir(what, dir string) Finding {
 		missing, at = true, filepath.Dir(at)
 	}
 	if err := tryWrite(at); err != nil {
-		return failedErr(what, err, fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
+		return failedErr(what, err,
+			fmt.Sprintf("Give it to this user (chown %d %s), or set %s to another directory", os.Getuid(), at, what))
 	}
 	free, err := freeSpace(at)
 	if err != nil {
 		return failedErr(what, err, "")
 	}
-	if free < roomWanted {
-		return warn(what, fmt.Sprintf("%s has only %s left", dir, printable.Bytes(free)), "Make room: pushes are refused when the disk is full")
+	if free < wantedSpace {
+		return warn(what, fmt.Sprintf("%s has only %s free", dir, printable.Bytes(free)),
+			"Free some space: pushes are refused when the disk is full")
 	}
 	if missing {
-		return fine(what, "%s is made at the first start; %s free", dir, printable.Bytes(free))
+		return fine(what, "%s is created at the first start; %s free", dir, printable.Bytes(free))
 	}
 	return fine(what, "%s, %s free", dir, printable.Bytes(free))
 }
@@ -73,22 +75,24 @@ func tryWrite(dir string) error {
 func freeSpace(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
-		return 0, fmt.Errorf("asking for the free space of %s: %w", dir, err)
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
 	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ between systems
 }
 
-// checkPorts looks whether the addresses are free, or held by our own master.
+// checkPorts checks whether the addresses are free, or used by the master of this data_dir.
 func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	master := masterPID(ctx, cfg)
 	var findings []Finding
-	for _, at := range []struct{ key, addr string }{{"server.addr", cfg.Server.Addr}, {"admin.addr", cfg.Admin.Addr}, {"metrics.addr", cfg.Metrics.Addr}} {
+	for _, at := range []struct{ key, addr string }{
+		{"server.addr", cfg.Server.Addr}, {"admin.addr", cfg.Admin.Addr}, {"metrics.addr", cfg.Metrics.Addr},
+	} {
 		findings = append(findings, checkPort(at.key, at.addr, master))
 	}
 	return findings
 }
 
-// isOurs says whether a role that runs alone answers there.
+// isOurs reports whether a role that runs alone answers there.
 func isOurs(key, addr string) bool {
 	path, mark := "/healthz", `{"status":"ok"}`
 	if key == "metrics.addr" {
@@ -112,11 +116,12 @@ func checkPort(key, addr string, master int) Finding {
 		l.Close()
 		return fine(key, "%s is free", addr)
 	case errors.Is(err, syscall.EADDRINUSE) && master > 0:
-		return fine(key, "%s is held by the master (pid %d) of this data_dir", addr, master)
+		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
 	case errors.Is(err, syscall.EADDRINUSE) && isOurs(key, addr):
-		return fine(key, "a Wakecall answers at %s already", addr)
+		return fine(key, "%s is used by a running Wakecall", addr)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return failed(key, addr+" is in use by another program", "Stop it (ss -ltnp shows which), or set "+key+" to another address")
+		return failed(key, addr+" is in use by another program",
+			"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return failed(key, addr+" is not an address of this machine", "Set "+key+" to one, or to 0.0.0.0:PORT for all")
 	case errors.Is(err, syscall.EACCES):
@@ -128,7 +133,7 @@ func checkPort(key, addr string, master int) Finding {
 // PsLimit is how long the master may take to ask all its processes.
 const PsLimit = 5 * time.Second
 
-// masterPID is the pid of the master of this data_dir, 0 when none answers.
+// masterPID is the pid of the master of this data_dir, 0 if none answers.
 func masterPID(ctx context.Context, cfg *conf.Config) int {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()

@@ -13,20 +13,20 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// checkRegistry tries the registry's database and its schema. The snapshot is nil when there is none to be had.
+// checkRegistry checks the registry's database and its schema. The snapshot is nil if it cannot be read.
 func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.Snapshot) {
 	const what = "registry"
 	dsn := cfg.RegistryDSN().Reveal()
 	shown := database.MaskDSN(dsn)
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return []Finding{fine(what, "%s is made at the first start", path)}, nil
+			return []Finding{fine(what, "%s is created at the first start", path)}, nil
 		}
 	}
 	r, err := registry.Open(registry.Options{DSN: dsn, Logger: slog.New(slog.DiscardHandler)})
 	switch {
 	case errors.Is(err, registry.ErrSchemaOlder):
-		return []Finding{warn(what, printable.Error(err), "`wakecall up` does that by itself, too")}, nil
+		return []Finding{warn(what, printable.Error(err), "`wakecall up` does that by itself")}, nil
 	case errors.Is(err, registry.ErrSchemaNewer):
 		return []Finding{failedErr(what, err, "")}, nil
 	case err != nil:

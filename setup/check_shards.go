@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// checkShards tries the Redis of every shard: those of the registry, or, before the first start, those of redis.nodes.
+// checkShards checks the Redis of every shard of the registry, or before the first start of redis.nodes.
 func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
 	shards := PlannedShards(cfg, snapshot)
 	findings := make([][]Finding, len(shards))
@@ -35,7 +35,7 @@ func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snaps
 func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []Finding {
 	what := "redis " + s.Name
 	if s.State == registry.ShardOffline {
-		return []Finding{fine(what, "is offline in the registry; not tried")}
+		return []Finding{fine(what, "is offline in the registry; not checked")}
 	}
 	if s.URL == registry.ManagedShard {
 		if _, err := os.Stat(cfg.RedisSocket()); err != nil {
@@ -71,11 +71,11 @@ func unreachableShard(what string, s registry.Shard, text string) Finding {
 	case isPasswordError(text):
 		advice = passwordAdvice
 	case s.URL == registry.ManagedShard:
-		advice = "It is the master's own: if `wakecall up` is running, its log says why it does not answer"
+		advice = "The master runs it: if `wakecall up` is running, its log says why it does not answer"
 	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
 		advice = "Is a firewall in between?"
 	case strings.Contains(text, "NOPERM"):
-		advice = "Give the user the rights to all commands on the keys wk:* and to publish and subscribe"
+		advice = "Grant the user all commands on the keys wk:*, and to publish and subscribe"
 	}
 	return failed(what, text, advice)
 }
@@ -85,14 +85,16 @@ func describeShard(what string, h queue.ShardHealth) Finding {
 	if h.MaxMemory > 0 {
 		memory += " of " + printable.Bytes(h.MaxMemory)
 	}
-	return fine(what, "Redis %s answers in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory, printable.Count(int(h.Jobs), "job"))
+	return fine(what, "Redis %s answers in %s; %s, %s", h.Version, printable.Duration(h.Latency), memory,
+		printable.Count(int(h.Jobs), "job"))
 }
 
-// checkRedisBinary is for the managed redis-server that does not run now.
+// checkRedisBinary checks the managed redis-server while it does not run.
 func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	out, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return failed(what, "there is no "+binary+" here", "Install it: apt-get install redis-server. Or set redis.nodes to a Redis that runs elsewhere")
+		return failed(what, "there is no "+binary+" here",
+			"Install it: apt-get install redis-server. Or set redis.nodes to a Redis that runs elsewhere")
 	}
 	if err != nil {
 		return failedErr(what, fmt.Errorf("%s --version: %w", binary, err), "Set redis.binary to a redis-server that works")
@@ -102,10 +104,10 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 	if health.TooOld(version) {
 		return failed(what, fmt.Sprintf("%s is Redis %s, which is too old", binary, version), "Install Redis 7.0 or newer")
 	}
-	return fine(what, "does not run now; the master starts %s (Redis %s)", binary, version)
+	return fine(what, "is not running; the master starts %s (Redis %s)", binary, version)
 }
 
-// unregistered names the nodes of the configuration that are no shards: after the first start the registry's list counts.
+// unregistered warns of nodes in redis.nodes that are no shards: after the first start the registry's list is used.
 func unregistered(cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
 	if snapshot == nil || len(snapshot.Shards) == 0 {
 		return nil
@@ -123,6 +125,6 @@ func unregistered(cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
 	if missing == 0 {
 		return nil
 	}
-	return []Finding{warn("redis.nodes", printable.Count(missing, "node")+" of redis.nodes is not among the shards of the registry, and is not used",
-		"redis.nodes seeds the registry at the first start only; `wakecall shard put` adds one")}
+	return []Finding{warn("redis.nodes", printable.Count(missing, "node")+" not registered as a shard, and not used",
+		"redis.nodes seeds the registry at the first start only; `wakecall shard add` adds one")}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Prepare makes data_dir, the registry's schema and what a first start needs, and returns the registered shards. What would make the
-// start fail is looked at before anything is registered: the registry must not remember a mistake in redis.nodes.
+// Prepare creates data_dir, the registry's schema and what a first start needs, and returns the registered shards.
+// Whatever would make the start fail is checked first, so that a mistake in redis.nodes is not stored in the
+// registry.
 func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registry.Shard, error) {
 	if err := MakeDataDir(cfg); err != nil {
 		return nil, err
@@ -44,8 +45,8 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	return r.Snapshot().Shards, nil
 }
 
-// othersRedis refuses to run a redis-server of this host's own beside that of another one: the two would share a registry, and the jobs
-// pushed to one would be unknown to the other.
+// othersRedis refuses to run a managed redis-server beside that of another host: the two would share a registry, and
+// neither would know the jobs of the other.
 func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 	if strings.HasPrefix(cfg.RegistryDSN().Reveal(), "sqlite:") || !IsManaged(registered) {
 		return nil
@@ -54,31 +55,32 @@ func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("the registry has the shard %q, a redis-server that the master of one host runs for itself, and %s of this host has none of its data. "+
-		"Several hosts need a Redis that all of them reach: register it with `wakecall shard put redis-1 --url redis://…` and take %[1]q away. "+
-		"If this host takes the other's place, copy its %[2]s here; to begin with an empty one, make the directory", "managed", cfg.RedisDir())
+	return fmt.Errorf("the registry has the shard %q, a redis-server that another host's master runs, and this host has no %s. "+
+		"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url redis://…`, "+
+		"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an empty one, "+
+		"create the directory", "managed", cfg.RedisDir())
 }
 
-// MakeDataDir makes data_dir, readable by its owner only.
+// MakeDataDir creates data_dir, readable by its owner only.
 func MakeDataDir(cfg *conf.Config) error {
 	if err := os.MkdirAll(cfg.DataPath(), 0o700); err != nil {
 		return fmt.Errorf("data_dir %s: %w; set data_dir to a directory that this user can write to", cfg.DataPath(), err)
 	}
 	if err := tryWrite(cfg.DataPath()); err != nil {
-		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another", cfg.DataPath(), err)
+		return fmt.Errorf("data_dir %s: %w; give it to this user, or set data_dir to another directory", cfg.DataPath(), err)
 	}
 	return nil
 }
 
-// Seed does what the first start has to do: the schema is up to date already, the shards are seeded, the first token and user
-// made. With the database away all that was done at an earlier start, or the registry could not have been opened.
+// Seed registers the shards of redis.nodes and creates the first API token and admin user, unless an earlier start
+// did so.
 func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
 	err := r.SeedShards(ctx, seedShards(cfg))
 	if err == nil {
 		var created []string
 		created, err = r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
 		for _, path := range created {
-			log.Info("first start: made "+firstStartFile(path), "file", path)
+			log.Info("first start: created "+firstStartFile(path), "file", path)
 		}
 	}
 	if errors.Is(err, registry.ErrUnavailable) {
@@ -95,8 +97,8 @@ func firstStartFile(path string) string {
 	return "the password of the web admin's user admin"
 }
 
-// CheckPasswords refuses a start with a password that a Redis does not take: trying again would not help. A Redis that is away
-// may come back, so it does not hinder.
+// CheckPasswords returns an error for each Redis that refuses its password: retrying would not help. A Redis that
+// does not answer may come back, and is no error.
 func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) error {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
 	defer q.Close()
@@ -125,7 +127,8 @@ func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Sha
 	return errors.Join(errs...)
 }
 
-const passwordAdvice = "Correct the user and password in its URL (redis://USER:PASSWORD@HOST:PORT/0; special characters are percent-encoded)"
+const passwordAdvice = "Correct the user and password in its URL " +
+	"(redis://USER:PASSWORD@HOST:PORT/0; special characters are percent-encoded)"
 
 func isPasswordError(text string) bool {
 	return strings.Contains(text, "WRONGPASS") || strings.Contains(text, "NOAUTH")

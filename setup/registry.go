@@ -15,17 +15,21 @@ import (
 )
 
 // OpenRegistry opens the registry and brings its schema up to date. Other hosts may do so at the same time.
-func OpenRegistry(cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64)) (*registry.Registry, error) {
+func OpenRegistry(
+	cfg *conf.Config, log *slog.Logger, announce func(context.Context, int64),
+) (*registry.Registry, error) {
 	key, err := secretKey(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return registry.Open(registry.Options{
-		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log, SecretKey: key, Announce: announce,
+		DSN: cfg.RegistryDSN().Reveal(), SnapshotFile: cfg.SnapshotFile(), Migrate: true, Logger: log,
+		SecretKey: key, Announce: announce,
 	})
 }
 
-// secretKey is the key for what the registry keeps encrypted; none where there is no data_dir, which commands can do without.
+// secretKey is the key for what the registry stores encrypted; without a data_dir there is none, and commands need
+// none.
 func secretKey(cfg *conf.Config) ([]byte, error) {
 	if _, err := os.Stat(cfg.DataPath()); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -33,7 +37,7 @@ func secretKey(cfg *conf.Config) ([]byte, error) {
 	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
 }
 
-// ExplainRegistry adds what to do to an error of a database that does not answer.
+// ExplainRegistry adds advice to the error of a database that does not answer.
 func ExplainRegistry(cfg *conf.Config, err error) error {
 	if errors.Is(err, registry.ErrUnavailable) {
 		return fmt.Errorf("%w. %s", err, adviceOnDatabase(cfg, err))
@@ -41,7 +45,7 @@ func ExplainRegistry(cfg *conf.Config, err error) error {
 	return err
 }
 
-// adviceOnDatabase also tells what goes on without the database.
+// adviceOnDatabase also says what works without the database.
 func adviceOnDatabase(cfg *conf.Config, err error) string {
 	text := err.Error()
 	advice := "Is the database running there, and is registry.dsn right?"
@@ -49,10 +53,10 @@ func adviceOnDatabase(cfg *conf.Config, err error) string {
 	case strings.Contains(text, "Access denied"):
 		advice = "Correct the user and password in registry.dsn, or grant them: GRANT ALL ON DATABASE.* TO 'USER'@'%'"
 	case strings.Contains(text, "Unknown database"):
-		advice = "Make it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
+		advice = "Create it: CREATE DATABASE NAME CHARACTER SET utf8mb4"
 	}
 	if _, err := os.Stat(cfg.SnapshotFile()); err == nil {
-		advice += " Meanwhile pushes and callbacks go on with the snapshot in " + cfg.SnapshotFile()
+		advice += " Meanwhile pushes and callbacks continue with the snapshot in " + cfg.SnapshotFile()
 	}
 	return advice
 }

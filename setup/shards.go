@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// ShardConfigs are the registry's shards as the queue wants them, with the managed one found in this installation's data_dir.
+// ShardConfigs are the registry's shards as the queue opens them; the managed one is in this installation's data_dir.
 func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
 	var list []queue.ShardConfig
 	for _, s := range shards {
@@ -30,7 +30,8 @@ func seedShards(cfg *conf.Config) []registry.Shard {
 	}
 	var shards []registry.Shard
 	for i, node := range cfg.Redis.Nodes {
-		shards = append(shards, registry.Shard{Name: fmt.Sprintf("redis-%d", i+1), URL: node.Reveal(), State: registry.ShardActive})
+		name := fmt.Sprintf("redis-%d", i+1)
+		shards = append(shards, registry.Shard{Name: name, URL: node.Reveal(), State: registry.ShardActive})
 	}
 	return shards
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// Hostile would begin a line of its own, clear the screen, type for its reader and turn what follows round, if a terminal or a reader of lines
-// obeyed it.
-const Hostile = "x\nFORGED level=ERROR\r\nFORGED\x1b[2J\x1b]0;t\x07\u009b31m\u0085FORGED\u2028FORGED\u2029\u202eFORGED\u2066\x7f\x00\tend"
+// Hostile would start lines of its own, clear the screen, type for its reader and reverse what follows, if a terminal
+// or a reader of lines obeyed it.
+const Hostile = "x\nFORGED level=ERROR\r\nFORGED\x1b[2J\x1b]0;t\x07\u009b31m\u0085FORGED\u2028FORGED\u2029" +
+	"\u202eFORGED\u2066\x7f\x00\tend"
 
 // Check wants text that nothing in it steers, and no line that somebody else wrote.
 func Check(t *testing.T, what, text string) {
