@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"time"
 )
 
-// Points are a series by columns, as a chart wants them. A nil value is not known.
+// Points are a series by columns, as a chart needs it. A nil value is unknown.
 type Points struct {
 	Series string                `json:"series"`
 	Span   string                `json:"span"`
@@ -23,7 +24,7 @@ type SampleReader interface {
 	Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error)
 }
 
-// Reader answers series.
+// Reader returns series.
 type Reader struct {
 	Store SampleReader
 	Now   func() time.Time // nil: time.Now
@@ -34,7 +35,7 @@ type column struct {
 	get  func(record) float64
 }
 
-// counters become rates, in events a second.
+// counters become rates, in events per second.
 var counters = []column{
 	{"pushed", func(r record) float64 { return float64(r.Pushed) }},
 	{"delivered", func(r record) float64 { return float64(r.Delivered) }},
@@ -48,7 +49,7 @@ var counters = []column{
 	{"dropped", func(r record) float64 { return float64(r.Dropped) }},
 }
 
-// gauges are as they were at the end of a slot.
+// gauges have the values of the end of a slot.
 var gauges = []column{
 	{"delayed", func(r record) float64 { return float64(r.Delayed) }},
 	{"ready", func(r record) float64 { return float64(r.Ready) }},
@@ -79,102 +80,91 @@ func orUnknown(known bool, v float64) float64 {
 	return v
 }
 
-type stored struct {
+type storedRecord struct {
 	at time.Time
 	record
 }
 
-// Series answers a span (15m, 3h, 24h, 7d) of a series up to now.
+// Series returns a span (15m, 3h, 24h, 7d) of a series up to now.
 func (r *Reader) Series(ctx context.Context, series, spanName string) (Points, error) {
-	sp, tier, err := spanOf(spanName, series)
+	length, tier, err := spanOf(spanName, series)
 	if err != nil {
 		return Points{}, err
 	}
-	end := r.now().Truncate(tier.Step)
-	begin := end.Add(-sp.length)
+	now := time.Now
+	if r.Now != nil {
+		now = r.Now
+	}
+	end := now().Truncate(tier.Step)
+	begin := end.Add(-length)
 	list, err := r.load(ctx, series, tier, begin, end)
 	if err != nil {
 		return Points{}, err
 	}
-	p := Points{Series: series, Span: spanName, Step: int64(tier.Step / time.Second), Values: map[string][]*float64{}, Sums: map[string]int64{}}
-	grid := gridOf(begin, end, tier.Step)
-	for _, at := range grid {
+	p := Points{
+		Series: series, Span: spanName, Step: int64(tier.Step / time.Second),
+		Values: map[string][]*float64{}, Sums: map[string]int64{},
+	}
+	var slots []time.Time
+	for at := begin.Add(tier.Step); !at.After(end); at = at.Add(tier.Step) {
+		slots = append(slots, at)
 		p.Times = append(p.Times, at.Unix())
 	}
-	p.fill(series, grid, tier, list)
+	p.fill(series, slots, tier, list)
 	return p, nil
 }
 
-func (r *Reader) now() time.Time {
-	if r.Now == nil {
-		return time.Now()
-	}
-	return r.Now()
-}
-
 // load reads a little more than the span, so that the first slots have something to rise from.
-func (r *Reader) load(ctx context.Context, series string, t Tier, begin, end time.Time) ([]stored, error) {
+func (r *Reader) load(ctx context.Context, series string, t Tier, begin, end time.Time) ([]storedRecord, error) {
 	samples, err := r.Store.Samples(ctx, series, t.Name, begin.Add(-max(t.Again, 6*t.Step)), end.Add(time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("read the samples of %s: %w", series, err)
 	}
-	list := make([]stored, 0, len(samples))
+	var list []storedRecord
 	for _, s := range samples {
 		rec, err := decode(s)
-		if err != nil {
-			continue // one damaged sample is a gap
+		if err != nil || isShard(series) != (rec.Shard != nil) {
+			continue // a damaged sample is a gap
 		}
-		if rec.Shard == nil && !isTopic(series) && series != AllTopics {
-			continue
-		}
-		list = append(list, stored{s.At, rec})
+		list = append(list, storedRecord{s.At, rec})
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].at.Before(list[j].at) })
+	slices.SortFunc(list, func(a, b storedRecord) int { return a.at.Compare(b.at) })
 	return list, nil
 }
 
-func gridOf(begin, end time.Time, step time.Duration) []time.Time {
-	var grid []time.Time
-	for at := begin.Add(step); !at.After(end); at = at.Add(step) {
-		grid = append(grid, at)
-	}
-	return grid
-}
-
-func (p *Points) fill(series string, grid []time.Time, t Tier, list []stored) {
-	if series != AllTopics && !isTopic(series) {
-		p.levels(shardColumns, grid, t, list, false)
+func (p *Points) fill(series string, slots []time.Time, t Tier, list []storedRecord) {
+	if isShard(series) {
+		p.levels(shardColumns, slots, t, list, false)
 		return
 	}
 	for _, c := range counters {
-		p.rates(c, grid, t, list, isTopic(series))
+		p.rates(c, slots, t, list, isTopic(series))
 	}
-	p.levels(gauges, grid, t, list, isTopic(series))
-	p.levels(lateness, grid, t, list, false)
+	p.levels(gauges, slots, t, list, isTopic(series))
+	p.levels(lateness, slots, t, list, false)
 }
 
-// rates makes a counter's rise into events a second. Between two samples it rose evenly, for all that is known. A topic without a later
-// sample is idle.
-func (p *Points) rates(c column, grid []time.Time, t Tier, list []stored, idle bool) {
-	curve := risen(c, list)
-	values := make([]*float64, len(grid))
+// rates turns the rise of a counter into events per second. Between two samples it is taken to rise evenly. If idle is true, a
+// series without a later sample had no events.
+func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord, idle bool) {
+	curve := withoutFalls(c, list)
+	values := make([]*float64, len(slots))
 	var sum float64
-	for i, at := range grid {
-		a, okA := valueAt(list, curve, at.Add(-t.Step), idle)
-		b, okB := valueAt(list, curve, at, idle)
-		if !okA || !okB {
+	for i, at := range slots {
+		from, okFrom := valueAt(list, curve, at.Add(-t.Step), idle)
+		to, okTo := valueAt(list, curve, at, idle)
+		if !okFrom || !okTo {
 			continue
 		}
-		rise := b - a
-		sum += rise
-		values[i] = number(rise / t.Step.Seconds())
+		sum += to - from
+		values[i] = number((to - from) / t.Step.Seconds())
 	}
 	p.Values[c.name] = values
 	p.Sums[c.name] = int64(math.Round(sum))
 }
 
-// risen is a counter without its falls: after one it goes on from where it was.
-func risen(c column, list []stored) []float64 {
+// withoutFalls is a counter that goes on from where it was after a fall.
+func withoutFalls(c column, list []storedRecord) []float64 {
 	curve := make([]float64, len(list))
 	for i := 1; i < len(list); i++ {
 		curve[i] = curve[i-1] + max(0, c.get(list[i].record)-c.get(list[i-1].record))
@@ -182,34 +172,30 @@ func risen(c column, list []stored) []float64 {
 	return curve
 }
 
-// valueAt reads a curve at an instant, between two samples by a straight line.
-func valueAt(list []stored, curve []float64, at time.Time, idle bool) (float64, bool) {
+// valueAt is the value of a curve at a time, interpolated between two samples.
+func valueAt(list []storedRecord, curve []float64, at time.Time, idle bool) (value float64, known bool) {
 	i := sort.Search(len(list), func(i int) bool { return !list[i].at.Before(at) })
 	switch {
+	case len(list) == 0:
+		return 0, idle
 	case i == len(list):
-		return last(curve), idle
+		return curve[i-1], idle
 	case list[i].at.Equal(at):
 		return curve[i], true
 	case i == 0:
-		return 0, idle // before the first sample that is known of it, nothing happened to a topic
+		return 0, idle // before its first sample a topic had no events
 	}
 	a, b := list[i-1], list[i]
 	share := at.Sub(a.at).Seconds() / b.at.Sub(a.at).Seconds()
 	return curve[i-1] + share*(curve[i]-curve[i-1]), true
 }
 
-func last(curve []float64) float64 {
-	if len(curve) == 0 {
-		return 0
-	}
-	return curve[len(curve)-1]
-}
-
-// levels takes each slot's last sample. A topic stays as it was until the next one; elsewhere a slot without a sample is a gap.
-func (p *Points) levels(columns []column, grid []time.Time, t Tier, list []stored, stays bool) {
+// levels takes the last sample of each slot. If stays is true, a value stays until the next sample; else a slot without a
+// sample is a gap.
+func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []storedRecord, stays bool) {
 	for _, c := range columns {
-		values := make([]*float64, len(grid))
-		for i, at := range grid {
+		values := make([]*float64, len(slots))
+		for i, at := range slots {
 			k := sort.Search(len(list), func(k int) bool { return list[k].at.After(at) }) - 1
 			if k < 0 || (!stays && !list[k].at.After(at.Add(-t.Step))) {
 				continue
@@ -220,6 +206,7 @@ func (p *Points) levels(columns []column, grid []time.Time, t Tier, list []store
 	}
 }
 
+// number rounds a value; nil if it is not known.
 func number(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

@@ -2,62 +2,65 @@ package history
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// Tier is a resolution of samples.
+// Tier is a resolution of samples, and the span of time that charts show with it.
 type Tier struct {
 	Name string
 	Step time.Duration
-	Keep time.Duration // as the registry prunes
-	// Again is how often a topic with living jobs is stored though nothing happens to it, so that a reader knows what lives.
-	Again time.Duration
+	Keep time.Duration
+	// Again is how often a topic with living jobs is stored without an event, so that a chart shows them.
+	Again  time.Duration
+	Span   string
+	Length time.Duration // of Span
 }
 
-// Tiers from fine to coarse. Every step is a multiple of the one before.
+const day = 24 * time.Hour
+
+// tiers from fine to coarse. Every step is a multiple of the one before.
 var tiers = []Tier{
-	{"10s", 10 * time.Second, time.Hour, time.Minute},
-	{"1m", time.Minute, 6 * time.Hour, time.Hour},
-	{"10m", 10 * time.Minute, 2 * 24 * time.Hour, 2 * time.Hour},
-	{"1h", time.Hour, 15 * 24 * time.Hour, 12 * time.Hour},
+	{"10s", 10 * time.Second, time.Hour, time.Minute, "15m", 15 * time.Minute},
+	{"1m", time.Minute, 6 * time.Hour, time.Hour, "3h", 3 * time.Hour},
+	{"10m", 10 * time.Minute, 2 * day, 2 * time.Hour, "24h", day},
+	{"1h", time.Hour, 15 * day, 12 * time.Hour, "7d", 7 * day},
 }
 
-// Round is how often the sampler looks.
+// Round is how often the sampler reads.
 const Round = 10 * time.Second
 
 // AllTopics is the series of all topics together.
 const AllTopics = "*"
 
+const shardPrefix = "shard/"
+
 // ShardSeries is the name of a shard's series. No topic has a slash in its name.
-func ShardSeries(shard string) string { return "shard/" + shard }
+func ShardSeries(shard string) string { return shardPrefix + shard }
+
+func isShard(series string) bool { return strings.HasPrefix(series, shardPrefix) }
+
+func isTopic(series string) bool { return series != AllTopics && !isShard(series) }
 
 // Spans are the lengths of time that charts offer, from short to long.
-func Spans() []string { return []string{"15m", "3h", "24h", "7d"} }
-
-type span struct {
-	length time.Duration
-	tier   int // index into tiers
-}
-
-var spans = map[string]span{
-	"15m": {15 * time.Minute, 0},
-	"3h":  {3 * time.Hour, 1},
-	"24h": {24 * time.Hour, 2},
-	"7d":  {7 * 24 * time.Hour, 3},
-}
-
-// spanOf finds the span and the tier that answers it for a series.
-func spanOf(name, series string) (span, Tier, error) {
-	s, ok := spans[name]
-	if !ok {
-		return span{}, Tier{}, fmt.Errorf("span %q is not one of 15m, 3h, 24h, 7d", name)
+func Spans() []string {
+	names := make([]string, len(tiers))
+	for i, t := range tiers {
+		names[i] = t.Span
 	}
-	if isTopic(series) && s.tier == 0 {
-		s.tier = 1 // topics are not stored every ten seconds
-	}
-	return s, tiers[s.tier], nil
+	return names
 }
 
-func isTopic(series string) bool {
-	return series != AllTopics && (len(series) < 6 || series[:6] != "shard/")
+// spanOf returns the length of a span and the tier that a series is read from.
+func spanOf(name, series string) (length time.Duration, t Tier, err error) {
+	for i, t := range tiers {
+		if t.Span != name {
+			continue
+		}
+		if isTopic(series) && t.Step == Round {
+			return t.Length, tiers[i+1], nil // topics are not stored in every round
+		}
+		return t.Length, t, nil
+	}
+	return 0, Tier{}, fmt.Errorf("span %q is not one of %s", name, strings.Join(Spans(), ", "))
 }
