@@ -18,13 +18,14 @@ type Source interface {
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }
 
-// Reader reads what recorders of all hosts noted. An error that queue.IsPartial knows comes with the answers of the shards that are up.
+// Reader reads what the recorders of all hosts wrote. With an error for which queue.IsPartial is true, the results of the shards
+// that answered are returned.
 type Reader struct{ source Source }
 
 // NewReader makes a reader.
 func NewReader(s Source) *Reader { return &Reader{s} }
 
-// Attempts are the last ones of a topic (100 a shard are kept), newest first.
+// Attempts are the last attempts of a topic, newest first. A shard keeps 100.
 func (r *Reader) Attempts(ctx context.Context, topic string, limit int) ([]Attempt, error) {
 	raw, err := r.source.Attempts(ctx, topic, limit)
 	list := make([]Attempt, 0, len(raw))
@@ -44,7 +45,7 @@ func (r *Reader) Errors(ctx context.Context, topic string) ([]queue.ErrorNote, e
 	return r.source.Errors(ctx, topic)
 }
 
-// ClearErrors forgets them.
+// ClearErrors deletes the errors of a topic.
 func (r *Reader) ClearErrors(ctx context.Context, topic string) error {
 	return r.source.ClearErrors(ctx, topic)
 }
@@ -55,7 +56,7 @@ func (r *Reader) Lateness(ctx context.Context, topic string, since time.Time) (H
 	return Histogram(counts), err
 }
 
-// Reserved counts the jobs taken by priority (high, normal, low) since a time, an hour ago at most.
+// Reserved counts the reserved jobs by priority (high, normal, low) since a time, an hour ago at most.
 func (r *Reader) Reserved(ctx context.Context, since time.Time) ([3]int64, error) {
 	return r.source.ReserveCounts(ctx, since)
 }

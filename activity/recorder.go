@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -10,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Attempt is one call.
+// Attempt is one attempt to deliver a job.
 type Attempt struct {
 	Topic     string  `json:"-"`
 	ID        string  `json:"id"`
@@ -26,22 +27,22 @@ type Attempt struct {
 	Answer    string  `json:"answer,omitempty"` // the first 2 KiB
 
 	Priority queue.Priority `json:"-"`
-	First    bool           `json:"-"` // no attempt came before it, so its lateness is the system's
+	First    bool           `json:"-"` // it is the first attempt, so its lateness is the system's
 	Called   bool           `json:"-"` // the endpoint was called
 }
 
-// Sink is where a dispatcher's notes of one shard go.
+// Sink takes the notes about one shard.
 type Sink interface {
 	Note(ctx context.Context, bucket int, n queue.Notes) error
 }
 
-// Recorder gathers attempts. Its methods may be called from any goroutine.
+// Recorder collects attempts. Its methods may be called from any goroutine.
 type Recorder struct {
 	log  *slog.Logger
-	some chan struct{} // ticks when something is gathered where there was nothing
+	some chan struct{} // receives when pending is no longer empty
 
 	mu      sync.Mutex
-	pending map[place]*gathered
+	pending map[place]*collected
 }
 
 type place struct {
@@ -49,12 +50,12 @@ type place struct {
 	bucket int
 }
 
-type gathered struct {
+type collected struct {
 	reserved [3]int64
-	topics   map[string]*topicGathered
+	topics   map[string]*topicCollected
 }
 
-type topicGathered struct {
+type topicCollected struct {
 	good, bad []Attempt // the last ones, as rings
 	nGood     int
 	nBad      int
@@ -62,7 +63,7 @@ type topicGathered struct {
 	lateness  [queue.LatenessBuckets]int64
 }
 
-// What one second's notes hold at most, so that a flood of calls costs no more than a stream of them.
+// The limits of one second's notes: many calls cost no more than some.
 const (
 	maxTopics = 2000
 	maxGood   = 20
@@ -71,15 +72,15 @@ const (
 	maxAnswer = 2048
 )
 
-// New makes a recorder; Run brings what it gathers to Redis.
+// New makes a recorder; Run writes what it collects to Redis.
 func New(log *slog.Logger) *Recorder {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Recorder{log: log, pending: map[place]*gathered{}, some: make(chan struct{}, 1)}
+	return &Recorder{log: log, pending: map[place]*collected{}, some: make(chan struct{}, 1)}
 }
 
-// Record takes in what came of a batch of jobs of one bucket.
+// Record adds the attempts of a batch of jobs of one bucket.
 func (r *Recorder) Record(sink Sink, bucket int, batch []Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +93,7 @@ func (r *Recorder) Record(sink Sink, bucket int, batch []Attempt) {
 	p := place{sink, bucket}
 	g := r.pending[p]
 	if g == nil {
-		g = &gathered{topics: map[string]*topicGathered{}}
+		g = &collected{topics: map[string]*topicCollected{}}
 		r.pending[p] = g
 	}
 	for i := range batch {
@@ -100,7 +101,7 @@ func (r *Recorder) Record(sink Sink, bucket int, batch []Attempt) {
 	}
 }
 
-func (g *gathered) add(a *Attempt) {
+func (g *collected) add(a *Attempt) {
 	if int(a.Priority) < len(g.reserved) {
 		g.reserved[a.Priority]++
 	}
@@ -109,7 +110,7 @@ func (g *gathered) add(a *Attempt) {
 		if len(g.topics) >= maxTopics {
 			return
 		}
-		t = &topicGathered{}
+		t = &topicCollected{errors: map[string]*queue.ErrorNote{}}
 		g.topics[a.Topic] = t
 	}
 	if a.First && a.Called {
@@ -120,7 +121,7 @@ func (g *gathered) add(a *Attempt) {
 		return
 	}
 	t.bad, t.nBad = ring(t.bad, maxBad, t.nBad, a)
-	t.note(a)
+	t.addError(a)
 }
 
 func ring(list []Attempt, size, n int, a *Attempt) ([]Attempt, int) {
@@ -131,15 +132,9 @@ func ring(list []Attempt, size, n int, a *Attempt) ([]Attempt, int) {
 	return list, n + 1
 }
 
-func (t *topicGathered) note(a *Attempt) {
-	text := a.Error
-	if text == "" {
-		text = a.Reason
-	}
+func (t *topicCollected) addError(a *Attempt) {
+	text := cmp.Or(a.Error, a.Reason)
 	print := Fingerprint(text)
-	if t.errors == nil {
-		t.errors = map[string]*queue.ErrorNote{}
-	}
 	e := t.errors[print]
 	if e == nil {
 		if len(t.errors) >= maxKinds {
@@ -152,9 +147,9 @@ func (t *topicGathered) note(a *Attempt) {
 	e.Example = text
 }
 
-const every = time.Second
+const flushEvery = time.Second
 
-// Run brings what was gathered to Redis, once a second at most, until ctx is done, and then a last time.
+// Run writes what was collected to Redis, at most once a second, until ctx is done, and then a last time.
 func (r *Recorder) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -162,30 +157,30 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-r.some:
 			select {
 			case <-ctx.Done():
-			case <-time.After(every):
+			case <-time.After(flushEvery):
 				r.flush(ctx)
 			}
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushEvery)
 	defer cancel()
 	r.flush(last)
 }
 
-// flush writes what was gathered. What a shard does not take is forgotten: it is for looking at, and memory is bounded.
+// flush writes what was collected. What a shard does not accept is lost: no job depends on it, and memory is bounded.
 func (r *Recorder) flush(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending
-	r.pending = map[place]*gathered{}
+	r.pending = map[place]*collected{}
 	r.mu.Unlock()
 	for p, g := range all {
 		if err := p.sink.Note(ctx, p.bucket, g.notes()); err != nil {
-			r.log.Debug("what happened to calls could not be noted", "error", err)
+			r.log.Debug("write the activity of callbacks", "error", err)
 		}
 	}
 }
 
-func (g *gathered) notes() queue.Notes {
+func (g *collected) notes() queue.Notes {
 	n := queue.Notes{Reserved: g.reserved}
 	for name, t := range g.topics {
 		n.Topics = append(n.Topics, t.notes(name))
@@ -193,7 +188,7 @@ func (g *gathered) notes() queue.Notes {
 	return n
 }
 
-func (t *topicGathered) notes(name string) queue.TopicNotes {
+func (t *topicCollected) notes(name string) queue.TopicNotes {
 	n := queue.TopicNotes{Topic: name, Lateness: t.lateness[:]}
 	for _, a := range inOrder(t.good, t.bad) {
 		a.Answer = clip(a.Answer, maxAnswer)

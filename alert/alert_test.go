@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
+	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/test/wait"
 )
 

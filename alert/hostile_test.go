@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/alert/smtptest"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/smtptest"
 )
 
 // forged would be headers, a part of its own, lines and marks of a chat, wherever it was written as it is.
@@ -40,7 +40,7 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 			t.Errorf("there is a header %s: %q", name, values)
 		}
 	}
-	if strings.ContainsAny(m.Subject, "\r\n\x1b\x00\u2028\u0085\u202e") || len(m.Subject) > 2*subjectMost || m.To != "ops@example.com" {
+	if strings.ContainsAny(m.Subject, "\r\n\x1b\x00\u2028\u0085\u202e") || len(m.Subject) > 2*maxSubjectBytes || m.To != "ops@example.com" {
 		t.Errorf("it goes to %s about %q", m.To, m.Subject)
 	}
 	for line := range strings.Lines(m.Raw) {

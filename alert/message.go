@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// Phase is what a message tells of its alert.
+// Phase is what a message says about its alert.
 type Phase string
 
 // The phases.
@@ -27,20 +27,20 @@ const (
 	Warning  = "warning"
 )
 
-// Message is what people are told.
+// Message is what people receive about an alert.
 type Message struct {
 	Phase Phase
 	Alert Alert
-	Link  string // to the admin; empty: nobody said where it is
+	Link  string // to the admin; empty if its address is not known
 	At    time.Time
 	Lines []string // of a digest
 }
 
-// subjectMost is how many bytes of what an alert is about a subject has: lines of a mail's header are bounded.
-const subjectMost = 200
+// maxSubjectBytes limits the alert's part of a subject, because lines of a mail's header are limited.
+const maxSubjectBytes = 200
 
-// oneLine is a text that others may have written: words of a server that answers an error, or of an endpoint. A line of it must not look like one of
-// the message, nor steer the terminal of who reads mails there.
+// oneLine makes a text of others safe, such as the error of a server or an endpoint: its lines must not look like lines of the
+// message, and it must not contain control sequences for a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
@@ -50,11 +50,11 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// Subject is the first line.
+// Subject is the subject of a mail, and the first line of the text.
 func (m *Message) Subject() string {
 	s := oneLine(m.Alert.Subject)
-	if len(s) > subjectMost {
-		s = strings.ToValidUTF8(s[:subjectMost], "") + "…"
+	if len(s) > maxSubjectBytes {
+		s = strings.ToValidUTF8(s[:maxSubjectBytes], "") + "…"
 	}
 	switch m.Phase {
 	case Lasts:
@@ -65,7 +65,7 @@ func (m *Message) Subject() string {
 	return "[Wakecall] " + s
 }
 
-// Text is the whole in plain text.
+// Text is the message in plain text.
 func (m *Message) Text() string {
 	lines := append([]string{m.Subject()}, m.facts()...)
 	lines = append(lines, m.digest()...)
@@ -108,7 +108,7 @@ var page = template.Must(template.New("mail").Parse(`<!doctype html><html><body 
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))
 
-// HTML is the whole as a page; whatever comes from users is escaped.
+// HTML is the message as a page; texts of users are escaped.
 func (m *Message) HTML() string {
 	colour := "#d63939"
 	switch {
@@ -125,7 +125,7 @@ func (m *Message) HTML() string {
 	return b.String()
 }
 
-// thread names the messages of one alert, so that mail programs show them together: the first has this id, the others refer to it.
+// thread is the Message-ID of an alert's first mail. The others refer to it, so that mail programs show them together.
 func (m *Message) thread() string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, m.Alert.Key, m.Alert.BeganAt.UnixMicro())

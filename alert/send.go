@@ -24,7 +24,7 @@ import (
 // sendTimeout limits each step of a conversation; a whole one takes three of them at most. Tests shorten it.
 var sendTimeout = 10 * time.Second
 
-// SendMail tells one recipient. The error holds the server's words as they are.
+// SendMail sends a message to one recipient. The error contains the server's answer.
 func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	if s.Host == "" {
 		return errors.New("no SMTP server is set")
@@ -37,7 +37,7 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	return nil
 }
 
-// converse is here, and not left to go-mail's Dialer, since that knows no context and leaves connections open when it fails.
+// converse does what go-mail's Dialer does, with a context and without leaving connections open after an error.
 func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
 	d := net.Dialer{Timeout: sendTimeout}
 	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
@@ -46,7 +46,7 @@ func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
 	}
 	defer func() { _ = plain.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = plain.Close() })()
-	var conn net.Conn = impatient{plain}
+	var conn net.Conn = timeoutConn{plain}
 	if m.TLS == TLSDirect {
 		conn = tls.Client(conn, &tls.Config{ServerName: m.Host})
 	}
@@ -60,22 +60,22 @@ func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
 	if err := m.login(c); err != nil {
 		return err
 	}
-	if err := gomail.Send(gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return hand(c, from, to, text) }), l); err != nil {
+	if err := gomail.Send(gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return transmit(c, from, to, text) }), l); err != nil {
 		return err
 	}
-	_ = c.Quit() // the mail was taken
+	_ = c.Quit() // the mail was accepted
 	return nil
 }
 
-// impatient does not wait for a server that says nothing or takes nothing.
-type impatient struct{ net.Conn }
+// timeoutConn limits each read and write.
+type timeoutConn struct{ net.Conn }
 
-func (c impatient) Read(b []byte) (int, error) {
+func (c timeoutConn) Read(b []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(sendTimeout))
 	return c.Conn.Read(b)
 }
 
-func (c impatient) Write(b []byte) (int, error) {
+func (c timeoutConn) Write(b []byte) (int, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
 	return c.Conn.Write(b)
 }
@@ -88,7 +88,7 @@ func (m *Mail) secure(c *smtp.Client) error {
 		return c.StartTLS(&tls.Config{ServerName: m.Host})
 	}
 	if m.TLS == TLSStart {
-		return errors.New("it does not offer STARTTLS")
+		return errors.New("the server does not offer STARTTLS")
 	}
 	return nil
 }
@@ -107,15 +107,16 @@ func (m *Mail) login(c *smtp.Client) error {
 	return c.Auth(smtp.PlainAuth("", m.Username, string(m.Password), m.Host))
 }
 
-// loginAuth is the mechanism LOGIN, the only one of some servers.
+// loginAuth is the mechanism LOGIN, which is the only one of some servers.
 type loginAuth struct{ m *Mail }
 
-// Start refuses as smtp.PlainAuth does: whoever is between here and the server can take STARTTLS out of what it offers, and would get the password.
+// Start refuses an unencrypted connection, as smtp.PlainAuth does: somebody in between could remove STARTTLS from the server's
+// answer to get the password.
 func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
 	ip := net.ParseIP(server.Name)
 	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
 	if !server.TLS && !here && a.m.TLS != TLSNone {
-		return "", nil, errors.New("the connection is not encrypted, so the password is not sent; set TLS, or none if that is meant")
+		return "", nil, errors.New("the connection is not encrypted, so the password is not sent: set TLS, or none to allow it")
 	}
 	return "LOGIN", nil, nil
 }
@@ -130,7 +131,7 @@ func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	return []byte(a.m.Password), nil
 }
 
-func hand(c *smtp.Client, from string, to []string, text io.WriterTo) error {
+func transmit(c *smtp.Client, from string, to []string, text io.WriterTo) error {
 	if err := c.Mail(from); err != nil {
 		return err
 	}
@@ -173,10 +174,10 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	return l
 }
 
-// SendWebhook posts to a webhook by web, which says where it may lead; an answer other than 2xx is an error that shows its beginning.
+// SendWebhook posts to a webhook. web decides where it may lead. An answer other than 2xx is an error that shows its beginning.
 func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) error {
 	if web == nil {
-		return fmt.Errorf("webhook %s: nothing to send it with", w.Name)
+		return fmt.Errorf("webhook %s: no HTTP client", w.Name)
 	}
 	body, err := w.body(m)
 	if err != nil {
@@ -186,7 +187,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	defer cancel()
 	r, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, string(w.URL), body)
 	if err != nil {
-		return fmt.Errorf("webhook %s: its address cannot be used", w.Name)
+		return fmt.Errorf("webhook %s: invalid URL", w.Name)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	c := retryablehttp.NewClient()
@@ -195,7 +196,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	c.Logger, c.RetryMax, c.HTTPClient = nil, 1, &limited
 	resp, err := c.Do(r)
 	if err != nil {
-		return fmt.Errorf("webhook %s: %s", w.Name, strings.ReplaceAll(err.Error(), string(w.URL), "its address"))
+		return fmt.Errorf("webhook %s: %s", w.Name, strings.ReplaceAll(err.Error(), string(w.URL), "its URL"))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
@@ -208,7 +209,7 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 	return nil
 }
 
-// refused reads the answer of a service that says 200 whatever happens: the code in its JSON tells whether it took the message.
+// refused reads the code in the JSON of services that always answer 200.
 func refused(preset string, answer []byte) error {
 	names := map[string][2]string{"dingtalk": {"errcode", "errmsg"}, "wecom": {"errcode", "errmsg"}, "feishu": {"code", "msg"}}[preset]
 	var fields map[string]any

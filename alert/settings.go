@@ -15,24 +15,24 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// SettingName is where Settings are kept in the registry.
+// SettingName is the name of Settings in the registry.
 const SettingName = "alerts"
 
-// Settings are what people set in the admin.
+// Settings are edited in the admin.
 type Settings struct {
 	Mail        Mail              `json:"mail"`
 	Recipients  []string          `json:"recipients"` // of all alerts
 	Webhooks    []Webhook         `json:"webhooks"`
 	RemindAfter registry.Duration `json:"remind_after"` // of an alert that lasts
-	DeadDigest  bool              `json:"dead_digest"`  // mail dead jobs to their topics' addresses
+	DeadDigest  bool              `json:"dead_digest"`  // mail digests of dead jobs to their topics' addresses
 	Rules       Rules             `json:"rules"`
 }
 
-// How a mail server's connection is encrypted.
+// The ways to encrypt the connection to the mail server.
 const (
 	TLSNone          = "none"
 	TLSOpportunistic = "opportunistic" // STARTTLS where the server offers it
-	TLSStart         = "starttls"      // STARTTLS or nothing
+	TLSStart         = "starttls"      // STARTTLS, or the mail fails
 	TLSDirect        = "tls"           // from the first byte
 )
 
@@ -46,32 +46,32 @@ type Mail struct {
 	From     string    `json:"from"`
 }
 
-// Webhook is a second way to tell people.
+// Webhook is another channel for messages.
 type Webhook struct {
 	Name     string    `json:"name"`
-	URL      seal.Text `json:"url"` // it often holds a token
+	URL      seal.Text `json:"url"` // it often contains a token
 	Preset   string    `json:"preset"`
-	Template string    `json:"template"` // of the JSON body, instead of the preset's
+	Template string    `json:"template"` // of the JSON body; empty: the preset's
 }
 
-// Rules say what is an alert. A limit of zero switches its rule off.
+// Rules define what an alert is. A limit of zero switches its rule off.
 type Rules struct {
-	Shards       bool              `json:"shards"`        // what the redis-checker finds
-	Registry     bool              `json:"registry"`      // its database is away
+	Shards       bool              `json:"shards"`        // findings of the redis-checker
+	Registry     bool              `json:"registry"`      // its database does not answer
 	Journal      bool              `json:"journal"`       // it cannot be written
-	Ledger       bool              `json:"ledger"`        // what was accepted is not what ended or lives
-	Breaker      bool              `json:"breaker"`       // an endpoint is not called any more
-	NoConsumer   registry.Duration `json:"no_consumer"`   // ready jobs that nobody takes for so long
-	BacklogAge   registry.Duration `json:"backlog_age"`   // the oldest ready job has been due for so long
+	Ledger       bool              `json:"ledger"`        // it does not add up
+	Breaker      bool              `json:"breaker"`       // an endpoint is not called because its breaker is open
+	NoConsumer   registry.Duration `json:"no_consumer"`   // nothing is called for so long though jobs are ready
+	BacklogAge   registry.Duration `json:"backlog_age"`   // the oldest ready job has been due for longer
 	FailingShare float64           `json:"failing_share"` // of the attempts of five minutes, 0 to 1
-	FailingLeast int64             `json:"failing_least"` // and at least so many attempts
+	FailingLeast int64             `json:"failing_least"` // with at least so many attempts
 	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
 	Lateness     registry.Duration `json:"lateness"`      // p99 of a minute
 
-	Objectives map[string]registry.Duration `json:"objectives"` // of the lateness of topics, by pattern (orders or shop.*); 0 switches the rule off
+	Objectives map[string]registry.Duration `json:"objectives"` // of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off
 }
 
-// objective is how late a topic may be. Its own name counts before patterns, and a longer pattern before a shorter one.
+// objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one.
 func (r *Rules) objective(topic string) (limit time.Duration, own bool) {
 	if d, named := r.Objectives[topic]; named {
 		return d.Std(), true
@@ -87,7 +87,7 @@ func (r *Rules) objective(topic string) (limit time.Duration, own bool) {
 	return limit, longest >= 0
 }
 
-// Defaults are the settings of an installation that nobody has changed.
+// Defaults are the settings of a new installation.
 func Defaults() Settings {
 	return Settings{
 		Mail: Mail{Port: 587, TLS: TLSOpportunistic}, Recipients: []string{}, Webhooks: []Webhook{},
@@ -99,7 +99,7 @@ func Defaults() Settings {
 	}
 }
 
-// Read takes the settings out of a snapshot; what they do not name has its default.
+// Read reads the settings from a snapshot. What they do not contain has its default.
 func Read(s *registry.Snapshot) (Settings, error) {
 	settings := Defaults()
 	_, err := s.Setting(SettingName, &settings)
@@ -116,7 +116,7 @@ func wrong(field, format string, args ...any) error {
 	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Validate says what is wrong with settings: joined *registry.FieldErrors.
+// Validate returns what is wrong with settings as joined *registry.FieldErrors.
 func (s *Settings) Validate() error {
 	errs := []error{s.Mail.validate(), s.Rules.validate()}
 	if len(s.Recipients) > maxRecipients {
@@ -138,7 +138,7 @@ func (s *Settings) Validate() error {
 		w := &s.Webhooks[i]
 		errs = append(errs, w.Validate())
 		if names[w.Name] {
-			errs = append(errs, wrong("webhooks", "the name %q stands twice", w.Name))
+			errs = append(errs, wrong("webhooks", "the name %q is a duplicate", w.Name))
 		}
 		names[w.Name] = true
 	}
@@ -160,7 +160,7 @@ func (m *Mail) validate() error {
 		errs = append(errs, wrong("mail.port", "%d is not a port: 587, 465 or 25 are usual", m.Port))
 	}
 	if !slices.Contains([]string{TLSNone, TLSOpportunistic, TLSStart, TLSDirect}, m.TLS) {
-		errs = append(errs, wrong("mail.tls", "%.40q is none of none, opportunistic, starttls, tls", m.TLS))
+		errs = append(errs, wrong("mail.tls", "%.40q must be none, opportunistic, starttls or tls", m.TLS))
 	}
 	if _, err := mail.ParseAddress(m.From); err != nil {
 		errs = append(errs, wrong("mail.from", "%.80q is not a mail address, like wakecall@example.com", m.From))
@@ -176,7 +176,7 @@ func (r *Rules) validate() error {
 		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
 	}
 	if min(r.NoConsumer, r.BacklogAge, r.Lateness) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
-		return wrong("rules", "limits are not negative; 0 switches a rule off")
+		return wrong("rules", "limits must not be negative; 0 switches a rule off")
 	}
 	for pattern, d := range r.Objectives {
 		if registry.ValidTopicPattern(pattern) != nil {
@@ -189,7 +189,7 @@ func (r *Rules) validate() error {
 	return nil
 }
 
-// Validate says what is wrong with a webhook.
+// Validate returns what is wrong with a webhook.
 func (w *Webhook) Validate() error {
 	var errs []error
 	if strings.TrimSpace(w.Name) == "" || len(w.Name) > 60 {
@@ -202,15 +202,15 @@ func (w *Webhook) Validate() error {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))
 	}
-	// A quote in what a server said must not end a string of the template, or more words could add members to the JSON.
+	// A quote in a server's answer must not end a string of the template: the answer could add members to the JSON.
 	if _, err := w.body(&Message{Alert: Alert{Detail: `"`}}); err != nil {
 		errs = append(errs, wrong("webhooks.template", "of %s: %v", w.Name, err))
 	}
 	return errors.Join(errs...)
 }
 
-// Presets are the bodies that common services want. {{json .Text}} is the message as a JSON string, and {{slack .Text}} one in which nothing is a
-// mention or a link of Slack's.
+// Presets are templates for the bodies that common services expect. {{json .Text}} is the message as a JSON string, and
+// {{slack .Text}} one without mentions and links of Slack.
 var Presets = map[string]string{
 	"slack":    `{"text": {{slack .Text}}}`,
 	"feishu":   `{"msg_type": "text", "content": {"text": {{json .Text}}}}`,
@@ -221,13 +221,13 @@ var Presets = map[string]string{
 		`"began_at": {{json .Alert.BeganAt}}, "ended_at": {{json .Alert.EndedAt}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
 }
 
-// body renders what is posted; it is always JSON.
+// body renders the body of a request, which is always JSON.
 func (w *Webhook) body(m *Message) ([]byte, error) {
 	text := w.Template
 	if strings.TrimSpace(text) == "" {
 		preset, known := Presets[w.Preset]
 		if !known {
-			return nil, fmt.Errorf("there is no preset %.40q: slack, feishu, dingtalk, wecom or generic, or a template", w.Preset)
+			return nil, fmt.Errorf("unknown preset %.40q: choose slack, feishu, dingtalk, wecom or generic, or write a template", w.Preset)
 		}
 		text = preset
 	}
@@ -240,7 +240,7 @@ func (w *Webhook) body(m *Message) ([]byte, error) {
 		return nil, err
 	}
 	if !json.Valid([]byte(b.String())) {
-		return nil, errors.New("what it makes is not JSON: write texts as {{json .Text}}")
+		return nil, errors.New("the result is not JSON: write texts as {{json .Text}}")
 	}
 	return []byte(b.String()), nil
 }

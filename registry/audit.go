@@ -29,7 +29,7 @@ type AuditFilter struct {
 	Actor  string
 	Action string
 	Since  time.Time
-	Until  time.Time // entries of before
+	Until  time.Time // entries before
 	Before uint64    // entries older than the one with this ID
 	Limit  int       // 0: 100
 }
@@ -77,7 +77,7 @@ func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
 	return q
 }
 
-// visible is a value as the audit trail may show it.
+// visible is the form of a value in the audit trail, without secrets.
 func visible(v any) string {
 	switch x := v.(type) {
 	case nil:
@@ -98,7 +98,7 @@ func visible(v any) string {
 	return string(b)
 }
 
-// visibleTopic shows of each secret a fingerprint, so that a rotation can be seen.
+// visibleTopic shows secrets as fingerprints, so that a rotation can be seen.
 func visibleTopic(t *Topic) any {
 	public := t.Public()
 	public.Headers = make(map[string]string, len(t.Headers))
@@ -122,7 +122,7 @@ func fingerprints(secrets []string) []string {
 	return list
 }
 
-// isCredential says whether a header's value is likely to be a secret.
+// isCredential reports whether a header's value is likely to be a secret.
 func isCredential(header string) bool {
 	name := strings.ToLower(header)
 	for _, part := range []string{"auth", "cookie", "token", "secret", "password", "key", "signature"} {

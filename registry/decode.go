@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeTopic reads a topic from JSON over the defaults and validates it. A field that is null is as if it were not there. Secrets is nil when
-// the JSON has none, which keeps those that the topic has, and empty for [], which removes them. Errors are *FieldErrors, joined.
+// DecodeTopic reads a topic from JSON over the defaults and validates it. A null field counts as missing. Secrets is nil if the
+// JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are joined *FieldErrors.
 func DecodeTopic(name string, data []byte) (*Topic, error) {
 	if err := ValidTopicName(name); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 	return &t, nil
 }
 
-// fieldNames are those that a client may set.
+// fieldNames are the fields that a client may set.
 var fieldNames = strings.Join([]string{
 	"title", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry", "retry_if",
 	"max_in_flight", "rate_limit", "expires_after", "durability", "emails", "owner", "secrets", "state",
@@ -57,14 +57,14 @@ const (
 	aTextTable = "an object of texts, like {\"X-Team\": \"shop\"}"
 )
 
-// field reads the value of one member. What may be secret is not shown in its errors.
+// field decodes the value of one member. Its errors do not show a value that may be a secret.
 type field struct {
 	into   func(value []byte) error
 	kind   string
 	secret bool
 }
 
-// fields are those of a topic by their names, strictly: encoding/json would take callback_URL too.
+// fields are the fields of a topic by their exact names: encoding/json would also accept callback_URL.
 func (t *Topic) fields() map[string]field {
 	return map[string]field{
 		"title":         {into: value(&t.Title), kind: aText},
@@ -86,7 +86,7 @@ func (t *Topic) fields() map[string]field {
 		"owner":         {into: value(&t.Owner), kind: aText},
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},
 		"state":         {into: value(&t.State), kind: aText},
-		// Shown, and so accepted back; they change nothing.
+		// The API returns these, so it accepts them; they change nothing.
 		"name":       {into: t.isName, kind: aText},
 		"created_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
 		"updated_at": {into: value(new(time.Time)), kind: "an instant like \"2026-01-02T15:04:05Z\""},
@@ -97,7 +97,7 @@ func value[T any](to *T) func([]byte) error {
 	return func(b []byte) error { return json.Unmarshal(b, to) }
 }
 
-// list also refuses null in the list, which encoding/json reads as the zero value.
+// list refuses null in a list, which encoding/json reads as the zero value.
 func list[T any](to *[]T) func([]byte) error {
 	return func(b []byte) error {
 		var items []*T
@@ -136,7 +136,7 @@ func (t *Topic) decodeHeaders(b []byte) error {
 		return malformed("headers", "%s", err.Error())
 	}
 	if len(members) != len(headers) {
-		return errors.New("a header twice")
+		return errors.New("duplicate header")
 	}
 	for name, v := range headers {
 		if v == nil {
@@ -171,7 +171,7 @@ func (m member) decode(f field) error {
 	return malformed(m.name, "%s: expected %s", short(string(m.value), 60), f.kind)
 }
 
-// objectMembers takes a JSON object apart. It refuses an object that says one thing twice: readers would disagree about which counts.
+// objectMembers splits a JSON object. It refuses duplicate names: readers disagree about which one counts.
 func objectMembers(data []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if begin, err := d.Token(); err != nil {
@@ -189,7 +189,7 @@ func objectMembers(data []byte) ([]member, error) {
 		m := member{}
 		m.name, _ = name.(string) // the decoder takes nothing else there
 		if seen[m.name] {
-			return nil, malformed(short(m.name, 64), "stands twice; say it once")
+			return nil, malformed(short(m.name, 64), "is a duplicate field")
 		}
 		seen[m.name] = true
 		if err := d.Decode(&m.value); err != nil {
@@ -201,24 +201,24 @@ func objectMembers(data []byte) ([]member, error) {
 		return nil, jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, malformed("", "there is something behind the JSON object")
+		return nil, malformed("", "unexpected data after the JSON object")
 	}
 	return members, nil
 }
 
-// jsonError turns what encoding/json says into words for people.
+// jsonError turns an error of encoding/json into one for users.
 func jsonError(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return malformed("", "the JSON ends too early; expected an object like {\"callback_url\": \"https://…\"}")
+		return malformed("", "unexpected end of the JSON; expected an object like {\"callback_url\": \"https://…\"}")
 	case errors.As(err, &syntax):
-		return malformed("", "it is not JSON: %v, at byte %d", syntax, syntax.Offset)
+		return malformed("", "invalid JSON: %v, at byte %d", syntax, syntax.Offset)
 	}
 	return malformed("", "%s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// short is a text cut to so many characters.
+// short cuts a text to a number of characters.
 func short(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "…"

@@ -1,16 +1,18 @@
-// Package registry keeps topics, shards, API tokens, users and the audit trail in a database (MySQL or MariaDB, or SQLite by
-// default), and gives every process a snapshot of them in memory that follows changes, survives the database being
-// away and is kept on disk for a restart without it. Validation of what is kept lives here, once, for the API, the command line and the admin.
+// Package registry keeps what every role follows: topics, shards, API tokens and settings, with an audit trail. Every process
+// has a snapshot of them in memory, which follows changes, survives outages of the database and is kept on disk for a restart
+// without it. Topics, shards and tokens are validated here, for the API, the command line and the admin.
 //
 // # Changes
 //
-// Every change is one transaction: the revision's row is raised by one, the change is made, and an entry of the audit trail says
-// who made it, with the object before and after (no passwords, no hashes; of topics' secrets and of headers like Authorization a
-// fingerprint). Taking the revision's row first puts the writers of all hosts in one line, so none can deadlock. Before the call returns
-// the snapshot here shows the change. What is as it was makes no revision and no entry.
+// Every change is one transaction: it increments the revision, makes the change, and writes an entry of the audit trail and
+// one of the change log. The audit trail says who made the change, and shows the object before and after: without passwords
+// and hashes, with fingerprints of topics' secrets and of headers like Authorization. All writers take the revision's row
+// first, so none can deadlock. When the call returns, the local snapshot shows the change. A change that changes nothing makes
+// no revision and no entry. Packages whose rows are not in the snapshot, such as admin/account and bulk, use Change for the
+// audit trail.
 //
-// A change that cannot be made because of the database is ErrUnavailable, within five seconds. It may be repeated: the only thing that
-// cannot be known is whether a connection that broke during the commit lost the change or only the answer.
+// If the database does not allow a change, the error is ErrUnavailable, within five seconds. The change may be repeated. Only
+// one thing cannot be known: whether a connection that broke during the commit lost the change or only the answer.
 //
 // # The snapshot
 //
@@ -22,19 +24,18 @@
 //	        │
 //	        └ none, or damaged: ErrUnavailable
 //
-// A Snapshot is immutable and read through an atomic pointer, so that readers never wait. Run reads the revision once a second,
-// less often while the database is away, and at once after Nudge. It loads
-// everything in one read-only transaction; loads follow each other, so the last one wins. The database is always right: after
-// a backup was restored its revision is lower, and is followed too. A topic that did not change keeps its *Topic, so what was
-// compiled for it can be kept by pointer.
+// A Snapshot is immutable and read through an atomic pointer, so readers never wait. Run polls the revision once a second, less
+// often while the database is away, and at once after Nudge. It loads what changed since the last revision, or everything, in
+// one read-only transaction; loads follow each other, so the last one wins. The database is always right: after a backup was
+// restored its revision is lower, and is followed too. A topic that did not change keeps its *Topic, so that what was compiled
+// for it can be kept by pointer.
 //
-// The file holds topics' secrets, since signing must go on after a restart without the database. Tokens are there, as in the
-// database, by their SHA-256 only: they are 32 random bytes, which nobody can guess from it. Passwords are kept as bcrypt hashes, in the database only:
-// signing in to the admin needs it.
+// The file contains topics' secrets, because signing must go on after a restart without the database. It contains tokens, like
+// the database, only as SHA-256: they are 32 random bytes, which nobody can guess from it.
 //
 // # The schema
 //
-// Open refuses a schema newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless Options.Migrate lets it bring
-// it up to date; see package migrations for what happens when several hosts do so at once. A process that started without the database
+// Open refuses a schema that is newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless Options.Migrate
+// lets it migrate; see package migrations for several hosts that migrate at once. A process that started without the database
 // completes its start in Run. Nothing else migrates.
 package registry

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that is "90s" in text and JSON. JSON may also have a number of seconds going in.
+// Duration is a time.Duration in the form "90s" in text and JSON. From JSON it also accepts a number of seconds.
 type Duration time.Duration
 
 // Std is d as the standard library's type.
@@ -33,7 +33,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// errDuration is a text that is no duration.
+// errDuration is a text that is not a duration.
 type errDuration string
 
 func (e errDuration) Error() string {

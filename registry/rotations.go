@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/wakecall/wakecall/database"
 )
 
-// rotationRow says until when the older secret of a topic signs beside the newer.
+// rotationRow is until when the older secret of a topic signs beside the newer one.
 type rotationRow struct {
 	Topic string `gorm:"primaryKey"`
 	Until time.Time
@@ -23,7 +22,7 @@ func (rotationRow) TableName() string { return "rotations" }
 // MaxOverlap is the longest that two secrets may sign side by side.
 const MaxOverlap = 90 * 24 * time.Hour
 
-// rotated is what the audit trail shows of an overlap: fingerprints, and until when the older secret signs.
+// rotated is what the audit trail shows of an overlap.
 type rotated struct {
 	Secrets []string   `json:"secrets"`
 	Until   *time.Time `json:"old_secret_until,omitempty"`
@@ -37,8 +36,8 @@ func newRotated(t *Topic, until time.Time) rotated {
 	return v
 }
 
-// RotateSecret puts a new secret before the one in use, which signs as well until a time; then EndRotations drops it. A topic that had none
-// has just the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// RotateSecret puts a new secret before the current one, which signs as well until a time; then EndRotations drops it. A topic
+// without a secret gets only the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error {
 	if err := validOverlap(until); err != nil {
 		return err
@@ -60,17 +59,17 @@ func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string
 	})
 }
 
-// SetRotation says until when the older of a topic's two secrets signs. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// SetRotation sets until when the older of a topic's two secrets signs. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until time.Time) error {
 	if err := validOverlap(until); err != nil {
 		return err
 	}
 	return r.changeSecrets(ctx, actor, "set overlap", topic, func(tx *gorm.DB, t *Topic, c *Changed) error {
 		if len(t.Secrets) < 2 {
-			return malformed("overlap", "cannot be set: topic %s has no old secret any more; make a new one", topic)
+			return malformed("overlap", "cannot be set: topic %s has only one secret; rotate it first", topic)
 		}
 		c.After = newRotated(t, until.UTC())
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rotationRow{topic, until.UTC()}).Error
+		return database.Upsert(tx).Create(&rotationRow{topic, until.UTC()}).Error
 	})
 }
 
@@ -81,7 +80,7 @@ func validOverlap(until time.Time) error {
 	return nil
 }
 
-// changeSecrets is change for the secrets of a topic that must be there.
+// changeSecrets is Change for the secrets of an existing topic.
 func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *Changed) error) error {
 	return r.Change(ctx, actor, action, "topic/"+topic, func(tx *gorm.DB, c *Changed) error {
 		var row topicRow
@@ -110,10 +109,10 @@ func storeSecrets(tx *gorm.DB, t *Topic) error {
 	if err := noteSecrets(tx, t.Name); err != nil {
 		return err
 	}
-	return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(row).Error
+	return database.Upsert(tx).Create(row).Error
 }
 
-// forgetRotation goes with a change of a topic's secrets: what was said of the old ones holds no more.
+// forgetRotation goes with every change of a topic's secrets: an end that was set for the old ones no longer applies.
 func forgetRotation(tx *gorm.DB, topic string) error {
 	return tx.Where("topic = ?", topic).Delete(&rotationRow{}).Error
 }

@@ -31,7 +31,7 @@ type (
 func (settingRow) TableName() string { return "settings" }
 func (noteRow) TableName() string    { return "topic_notes" }
 
-// PutSetting stores a value as JSON under a name, its Sealed texts encrypted. What is as it was changes nothing. Errors: seal.ErrKey,
+// PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing a value as it is changes nothing. Errors: seal.ErrKey,
 // ErrUnavailable.
 func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
 	open, err := json.Marshal(value)
@@ -58,11 +58,11 @@ func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any
 			}
 		}
 		c.After = seal.MaskJSON(open)
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&settingRow{name, string(sealed), database.Now()}).Error
+		return database.Upsert(tx).Create(&settingRow{name, string(sealed), database.Now()}).Error
 	})
 }
 
-// Setting reads a setting as last seen; it works with the database away. Errors: seal.ErrKey.
+// Setting reads a setting of the snapshot. Errors: seal.ErrKey.
 func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
 	raw, found := s.Settings[name]
 	if !found {
@@ -78,7 +78,7 @@ func (s *Snapshot) Setting(name string, into any) (found bool, err error) {
 	return true, nil
 }
 
-// TopicNote is what is known of a topic beside itself.
+// TopicNote is what is stored about a topic beside the topic.
 type TopicNote struct {
 	PauseReason      string    `json:"pause_reason,omitempty"`
 	PausedBy         string    `json:"paused_by,omitempty"`
@@ -99,7 +99,7 @@ func (n *noteRow) note() TopicNote {
 
 const maxReason = 500
 
-// SetPauseReason says why a topic is paused; an empty reason takes it away. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// SetPauseReason stores why a topic is paused; an empty reason removes it. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason string) error {
 	if err := text("reason", reason, maxReason); err != nil {
 		return err
@@ -122,14 +122,14 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 		}
 		note.SecretsChangedAt = was.SecretsChangedAt
 		c.Before, c.After = was.note(), note.note()
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&note).Error
+		return database.Upsert(tx).Create(&note).Error
 	})
 }
 
-// notPaused takes the reason of a pause away.
+// notPaused removes the reason of a pause.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
 
-// noteSecrets remembers when the secrets of a topic changed. What was said of the old ones holds no more.
+// noteSecrets stores when the secrets of a topic changed, and ends their rotation.
 func noteSecrets(tx *gorm.DB, topic string) error {
 	if err := forgetRotation(tx, topic); err != nil {
 		return err

@@ -7,12 +7,11 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/wakecall/wakecall/database"
 )
 
-// SeedShards registers shards at the first start, once and for all: afterwards the registry holds them. None leaves that for later.
+// SeedShards registers shards once, at the first start. Without any shards it does nothing, so that a later start can seed.
 func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 	if len(shards) == 0 {
 		return nil
@@ -46,7 +45,10 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 }
 
 func validShard(s Shard) error {
-	errs := []error{validName("shard", s.Name), oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline))}
+	errs := []error{
+		validName("shard", s.Name),
+		oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline)),
+	}
 	if s.URL == "" {
 		errs = append(errs, malformed("url", "is missing: the address of a Redis, like redis://:password@host:6379/0"))
 	}
@@ -72,16 +74,16 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 			c.Before = &was
 		}
 		c.After = &s
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
+		return database.Upsert(tx).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
 	})
 }
 
-// OtherActive says whether a shard beside this one is active: without one, the jobs of this one have nowhere to go when it drains.
+// OtherActive reports whether another shard than this one is active. Without one, this one cannot be drained.
 func OtherActive(shards []Shard, name string) bool {
 	return slices.ContainsFunc(shards, func(s Shard) bool { return s.Name != name && s.State == ShardActive })
 }
 
-// DeleteShard forgets a shard; whatever jobs it holds stay in it. Errors: ErrNoShard, ErrUnavailable.
+// DeleteShard removes a shard from the registry; its jobs stay in it. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	return r.Change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *Changed) error {
 		var row shardRow
@@ -94,5 +96,5 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	})
 }
 
-// ListShards lists the shards as last seen, by name. It works with the database away.
+// ListShards lists the shards of the snapshot by name. It works with the database away.
 func (r *Registry) ListShards() []Shard { return slices.Clone(r.Snapshot().Shards) }

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// The rows. A topic is kept as JSON, so that a new field needs no migration.
+// The rows. A topic is stored as JSON, so that a new field needs no migration.
 type (
 	topicRow struct {
 		Name      string `gorm:"primaryKey"`
@@ -56,7 +56,7 @@ func (revisionRow) TableName() string { return "revision" }
 // errSpec is for a topic that somebody else than Wakecall stored.
 var errSpec = database.NewRefusal("what is stored is not a topic")
 
-// storedTopic is a topic with what its public JSON leaves out.
+// storedTopic is a topic with its secrets, which its public JSON omits.
 type storedTopic struct {
 	*Topic
 	Secrets []string `json:"secrets"`

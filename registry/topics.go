@@ -7,14 +7,12 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"github.com/wakecall/wakecall/database"
 )
 
-// PutTopic stores a topic, new or changed. Secrets nil keeps the stored ones, empty removes them. A topic that is stored as it is
-// changes nothing.
-// Errors: *FieldError, ErrUnavailable.
+// PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a topic as it is
+// changes nothing. Errors: *FieldError, ErrUnavailable.
 func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created bool, err error) {
 	if err := t.Validate(); err != nil {
 		return false, err
@@ -38,33 +36,38 @@ func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created
 				return ErrUnchanged
 			}
 		}
-		c.After = &t
-		next, err := newTopicRow(&t)
-		if err != nil {
-			return err
-		}
 		was, _ := c.Before.(*Topic)
-		if was != nil && len(t.Secrets) == 0 {
-			if err := forgetRotation(tx, t.Name); err != nil {
-				return err
-			}
-		}
-		if len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)) {
-			if err := noteSecrets(tx, t.Name); err != nil {
-				return err
-			}
-		}
-		if t.State == TopicActive {
-			if err := tx.Model(&noteRow{}).Where("topic = ?", t.Name).Updates(notPaused).Error; err != nil {
-				return err
-			}
-		}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(next).Error
+		c.After = &t
+		return storeTopic(tx, &t, was)
 	})
 	return created && err == nil, err
 }
 
-// sameTopic says whether a topic would be stored as it is.
+// storeTopic stores a topic and brings what is noted of it up to date. was is nil for a new topic.
+func storeTopic(tx *gorm.DB, t, was *Topic) error {
+	var err error
+	switch {
+	case len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)):
+		err = noteSecrets(tx, t.Name)
+	case len(t.Secrets) == 0 && was != nil:
+		err = forgetRotation(tx, t.Name)
+	}
+	if err != nil {
+		return err
+	}
+	if t.State == TopicActive {
+		if err := tx.Model(&noteRow{}).Where("topic = ?", t.Name).Updates(notPaused).Error; err != nil {
+			return err
+		}
+	}
+	row, err := newTopicRow(t)
+	if err != nil {
+		return err
+	}
+	return database.Upsert(tx).Create(row).Error
+}
+
+// sameTopic reports whether two topics are stored the same way, apart from the time of the update.
 func sameTopic(t, was *Topic) bool {
 	next := *t
 	next.UpdatedAt = was.UpdatedAt

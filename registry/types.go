@@ -7,7 +7,7 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// Topic is a kind of job: where it is called back and how. The JSON form is the API's; durations are Go durations in text.
+// Topic is a kind of job: where and how it is called back. The JSON form is the API's; durations are Go durations in text.
 // Missing fields take the defaults of NewTopic.
 type Topic struct {
 	Name         string            `json:"name"`
@@ -34,7 +34,7 @@ type Topic struct {
 	UpdatedAt    time.Time         `json:"updated_at"`
 }
 
-// Durability is where a topic's jobs must be before their pushes, changes and deletions are answered.
+// Durability is where a topic's jobs must be stored before their pushes, changes and deletions are answered.
 type Durability string
 
 // The durabilities of a topic.
@@ -55,7 +55,7 @@ func (d Durability) stored() Durability {
 	return d
 }
 
-// TopicState says what a topic accepts and delivers.
+// TopicState is whether a topic accepts and delivers jobs.
 type TopicState string
 
 // The states of a topic.
@@ -65,7 +65,7 @@ const (
 	TopicOffline TopicState = "offline" // refuses pushes, calls nobody back
 )
 
-// Shard is one Redis deployment registered as a place for jobs.
+// Shard is one Redis deployment that stores jobs.
 type Shard struct {
 	Name  string     `json:"name"`
 	URL   string     `json:"url"` // as in redis.nodes, or ManagedShard; holds a password, so it is never logged or shown whole
@@ -75,7 +75,7 @@ type Shard struct {
 // ManagedShard is the URL of the redis-server that the master runs itself; each installation resolves it in its own data_dir.
 const ManagedShard = "managed:"
 
-// ShardState says what a shard is used for.
+// ShardState is what a shard is used for.
 type ShardState string
 
 // The states of a shard.
@@ -85,7 +85,7 @@ const (
 	ShardOffline  ShardState = "offline"
 )
 
-// Right is something that a token allows.
+// Right is what a token allows.
 type Right string
 
 // The rights of a token.
@@ -105,7 +105,7 @@ type Token struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Allows says whether the token grants a right on a topic.
+// Allows reports whether the token grants a right on a topic.
 func (t *Token) Allows(r Right, topic string) bool {
 	for _, have := range t.Rights {
 		if have == r {

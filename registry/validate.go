@@ -20,7 +20,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// FieldError is what is wrong with one field of a topic, a shard, a token or a user.
+// FieldError is what is wrong with one field of a request.
 type FieldError struct {
 	Field      string // empty: the JSON as a whole
 	Detail     string // names the value and the way out
@@ -86,7 +86,7 @@ const (
 	maxEmail     = 254
 )
 
-// CheckRetryIf compiles a retry_if expression; cmd sets it, since expressions are the callback package's.
+// CheckRetryIf compiles a retry_if expression. The application sets it, because package callback evaluates expressions.
 var CheckRetryIf func(string) error
 
 // Validate checks every field and reports all that is wrong, as *FieldErrors joined.
@@ -117,7 +117,7 @@ func between(field string, d Duration, low, high time.Duration) error {
 	return nil
 }
 
-// days writes a long bound as people would.
+// days writes a long bound in days, too.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {
@@ -149,14 +149,14 @@ func (t *Topic) validURL() error {
 	const field = "callback_url"
 	s := t.CallbackURL
 	if s == "" {
-		return malformed(field, "is missing: the address that is to be called, like https://shop.example/hooks/close")
+		return malformed(field, "is missing: the address to call, like https://shop.example/hooks/close")
 	}
 	if len(s) > maxURL {
 		return outOfRange(field, "%.60q… has %d bytes; at most %d", s, len(s), maxURL)
 	}
 	u, err := url.Parse(s)
 	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close") // not shown: it may have a password in it
+		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close") // not shown: it may contain a password
 	}
 	switch {
 	case u.User != nil:
@@ -166,7 +166,7 @@ func (t *Topic) validURL() error {
 	case u.Hostname() == "":
 		return malformed(field, "%.80q has no host; expected http://host/path or https://host/path", s)
 	case strings.Contains(s, "#"):
-		return malformed(field, "%.80q has a fragment (#), which no server would see; leave it out", s)
+		return malformed(field, "%.80q has a fragment (#), which is never sent; leave it out", s)
 	}
 	if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
 		return malformed(field, "the port %.20q is not between 1 and 65535", u.Port())
@@ -184,7 +184,7 @@ func validType(s string) error {
 	return nil
 }
 
-// printable says whether a text is ASCII without control characters.
+// printable reports whether a text is ASCII without control characters.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) })
 }
@@ -207,7 +207,7 @@ func (t *Topic) validHeaders() error {
 			return err
 		}
 		if seen[name] {
-			return malformed(field, "%.60q stands twice; upper and lower case are one here", k)
+			return malformed(field, "%.60q is a duplicate; upper and lower case are the same", k)
 		}
 		seen[name] = true
 		sum += len(k) + len(t.Headers[k])
@@ -218,7 +218,7 @@ func (t *Topic) validHeaders() error {
 	return nil
 }
 
-// validHeader does not show the value, which may be a secret.
+// validHeader does not show the value in its errors: it may be a secret.
 func validHeader(k, v string) error {
 	const field = "headers"
 	name := strings.ToLower(k)
@@ -236,11 +236,11 @@ func validHeader(k, v string) error {
 func (t *Topic) validRetry() error {
 	const field = "retry"
 	if len(t.Retry) > maxRetries {
-		return outOfRange(field, "has %d entries; at most %d: the last one repeats", len(t.Retry), maxRetries)
+		return outOfRange(field, "has %d entries; at most %d, because the last one repeats", len(t.Retry), maxRetries)
 	}
 	for i, d := range t.Retry {
 		if d.Std() < 0 || d.Std() > maxRetryWait {
-			return outOfRange(field, "entry %d, %s, is not between 0s and %s", i+1, d, days(maxRetryWait))
+			return outOfRange(field, "entry %d (%s) is not between 0s and %s", i+1, d, days(maxRetryWait))
 		}
 	}
 	return nil
@@ -285,7 +285,7 @@ func (t *Topic) validEmails() error {
 func (t *Topic) validSecrets() error {
 	const field = "secrets"
 	if len(t.Secrets) > maxSecrets {
-		return outOfRange(field, "are %d; at most %d: the one in use, and its successor while it is being rotated", len(t.Secrets), maxSecrets)
+		return outOfRange(field, "are %d; at most %d: the current one, and its successor during a rotation", len(t.Secrets), maxSecrets)
 	}
 	for i, s := range t.Secrets {
 		if !validSecret(s) {
@@ -297,14 +297,15 @@ func (t *Topic) validSecrets() error {
 
 func validSecret(s string) bool {
 	text, ok := strings.CutPrefix(s, "whsec_")
-	if !ok || strings.ContainsAny(text, "\r\n") { // which the decoder would pass over
+	if !ok || strings.ContainsAny(text, "\r\n") { // the decoder ignores these
 		return false
 	}
 	b, err := base64.StdEncoding.DecodeString(text)
 	return err == nil && len(b) >= 24 && len(b) <= 64
 }
 
-// RetryDelay is how long after the end of attempt n the next one is due: the topic's own list, whose last entry repeats, or 2n-1 minutes.
+// RetryDelay is how long after the end of attempt n the next one is due: an entry of the topic's list, whose last entry repeats,
+// or 2n-1 minutes.
 func (t *Topic) RetryDelay(n int) time.Duration {
 	if n < 1 {
 		n = 1

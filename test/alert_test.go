@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"

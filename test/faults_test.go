@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/test/harness"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/alert/smtptest"
+	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"

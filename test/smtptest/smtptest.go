@@ -1,4 +1,4 @@
-// Package smtptest is an SMTP server for tests: it takes mails, or does what bad servers do.
+// Package smtptest is an SMTP server for tests: it accepts mails, or misbehaves.
 package smtptest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Mail is one that arrived.
+// Mail is a received mail.
 type Mail struct {
 	From, To string
 	Subject  string
@@ -58,7 +58,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Hanging accepts connections and never says a word.
+// Hanging accepts connections and never sends anything.
 func Hanging(t testing.TB) (host string, port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func Hanging(t testing.TB) (host string, port int) {
 	return "127.0.0.1", l.Addr().(*net.TCPAddr).Port
 }
 
-// Refuse makes the server answer every recipient with a code and text; 0 ends that.
+// Refuse makes the server answer every recipient with a code and a text; code 0 ends that.
 func (s *Server) Refuse(code int, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,14 +79,14 @@ func (s *Server) Refuse(code int, text string) {
 	}
 }
 
-// WantLogin makes the server take mails of one user only.
+// WantLogin makes the server accept mails of one user only.
 func (s *Server) WantLogin(user, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.user, s.pw = user, password
 }
 
-// Mails are those that arrived, oldest first.
+// Mails are the received mails, oldest first.
 func (s *Server) Mails() []Mail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
