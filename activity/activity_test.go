@@ -74,7 +74,17 @@ func TestAFloodIsBounded(t *testing.T) {
 	r, s := New(nil), &sink{told: make(chan struct{}, 1)}
 	var batch []Attempt
 	for i := range 10000 {
-		a := Attempt{Topic: "t", ID: fmt.Sprint(i), N: 1, First: true, Called: true, LateMS: 2, Outcome: "done", StartedAt: int64(i), Priority: queue.Low}
+		a := Attempt{
+			Topic:     "t",
+			ID:        fmt.Sprint(i),
+			N:         1,
+			First:     true,
+			Called:    true,
+			LateMS:    2,
+			Outcome:   "done",
+			StartedAt: int64(i),
+			Priority:  queue.Low,
+		}
 		if i%2 == 1 {
 			a.Outcome, a.Error = "retry", fmt.Sprintf("the endpoint answered 500 for order %d", i)
 		}
@@ -88,7 +98,8 @@ func TestAFloodIsBounded(t *testing.T) {
 		t.Fatalf("notes %+v", s.notes)
 	}
 	n := s.notes[0].Topics[0]
-	if len(n.Attempts) != maxGood+maxBad || len(n.Errors) != 1 || n.Errors[0].N != 5000 || s.notes[0].Reserved != [3]int64{0, 0, 10000} {
+	if len(n.Attempts) != maxGood+maxBad || len(n.Errors) != 1 || n.Errors[0].N != 5000 ||
+		s.notes[0].Reserved != [3]int64{0, 0, 10000} {
 		t.Errorf("%d attempts, errors %+v, reserved %v", len(n.Attempts), n.Errors, s.notes[0].Reserved)
 	}
 	if n.Lateness[bucketOf(2)] != 10000 {

@@ -17,7 +17,8 @@ var (
 
 const maxFingerprint = 160
 
-// Fingerprint is an error's text without what differs between jobs. The status of an answer stays: 500 and 503 are two kinds.
+// Fingerprint is an error's text without what differs between jobs. The status of an answer stays: 500 and 503 are
+// two kinds.
 func Fingerprint(text string) string {
 	status := ""
 	if _, after, found := strings.Cut(text, "answered "); found && len(after) >= 3 {

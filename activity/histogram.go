@@ -28,7 +28,8 @@ func (h *Histogram) Count() (n int64) {
 	return n
 }
 
-// Quantile is the lateness that a share q of the calls did not exceed, interpolated within its bucket; 0 without a call.
+// Quantile is the lateness that a share q of the calls did not exceed, interpolated within its bucket; 0 without a
+// call.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	left := q * float64(h.Count())
 	if left <= 0 {

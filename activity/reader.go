@@ -18,8 +18,8 @@ type Source interface {
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }
 
-// Reader reads what the recorders of all hosts wrote. With an error for which queue.IsPartial is true, the results of the shards
-// that answered are returned.
+// Reader reads what the recorders of all hosts wrote. With an error for which queue.IsPartial is true, the results of
+// the shards that answered are returned.
 type Reader struct{ source Source }
 
 // NewReader makes a reader.

@@ -181,8 +181,8 @@ func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {
 
 var errStoreHangs = errors.New("the store does not answer")
 
-// callStore limits a call to the store, and all of a round to one that hangs: what is found about Redis must be told in time. A
-// process that ends waits for the answer: the host that is to tell people must still queue the message.
+// callStore limits a call to the store, and all of a round to one that hangs: what is found about Redis must be told
+// in time. A process that ends waits for the answer: the host that is to tell people must still queue the message.
 func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error) error {
 	if a.storeHangs {
 		return errStoreHangs

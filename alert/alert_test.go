@@ -95,7 +95,13 @@ func mailTo(s *smtptest.Server, to ...string) Settings {
 	return x
 }
 
-var down = Finding{Kind: "shard_down", Severity: Critical, Subject: "shard a is down", Detail: "connection <refused>", Shard: "a"}
+var down = Finding{
+	Kind:     "shard_down",
+	Severity: Critical,
+	Subject:  "shard a is down",
+	Detail:   "connection <refused>",
+	Shard:    "a",
+}
 
 func subjects(s *smtptest.Server) (list []string) {
 	for _, m := range s.Mails() {
@@ -135,7 +141,8 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 			ends++
 		case !strings.Contains(m.Subject, "still"):
 			begins++
-			if m.Header.Get("Message-Id") == "" || !strings.Contains(m.Raw, "http://admin.example/shards") || !strings.Contains(m.Raw, "multipart/alternative") {
+			if m.Header.Get("Message-Id") == "" || !strings.Contains(m.Raw, "http://admin.example/shards") ||
+				!strings.Contains(m.Raw, "multipart/alternative") {
 				t.Errorf("the first mail is\n%s", m.Raw)
 			}
 			continue
@@ -239,7 +246,11 @@ func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
-	eventually(t, "the mail that it is over", func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") })
+	eventually(
+		t,
+		"the mail that it is over",
+		func() bool { return len(smtp.Mails()) == 1 && strings.Contains(smtp.Mails()[0].Subject, "is over") },
+	)
 }
 
 // TestAStoreThatHangsHoldsUpNothing: all that begins and ends is told within seconds.
@@ -249,7 +260,10 @@ func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	var list []Finding
 	for i := range 5 {
-		list = append(list, Finding{Kind: "shard_down", Severity: Critical, Subject: fmt.Sprint("shard ", i), Shard: fmt.Sprint(i)})
+		list = append(
+			list,
+			Finding{Kind: "shard_down", Severity: Critical, Subject: fmt.Sprint("shard ", i), Shard: fmt.Sprint(i)},
+		)
 	}
 	h.wrong(list[:2]...)
 	eventually(t, "what begins before", func() bool { return len(smtp.Mails()) == 2 })
@@ -337,7 +351,8 @@ func TestTheServersWordsAreShown(t *testing.T) {
 	m := TestMessage("h1", "")
 	s := mailTo(smtp).Mail
 	smtp.Refuse(550, "no such user here")
-	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "550") || !strings.Contains(err.Error(), "no such user here") {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "550") ||
+		!strings.Contains(err.Error(), "no such user here") {
 		t.Errorf("a refusal: %v", err)
 	}
 	smtp.Refuse(0, "")
@@ -359,7 +374,8 @@ func TestTheServersWordsAreShown(t *testing.T) {
 	}
 	s.Host, s.Port = smtptest.Hanging(t)
 	began := time.Now()
-	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || time.Since(began) > sendTimeout+20*time.Second {
+	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil ||
+		time.Since(began) > sendTimeout+20*time.Second {
 		t.Errorf("a server that hangs: %v after %s", err, time.Since(began))
 	}
 }
@@ -423,12 +439,22 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 			t.Errorf("a body is %s", b)
 		}
 	}
-	err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: seal.Text(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	err := SendWebhook(
+		t.Context(),
+		http.DefaultClient,
+		Webhook{Name: "x", URL: seal.Text(srv.URL + "/secret-token"), Preset: "slack"},
+		m,
+	)
 	if err == nil || !strings.Contains(err.Error(), "invalid token") || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("a refusal: %v", err)
 	}
 	srv.Close()
-	err = SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: seal.Text(srv.URL + "/secret-token"), Preset: "slack"}, m)
+	err = SendWebhook(
+		t.Context(),
+		http.DefaultClient,
+		Webhook{Name: "x", URL: seal.Text(srv.URL + "/secret-token"), Preset: "slack"},
+		m,
+	)
 	if err == nil || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("nobody there: %v", err)
 	}
@@ -444,7 +470,9 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 	t.Parallel()
 	var answer string
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+	srv := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }),
+	)
 	defer srv.Close()
 	for _, c := range []struct{ preset, answer, want string }{
 		{"dingtalk", `{"errcode":310000,"errmsg":"keywords not in content"}`, "errcode 310000: keywords not in content"},
@@ -459,7 +487,12 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 		{"slack", `ok`, ""},
 	} {
 		answer = c.answer
-		err := SendWebhook(t.Context(), http.DefaultClient, Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: c.preset}, TestMessage("h", ""))
+		err := SendWebhook(
+			t.Context(),
+			http.DefaultClient,
+			Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: c.preset},
+			TestMessage("h", ""),
+		)
 		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s answers %s: %v", c.preset, c.answer, err)
 		}
@@ -479,7 +512,8 @@ func TestMessagesSayWhereToLook(t *testing.T) {
 			t.Errorf("%s links to %s, want %s", a.Kind, got, want)
 		}
 	}
-	if m := TestMessage("h1", "https://h/"); m.Link == "" || !strings.Contains(m.Text(), m.Link) || !strings.Contains(m.HTML(), m.Link) {
+	if m := TestMessage("h1", "https://h/"); m.Link == "" || !strings.Contains(m.Text(), m.Link) ||
+		!strings.Contains(m.HTML(), m.Link) {
 		t.Errorf("a test message is %s", m.Text())
 	}
 }

@@ -21,8 +21,8 @@ type deathsRow struct {
 
 func (deathsRow) TableName() string { return "told_deaths" }
 
-// ClaimDeaths returns how many deaths of each topic nobody was told of yet; of several hosts one gets each. The first call ever
-// only stores the counts. With an error, what was claimed before it is returned too.
+// ClaimDeaths returns how many deaths of each topic nobody was told of yet; of several hosts one gets each. The first
+// call ever only stores the counts. With an error, what was claimed before it is returned too.
 func (s *Store) ClaimDeaths(ctx context.Context, counts map[string]Deaths) (unreported map[string]int64, err error) {
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
 		var rows []deathsRow

@@ -94,7 +94,8 @@ func pruneDeliveries(tx *gorm.DB, last uint64) error {
 // QueueDelivery remembers a message that holder is going to send, and returns its id.
 func (s *Store) QueueDelivery(ctx context.Context, holder string, d QueuedDelivery) (id uint64, err error) {
 	row := newDeliveryRow(d.Delivery)
-	// One transaction: if a hanging server completes statements after the caller gave up, they must not queue it twice.
+	// One transaction: if a hanging server completes statements after the caller gave up, they must not queue it
+	// twice.
 	err = s.db.Change(ctx, func(tx *gorm.DB) error {
 		if err := tx.Create(&row).Error; err != nil {
 			return err

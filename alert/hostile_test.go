@@ -21,7 +21,14 @@ const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: text/html\r\n\r\n<s
 func forgedMessage() *Message {
 	return &Message{
 		Phase: Begins, At: time.Now(), Link: "https://h/?a=" + "x", Lines: []string{"id-1: " + forged, strings.Repeat(forged, 200)},
-		Alert: Alert{Kind: "shard_down", Severity: Critical, Subject: forged + strings.Repeat("long ", 1000), Detail: forged, Host: "h1", BeganAt: time.Now()},
+		Alert: Alert{
+			Kind:     "shard_down",
+			Severity: Critical,
+			Subject:  forged + strings.Repeat("long ", 1000),
+			Detail:   forged,
+			Host:     "h1",
+			BeganAt:  time.Now(),
+		},
 	}
 }
 
@@ -40,7 +47,8 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 			t.Errorf("there is a header %s: %q", name, values)
 		}
 	}
-	if strings.ContainsAny(m.Subject, "\r\n\x1b\x00\u2028\u0085\u202e") || len(m.Subject) > 2*maxSubjectBytes || m.To != "ops@example.com" {
+	if strings.ContainsAny(m.Subject, "\r\n\x1b\x00\u2028\u0085\u202e") || len(m.Subject) > 2*maxSubjectBytes ||
+		m.To != "ops@example.com" {
 		t.Errorf("it goes to %s about %q", m.To, m.Subject)
 	}
 	for line := range strings.Lines(m.Raw) {
@@ -72,7 +80,8 @@ func TestAMailIsWhatItsAlertSays(t *testing.T) {
 	}
 }
 
-// TestAnAddressIsOneAddress: settings and topics refuse addresses with more in them, and should one come in another way, no mail goes out with it.
+// TestAnAddressIsOneAddress: settings and topics refuse addresses with more in them, and should one come in another
+// way, no mail goes out with it.
 func TestAnAddressIsOneAddress(t *testing.T) {
 	t.Parallel()
 	s := smtptest.Start(t)
@@ -111,7 +120,8 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 	}
 }
 
-// TestAWebhookSaysWhatItsAlertSays: words of strangers are one string of the JSON, and in Slack neither mention everybody nor make links.
+// TestAWebhookSaysWhatItsAlertSays: words of strangers are one string of the JSON, and in Slack neither mention
+// everybody nor make links.
 func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 	t.Parallel()
 	for preset := range Presets {
@@ -125,7 +135,8 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 		if err := json.Unmarshal(body, &fields); err != nil || fields["channel"] != nil {
 			t.Errorf("%s: %v, %v", preset, err, fields)
 		}
-		if text, _ := fields["text"].(string); preset == "slack" && (strings.ContainsAny(text, "<>") || !strings.Contains(text, "&lt;!channel&gt;")) {
+		if text, _ := fields["text"].(string); preset == "slack" &&
+			(strings.ContainsAny(text, "<>") || !strings.Contains(text, "&lt;!channel&gt;")) {
 			t.Errorf("Slack gets %q", text)
 		}
 		if strings.ContainsAny(string(body), "\n\r\x1b\u2028\u0085") && preset != "generic" {
@@ -134,8 +145,8 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 	}
 }
 
-// TestThePasswordIsNotGivenToWhoeverAsks: somebody between here and the mail server may take STARTTLS out of what it offers. No mechanism that shows
-// the password is used then, unless the admin wants no encryption.
+// TestThePasswordIsNotGivenToWhoeverAsks: somebody between here and the mail server may take STARTTLS out of what it
+// offers. No mechanism that shows the password is used then, unless the admin wants no encryption.
 func TestThePasswordIsNotGivenToWhoeverAsks(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

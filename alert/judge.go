@@ -126,8 +126,8 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 	return list, err
 }
 
-// late judges which topics' first calls begin late: those with an objective of their own, and the others if all topics
-// together are late.
+// late judges which topics' first calls begin late: those with an objective of their own, and the others if all
+// topics together are late.
 func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
 	common := r.Lateness.Std()
 	allLate := false

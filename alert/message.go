@@ -39,8 +39,8 @@ type Message struct {
 // maxSubjectBytes limits the alert's part of a subject, because lines of a mail's header are limited.
 const maxSubjectBytes = 200
 
-// oneLine makes a text of others safe, such as the error of a server or an endpoint: its lines must not look like lines of the
-// message, and it must not contain control sequences for a terminal.
+// oneLine makes a text of others safe, such as the error of a server or an endpoint: its lines must not look like
+// lines of the message, and it must not contain control sequences for a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
@@ -125,7 +125,8 @@ func (m *Message) HTML() string {
 	return b.String()
 }
 
-// thread is the Message-ID of an alert's first mail. The others refer to it, so that mail programs show them together.
+// thread is the Message-ID of an alert's first mail. The others refer to it, so that mail programs show them
+// together.
 func (m *Message) thread() string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, m.Alert.Key, m.Alert.BeganAt.UnixMicro())

@@ -24,8 +24,8 @@ const (
 	adoptLimit = 1000
 )
 
-// adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has found for a
-// while. They end when this host can tell that they are over.
+// adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has
+// found for a while. They end when this host can tell that they are over.
 func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 	if now.Sub(a.lastAdopt) < adoptEvery {
 		return
@@ -112,7 +112,8 @@ func (a *Alerts) remind(ctx context.Context, s Settings, o *openAlert, now time.
 	a.tell(s, Lasts, o.alert, now)
 }
 
-// end closes an alert that this host no longer finds. It is tried again while other hosts find it, or the store is away.
+// end closes an alert that this host no longer finds. It is tried again while other hosts find it, or the store is
+// away.
 func (a *Alerts) end(ctx context.Context, s Settings, key string, o *openAlert, now time.Time) {
 	alert, ended := o.alert, true
 	if o.stored {

@@ -33,8 +33,8 @@ type outboxStorage interface {
 	LeaveDeliveries(ctx context.Context, holder string) error
 }
 
-// outbox sends in the background, each channel independently of the others. Only sync calls the store, so that sending never
-// waits for it.
+// outbox sends in the background, each channel independently of the others. Only sync calls the store, so that
+// sending never waits for it.
 type outbox struct {
 	store  outboxStorage
 	holder string // names this process in the store

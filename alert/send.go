@@ -110,8 +110,8 @@ func (m *Mail) login(c *smtp.Client) error {
 // loginAuth is the mechanism LOGIN, which is the only one of some servers.
 type loginAuth struct{ m *Mail }
 
-// Start refuses an unencrypted connection, as smtp.PlainAuth does: somebody in between could remove STARTTLS from the server's
-// answer to get the password.
+// Start refuses an unencrypted connection, as smtp.PlainAuth does: somebody in between could remove STARTTLS from the
+// server's answer to get the password.
 func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
 	ip := net.ParseIP(server.Name)
 	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
@@ -174,7 +174,8 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	return l
 }
 
-// SendWebhook posts to a webhook. web decides where it may lead. An answer other than 2xx is an error that shows its beginning.
+// SendWebhook posts to a webhook. web decides where it may lead. An answer other than 2xx is an error that shows its
+// beginning.
 func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) error {
 	if web == nil {
 		return fmt.Errorf("webhook %s: no HTTP client", w.Name)

@@ -209,8 +209,8 @@ func (w *Webhook) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Presets are templates for the bodies that common services expect. {{json .Text}} is the message as a JSON string, and
-// {{slack .Text}} one without mentions and links of Slack.
+// Presets are templates for the bodies that common services expect. {{json .Text}} is the message as a JSON string,
+// and {{slack .Text}} one without mentions and links of Slack.
 var Presets = map[string]string{
 	"slack":    `{"text": {{slack .Text}}}`,
 	"feishu":   `{"msg_type": "text", "content": {"text": {{json .Text}}}}`,

@@ -27,8 +27,8 @@ type Alert struct {
 	Count      int        `json:"count"`       // how often it was found
 }
 
-// Store keeps alerts, messages about them and settings' side effects in the registry's database. Hosts agree through it on
-// which one of them tells people.
+// Store keeps alerts, messages about them and settings' side effects in the registry's database. Hosts agree through
+// it on which one of them tells people.
 type Store struct{ db *database.DB }
 
 // NewStore returns the store in a database.
@@ -84,8 +84,8 @@ func newAlertRow(a Alert, at time.Time) alertRow {
 	}
 }
 
-// RaiseAlert notes that a host finds something wrong. raised is true if that is new: of several hosts that find it, one is told
-// so. The alert is returned as it is stored.
+// RaiseAlert notes that a host finds something wrong. raised is true if that is new: of several hosts that find it,
+// one is told so. The alert is returned as it is stored.
 func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raised bool, err error) {
 	stored = a
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
@@ -132,8 +132,8 @@ func (s *Store) addFinder(tx *gorm.DB, id uint64, host string) error {
 	return tx.Exec("REPLACE INTO alert_finders (alert_id, host, seen_at) VALUES (?, ?, "+s.db.Clock()+")", id, host).Error
 }
 
-// EndAlert notes that a host no longer finds something wrong. The alert ends when no other host found it lately: one host is
-// told so. An alert that is returned without having ended is still open.
+// EndAlert notes that a host no longer finds something wrong. The alert ends when no other host found it lately: one
+// host is told so. An alert that is returned without having ended is still open.
 func (s *Store) EndAlert(ctx context.Context, key, host string, at time.Time) (stored Alert, ended bool, err error) {
 	key, host = database.Clip(key, maxKey), database.Clip(host, maxHost)
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {

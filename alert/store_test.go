@@ -9,7 +9,8 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one that it ended.
+// TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one
+// that it ended.
 func TestOneHostIsToldOfAnAlert(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
@@ -37,7 +38,17 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 		}
 		for round := range 2 {
 			raise := func() bool {
-				_, raised, err := r.RaiseAlert(ctx, Alert{Key: "shard/a", Kind: "shard_down", Severity: "critical", Subject: "a is down", Shard: "a", Host: "h"})
+				_, raised, err := r.RaiseAlert(
+					ctx,
+					Alert{
+						Key:      "shard/a",
+						Kind:     "shard_down",
+						Severity: "critical",
+						Subject:  "a is down",
+						Shard:    "a",
+						Host:     "h",
+					},
+				)
 				return must(raised, err)
 			}
 			if n := atOnce(raise); n != 1 {
@@ -57,7 +68,8 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 				t.Errorf("%d were to remind", n)
 			}
 			open := true
-			if list, err := r.ListAlerts(ctx, Filter{Open: &open}); err != nil || len(list) != 1 || list[0].EndedAt != nil {
+			if list, err := r.ListAlerts(ctx, Filter{Open: &open}); err != nil || len(list) != 1 ||
+				list[0].EndedAt != nil {
 				t.Errorf("open ones: %+v, %v", list, err)
 			}
 			end := func() bool {
@@ -68,7 +80,8 @@ func TestOneHostIsToldOfAnAlert(t *testing.T) {
 				t.Errorf("%d were told that it ended", n)
 			}
 		}
-		if list, err := r.ListAlerts(ctx, Filter{Kind: "shard_down"}); err != nil || len(list) != 2 || list[0].EndedAt == nil {
+		if list, err := r.ListAlerts(ctx, Filter{Kind: "shard_down"}); err != nil || len(list) != 2 ||
+			list[0].EndedAt == nil {
 			t.Errorf("the history: %+v, %v", list, err)
 		}
 		if err := r.AddDelivery(ctx, Delivery{AlertID: 1, At: time.Now(), Channel: "mail", Recipient: "a@b.example", State: "failed", Tries: 3, Error: "550 no"}); err != nil {
@@ -128,7 +141,14 @@ func TestAWaitingMessageHasOneSender(t *testing.T) {
 			}
 			return list
 		}
-		d := Delivery{AlertID: 7, At: time.Now(), Channel: "mail", Recipient: "a@b.example", Subject: "s", State: "waiting"}
+		d := Delivery{
+			AlertID:   7,
+			At:        time.Now(),
+			Channel:   "mail",
+			Recipient: "a@b.example",
+			Subject:   "s",
+			State:     "waiting",
+		}
 		var err error
 		if d.ID, err = r.QueueDelivery(ctx, "h1/1", QueuedDelivery{d, `{"Phase":"begins"}`}); err != nil {
 			t.Fatal(err)

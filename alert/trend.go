@@ -62,8 +62,8 @@ func (t *trend) over(now time.Time) bool {
 	return t.last.Ready == 0 && now.Sub(t.marks[len(t.marks)-1].at) > trendSpan
 }
 
-// choose lists the topics to read: at first all, then those with events and those whose numbers are unusual. With an error the
-// topics of the shards that did not answer are missing.
+// choose lists the topics to read: at first all, then those with events and those whose numbers are unusual. With an
+// error the topics of the shards that did not answer are missing.
 func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
 	if w.swept.IsZero() {
@@ -93,8 +93,8 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	return slices.Sorted(maps.Keys(chosen)), err
 }
 
-// read reads the chosen topics. complete reports whether all shards answered: only then can the numbers be compared with
-// earlier ones, and are added to the trends.
+// read reads the chosen topics. complete reports whether all shards answered: only then can the numbers be compared
+// with earlier ones, and are added to the trends.
 func (w *Watch) read(ctx context.Context, now time.Time) (names []string, read map[string]queue.TopicTotals, complete bool) {
 	all := w.swept.IsZero()
 	names, err := w.choose(ctx, now)

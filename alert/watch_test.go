@@ -42,7 +42,9 @@ func (w *world) Stats(context.Context, []string) (map[string]queue.Stats, error)
 func (w *world) Totals(_ context.Context, names []string) (map[string]queue.TopicTotals, error) {
 	w.reads += len(names)
 	if w.err != nil {
-		return map[string]queue.TopicTotals{"a": {Total: queue.Totals{Pushed: 3, Died: 1}}}, w.err // what the other shards have
+		return map[string]queue.TopicTotals{
+			"a": {Total: queue.Totals{Pushed: 3, Died: 1}},
+		}, w.err // what the other shards have
 	}
 	return w.totals, nil
 }
@@ -50,7 +52,10 @@ func (w *world) TopicLimits(context.Context, []string) (map[string]queue.TopicLi
 	return w.limits, w.err
 }
 func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
-	return []activity.Attempt{{ID: "2", Outcome: "dead", Error: "the endpoint answered 500"}, {ID: "1", Outcome: "done"}}, nil
+	return []activity.Attempt{
+		{ID: "2", Outcome: "dead", Error: "the endpoint answered 500"},
+		{ID: "1", Outcome: "done"},
+	}, nil
 }
 func (w *world) Lateness(context.Context, string, time.Time) (activity.Histogram, error) {
 	return w.late, w.err
@@ -82,7 +87,12 @@ func (w *world) watch() *Watch {
 }
 
 func newWorld() (*world, *Watch) {
-	w := &world{topics: map[string]*registry.Topic{}, totals: map[string]queue.TopicTotals{}, limits: map[string]queue.TopicLimits{}, up: true}
+	w := &world{
+		topics: map[string]*registry.Topic{},
+		totals: map[string]queue.TopicTotals{},
+		limits: map[string]queue.TopicLimits{},
+		up:     true,
+	}
 	for _, name := range []string{"a", "b"} {
 		t := registry.NewTopic(name)
 		t.Emails = []string{"shop@test.example"}
@@ -113,17 +123,29 @@ func TestEachTroubleIsFound(t *testing.T) {
 		world func(w *world)
 		want  []string
 	}{
-		"nothing":     {5 * time.Minute, func(*world) {}, nil},
-		"shard":       {0, func(w *world) { w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}} }, []string{"shard_down r1"}},
+		"nothing": {5 * time.Minute, func(*world) {}, nil},
+		"shard": {
+			0,
+			func(w *world) { w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}} },
+			[]string{"shard_down r1"},
+		},
 		"registry":    {time.Minute, func(w *world) { w.up = false }, []string{"registry "}},
 		"a short gap": {5 * time.Second, func(w *world) { w.up = false }, nil},
 		"journal":     {0, func(w *world) { w.journal = errors.New("no space left") }, []string{"journal "}},
 		"breaker": {0, func(w *world) {
 			w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Second)}
 		}, []string{"breaker a"}},
-		"no consumer": {3 * time.Minute, func(w *world) { w.totals["a"] = waiting(3, time.Second) }, []string{"no_consumer a"}},
-		"backlog":     {0, func(w *world) { w.totals["a"] = waiting(3, 10*time.Minute) }, []string{"backlog a"}},
-		"paused":      {9 * time.Minute, func(w *world) { w.topics["a"].State = registry.TopicPaused; w.totals["a"] = waiting(3, time.Hour) }, nil},
+		"no consumer": {
+			3 * time.Minute,
+			func(w *world) { w.totals["a"] = waiting(3, time.Second) },
+			[]string{"no_consumer a"},
+		},
+		"backlog": {0, func(w *world) { w.totals["a"] = waiting(3, 10*time.Minute) }, []string{"backlog a"}},
+		"paused": {
+			9 * time.Minute,
+			func(w *world) { w.topics["a"].State = registry.TopicPaused; w.totals["a"] = waiting(3, time.Hour) },
+			nil,
+		},
 		"ledger": {time.Minute, func(w *world) {
 			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 3}}
 			w.active = []string{"a"}
@@ -157,7 +179,9 @@ func TestAFailingTopicIsFoundAndForgiven(t *testing.T) {
 		w, watch := newWorld()
 		w.active = []string{"a"}
 		kinds(t, watch, 0)
-		w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20}}
+		w.totals["a"] = queue.TopicTotals{
+			Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20},
+		}
 		if got := kinds(t, watch, 0); !slices.Equal(got, []string{"dead a", "topic_failing a"}) {
 			t.Errorf("found %q", got)
 		}
@@ -177,7 +201,9 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		w, watch := newWorld()
 		w.active = []string{"a"}
 		kinds(t, watch, 0)
-		w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20}}
+		w.totals["a"] = queue.TopicTotals{
+			Total: queue.Totals{Pushed: 30, Delivered: 10, Failed: 20, Died: 20, Dropped: 20},
+		}
 		w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
 		want := []string{"breaker a", "dead a", "topic_failing a"}
 		if got := kinds(t, watch, 0); !slices.Equal(got, want) {
@@ -219,7 +245,8 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Errorf("it has not looked for long, and %q are over", got)
 		}
 		kinds(t, watch, 30*time.Second)
-		if got := over(); !slices.Contains(got, "backlog") || !slices.Contains(got, "ledger") || slices.Contains(got, "no_consumer") {
+		if got := over(); !slices.Contains(got, "backlog") || !slices.Contains(got, "ledger") ||
+			slices.Contains(got, "no_consumer") {
 			t.Errorf("half a minute later %q are over", got)
 		}
 		kinds(t, watch, trendSpan)
@@ -229,7 +256,8 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 	})
 }
 
-// TestANewWatchEndsNothing that it has not looked for as long as its rule says: it may be the first look after a restart.
+// TestANewWatchEndsNothing that it has not looked for as long as its rule says: it may be the first look after a
+// restart.
 func TestANewWatchEndsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +300,11 @@ func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
 func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 	t.Parallel()
 	r := Defaults().Rules
-	r.Objectives = map[string]registry.Duration{"*": registry.Duration(time.Minute), "shop.*": registry.Duration(time.Second), "shop.mail": 0}
+	r.Objectives = map[string]registry.Duration{
+		"*":         registry.Duration(time.Minute),
+		"shop.*":    registry.Duration(time.Second),
+		"shop.mail": 0,
+	}
 	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
 		if got, _ := r.objective(topic); got != want {
 			t.Errorf("the objective of %s is %s, want %s", topic, got, want)
@@ -313,7 +345,8 @@ func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 		died(9)
 		kinds(t, watch, 0)
 		list := watch.Dead(t.Context())
-		if len(list) != 1 || list[0].Topic != "a" || list[0].Count != 2 || fmt.Sprint(list[0].Last) != "[{2 the endpoint answered 500}]" {
+		if len(list) != 1 || list[0].Topic != "a" || list[0].Count != 2 ||
+			fmt.Sprint(list[0].Last) != "[{2 the endpoint answered 500}]" {
 			t.Errorf("new ones: %+v", list)
 		}
 		if list := watch.Dead(t.Context()); len(list) > 0 {

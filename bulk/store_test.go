@@ -20,7 +20,10 @@ func TestTasksGoOn(t *testing.T) {
 		t.Cleanup(func() { _ = reg.Close() })
 		r := NewStore(reg)
 		ctx := t.Context()
-		id, err := r.CreateTask(ctx, Record{Kind: "redrive", Params: json.RawMessage(`{"topic":"t"}`), State: "queued", Actor: "user/ann"})
+		id, err := r.CreateTask(
+			ctx,
+			Record{Kind: "redrive", Params: json.RawMessage(`{"topic":"t"}`), State: "queued", Actor: "user/ann"},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

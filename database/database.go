@@ -114,8 +114,8 @@ func (db *DB) Migrations(ctx context.Context) ([]migrations.Step, error) {
 	return steps, db.classify(err)
 }
 
-// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema is the one of this binary. Once it was, it is not
-// read again.
+// CheckSchema returns ErrSchemaOlder or ErrSchemaNewer unless the schema is the one of this binary. Once it was, it
+// is not read again.
 func (db *DB) CheckSchema(ctx context.Context) error {
 	if db.current.Load() {
 		return nil

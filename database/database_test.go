@@ -92,7 +92,8 @@ func TestBadAddressesAreRefused(t *testing.T) {
 		if err == nil {
 			err = fmt.Errorf("%s: %w", db, errors.Join(db.Ping(t.Context()), db.Close()))
 		}
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hid") || strings.Contains(err.Error(), "d@en") {
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hid") ||
+			strings.Contains(err.Error(), "d@en") {
 			t.Errorf("%q: %v", dsn, err)
 		}
 	}

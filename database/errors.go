@@ -54,9 +54,9 @@ func (db *DB) classify(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// answers are MySQL's errors about a statement or its values: the database is there, and trying again would not help. All
-// others (refused users, too many connections, read-only, disk full, lock waits, a shutdown) end when somebody repairs
-// the database.
+// answers are MySQL's errors about a statement or its values: the database is there, and trying again would not help.
+// All others (refused users, too many connections, read-only, disk full, lock waits, a shutdown) end when somebody
+// repairs the database.
 var answers = []uint16{
 	1048, // column cannot be null
 	1050, // table exists

@@ -16,8 +16,8 @@ type leadRow struct {
 
 func (leadRow) TableName() string { return "leads" }
 
-// Lead takes or extends the lease of a role that one holder has at a time, for ttl by the database's clock, and reports
-// whether this holder has it.
+// Lead takes or extends the lease of a role that one holder has at a time, for ttl by the database's clock, and
+// reports whether this holder has it.
 func (db *DB) Lead(ctx context.Context, role, holder string, ttl time.Duration) (leads bool, err error) {
 	err = db.Do(ctx, func(tx *gorm.DB) error {
 		if err := InsertNew(tx).Create(&leadRow{Role: role}).Error; err != nil {

@@ -59,8 +59,9 @@ func bounded(db *sql.DB) *sql.DB {
 	return db
 }
 
-// sqliteOptions: writers wait for each other from the start of a transaction, because a reader could not become a writer; a
-// change that was answered survives a power failure; the page cache is small, because the system's cache serves all processes.
+// sqliteOptions: writers wait for each other from the start of a transaction, because a reader could not become a
+// writer; a change that was answered survives a power failure; the page cache is small, because the system's cache
+// serves all processes.
 const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=cache_size(-512)&_txlock=immediate"
 
@@ -78,17 +79,17 @@ func openSQLite(path string) (*sql.DB, error) {
 	return bounded(db), nil
 }
 
-// enableWAL makes one connection, which turns on the write-ahead log of a new file. When several processes do so at once,
-// SQLite tells all but one that the file is locked, without the wait of busy_timeout. Any other error is left to the first
-// statement.
+// enableWAL makes one connection, which turns on the write-ahead log of a new file. When several processes do so at
+// once, SQLite tells all but one that the file is locked, without the wait of busy_timeout. Any other error is left
+// to the first statement.
 func enableWAL(db *sql.DB) {
 	for deadline := time.Now().Add(ioTimeout); isBusy(db.Ping()) && time.Now().Before(deadline); {
 		time.Sleep(walPause)
 	}
 }
 
-// makePrivate makes the database's file readable by its owner only; SQLite gives the files beside it the same mode. An
-// existing file is never opened here: closing it would drop the locks that this process's connections hold on it.
+// makePrivate makes the database's file readable by its owner only; SQLite gives the files beside it the same mode.
+// An existing file is never opened here: closing it would drop the locks that this process's connections hold on it.
 func makePrivate(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&0o077 != 0 {

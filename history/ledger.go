@@ -11,8 +11,8 @@ type Reading struct {
 // living is how many jobs have not ended, and how many are dead.
 func (r Reading) living() int64 { return r.Delayed + r.Ready + r.Running + r.Dead }
 
-// Missing is how many jobs were accepted and are in none of the counts; negative if there are more than were accepted. A ledger
-// that adds up has none.
+// Missing is how many jobs were accepted and are in none of the counts; negative if there are more than were
+// accepted. A ledger that adds up has none.
 func (r Reading) Missing() int64 {
 	return r.Pushed - r.Delivered - r.Deleted - r.Dropped - r.Replaced - r.living()
 }

@@ -144,8 +144,8 @@ func (p *Points) fill(series string, slots []time.Time, t Tier, list []storedRec
 	p.levels(lateness, slots, t, list, false)
 }
 
-// rates turns the rise of a counter into events per second. Between two samples it is taken to rise evenly. If idle is true, a
-// series without a later sample had no events.
+// rates turns the rise of a counter into events per second. Between two samples it is taken to rise evenly. If idle
+// is true, a series without a later sample had no events.
 func (p *Points) rates(c column, slots []time.Time, t Tier, list []storedRecord, idle bool) {
 	curve := withoutFalls(c, list)
 	values := make([]*float64, len(slots))
@@ -190,8 +190,8 @@ func valueAt(list []storedRecord, curve []float64, at time.Time, idle bool) (val
 	return curve[i-1] + share*(curve[i]-curve[i-1]), true
 }
 
-// levels takes the last sample of each slot. If stays is true, a value stays until the next sample; else a slot without a
-// sample is a gap.
+// levels takes the last sample of each slot. If stays is true, a value stays until the next sample; else a slot
+// without a sample is a gap.
 func (p *Points) levels(columns []column, slots []time.Time, t Tier, list []storedRecord, stays bool) {
 	for _, c := range columns {
 		values := make([]*float64, len(slots))

@@ -120,8 +120,8 @@ func add(t, o Totals) Totals {
 	return t
 }
 
-// rise is how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was emptied: then
-// all of them are new.
+// rise is how far totals rose from earlier ones. If any fell, the topic was dropped and recreated, or a shard was
+// emptied: then all of them are new.
 func rise(t, earlier Totals) Totals {
 	d := t
 	to, from := fields(&d), fields(&earlier)

@@ -107,7 +107,8 @@ func (s *Sampler) log(err error) {
 // leaseTTL lets a leader miss two rounds.
 const leaseTTL = 3 * Round
 
-// lead takes or extends the lease. While the store is away the last leader goes on: it stores later what it reads meanwhile.
+// lead takes or extends the lease. While the store is away the last leader goes on: it stores later what it reads
+// meanwhile.
 func (s *Sampler) lead(ctx context.Context) error {
 	leads, err := s.opts.Store.Lead(ctx, "history", s.opts.Host, leaseTTL)
 	if err != nil {
@@ -185,8 +186,8 @@ func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, al
 	return topics, false, err
 }
 
-// lastTotals are the totals of all topics as they were stored last. They are needed only if the sampler begins while a shard is
-// down.
+// lastTotals are the totals of all topics as they were stored last. They are needed only if the sampler begins while
+// a shard is down.
 func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) Totals {
 	if s.topics.begun || missing == "" {
 		return Totals{}

@@ -184,7 +184,10 @@ func TestShardSeries(t *testing.T) {
 }
 
 func TestLedger(t *testing.T) {
-	r := Reading{Totals: Totals{Pushed: 10, Delivered: 4, Deleted: 2, Dropped: 1}, Living: Living{Delayed: 1, Ready: 1, Dead: 1}}
+	r := Reading{
+		Totals: Totals{Pushed: 10, Delivered: 4, Deleted: 2, Dropped: 1},
+		Living: Living{Delayed: 1, Ready: 1, Dead: 1},
+	}
 	if n := r.Missing(); n != 0 {
 		t.Errorf("%d jobs are missing in a ledger that adds up", n)
 	}
@@ -212,7 +215,8 @@ func TestLateness(t *testing.T) {
 
 func TestUnknownSpan(t *testing.T) {
 	r := Reader{Store: newBench(t).store}
-	if _, err := r.Series(t.Context(), AllTopics, "2d"); err == nil || err.Error() != `span "2d" is not one of 15m, 3h, 24h, 7d` {
+	if _, err := r.Series(t.Context(), AllTopics, "2d"); err == nil ||
+		err.Error() != `span "2d" is not one of 15m, 3h, 24h, 7d` {
 		t.Errorf("error %v", err)
 	}
 }

@@ -19,7 +19,11 @@ func TestSamplesAreReplacedAndPruned(t *testing.T) {
 		for i := range 2500 {
 			many = append(many, Sample{fmt.Sprint("t", i), "1m", at, []byte(`{"p":1}`)})
 		}
-		many = append(many, Sample{"t1", "1m", at.Add(-24 * time.Hour), []byte(`{}`)}, Sample{"t1", "1h", at.Add(-24 * time.Hour), []byte(`{}`)})
+		many = append(
+			many,
+			Sample{"t1", "1m", at.Add(-24 * time.Hour), []byte(`{}`)},
+			Sample{"t1", "1h", at.Add(-24 * time.Hour), []byte(`{}`)},
+		)
 		if err := errors.Join(r.PutSamples(ctx, many), r.PutSamples(ctx, []Sample{{"t1", "1m", at, []byte(`{"p":2}`)}}), r.PruneSamples(ctx, at)); err != nil {
 			t.Fatal(err)
 		}

@@ -37,8 +37,8 @@ type change struct {
 
 func newTopicStates() *topicStates { return &topicStates{topics: map[string]*topicState{}} }
 
-// update takes readings; missing names the shards that did not answer. initial are the totals of all topics if the first
-// readings are incomplete.
+// update takes readings; missing names the shards that did not answer. initial are the totals of all topics if the
+// first readings are incomplete.
 func (s *topicStates) update(readings map[string]Reading, missing string, initial Totals) {
 	if !s.begun && missing != "" {
 		s.all.Totals = initial

@@ -25,12 +25,13 @@ type firstAccess struct {
 	files           []string // those that were written
 }
 
-// Bootstrap creates, once for an installation, an API token with all rights and the first user, and leaves both secrets in
-// files of dir that only their owner may read. It returns the files it made. Of several hosts that start at once one does
-// it. createUser creates the user in the same transaction and returns the password, empty if there is a user already.
+// Bootstrap creates, once for an installation, an API token with all rights and the first user, and leaves both
+// secrets in files of dir that only their owner may read. It returns the files it made. Of several hosts that start
+// at once one does it. createUser creates the user in the same transaction and returns the password, empty if there
+// is a user already.
 //
-// The files are written before the database commits: a crash in between leaves useless files, which the next start replaces,
-// and never a token or user whose secret is lost.
+// The files are written before the database commits: a crash in between leaves useless files, which the next start
+// replaces, and never a token or user whose secret is lost.
 func (r *Registry) Bootstrap(
 	ctx context.Context, dir string, createUser func(tx *gorm.DB) (password string, err error),
 ) (created []string, err error) {
@@ -85,8 +86,9 @@ func (f *firstAccess) remove() {
 	}
 }
 
-// mayBeStored reports whether the database may have committed the token although its answer was an error: the connection may
-// have broken after the commit. Then the files stay; if they are useless, the next start replaces them.
+// mayBeStored reports whether the database may have committed the token although its answer was an error: the
+// connection may have broken after the commit. Then the files stay; if they are useless, the next start replaces
+// them.
 func (r *Registry) mayBeStored(token string) bool {
 	if token == "" {
 		return false

@@ -27,8 +27,8 @@ const (
 	fullEvery   = time.Minute // after this time, too: somebody may have edited rows by hand
 )
 
-// logChange notes what the revision of this transaction changes. It overwrites a row of the same number, which a restored
-// backup left.
+// logChange notes what the revision of this transaction changes. It overwrites a row of the same number, which a
+// restored backup left.
 func logChange(tx *gorm.DB, object string) error {
 	err := tx.Exec("REPLACE INTO change_log (revision, mark, object) SELECT value, ?, ? FROM revision WHERE id = 1",
 		rand.Text(), object).Error
@@ -38,8 +38,9 @@ func logChange(tx *gorm.DB, object string) error {
 	return tx.Exec("DELETE FROM change_log WHERE revision <= (SELECT value FROM revision WHERE id = 1) - ?", keptChanges).Error
 }
 
-// changesSince lists the objects that changed after base, up to the revision. complete is false if the log does not lead from
-// one to the other: too much has changed, an older version wrote, or base is of another history than the database.
+// changesSince lists the objects that changed after base, up to the revision. complete is false if the log does not
+// lead from one to the other: too much has changed, an older version wrote, or base is of another history than the
+// database.
 func changesSince(tx *gorm.DB, base *Snapshot, revision int64) (objects []string, mark string, complete bool, err error) {
 	n := revision - base.Revision
 	if base.mark == "" || n < 0 || n > maxChanges || time.Since(base.fullAt) > fullEvery {

@@ -36,7 +36,8 @@ func sameState(a, b *Snapshot) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// TestWhatChangedIsAllThatChanged: however two registries change one database, each that reads only changes sees what one sees that reads everything.
+// TestWhatChangedIsAllThatChanged: however two registries change one database, each that reads only changes sees what
+// one sees that reads everything.
 func TestWhatChangedIsAllThatChanged(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		key := make([]byte, 32)
@@ -53,7 +54,10 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			var secrets []uint64
 			at := func() (*Registry, string) {
-				return both[rapid.IntRange(0, 1).Draw(rt, "registry")], fmt.Sprint("t", rapid.IntRange(0, 5).Draw(rt, "name"))
+				return both[rapid.IntRange(0, 1).Draw(rt, "registry")], fmt.Sprint(
+					"t",
+					rapid.IntRange(0, 5).Draw(rt, "name"),
+				)
 			}
 			text := rapid.StringMatching(`[a-z]{0,3}`)
 			rt.Repeat(map[string]func(*rapid.T){
@@ -154,7 +158,9 @@ func TestOneChangeReadsOneTopic(t *testing.T) {
 		if err := writer.DeleteTopic(t.Context(), "me", "t4"); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.follow(t.Context()); err != nil || r.Snapshot().Topics["t3"].Title != "other" || r.Snapshot().Topics["t4"] != nil || *n != 1 {
+		if err := r.follow(t.Context()); err != nil || r.Snapshot().Topics["t3"].Title != "other" ||
+			r.Snapshot().Topics["t4"] != nil ||
+			*n != 1 {
 			t.Errorf("%d topics were read, %v: %+v", *n, err, r.Snapshot().Topics)
 		}
 	})

@@ -41,13 +41,16 @@ func TestTopics(t *testing.T) {
 		if created, err := r.PutTopic(t.Context(), "me", x); err != nil || created {
 			t.Fatalf("second put = %v, %v", created, err)
 		}
-		if got := r.Snapshot().Topics["shop.close"]; got.Title != "Titel" || !got.CreatedAt.Equal(created) || !got.UpdatedAt.After(created) {
+		if got := r.Snapshot().Topics["shop.close"]; got.Title != "Titel" || !got.CreatedAt.Equal(created) ||
+			!got.UpdatedAt.After(created) {
 			t.Errorf("after the second put: %+v", got)
 		}
-		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); err != nil || r.Snapshot().Topics["shop.close"] != nil {
+		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); err != nil ||
+			r.Snapshot().Topics["shop.close"] != nil {
 			t.Errorf("delete: %v", err)
 		}
-		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); !errors.Is(err, ErrNoTopic) || !strings.Contains(err.Error(), "shop.close") {
+		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); !errors.Is(err, ErrNoTopic) ||
+			!strings.Contains(err.Error(), "shop.close") {
 			t.Errorf("delete of nothing: %v", err)
 		}
 		var fe *FieldError
@@ -87,7 +90,13 @@ func TestWhatIsAsItWasChangesNothing(t *testing.T) {
 		}
 		trail, err := r.Audit(t.Context(), AuditFilter{})
 		if err != nil || len(trail) != 2 || announced != 2 || r.Snapshot().Revision != 3 {
-			t.Errorf("%d entries, %d announcements, revision %d, %v; want 2, 2 and 3", len(trail), announced, r.Snapshot().Revision, err)
+			t.Errorf(
+				"%d entries, %d announcements, revision %d, %v; want 2, 2 and 3",
+				len(trail),
+				announced,
+				r.Snapshot().Revision,
+				err,
+			)
 		}
 	})
 }
@@ -96,7 +105,12 @@ func TestAudit(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := open(t, Options{DSN: dsn, SecretKey: secretKey(1)})
 		x := topic("shop.close")
-		x.Secrets, x.Headers = []string{oneSecret}, map[string]string{"Authorization": "Bearer hidden", "X-Team": "shop"}
+		x.Secrets, x.Headers = []string{
+			oneSecret,
+		}, map[string]string{
+			"Authorization": "Bearer hidden",
+			"X-Team":        "shop",
+		}
 		put(t, r, x)
 		x.Secrets, x.Title = []string{anotherSecret}, "Titel"
 		if _, err := r.PutTopic(t.Context(), "you", x); err != nil {
@@ -120,10 +134,13 @@ func TestAudit(t *testing.T) {
 			t.Fatalf("audit = %+v, %v", trail, err)
 		}
 		del, change, create := trail[0], trail[1], trail[2]
-		if string(create.Before) != "null" || string(del.After) != "null" || change.Actor != "you" || change.Action != "put" || time.Since(change.At) > time.Minute {
+		if string(create.Before) != "null" || string(del.After) != "null" || change.Actor != "you" ||
+			change.Action != "put" ||
+			time.Since(change.At) > time.Minute {
 			t.Errorf("audit = %s, %s, %+v", create.Before, del.After, change)
 		}
-		if string(change.Before) == string(change.After) || !strings.Contains(string(change.After), "Titel") || strings.Contains(string(change.Before), "Titel") {
+		if string(change.Before) == string(change.After) || !strings.Contains(string(change.After), "Titel") ||
+			strings.Contains(string(change.Before), "Titel") {
 			t.Errorf("before %s, after %s", change.Before, change.After)
 		}
 		all, err := r.Audit(t.Context(), AuditFilter{})
@@ -154,7 +171,8 @@ func TestTokens(t *testing.T) {
 		ctx := t.Context()
 		r := open(t, Options{DSN: dsn})
 		secret, tok, err := r.CreateToken(ctx, "me", "team", []Right{RightPush}, []string{"shop.*", "bank.pay"})
-		if err != nil || !strings.HasPrefix(secret, "wk_") || len(secret) < 43 || strings.Contains(fmt.Sprint(*tok), secret) {
+		if err != nil || !strings.HasPrefix(secret, "wk_") || len(secret) < 43 ||
+			strings.Contains(fmt.Sprint(*tok), secret) {
 			t.Fatalf("%s, %+v, %v", secret, tok, err)
 		}
 		second, _, err := r.CreateToken(ctx, "me", "team", []Right{RightManage, RightRead}, []string{"*"})
@@ -330,8 +348,15 @@ func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
 		b := topic("b")
 		b.Title = "other"
 		put(t, r, b)
-		if after := r.Snapshot(); after.Topics["a"] != before.Topics["a"] || after.Topics["b"] == before.Topics["b"] || before.Topics["b"].Title != "" {
-			t.Errorf("before %p %p, after %p %p", before.Topics["a"], before.Topics["b"], after.Topics["a"], after.Topics["b"])
+		if after := r.Snapshot(); after.Topics["a"] != before.Topics["a"] || after.Topics["b"] == before.Topics["b"] ||
+			before.Topics["b"].Title != "" {
+			t.Errorf(
+				"before %p %p, after %p %p",
+				before.Topics["a"],
+				before.Topics["b"],
+				after.Topics["a"],
+				after.Topics["b"],
+			)
 		}
 	})
 }
@@ -347,7 +372,11 @@ func TestARestoredBackupIsFollowed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "the backup's state is seen", func() bool { s := r.Snapshot(); return s.Revision == 2 && s.Topics["b"] == nil && s.Topics["a"] != nil })
+		eventually(
+			t,
+			"the backup's state is seen",
+			func() bool { s := r.Snapshot(); return s.Revision == 2 && s.Topics["b"] == nil && s.Topics["a"] != nil },
+		)
 	})
 }
 
@@ -380,7 +409,8 @@ func TestAnErrorOfTheRequestIsNotAnOutage(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := r.PutTopic(gone, "me", topic("t")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) {
+		if _, err := r.PutTopic(gone, "me", topic("t")); !errors.Is(err, context.Canceled) ||
+			errors.Is(err, ErrUnavailable) {
 			t.Errorf("a caller that went away: %v", err)
 		}
 	})

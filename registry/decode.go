@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeTopic reads a topic from JSON over the defaults and validates it. A null field counts as missing. Secrets is nil if the
-// JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are joined *FieldErrors.
+// DecodeTopic reads a topic from JSON over the defaults and validates it. A null field counts as missing. Secrets is
+// nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are joined
+// *FieldErrors.
 func DecodeTopic(name string, data []byte) (*Topic, error) {
 	if err := ValidTopicName(name); err != nil {
 		return nil, err

@@ -93,7 +93,9 @@ func TestBadTopicsInJSON(t *testing.T) {
 	} {
 		x, err := DecodeTopic("t", []byte(c.in))
 		var fe *FieldError
-		if !errors.As(err, &fe) || x != nil || fe.Field != c.field || fe.OutOfRange || !strings.Contains(fe.Detail, c.says) || strings.Contains(err.Error(), "hidden") {
+		if !errors.As(err, &fe) || x != nil || fe.Field != c.field || fe.OutOfRange ||
+			!strings.Contains(fe.Detail, c.says) ||
+			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", c.in, err)
 		}
 	}

@@ -1,18 +1,20 @@
-// Package registry keeps what every role follows: topics, shards, API tokens and settings, with an audit trail. Every process
-// has a snapshot of them in memory, which follows changes, survives outages of the database and is kept on disk for a restart
-// without it. Topics, shards and tokens are validated here, for the API, the command line and the admin.
+// Package registry keeps what every role follows: topics, shards, API tokens and settings, with an audit trail. Every
+// process has a snapshot of them in memory, which follows changes, survives outages of the database and is kept on
+// disk for a restart without it. Topics, shards and tokens are validated here, for the API, the command line and the
+// admin.
 //
 // # Changes
 //
-// Every change is one transaction: it increments the revision, makes the change, and writes an entry of the audit trail and
-// one of the change log. The audit trail says who made the change, and shows the object before and after: without passwords
-// and hashes, with fingerprints of topics' secrets and of headers like Authorization. All writers take the revision's row
-// first, so none can deadlock. When the call returns, the local snapshot shows the change. A change that changes nothing makes
-// no revision and no entry. Packages whose rows are not in the snapshot, such as admin/account and bulk, use Change for the
-// audit trail.
+// Every change is one transaction: it increments the revision, makes the change, and writes an entry of the audit
+// trail and one of the change log. The audit trail says who made the change, and shows the object before and after:
+// without passwords and hashes, with fingerprints of topics' secrets and of headers like Authorization. All writers
+// take the revision's row first, so none can deadlock. When the call returns, the local snapshot shows the change. A
+// change that changes nothing makes no revision and no entry. Packages whose rows are not in the snapshot, such as
+// admin/account and bulk, use Change for the audit trail.
 //
-// If the database does not allow a change, the error is ErrUnavailable, within five seconds. The change may be repeated. Only
-// one thing cannot be known: whether a connection that broke during the commit lost the change or only the answer.
+// If the database does not allow a change, the error is ErrUnavailable, within five seconds. The change may be
+// repeated. Only one thing cannot be known: whether a connection that broke during the commit lost the change or only
+// the answer.
 //
 // # The snapshot
 //
@@ -24,18 +26,18 @@
 //	        │
 //	        └ none, or damaged: ErrUnavailable
 //
-// A Snapshot is immutable and read through an atomic pointer, so readers never wait. Run polls the revision once a second, less
-// often while the database is away, and at once after Nudge. It loads what changed since the last revision, or everything, in
-// one read-only transaction; loads follow each other, so the last one wins. The database is always right: after a backup was
-// restored its revision is lower, and is followed too. A topic that did not change keeps its *Topic, so that what was compiled
-// for it can be kept by pointer.
+// A Snapshot is immutable and read through an atomic pointer, so readers never wait. Run polls the revision once a
+// second, less often while the database is away, and at once after Nudge. It loads what changed since the last
+// revision, or everything, in one read-only transaction; loads follow each other, so the last one wins. The database
+// is always right: after a backup was restored its revision is lower, and is followed too. A topic that did not
+// change keeps its *Topic, so that what was compiled for it can be kept by pointer.
 //
-// The file contains topics' secrets, because signing must go on after a restart without the database. It contains tokens, like
-// the database, only as SHA-256: they are 32 random bytes, which nobody can guess from it.
+// The file contains topics' secrets, because signing must go on after a restart without the database. It contains
+// tokens, like the database, only as SHA-256: they are 32 random bytes, which nobody can guess from it.
 //
 // # The schema
 //
-// Open refuses a schema that is newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless Options.Migrate
-// lets it migrate; see package migrations for several hosts that migrate at once. A process that started without the database
-// completes its start in Run. Nothing else migrates.
+// Open refuses a schema that is newer than the binary (ErrSchemaNewer), and an older one (ErrSchemaOlder) unless
+// Options.Migrate lets it migrate; see package migrations for several hosts that migrate at once. A process that
+// started without the database completes its start in Run. Nothing else migrates.
 package registry

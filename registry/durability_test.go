@@ -2,7 +2,8 @@ package registry
 
 import "testing"
 
-// TestTopicsStoredWithFsyncHaveReplica: earlier versions had that durability, and no topic becomes less safe without notice.
+// TestTopicsStoredWithFsyncHaveReplica: earlier versions had that durability, and no topic becomes less safe without
+// notice.
 func TestTopicsStoredWithFsyncHaveReplica(t *testing.T) {
 	for stored, want := range map[string]Durability{
 		"fsync": DurabilityReplica, "replica": DurabilityReplica, "memory": DurabilityMemory, "": DurabilityMemory,

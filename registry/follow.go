@@ -14,8 +14,8 @@ import (
 // maxWait is the longest pause between two polls of a database that is away.
 const maxWait = 4 * time.Second
 
-// Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done. It reads the revision's row once per
-// Options.Poll, and at once after Nudge; while the database is away it waits up to maxWait.
+// Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done. It reads the revision's row
+// once per Options.Poll, and at once after Nudge; while the database is away it waits up to maxWait.
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
 	var kept time.Time
@@ -47,8 +47,8 @@ func (r *Registry) Run(ctx context.Context) error {
 // spread shortens a pause by up to a fifth, so that processes do not poll at the same moment.
 func spread(pause time.Duration) time.Duration { return pause - rand.N(pause/5+1) }
 
-// finishStart completes the start of a process that began without the database and now finds an older schema: it brings it up
-// to date. Nothing else migrates after Open.
+// finishStart completes the start of a process that began without the database and now finds an older schema: it
+// brings it up to date. Nothing else migrates after Open.
 func (r *Registry) finishStart(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrSchemaOlder) {
 		return err
@@ -85,8 +85,8 @@ const (
 	refreshEvery = 20 * time.Millisecond // so that unknown names cost the database little
 )
 
-// Refresh polls now: for a name that is unknown here, but may have been registered elsewhere a moment ago. It does nothing
-// while the database is away.
+// Refresh polls now: for a name that is unknown here, but may have been registered elsewhere a moment ago. It does
+// nothing while the database is away.
 func (r *Registry) Refresh(ctx context.Context) {
 	if !r.Up() {
 		return

@@ -24,7 +24,8 @@ func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {
 	})
 }
 
-// TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end without having heard of the last change.
+// TestAnOlderSnapshotDoesNotReplaceANewerOne: the processes of a host share the file, and some end without having
+// heard of the last change.
 func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 	t.Parallel()
 	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")

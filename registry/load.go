@@ -9,8 +9,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// load brings the snapshot up to date in one transaction. It publishes the database's state even when its revision is lower
-// than the last one: then somebody restored a backup.
+// load brings the snapshot up to date in one transaction. It publishes the database's state even when its revision is
+// lower than the last one: then somebody restored a backup.
 func (r *Registry) load(ctx context.Context) error {
 	select {
 	case r.loading <- struct{}{}:
@@ -133,7 +133,8 @@ func readSettings(tx *gorm.DB, s *Snapshot) error {
 	return nil
 }
 
-// publish makes s the snapshot. Topics that did not change keep their pointer, so that what was compiled for them stays valid.
+// publish makes s the snapshot. Topics that did not change keep their pointer, so that what was compiled for them
+// stays valid.
 func (r *Registry) publish(s *Snapshot) {
 	s.key = r.db.Key
 	r.mu.Lock()

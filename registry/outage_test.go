@@ -30,13 +30,18 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the last change is kept", func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 })
+	eventually(
+		t,
+		"the last change is kept",
+		func() bool { s, err := readSnapshot(file); return err == nil && len(s.Tokens) == 1 },
+	)
 	readers := readOn(t, r)
 
 	db.Kill()
 	eventually(t, "its absence is noticed", func() bool { return !r.Up() && !other.Up() })
 	start := time.Now()
-	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) || time.Since(start) > 5*time.Second {
+	if _, err := r.PutTopic(t.Context(), "me", topic("u")); !errors.Is(err, ErrUnavailable) ||
+		time.Since(start) > 5*time.Second {
 		t.Errorf("a change without the database: %v after %v", err, time.Since(start))
 	}
 	if _, err := r.Audit(t.Context(), AuditFilter{}); !errors.Is(err, ErrUnavailable) {
@@ -50,7 +55,8 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 		t.Errorf("the token after a restart without the database: %+v", token)
 	}
 	nowhere := filepath.Join(t.TempDir(), "none.json")
-	if _, err := Open(Options{DSN: db.DSN("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), nowhere) {
+	if _, err := Open(Options{DSN: db.DSN("wakecall"), SnapshotFile: nowhere}); !errors.Is(err, ErrUnavailable) ||
+		!strings.Contains(err.Error(), nowhere) {
 		t.Errorf("a first start without the database: %v", err)
 	}
 
@@ -87,7 +93,8 @@ func readOn(t *testing.T, r *Registry) (stop func() int) {
 	return func() int { cancel(); wg.Wait(); return n }
 }
 
-// A process that started without the database finds it with an older schema later, since another installed it meanwhile.
+// A process that started without the database finds it with an older schema later, since another installed it
+// meanwhile.
 func TestTheSchemaIsMendedWhenTheDatabaseComes(t *testing.T) {
 	t.Parallel()
 	db := dbtest.StartServer(t)
@@ -123,7 +130,9 @@ func TestSnapshotsOnDisk(t *testing.T) {
 		t.Errorf("left over: %v, %v", entries, err)
 	}
 	got, err := readSnapshot(file)
-	if err != nil || got.Revision != 3 || len(got.Shards) != 1 || got.Shards[0].URL != "redis://:pw@h" || got.Topics["t"].Secrets[0] != oneSecret || got.Tokens["ab"].ID != 1 {
+	if err != nil || got.Revision != 3 || len(got.Shards) != 1 || got.Shards[0].URL != "redis://:pw@h" ||
+		got.Topics["t"].Secrets[0] != oneSecret ||
+		got.Tokens["ab"].ID != 1 {
 		t.Errorf("read %+v, %v", got, err)
 	}
 }
@@ -139,7 +148,8 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Open(Options{DSN: "mysql://u:hidden@unix(/nowhere)/db", SnapshotFile: file})
-		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "hidden") {
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), file) ||
+			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -170,7 +180,15 @@ func TestASnapshotThatCannotBeKeptIsTriedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "snapshot.json")
 	var log syncBuffer
-	open(t, Options{DSN: dbtest.SQLite(t), SnapshotFile: file, Poll: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	open(
+		t,
+		Options{
+			DSN:          dbtest.SQLite(t),
+			SnapshotFile: file,
+			Poll:         10 * time.Millisecond,
+			Logger:       slog.New(slog.NewTextHandler(&log, nil)),
+		},
+	)
 	eventually(t, "a warning", func() bool { return strings.Contains(log.String(), file) })
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -225,7 +243,8 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fe *FieldError
-	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none"), testUser); !errors.As(err, &fe) || fe.Field != "data_dir" {
+	if _, err := r.Bootstrap(t.Context(), filepath.Join(dir, "none"), testUser); !errors.As(err, &fe) ||
+		fe.Field != "data_dir" {
 		t.Errorf("without the directory: %v", err)
 	}
 	// What a crash before the commit left is replaced, and made private.

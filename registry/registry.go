@@ -24,8 +24,8 @@ type Options struct {
 	Announce     func(ctx context.Context, revision int64) // called after every change made here; may be nil
 }
 
-// Registry is the database of topics, shards and tokens, and a snapshot of it in memory. Its methods may be called from any
-// goroutine.
+// Registry is the database of topics, shards and tokens, and a snapshot of it in memory. Its methods may be called
+// from any goroutine.
 type Registry struct {
 	opts  Options
 	db    *database.DB

@@ -36,8 +36,8 @@ func newRotated(t *Topic, until time.Time) rotated {
 	return v
 }
 
-// RotateSecret puts a new secret before the current one, which signs as well until a time; then EndRotations drops it. A topic
-// without a secret gets only the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// RotateSecret puts a new secret before the current one, which signs as well until a time; then EndRotations drops
+// it. A topic without a secret gets only the new one. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
 func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error {
 	if err := validOverlap(until); err != nil {
 		return err
@@ -59,7 +59,8 @@ func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string
 	})
 }
 
-// SetRotation sets until when the older of a topic's two secrets signs. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// SetRotation sets until when the older of a topic's two secrets signs. Errors: *FieldError, ErrNoTopic,
+// ErrUnavailable.
 func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until time.Time) error {
 	if err := validOverlap(until); err != nil {
 		return err
@@ -127,8 +128,8 @@ func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error
 	return row.Until.UTC(), err
 }
 
-// EndRotations drops the older secrets whose time is over, as the actor "rotation". Of several hosts that do so at once, one
-// does.
+// EndRotations drops the older secrets whose time is over, as the actor "rotation". Of several hosts that do so at
+// once, one does.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
 	var over []rotationRow
 	err := r.db.Do(ctx, func(tx *gorm.DB) error { return tx.Where("until <= ?", at.UTC()).Find(&over).Error })

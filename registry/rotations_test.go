@@ -27,7 +27,8 @@ func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
 		if got, err := r.Rotation(ctx, "t"); err != nil || !got.Equal(until) {
 			t.Errorf("until %s, %v", got, err)
 		}
-		if err := r.EndRotations(ctx, until.Add(-time.Second)); err != nil || len(r.Snapshot().Topics["t"].Secrets) != 2 {
+		if err := r.EndRotations(ctx, until.Add(-time.Second)); err != nil ||
+			len(r.Snapshot().Topics["t"].Secrets) != 2 {
 			t.Errorf("before its time: %v, %d secrets", err, len(r.Snapshot().Topics["t"].Secrets))
 		}
 		if err := r.EndRotations(ctx, until.Add(time.Second)); err != nil {
@@ -66,12 +67,14 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 			t.Errorf("the secrets are %q", s)
 		}
 		trail, err := r.Audit(ctx, AuditFilter{Object: "topic/t", Action: "rotate"})
-		if err != nil || len(trail) != 2 || !strings.Contains(string(trail[0].After), "old_secret_until") || strings.Contains(string(trail[0].After), "whsec_") {
+		if err != nil || len(trail) != 2 || !strings.Contains(string(trail[0].After), "old_secret_until") ||
+			strings.Contains(string(trail[0].After), "whsec_") {
 			t.Errorf("the trail is %+v, %v", trail, err)
 		}
 		x.Secrets = []string{oneSecret, anotherSecret} // put by somebody who wants no end of it
 		put(t, r, x)
-		if err := r.EndRotations(ctx, time.Now().Add(2*time.Hour)); err != nil || len(r.Snapshot().Topics["t"].Secrets) != 2 {
+		if err := r.EndRotations(ctx, time.Now().Add(2*time.Hour)); err != nil ||
+			len(r.Snapshot().Topics["t"].Secrets) != 2 {
 			t.Errorf("an end that was said of other secrets: %v, they are %q", err, r.Snapshot().Topics["t"].Secrets)
 		}
 		if err := r.SetRotation(ctx, "me", "t", time.Now().Add(time.Hour)); err != nil {
@@ -94,7 +97,8 @@ func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
 	if err := r.RotateSecret(t.Context(), "me", "t", oneSecret, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if until, err := r.Rotation(t.Context(), "t"); err != nil || !until.IsZero() || len(r.Snapshot().Topics["t"].Secrets) != 1 {
+	if until, err := r.Rotation(t.Context(), "t"); err != nil || !until.IsZero() ||
+		len(r.Snapshot().Topics["t"].Secrets) != 1 {
 		t.Errorf("the first secret overlaps until %s, %v", until, err)
 	}
 	var fe *FieldError
@@ -106,7 +110,11 @@ func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
 // TestOneHostEndsAnOverlap and it loses nothing of what another changed a moment before.
 func TestOneHostEndsAnOverlap(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
-		hosts := []*Registry{open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})}
+		hosts := []*Registry{
+			open(t, Options{DSN: dsn}),
+			open(t, Options{DSN: dsn, Poll: time.Hour}),
+			open(t, Options{DSN: dsn, Poll: time.Hour}),
+		}
 		x := topic("t")
 		x.Secrets = []string{oneSecret}
 		put(t, hosts[0], x)
@@ -129,7 +137,11 @@ func TestOneHostEndsAnOverlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		hosts[0].Refresh(t.Context())
-		eventually(t, "the old secret is gone", func() bool { return len(hosts[0].Snapshot().Topics["t"].Secrets) == 1 })
+		eventually(
+			t,
+			"the old secret is gone",
+			func() bool { return len(hosts[0].Snapshot().Topics["t"].Secrets) == 1 },
+		)
 		if got := hosts[0].Snapshot().Topics["t"].Title; got != x.Title {
 			t.Errorf("the title is %q", got)
 		}

@@ -120,7 +120,8 @@ func TestHalfAMigrationIsCompleted(t *testing.T) {
 
 func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 	dbtest.OnBothEmpty(t, func(t *testing.T, dsn string) {
-		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) || !strings.Contains(err.Error(), "wakecall migrate up") {
+		if _, err := Open(Options{DSN: dsn}); !errors.Is(err, ErrSchemaOlder) ||
+			!strings.Contains(err.Error(), "wakecall migrate up") {
 			t.Fatalf("an empty database without Migrate: %v", err)
 		}
 		r := open(t, Options{DSN: dsn})
@@ -128,7 +129,8 @@ func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, migrate := range []bool{false, true} {
-			if _, err := Open(Options{DSN: dsn, Migrate: migrate}); !errors.Is(err, ErrSchemaNewer) || !strings.Contains(err.Error(), "99999") {
+			if _, err := Open(Options{DSN: dsn, Migrate: migrate}); !errors.Is(err, ErrSchemaNewer) ||
+				!strings.Contains(err.Error(), "99999") {
 				t.Errorf("a newer schema: %v", err)
 			}
 		}

@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// TestTokensAreComparedByTheirHashes: how long a comparison takes must tell nothing of a token. Times are too noisy to show that, so this looks at what
-// the comparison is made of: the hash of what came, the lookup by it, and a comparison in constant time.
+// TestTokensAreComparedByTheirHashes: how long a comparison takes must tell nothing of a token. Times are too noisy
+// to show that, so this looks at what the comparison is made of: the hash of what came, the lookup by it, and a
+// comparison in constant time.
 func TestTokensAreComparedByTheirHashes(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "tokens.go", nil, 0)
@@ -54,7 +55,13 @@ func TestTokensAreComparedByTheirHashes(t *testing.T) {
 func TestNoTokenIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r, err := Open(Options{DSN: "sqlite:" + filepath.Join(dir, "r.db"), Migrate: true, SnapshotFile: filepath.Join(dir, "snapshot")})
+	r, err := Open(
+		Options{
+			DSN:          "sqlite:" + filepath.Join(dir, "r.db"),
+			Migrate:      true,
+			SnapshotFile: filepath.Join(dir, "snapshot"),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

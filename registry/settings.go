@@ -31,8 +31,8 @@ type (
 func (settingRow) TableName() string { return "settings" }
 func (noteRow) TableName() string    { return "topic_notes" }
 
-// PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing a value as it is changes nothing. Errors: seal.ErrKey,
-// ErrUnavailable.
+// PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing a value as it is changes nothing. Errors:
+// seal.ErrKey, ErrUnavailable.
 func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
 	open, err := json.Marshal(value)
 	if err != nil {
@@ -99,7 +99,8 @@ func (n *noteRow) note() TopicNote {
 
 const maxReason = 500
 
-// SetPauseReason stores why a topic is paused; an empty reason removes it. Errors: *FieldError, ErrNoTopic, ErrUnavailable.
+// SetPauseReason stores why a topic is paused; an empty reason removes it. Errors: *FieldError, ErrNoTopic,
+// ErrUnavailable.
 func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason string) error {
 	if err := text("reason", reason, maxReason); err != nil {
 		return err

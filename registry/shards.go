@@ -11,7 +11,8 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// SeedShards registers shards once, at the first start. Without any shards it does nothing, so that a later start can seed.
+// SeedShards registers shards once, at the first start. Without any shards it does nothing, so that a later start can
+// seed.
 func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 	if len(shards) == 0 {
 		return nil

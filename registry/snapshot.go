@@ -44,7 +44,8 @@ type diskSnapshot struct {
 	Topics map[string]storedTopic `json:"topics"`
 }
 
-// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old or the new one.
+// writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old or the
+// new one.
 func writeSnapshot(file string, s *Snapshot) error {
 	if file == "" {
 		return nil
@@ -79,9 +80,9 @@ func replaceFile(file string, b []byte, modified time.Time) error {
 	return syncDir(filepath.Dir(file))
 }
 
-// laterSnapshot reports whether the file holds what was read from the database after a time. The processes of a host share the
-// file, and each writes it when it ends: one that has not seen the last change must not undo it. The time is the file's
-// modification time, so that nobody needs to read the file.
+// laterSnapshot reports whether the file holds what was read from the database after a time. The processes of a host
+// share the file, and each writes it when it ends: one that has not seen the last change must not undo it. The time
+// is the file's modification time, so that nobody needs to read the file.
 func laterSnapshot(file string, at time.Time) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.ModTime().After(at)
@@ -90,8 +91,8 @@ func laterSnapshot(file string, at time.Time) bool {
 // leftoverPattern matches files that a process writes before it renames them.
 const leftoverPattern = ".*.new"
 
-// removeLeftovers removes files of processes that were killed while they wrote. It leaves recent ones: several processes may be
-// writing.
+// removeLeftovers removes files of processes that were killed while they wrote. It leaves recent ones: several
+// processes may be writing.
 func removeLeftovers(file string) {
 	if file == "" {
 		return

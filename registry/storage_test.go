@@ -35,7 +35,9 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 			}
 		}
 		var out mailSettings
-		if found, err := r.Snapshot().Setting("smtp", &out); err != nil || !found || fmt.Sprintf("%#v", out.To) != fmt.Sprintf("%#v", in.To) || out.Password != in.Password {
+		if found, err := r.Snapshot().Setting("smtp", &out); err != nil || !found ||
+			fmt.Sprintf("%#v", out.To) != fmt.Sprintf("%#v", in.To) ||
+			out.Password != in.Password {
 			t.Errorf("it came back as %+v: %v, %v", out, found, err)
 		}
 		if found, err := r.Snapshot().Setting("other", &out); found || err != nil {
@@ -51,7 +53,8 @@ func TestSettingsAreKeptWithTheirSecretsEncrypted(t *testing.T) {
 		})
 		b, _ := os.ReadFile(file)
 		all, _ := json.Marshal(entries)
-		if strings.Contains(string(b)+string(all), "hunter22") || strings.Contains(fmt.Sprintf("%v %+v %#v", in, in, in), "hunter22") {
+		if strings.Contains(string(b)+string(all), "hunter22") ||
+			strings.Contains(fmt.Sprintf("%v %+v %#v", in, in, in), "hunter22") {
 			t.Error("the password can be read")
 		}
 		foreign := open(t, Options{DSN: dsn, SecretKey: secretKey(2)})
@@ -90,12 +93,14 @@ func TestAPauseHasAReason(t *testing.T) {
 		if err := r.SetPauseReason(ctx, "ann", "shop.close", "the bank is closed"); err != nil {
 			t.Fatal(err)
 		}
-		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "the bank is closed" || n.PausedBy != "ann" || !n.SecretsChangedAt.Equal(rotated) {
+		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "the bank is closed" || n.PausedBy != "ann" ||
+			!n.SecretsChangedAt.Equal(rotated) {
 			t.Errorf("the note is %+v", n)
 		}
 		x.State, x.Secrets = TopicActive, nil
 		put(t, r, x)
-		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "" || !n.PausedAt.IsZero() || !n.SecretsChangedAt.Equal(rotated) {
+		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "" || !n.PausedAt.IsZero() ||
+			!n.SecretsChangedAt.Equal(rotated) {
 			t.Errorf("after it went on the note is %+v", n)
 		}
 	})

@@ -119,8 +119,8 @@ func HashToken(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Token finds the token that a client sent. The time it takes says nothing about stored ones: they are looked up by hash, and
-// the hash is compared in constant time.
+// Token finds the token that a client sent. The time it takes says nothing about stored ones: they are looked up by
+// hash, and the hash is compared in constant time.
 func (s *Snapshot) Token(secret string) (*Token, bool) {
 	sum := sha256.Sum256([]byte(secret))
 	var h [2 * sha256.Size]byte // as HashToken writes it

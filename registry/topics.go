@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a topic as it is
-// changes nothing. Errors: *FieldError, ErrUnavailable.
+// PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a
+// topic as it is changes nothing. Errors: *FieldError, ErrUnavailable.
 func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created bool, err error) {
 	if err := t.Validate(); err != nil {
 		return false, err

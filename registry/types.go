@@ -7,8 +7,8 @@ import (
 	"github.com/wakecall/wakecall/seal"
 )
 
-// Topic is a kind of job: where and how it is called back. The JSON form is the API's; durations are Go durations in text.
-// Missing fields take the defaults of NewTopic.
+// Topic is a kind of job: where and how it is called back. The JSON form is the API's; durations are Go durations in
+// text. Missing fields take the defaults of NewTopic.
 type Topic struct {
 	Name         string            `json:"name"`
 	Title        string            `json:"title"`
@@ -43,8 +43,8 @@ const (
 	DurabilityReplica Durability = "replica" // in that of a replica, too
 )
 
-// stored is what a topic's stored durability means: none is memory, and fsync, which earlier versions had, is replica, so that no
-// topic becomes less safe without notice.
+// stored is what a topic's stored durability means: none is memory, and fsync, which earlier versions had, is
+// replica, so that no topic becomes less safe without notice.
 func (d Durability) stored() Durability {
 	switch d {
 	case "":
@@ -72,7 +72,8 @@ type Shard struct {
 	State ShardState `json:"state"`
 }
 
-// ManagedShard is the URL of the redis-server that the master runs itself; each installation resolves it in its own data_dir.
+// ManagedShard is the URL of the redis-server that the master runs itself; each installation resolves it in its own
+// data_dir.
 const ManagedShard = "managed:"
 
 // ShardState is what a shard is used for.

@@ -86,7 +86,8 @@ const (
 	maxEmail     = 254
 )
 
-// CheckRetryIf compiles a retry_if expression. The application sets it, because package callback evaluates expressions.
+// CheckRetryIf compiles a retry_if expression. The application sets it, because package callback evaluates
+// expressions.
 var CheckRetryIf func(string) error
 
 // Validate checks every field and reports all that is wrong, as *FieldErrors joined.
@@ -304,8 +305,8 @@ func validSecret(s string) bool {
 	return err == nil && len(b) >= 24 && len(b) <= 64
 }
 
-// RetryDelay is how long after the end of attempt n the next one is due: an entry of the topic's list, whose last entry repeats,
-// or 2n-1 minutes.
+// RetryDelay is how long after the end of attempt n the next one is due: an entry of the topic's list, whose last
+// entry repeats, or 2n-1 minutes.
 func (t *Topic) RetryDelay(n int) time.Duration {
 	if n < 1 {
 		n = 1

@@ -171,7 +171,8 @@ func TestInvalidTopics(t *testing.T) {
 		c.change(&x)
 		err := x.Validate()
 		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field != c.field || fe.OutOfRange != c.outOfRange || !strings.Contains(fe.Detail, c.says) {
+		if !errors.As(err, &fe) || fe.Field != c.field || fe.OutOfRange != c.outOfRange ||
+			!strings.Contains(fe.Detail, c.says) {
 			t.Errorf("%s, %s: %v", c.field, c.says, err)
 			continue
 		}

@@ -31,8 +31,8 @@ func (keyError) Error() string {
 // ErrKey is for what was encrypted under another key than this process has.
 var ErrKey error = keyError{}
 
-// LoadKey reads the key of an installation and makes it at the first start: 32 random bytes in hex, readable by its owner
-// only. When several processes make it at once, one wins.
+// LoadKey reads the key of an installation and makes it at the first start: 32 random bytes in hex, readable by its
+// owner only. When several processes make it at once, one wins.
 func LoadKey(file string) (Key, error) {
 	key, err := readKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Text is a text in a setting that is encrypted where it is stored and hidden in the audit trail. Its JSON shows the text: it
-// is for Key.SealJSON and Key.OpenJSON only.
+// Text is a text in a setting that is encrypted where it is stored and hidden in the audit trail. Its JSON shows the
+// text: it is for Key.SealJSON and Key.OpenJSON only.
 type Text string
 
 // Mask stands for a secret.

@@ -71,8 +71,8 @@ func EmptyMariaDB(t testing.TB) string {
 	return shared.DSN(createDatabase(t))
 }
 
-// MariaDB is the DSN of a database with the current schema on the shared server. Tables are copied from a template, which
-// is ten times as fast as migrating.
+// MariaDB is the DSN of a database with the current schema on the shared server. Tables are copied from a template,
+// which is ten times as fast as migrating.
 func MariaDB(t testing.TB) string {
 	t.Helper()
 	name := createDatabase(t)

@@ -59,7 +59,8 @@ func (s *Server) install() (err error) {
 	return s.Start()
 }
 
-// environment gives each server a directory of its own for temporary tables: a server that starts deletes those of others.
+// environment gives each server a directory of its own for temporary tables: a server that starts deletes those of
+// others.
 func (s *Server) environment() []string { return append(os.Environ(), "TMPDIR="+s.dir) }
 
 // findProgram also looks where not every user's PATH leads.
