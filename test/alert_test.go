@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/smtptest"
 )
 
 // mailing sets the alerts of an installation as the admin does.

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/smtptest"
 )
 
 // behindProxy configures an installation for a Redis that is reached through a proxy.

@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/smtptest"
 )
 
 // TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the traces of all its goroutines go to the log. None of them is there,

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/wakecall/wakecall/alert"
-	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/smtptest"
 )
 
 // marked are secrets that nothing shows. What is sealed or hashed may lie in the database; nothing else may hold one.
