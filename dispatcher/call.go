@@ -19,8 +19,9 @@ import (
 // reservation is a leased job on its way to its outcome.
 type reservation struct {
 	*queue.Lease
-	sent time.Time // when the reserve request went out (monotonic)
-	now  time.Time // Redis's clock, not before sent
+	place *place
+	sent  time.Time // when the reserve request went out (monotonic)
+	now   time.Time // Redis's clock, not before sent
 
 	asked time.Time // when the lease was last asked for: its callback may start within queue.StartWindow of it
 	start atomic.Int32
@@ -45,7 +46,7 @@ func (s *source) handle(r *reservation) {
 	o := s.judge(r)
 	if o == nil { // the lease was lost before anything began
 		s.d.metrics.lost.Inc()
-		s.d.places.release(r.Topic)
+		s.d.places.release(r.place)
 		return
 	}
 	s.settler.add(o)
@@ -54,6 +55,7 @@ func (s *source) handle(r *reservation) {
 // outcome is a settlement with what the journal and the metrics want to know.
 type outcome struct {
 	queue.Settlement
+	place   *place
 	started time.Time
 	took    time.Duration
 	late    float64 // seconds from the job's due time to the call
@@ -106,7 +108,7 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 }
 
 func end(r *reservation, v queue.Verdict, reason string) *outcome {
-	return &outcome{Settlement: queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}, reason: reason}
+	return &outcome{Settlement: queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}, place: r.place, reason: reason}
 }
 
 // confirm asks for the lease again, when the time in which the call may start without asking is over. While no answer comes it asks
@@ -161,7 +163,9 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	}
 	late := max(0, r.clock().Sub(r.DueAt).Seconds())
 	started := time.Now()
+	hangs := time.AfterFunc(hangAfter, func() { s.d.places.stepAside(r.place) })
 	out := s.call(r, topic, ttr, n, most)
+	hangs.Stop()
 	r.start.CompareAndSwap(asking, abandoned)
 	switch r.start.Load() {
 	case lost:
@@ -173,7 +177,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		s.d.metrics.lateness.Observe(late)
 	}
 	o = &outcome{
-		Settlement: queue.Settlement{Lease: r.Lease}, started: started, took: time.Since(started), late: late,
+		Settlement: queue.Settlement{Lease: r.Lease}, place: r.place, started: started, took: time.Since(started), late: late,
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {

@@ -87,7 +87,7 @@ func New(o Options) *Dispatcher {
 	if o.ShutdownTimeout <= 0 {
 		o.ShutdownTimeout = 30 * time.Second
 	}
-	d := &Dispatcher{opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency), workers: newWorkers()}
+	d := &Dispatcher{opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency, o.Pattern), workers: newWorkers()}
 	d.metrics = newMetrics(o.Registerer, d.places)
 	d.calls, d.stopCalls = context.WithCancel(context.Background())
 	d.settles, d.stopSettle = context.WithCancel(context.Background())
@@ -96,7 +96,7 @@ func New(o Options) *Dispatcher {
 
 // Status is what the tree of processes shows of a dispatcher.
 func (d *Dispatcher) Status() map[string]any {
-	return map[string]any{"in_flight": d.opts.Concurrency - d.places.available(), "concurrency": d.opts.Concurrency}
+	return map[string]any{"in_flight": d.places.inFlight(), "concurrency": d.opts.Concurrency}
 }
 
 var errUnsettled = errors.New("outcomes could not be settled before the shutdown timeout; their jobs are called again when their leases end")
@@ -125,7 +125,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	case <-soft.C:
 	}
 	d.opts.Logger.Warn("callbacks are cut off at the end of the shutdown timeout; their jobs are released uncounted",
-		"held", d.opts.Concurrency-d.places.available())
+		"held", d.places.inFlight())
 	d.stopCalls()
 	hard := time.NewTimer(settleTime / 2)
 	defer hard.Stop()

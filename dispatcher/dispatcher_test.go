@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -283,7 +285,7 @@ func TestASlowTopicLeavesPlacesForOthers(t *testing.T) {
 		i.hook(id, func(http.ResponseWriter, *http.Request) { <-release })
 		i.push("slow", id, 0)
 	}
-	eventually(t, "the slow topic has its share", func() bool { return i.d.places.available() <= 32/4 })
+	eventually(t, "the slow topic has all places", func() bool { return i.d.places.available() == 0 })
 	for k := range 20 {
 		id := fmt.Sprint("q", k)
 		i.push("t", id, 0)
@@ -434,27 +436,57 @@ func TestTheEndLetsCallsFinish(t *testing.T) {
 	}
 }
 
-func TestSharesFollowWhatIsFree(t *testing.T) {
-	p := newPlaces(256)
-	n := p.take(t.Context(), 128)
-	most, busy := p.shares(n)
-	if most != 192 || len(busy) != 0 {
-		t.Fatalf("of an empty dispatcher: %d, %v", most, busy)
+// TestPrioritiesAreKeptByRedis: one topic of each priority against ten low ones, with endpoints that take a while.
+func TestPrioritiesAreKeptByRedis(t *testing.T) {
+	names := []string{"high", "normal"}
+	for k := range 10 {
+		names = append(names, fmt.Sprint("low", k))
 	}
-	for range 128 {
-		p.use("hog")
+	var mu sync.Mutex
+	var starts []string
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		starts = append(starts, r.Header.Get("Wakecall-Priority"))
+		mu.Unlock()
+		time.Sleep(time.Duration(20+rand.IntN(40)) * time.Millisecond)
+	}))
+	defer slow.Close()
+	begin := make(chan struct{})
+	i := start(t, func(o *Options) {
+		snap := *o.Topics()
+		snap.Topics = map[string]*registry.Topic{}
+		for _, name := range names {
+			x := registry.NewTopic(name)
+			x.CallbackURL = slow.URL
+			snap.Topics[name] = &x
+		}
+		shards := o.Shards
+		o.Shards = func() []Shard { <-begin; return shards() }
+		o.Topics = func() *registry.Snapshot { return &snap }
+	})
+	const jobs = 400
+	for k, name := range names {
+		var batch []queue.Push
+		for n := range jobs {
+			batch = append(batch, queue.Push{Topic: name, ID: fmt.Sprint(n), Body: []byte(`{}`), Priority: queue.Priority(min(k, 2))})
+		}
+		for _, r := range i.q.PushBatch(t.Context(), batch) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
 	}
-	n = p.take(t.Context(), 128)
-	if _, busy = p.shares(n); busy["hog"] != 64 {
-		t.Fatalf("the hog may have %v more; want 64", busy)
+	close(begin)
+	eventually(t, "enough calls", func() bool { mu.Lock(); defer mu.Unlock(); return len(starts) >= 3*jobs/2 })
+	mu.Lock()
+	defer mu.Unlock()
+	count := map[string]int{}
+	for _, p := range starts[:3*jobs/2] {
+		count[p]++
 	}
-	p.give(n)
-	topics := make([]string, 128)
-	for k := range topics {
-		topics[k] = "hog"
-	}
-	p.release(topics...)
-	if p.available() != 256 || len(p.running) != 0 {
-		t.Fatalf("%d places free, %v", p.available(), p.running)
+	for p, want := range map[string]int{"high": 50, "normal": 30, "low": 20} {
+		if got := 100 * float64(count[p]) / (3 * jobs / 2); math.Abs(got-float64(want)) > 2 {
+			t.Errorf("%s: %.1f percent of the starts, want %d", p, got, want)
+		}
 	}
 }

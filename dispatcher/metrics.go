@@ -43,7 +43,7 @@ func newMetrics(r prometheus.Registerer, p *places) *metrics {
 		}, func() float64 { return float64(p.available()) })
 		flight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wakecall_dispatcher_in_flight", Help: "Jobs held: reserved, being called, waiting to be settled.",
-		}, func() float64 { return float64(p.total - p.available()) })
+		}, func() float64 { return float64(p.inFlight()) })
 		r.MustRegister(m.callbacks, m.lateness, m.duration, m.batch, m.lost, m.settleRetries, m.journalErrors, free, flight)
 	}
 	return m

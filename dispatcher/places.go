@@ -2,33 +2,75 @@ package dispatcher
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/queue"
 )
 
-// places counts what a dispatcher may still take on, over all topics and for each.
+// places counts what a dispatcher may still take on. doc.go has the rule.
 type places struct {
-	total int
+	total   int
+	spare   int // beyond total, for topics that hold next to nothing
+	weights [3]int
 
 	mu      sync.Mutex
-	free    int
+	free    int // less than 0: spare places in use
 	sources int
-	running map[string]int // by topic
-	freed   chan struct{}  // closed and renewed when places get free
-	ended   chan struct{}  // closed and renewed when jobs' places get free, and not only unused ones
+	held    map[string]int    // by topic: jobs in places and aside
+	aside   [3]map[string]int // by priority and topic: calls that hang
+	moved   [3]int            // calls aside by priority
+	freedAt time.Time
+	freed   chan struct{} // closed and renewed when places get free
+	ended   chan struct{} // closed and renewed when jobs' places get free, and not only unused ones
 }
 
-func newPlaces(n int) *places {
-	return &places{total: n, free: n, sources: 1, running: map[string]int{}, freed: make(chan struct{}), ended: make(chan struct{})}
+const (
+	hangAfter  = time.Second           // a call that takes longer hangs
+	asideRatio = 2                     // calls aside, for each place
+	spareShare = 16                    // places for one spare one
+	starveFor  = 15 * time.Millisecond // without a place that gets free, before the spare ones are used
+	batchWait  = time.Millisecond      // for which freed places gather, so that jobs are not reserved one by one
+
+	// alpha of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its priority may still have.
+	alpha = 8
+)
+
+func newPlaces(n int, pattern string) *places {
+	p := &places{
+		total: n, spare: n / spareShare, free: n, sources: 1, held: map[string]int{},
+		freed: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for i := range p.weights {
+		p.weights[i] = max(1, strings.Count(pattern, string(rune('0'+i))))
+		p.aside[i] = map[string]int{}
+	}
+	return p
+}
+
+// place is one that a job holds until its outcome is settled.
+type place struct {
+	topic    string
+	priority queue.Priority
+	aside    bool
+	ended    bool
 }
 
 func (p *places) available() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.free
+	return max(0, p.free)
 }
 
-// pollEvery is how often a source that hears nothing looks for itself. Together they stay below five commands a second.
+// inFlight returns how many jobs are held.
+func (p *places) inFlight() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total - p.free + p.moved[0] + p.moved[1] + p.moved[2]
+}
+
+// pollEvery is how often a source polls that hears nothing. Together they stay below five commands a second.
 func (p *places) pollEvery() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,49 +87,64 @@ func (p *places) divide(sources int) {
 	p.mu.Unlock()
 }
 
-// batchWait is how long freed places gather before they are used, so that a busy dispatcher does not reserve jobs one by one.
-const batchWait = time.Millisecond
-
-// take waits for places and takes a fair part of the free ones, at most limit. It returns 0 when ctx is done.
-func (p *places) take(ctx context.Context, limit int) int {
-	var gather <-chan time.Time
+// take waits for places and takes a fair part of the free ones, at most limit; or, when none gets free in time, spare ones. It
+// returns 0 when ctx is done.
+func (p *places) take(ctx context.Context, limit int) (n int, spare bool) {
+	var gather, starve <-chan time.Time
 	for {
 		p.mu.Lock()
 		// Enough to be worth a round trip, or all that came in the waiting time.
 		if p.free >= max(1, p.total/8) || (p.free > 0 && gather == nil && p.free == p.total) {
-			n := p.grab(limit)
+			n = p.grab(limit, p.free)
 			p.mu.Unlock()
-			return n
+			return n, false
 		}
 		if p.free > 0 && gather == nil {
 			gather = time.After(batchWait)
+		}
+		if p.free <= 0 && starve == nil && p.spare > 0 {
+			starve = time.After(max(starveFor-time.Since(p.freedAt), time.Millisecond))
 		}
 		freed := p.freed
 		p.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return 0
+			return 0, false
 		case <-freed:
 		case <-gather:
-			p.mu.Lock()
-			n := p.grab(limit)
-			p.mu.Unlock()
-			if n > 0 {
-				return n
+			if n = p.grabFree(limit, false); n > 0 {
+				return n, false
 			}
 			gather = nil
+		case <-starve:
+			if n = p.grabFree(limit, true); n > 0 {
+				return n, true
+			}
+			starve = time.After(starveFor)
 		}
 	}
 }
 
-func (p *places) grab(limit int) int {
-	n := min(limit, (max(0, p.free)+p.sources-1)/p.sources)
+func (p *places) grabFree(limit int, spare bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !spare {
+		return p.grab(limit, p.free)
+	}
+	if p.free > 0 || time.Since(p.freedAt) < starveFor {
+		return 0
+	}
+	return p.grab(limit, p.free+p.spare)
+}
+
+func (p *places) grab(limit, free int) int {
+	n := min(limit, (max(0, free)+p.sources-1)/p.sources)
 	p.free -= n
 	return n
 }
 
-// book takes places for n jobs that are here already and says how many of those places were free. The others have to be released
-// before anybody gets one.
+// book takes places for n jobs that are here already and returns how many of those places were free. The others have to be
+// released before anybody gets one.
 func (p *places) book(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,37 +153,68 @@ func (p *places) book(n int) int {
 	return have
 }
 
-// use notes that a taken place is a job's of a topic now.
-func (p *places) use(topic string) {
+// use gives a taken place to a job.
+func (p *places) use(l *queue.Lease) *place {
 	p.mu.Lock()
-	p.running[topic]++
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.held[l.Topic]++
+	return &place{topic: l.Topic, priority: min(l.Priority, 2)}
 }
 
-// release frees places that jobs of these topics had.
-func (p *places) release(topics ...string) {
+// stepAside frees the place of a call that hangs, unless too many are aside.
+func (p *places) stepAside(of *place) {
 	p.mu.Lock()
-	for _, t := range topics {
-		if p.running[t]--; p.running[t] <= 0 {
-			delete(p.running, t)
+	defer p.mu.Unlock()
+	if of.ended || of.aside || p.moved[0]+p.moved[1]+p.moved[2] >= asideRatio*p.total {
+		return
+	}
+	of.aside = true
+	p.moved[of.priority]++
+	p.aside[of.priority][of.topic]++
+	p.returned(1)
+}
+
+// release ends the holding of places by jobs.
+func (p *places) release(list ...*place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	back := 0
+	for _, of := range list {
+		of.ended = true
+		lower(p.held, of.topic)
+		if !of.aside {
+			back++
+			continue
 		}
+		p.moved[of.priority]--
+		lower(p.aside[of.priority], of.topic)
 	}
 	close(p.ended)
 	p.ended = make(chan struct{})
-	p.mu.Unlock()
-	p.give(len(topics))
+	p.returned(back)
+}
+
+func lower(count map[string]int, topic string) {
+	if count[topic]--; count[topic] <= 0 {
+		delete(count, topic)
+	}
 }
 
 // give returns taken places that were not used.
 func (p *places) give(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.returned(n)
+}
+
+func (p *places) returned(n int) {
 	if n == 0 {
 		return
 	}
-	p.mu.Lock()
 	p.free += n
+	p.freedAt = time.Now()
 	close(p.freed)
 	p.freed = make(chan struct{})
-	p.mu.Unlock()
 }
 
 // jobEnds is closed when the next job's place gets free.
@@ -136,24 +224,35 @@ func (p *places) jobEnds() <-chan struct{} {
 	return p.ended
 }
 
-// alpha of the dynamic threshold rule (Choudhury and Hahne, IEEE/ACM Transactions on Networking 1998): a topic holds at most
-// alpha times what is free, so any number of slow topics leaves places for others.
-const alpha = 3
-
-// shares says how many jobs of one topic may come with n taken places: of a topic without any, and of those that have some.
-func (p *places) shares(n int) (most int, busy map[string]int) {
+// shares says how many jobs of one topic may come with n taken places: of most topics, and of the others.
+func (p *places) shares(n int, spare bool) (most int, others map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	free := max(0, p.free+n)
-	most = (alpha*free + alpha) / (1 + alpha) // rounded up
-	for topic, has := range p.running {
-		more := max(0, (alpha*free-has)/(1+alpha))
-		if more < n {
-			if busy == nil {
-				busy = map[string]int{}
-			}
-			busy[topic] = more
+	most, others = n, map[string]int{}
+	if spare {
+		most = max(1, n/8)
+		for topic, has := range p.held {
+			others[topic] = max(0, most-has)
 		}
 	}
-	return most, busy
+	for priority, topics := range p.aside {
+		left := p.mayMoveAside(priority)
+		for topic, has := range topics {
+			if has >= alpha*left {
+				others[topic] = 0
+			}
+		}
+	}
+	return most, others
+}
+
+// mayMoveAside returns how many more calls of a priority may be aside: its part, by weight, among the priorities that have any.
+func (p *places) mayMoveAside(priority int) int {
+	sum := 0
+	for i, n := range p.moved {
+		if n > 0 {
+			sum += p.weights[i]
+		}
+	}
+	return max(0, asideRatio*p.total*p.weights[priority]/max(1, sum)-p.moved[priority])
 }

@@ -84,7 +84,7 @@ func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
 	f := newFake("a")
 	f.push("a", 16)
 	play(t, setting{concurrency: 16, hang: true, shards: []*fake{f}}, func(t *testing.T, s *stage) {
-		pass(5 * time.Second)
+		pass(hangAfter - 100*time.Millisecond)
 		f.set(func() {
 			if f.looks != 0 {
 				t.Errorf("%d looks while all places were taken", f.looks)
@@ -201,12 +201,13 @@ func TestJobsOfALostReplyThatFindNoPlaceGoBackUncounted(t *testing.T) {
 		for _, topic := range []string{"a", "b", "c", "d"} {
 			up.push(topic, 1)
 		}
-		pass(5 * time.Second)
+		up.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(100 * time.Millisecond)
 		if _, _, flying := s.calls(); flying != 4 {
 			t.Fatalf("%d of 4 places are used", flying)
 		}
 		down.set(func() { down.reserveErr = nil })
-		pass(5 * time.Second)
+		pass(600 * time.Millisecond)
 		if _, _, flying := s.calls(); flying != 4 {
 			t.Errorf("%d callbacks at once with a concurrency of 4", flying)
 		}

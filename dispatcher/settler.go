@@ -67,17 +67,17 @@ func (s *settler) fly(batch []*outcome) {
 func (s *settler) settle(batch []*outcome) {
 	s.record(batch)
 	st := make([]queue.Settlement, len(batch))
-	topics := make([]string, len(batch))
+	held := make([]*place, len(batch))
 	for i, o := range batch {
-		st[i], topics[i] = o.Settlement, o.Lease.Topic
+		st[i], held[i] = o.Settlement, o.place
 	}
-	held := s.send(st)
+	settled := s.send(st)
 	for i := range batch {
-		if held == nil || !held[i] {
+		if settled == nil || !settled[i] {
 			s.src.d.metrics.lost.Inc()
 		}
 	}
-	s.src.d.places.release(topics...)
+	s.src.d.places.release(held...)
 }
 
 // send repeats until Redis took the batch; nil when it gave up: at the dispatcher's end, or when the shard is out of use and its

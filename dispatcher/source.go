@@ -24,6 +24,8 @@ type source struct {
 	calls   sync.WaitGroup
 	noted   time.Time // when a reserve last left the note that this dispatcher waits; zero when the last one left none
 
+	owed [3]int // starts by spare places, by priority
+
 	mu      sync.Mutex
 	avoided map[string]time.Time // topics whose jobs were released, until their limits reach Redis
 }
@@ -118,11 +120,11 @@ func (s *source) poll() time.Duration {
 // reserve fills places and says whether there may be more at once.
 func (s *source) reserve() (more bool) {
 	s.noted = time.Time{}
-	n := s.d.places.take(s.ctx, queue.ReserveLimit)
+	n, spare := s.d.places.take(s.ctx, queue.ReserveLimit)
 	if n == 0 {
 		return false
 	}
-	r := s.request(n)
+	r := s.request(n, spare)
 	ends := s.d.places.jobEnds() // from before asking: the answer does not know of what ends meanwhile
 	sent := time.Now()
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
@@ -132,28 +134,61 @@ func (s *source) reserve() (more bool) {
 	}
 	s.begin(got, sent, len(got.Jobs))
 	s.d.places.give(n - len(got.Jobs))
-	if len(got.Jobs) == n || got.More {
+	if spare {
+		s.owe(got.Jobs)
+	}
+	if len(got.Jobs) == n || got.More || spare && len(got.Jobs) > 0 {
 		return true
 	}
 	s.noted = sent
 	return limited(r, got.Jobs) && s.wait(ends) != stopped
 }
 
-func (s *source) request(n int) queue.Reserve {
+func (s *source) request(n int, spare bool) queue.Reserve {
 	r := queue.Reserve{
 		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n, Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
 	}
-	r.TopicMax, r.Busy = s.d.places.shares(n)
+	if !spare {
+		r.Pattern = s.pattern(n)
+	}
+	r.TopicMax, r.Busy = s.d.places.shares(n, spare)
 	r.Busy = s.avoid(r.Busy)
 	return r
+}
+
+// owe remembers which priorities were served out of turn, by spare places.
+func (s *source) owe(jobs []*queue.Lease) {
+	for _, l := range jobs {
+		s.owed[min(l.Priority, queue.Low)]++
+	}
+}
+
+// pattern is the pattern of priorities for n jobs, less what priorities owe: the next jobs after one by a spare place make up
+// for it.
+func (s *source) pattern(n int) string {
+	usual := s.d.opts.Pattern
+	owed := s.owed[0] + s.owed[1] + s.owed[2]
+	if owed == 0 {
+		return usual
+	}
+	turns := make([]byte, 0, n)
+	for at := rand.IntN(len(usual)); len(turns) < n; at++ {
+		p := usual[at%len(usual)]
+		if left := &s.owed[p-'0']; *left > 0 && owed > 0 {
+			*left--
+			owed--
+			continue
+		}
+		turns = append(turns, p)
+	}
+	return string(turns)
 }
 
 // begin starts the calls of reserved jobs; those past the first n have no place and go back, as all do at the end.
 func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	for i, l := range got.Jobs {
-		s.d.places.use(l.Topic)
-		r := &reservation{Lease: l, sent: sent, asked: sent, now: got.Now}
+		r := &reservation{Lease: l, place: s.d.places.use(l), sent: sent, asked: sent, now: got.Now}
 		switch {
 		case s.ctx.Err() != nil:
 			s.settler.add(end(r, queue.Release, "shutdown"))
@@ -237,9 +272,6 @@ func (s *source) avoid(busy map[string]int) map[string]int {
 		if time.Now().After(until) {
 			delete(s.avoided, topic)
 			continue
-		}
-		if busy == nil {
-			busy = map[string]int{}
 		}
 		busy[topic] = 0
 	}

@@ -1,0 +1,350 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// rings is a shard whose jobs are only counted. It serves priorities by the pattern and their topics in turn, as the script
+// of reserve does. A call of it takes a millisecond.
+type rings struct {
+	*fake
+	order [3][]string
+	ready map[string]int
+	pos   int
+}
+
+func newRings(jobs map[string]int) *rings {
+	s := &rings{fake: newFake("rings"), ready: map[string]int{}}
+	for topic, n := range jobs {
+		if n > 0 {
+			s.add(topic, n)
+		}
+	}
+	return s
+}
+
+// priorityOf is the first letter of a topic's name.
+func priorityOf(topic string) queue.Priority {
+	return map[byte]queue.Priority{'h': queue.High, 'n': queue.Normal, 'l': queue.Low}[topic[0]]
+}
+
+func (s *rings) add(topic string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready[topic] == 0 {
+		p := priorityOf(topic)
+		s.order[p] = append(s.order[p], topic)
+	}
+	s.ready[topic] += n
+}
+
+func (s *rings) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	got := queue.Reserved{Now: time.Now()}
+	more := map[string]int{}
+	for topic, n := range r.Busy {
+		more[topic] = n
+	}
+	for i := 0; len(got.Jobs) < r.Max && i < 3*len(r.Pattern)*r.Max; i++ {
+		p := int(r.Pattern[s.pos%len(r.Pattern)] - '0')
+		s.pos++
+		for range len(s.order[p]) {
+			topic := s.order[p][0]
+			s.order[p] = s.order[p][1:]
+			if _, ok := more[topic]; !ok {
+				more[topic] = r.TopicMax
+			}
+			took := more[topic] > 0
+			if took {
+				more[topic]--
+				s.ready[topic]--
+				s.pushed++
+				job := queue.Job{Topic: topic, ID: strconv.Itoa(s.pushed), Priority: queue.Priority(p), DueAt: time.Now()}
+				got.Jobs = append(got.Jobs, &queue.Lease{Job: job})
+			}
+			if s.ready[topic] > 0 {
+				s.order[p] = append(s.order[p], topic)
+			}
+			if took {
+				break
+			}
+		}
+	}
+	return got, nil
+}
+
+// NothingReady implements Shard.
+func (s *rings) NothingReady(context.Context, int) (bool, error) { return false, nil }
+
+// Settle implements Shard.
+func (s *rings) Settle(_ context.Context, _ int, st []queue.Settlement) ([]bool, error) {
+	return answers(len(st), true), nil
+}
+
+// endpoints answers after a while that depends on the topic, and notes who is called when.
+type endpointsOf struct {
+	latency func(topic string) time.Duration
+
+	mu     sync.Mutex
+	starts []started
+	now    map[string]int // calls under way
+	all    map[string]int // starts
+}
+
+type started struct {
+	at    time.Time
+	topic string
+}
+
+func (e *endpointsOf) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Request) callback.Outcome {
+	e.mu.Lock()
+	e.starts = append(e.starts, started{time.Now(), r.Topic})
+	e.now[r.Topic]++
+	e.all[r.Topic]++
+	e.mu.Unlock()
+	defer func() { e.mu.Lock(); e.now[r.Topic]--; e.mu.Unlock() }()
+	select {
+	case <-time.After(e.latency(r.Topic)):
+		return callback.Outcome{Class: callback.Success, Status: 200, Reason: "ok"}
+	case <-ctx.Done():
+		return callback.Outcome{Class: callback.Failure, Reason: "canceled"}
+	}
+}
+
+// scene is dispatchers on shards in a bubble of fake time.
+type scene struct {
+	topics      map[string]int // with so many jobs in each shard
+	latency     func(topic string) time.Duration
+	places      int // of each dispatcher
+	dispatchers int
+	shards      int
+	pattern     string
+}
+
+func (c scene) play(t *testing.T, during func(e *endpointsOf, shards []*rings)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		snap := &registry.Snapshot{Topics: map[string]*registry.Topic{}}
+		for name := range c.topics {
+			x := registry.NewTopic(name)
+			x.CallbackURL, x.TTR = "http://endpoint.test/", registry.Duration(time.Minute)
+			snap.Topics[name] = &x
+		}
+		var own []*rings
+		var shards []Shard
+		for range max(1, c.shards) {
+			s := newRings(c.topics)
+			own, shards = append(own, s), append(shards, s)
+		}
+		e := &endpointsOf{latency: c.latency, now: map[string]int{}, all: map[string]int{}}
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range max(1, c.dispatchers) {
+			d := New(Options{
+				Shards: func() []Shard { return shards }, Topics: func() *registry.Snapshot { return snap }, Caller: e,
+				Concurrency: c.places, Pattern: c.pattern, ShutdownTimeout: time.Minute,
+			})
+			all.Go(func() { _ = d.Run(ctx) })
+		}
+		during(e, own)
+		stop()
+		all.Wait()
+	})
+}
+
+func named(high, normal, low int) map[string]int {
+	m := map[string]int{}
+	for letter, n := range map[string]int{"h": high, "n": normal, "l": low} {
+		for i := range n {
+			m[fmt.Sprint(letter, i)] = 1_000_000
+		}
+	}
+	return m
+}
+
+func constant(d time.Duration) func(string) time.Duration {
+	return func(string) time.Duration { return d }
+}
+
+func exponential(mean time.Duration) func(string) time.Duration {
+	r := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	return func(string) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(r.ExpFloat64() * float64(mean))
+	}
+}
+
+// shares are those of the priorities, in percent.
+func shares(starts []started) (s [3]float64) {
+	for _, x := range starts {
+		s[priorityOf(x.topic)] += 100 / float64(len(starts))
+	}
+	return s
+}
+
+func off(got, want [3]float64) (most float64) {
+	for i := range got {
+		most = max(most, math.Abs(got[i]-want[i]))
+	}
+	return most
+}
+
+// TestPrioritiesAreKept whatever is scarce: starts of every second, or of 500 starts, are 5:3:2 within 2 points, in the mean
+// within 1.
+func TestPrioritiesAreKept(t *testing.T) {
+	default532, want := "0120010210", [3]float64{50, 30, 20}
+	for name, c := range map[string]struct {
+		scene
+		want [3]float64
+	}{
+		"1/1/1, 200 ms":                      {scene{named(1, 1, 1), constant(200 * time.Millisecond), 256, 2, 1, default532}, want},
+		"1/1/10, 200 ms":                     {scene{named(1, 1, 10), constant(200 * time.Millisecond), 256, 2, 1, default532}, want},
+		"1/1/10, exponential":                {scene{named(1, 1, 10), exponential(200 * time.Millisecond), 256, 2, 1, default532}, want},
+		"10/1/1, exponential, four":          {scene{named(10, 1, 1), exponential(200 * time.Millisecond), 256, 4, 2, default532}, want},
+		"3/1/4, 20 ms":                       {scene{named(3, 1, 4), constant(20 * time.Millisecond), 256, 1, 2, default532}, want},
+		"3/1/4, exponential":                 {scene{named(3, 1, 4), exponential(20 * time.Millisecond), 512, 1, 1, default532}, want},
+		"1/1/10, 32 places":                  {scene{named(1, 1, 10), constant(200 * time.Millisecond), 32, 1, 1, default532}, want},
+		"50/50/50, 200 ms":                   {scene{named(50, 50, 50), constant(200 * time.Millisecond), 256, 2, 2, default532}, want},
+		"50/50/50, exponential":              {scene{named(50, 50, 50), exponential(200 * time.Millisecond), 256, 2, 2, default532}, want},
+		"1/1/10, ten places":                 {scene{named(1, 1, 10), constant(200 * time.Millisecond), 10, 1, 1, default532}, want},
+		"1/1/10, ten places, exponential":    {scene{named(1, 1, 10), exponential(20 * time.Millisecond), 10, 1, 1, default532}, want},
+		"50/50/50, ten places of four":       {scene{named(50, 50, 50), exponential(20 * time.Millisecond), 10, 4, 2, default532}, want},
+		"1/1/10, at once":                    {scene{named(1, 1, 10), constant(0), 10, 1, 1, default532}, want},
+		"8:1:1":                              {scene{named(1, 1, 10), exponential(200 * time.Millisecond), 256, 2, 1, "0001000200"}, [3]float64{80, 10, 10}},
+		"1:1:1":                              {scene{named(10, 1, 3), exponential(200 * time.Millisecond), 256, 2, 1, "012"}, [3]float64{100. / 3, 100. / 3, 100. / 3}},
+		"nothing normal":                     {scene{named(1, 0, 10), exponential(200 * time.Millisecond), 256, 1, 1, default532}, [3]float64{500. / 7, 0, 200. / 7}},
+		"nothing high":                       {scene{named(0, 1, 1), constant(200 * time.Millisecond), 256, 1, 1, default532}, [3]float64{0, 60, 40}},
+		"calls that all hang for 3 s, 1/1/1": {scene{named(1, 1, 1), constant(3 * time.Second), 256, 1, 1, default532}, want},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.play(t, func(e *endpointsOf, _ []*rings) {
+				time.Sleep(4 * time.Second)
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				begin := 0
+				first := e.starts[0].at
+				for k := 1; k <= len(e.starts); k++ {
+					second := k < len(e.starts) && e.starts[k].at.Sub(e.starts[begin].at) < time.Second
+					if k-begin < 500 || second {
+						continue
+					}
+					if d := off(shares(e.starts[begin:k]), c.want); d > 2 {
+						t.Errorf("%d starts after %v: %.1f", k-begin, e.starts[begin].at.Sub(first), shares(e.starts[begin:k]))
+					}
+					begin = k
+				}
+				if d := off(shares(e.starts), c.want); d > 1 {
+					t.Errorf("of all %d starts: %.1f", len(e.starts), shares(e.starts))
+				}
+			})
+		})
+	}
+}
+
+// TestOneTopicAloneHasAllPlaces, whether its calls hang or not.
+func TestOneTopicAloneHasAllPlaces(t *testing.T) {
+	for _, latency := range []time.Duration{20 * time.Millisecond, 700 * time.Millisecond, 5 * time.Second} {
+		scene{named(0, 0, 1), constant(latency), 256, 1, 1, "0120010210"}.play(t, func(e *endpointsOf, _ []*rings) {
+			sum, n := 0, 0
+			time.Sleep(2*latency + latency/3)
+			for range 50 {
+				time.Sleep(37 * time.Millisecond)
+				e.mu.Lock()
+				sum, n = sum+e.now["l0"], n+1
+				e.mu.Unlock()
+			}
+			if mean := float64(sum) / float64(n); mean < 0.9*256 || latency > 100*time.Millisecond && mean < 0.98*256 {
+				t.Errorf("calls of %v: %.1f places of 256", latency, mean)
+			}
+		})
+	}
+}
+
+// TestTopicsOfAPriorityShareEqually, also when one has a thousand times the jobs of another.
+func TestTopicsOfAPriorityShareEqually(t *testing.T) {
+	topics := named(0, 0, 4)
+	topics["l0"], topics["l1"] = 5_000_000, 5_000
+	scene{topics, exponential(50 * time.Millisecond), 64, 1, 1, "0120010210"}.play(t, func(e *endpointsOf, _ []*rings) {
+		time.Sleep(10 * time.Second)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		count := map[string]int{}
+		for _, s := range e.starts {
+			count[s.topic]++
+		}
+		for topic, n := range count {
+			if share := 4 * float64(n) / float64(len(e.starts)); share < 0.95 || share > 1.05 {
+				t.Errorf("%s has %.2f of its share", topic, share)
+			}
+		}
+	})
+}
+
+// TestTopicsThatHangDelayNobody: ten of each priority whose endpoints hang for 10 s, and one with 50 jobs a second.
+func TestTopicsThatHangDelayNobody(t *testing.T) {
+	for _, letter := range []string{"h", "l"} {
+		topics := map[string]int{"l-quick": 0, "h-quick": 0}
+		for i := range 10 {
+			topics[fmt.Sprint(letter, i)] = 500
+		}
+		latency := func(topic string) time.Duration {
+			if len(topic) > 2 {
+				return 5 * time.Millisecond
+			}
+			return 10 * time.Second
+		}
+		for _, places := range []int{64} {
+			scene{topics, latency, places, 2, 1, "0120010210"}.play(t, func(e *endpointsOf, shards []*rings) {
+				var late []time.Duration
+				for k := range 600 {
+					topic := []string{"l-quick", "h-quick"}[k%2]
+					shards[0].add(topic, 1)
+					due, before := time.Now(), e.count(topic)
+					for d := 0; d < 2; d++ { // both dispatchers wait for work
+						select {
+						case shards[0].wake <- queue.Wakeup{Kind: queue.WakeDispatcher}:
+						case <-time.After(100 * time.Microsecond):
+						}
+					}
+					for e.count(topic) == before && time.Since(due) < time.Second {
+						time.Sleep(time.Millisecond / 2)
+					}
+					late = append(late, time.Since(due))
+					time.Sleep(20*time.Millisecond - min(time.Since(due), 19*time.Millisecond))
+				}
+				bad, most := 0, time.Duration(0)
+				for _, l := range late {
+					most = max(most, l)
+					if l > 20*time.Millisecond {
+						bad++
+					}
+				}
+				if bad > 6 || most > 100*time.Millisecond {
+					t.Errorf("%s hangs, %d places: %d of 600 were later than 20 ms, one %v", letter, places, bad, most)
+				}
+			})
+		}
+	}
+}
+
+func (e *endpointsOf) count(topic string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.all[topic]
+}
