@@ -250,7 +250,7 @@ func TestTheTreeStartsServesAndStops(t *testing.T) {
 	}
 	for _, p := range tree.Processes {
 		if alive(p.Pid) {
-			t.Errorf("%s (%d) lives after the master ended", p.Role, p.Pid)
+			t.Errorf("%s (%d) still runs after the master ended", p.Role, p.Pid)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
 			t.Fatalf("%d redis-servers on one directory", n)
 		}
 		if got := redisSays(t, dir, "EXISTS "+key); got != ":1" {
-			t.Fatalf("what was written in round %d is lost: %s", round, got)
+			t.Fatalf("round %d lost its write: %s", round, got)
 		}
 		r = next
 	}
@@ -347,7 +347,7 @@ func TestAKilledMasterLeavesNothingAndASuccessorStartsAtOnce(t *testing.T) {
 	eventually(t, "the redis-server that nobody adopts ends", func() bool { return !alive(redis) })
 }
 
-// redisUnlocked says that no redis-server lives on the directory, nor one that is just starting.
+// redisUnlocked says that no redis-server runs on the directory or starts there.
 func redisUnlocked(dir string) bool {
 	f, err := os.Open(dir + "/redis/lock")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// manager is what listens at $NOTIFY_SOCKET.
+// manager listens at $NOTIFY_SOCKET, as systemd does.
 func manager(t *testing.T) (told func(want string) string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -53,8 +53,8 @@ func TestSystemdIsToldOfTheMastersLife(t *testing.T) {
 	}
 }
 
-// TestAMasterThatHangsGivesNoSignOfLife, so that systemd kills it.
-func TestAMasterThatHangsGivesNoSignOfLife(t *testing.T) {
+// TestAMasterThatHangsSendsNoWatchdogNotification, so that systemd kills it.
+func TestAMasterThatHangsSendsNoWatchdogNotification(t *testing.T) {
 	told := manager(t)
 	t.Setenv("WATCHDOG_USEC", "30000")
 	m := &Master{systemd: newSystemd(), slots: map[string][]*slot{}}
@@ -73,7 +73,7 @@ func TestAMasterThatHangsGivesNoSignOfLife(t *testing.T) {
 	}()
 	select {
 	case <-beats:
-		t.Error("a master that hangs gives signs of life")
+		t.Error("a master that hangs sends watchdog notifications")
 	case <-time.After(300 * time.Millisecond):
 	}
 	m.mu.Unlock()

@@ -31,7 +31,7 @@ func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
 	}
 	wait()
 	if !redisUnlocked(dir) {
-		t.Fatal("the redis-server lives")
+		t.Fatal("the redis-server still runs")
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/wakecall/wakecall/master/child"
 )
 
-// workerRole appends its name to a file when it is told to stop, and ends when the file named busy is gone.
+// workerRole appends its name to a file when it has to stop, and ends when the file named busy is gone.
 func workerRole(ctx context.Context, c *child.Child) error {
 	var conf struct{ Name, Dir string }
 	if err := json.Unmarshal(c.Config, &conf); err != nil {
@@ -71,7 +71,7 @@ func inProcess(t *testing.T, o Options) (stop func(), result chan error) {
 	return cancel, result
 }
 
-// psUntil waits for a tree that fits, and gives it.
+// psUntil waits until the processes fit, and returns them.
 func psUntil(t *testing.T, dir, what string, fits func([]Process) bool) []Process {
 	t.Helper()
 	var list []Process
@@ -126,7 +126,7 @@ func TestAGracefulStopWaitsForWork(t *testing.T) {
 	default:
 	}
 	if !alive(pid) {
-		t.Fatal("the worker was ended amid its work")
+		t.Fatal("the worker was stopped during its work")
 	}
 	if err := os.Remove(dir + "/busy"); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 		t.Fatalf("the stop took %v", took)
 	}
 	if err := <-restarted; err == nil {
-		t.Fatal("a restart that the stop cut short counts as done")
+		t.Fatal("an interrupted restart is reported as done")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestALockHeldForADeadMasterIsWaitedFor(t *testing.T) {
 	unlock()
 }
 
-// redisSays sends one command to the managed redis-server and gives the first line of its answer.
+// redisSays sends one command to the managed redis-server and returns the first line of the answer.
 func redisSays(t *testing.T, dir, command string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", dir+"/redis/redis.sock")

@@ -84,7 +84,7 @@ func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
 		sum += n
 	}
 	if sum != len(both(t)) {
-		t.Errorf("the steps were made %v times", steps)
+		t.Errorf("the steps were applied %v times", steps)
 	}
 	if info, err := os.Stat(path + "-migrate"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the lock's file: %v, %v", info, err)
@@ -105,7 +105,7 @@ func TestTheWaitForTheLockEndsWithTheContext(t *testing.T) {
 	}
 	unlock()
 	if _, err := Up(t.Context(), b, SQLite); err != nil {
-		t.Errorf("after it let go: %v", err)
+		t.Errorf("after it was released: %v", err)
 	}
 }
 
