@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pquerna/otp/totp"
+
 	"github.com/wakecall/wakecall/queue"
 )
 

@@ -13,14 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
-	"golang.org/x/crypto/bcrypt"
-	"gorm.io/gorm"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // fakeQueue is the queue of tests. Groups add their methods in files of their own.
@@ -70,22 +68,11 @@ var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
 	for name, role := range map[string]account.Role{"root": account.RoleAdmin, "ops": account.RoleOperator, "look": account.RoleViewer} {
 		err = errors.Join(err, account.NewStore(r).CreateUser(context.Background(), "test", name, password, role))
 	}
-	if err := errors.Join(err, cheapenPasswords(r), r.Close()); err != nil { // Close also writes the log into the file
+	if err := errors.Join(err, r.Close()); err != nil { // Close also writes the log into the file
 		return nil, err
 	}
 	return os.ReadFile(file)
 })
-
-// cheapenPasswords hashes the users' passwords at the least cost: nearly every test signs in.
-func cheapenPasswords(r *registry.Registry) error {
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	if err != nil {
-		return err
-	}
-	return r.DB().Do(context.Background(), func(tx *gorm.DB) error {
-		return tx.Exec("UPDATE users SET password_hash = ?", string(hash)).Error
-	})
-}
 
 const password = "correct horse"
 
@@ -130,7 +117,7 @@ func open(t *testing.T, change func(*Options)) *site {
 
 func newClient() *http.Client {
 	jar, _ := cookiejar.New(nil) // has no errors without options
-	return &http.Client{Jar: jar, Timeout: 20 * time.Second}
+	return &http.Client{Jar: jar, Timeout: wait.Limit}
 }
 
 // as signs in.

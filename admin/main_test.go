@@ -4,9 +4,19 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/registry"
 )
 
 func TestMain(m *testing.M) {
+	account.PasswordCost = bcrypt.MinCost
+	registry.CheckRetryIf = func(source string) error { // as app sets it
+		_, err := callback.CompileRetryIf(source)
+		return err
+	}
 	// scs.New starts a store in memory, which the admin replaces; nothing stops its clean-up.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/alexedwards/scs/v2/memstore.(*MemStore).startCleanup"))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 )

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
-	"golang.org/x/net/html"
 )
 
 // evil would be an element, or an attribute of one, wherever it was written as it is.

@@ -21,10 +21,6 @@ import (
 // shop is an admin on a real queue, with a topic.
 func shop(t *testing.T) (*site, *queue.Queue) {
 	t.Helper()
-	registry.CheckRetryIf = func(source string) error { // as cmd sets it
-		_, err := callback.CompileRetryIf(source)
-		return err
-	}
 	q := realQueue(t)
 	s := open(t, func(o *Options) {
 		o.Queue = q

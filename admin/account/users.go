@@ -238,25 +238,27 @@ func (s *Store) find(ctx context.Context, row any, column, value string) (found 
 }
 
 const (
-	minPassword  = 10
-	maxPassword  = 72 // what bcrypt reads
-	passwordCost = bcrypt.DefaultCost
+	minPassword = 10
+	maxPassword = 72 // what bcrypt reads
 )
+
+// PasswordCost is the cost of new hashes. Tests lower it: with the race detector, a hash takes a second of CPU.
+var PasswordCost = bcrypt.DefaultCost
 
 func hashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
 		return "", &registry.FieldError{Field: "password", OutOfRange: true,
 			Detail: fmt.Sprintf("has %d bytes; it needs %d to %d", len(password), minPassword, maxPassword)}
 	}
-	h, err := bcrypt.GenerateFromPassword([]byte(password), passwordCost)
+	h, err := bcrypt.GenerateFromPassword([]byte(password), PasswordCost)
 	if err != nil {
 		return "", fmt.Errorf("hash the password: %w", err)
 	}
 	return string(h), nil
 }
 
-// unknownUserHash is compared for unknown users, so that the answer takes as long as for known ones. Nobody has its
-// password.
+// unknownUserHash has the default cost. It is compared for unknown users, so that the answer takes as long as for known
+// ones. Nobody has its password.
 const unknownUserHash = "$2a$10$HhFVSyaSR4J.S/HlLkR5POcQNFLohlheGBn4Ut4QZRWWqRfMqGpM."
 
 // CheckPassword returns the user, or ErrNoUser if name and password do not belong together or the user is disabled.
