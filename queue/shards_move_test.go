@@ -172,7 +172,7 @@ func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
 	f.push("t", "1", time.Hour)
 	states("draining", "active")
-	if err := f.s.client.Set(f.ctx, prefix(0)+"mover", "another", 100*time.Millisecond).Err(); err != nil {
+	if err := f.s.client.Set(f.ctx, prefix(0)+"mover", "another", 2*time.Second).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.drain(); n != 0 || f.get("t", "1").Shard != "a" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/sys/unix"
 
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
@@ -120,11 +121,11 @@ func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it meas
 	least := func(name, password string) (took time.Duration) {
 		took = time.Hour
 		for range 4 {
-			began := time.Now()
+			began := processorTime(t)
 			if _, err := r.CheckPassword(t.Context(), name, password); err != ErrNoUser { //nolint:errorlint // it is returned as it is
 				t.Fatalf("%s: %v", name, err)
 			}
-			took = min(took, time.Since(began))
+			took = min(took, processorTime(t)-began)
 		}
 		return took
 	}
@@ -137,6 +138,16 @@ func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it meas
 			t.Errorf("%s is refused after %s, a wrong password after %s", what, took, known)
 		}
 	}
+}
+
+// processorTime is what this process has used of the processors: other work on the machine does not count.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
