@@ -16,7 +16,7 @@ import (
 // DefaultTimeout bounds one request, when Options.HTTPClient is not set.
 const DefaultTimeout = 30 * time.Second
 
-// answerLimit is the most that is read of an answer: a full page of jobs with the largest bodies fits.
+// answerLimit is how much of an answer is read. A full page of the largest jobs fits.
 const answerLimit = 1 << 30
 
 // Options of a Client.
@@ -37,7 +37,7 @@ type Client struct {
 	http      *http.Client
 }
 
-// New makes a client. It connects to nothing yet; the only error is a URL that cannot be used.
+// New makes a client. It does not connect yet; the only error is an invalid URL.
 func New(opts Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(opts.URL, "/"))
 	if err != nil {
@@ -65,10 +65,10 @@ func newHTTPClient() *http.Client {
 // URL of the server.
 func (c *Client) URL() string { return c.base.String() }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Ready returns nil when the server can take a push. It needs no token.
+// Ready is nil when the server can take a push. It needs no token.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.do(ctx, request{method: http.MethodGet, path: "/readyz", repeatable: true}, nil)
 }
@@ -84,7 +84,7 @@ type request struct {
 	status      *int   // when set, receives the answer's status
 }
 
-// do carries out a request and decodes the answer into out, unless out is nil.
+// do sends a request and decodes the answer into out, unless out is nil.
 func (c *Client) do(ctx context.Context, r request, out any) error {
 	deadline := time.Now().Add(c.retryFor)
 	for try := 0; ; try++ {
@@ -184,7 +184,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// encode is json.Marshal without the escaping of <, > and &.
+// encode is json.Marshal, but does not escape <, > and &.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -1,4 +1,4 @@
-// Package client is the Go client of Wakecall's HTTP API. It needs nothing but the standard library.
+// Package client is the Go client of Wakecall's HTTP API. It imports the standard library only.
 //
 //	c, err := client.New(client.Options{URL: "http://127.0.0.1:6789", Token: token})
 //	…

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// What errors.Is finds in an error of this package.
+// Errors of this package, for errors.Is.
 var (
 	ErrInvalid      = errors.New("invalid request")               // 400, 422
 	ErrUnauthorized = errors.New("no valid token")                // 401
 	ErrForbidden    = errors.New("the token does not allow this") // 403
 	ErrNotFound     = errors.New("not found")                     // 404
-	// 409: the job runs, the id lives already, the topic is offline
+	// 409: the job runs, the id already exists, the topic is offline
 	ErrConflict    = errors.New("conflict")
 	ErrTooLarge    = errors.New("too large")                 // 413
 	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is away
@@ -63,7 +63,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d)", text, e.Status)
 }
 
-// Is makes errors.Is(err, ErrNotFound) and its like work.
+// Is is for errors.Is.
 func (e *Error) Is(target error) bool { return target != nil && statusErrors[e.Status] == target }
 
 // problem is the body of a refusal.
@@ -100,7 +100,7 @@ func excerpt(body []byte) string {
 	return text
 }
 
-// retryAfter reads seconds; the server sends no dates.
+// retryAfter reads seconds; the server does not send dates.
 func retryAfter(header string) time.Duration {
 	n, err := strconv.Atoi(header)
 	if err != nil || n < 0 {
@@ -109,7 +109,7 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// unreachableError keeps what net said, without the URL that net/http puts before it.
+// unreachableError is an error of package net, without the URL that net/http adds.
 type unreachableError struct {
 	host string
 	err  error
@@ -137,7 +137,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	return &unreachableError{host: c.base.Host, err: err}
 }
 
-// isRefused says that no connection was made at all, so nothing was sent.
+// isRefused says that no connection was made, so nothing was sent.
 func isRefused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED)

@@ -28,7 +28,7 @@ const (
 	Low    = "low"
 )
 
-// What a push does when its id lives already.
+// What a push does when its id already exists.
 const (
 	Keep    = "keep"    // answer with the job that is there (the default)
 	Replace = "replace" // new body and due time
@@ -51,7 +51,7 @@ type Push struct {
 // After is a Push.Delay.
 func After(d time.Duration) *time.Duration { return &d }
 
-// Job is a job as the API shows it. Get alone returns the body and the history.
+// Job is a job as the API shows it. Only Get returns the body and the history.
 type Job struct {
 	Topic         string          `json:"topic"`
 	ID            string          `json:"id"`
@@ -73,7 +73,7 @@ type Job struct {
 	History       []Attempt       `json:"history,omitempty"`         // the last 20 attempts, oldest first
 }
 
-// Attempt is one callback that was made.
+// Attempt is one callback.
 type Attempt struct {
 	N         int       `json:"n"`
 	StartedAt time.Time `json:"started_at"`
@@ -83,14 +83,14 @@ type Attempt struct {
 	Answer    string    `json:"answer,omitempty"` // the beginning of the answer's body
 }
 
-// Result is what came of one member of a batch: a job or an error.
+// Result is a member of a batch: a job or an error.
 type Result struct {
 	Job *Job
 	Err error // an *Error
 }
 
 // Push stores a job. Errors: ErrInvalid, ErrNotFound (no such topic), ErrConflict (the topic is offline; or, with
-// Refuse, the id lives already), ErrTooLarge, ErrUnavailable.
+// Refuse, the id already exists), ErrTooLarge, ErrUnavailable.
 func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	p.Topic = "" // it stands in the path
 	body, err := p.encode()
@@ -161,8 +161,8 @@ func (p RawPush) query() url.Values {
 	return q
 }
 
-// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. One bad job does not fail
-// its neighbours; the error is of the request as a whole.
+// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A job that is refused does not
+// fail the others; the error is that of the whole request.
 func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error) {
 	body, repeatable, err := encodeBatch(pushes)
 	if err != nil {
@@ -214,7 +214,7 @@ type batchResult struct {
 	Error *problem `json:"error"`
 }
 
-// repeatable: with an id of its own a push can be recognised by the server, without one it would be stored twice.
+// repeatable: the server recognizes a repeated push by its id. Without one it would store a second job.
 func (p Push) repeatable() bool { return p.ID != "" && p.OnDuplicate != Refuse }
 
 // wirePush is everything of a Push but the body.
@@ -229,7 +229,7 @@ type wirePush struct {
 	OnDuplicate string `json:"on_duplicate,omitempty"`
 }
 
-// encode writes the body by hand, because encoding/json would compact and escape it.
+// encode appends the body itself, because encoding/json would compact and escape it.
 func (p Push) encode() ([]byte, error) {
 	if !json.Valid(p.Body) {
 		return nil, errors.New("the body is not JSON; use PushRaw for other bodies")
@@ -263,12 +263,12 @@ func (p Push) encode() ([]byte, error) {
 // formatInstant is RFC 3339 with milliseconds, in UTC.
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Get returns a job with its attempts so far. ErrNotFound: there is none, or it was delivered.
+// Get returns a job with its attempts. ErrNotFound: it does not exist, or was delivered.
 func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodGet, path: jobPath(topic, id), repeatable: true})
 }
 
-// Change is an edit of a delayed or ready job; what is nil stays as it is.
+// Change is an edit of a delayed or ready job. A nil field stays as it is.
 type Change struct {
 	DueAt    *time.Time      // or
 	Delay    *time.Duration  // from now
@@ -276,13 +276,13 @@ type Change struct {
 	Body     json.RawMessage // nil: as it is
 }
 
-// Change edits a job that does not run yet. ErrConflict: it runs.
+// Change edits a delayed or ready job. ErrConflict: it is running or dead.
 func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job, error) {
 	body, err := ch.encode()
 	if err != nil {
 		return nil, err
 	}
-	// A delay counts from its arrival: a second time it would move the job again.
+	// A delay counts from its arrival, so repeating it would move the job again.
 	return c.job(ctx, request{method: http.MethodPatch, path: jobPath(topic, id), body: body, repeatable: ch.Delay == nil})
 }
 
@@ -302,13 +302,13 @@ func (ch Change) encode() ([]byte, error) {
 	return append(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte(`"body":0}`)), []byte(",")), '}'), nil
 }
 
-// Delete removes a job. No callback starts after it returned nil. ErrNotFound: there is none.
+// Delete removes a job. No callback starts after it returned nil. ErrNotFound: it does not exist.
 func (c *Client) Delete(ctx context.Context, topic, id string) error {
-	// Not repeated after a 503: the second answer could be ErrNotFound although the first try deleted it.
+	// Not repeated after a 503: the second answer could be ErrNotFound although the first request deleted the job.
 	return c.do(ctx, request{method: http.MethodDelete, path: jobPath(topic, id)}, nil)
 }
 
-// Run makes a job due now; a dead one starts again with attempt 1. ErrConflict: it runs.
+// Run makes a job due now; a dead job starts again with attempt 1.
 func (c *Client) Run(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/run"})
 }
@@ -351,7 +351,7 @@ func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, 
 	return &page, nil
 }
 
-// Selection names dead jobs: some ids, or the oldest ones up to a limit.
+// Selection is dead jobs: those of ids, or the oldest up to a limit.
 type Selection struct {
 	IDs   []string `json:"ids,omitempty"`
 	Limit int      `json:"limit,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that is text in JSON ("1m30s"); a number of seconds is understood too.
+// Duration is a time.Duration that is text in JSON ("1m30s"); it also reads a number of seconds.
 type Duration time.Duration
 
 // Std is the duration as package time has it.
@@ -17,7 +17,7 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText makes it a string in JSON.
+// MarshalText writes a string.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalJSON reads a string or a number of seconds.
@@ -41,7 +41,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Topic is a kind of job: where it is called back and how. When it is sent, what is zero takes the server's default.
+// Topic is a kind of job and how its jobs are called back. Fields that are zero take the server's default.
 type Topic struct {
 	Name        string            `json:"name,omitempty"`
 	Title       string            `json:"title,omitempty"`
@@ -70,7 +70,7 @@ type Topic struct {
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
 }
 
-// Topics returns all topics that the token may see, by name.
+// Topics returns all topics that the token may manage, sorted by name.
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	var answer struct {
 		Topics []Topic `json:"topics"`
@@ -79,7 +79,7 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	return answer.Topics, err
 }
 
-// Topic returns one topic. ErrNotFound: there is none.
+// Topic returns one topic. ErrNotFound: it does not exist.
 func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 	var t Topic
 	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(name), repeatable: true}, &t); err != nil {
@@ -89,7 +89,7 @@ func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 }
 
 // PutTopic creates a topic or replaces it as a whole, and says whether it was created. Errors: ErrInvalid,
-// ErrUnavailable (the registry's database is away).
+// ErrUnavailable (the registry's database is unreachable).
 func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
 	name := t.Name
 	t.Name, t.CreatedAt, t.UpdatedAt = "", nil, nil
@@ -100,7 +100,7 @@ func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created b
 	return c.PutTopicJSON(ctx, name, body)
 }
 
-// PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that zero can be said where it is not the
+// PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that a zero can be sent where it is not the
 // default.
 func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMessage) (saved *Topic, created bool,
 	err error) {
@@ -113,12 +113,12 @@ func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMe
 	return &t, status == http.StatusCreated, nil
 }
 
-// DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: there is none.
+// DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: it does not exist.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)
 }
 
-// DropTopic removes a topic with all its jobs. ErrNotFound: there is none.
+// DropTopic removes a topic with all its jobs. ErrNotFound: it does not exist.
 func (c *Client) DropTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), query: url.Values{"drop": {"true"}}}, nil)
 }
@@ -142,7 +142,7 @@ func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
 	return &s, nil
 }
 
-// RetryDead puts dead jobs back to ready with no attempts made, and returns how many.
+// RetryDead re-drives dead jobs, with no attempts made, and returns how many.
 func (c *Client) RetryDead(ctx context.Context, topic string, s Selection) (int, error) {
 	return c.dead(ctx, http.MethodPost, topicPath(topic)+"/dead/retry", s)
 }
@@ -164,7 +164,7 @@ func (c *Client) dead(ctx context.Context, method, path string, s Selection) (in
 	return answer.Count, err
 }
 
-// Shard is a Redis deployment that holds jobs.
+// Shard is a Redis deployment that stores jobs.
 type Shard struct {
 	Name      string  `json:"name"`
 	State     string  `json:"state"` // active, draining or offline
@@ -177,7 +177,7 @@ type Shard struct {
 	Moved     int64   `json:"moved,omitempty"` // jobs that a draining shard has lately given to others
 }
 
-// Shards returns the shards and how they are.
+// Shards returns the shards and their state.
 func (c *Client) Shards(ctx context.Context) ([]Shard, error) {
 	var answer struct {
 		Shards []Shard `json:"shards"`

@@ -68,8 +68,9 @@ func (s *Server) httpServer(base context.Context) *http.Server {
 // that the connection ends. When a connection was idle for so long, a request that crosses its end is very unlikely.
 const maxLinger = 10 * time.Second
 
-// firstRequest is how long a stopping server waits for the first requests of accepted connections.
-const firstRequest = time.Second
+// firstRequest is how long a stopping server waits for the first requests of accepted connections. Shutdown would wait as
+// long, but not answer them.
+const firstRequest = 5 * time.Second
 
 // stop drains the server; the package's documentation explains the order.
 func (s *Server) stop(srv *http.Server, conns *connlimit.Listener) error {
