@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"record":     {"journal", "queue"},
 	"pershard":   {},
 	"printable":  {},
+	"topicfile":  {"registry"},
 	"demo":       {"client", "conf", "printable", "setup"},
 	"setup":      append([]string{"admin", "health", "master", "printable", "seal"}, parts...),
 	"health":     {"printable", "queue"},
@@ -39,7 +40,7 @@ var mayImport = map[string][]string{
 	"connlimit":  {},
 	"timer":      parts,
 	"dispatcher": append([]string{"activity"}, parts...),
-	"admin":      append([]string{"activity", "alert", "bulk", "connlimit", "health", "history", "seal", "web", "master"}, parts...), // it talks to a running master
+	"admin":      append([]string{"activity", "alert", "bulk", "connlimit", "health", "history", "seal", "topicfile", "web", "master"}, parts...), // it talks to a running master
 	"checker":    append([]string{"health"}, parts...),
 	"server":     append([]string{"connlimit", "web"}, parts...),
 	"master":     parts,

@@ -3,17 +3,17 @@ package topics
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/goccy/go-yaml"
 	"github.com/labstack/echo/v4"
+
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/topicfile"
 )
 
 func (h *Handler) yamlRoutes(g *echo.Group) {
@@ -82,72 +82,24 @@ func (h *Handler) importTopics(c echo.Context) error {
 		return fmt.Errorf("import topics: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	topics, err := readTopics(io.LimitReader(f, maxImport))
+	data, err := io.ReadAll(io.LimitReader(f, maxImport))
+	if err != nil {
+		return fmt.Errorf("import topics: %w", err)
+	}
+	topics, err := topicfile.Parse(data)
+	if err == nil && len(topics) > maxTopics {
+		err = fmt.Errorf("the file has more than %d topics", maxTopics)
+	}
 	if err != nil {
 		h.FlashText(c, "danger", err.Error())
 		return h.Redirect(c, "/topics")
 	}
 	for i, t := range topics {
-		if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t); err != nil {
+		if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t.Topic); err != nil {
 			h.Flash(c, "warning", "topics.imported", i)
 			return fmt.Errorf("import topic %s: %w", t.Name, err)
 		}
 	}
 	h.Flash(c, "success", "topics.imported", len(topics))
 	return h.Redirect(c, "/topics")
-}
-
-func readTopics(r io.Reader) ([]*registry.Topic, error) {
-	var topics []*registry.Topic
-	for d, n := yaml.NewDecoder(r), 1; ; n++ {
-		var document any
-		err := d.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return topics, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d of the file: %w", n, err)
-		}
-		list, many := document.([]any)
-		if !many && document != nil {
-			list = []any{document}
-		}
-		for _, one := range list {
-			t, err := readTopic(one)
-			if err != nil {
-				return nil, fmt.Errorf("document %d of the file: %w", n, err)
-			}
-			if topics = append(topics, t); len(topics) > maxTopics {
-				return nil, fmt.Errorf("the file has more than %d topics", maxTopics)
-			}
-		}
-	}
-}
-
-func readTopic(v any) (*registry.Topic, error) {
-	fields, ok := v.(map[string]any)
-	name, named := fields["name"].(string)
-	if !ok || !named {
-		return nil, errors.New("a topic has no name")
-	}
-	fields = mapsWithout(fields, "name")
-	raw, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("topic %.80q: %w", name, err)
-	}
-	t, err := registry.DecodeTopic(name, raw)
-	if err != nil {
-		return nil, fmt.Errorf("topic %.80q: %w", name, err)
-	}
-	return t, nil
-}
-
-func mapsWithout(m map[string]any, keys ...string) map[string]any {
-	rest := make(map[string]any, len(m))
-	for k, v := range m {
-		if !slices.Contains(keys, k) {
-			rest[k] = v
-		}
-	}
-	return rest
 }

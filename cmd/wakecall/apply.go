@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,29 +11,30 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/topicfile"
 )
 
-const aboutApply = `Makes the registry's topics what the files say. A file holds topics as YAML (or JSON): one, several documents, or a list.
-Each has a name and the fields of the API; what is missing takes its default, except secrets, which stay unless they are named.
+const aboutApply = `Creates and changes topics so that they are as the files say. A file has topics as YAML or JSON: one topic, several
+documents, or a list. Each has a name and the fields of the API. A missing field takes its default, except
+secrets, which are kept unless the file names them.
 
-Every topic is checked before the first is changed. Topics that no file names stay, unless --prune is given.`
+All topics are checked before the first is changed. Topics that are in no file are kept, unless --prune is given.`
 
 func (a *cli) topicApplyCommand() *cobra.Command {
 	var ap apply
 	var files []string
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", Short: "make topics what a file says", Long: aboutApply, Args: noArgs,
+		Use: "apply -f FILE", Short: "create and change topics as a file says", Long: aboutApply, Args: noArgs,
 		Example: `  wakecall topic apply -f topics.yaml
   wakecall topic show order.close | sed s/active/paused/ | wakecall topic apply -f -`,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if len(files) == 0 {
-				return usagef("-f FILE is missing; - is the standard input")
+				return usagef("-f FILE is missing; - is standard input")
 			}
 			wanted, err := a.readTopics(files)
 			if err != nil {
@@ -48,19 +48,11 @@ func (a *cli) topicApplyCommand() *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` of topics, - for the standard input; may be given several times")
-	cmd.Flags().BoolVar(&ap.dryRun, "dry-run", false, "say what would be done, and do nothing")
-	cmd.Flags().BoolVar(&ap.prune, "prune", false, "delete the topics that no file names")
-	cmd.Flags().BoolVar(&ap.drop, "drop-jobs", false, "with --prune: delete their jobs, too")
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` of topics, - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&ap.dryRun, "dry-run", false, "show what would change, and change nothing")
+	cmd.Flags().BoolVar(&ap.prune, "prune", false, "delete the topics that are in no file")
+	cmd.Flags().BoolVar(&ap.drop, "drop-jobs", false, "with --prune: also delete their jobs")
 	return a.addClientFlags(cmd)
-}
-
-// wantedTopic is a topic as a file has it.
-type wantedTopic struct {
-	name    string
-	json    json.RawMessage // without the name, as the API takes it
-	fields  map[string]any  // with all defaults, as the API shows it
-	secrets bool            // the file names secrets, which the API does not show
 }
 
 // change is what apply did to a topic.
@@ -70,13 +62,13 @@ type change struct {
 	Fields []string `json:"fields,omitempty"`
 }
 
-// apply makes the topics what is wanted.
+// apply makes the server's topics those of the files.
 type apply struct {
 	api                 *client.Client
 	dryRun, prune, drop bool
 }
 
-func (ap *apply) run(ctx context.Context, wanted []wantedTopic) ([]change, error) {
+func (ap *apply) run(ctx context.Context, wanted []topicfile.Topic) ([]change, error) {
 	list, err := ap.api.Topics(ctx)
 	if err != nil {
 		return nil, err
@@ -89,10 +81,10 @@ func (ap *apply) run(ctx context.Context, wanted []wantedTopic) ([]change, error
 	for _, w := range wanted {
 		ch, err := ap.put(ctx, w, current)
 		if err != nil {
-			return changes, fmt.Errorf("topic %s: %w", w.name, err)
+			return changes, fmt.Errorf("topic %s: %w", w.Name, err)
 		}
 		changes = append(changes, ch)
-		delete(current, w.name)
+		delete(current, w.Name)
 	}
 	if !ap.prune {
 		return changes, nil
@@ -109,9 +101,9 @@ func (ap *apply) run(ctx context.Context, wanted []wantedTopic) ([]change, error
 	return changes, nil
 }
 
-func (ap *apply) put(ctx context.Context, w wantedTopic, current map[string]client.Topic) (change, error) {
-	ch := change{Topic: w.name, Done: "created"}
-	if t, ok := current[w.name]; ok {
+func (ap *apply) put(ctx context.Context, w topicfile.Topic, current map[string]client.Topic) (change, error) {
+	ch := change{Topic: w.Name, Done: "created"}
+	if t, ok := current[w.Name]; ok {
 		var err error
 		if ch.Fields, err = differences(w, t); err != nil {
 			return ch, err
@@ -125,7 +117,7 @@ func (ap *apply) put(ctx context.Context, w wantedTopic, current map[string]clie
 	if ap.dryRun {
 		return ch, nil
 	}
-	_, _, err := ap.api.PutTopicJSON(ctx, w.name, w.json)
+	_, _, err := ap.api.PutTopicJSON(ctx, w.Name, w.JSON)
 	return ch, err
 }
 
@@ -136,24 +128,32 @@ func (ap *apply) remove(ctx context.Context, name string) error {
 	return deleteTopic(ctx, ap.api, name, ap.drop)
 }
 
-// differences are the fields in which a topic is not what is wanted. Secrets that are named always count: what the registry has is
-// not shown.
-func differences(w wantedTopic, t client.Topic) ([]string, error) {
+// differences are the fields in which a topic of the server differs from that of the file. Secrets in a file always count: the
+// API does not show those of the server.
+func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	have, err := fieldsOf(registry.DecodeTopic(w.name, withoutOwn(b)))
+	current, err := registry.DecodeTopic(w.Name, withoutOwn(b))
 	if err != nil {
-		return nil, fmt.Errorf("the server's topic cannot be read: %w", err)
+		return nil, fmt.Errorf("read the server's topic: %w", err)
+	}
+	have, err := fieldsOf(current)
+	if err != nil {
+		return nil, err
+	}
+	want, err := fieldsOf(w.Topic)
+	if err != nil {
+		return nil, err
 	}
 	var fields []string
-	for name, value := range w.fields {
+	for name, value := range want {
 		if !reflect.DeepEqual(value, have[name]) {
 			fields = append(fields, name)
 		}
 	}
-	if w.secrets {
+	if w.HasSecrets {
 		fields = append(fields, "secrets")
 	}
 	slices.Sort(fields)
@@ -176,11 +176,8 @@ func withoutOwn(topic []byte) []byte {
 	return b
 }
 
-// fieldsOf is a topic as the values of its JSON fields, without those that are not compared. Empty lists and maps are one.
-func fieldsOf(t *registry.Topic, err error) (map[string]any, error) {
-	if err != nil {
-		return nil, err
-	}
+// fieldsOf are the JSON fields of a topic that are compared. Empty lists and maps are nil.
+func fieldsOf(t *registry.Topic) (map[string]any, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
@@ -190,40 +187,33 @@ func fieldsOf(t *registry.Topic, err error) (map[string]any, error) {
 		return nil, err
 	}
 	for name, value := range m {
-		switch v := value.(type) {
-		case []any:
-			if len(v) == 0 {
-				m[name] = nil
-			}
-		case map[string]any:
-			if len(v) == 0 {
-				m[name] = nil
-			}
+		if v := reflect.ValueOf(value); (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0 {
+			m[name] = nil
 		}
 	}
 	return m, nil
 }
 
 // readTopics reads and checks all files.
-func (a *cli) readTopics(files []string) ([]wantedTopic, error) {
-	var all []wantedTopic
+func (a *cli) readTopics(files []string) ([]topicfile.Topic, error) {
+	var all []topicfile.Topic
 	var errs []error
 	seen := map[string]string{}
 	for _, file := range files {
 		topics, err := a.readTopicFile(file)
 		errs = append(errs, err)
 		for _, t := range topics {
-			if first, ok := seen[t.name]; ok {
-				errs = append(errs, fmt.Errorf("%s: topic %s stands in %s already", file, t.name, first))
+			if first, ok := seen[t.Name]; ok {
+				errs = append(errs, fmt.Errorf("%s: topic %s is already in %s", file, t.Name, first))
 			}
-			seen[t.name] = file
+			seen[t.Name] = file
 		}
 		all = append(all, topics...)
 	}
 	return all, errors.Join(errs...)
 }
 
-func (a *cli) readTopicFile(file string) ([]wantedTopic, error) {
+func (a *cli) readTopicFile(file string) ([]topicfile.Topic, error) {
 	var data []byte
 	var err error
 	if file == "-" {
@@ -232,86 +222,13 @@ func (a *cli) readTopicFile(file string) ([]wantedTopic, error) {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the topics: %w", err)
+		return nil, fmt.Errorf("read topics: %w", err)
 	}
-	docs, err := parseTopics(data)
+	topics, err := topicfile.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	var topics []wantedTopic
-	var errs []error
-	for i, doc := range docs {
-		t, err := newWanted(doc)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: topic %s: %w", file, firstOf(t.name, fmt.Sprintf("number %d", i+1)), err))
-			continue
-		}
-		topics = append(topics, t)
-	}
-	return topics, errors.Join(errs...)
-}
-
-// parseTopics finds the topics in all documents, each of which is a topic or a list of them.
-func parseTopics(data []byte) ([]map[string]any, error) {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var topics []map[string]any
-	for {
-		var doc any
-		err := dec.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
-		}
-		found, err := topicsOf(doc)
-		if err != nil {
-			return nil, err
-		}
-		topics = append(topics, found...)
-	}
-	if len(topics) == 0 {
-		return nil, errors.New("there is no topic in it; a topic is like {name: order.close, callback_url: https://…}")
-	}
 	return topics, nil
-}
-
-func topicsOf(doc any) ([]map[string]any, error) {
-	switch d := doc.(type) {
-	case nil:
-		return nil, nil // an empty document
-	case map[string]any:
-		return []map[string]any{d}, nil
-	case []any:
-		var topics []map[string]any
-		for _, one := range d {
-			m, ok := one.(map[string]any)
-			if !ok {
-				return nil, fmt.Errorf("%v is not a topic, which is like {name: order.close, callback_url: https://…}", one)
-			}
-			topics = append(topics, m)
-		}
-		return topics, nil
-	}
-	return nil, fmt.Errorf("%v is neither a topic nor a list of topics", doc)
-}
-
-func newWanted(doc map[string]any) (w wantedTopic, err error) {
-	name, ok := doc["name"].(string)
-	if !ok {
-		return w, errors.New("it has no name")
-	}
-	w.name = name
-	if err := registry.ValidTopicName(name); err != nil {
-		return w, err
-	}
-	delete(doc, "name")
-	_, w.secrets = doc["secrets"]
-	if w.json, err = json.Marshal(doc); err != nil {
-		return w, err
-	}
-	w.fields, err = fieldsOf(registry.DecodeTopic(name, w.json))
-	return w, err
 }
 
 func (a *cli) showChanges(changes []change, dryRun bool) error {

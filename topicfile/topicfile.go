@@ -1,0 +1,97 @@
+// Package topicfile reads the topics in a YAML or JSON file, for `wakecall topic apply` and for the admin's import.
+package topicfile
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Topic is a topic in a file.
+type Topic struct {
+	*registry.Topic                 // with all defaults
+	JSON            json.RawMessage // the fields of the file, without the name, as the API takes them
+	HasSecrets      bool            // the file names secrets
+}
+
+const example = "{name: order.close, callback_url: https://…}"
+
+// Parse reads a file: documents, each of which is a topic or a list of topics. Its error names every wrong topic.
+func Parse(data []byte) ([]Topic, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var topics []Topic
+	var errs []error
+	count := 0
+	for n := 1; ; n++ {
+		var document any
+		err := dec.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %s", n, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		}
+		list, err := topicsOf(document)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		for _, fields := range list {
+			count++
+			name, _ := fields["name"].(string)
+			t, err := newTopic(name, fields)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("document %d: topic %s: %w", n, cmp.Or(name, fmt.Sprintf("number %d", count)), err))
+				continue
+			}
+			topics = append(topics, t)
+		}
+	}
+	if count == 0 {
+		return nil, errors.New("there is no topic in it; a topic is like " + example)
+	}
+	return topics, errors.Join(errs...)
+}
+
+func topicsOf(document any) ([]map[string]any, error) {
+	switch d := document.(type) {
+	case nil:
+		return nil, nil // an empty document
+	case map[string]any:
+		return []map[string]any{d}, nil
+	case []any:
+		var list []map[string]any
+		for _, item := range d {
+			fields, ok := item.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("%.80v is not a topic, which is like %s", item, example)
+			}
+			list = append(list, fields)
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("%.80v is neither a topic nor a list of topics", document)
+}
+
+func newTopic(name string, fields map[string]any) (t Topic, err error) {
+	if name == "" {
+		return t, errors.New("it has no name")
+	}
+	if err := registry.ValidTopicName(name); err != nil {
+		return t, err
+	}
+	delete(fields, "name")
+	_, t.HasSecrets = fields["secrets"]
+	if t.JSON, err = json.Marshal(fields); err != nil {
+		return t, err
+	}
+	t.Topic, err = registry.DecodeTopic(name, t.JSON)
+	return t, err
+}
