@@ -13,7 +13,8 @@ import (
 func TestOnlyAdminsSeeAccess(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
-	for user, want := range map[string]int{"root": http.StatusOK, "ops": http.StatusForbidden, "look": http.StatusForbidden} {
+	for user, want := range map[string]int{"root": http.StatusOK, "ops": http.StatusForbidden,
+		"look": http.StatusForbidden} {
 		s.as(user)
 		if status, _ := s.get("/access"); status != want {
 			t.Errorf("%s got %d, want %d", user, status, want)
@@ -21,7 +22,8 @@ func TestOnlyAdminsSeeAccess(t *testing.T) {
 		if user == "root" {
 			continue
 		}
-		if status, _ := s.post("/access/users", "name", "evil", "password", password, "role", "admin"); status != http.StatusForbidden {
+		if status, _ := s.post("/access/users", "name", "evil", "password", password, "role",
+			"admin"); status != http.StatusForbidden {
 			t.Errorf("%s made a user: %d", user, status)
 		}
 	}
@@ -30,13 +32,16 @@ func TestOnlyAdminsSeeAccess(t *testing.T) {
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	if status, body := s.post("/access/users", "name", "new", "password", "short", "role", "viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "10 to 72") {
+	if status, body := s.post("/access/users", "name", "new", "password", "short", "role",
+		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "10 to 72") {
 		t.Errorf("a short password got %d\n%s", status, body)
 	}
-	if status, body := s.post("/access/users", "name", "ops", "password", password, "role", "viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "exists already") {
+	if status, body := s.post("/access/users", "name", "ops", "password", password, "role",
+		"viewer"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "exists already") {
 		t.Errorf("a name that is taken got %d\n%s", status, body)
 	}
-	if status, body := s.post("/access/users", "name", "new", "password", password, "role", "viewer"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
+	if status, body := s.post("/access/users", "name", "new", "password", password, "role",
+		"viewer"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
 		t.Fatalf("a new user got %d\n%s", status, body)
 	}
 	s.as("new").as("root")
@@ -56,7 +61,8 @@ func TestUsers(t *testing.T) {
 	if s.role("new") != "" {
 		t.Error("the user is still there")
 	}
-	if _, body := s.get("/audit?object=user/new"); !strings.Contains(body, "user/root") || !strings.Contains(body, "set role") {
+	if _, body := s.get("/audit?object=user/new"); !strings.Contains(body, "user/root") ||
+		!strings.Contains(body, "set role") {
 		t.Errorf("the audit trail is\n%s", body)
 	}
 }
@@ -97,7 +103,8 @@ func TestATokenIsShownOnce(t *testing.T) {
 	if strings.Contains(body, "<script>alert") {
 		t.Error("the name is not escaped")
 	}
-	if token, ok := s.registry.Snapshot().Token(found); !ok || !token.Allows(registry.RightPush, "shop.close") || token.Allows(registry.RightManage, "demo") {
+	if token, ok := s.registry.Snapshot().Token(found); !ok || !token.Allows(registry.RightPush, "shop.close") ||
+		token.Allows(registry.RightManage, "demo") {
 		t.Errorf("the token is %+v", token)
 	}
 	_, body = s.get("/access")
@@ -109,7 +116,8 @@ func TestATokenIsShownOnce(t *testing.T) {
 	if _, ok := s.registry.Snapshot().Token(found); ok {
 		t.Error("the token is not revoked")
 	}
-	if status, body := s.post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "at least one of push") {
+	if status, body := s.post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "at least one of push") {
 		t.Errorf("a token without rights got %d\n%s", status, body)
 	}
 }
@@ -138,10 +146,12 @@ func TestChangingThePasswordEndsOtherSessions(t *testing.T) {
 	s.get("/")
 	other := s.client
 	s.as("ops")
-	if status, body := s.post("/account/password", "current", "wrong password", "password", "another horse", "again", "another horse"); status != http.StatusUnprocessableEntity {
+	if status, body := s.post("/account/password", "current", "wrong password", "password", "another horse", "again",
+		"another horse"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong password got %d\n%s", status, body)
 	}
-	if status, body := s.post("/account/password", "current", password, "password", "another horse", "again", "another horse"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
+	if status, body := s.post("/account/password", "current", password, "password", "another horse", "again",
+		"another horse"); status != http.StatusOK || !strings.Contains(body, "alert-success") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 	s.client = other
@@ -157,7 +167,8 @@ func TestADisabledUserIsOut(t *testing.T) {
 	ops := s.client
 	s.as("root")
 	root := s.client
-	if _, body := s.post("/access/users/ops/disable"); !strings.Contains(body, "alert-success") || !strings.Contains(body, "disabled") {
+	if _, body := s.post("/access/users/ops/disable"); !strings.Contains(body, "alert-success") ||
+		!strings.Contains(body, "disabled") {
 		t.Fatalf("disabling got\n%s", body)
 	}
 	s.client = ops

@@ -66,10 +66,12 @@ func (a *Admin) routes() {
 		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Config: o.Config, OpenShard: o.OpenShard,
 	})
 	a.overview = overview.New(b, overview.Options{
-		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Alerts: o.Alerts, Lateness: o.Lateness, Shares: o.Shares, Weights: o.Weights,
-		APIURL: o.APIURL, TokenFile: o.TokenFile,
+		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Alerts: o.Alerts, Lateness: o.Lateness, Shares: o.Shares,
+		Weights: o.Weights,
+		APIURL:  o.APIURL, TokenFile: o.TokenFile,
 	}, fig, sh)
-	al := alerts.New(b, alerts.Options{Registry: o.Registry, Alerts: o.Alerts, AdminURL: o.AdminURL, Web: o.Web, TestMail: o.TestMail})
+	al := alerts.New(b, alerts.Options{Registry: o.Registry, Alerts: o.Alerts, AdminURL: o.AdminURL, Web: o.Web,
+		TestMail: o.TestMail})
 
 	e.Use(b.Headers)
 	e.GET(b.BasePath+"/assets/:name", echo.WrapHandler(b.Assets()))
@@ -158,7 +160,8 @@ func (a *Admin) stop(srv *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.opts.ShutdownTimeout)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("requests to the admin were still under way after %s: %w", a.opts.ShutdownTimeout, err), srv.Close())
+		return errors.Join(fmt.Errorf("requests to the admin were still under way after %s: %w", a.opts.ShutdownTimeout,
+			err), srv.Close())
 	}
 	return nil
 }

@@ -87,7 +87,8 @@ func TestAllThatMatchAreDeleted(t *testing.T) {
 		}
 		return n >= jobsOnPage
 	})
-	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do", "delete"); !strings.Contains(body, "Delete jobs #1") {
+	if _, body := s.post("/topics/shop.close/matching", "state", "delayed", "id", "^order-2", "do",
+		"delete"); !strings.Contains(body, "Delete jobs #1") {
 		t.Errorf("after the start: %s", body)
 	}
 	if r := s.result(1); r != (bulk.Result{Done: 1111}) {
@@ -156,7 +157,8 @@ func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
 func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
 	t.Parallel()
 	s, q, begin := stocked(t, 5, nil)
-	_, body := s.post("/topics/shop.close/jobs", "do", "due", "shift", "-10m", "job", "order-1", "job", "order-2", "job", "nobody")
+	_, body := s.post("/topics/shop.close/jobs", "do", "due", "shift", "-10m", "job", "order-1", "job", "order-2", "job",
+		"nobody")
 	if !strings.Contains(body, "Done for 2 of 3 jobs") {
 		t.Errorf("the page says %s", body)
 	}
@@ -168,7 +170,8 @@ func TestCheckedJobsChangeTheirDueTime(t *testing.T) {
 		t.Errorf("order-3 is due at %s", j.DueAt)
 	}
 	for _, shift := range []string{"", "soon", "0s"} {
-		if _, body := s.post("/topics/shop.close/jobs", "do", "due", "shift", shift, "job", "order-1", "back", "/topics/shop.close"); !strings.Contains(body, "is not a shift") {
+		if _, body := s.post("/topics/shop.close/jobs", "do", "due", "shift", shift, "job", "order-1", "back",
+			"/topics/shop.close"); !strings.Contains(body, "is not a shift") {
 			t.Errorf("%q is taken", shift)
 		}
 	}
@@ -178,11 +181,14 @@ func TestActionsOnAllThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s, _, _ := stocked(t, 2, nil)
 	for _, pairs := range [][]string{
-		{"state", "running", "do", "run"}, {"state", "delayed", "do", "burn"}, {"state", "delayed", "do", "due", "shift", "soon"},
-		{"state", "delayed", "do", "due"}, {"state", "dead", "do", "due", "shift", "1h"}, {"state", "delayed", "do", "run", "since", "then"},
+		{"state", "running", "do", "run"}, {"state", "delayed", "do", "burn"},
+		{"state", "delayed", "do", "due", "shift", "soon"},
+		{"state", "delayed", "do", "due"}, {"state", "dead", "do", "due", "shift", "1h"},
+		{"state", "delayed", "do", "run", "since", "then"},
 		{"do", "delete"}, {"state", "delayed", "do", "due", "due_at", "2099-01-01T00:00"},
 	} {
-		if status, _ := s.post("/topics/shop.close/matching", append(pairs, "back", "/topics/shop.close")...); status != http.StatusOK {
+		if status, _ := s.post("/topics/shop.close/matching",
+			append(pairs, "back", "/topics/shop.close")...); status != http.StatusOK {
 			t.Errorf("%v: %d", pairs, status)
 		}
 	}
@@ -195,7 +201,8 @@ func TestViewersDoNothingInBulk(t *testing.T) {
 	t.Parallel()
 	s, _, _ := stocked(t, 5, nil)
 	s.as("look")
-	if status, _ := s.post("/topics/shop.close/matching", "state", "delayed", "do", "delete"); status != http.StatusForbidden {
+	if status, _ := s.post("/topics/shop.close/matching", "state", "delayed", "do",
+		"delete"); status != http.StatusForbidden {
 		t.Errorf("a viewer got %d", status)
 	}
 	if body := s.shows("/topics/shop.close?tab=jobs", "5 delayed jobs"); strings.Contains(body, "all-matching") {

@@ -65,7 +65,8 @@ var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, role := range map[string]account.Role{"root": account.RoleAdmin, "ops": account.RoleOperator, "look": account.RoleViewer} {
+	for name, role := range map[string]account.Role{"root": account.RoleAdmin, "ops": account.RoleOperator,
+		"look": account.RoleViewer} {
 		err = errors.Join(err, account.NewStore(r).CreateUser(context.Background(), "test", name, password, role))
 	}
 	if err := errors.Join(err, r.Close()); err != nil { // Close also writes the log into the file

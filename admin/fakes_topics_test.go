@@ -53,10 +53,12 @@ func realQueue(t *testing.T) *queue.Queue {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+	if err := q.SetShards(t.Context(),
+		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); q.Push(t.Context(), queue.Push{Topic: "probe", ID: "p"}).Err != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); q.Push(t.Context(),
+		queue.Push{Topic: "probe", ID: "p"}).Err != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("redis-server does not answer")
 		}

@@ -41,12 +41,14 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		must(t, r.Err)
 	}
-	s.shows("/topics/shop.close?tab=forecast", "At 1 callbacks a second", "about 9 minutes late", "kept up in the last 7 days", "Jobs were waiting then")
+	s.shows("/topics/shop.close?tab=forecast", "At 1 callbacks a second", "about 9 minutes late",
+		"kept up in the last 7 days", "Jobs were waiting then")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/overview/ahead", nil)
 	must(t, err)
 	r.Header.Set("HX-Request", "true")
 	status, body := s.send(r)
-	if status != http.StatusOK || !strings.Contains(body, "about 9 minutes late") || !strings.Contains(body, "shop.close") {
+	if status != http.StatusOK || !strings.Contains(body, "about 9 minutes late") ||
+		!strings.Contains(body, "shop.close") {
 		t.Errorf("the overview's part answered %d: %s", status, body)
 	}
 }

@@ -50,7 +50,8 @@ func TestALimitHasNoWayAround(t *testing.T) {
 	}
 	s.post("/login", "username", strings.Repeat("x\n", 1<<20), "password", "wrong password")
 	if logged.Len() > 2000 || strings.Count(logged.String(), "\n") != 2 {
-		t.Errorf("two failed sign-ins are %d bytes and %d lines of the log", logged.Len(), strings.Count(logged.String(), "\n"))
+		t.Errorf("two failed sign-ins are %d bytes and %d lines of the log", logged.Len(),
+			strings.Count(logged.String(), "\n"))
 	}
 }
 
@@ -60,7 +61,8 @@ func TestAnEarlierUsersSessionHasNoStream(t *testing.T) {
 	now := time.Now().Add(-time.Hour)
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("look")
 	now = time.Now().Add(time.Hour) // what was remembered of users is old, and the session is of an hour ago
-	if err := errors.Join(s.registry.DeleteUser(t.Context(), "test", "look"), s.registry.CreateUser(t.Context(), "test", "look", password, account.RoleAdmin)); err != nil {
+	if err := errors.Join(s.registry.DeleteUser(t.Context(), "test", "look"),
+		s.registry.CreateUser(t.Context(), "test", "look", password, account.RoleAdmin)); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := s.get("/events?on=strip"); status != http.StatusNoContent {
@@ -110,7 +112,8 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	for _, path := range []string{"/login", "/logout", "/topics", "/topics/x/delete", "/push", "/access/tokens", "/alerts/mail", "/shards", "/nowhere"} {
+	for _, path := range []string{"/login", "/logout", "/topics", "/topics/x/delete", "/push", "/access/tokens",
+		"/alerts/mail", "/shards", "/nowhere"} {
 		for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 			r, _ := http.NewRequest(http.MethodPost, s.url+path, strings.NewReader("a=b"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -132,7 +135,8 @@ func TestEveryChangeFromAnotherSiteIsRefused(t *testing.T) {
 func TestHalfOpenBrowsersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	addr := serving(t)
-	begins := []string{"", "G", "POST /login HTTP/1.1\r\nHost: x\r\nX-", "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nu"}
+	begins := []string{"", "G", "POST /login HTTP/1.1\r\nHost: x\r\nX-",
+		"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nu"}
 	var first []net.Conn
 	for i := range 2000 {
 		c := dial(t, addr)
@@ -222,15 +226,18 @@ func TestHostileWordsAreInert(t *testing.T) {
 	const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
 	escaped := url.QueryEscape(evil)
 	for _, path := range []string{
-		"/topics?q=" + escaped, "/topics/" + url.PathEscape(evil), "/topics/x/jobs/" + url.PathEscape(evil), "/search?id=" + escaped, "/dead?q=" + escaped,
-		"/audit?q=" + escaped, "/login?next=" + escaped, "/push?topic=" + escaped, "/" + url.PathEscape(evil), "/topics?sort=" + escaped + "&page=" + escaped,
+		"/topics?q=" + escaped, "/topics/" + url.PathEscape(evil), "/topics/x/jobs/" + url.PathEscape(evil),
+		"/search?id=" + escaped, "/dead?q=" + escaped,
+		"/audit?q=" + escaped, "/login?next=" + escaped, "/push?topic=" + escaped, "/" + url.PathEscape(evil),
+		"/topics?sort=" + escaped + "&page=" + escaped,
 	} {
 		if _, body := s.get(path); strings.Contains(body, "<script>alert") || strings.Contains(body, "<img src=x") {
 			t.Errorf("%s shows markup that came with the request", path)
 		}
 	}
 	s.client = newClient()
-	if _, body := s.post("/login", "username", evil, "password", "wrong password", "next", evil); strings.Contains(body, "<script>alert") {
+	if _, body := s.post("/login", "username", evil, "password", "wrong password", "next", evil); strings.Contains(body,
+		"<script>alert") {
 		t.Error("the sign-in shows a name as markup")
 	}
 }

@@ -51,12 +51,14 @@ func TestSecurityHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+	for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+		"Cache-Control": "no-store"} {
 		if got := res.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if csp := res.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'self'") || strings.Contains(csp, "unsafe") {
+	if csp := res.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'self'") ||
+		strings.Contains(csp, "unsafe") {
 		t.Errorf("the policy is %q", csp)
 	}
 }
@@ -64,7 +66,8 @@ func TestSecurityHeaders(t *testing.T) {
 func TestBasePath(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.BasePath = "/wakecall" }).as("look")
-	if res, err := http.Get(strings.TrimSuffix(s.url, "/wakecall") + "/topics"); err != nil || res.StatusCode != http.StatusNotFound {
+	if res, err := http.Get(strings.TrimSuffix(s.url, "/wakecall") + "/topics"); err != nil ||
+		res.StatusCode != http.StatusNotFound {
 		t.Errorf("outside of the base path: %v, %v", res, err)
 	} else {
 		_ = res.Body.Close()

@@ -66,7 +66,8 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 		o.History = fixedHistory{}
 	})
 	for _, a := range []alert.Alert{
-		{Key: "1", Kind: "shard_down", Severity: "critical", Subject: "Shard s1", Detail: "dial tcp: connection refused", Shard: "s1"},
+		{Key: "1", Kind: "shard_down", Severity: "critical", Subject: "Shard s1", Detail: "dial tcp: connection refused",
+			Shard: "s1"},
 		{Key: "2", Kind: "backlog", Severity: "warning", Subject: "1,200 jobs are ready", Topic: "shop.close"},
 		{Key: "3", Kind: "no_consumer", Severity: "critical", Subject: "no dispatcher takes any", Topic: "shop.close"},
 		{Key: "4", Kind: "dead", Severity: "critical", Subject: "it is over"},
@@ -98,7 +99,8 @@ func TestCharts(t *testing.T) {
 func TestShardsAreRegistered(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	if status, body := s.post("/shards/new", "name", "s1", "url", "redis://:hush@h:6379/0", "state", "active"); status != http.StatusOK || strings.Contains(body, "hush") {
+	if status, body := s.post("/shards/new", "name", "s1", "url", "redis://:hush@h:6379/0", "state",
+		"active"); status != http.StatusOK || strings.Contains(body, "hush") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 	s.wants("/shards", "redis://:***@h:6379/0")
@@ -106,10 +108,13 @@ func TestShardsAreRegistered(t *testing.T) {
 	if status, _ := s.post("/shards/new", "name", "s1", "url", "redis://h:1/0"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a name that is taken got %d", status)
 	}
-	if status, _ := s.post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state", "draining"); status != http.StatusOK {
+	if status, _ := s.post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state",
+		"draining"); status != http.StatusOK {
 		t.Errorf("keeping the password got %d", status)
 	}
-	if status, body := s.post("/shards/s1/edit", "url", "redis://:***@elsewhere:6379/0"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "type the password again") {
+	if status, body := s.post("/shards/s1/edit", "url",
+		"redis://:***@elsewhere:6379/0"); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "type the password again") {
 		t.Errorf("the kept password for another host got %d", status)
 	}
 	list := s.registry.ListShards()
@@ -130,7 +135,8 @@ func TestShardsAreRegistered(t *testing.T) {
 func TestConnectionIsTested(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.OpenShard = openShard }).as("root")
-	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") || !strings.Contains(body, "refused") {
+	if _, body := s.post("/shards/test", "url", "redis://127.0.0.1:1/0"); !strings.Contains(body, "It does not work") ||
+		!strings.Contains(body, "refused") {
 		t.Errorf("got\n%s", body)
 	}
 	if _, body := s.post("/shards/test", "url", "nonsense"); !strings.Contains(body, "URL:") {
@@ -141,7 +147,8 @@ func TestConnectionIsTested(t *testing.T) {
 func TestShardsNeedRoles(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("ops")
-	for _, path := range []string{"/shards/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test", "/alerts/rules", "/alerts/webhooks"} {
+	for _, path := range []string{"/shards/new", "/shards/test", "/shards/x/delete", "/alerts/mail", "/alerts/mail/test",
+		"/alerts/rules", "/alerts/webhooks"} {
 		if status, _ := s.post(path); status != http.StatusForbidden {
 			t.Errorf("an operator got %d from %s", status, path)
 		}
@@ -161,27 +168,31 @@ func TestMailSettings(t *testing.T) {
 		}
 	}).as("root")
 	form := []string{
-		"mail.host", "smtp.example.com", "mail.port", "587", "mail.tls", "starttls", "mail.username", "u", "mail.password", "hush",
+		"mail.host", "smtp.example.com", "mail.port", "587", "mail.tls", "starttls", "mail.username", "u", "mail.password",
+		"hush",
 		"mail.from", "w@example.com",
 	}
 	if status, body := s.post("/alerts/mail", form...); status != http.StatusOK || strings.Contains(body, "hush") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 	form[9] = "" // the password is kept
-	if _, body := s.post("/alerts/mail/test", append(form, "to", "ops@example.com")...); !strings.Contains(body, "535 5.7.8 &lt;script&gt;wrong password") {
+	if _, body := s.post("/alerts/mail/test", append(form, "to", "ops@example.com")...); !strings.Contains(body,
+		"535 5.7.8 &lt;script&gt;wrong password") {
 		t.Errorf("got\n%s", body)
 	}
 	if sent.Password != "hush" {
 		t.Error("the test did not use the kept password")
 	}
-	if _, body := s.post("/alerts/mail/test", append(form, "to", "else@example.com")...); !strings.Contains(body, "Sent to else@example.com") {
+	if _, body := s.post("/alerts/mail/test", append(form, "to", "else@example.com")...); !strings.Contains(body,
+		"Sent to else@example.com") {
 		t.Errorf("got\n%s", body)
 	}
 	form[1] = "elsewhere.example.com"
 	if status, _ := s.post("/alerts/mail", form...); status != http.StatusUnprocessableEntity {
 		t.Errorf("the kept password for another server got %d", status)
 	}
-	if status, body := s.post("/alerts/mail", "mail.host", "a b", "mail.port", "0", "mail.tls", "x", "mail.from", "y"); status != http.StatusUnprocessableEntity ||
+	if status, body := s.post("/alerts/mail", "mail.host", "a b", "mail.port", "0", "mail.tls", "x", "mail.from",
+		"y"); status != http.StatusUnprocessableEntity ||
 		strings.Count(body, "invalid-feedback") < 4 {
 		t.Errorf("got %d\n%s", status, body)
 	}
@@ -190,42 +201,52 @@ func TestMailSettings(t *testing.T) {
 func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	if status, body := s.post("/alerts/recipients", "recipients", "a@example.com"); status != http.StatusUnprocessableEntity || !strings.Contains(body, "the recipients need an SMTP server") {
+	if status, body := s.post("/alerts/recipients", "recipients",
+		"a@example.com"); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "the recipients need an SMTP server") {
 		t.Errorf("recipients without a server got %d", status)
 	}
 	s.post("/alerts/mail", "mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com")
-	if status, _ := s.post("/alerts/recipients", "recipients", "a@example.com\n\nb@example.com\n"); status != http.StatusOK {
+	if status, _ := s.post("/alerts/recipients", "recipients",
+		"a@example.com\n\nb@example.com\n"); status != http.StatusOK {
 		t.Errorf("recipients got %d", status)
 	}
 	rules := []string{
-		"ledger", "on", "no_consumer", "2m", "backlog_age", "7m30s", "lateness", "0", "failing_share", "25", "failing_least", "20", "dead_jobs", "3",
+		"ledger", "on", "no_consumer", "2m", "backlog_age", "7m30s", "lateness", "0", "failing_share", "25", "failing_least",
+		"20", "dead_jobs", "3",
 		"remind_after", "1h",
 	}
 	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK || !strings.Contains(body, `value="7m30s"`) || !strings.Contains(body, `value="1h"`) {
 		t.Errorf("rules got %d", status)
 	}
 	now, err := alert.Read(s.registry.Snapshot())
-	if err != nil || len(now.Recipients) != 2 || now.Rules.Shards || !now.Rules.Ledger || now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
+	if err != nil || len(now.Recipients) != 2 || now.Rules.Shards || !now.Rules.Ledger ||
+		now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
 		t.Errorf("the settings are %+v, %v", now, err)
 	}
 	late := append(slices.Clone(rules), "objectives", "shop.* 30s\norders 500ms\n")
-	if status, body := s.post("/alerts/rules", late...); status != http.StatusOK || !strings.Contains(body, ">orders 500ms\nshop.* 30s\n</textarea>") {
+	if status, body := s.post("/alerts/rules", late...); status != http.StatusOK ||
+		!strings.Contains(body, ">orders 500ms\nshop.* 30s\n</textarea>") {
 		t.Errorf("objectives got %d", status)
 	}
 	for typed, want := range map[string]string{
-		"shop.* soon": "&#34;soon&#34; of &#34;shop.*&#34; is not a duration", "a*b 30s": "&#34;a*b&#34; (with 30s) is not a pattern", "shop.*": "and a duration, like",
+		"shop.* soon": "&#34;soon&#34; of &#34;shop.*&#34; is not a duration",
+		"a*b 30s":     "&#34;a*b&#34; (with 30s) is not a pattern", "shop.*": "and a duration, like",
 	} {
 		late[len(late)-1] = typed
-		if status, body := s.post("/alerts/rules", late...); status != http.StatusUnprocessableEntity || !strings.Contains(body, want) || !strings.Contains(body, ">"+typed+"</textarea>") {
+		if status, body := s.post("/alerts/rules", late...); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(body, want) || !strings.Contains(body, ">"+typed+"</textarea>") {
 			t.Errorf("%q got %d", typed, status)
 		}
 	}
 	rules[3] = "soon"
-	if status, body := s.post("/alerts/rules", rules...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "is not a duration") {
+	if status, body := s.post("/alerts/rules", rules...); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "is not a duration") {
 		t.Errorf("a wrong duration got %d", status)
 	}
 	hook := []string{"webhooks.name", "chat", "preset", "slack", "webhooks.url", "https://hooks.example.com/services/hush"}
-	if status, body := s.post("/alerts/webhooks", hook...); status != http.StatusOK || !strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
+	if status, body := s.post("/alerts/webhooks", hook...); status != http.StatusOK ||
+		!strings.Contains(body, "https://hooks.example.com/…") || strings.Contains(body, "hush") {
 		t.Errorf("a webhook got %d", status)
 	}
 	if status, _ := s.post("/alerts/webhooks", hook...); status != http.StatusUnprocessableEntity {
@@ -245,14 +266,17 @@ func TestAlertsPage(t *testing.T) {
 		o.Alerts = store
 	})
 	for _, key := range []string{"a", "b"} {
-		if _, _, err := store.RaiseAlert(t.Context(), alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
+		if _, _, err := store.RaiseAlert(t.Context(),
+			alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, _, err := store.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.AddDelivery(t.Context(), alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy", At: time.Now()}); err != nil {
+	if err := store.AddDelivery(t.Context(),
+		alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "failed", Error: "421 busy",
+			At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	s.as("look").wants("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")

@@ -44,12 +44,14 @@ func TestProcesses(t *testing.T) {
 	m := &fakeMaster{}
 	s := open(t, func(o *Options) { o.Master, o.Config = m, conf.Default() }).as("root")
 	_, body := s.get("/processes")
-	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "draining", "&lt;no name&gt;", "dispatcher.concurrency", "still runs version v1.0.0"} {
+	for _, want := range []string{"4711", "3 of 9", "does not answer", "&lt;script&gt;", "draining", "&lt;no name&gt;",
+		"dispatcher.concurrency", "still runs version v1.0.0"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%q is missing on\n%s", want, body)
 		}
 	}
-	if _, body := s.post("/processes/restart", "role", "dispatcher", "number", "2"); !strings.Contains(body, "alert-success") {
+	if _, body := s.post("/processes/restart", "role", "dispatcher", "number", "2"); !strings.Contains(body,
+		"alert-success") {
 		t.Errorf("got\n%s", body)
 	}
 	s.post("/processes/reload")
@@ -57,7 +59,8 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("the master was told: %s", got)
 	}
 	s.as("look")
-	if _, body := s.get("/processes"); strings.Contains(body, "/processes/restart") || strings.Contains(body, "dispatcher.concurrency") {
+	if _, body := s.get("/processes"); strings.Contains(body, "/processes/restart") ||
+		strings.Contains(body, "dispatcher.concurrency") {
 		t.Error("a viewer sees buttons, or the configuration")
 	}
 	if status, _ := s.post("/processes/restart", "role", "dispatcher"); status != http.StatusForbidden {

@@ -53,7 +53,8 @@ func TestRedriveInStages(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("shop.close", 250)
 	s := deadSite(t, q)
-	if status, body := s.post("/dead/redrive", "topic", "", "staged", "on", "rate", "0", "stop_above", "20"); status != http.StatusOK {
+	if status, body := s.post("/dead/redrive", "topic", "", "staged", "on", "rate", "0", "stop_above",
+		"20"); status != http.StatusOK {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 	v := s.finished(1)

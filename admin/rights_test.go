@@ -17,17 +17,21 @@ import (
 var (
 	forEverybody = []string{
 		"/login", "/login/code", "/logout", "/language", "/theme",
-		"/account/password", "/account/totp/begin", "/account/totp/finish", "/account/totp/clear", "/account/sessions/:id/end", "/account/sessions/end",
+		"/account/password", "/account/totp/begin", "/account/totp/finish", "/account/totp/clear",
+		"/account/sessions/:id/end", "/account/sessions/end",
 		"/topics/check/retry_if", "/topics/check/retry", // say whether something is well-formed, and change nothing
 	}
 	forOperators = []string{
-		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/jobs", "/topics/:topic/matching", "/topics/:topic/errors/clear", "/topics/:topic/test",
-		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel", "/shards/:name/state", "/processes/restart",
+		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/jobs", "/topics/:topic/matching",
+		"/topics/:topic/errors/clear", "/topics/:topic/test",
+		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
+		"/shards/:name/state", "/processes/restart",
 	}
 	// pagesAbove are pages that not everybody sees, by the role they need.
 	pagesAbove = map[string]account.Role{
-		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/new": account.RoleAdmin, "/topics/:topic/edit": account.RoleAdmin,
-		"/topics/export": account.RoleAdmin, "/shards/new": account.RoleAdmin, "/shards/:name/edit": account.RoleAdmin,
+		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/new": account.RoleAdmin,
+		"/topics/:topic/edit": account.RoleAdmin,
+		"/topics/export":      account.RoleAdmin, "/shards/new": account.RoleAdmin, "/shards/:name/edit": account.RoleAdmin,
 		"/push": account.RoleOperator, "/topics/:topic/test": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}
@@ -148,13 +152,16 @@ func TestEveryChangeComesFromThisSite(t *testing.T) {
 		s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		host := strings.TrimPrefix(strings.TrimSuffix(s.url, base), "http://")
 		foreign := []map[string]string{
-			{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Origin": "http://" + host},
-			{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://" + host + ".evil.example"}, {"Origin": "http://evil.example/" + host},
+			{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+			{"Sec-Fetch-Site": "cross-site", "Origin": "http://" + host},
+			{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://" + host + ".evil.example"},
+			{"Origin": "http://evil.example/" + host},
 			{"Sec-Fetch-Site": "nonsense"},
 		}
 		for _, route := range s.changes() {
 			for _, headers := range foreign {
-				r, err := http.NewRequestWithContext(t.Context(), route[0], s.url+at(strings.TrimPrefix(route[1], base)), strings.NewReader("a=b"))
+				r, err := http.NewRequestWithContext(t.Context(), route[0], s.url+at(strings.TrimPrefix(route[1], base)),
+					strings.NewReader("a=b"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -199,7 +206,8 @@ func TestNoPageChangesAnything(t *testing.T) {
 	}
 	s.registry.Refresh(t.Context())
 	if after := s.registry.Snapshot().Revision; after != before || audited() != had {
-		t.Errorf("pages changed the registry: revision %d to %d, %d entries of the audit to %d", before, after, had, audited())
+		t.Errorf("pages changed the registry: revision %d to %d, %d entries of the audit to %d", before, after, had,
+			audited())
 	}
 }
 

@@ -51,7 +51,8 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("%s is %d", what, res.StatusCode)
 	}
-	if csp := res.Header.Get("Content-Security-Policy"); csp != page.Policy || res.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if csp := res.Header.Get("Content-Security-Policy"); csp != page.Policy ||
+		res.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%s has the page.Policy %q and %q", what, csp, res.Header.Get("X-Content-Type-Options"))
 	}
 	if kind := res.Header.Get("Content-Type"); !strings.EqualFold(kind, "text/html; charset=utf-8") {
@@ -67,7 +68,8 @@ func checkPage(t *testing.T, what string, res *http.Response) string {
 		}
 		inline := n.Data == "script" && n.FirstChild != nil
 		for _, a := range n.Attr {
-			inline = inline || strings.HasPrefix(a.Key, "on") || strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:")
+			inline = inline || strings.HasPrefix(a.Key, "on") ||
+				strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:")
 		}
 		if n.Data == "wk-evil" || inline {
 			t.Errorf("%s has the element %s with %v", what, n.Data, n.Attr)
@@ -87,12 +89,15 @@ func TestWhatIsStoredIsText(t *testing.T) {
 	now := time.Now()
 	for kind, body := range map[string]string{
 		"text/html": "<!doctype html>" + evil, "image/svg+xml": `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)">` + evil + `</svg>`,
-		"application/json": string(asJSON), "application/octet-stream": evil + "\x00\xff\xfe" + evil, "text/plain": strings.Repeat(evil, 1000), evil: "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
+		"application/json": string(asJSON), "application/octet-stream": evil + "\x00\xff\xfe" + evil,
+		"text/plain": strings.Repeat(evil, 1000), evil: "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
 	} {
-		q := &evilQueue{fakeQueue: &fakeQueue{stats: map[string]queue.Stats{"shop.close": {Dead: 1, Delayed: 1}}}, job: queue.Job{
-			Topic: "shop.close", ID: evil, State: queue.Dead, Body: []byte(body), ContentType: kind, DeadReason: evil, DueAt: now, CreatedAt: now, DeadAt: now,
-			Attempts: 1, History: []queue.Attempt{{N: 1, StartedAt: now.UnixMilli(), Status: 500, Error: evil, Answer: evil}},
-		}}
+		q := &evilQueue{fakeQueue: &fakeQueue{stats: map[string]queue.Stats{"shop.close": {Dead: 1, Delayed: 1}}},
+			job: queue.Job{
+				Topic: "shop.close", ID: evil, State: queue.Dead, Body: []byte(body), ContentType: kind, DeadReason: evil,
+				DueAt: now, CreatedAt: now, DeadAt: now,
+				Attempts: 1, History: []queue.Attempt{{N: 1, StartedAt: now.UnixMilli(), Status: 500, Error: evil, Answer: evil}},
+			}}
 		s := open(t, func(o *Options) { o.Queue = q })
 		topic := registry.NewTopic("shop.close")
 		topic.CallbackURL, topic.Title, topic.Owner, topic.RetryIf = "http://127.0.0.1:1/?"+url.QueryEscape(evil), evil, evil, `body == "<wk-evil>"`
@@ -101,8 +106,10 @@ func TestWhatIsStoredIsText(t *testing.T) {
 		}
 		s.as("root")
 		for _, path := range []string{
-			"/topics/shop.close/jobs/" + url.PathEscape(evil), "/topics/shop.close?tab=jobs&state=dead", "/dead?topic=shop.close", "/search?id=" + url.QueryEscape(evil),
-			"/topics", "/topics/shop.close", "/topics/shop.close/edit", "/topics/shop.close/test", "/audit", "/push?topic=shop.close", "/",
+			"/topics/shop.close/jobs/" + url.PathEscape(evil), "/topics/shop.close?tab=jobs&state=dead",
+			"/dead?topic=shop.close", "/search?id=" + url.QueryEscape(evil),
+			"/topics", "/topics/shop.close", "/topics/shop.close/edit", "/topics/shop.close/test", "/audit",
+			"/push?topic=shop.close", "/",
 		} {
 			res, err := s.client.Get(s.url + path)
 			if err != nil {
@@ -130,7 +137,8 @@ func TestWhatIsDownloadedIsNoPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	if d := res.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment;") || res.Header.Get("Content-Type") != "application/yaml" ||
+	if d := res.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment;") ||
+		res.Header.Get("Content-Type") != "application/yaml" ||
 		res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("Content-Security-Policy") != page.Policy {
 		t.Errorf("the export has %v", res.Header)
 	}
@@ -144,9 +152,11 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, way := range []string{
 		"..", "%2e%2e", "../../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", `..\..\etc\passwd`, "..%5c..%5cetc%5cpasswd", "/etc/passwd", "%2fetc%2fpasswd",
-		"app.css%00.html", "%00", ".", "", "....//etc/passwd", "%252e%252e%252fetc%252fpasswd", "~root", "C:%5cwindows", "dist/../templates.go", "%c0%ae%c0%ae/etc/passwd",
+		"app.css%00.html", "%00", ".", "", "....//etc/passwd", "%252e%252e%252fetc%252fpasswd", "~root", "C:%5cwindows",
+		"dist/../templates.go", "%c0%ae%c0%ae/etc/passwd",
 	} {
-		for _, before := range []string{"/assets/", "/topics/", "/topics/export?topic=", "/shards/", "/charts/", "/tasks/", "/topics/x/jobs/"} {
+		for _, before := range []string{"/assets/", "/topics/", "/topics/export?topic=", "/shards/", "/charts/", "/tasks/",
+			"/topics/x/jobs/"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +164,8 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 			path, query, _ := strings.Cut(before+way, "?")
 			r.URL.Opaque, r.URL.RawQuery = path, query // as it is, not made clean on the way
 			status, body := s.send(r)
-			if strings.Contains(body, "root:x:") || strings.Contains(body, "package web") || status >= http.StatusInternalServerError {
+			if strings.Contains(body, "root:x:") || strings.Contains(body, "package web") ||
+				status >= http.StatusInternalServerError {
 				t.Errorf("%s%s is %d: %.200s", before, way, status, body)
 			}
 			if before == "/assets/" && status == http.StatusOK {

@@ -51,14 +51,17 @@ func (s *site) shows(path string, words ...string) string {
 
 // form are a topic's fields as the page sends them.
 func form(pairs ...string) []string {
-	return append([]string{"callback_url", "http://127.0.0.1:1/hook", "method", "POST", "content_type", "json", "priority", "normal", "ttr", "10s", "max_attempts", "3"}, pairs...)
+	return append([]string{"callback_url", "http://127.0.0.1:1/hook", "method", "POST", "content_type", "json",
+		"priority", "normal", "ttr", "10s", "max_attempts", "3"}, pairs...)
 }
 
 func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	t.Parallel()
 	s, q := shop(t)
 	s.as("root")
-	status, body := s.post("/topics/new", form("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d", "sign", "on")...)
+	status, body := s.post("/topics/new",
+		form("name", "shop.mail", "title", "<script>alert(1)</script>", "retry", "10s, 1m", "headers", "X-A: b\nX-C: d",
+			"sign", "on")...)
 	if status != http.StatusOK || !strings.Contains(body, "whsec_") || strings.Contains(body, "<script>alert") {
 		t.Fatalf("created: %d\n%s", status, body)
 	}
@@ -69,24 +72,29 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if x == nil || len(x.Secrets) != 1 || x.Headers["X-C"] != "d" || len(x.Retry) != 2 || x.MaxAttempts != 3 {
 		t.Fatalf("it is kept as %+v", x)
 	}
-	if status, body := s.post("/topics/shop.mail/edit", form("retry_if", "res.code !=", "title", "Mails")...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "column") || !strings.Contains(body, "Mails") {
+	if status, body := s.post("/topics/shop.mail/edit",
+		form("retry_if", "res.code !=", "title", "Mails")...); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "column") || !strings.Contains(body, "Mails") {
 		t.Errorf("a wrong expression: %d\n%s", status, body)
 	}
 	s.post("/topics/shop.mail/edit", form("title", "Mails", "durability", "replica")...)
-	if x := s.registry.Snapshot().Topics["shop.mail"]; x.Title != "Mails" || x.Durability != registry.DurabilityReplica || len(x.Secrets) != 1 || len(x.Retry) != 0 {
+	if x := s.registry.Snapshot().Topics["shop.mail"]; x.Title != "Mails" || x.Durability != registry.DurabilityReplica ||
+		len(x.Secrets) != 1 || len(x.Retry) != 0 {
 		t.Errorf("after the change it is %+v", x)
 	}
 	if _, body := s.get("/topics/shop.mail/edit"); !strings.Contains(body, `<option value="replica" selected>`) {
 		t.Error("the form does not show the durability")
 	}
-	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity || !strings.Contains(body, "already") {
+	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "already") {
 		t.Errorf("the same name again: %d", status)
 	}
 	s.post("/topics/shop.mail/secret")
 	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 2 {
 		t.Errorf("after the rotation it has %d secrets", len(x.Secrets))
 	}
-	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "The old one will be dropped: <time") || !strings.Contains(body, "in 23h 59m") && !strings.Contains(body, "in 1d") && !strings.Contains(body, "24h") {
+	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "The old one will be dropped: <time") ||
+		!strings.Contains(body, "in 23h 59m") && !strings.Contains(body, "in 1d") && !strings.Contains(body, "24h") {
 		t.Errorf("the page does not count the overlap down")
 	}
 	s.post("/topics/shop.mail/secret/overlap", "overlap", "1h")
@@ -101,7 +109,8 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))
 	}
 	q.Push(t.Context(), queue.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
-	if _, body := s.post("/topics/shop.mail/delete"); !strings.Contains(body, "has 1 jobs") || s.registry.Snapshot().Topics["shop.mail"] == nil {
+	if _, body := s.post("/topics/shop.mail/delete"); !strings.Contains(body, "has 1 jobs") ||
+		s.registry.Snapshot().Topics["shop.mail"] == nil {
 		t.Errorf("deleting with jobs: %s", body)
 	}
 	s.post("/topics/shop.mail/delete", "drop", "on")
@@ -124,7 +133,8 @@ func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
 		q.Push(t.Context(), queue.Push{Topic: "team.t42", ID: fmt.Sprint(i), Delay: time.Hour})
 	}
 	s.as("look")
-	if body := s.shows("/topics?q=team", "1–50 of 60"); strings.Contains(body, "team.t55") || strings.Contains(body, "shop.close") {
+	if body := s.shows("/topics?q=team", "1–50 of 60"); strings.Contains(body, "team.t55") ||
+		strings.Contains(body, "shop.close") {
 		t.Error("the first page shows what is not on it")
 	}
 	s.shows("/topics?q=team&page=2", "team.t55", "51–60 of 60")
@@ -148,7 +158,8 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 	s.shows("/topics/check/name?name=free.name", "free")
 	s.shows("/topics/check/name?name=shop.close", "already")
 	s.shows("/topics/check/name?name=Bad+Name", "text-danger")
-	for expression, want := range map[string]string{"res.code != 200": "would be a success", "res.code == 200": "would be a failure", "res.code =!": "column"} {
+	for expression, want := range map[string]string{"res.code != 200": "would be a success",
+		"res.code == 200": "would be a failure", "res.code =!": "column"} {
 		if _, body := s.post("/topics/check/retry_if", "retry_if", expression, "sample_status", "200", "sample_body", `{"code":200}`); !strings.Contains(body, want) {
 			t.Errorf("%s: %s", expression, body)
 		}
@@ -156,7 +167,8 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 	if _, body := s.post("/topics/check/retry", "retry", "", "max_attempts", "4"); !strings.Contains(body, "after 5m") {
 		t.Errorf("the preview: %s", body)
 	}
-	if _, body := s.post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body, "text-danger") {
+	if _, body := s.post("/topics/check/retry", "retry", "soon", "max_attempts", "4"); !strings.Contains(body,
+		"text-danger") {
 		t.Errorf("the preview of nonsense: %s", body)
 	}
 }
@@ -202,7 +214,8 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	if j, err := q.Get(t.Context(), "shop.close", "order 2"); err != nil || j.State != queue.Ready {
 		t.Errorf("after run it is %+v, %v", j, err)
 	}
-	if _, body := s.post("/topics/shop.close/jobs", "do", "delete", "job", "order 1", "job", "nobody"); !strings.Contains(body, "1 of 2") {
+	if _, body := s.post("/topics/shop.close/jobs", "do", "delete", "job", "order 1", "job",
+		"nobody"); !strings.Contains(body, "1 of 2") {
 		t.Errorf("deleting one that is there and one that is not: %s", body)
 	}
 }
@@ -215,7 +228,8 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 		t.Errorf("after the push: %s", body)
 	}
 	path := "/topics/shop.close/jobs/order%2F42"
-	if _, body := s.get("/search?id=order/42"); !strings.Contains(body, "order/42") || !strings.Contains(body, "127.0.0.1") && !strings.Contains(body, "Due") {
+	if _, body := s.get("/search?id=order/42"); !strings.Contains(body, "order/42") ||
+		!strings.Contains(body, "127.0.0.1") && !strings.Contains(body, "Due") {
 		t.Errorf("the search: %s", body)
 	}
 	s.shows("/search?id=nothing", "No job has this id")
@@ -251,12 +265,14 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 		"is not a number":   {"topic", "shop.close", "body", "1", "max_attempts", "many"},
 		"priority &#34;x":   {"topic", "shop.close", "body", "1", "priority", "x"},
 	} {
-		if status, body := s.post("/push", pairs...); status != http.StatusUnprocessableEntity || !strings.Contains(body, field) {
+		if status, body := s.post("/push", pairs...); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(body, field) {
 			t.Errorf("%v: %d, without %q", pairs, status, field)
 		}
 	}
 	s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "delay", "1h")
-	if status, body := s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "on_duplicate", "error"); status != http.StatusConflict || !strings.Contains(body, "lives already") {
+	if status, body := s.post("/push", "topic", "shop.close", "body", "1", "id", "twice", "on_duplicate",
+		"error"); status != http.StatusConflict || !strings.Contains(body, "already exists") {
 		t.Errorf("a duplicate: %d", status)
 	}
 }
@@ -317,10 +333,12 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 		body, _ := io.ReadAll(res.Body)
 		return res.StatusCode, string(body)
 	}
-	if _, body := upload(strings.ReplaceAll(exported, "shop.close", "shop.copy")); !strings.Contains(body, "1 topic was imported") || s.registry.Snapshot().Topics["shop.copy"] == nil {
+	if _, body := upload(strings.ReplaceAll(exported, "shop.close", "shop.copy")); !strings.Contains(body,
+		"1 topic was imported") || s.registry.Snapshot().Topics["shop.copy"] == nil {
 		t.Errorf("imported: %s", body)
 	}
-	for _, bad := range []string{"name: a\n---\nname: b\ncallback_url: http://h\nnonsense: 1\n", "- callback_url: http://h\n", "{", "just text"} {
+	for _, bad := range []string{"name: a\n---\nname: b\ncallback_url: http://h\nnonsense: 1\n",
+		"- callback_url: http://h\n", "{", "just text"} {
 		before := len(s.registry.Snapshot().Topics)
 		if _, body := upload(bad); !strings.Contains(body, "document") || len(s.registry.Snapshot().Topics) != before {
 			t.Errorf("%q was taken: %s", bad, body)

@@ -30,7 +30,8 @@ func TestSecondFactor(t *testing.T) {
 	if status, _ := s.post("/account/totp/finish", "code", "000000"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code got %d", status)
 	}
-	if status, body := s.post("/account/totp/finish", "code", code(now.Add(-25*time.Second))); status != http.StatusOK || !strings.Contains(body, "alert-success") {
+	if status, body := s.post("/account/totp/finish", "code", code(now.Add(-25*time.Second))); status != http.StatusOK ||
+		!strings.Contains(body, "alert-success") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 	s.post("/account/totp/begin")
@@ -48,7 +49,8 @@ func TestSecondFactor(t *testing.T) {
 	if status, _ := s.post("/login/code", "code", "000000"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong code got %d", status)
 	}
-	if status, body := s.post("/login/code", "code", code(now.Add(25*time.Second)), "next", "/topics"); status != http.StatusOK || !strings.Contains(body, "/logout") {
+	if status, body := s.post("/login/code", "code", code(now.Add(25*time.Second)), "next",
+		"/topics"); status != http.StatusOK || !strings.Contains(body, "/logout") {
 		t.Fatalf("got %d\n%s", status, body)
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 func TestFilter(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
-	j := &queue.Job{ID: "order-12", State: queue.Delayed, DueAt: at, NextAt: at.Add(time.Hour), History: []queue.Attempt{{Error: "Connection refused"}}}
+	j := &queue.Job{ID: "order-12", State: queue.Delayed, DueAt: at, NextAt: at.Add(time.Hour),
+		History: []queue.Attempt{{Error: "Connection refused"}}}
 	for name, c := range map[string]struct {
 		filter Filter
 		want   bool
@@ -37,7 +38,8 @@ func TestFilter(t *testing.T) {
 
 func TestFilterOfDeadJobs(t *testing.T) {
 	died := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	j := queue.Job{ID: "Order-7", State: queue.Dead, DeadReason: "gone", DeadAt: died, History: []queue.Attempt{{Status: 410}}}
+	j := queue.Job{ID: "Order-7", State: queue.Dead, DeadReason: "gone", DeadAt: died,
+		History: []queue.Attempt{{Status: 410}}}
 	for _, c := range []struct {
 		f    Filter
 		want bool

@@ -20,7 +20,7 @@ type Options struct {
 	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
 	Dir      string                           // for the lists of jobs
 	Host     string                           // whose tasks this runner carries out
-	// Lead says whether this process leads its host's tasks for the given time: a replaced process and its successor must
+	// Lead reports whether this process leads its host's tasks for the given time: a replaced process and its successor must
 	// not both carry them out. nil: there is one process.
 	Lead func(ctx context.Context, ttl time.Duration) (bool, error)
 	Log  *slog.Logger
@@ -53,7 +53,8 @@ func NewRunner(o Options) *Runner {
 	o.PollEvery = cmp.Or(o.PollEvery, pollEvery)
 	r := &Runner{Options: o, nudge: make(chan struct{}, 1), wait: retryWait, running: map[uint64]bool{}}
 	r.kinds = map[string]func(context.Context, *run) error{}
-	for _, kind := range []string{KindRedrive, KindDeleteDead, KindJobs(Run), KindJobs(Retry), KindJobs(Delete), KindJobs(Due)} {
+	for _, kind := range []string{KindRedrive, KindDeleteDead, KindJobs(Run), KindJobs(Retry), KindJobs(Delete),
+		KindJobs(Due)} {
 		r.kinds[kind] = r.work
 	}
 	return r

@@ -158,8 +158,9 @@ func (q *jobs) RedriveDead(_ context.Context, _ string, ids []string, _ int) (n 
 func newRunner(t *testing.T, q Queue) *Runner {
 	t.Helper()
 	return NewRunner(Options{
-		Store: &tasks{}, Queue: q, Topics: func() []string { return []string{"shop"} }, Patience: func(string) time.Duration { return time.Minute },
-		Dir: t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
+		Store: &tasks{}, Queue: q, Topics: func() []string { return []string{"shop"} },
+		Patience: func(string) time.Duration { return time.Minute },
+		Dir:      t.TempDir(), Host: "here", Log: slog.New(slog.DiscardHandler), Now: time.Now, PollEvery: time.Millisecond,
 	})
 }
 
@@ -243,7 +244,8 @@ func TestJobsThatMoveAreNeitherForgottenNorTouched(t *testing.T) {
 		t.Errorf("the result is %+v, want %+v", w.params.Result, want)
 	}
 	for id, want := range map[string]time.Time{
-		"job-0000": begin.Add(-10 * time.Minute), "job-0003": begin.Add(3 * time.Second), "job-0004": moved.Add(-10 * time.Minute),
+		"job-0000": begin.Add(-10 * time.Minute), "job-0003": begin.Add(3 * time.Second),
+		"job-0004": moved.Add(-10 * time.Minute),
 	} {
 		if got := q.all[id].DueAt; !got.Equal(want) {
 			t.Errorf("%s is due at %v, want %s", id, got, want)
@@ -282,7 +284,8 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 		}
 	}
 	task = runUntil(t, r, hasEnded)
-	if s := task.About.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage || s.Delivered != 5 || s.Failed != 5 {
+	if s := task.About.Stages[0]; task.State != Stopped || task.Why() == nil || q.changed != firstStage ||
+		s.Delivered != 5 || s.Failed != 5 {
 		t.Errorf("%d jobs were re-driven, and the task is %+v, %+v", q.changed, task.Record, s)
 	}
 	if task.Errors != 5 {
@@ -298,7 +301,8 @@ func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 || task.About.Result.Done != 10 {
+	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 ||
+		task.About.Result.Done != 10 {
 		t.Errorf("the task is %+v", task.Record)
 	}
 	if left, _ := os.ReadDir(r.Dir); len(left) > 0 {
@@ -316,7 +320,8 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := r.Start(ctx, "user/x", KindJobs(Due), Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: time.Hour}); err != nil {
+	if _, err := r.Start(ctx, "user/x", KindJobs(Due),
+		Params{Filter: Filter{Topic: "shop", State: queue.Delayed}, Do: Due, Shift: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	_ = r.Run(ctx)

@@ -27,7 +27,8 @@ func TestTasksGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(r.CancelTask(ctx, "user/bob", id), r.UpdateTask(ctx, Record{ID: id, State: "running", Done: 3, Total: 10, Errors: 1})); err != nil {
+		if err := errors.Join(r.CancelTask(ctx, "user/bob", id),
+			r.UpdateTask(ctx, Record{ID: id, State: "running", Done: 3, Total: 10, Errors: 1})); err != nil {
 			t.Fatal(err)
 		}
 		got, err := r.GetTask(ctx, id)

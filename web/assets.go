@@ -47,7 +47,8 @@ func LoadAssets() (*Assets, error) {
 			text, _ := dist.ReadFile("dist/" + name) // it is there
 			return text
 		})
-		a.files[name] = asset{kind: contentType(name), plain: plain, small: sync.OnceValue(func() []byte { return compress(plain()) })}
+		small := sync.OnceValue(func() []byte { return compress(plain()) })
+		a.files[name] = asset{kind: contentType(name), plain: plain, small: small}
 	}
 	return a, nil
 }
@@ -81,7 +82,7 @@ func compress(plain []byte) []byte {
 // Name is the hashed name of an asset, empty when there is none.
 func (a *Assets) Name(name string) string { return a.names[name] }
 
-// Has says whether there is an asset of a hashed name.
+// Has reports whether there is an asset of a hashed name.
 func (a *Assets) Has(hashed string) bool {
 	_, ok := a.files[hashed]
 	return ok

@@ -103,7 +103,7 @@ func (t Texts) T(key string, args ...any) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// Has says whether there is a text.
+// Has reports whether there is a text.
 func (t Texts) Has(key string) bool {
 	_, ok := t[key]
 	return ok

@@ -37,7 +37,8 @@ func LoadTemplates(funcs template.FuncMap) (*Templates, error) {
 		return nil, fmt.Errorf("list the pages: %w", err)
 	}
 	for _, file := range pages {
-		t.pages[strings.TrimSuffix(path.Base(file), ".html")] = sync.OnceValues(func() (*template.Template, error) { return parsePage(base, file) })
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		t.pages[name] = sync.OnceValues(func() (*template.Template, error) { return parsePage(base, file) })
 	}
 	return t, nil
 }

@@ -33,7 +33,8 @@ type Users interface {
 
 // Tokens are the tokens of the API.
 type Tokens interface {
-	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string) (string, *registry.Token, error)
+	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string) (string,
+		*registry.Token, error)
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 	ListTokens() []*registry.Token
 }
@@ -53,7 +54,8 @@ type Handler struct {
 func New(b *page.Base, r Registry, sessions SessionStore, totp TOTPStore) *Handler {
 	h := &Handler{
 		Base: b, registry: r, totp: totp, store: newSteadyStore(sessions, b.Now), attempts: newLoginLimit(b.Now),
-		users: &users{registry: r, now: b.Now, known: map[string]knownUser{}}, codes: &codes{now: b.Now, last: map[string]int64{}},
+		users: &users{registry: r, now: b.Now, known: map[string]knownUser{}},
+		codes: &codes{now: b.Now, last: map[string]int64{}},
 	}
 	b.Sessions = h.newSessions()
 	return h

@@ -134,7 +134,8 @@ func (h *Handler) clearTOTP(c echo.Context) error {
 	if problem != "" {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"totp_current": problem})
 	}
-	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account", "account.totp_off_now")
+	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
+		"account.totp_off_now")
 }
 
 func (h *Handler) endOwnSession(c echo.Context) error {

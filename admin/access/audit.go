@@ -24,14 +24,15 @@ type auditData struct {
 	Pager        page.Pager
 }
 
-// Narrow says whether the filter leaves anything out.
+// Narrow reports whether the filter leaves anything out.
 func (d auditData) Narrow() bool {
 	return d.Filter.Object+d.Filter.Actor+d.Filter.Action+d.Since+d.Until != ""
 }
 
 // auditActions are offered for the filter.
 var auditActions = []string{
-	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password", "disable", "enable",
+	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password",
+	"disable", "enable",
 	"set second factor", "clear second factor", "start", "cancel", "seed", "bootstrap",
 }
 
@@ -61,7 +62,8 @@ func (h *Handler) auditPage(c echo.Context) error {
 		list = list[:auditPage]
 		next = strconv.FormatUint(list[auditPage-1].ID, 10)
 	}
-	data := auditData{Filter: f, Since: page.MinuteText(f.Since), Until: page.MinuteText(f.Until), Actions: auditActions, Pager: page.CursorPager(c, next)}
+	data := auditData{Filter: f, Since: page.MinuteText(f.Since), Until: page.MinuteText(f.Until), Actions: auditActions,
+		Pager: page.CursorPager(c, next)}
 	for _, e := range list {
 		line := auditLine{AuditEntry: e, Changes: differences(e.Before, e.After)}
 		line.Made, line.Gone = isNothing(e.Before) && !isNothing(e.After), isNothing(e.After) && !isNothing(e.Before)

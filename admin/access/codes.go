@@ -19,7 +19,7 @@ type codes struct {
 
 const codeStep = 30 // seconds
 
-// use says whether the code is right and was not used before. Clocks may be a step apart.
+// use reports whether the code is right and was not used before. Clocks may be a step apart.
 func (u *codes) use(user, code, secret string) bool {
 	code = strings.ReplaceAll(code, " ", "")
 	u.mu.Lock()
@@ -28,7 +28,8 @@ func (u *codes) use(user, code, secret string) bool {
 	for _, skew := range []int64{0, -1, 1} {
 		step := now.Unix()/codeStep + skew
 		at := time.Unix(step*codeStep, 0)
-		ok, err := totp.ValidateCustom(code, secret, at, totp.ValidateOpts{Period: codeStep, Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
+		ok, err := totp.ValidateCustom(code, secret, at,
+			totp.ValidateOpts{Period: codeStep, Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
 		if err != nil || !ok {
 			continue
 		}

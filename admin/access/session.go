@@ -52,7 +52,8 @@ func (h *Handler) newSessions() *scs.SessionManager {
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for a password again behind each link of a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {
 		h.Log.Error("the session cannot be read or kept", "path", r.URL.Path, "error", err)
-		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable),
+			http.StatusServiceUnavailable)
 	}
 	return m
 }
@@ -101,7 +102,7 @@ func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// outdated says whether a session belongs to an earlier user of the same name.
+// outdated reports whether a session belongs to an earlier user of the same name.
 func (h *Handler) outdated(ctx context.Context, u *account.User) bool {
 	return h.Sessions.GetInt64(ctx, keySince) < u.CreatedAt.Unix()
 }

@@ -38,7 +38,8 @@ type sessionLine struct {
 // Browser is the agent in short, such as Firefox, Linux.
 func (s sessionLine) Browser() string {
 	var found []string
-	for _, group := range [][]string{{"Edg/", "OPR/", "Firefox/", "Chrome/", "Safari/", "curl/"}, {"Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux"}} {
+	for _, group := range [][]string{{"Edg/", "OPR/", "Firefox/", "Chrome/", "Safari/", "curl/"},
+		{"Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux"}} {
 		for _, mark := range group {
 			if strings.Contains(s.Agent, mark) {
 				found = append(found, strings.Replace(strings.TrimSuffix(mark, "/"), "Edg", "Edge", 1))
@@ -70,7 +71,8 @@ func describeSession(key string, values map[string]any) sessionLine {
 	text := func(name string) string { s, _ := values[name].(string); return s }
 	at := func(name string) time.Time { n, _ := values[name].(int64); return time.Unix(n, 0) }
 	return sessionLine{
-		ID: hex.EncodeToString(sum[:12]), User: cmp.Or(text(keyUser), text(keyPending)), waiting: text(keyUser) == "", Address: text(keyAddress), Agent: text(keyAgent), Since: at(keySince), Seen: at(keySeen),
+		ID: hex.EncodeToString(sum[:12]), User: cmp.Or(text(keyUser), text(keyPending)), waiting: text(keyUser) == "",
+		Address: text(keyAddress), Agent: text(keyAgent), Since: at(keySince), Seen: at(keySeen),
 		own: text(keyOwn),
 	}
 }

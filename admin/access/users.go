@@ -41,7 +41,7 @@ type tokenForm struct {
 	Topics string
 }
 
-// Has says whether a right is chosen.
+// Has reports whether a right is chosen.
 func (f tokenForm) Has(right string) bool { return slices.Contains(f.Rights, right) }
 
 type accessData struct {
@@ -71,7 +71,8 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 	if err != nil {
 		return err
 	}
-	data := accessData{Tokens: h.registry.ListTokens(), Roles: roles, Rights: rights, TOTP: h.totp != nil, accessForms: forms}
+	data := accessData{Tokens: h.registry.ListTokens(), Roles: roles, Rights: rights, TOTP: h.totp != nil,
+		accessForms: forms}
 	for _, u := range list {
 		line := userLine{User: u, Self: u.Name == page.Viewer(c).Name}
 		if line.TOTP, err = h.hasTOTP(ctx, u.Name); err != nil {
@@ -87,7 +88,8 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 
 func (h *Handler) createUser(c echo.Context) error {
 	form := map[string]string{"name": strings.TrimSpace(c.FormValue("name")), "role": c.FormValue("role")}
-	err := h.registry.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"), account.Role(form["role"]))
+	err := h.registry.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"),
+		account.Role(form["role"]))
 	if err == nil {
 		h.Flash(c, "success", "access.user_created", form["name"])
 		return h.Redirect(c, "/access")
@@ -166,7 +168,8 @@ func (h *Handler) clearTOTPOf(c echo.Context) error {
 	if h.totp == nil {
 		return echo.ErrNotFound
 	}
-	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared", name)
+	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
+		name)
 }
 
 type createdToken struct {
@@ -185,7 +188,7 @@ func (h *Handler) createToken(c echo.Context) error {
 	for i, r := range form.Rights {
 		chosen[i] = registry.Right(r)
 	}
-	patterns := strings.FieldsFunc(form.Topics, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
+	patterns := page.Words(form.Topics)
 	secret, t, err := h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name, chosen, patterns)
 	if err == nil {
 		return h.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
@@ -202,7 +205,8 @@ func (h *Handler) revokeToken(c echo.Context) error {
 	if err != nil {
 		return echo.ErrNotFound
 	}
-	return h.changed(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access", "access.token_revoked")
+	return h.changed(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
+		"access.token_revoked")
 }
 
 func (h *Handler) endAnySession(c echo.Context) error {

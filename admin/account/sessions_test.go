@@ -43,7 +43,8 @@ func TestSessionsEnd(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		s := NewSessions(dbtest.Open(t, dsn))
 		ctx, later := t.Context(), time.Now().Add(time.Hour)
-		if err := errors.Join(s.Create(ctx, "a", []byte("2"), later), s.Create(ctx, "b", []byte("3"), time.Now().Add(-time.Second))); err != nil {
+		if err := errors.Join(s.Create(ctx, "a", []byte("2"), later),
+			s.Create(ctx, "b", []byte("3"), time.Now().Add(-time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		if data, found, err := s.Find(ctx, "a"); err != nil || !found || string(data) != "2" {

@@ -65,7 +65,8 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
 		return err
 	}
-	if d.Ended, err = store.ListAlerts(ctx, alert.Filter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
+	if d.Ended, err = store.ListAlerts(ctx,
+		alert.Filter{Open: &ended, Kind: d.Kind, Before: before, Limit: alertsEach + 1}); err != nil {
 		return err
 	}
 	if len(d.Ended) > alertsEach {
@@ -106,7 +107,8 @@ type webhookView struct{ Name, Preset, Host string }
 // showSettings makes what the page shows: of settings as they are, or as they were typed.
 func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 	d := alertSettingsData{
-		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: strings.Join(s.Recipients, "\n"), Presets: webhookPresets, Errors: errs,
+		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: strings.Join(s.Recipients, "\n"),
+		Presets: webhookPresets, Errors: errs,
 		Late: objectivesText(s.Rules.Objectives),
 	}
 	d.Mail.Password = ""
@@ -168,8 +170,10 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 func (h *Handler) typedMail(c echo.Context, stored alert.Mail) (alert.Mail, error) {
 	port, _ := strconv.Atoi(strings.TrimSpace(c.FormValue("mail.port")))
 	m := alert.Mail{
-		Host: strings.TrimSpace(c.FormValue("mail.host")), Port: port, Username: strings.TrimSpace(c.FormValue("mail.username")),
-		Password: seal.Text(c.FormValue("mail.password")), TLS: c.FormValue("mail.tls"), From: strings.TrimSpace(c.FormValue("mail.from")),
+		Host: strings.TrimSpace(c.FormValue("mail.host")), Port: port,
+		Username: strings.TrimSpace(c.FormValue("mail.username")),
+		Password: seal.Text(c.FormValue("mail.password")), TLS: c.FormValue("mail.tls"),
+		From: strings.TrimSpace(c.FormValue("mail.from")),
 	}
 	if m.Username == "" || m.Password != "" || stored.Password == "" {
 		return m, nil
@@ -275,5 +279,6 @@ func (h *Handler) testWebhook(c echo.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
 	defer cancel()
-	return h.told(c, s.Webhooks[i].Name, alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], alert.TestMessage(h.Host, h.opts.AdminURL)))
+	return h.told(c, s.Webhooks[i].Name,
+		alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], alert.TestMessage(h.Host, h.opts.AdminURL)))
 }

@@ -52,12 +52,14 @@ func switches(s *alert.Settings) map[string]*bool {
 
 var (
 	switchNames = []string{"shards", "registry", "journal", "ledger", "breaker", "dead_digest"}
-	limitNames  = []string{"no_consumer", "backlog_age", "lateness", "failing_share", "failing_least", "dead_jobs", "remind_after"}
+	limitNames  = []string{"no_consumer", "backlog_age", "lateness", "failing_share", "failing_least", "dead_jobs",
+		"remind_after"}
 )
 
 func durations(s *alert.Settings) map[string]*registry.Duration {
 	return map[string]*registry.Duration{
-		"no_consumer": &s.Rules.NoConsumer, "backlog_age": &s.Rules.BacklogAge, "lateness": &s.Rules.Lateness, "remind_after": &s.RemindAfter,
+		"no_consumer": &s.Rules.NoConsumer, "backlog_age": &s.Rules.BacklogAge, "lateness": &s.Rules.Lateness,
+		"remind_after": &s.RemindAfter,
 	}
 }
 
@@ -110,14 +112,16 @@ func readObjectives(text string) (map[string]registry.Duration, error) {
 	for _, line := range lines(text) {
 		words := strings.Fields(line)
 		if len(words) != 2 {
-			return nil, page.FieldError(alert.ObjectivesField, "%.80q is not a topic's name or pattern and a duration, like shop.* 30s", line)
+			return nil, page.FieldError(alert.ObjectivesField,
+				"%.80q is not a topic's name or pattern and a duration, like shop.* 30s", line)
 		}
 		d, err := time.ParseDuration(words[1])
 		if words[1] == "0" {
 			d, err = 0, nil
 		}
 		if err != nil || d < 0 {
-			return nil, page.FieldError(alert.ObjectivesField, "%.40q of %.80q is not a duration, like 500ms or 30s; 0 switches the rule off", words[1], words[0])
+			return nil, page.FieldError(alert.ObjectivesField,
+				"%.40q of %.80q is not a duration, like 500ms or 30s; 0 switches the rule off", words[1], words[0])
 		}
 		if _, twice := objectives[words[0]]; twice {
 			return nil, page.FieldError(alert.ObjectivesField, "%.80q stands twice", words[0])

@@ -41,12 +41,14 @@ const mebibyte = 1.0 / (1 << 20)
 // chartKinds are the charts that any series can be shown as: /charts/KIND?series=…&span=….
 var chartKinds = map[string]chartKind{
 	"rates": {"/s", []line{
-		{"pushed", "blue", false, 1, false}, {"delivered", "green", false, 1, false}, {"failed", "red", false, 1, false}, {"retried", "orange", true, 1, false},
+		{"pushed", "blue", false, 1, false}, {"delivered", "green", false, 1, false}, {"failed", "red", false, 1, false},
+		{"retried", "orange", true, 1, false},
 		{"died", "purple", true, 1, false},
 	}},
 	"lateness": {"ms", []line{{"p50", "cyan", false, 1, false}, {"p99", "purple", false, 1, false}}},
 	"backlog": {"", []line{
-		{"delayed", "blue", false, 1, false}, {"ready", "orange", false, 1, false}, {"running", "green", false, 1, false}, {"dead", "red", true, 1, false},
+		{"delayed", "blue", false, 1, false}, {"ready", "orange", false, 1, false}, {"running", "green", false, 1, false},
+		{"dead", "red", true, 1, false},
 	}},
 	"ping":   {"ms", []line{{"ping_p50", "cyan", false, 1, false}, {"ping_p99", "purple", false, 1, false}}},
 	"memory": {" MiB", []line{{"memory", "blue", false, mebibyte, false}, {"max_memory", "red", true, mebibyte, true}}},
@@ -90,7 +92,8 @@ func (h *Handler) chart(c echo.Context) error {
 		if l.optional && !slices.ContainsFunc(p.Values[l.name], func(v *float64) bool { return v != nil }) {
 			continue
 		}
-		out.Series = append(out.Series, chartLine{h.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
+		out.Series = append(out.Series,
+			chartLine{h.T(c, "charts."+l.name), l.color, scaled(p.Values[l.name], l.scale, len(p.Times)), l.dash})
 	}
 	return c.JSON(http.StatusOK, out)
 }

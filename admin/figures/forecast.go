@@ -74,7 +74,7 @@ func (c *Capacity) Decide() {
 	}
 }
 
-// Sure says whether more cannot be done. What was measured while nothing waited may be less than that.
+// Sure reports whether more cannot be done. What was measured while nothing waited may be less than that.
 func (c Capacity) Sure() bool { return c.From != "measured" || c.Full }
 
 // topicCapacity is that of a topic, from its limits and its history.
@@ -109,7 +109,7 @@ type Prediction struct {
 // lateFrom is what is worth a warning.
 const lateFrom = time.Minute
 
-// IsLate says whether somebody should be told.
+// IsLate reports whether somebody should be told.
 func (p Prediction) IsLate() bool { return p.Late >= lateFrom }
 
 // Minutes are how many the last job will be late.
@@ -144,7 +144,9 @@ func (p *Prediction) see(at time.Duration, seconds float64) {
 	}
 }
 
-func (h *Handler) ForecastChart(c echo.Context, from time.Time, step time.Duration, counts []int64, rate float64) Chart {
+func (h *Handler) ForecastChart(
+	c echo.Context, from time.Time, step time.Duration, counts []int64, rate float64,
+) Chart {
 	due := chartLine{Label: h.T(c, "forecast.falls_due"), Color: "blue"}
 	limit := chartLine{Label: h.T(c, "forecast.capacity"), Color: "red", Dash: true}
 	d := Chart{Time: h.T(c, "charts.time")}

@@ -130,7 +130,9 @@ func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) err
 }
 
 // deadOf looks through a bounded number of a topic's dead jobs for those that match.
-func (h *Handler) deadOf(ctx context.Context, f bulk.Filter, topic, cursor string, want, scan int) ([]deadJob, string, error) {
+func (h *Handler) deadOf(
+	ctx context.Context, f bulk.Filter, topic, cursor string, want, scan int,
+) ([]deadJob, string, error) {
 	var list []deadJob
 	for seen := 0; ; {
 		jobs, next, err := h.queue.List(ctx, topic, queue.Dead, cursor, want)
@@ -188,7 +190,8 @@ func formNumber(c echo.Context, name string, fallback, low, high float64) float6
 func (h *Handler) deadRedrive(c echo.Context) error {
 	return h.startDead(c, bulk.KindRedrive, bulk.Params{
 		Filter: readDeadFilter(c), Staged: c.FormValue("staged") != "",
-		Rate: formNumber(c, "rate", defaultRate, 0, 100_000), StopAbove: formNumber(c, "stop_above", defaultStopPct, 0, 100) / 100,
+		Rate:      formNumber(c, "rate", defaultRate, 0, 100_000),
+		StopAbove: formNumber(c, "stop_above", defaultStopPct, 0, 100) / 100,
 	})
 }
 

@@ -15,7 +15,8 @@ import (
 func readFilter(form url.Values) (bulk.Filter, error) {
 	v := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	f := bulk.Filter{
-		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"), Text: v("text"), Reason: v("reason"),
+		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"), Text: v("text"),
+		Reason: v("reason"),
 	}
 	var err error
 	if f.Since, err = page.Minute(form.Get("since")); err != nil {

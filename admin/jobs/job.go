@@ -49,7 +49,8 @@ func (h *Handler) jobPage(c echo.Context) error {
 		d.Max = t.MaxAttempts
 	}
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
-	if u := page.Viewer(c); u != nil && page.Reaches(u.Role, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+	if u := page.Viewer(c); u != nil &&
+		page.Reaches(u.Role, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
 		d.Curl = h.signedCurl(job)
 	}
 	return h.Render(c, http.StatusOK, "job", d)
@@ -70,7 +71,8 @@ func (h *Handler) signedCurl(job *queue.Job) string {
 		most = t.MaxAttempts
 	}
 	sent, err := h.opts.Caller.Describe(e, &callback.Request{
-		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(), Attempt: job.Attempts + 1,
+		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
+		Attempt:     job.Attempts + 1,
 		MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
 	})
 	if err != nil {
@@ -154,9 +156,10 @@ func isFieldError(err error) bool {
 	return errors.As(err, &f)
 }
 
-// isJobRefusal says whether the queue answered that it cannot be done with this job.
+// isJobRefusal reports whether the queue answered that it cannot be done with this job.
 func isJobRefusal(err error) bool {
-	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrNewer)
+	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
+		errors.Is(err, queue.ErrNewer)
 }
 
 type searchData struct {
@@ -189,6 +192,7 @@ func (h *Handler) searchPage(c echo.Context) error {
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 	return callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Secrets: t.Secrets,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
+		Secrets: t.Secrets,
 	})
 }

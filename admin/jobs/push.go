@@ -19,7 +19,8 @@ import (
 
 func (h *Handler) pushRoutes(g *echo.Group) {
 	g.GET("/push", h.Need(account.RoleOperator, func(c echo.Context) error {
-		return h.pushPage(c, http.StatusOK, pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
+		return h.pushPage(c, http.StatusOK,
+			pushForm{Topic: c.QueryParam("topic"), Body: "{\n  \n}", Delay: "0s", OnDuplicate: "keep"}, nil)
 	}))
 	g.POST("/push", h.Need(account.RoleOperator, h.pushJob))
 }
@@ -34,12 +35,14 @@ type pushData struct {
 }
 
 func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
-	return h.Render(c, status, "push", pushData{Form: f, Errors: wrong, Topics: page.TopicNames(h.Snapshot()), Levels: []string{"high", "normal", "low"}})
+	return h.Render(c, status, "push",
+		pushData{Form: f, Errors: wrong, Topics: page.TopicNames(h.Snapshot()), Levels: []string{"high", "normal", "low"}})
 }
 
 func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"), v("max_attempts"), v("on_duplicate")}
+	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"),
+		v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f)
 	if err != nil {
 		fields, rest := page.FieldErrors(err)
@@ -67,7 +70,8 @@ const (
 	maxPushBody = 256 << 10
 )
 
-var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
+var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace,
+	"error": queue.Refuse}
 
 // pushOf checks a form as the API checks a push.
 func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
@@ -94,8 +98,10 @@ func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
 }
 
 func validID(id string) error {
-	if len(id) > maxID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return page.FieldError("id", "%.80q is not an id: 1 to %d bytes of printable UTF-8 without spaces at the ends", id, maxID)
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(id) > maxID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, hidden) {
+		return page.FieldError("id", "%.80q is not an id: 1 to %d bytes of printable UTF-8 without spaces at the ends", id,
+			maxID)
 	}
 	return nil
 }

@@ -40,8 +40,9 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 
 func (h *Handler) newRunner() *bulk.Runner {
 	return bulk.NewRunner(bulk.Options{
-		Store: h.opts.Tasks, Queue: h.queue, Topics: func() []string { return page.TopicNames(h.Snapshot()) }, Patience: h.outcomePatience,
-		Dir: h.opts.WorkDir, Host: h.Host, Lead: h.leadTasks(), Log: h.Log, Now: h.Now,
+		Store: h.opts.Tasks, Queue: h.queue, Topics: func() []string { return page.TopicNames(h.Snapshot()) },
+		Patience: h.outcomePatience,
+		Dir:      h.opts.WorkDir, Host: h.Host, Lead: h.leadTasks(), Log: h.Log, Now: h.Now,
 	})
 }
 

@@ -55,7 +55,8 @@ type message struct{ name, text string }
 // NewHub makes a hub; render renders a partial in a language.
 func NewHub(render func(string, string, any) (string, error), log *slog.Logger) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]Source{}, feeds: map[string]*feed{}}
+	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]Source{},
+		feeds: map[string]*feed{}}
 }
 
 const (

@@ -3,29 +3,24 @@ package overview
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/registry"
 )
 
 func (h *Handler) overviewRoutes(g *echo.Group) {
 	g.GET("/", h.overviewPage)
 	h.outlookRoutes(g)
-	h.Live("overview_parts", overviewEvery, "partials/overview_parts", func(ctx context.Context, _ string) (any, error) {
-		return h.overviewLive(ctx), nil
-	})
-	h.Live("overview", overviewEvery, "partials/overview_live", func(ctx context.Context, _ string) (any, error) { return h.overviewLive(ctx), nil })
+	for name, partial := range map[string]string{"overview": "partials/overview_live", "overview_parts": "partials/overview_parts"} {
+		h.Live(name, overviewEvery, partial, func(ctx context.Context, _ string) (any, error) { return h.overviewLive(ctx), nil })
+	}
 }
 
 const overviewEvery = 3 * time.Second
@@ -48,7 +43,8 @@ type gettingStarted struct {
 func (h *Handler) overviewPage(c echo.Context) error {
 	live := h.overviewLive(c.Request().Context())
 	return h.Render(c, http.StatusOK, "overview", overviewData{
-		Live: live, Span: figures.SpanOf(c), Spans: figures.Spans(), History: h.figures.History() != nil, Start: h.gettingStarted(live),
+		Live: live, Span: figures.SpanOf(c), Spans: figures.Spans(), History: h.figures.History() != nil,
+		Start: h.gettingStarted(live),
 	})
 }
 
@@ -121,16 +117,6 @@ func (o *overviewLive) Roles() []roleSummary {
 		}
 	}
 	return list
-}
-
-// issue is something that is wrong right now.
-type issue struct {
-	Severity string // danger, warning
-	Key      string // of its text
-	Args     []any
-	Kind     string // of the alert that it is, instead of a Key: it is said with Text
-	Text     string
-	To       string // a path of the admin
 }
 
 // overviewLive is made once for all parts of the page, of all who look at it.
@@ -226,84 +212,6 @@ func (h *Handler) shares(ctx context.Context) []share {
 	list := make([]share, len(weights))
 	for i, name := range []string{"high", "normal", "low"} {
 		list[i] = share{name, counts[i], float64(counts[i]) / float64(total), float64(weights[i]) / float64(all)}
-	}
-	return list
-}
-
-const (
-	restartRecent = 10 * time.Minute // since a process ended by itself
-	alertsShown   = 20
-)
-
-// issues are what is wrong right now: what only this process can tell, and the open alerts.
-func (h *Handler) issues(ctx context.Context, o *overviewLive) []issue {
-	var list []issue
-	if !h.registry.Up() {
-		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
-	}
-	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
-		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
-	}
-	return append(append(list, h.processIssues(o)...), h.alertIssues(ctx)...)
-}
-
-func (h *Handler) processIssues(o *overviewLive) []issue {
-	if h.opts.Master != nil && o.Tree == nil {
-		return []issue{{Severity: "warning", Key: "overview.master_away", To: "/processes"}}
-	}
-	if o.Tree == nil {
-		return nil
-	}
-	var list []issue
-	for _, p := range o.Tree.Processes {
-		name := strings.TrimSpace(fmt.Sprint(p.Role, " ", number(p.Number)))
-		switch {
-		case p.State == "waiting":
-			list = append(list, issue{Severity: "danger", Key: "overview.process_down", Args: []any{name, p.LastExit}, To: "/processes"})
-		case p.Restarts > 0 && h.Now().Sub(p.ExitedAt) < restartRecent:
-			list = append(list, issue{Severity: "warning", Key: "overview.process_restarted", Args: []any{name, p.LastExit}, To: "/processes"})
-		}
-	}
-	return list
-}
-
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
-// openAlerts are the newest alerts that have not ended.
-func (h *Handler) openAlerts(ctx context.Context, kind string) []alert.Alert {
-	if h.opts.Alerts == nil {
-		return nil
-	}
-	open := true
-	alerts, err := h.opts.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Kind: kind, Limit: alertsShown})
-	if err != nil {
-		h.Log.Debug("list the open alerts", "error", err)
-	}
-	return alerts
-}
-
-func (h *Handler) alertIssues(ctx context.Context) []issue {
-	var list []issue
-	for _, al := range h.openAlerts(ctx, "") {
-		i := issue{Severity: "danger", Kind: al.Kind, Text: cmp.Or(al.Detail, al.Subject), To: "/alerts"}
-		if al.Severity == "warning" || al.Severity == "info" {
-			i.Severity = "warning"
-		}
-		switch {
-		case al.Topic != "":
-			i.To = "/topics/" + al.Topic
-		case al.Shard != "":
-			i.To = "/shards/" + al.Shard
-		}
-		if about := al.Topic + al.Shard; about != "" {
-			i.Text = about + ": " + i.Text
-		}
-		list = append(list, i)
 	}
 	return list
 }

@@ -24,7 +24,7 @@ func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
 	s.SuccessRate = h.successRate(ctx)
 }
 
-// someAnswered says whether an error only means that some of the shards did not answer. Without any, zeros would look
+// someAnswered reports whether an error only means that some of the shards did not answer. Without any, zeros would look
 // like peace.
 func (h *Handler) someAnswered(err error) bool {
 	var partial *queue.PartialError

@@ -28,7 +28,8 @@ func (b *Base) choose(cookie string, known func(string) bool) echo.HandlerFunc {
 			return echo.NewHTTPError(http.StatusBadRequest)
 		}
 		c.SetCookie(&http.Cookie{
-			Name: cookie, Value: value, Path: b.BasePath + "/", MaxAge: int(choiceLife.Seconds()), SameSite: http.SameSiteLaxMode,
+			Name: cookie, Value: value, Path: b.BasePath + "/", MaxAge: int(choiceLife.Seconds()),
+			SameSite: http.SameSiteLaxMode,
 			HttpOnly: true, Secure: b.Secure(c),
 		})
 		return b.Back(c, "/")

@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -81,7 +82,7 @@ func FormErrors(err error, first string) (fields map[string]string, rest error) 
 	return fields, rest
 }
 
-// isRefusal says whether the registry answered that it cannot be done, rather than failed.
+// isRefusal reports whether the registry answered that it cannot be done, rather than failed.
 func IsRefusal(err error) bool {
 	return errors.Is(err, account.ErrExists) || errors.Is(err, account.ErrLastAdmin)
 }
@@ -94,4 +95,9 @@ func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
 		return nil, fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 	}
 	return t, nil
+}
+
+// Words splits a list that somebody typed, at spaces, commas, semicolons and ends of lines.
+func Words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(",; \t\r\n", r) })
 }

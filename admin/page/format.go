@@ -19,11 +19,13 @@ func (b *Base) funcs(language string) template.FuncMap {
 		"t": t, "has": func(key string) bool { return b.texts[language].Has(key) },
 		"path": b.Path, "asset": b.asset, "icon": b.icon, "languages": languages,
 		"num": Num, "dec": dec, "percent": percent, "bytes": ByteSize, "json": prettyJSON,
-		"dur": func(v any) string { return inWords(t, Duration(v)) }, "ms": func(v float64) string { return inWords(t, milliseconds(v)) },
+		"dur":     func(v any) string { return inWords(t, Duration(v)) },
+		"ms":      func(v float64) string { return inWords(t, milliseconds(v)) },
 		"ago":     func(at any) template.HTML { return b.ago(language, at) },
 		"instant": instant,
-		"dict":    dict, "list": func(v ...any) []any { return v }, "join": func(sep string, v []string) string { return strings.Join(v, sep) },
-		"str": func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
+		"dict":    dict, "list": func(v ...any) []any { return v },
+		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
+		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
 		"text": func(key string, args []any) string { return t(key, args...) },
 		"add":  func(x, y int) int { return x + y },
 	}
@@ -205,7 +207,8 @@ func (b *Base) ago(language string, v any) template.HTML {
 }
 
 func timeElement(at time.Time, text string) template.HTML {
-	return template.HTML(`<time class="wk-nowrap" datetime="` + at.UTC().Format(time.RFC3339Nano) + `">` + template.HTMLEscapeString(text) + `</time>`)
+	begin := `<time class="wk-nowrap" datetime="` + at.UTC().Format(time.RFC3339Nano) + `">`
+	return template.HTML(begin + template.HTMLEscapeString(text) + `</time>`)
 }
 
 // prettyJSON indents JSON; what is none stays as it is.

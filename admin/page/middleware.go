@@ -26,7 +26,8 @@ func AddressOf(proxies []*net.IPNet) echo.IPExtractor {
 
 // Policy lets a page load nothing from elsewhere and run no script that stands in it. Tabler's style sheet has images
 // of its own as data.
-const Policy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+const Policy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; " +
+	"form-action 'self'; frame-ancestors 'none'"
 
 // Headers sets what every answer carries.
 func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
@@ -47,7 +48,7 @@ func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// secure says whether the browser speaks HTTPS, to this process or to a trusted proxy before it.
+// secure reports whether the browser speaks HTTPS, to this process or to a trusted proxy before it.
 func (b *Base) Secure(c echo.Context) bool {
 	if c.Request().TLS != nil {
 		return true

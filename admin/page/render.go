@@ -34,7 +34,7 @@ type View struct {
 	base string
 }
 
-// Can says whether the user's role reaches as far as the one named.
+// Can reports whether the user's role reaches as far as the one named.
 func (v *View) Can(role string) bool {
 	return v.User != nil && Reaches(v.User.Role, account.Role(role))
 }
@@ -65,7 +65,7 @@ func (v *View) With(pairs ...any) string {
 // Query is a query parameter of the page.
 func (v *View) Query(name string) string { return v.URL.Query().Get(name) }
 
-// In says whether the page is one of those named, for the navigation.
+// In reports whether the page is one of those named, for the navigation.
 func (v *View) In(pages ...string) bool {
 	for _, p := range pages {
 		if p == v.Page {
@@ -80,7 +80,8 @@ func (b *Base) view(c echo.Context, page string, data any) *View {
 	u.Path = strings.TrimPrefix(u.Path, b.BasePath)
 	u.RawPath = strings.TrimPrefix(u.RawPath, b.BasePath)
 	return &View{
-		Page: page, Lang: Lang(c), Theme: theme(c), User: Viewer(c), URL: &u, Strip: b.lastStrip(), Version: b.Version, Data: data, base: b.BasePath,
+		Page: page, Lang: Lang(c), Theme: theme(c), User: Viewer(c), URL: &u, Strip: b.lastStrip(), Version: b.Version,
+		Data: data, base: b.BasePath,
 	}
 }
 
@@ -127,7 +128,7 @@ func (b *Base) T(c echo.Context, key string, args ...any) string {
 	return b.texts[Lang(c)].T(key, args...)
 }
 
-// isFragment says whether htmx asks, for a part of a page.
+// isFragment reports whether htmx asks, for a part of a page.
 func IsFragment(c echo.Context) bool { return c.Request().Header.Get("HX-Request") == "true" }
 
 // redirect sends the browser to a path below the base path, also when htmx asked.
@@ -148,7 +149,8 @@ func (b *Base) Back(c echo.Context, path string) error {
 // local is a path of this site below the base path, or fallback. "//host" and "/\host" are other sites to browsers.
 func (b *Base) Local(to, fallback string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") || strings.ContainsAny(to, "\\\r\n\t") {
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") ||
+		strings.ContainsAny(to, "\\\r\n\t") {
 		return fallback
 	}
 	if b.BasePath != "" {

@@ -8,5 +8,6 @@ const DefaultAPIURL = "http://127.0.0.1:6789"
 
 // curlLine is a command line that pushes a job. body must be JSON without single quotes.
 func CurlLine(api, topic, token, body string) string {
-	return "curl " + strings.TrimRight(api, "/") + "/v1/topics/" + topic + `/jobs -H "Authorization: Bearer ` + token + `" -d '` + body + `'`
+	url := strings.TrimRight(api, "/") + "/v1/topics/" + topic + "/jobs"
+	return "curl " + url + ` -H "Authorization: Bearer ` + token + `" -d '` + body + `'`
 }

@@ -13,10 +13,10 @@ type Strip struct {
 	Unattended                              bool // jobs are ready, and nobody takes any: the alert no_consumer
 }
 
-// Known says whether a number is.
+// Known reports whether a number is.
 func (s *Strip) Known(n int64) bool { return n >= 0 }
 
-// HasRate says whether there were attempts.
+// HasRate reports whether there were attempts.
 func (s *Strip) HasRate() bool { return !math.IsNaN(s.SuccessRate) }
 
 func (b *Base) lastStrip() *Strip { return b.strip.Load() }

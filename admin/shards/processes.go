@@ -66,10 +66,10 @@ func (l processLine) Color() string {
 	return "red"
 }
 
-// Busy says whether it is one that works on callbacks.
+// Busy reports whether it is one that works on callbacks.
 func (l processLine) Busy() bool { return l.InFlight != nil }
 
-// Managed says whether the master can restart it: everything but its redis-server.
+// Managed reports whether the master can restart it: everything but its redis-server.
 func (l processLine) Managed() bool { return l.Role != "redis-server" }
 
 const psLimit = 5 * time.Second
@@ -100,7 +100,8 @@ func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
 }
 
 func (h *Handler) processesPage(c echo.Context) error {
-	data := processesData{Tree: h.processTree(c.Request().Context(), page.Reaches(page.Viewer(c).Role, account.RoleOperator))}
+	data := processesData{Tree: h.processTree(c.Request().Context(),
+		page.Reaches(page.Viewer(c).Role, account.RoleOperator))}
 	if h.opts.Config != nil && page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
 		data.Settings = h.opts.Config.Effective()
 	}
@@ -122,7 +123,9 @@ func (h *Handler) restart(c echo.Context) error {
 	role := c.FormValue("role")
 	number, _ := strconv.Atoi(c.FormValue("number")) // 0: the only one of its role
 	h.Log.Info("a restart was asked for", "user", page.Viewer(c).Name, "role", role, "number", number)
-	return h.ordered(c, "processes.restarted", func(ctx context.Context) error { return h.opts.Master.Restart(ctx, role, number) })
+	return h.ordered(c, "processes.restarted", func(ctx context.Context) error {
+		return h.opts.Master.Restart(ctx, role, number)
+	})
 }
 
 const (

@@ -27,8 +27,12 @@ func (h *Handler) shardsRoutes(g *echo.Group) {
 	g.POST("/shards/:name/edit", h.Need(account.RoleAdmin, h.shardSave))
 	g.POST("/shards/:name/state", h.Need(account.RoleOperator, h.shardState))
 	g.POST("/shards/:name/delete", h.Need(account.RoleAdmin, h.shardDelete))
-	h.Live("shards", shardsEvery, "partials/shards_rows", func(ctx context.Context, _ string) (any, error) { return h.ShardViews(ctx), nil })
-	h.Live("shard", shardsEvery, "partials/shard_facts", func(ctx context.Context, name string) (any, error) { return h.shardView(ctx, name) })
+	h.Live("shards", shardsEvery, "partials/shards_rows", func(ctx context.Context, _ string) (any, error) {
+		return h.ShardViews(ctx), nil
+	})
+	h.Live("shard", shardsEvery, "partials/shard_facts", func(ctx context.Context, name string) (any, error) {
+		return h.shardView(ctx, name)
+	})
 }
 
 const (
@@ -56,16 +60,16 @@ func (v *ShardView) Full() float64 {
 // FullPercent is for a bar.
 func (v *ShardView) FullPercent() int { return int(min(100, 100*v.Full())) }
 
-// High says whether the shard will soon take no more jobs.
+// High reports whether the shard will soon take no more jobs.
 func (v *ShardView) High() bool { return v.Full() > health.MemoryShare }
 
-// Down says whether the shard ought to answer and does not.
+// Down reports whether the shard ought to answer and does not.
 func (v *ShardView) Down() bool { return v.Asked && !v.Health.Up }
 
-// Draining says whether the shard gives its jobs away now.
+// Draining reports whether the shard gives its jobs away now.
 func (v *ShardView) Draining() bool { return v.State == registry.ShardDraining && v.Health.Up }
 
-// Empty says whether it can be removed without leaving a job behind.
+// Empty reports whether it can be removed without leaving a job behind.
 func (v *ShardView) Empty() bool { return v.Draining() && v.Health.Jobs == 0 }
 
 // DrainedPercent is how far it is, by what it has given away.
@@ -76,7 +80,7 @@ func (v *ShardView) DrainedPercent() int {
 	return int(100 * v.Health.Moved / (v.Health.Moved + v.Health.Jobs))
 }
 
-// Managed says whether the master runs the shard's Redis.
+// Managed reports whether the master runs the shard's Redis.
 func (v *ShardView) Managed() bool { return v.URL == registry.ManagedShard }
 
 func (h *Handler) ShardViews(ctx context.Context) []*ShardView {
@@ -139,7 +143,8 @@ type shardForm struct {
 }
 
 func (h *Handler) shardNew(c echo.Context) error {
-	return h.Render(c, http.StatusOK, "shard_form", shardForm{New: true, Shard: registry.Shard{State: registry.ShardActive}})
+	return h.Render(c, http.StatusOK, "shard_form",
+		shardForm{New: true, Shard: registry.Shard{State: registry.ShardActive}})
 }
 
 func (h *Handler) shardEdit(c echo.Context) error {
@@ -154,7 +159,8 @@ func (h *Handler) shardEdit(c echo.Context) error {
 // typedShard reads the form; the shard's URL is the one that is meant, with its password.
 func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry.Shard, err error) {
 	s = registry.Shard{
-		Name: strings.TrimSpace(c.FormValue("name")), URL: strings.TrimSpace(c.FormValue("url")), State: registry.ShardState(c.FormValue("state")),
+		Name: strings.TrimSpace(c.FormValue("name")), URL: strings.TrimSpace(c.FormValue("url")),
+		State: registry.ShardState(c.FormValue("state")),
 	}
 	if name := page.Param(c, "name"); name != "" {
 		s.Name = name

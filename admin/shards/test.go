@@ -51,7 +51,8 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
 	args := map[health.Kind][]any{
 		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},
-		health.Memory: {page.ByteSize(h.Memory), page.ByteSize(h.MaxMemory)}, health.HasJobs: {page.Num(h.Jobs)}, health.Clock: {page.Duration(p.Off.Abs())},
+		health.Memory: {page.ByteSize(h.Memory), page.ByteSize(h.MaxMemory)}, health.HasJobs: {page.Num(h.Jobs)},
+		health.Clock: {page.Duration(p.Off.Abs())},
 	}
 	return shardCheck{severityColor(p.Severity), "shards.check_" + string(p.Kind), args[p.Kind]}
 }

@@ -36,7 +36,9 @@ type testData struct {
 
 func (h *Handler) testRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error { return h.testPage(c, "") }))
-	g.POST("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error { return h.testPage(c, c.FormValue("do")) }))
+	g.POST("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error {
+		return h.testPage(c, c.FormValue("do"))
+	}))
 }
 
 const sampleBody = "{\n  \"test\": true\n}"
@@ -70,7 +72,8 @@ func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
 	}
 	now := time.Now()
 	r := &callback.Request{
-		Topic: t.Name, ID: "wakecall-probe-" + queue.NewID(), Body: []byte(strings.TrimSpace(d.Body)), Priority: t.Priority, Attempt: 1,
+		Topic: t.Name, ID: "wakecall-probe-" + queue.NewID(), Body: []byte(strings.TrimSpace(d.Body)), Priority: t.Priority,
+		Attempt:     1,
 		MaxAttempts: t.MaxAttempts, DueAt: now, CreatedAt: now, Timeout: min(t.TTR.Std(), maxTestCall),
 	}
 	if do == "doctor" {

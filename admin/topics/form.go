@@ -20,7 +20,8 @@ import (
 type topicForm struct {
 	Name, Title, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
 	MaxInFlight, RateLimit, ExpiresAfter, Durability, Emails, Owner                                           string
-	Sign                                                                                                      bool // give a new topic a signing secret
+
+	Sign bool // give a new topic a signing secret
 }
 
 type topicFormData struct {
@@ -44,19 +45,26 @@ func formOf(t *registry.Topic) topicForm {
 		retry[i] = d.String()
 	}
 	return topicForm{
-		Name: t.Name, Title: t.Title, CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: strings.Join(headers, "\n"),
-		Delay: t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts), Retry: strings.Join(retry, " "),
-		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight), RateLimit: strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
-		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Emails: strings.Join(t.Emails, " "), Owner: t.Owner,
+		Name: t.Name, Title: t.Title, CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType,
+		Headers: strings.Join(headers, "\n"),
+		Delay:   t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts),
+		Retry:   strings.Join(retry, " "),
+		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight),
+		RateLimit:    strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
+		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Emails: strings.Join(t.Emails, " "),
+		Owner: t.Owner,
 	}
 }
 
 func readTopicForm(c echo.Context) topicForm {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
 	return topicForm{
-		Name: v("name"), Title: v("title"), CallbackURL: v("callback_url"), Method: v("method"), ContentType: v("content_type"),
-		Headers: c.FormValue("headers"), Delay: v("delay"), TTR: v("ttr"), Priority: v("priority"), MaxAttempts: v("max_attempts"), Retry: v("retry"),
-		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"), ExpiresAfter: v("expires_after"), Emails: v("emails"),
+		Name: v("name"), Title: v("title"), CallbackURL: v("callback_url"), Method: v("method"),
+		ContentType: v("content_type"),
+		Headers:     c.FormValue("headers"), Delay: v("delay"), TTR: v("ttr"), Priority: v("priority"),
+		MaxAttempts: v("max_attempts"), Retry: v("retry"),
+		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
+		ExpiresAfter: v("expires_after"), Emails: v("emails"),
 		Durability: v("durability"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
 	}
 }
@@ -64,15 +72,19 @@ func readTopicForm(c echo.Context) topicForm {
 // topic is what the form says, read and validated by the same code that reads the API's topics. state stays as it is.
 func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 	fields := map[string]any{
-		"title": f.Title, "callback_url": f.CallbackURL, "method": f.Method, "content_type": f.ContentType, "priority": f.Priority, "retry_if": f.RetryIf,
-		"owner": f.Owner, "emails": splitList(f.Emails), "retry": splitList(f.Retry), "headers": f.headers(), "state": string(state),
+		"title": f.Title, "callback_url": f.CallbackURL, "method": f.Method, "content_type": f.ContentType,
+		"priority": f.Priority, "retry_if": f.RetryIf,
+		"owner": f.Owner, "emails": splitList(f.Emails), "retry": splitList(f.Retry), "headers": f.headers(),
+		"state": string(state),
 	}
-	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter, "durability": f.Durability} {
+	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter,
+		"durability": f.Durability} {
 		if text != "" {
 			fields[name] = text
 		}
 	}
-	for name, text := range map[string]string{"max_attempts": f.MaxAttempts, "max_in_flight": f.MaxInFlight, "rate_limit": f.RateLimit} {
+	for name, text := range map[string]string{"max_attempts": f.MaxAttempts, "max_in_flight": f.MaxInFlight,
+		"rate_limit": f.RateLimit} {
 		if text == "" {
 			continue
 		}
@@ -89,7 +101,7 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 }
 
 func splitList(s string) []string {
-	return append([]string{}, strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })...)
+	return append([]string{}, page.Words(s)...)
 }
 
 func (f *topicForm) headers() map[string]string {
@@ -105,7 +117,8 @@ func (f *topicForm) headers() map[string]string {
 }
 
 func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
-	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal", "low"}
+	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal",
+		"low"}
 	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
 	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
 	return h.Render(c, status, "topic_form", d)
@@ -126,7 +139,8 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 func (h *Handler) createTopic(c echo.Context) error {
 	f := readTopicForm(c)
 	if h.Snapshot().Topics[f.Name] != nil {
-		return h.formPage(c, http.StatusUnprocessableEntity, topicFormData{Form: f, New: true, Errors: map[string]string{"name": h.T(c, "topic.name_taken", f.Name)}})
+		return h.formPage(c, http.StatusUnprocessableEntity,
+			topicFormData{Form: f, New: true, Errors: map[string]string{"name": h.T(c, "topic.name_taken", f.Name)}})
 	}
 	t, err := f.topic(registry.TopicActive)
 	secret := ""
@@ -223,7 +237,8 @@ func retrySteps(retry, maxAttempts string) []retryStep {
 }
 
 func (h *Handler) previewRetry(c echo.Context) error {
-	return h.Fragment(c, "topic_form#retry", topicFormData{Retry: retrySteps(c.FormValue("retry"), c.FormValue("max_attempts"))})
+	return h.Fragment(c, "topic_form#retry",
+		topicFormData{Retry: retrySteps(c.FormValue("retry"), c.FormValue("max_attempts"))})
 }
 
 type checkData struct {
@@ -255,7 +270,8 @@ func (h *Handler) checkRetryIf(c echo.Context) error {
 		status = http.StatusOK
 	}
 	sample := c.FormValue("sample_body")
-	retry, err := program.Try(status, http.Header{"Content-Type": {"application/json"}}, []byte(sample[:min(len(sample), maxSample)]))
+	retry, err := program.Try(status, http.Header{"Content-Type": {"application/json"}},
+		[]byte(sample[:min(len(sample), maxSample)]))
 	d := checkData{OK: true, Text: h.T(c, "topic.retry_if_no")}
 	switch {
 	case err != nil:

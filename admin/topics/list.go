@@ -55,7 +55,8 @@ var topicSorts = map[string]func(x, y topicLine) int{
 
 func (h *Handler) topicsPage(c echo.Context) error {
 	ctx := c.Request().Context()
-	d := topicsData{Search: strings.TrimSpace(c.QueryParam("q")), State: c.QueryParam("state"), Sort: c.QueryParam("sort"), States: topicStates}
+	d := topicsData{Search: strings.TrimSpace(c.QueryParam("q")), State: c.QueryParam("state"),
+		Sort: c.QueryParam("sort"), States: topicStates}
 	lines := h.matchingTopics(&d)
 	by := topicSorts[d.Sort]
 	if by == nil {

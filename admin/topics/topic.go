@@ -1,12 +1,9 @@
 package topics
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -27,15 +24,21 @@ func (h *Handler) topicRoutes(g *echo.Group) {
 	g.GET("/topics/:topic/edit", admin(h.editTopicPage))
 	g.POST("/topics/:topic/edit", admin(h.saveTopic))
 	g.POST("/topics/:topic/pause", operator(h.pauseTopic))
-	g.POST("/topics/:topic/resume", operator(func(c echo.Context) error { return h.setTopicState(c, registry.TopicActive, "topic.resumed") }))
-	g.POST("/topics/:topic/offline", admin(func(c echo.Context) error { return h.setTopicState(c, registry.TopicOffline, "topic.now_offline") }))
+	g.POST("/topics/:topic/resume", operator(func(c echo.Context) error {
+		return h.setTopicState(c, registry.TopicActive, "topic.resumed")
+	}))
+	g.POST("/topics/:topic/offline", admin(func(c echo.Context) error {
+		return h.setTopicState(c, registry.TopicOffline, "topic.now_offline")
+	}))
 	g.POST("/topics/:topic/secret", admin(h.rotateSecret))
 	g.POST("/topics/:topic/secret/drop", admin(h.dropOldSecret))
 	g.POST("/topics/:topic/secret/overlap", admin(h.setOverlap))
 	g.POST("/topics/:topic/delete", admin(h.deleteTopic))
 	g.POST("/topics/:topic/errors/clear", operator(h.clearErrors))
 	h.testRoutes(g)
-	h.Live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) { return h.topicLive(ctx, name), nil })
+	h.Live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) {
+		return h.topicLive(ctx, name), nil
+	})
 }
 
 const topicEvery = 2 * time.Second
@@ -123,7 +126,8 @@ func (h *Handler) topicPage(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	d := &topicData{Topic: t, Note: h.Snapshot().Notes[t.Name], Tab: c.QueryParam("tab"), Secrets: len(t.Secrets), Overlaps: overlaps, Live: h.topicLive(ctx, t.Name)}
+	d := &topicData{Topic: t, Note: h.Snapshot().Notes[t.Name], Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
+		Overlaps: overlaps, Live: h.topicLive(ctx, t.Name)}
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]
 	}
@@ -174,7 +178,8 @@ func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 // Count is how many jobs are in a state.
 func (d *topicData) Count(s queue.State) int64 {
 	n := d.Live.Totals.Stats
-	return map[queue.State]int64{queue.Delayed: n.Delayed, queue.Ready: n.Ready, queue.Running: n.Running, queue.Dead: n.Dead}[s]
+	return map[queue.State]int64{queue.Delayed: n.Delayed, queue.Ready: n.Ready, queue.Running: n.Running,
+		queue.Dead: n.Dead}[s]
 }
 
 // fullest is the state that a visitor wants to see first: dead jobs want something done, then the one with most jobs.
@@ -196,7 +201,8 @@ func (h *Handler) fillAttempts(ctx context.Context, d *topicData) error {
 		return nil
 	}
 	var err error
-	if d.Attempts, err = h.opts.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil && !queue.IsPartial(err) {
+	if d.Attempts, err = h.opts.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil &&
+		!queue.IsPartial(err) {
 		return err
 	}
 	if d.Errors, err = h.opts.Activity.Errors(ctx, d.Name); err != nil && !queue.IsPartial(err) {
@@ -217,148 +223,4 @@ func (d *topicData) fillLedger() {
 			d.Ledger = append(d.Ledger, ledgerDay{at.Format("2006-01-02"), t.Days[day]})
 		}
 	}
-}
-
-// putState stores a topic with another state.
-func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.TopicState) error {
-	next := *t
-	next.State, next.Secrets = state, nil // nil: those it has
-	_, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next)
-	return err
-}
-
-func (h *Handler) pauseTopic(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
-	if err := h.putState(c, t, registry.TopicPaused); err != nil {
-		return err
-	}
-	if err := h.registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name, strings.TrimSpace(c.FormValue("reason"))); err != nil {
-		if fields, rest := page.FieldErrors(err); rest == nil {
-			h.FlashText(c, "warning", fields["reason"])
-			return h.Back(c, "/topics")
-		}
-		return err
-	}
-	h.Flash(c, "success", "topic.paused", t.Name)
-	return h.Back(c, "/topics")
-}
-
-func (h *Handler) setTopicState(c echo.Context, state registry.TopicState, done string) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
-	if err := h.putState(c, t, state); err != nil {
-		return err
-	}
-	h.Flash(c, "success", done, t.Name)
-	return h.Back(c, "/topics")
-}
-
-// rotateSecret puts a new secret before the one in use: callbacks carry both signatures until the old one is dropped.
-func (h *Handler) rotateSecret(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
-	until, err := h.overlapEnds(c)
-	if err != nil {
-		return err
-	}
-	secret := newSigningSecret()
-	if err := h.registry.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
-		return err
-	}
-	h.Sessions.Put(c.Request().Context(), keySecretOf+t.Name, secret)
-	return h.Redirect(c, h.Below("/topics", t.Name))
-}
-
-// overlaps are how long two secrets may sign side by side, to choose from.
-var overlaps = []time.Duration{time.Hour, 24 * time.Hour, 3 * 24 * time.Hour, 7 * 24 * time.Hour}
-
-// overlapEnds is when an old secret is to be dropped that signs from now for the form's time.
-func (h *Handler) overlapEnds(c echo.Context) (time.Time, error) {
-	overlap, err := time.ParseDuration(cmp.Or(c.FormValue("overlap"), "24h"))
-	if err != nil || overlap <= 0 {
-		return time.Time{}, echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("overlap: %.40q is not a duration such as 24h", c.FormValue("overlap")))
-	}
-	return h.Now().Add(overlap), nil
-}
-
-// setOverlap says from now how long the old secret goes on signing.
-func (h *Handler) setOverlap(c echo.Context) error {
-	name := page.Param(c, "topic")
-	until, err := h.overlapEnds(c)
-	if err != nil {
-		return err
-	}
-	if err := h.registry.SetRotation(c.Request().Context(), page.Actor(c), name, until); err != nil {
-		return err
-	}
-	return h.Redirect(c, h.Below("/topics", name))
-}
-
-func (h *Handler) dropOldSecret(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
-	next := *t
-	next.Secrets = t.Secrets[:min(1, len(t.Secrets))]
-	if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
-		return err
-	}
-	h.Flash(c, "success", "topic.secret_dropped", t.Name)
-	return h.Redirect(c, h.Below("/topics", t.Name))
-}
-
-// deleteTopic refuses while jobs live, unless they are to go, too. They go before the topic, so that a failure half-way
-// leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
-func (h *Handler) deleteTopic(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
-	ctx := c.Request().Context()
-	stats, err := h.queue.Stats(ctx, []string{t.Name})
-	if err != nil {
-		return err
-	}
-	n := stats[t.Name]
-	drop := c.FormValue("drop") != ""
-	if jobs := n.Delayed + n.Ready + n.Running + n.Dead; jobs > 0 && !drop {
-		h.Flash(c, "danger", "topic.has_jobs", t.Name, jobs)
-		return h.Redirect(c, h.Below("/topics", t.Name))
-	}
-	if drop {
-		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
-			return err
-		}
-	}
-	if err := h.registry.DeleteTopic(ctx, page.Actor(c), t.Name); err != nil {
-		return err
-	}
-	if drop {
-		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
-			h.Log.Warn("jobs that were pushed while their topic was deleted could not be dropped", "topic", t.Name, "error", err)
-		}
-	}
-	h.Flash(c, "success", "topic.deleted", t.Name)
-	return h.Redirect(c, "/topics")
-}
-
-func (h *Handler) clearErrors(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
-	if h.opts.Activity != nil {
-		if err := h.opts.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
-			return err
-		}
-	}
-	return h.Redirect(c, h.Below("/topics", t.Name)+"?tab=attempts")
 }
