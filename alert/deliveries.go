@@ -132,8 +132,8 @@ func (s *Store) TakeDeliveries(ctx context.Context, holder string) ([]QueuedDeli
 	}
 	err := s.db.Do(ctx, func(tx *gorm.DB) error {
 		clock := s.db.Clock()
-		err := tx.Exec("UPDATE alert_outbox SET holder = ?, held_until = "+clock+" + ? WHERE holder = ? OR held_until < "+clock,
-			holder, holdTime.Milliseconds(), holder).Error
+		take := "UPDATE alert_outbox SET holder = ?, held_until = " + clock + " + ? WHERE holder = ? OR held_until < " + clock
+		err := tx.Exec(take, holder, holdTime.Milliseconds(), holder).Error
 		if err != nil {
 			return err
 		}

@@ -86,13 +86,16 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 	t.Parallel()
 	s := smtptest.Start(t)
 	for _, address := range []string{
-		"a@example.com\r\nBcc: evil@evil.example", "a@example.com\nRCPT TO:<evil@evil.example>", "a@example.com>\r\nDATA", "\"a\r\nb\"@example.com",
-		"a@example.com, evil@evil.example", "a@example.com\x00", "<a@example.com> <evil@evil.example>", "a@exa\u2028mple.com\r\n",
+		"a@example.com\r\nBcc: evil@evil.example", "a@example.com\nRCPT TO:<evil@evil.example>",
+		"a@example.com>\r\nDATA", "\"a\r\nb\"@example.com",
+		"a@example.com, evil@evil.example", "a@example.com\x00", "<a@example.com> <evil@evil.example>",
+		"a@exa\u2028mple.com\r\n",
 	} {
 		settings := Defaults()
 		settings.Mail = Mail{Host: s.Host, Port: s.Port, TLS: TLSNone, From: "wakecall@example.com"}
 		for what, change := range map[string]func(*Settings){
-			"recipients": func(s *Settings) { s.Recipients = []string{address} }, "mail.from": func(s *Settings) { s.Mail.From = address },
+			"recipients": func(s *Settings) { s.Recipients = []string{address} },
+			"mail.from":  func(s *Settings) { s.Mail.From = address },
 		} {
 			wrong := settings
 			change(&wrong)
@@ -154,8 +157,10 @@ func TestThePasswordIsNotGivenToWhoeverAsks(t *testing.T) {
 		encrypted     bool
 		given         bool
 	}{
-		{TLSOpportunistic, "mail.example", false, false}, {TLSOpportunistic, "mail.example", true, true}, {TLSOpportunistic, "localhost", false, true},
-		{TLSOpportunistic, "127.0.0.1", false, true}, {TLSNone, "mail.example", false, true}, {TLSStart, "mail.example", false, false},
+		{TLSOpportunistic, "mail.example", false, false}, {TLSOpportunistic, "mail.example", true, true},
+		{TLSOpportunistic, "localhost", false, true},
+		{TLSOpportunistic, "127.0.0.1", false, true}, {TLSNone, "mail.example", false, true},
+		{TLSStart, "mail.example", false, false},
 	} {
 		m := &Mail{Host: x.host, Username: "u", Password: "p", TLS: x.setting}
 		if _, _, err := (loginAuth{m}).Start(&smtp.ServerInfo{Name: x.host, TLS: x.encrypted, Auth: []string{"LOGIN"}}); (err == nil) != x.given {

@@ -83,15 +83,16 @@ func judgeTopic(t *registry.Topic, recent *trend, r Rules, now time.Time) []Find
 			Kind: kind, Severity: severity, Subject: "topic " + t.Name + " " + subject, Detail: detail, Topic: t.Name,
 		})
 	}
-	idle := now.Sub(recent.idleSince)
-	if limit := r.NoConsumer.Std(); t.State == registry.TopicActive && limit > 0 && !recent.idleSince.IsZero() && idle >= limit {
+	idle := recent.idle(now)
+	if limit := r.NoConsumer.Std(); t.State == registry.TopicActive && limit > 0 && idle >= limit {
 		add("no_consumer", Critical, "is not consumed", fmt.Sprintf(
 			"%d jobs are ready and nothing was called for %s: is a dispatcher running?",
 			recent.last.Ready, idle.Round(time.Second)))
 	}
 	did := recent.since(failingSpan, now)
 	attempts := did.failed + did.delivered
-	if r.FailingShare > 0 && attempts >= max(1, r.FailingLeast) && float64(did.failed) >= r.FailingShare*float64(attempts) {
+	enough := r.FailingShare > 0 && attempts >= max(1, r.FailingLeast)
+	if enough && float64(did.failed) >= r.FailingShare*float64(attempts) {
 		add("topic_failing", Warning, "fails",
 			fmt.Sprintf("%d of %d attempts in the last five minutes failed.", did.failed, attempts))
 	}

@@ -88,23 +88,27 @@ func (m *Message) facts() []string {
 	if m.Alert.Detail != "" {
 		facts = append(facts, oneLine(m.Alert.Detail))
 	}
+	began, lasted := instant(m.Alert.BeganAt), m.At.Sub(m.Alert.BeganAt).Round(time.Second)
 	switch m.Phase {
 	case Begins:
-		facts = append(facts, "since "+instant(m.Alert.BeganAt)+", seen from "+m.Alert.Host)
+		facts = append(facts, "since "+began+", seen from "+m.Alert.Host)
 	case Lasts:
-		facts = append(facts, fmt.Sprintf("since %s (%s), seen from %s", instant(m.Alert.BeganAt), m.At.Sub(m.Alert.BeganAt).Round(time.Second), m.Alert.Host))
+		facts = append(facts, fmt.Sprintf("since %s (%s), seen from %s", began, lasted, m.Alert.Host))
 	case Ends:
-		facts = append(facts, fmt.Sprintf("it began %s and lasted %s", instant(m.Alert.BeganAt), m.At.Sub(m.Alert.BeganAt).Round(time.Second)))
+		facts = append(facts, fmt.Sprintf("it began %s and lasted %s", began, lasted))
 	}
 	return facts
 }
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-var page = template.Must(template.New("mail").Parse(`<!doctype html><html><body style="font-family:system-ui,sans-serif;font-size:15px;color:#1d2530">
+var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
+<body style="font-family:system-ui,sans-serif;font-size:15px;color:#1d2530">
 <p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
 {{range .Facts}}<p style="margin:0 0 8px;white-space:pre-wrap">{{.}}</p>{{end}}
-{{if .Lines}}<table style="border-collapse:collapse">{{range .Lines}}<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;font-family:monospace;font-size:13px">{{.}}</td></tr>{{end}}</table>{{end}}
+{{if .Lines}}<table style="border-collapse:collapse">{{range .Lines}}
+<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;font-family:monospace;font-size:13px">{{.}}</td></tr>
+{{end}}</table>{{end}}
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))
 
@@ -118,7 +122,9 @@ func (m *Message) HTML() string {
 		colour = "#f76707"
 	}
 	var b strings.Builder
-	err := page.Execute(&b, map[string]any{"Subject": m.Subject(), "Facts": m.facts(), "Lines": m.digest(), "Link": m.Link, "Colour": template.CSS(colour)})
+	err := page.Execute(&b, map[string]any{
+		"Subject": m.Subject(), "Facts": m.facts(), "Lines": m.digest(), "Link": m.Link, "Colour": template.CSS(colour),
+	})
 	if err != nil {
 		return ""
 	}

@@ -60,7 +60,8 @@ func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
 	if err := m.login(c); err != nil {
 		return err
 	}
-	if err := gomail.Send(gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return transmit(c, from, to, text) }), l); err != nil {
+	send := gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return transmit(c, from, to, text) })
+	if err := gomail.Send(send, l); err != nil {
 		return err
 	}
 	_ = c.Quit() // the mail was accepted
@@ -116,7 +117,8 @@ func (a loginAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
 	ip := net.ParseIP(server.Name)
 	here := server.Name == "localhost" || ip != nil && ip.IsLoopback()
 	if !server.TLS && !here && a.m.TLS != TLSNone {
-		return "", nil, errors.New("the connection is not encrypted, so the password is not sent: set TLS, or none to allow it")
+		return "", nil, errors.New("the connection is not encrypted, so the password is not sent: set TLS, " +
+			"or none to allow it")
 	}
 	return "LOGIN", nil, nil
 }
@@ -212,7 +214,9 @@ func SendWebhook(ctx context.Context, web *http.Client, w Webhook, m *Message) e
 
 // refused reads the code in the JSON of services that always answer 200.
 func refused(preset string, answer []byte) error {
-	names := map[string][2]string{"dingtalk": {"errcode", "errmsg"}, "wecom": {"errcode", "errmsg"}, "feishu": {"code", "msg"}}[preset]
+	names := map[string][2]string{
+		"dingtalk": {"errcode", "errmsg"}, "wecom": {"errcode", "errmsg"}, "feishu": {"code", "msg"},
+	}[preset]
 	var fields map[string]any
 	if names[0] == "" || json.Unmarshal(answer, &fields) != nil {
 		return nil

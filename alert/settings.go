@@ -68,7 +68,8 @@ type Rules struct {
 	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
 	Lateness     registry.Duration `json:"lateness"`      // p99 of a minute
 
-	Objectives map[string]registry.Duration `json:"objectives"` // of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off
+	// Objectives of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off.
+	Objectives map[string]registry.Duration `json:"objectives"`
 }
 
 // objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one.
@@ -93,8 +94,9 @@ func Defaults() Settings {
 		Mail: Mail{Port: 587, TLS: TLSOpportunistic}, Recipients: []string{}, Webhooks: []Webhook{},
 		RemindAfter: registry.Duration(30 * time.Minute), DeadDigest: true,
 		Rules: Rules{
-			Shards: true, Registry: true, Journal: true, Ledger: true, Breaker: true, NoConsumer: registry.Duration(2 * time.Minute),
-			BacklogAge: registry.Duration(5 * time.Minute), FailingShare: 0.5, FailingLeast: 20, DeadJobs: 10, Lateness: registry.Duration(5 * time.Second),
+			Shards: true, Registry: true, Journal: true, Ledger: true, Breaker: true,
+			NoConsumer: registry.Duration(2 * time.Minute), BacklogAge: registry.Duration(5 * time.Minute),
+			FailingShare: 0.5, FailingLeast: 20, DeadJobs: 10, Lateness: registry.Duration(5 * time.Second),
 		},
 	}
 }
@@ -180,7 +182,8 @@ func (r *Rules) validate() error {
 	}
 	for pattern, d := range r.Objectives {
 		if registry.ValidTopicPattern(pattern) != nil {
-			return wrong(ObjectivesField, "%.80q (with %s) is not a pattern: *, a topic's name, or the beginning of names followed by *", pattern, d)
+			return wrong(ObjectivesField, "%.80q (with %s) is not a pattern: *, a topic's name, or the beginning of names "+
+				"followed by *", pattern, d)
 		}
 		if d < 0 {
 			return wrong(ObjectivesField, "%s of %s is negative; 0 switches the rule off", d, pattern)
@@ -216,9 +219,10 @@ var Presets = map[string]string{
 	"feishu":   `{"msg_type": "text", "content": {"text": {{json .Text}}}}`,
 	"dingtalk": `{"msgtype": "text", "text": {"content": {{json .Text}}}}`,
 	"wecom":    `{"msgtype": "text", "text": {"content": {{json .Text}}}}`,
-	"generic": `{"phase": {{json .Phase}}, "kind": {{json .Alert.Kind}}, "severity": {{json .Alert.Severity}}, "subject": {{json .Alert.Subject}}, ` +
-		`"detail": {{json .Alert.Detail}}, "topic": {{json .Alert.Topic}}, "shard": {{json .Alert.Shard}}, "host": {{json .Alert.Host}}, ` +
-		`"began_at": {{json .Alert.BeganAt}}, "ended_at": {{json .Alert.EndedAt}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
+	"generic": `{"phase": {{json .Phase}}, "kind": {{json .Alert.Kind}}, "severity": {{json .Alert.Severity}}, ` +
+		`"subject": {{json .Alert.Subject}}, "detail": {{json .Alert.Detail}}, "topic": {{json .Alert.Topic}}, ` +
+		`"shard": {{json .Alert.Shard}}, "host": {{json .Alert.Host}}, "began_at": {{json .Alert.BeganAt}}, ` +
+		`"ended_at": {{json .Alert.EndedAt}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
 }
 
 // body renders the body of a request, which is always JSON.
@@ -227,11 +231,13 @@ func (w *Webhook) body(m *Message) ([]byte, error) {
 	if strings.TrimSpace(text) == "" {
 		preset, known := Presets[w.Preset]
 		if !known {
-			return nil, fmt.Errorf("unknown preset %.40q: choose slack, feishu, dingtalk, wecom or generic, or write a template", w.Preset)
+			return nil, fmt.Errorf("unknown preset %.40q: choose slack, feishu, dingtalk, wecom or generic, "+
+				"or write a template", w.Preset)
 		}
 		text = preset
 	}
-	t, err := template.New("webhook").Option("missingkey=error").Funcs(template.FuncMap{"json": asJSON, "slack": asSlack}).Parse(text)
+	funcs := template.FuncMap{"json": asJSON, "slack": asSlack}
+	t, err := template.New("webhook").Option("missingkey=error").Funcs(funcs).Parse(text)
 	if err != nil {
 		return nil, err
 	}

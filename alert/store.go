@@ -176,7 +176,9 @@ func (s *Store) endUnfound(tx *gorm.DB, row *alertRow, at time.Time) (ended bool
 }
 
 // ClaimReminder reports whether this host is the one to tell people of an alert again after a time.
-func (s *Store) ClaimReminder(ctx context.Context, id uint64, after time.Duration, at time.Time) (claimed bool, err error) {
+func (s *Store) ClaimReminder(
+	ctx context.Context, id uint64, after time.Duration, at time.Time,
+) (claimed bool, err error) {
 	at = at.UTC().Truncate(time.Microsecond)
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
 		res := tx.Model(&alertRow{}).Where("id = ? AND open_key IS NOT NULL AND reminded_at <= ?", id, at.Add(-after)).

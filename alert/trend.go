@@ -46,6 +46,14 @@ func (t *trend) add(r history.Reading, now time.Time) {
 	t.last = r
 }
 
+// idle is for how long jobs are ready and nothing was called.
+func (t *trend) idle(now time.Time) time.Duration {
+	if t.idleSince.IsZero() {
+		return 0
+	}
+	return now.Sub(t.idleSince)
+}
+
 // since is how far the counters rose within a span of time.
 func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
 	for _, m := range t.marks {
@@ -95,7 +103,9 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 
 // read reads the chosen topics. complete reports whether all shards answered: only then can the numbers be compared
 // with earlier ones, and are added to the trends.
-func (w *Watch) read(ctx context.Context, now time.Time) (names []string, read map[string]queue.TopicTotals, complete bool) {
+func (w *Watch) read(
+	ctx context.Context, now time.Time,
+) (names []string, read map[string]queue.TopicTotals, complete bool) {
 	all := w.swept.IsZero()
 	names, err := w.choose(ctx, now)
 	read, readErr := w.src.Queue.Totals(ctx, names)

@@ -44,7 +44,8 @@ func (db *DB) classify(err error) error {
 	case err == nil:
 		db.up.Store(true)
 		return nil
-	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled):
+	case errors.As(err, &refused), errors.Is(err, ErrSchemaNewer), errors.Is(err, ErrUnavailable),
+		errors.Is(err, context.Canceled):
 		return err
 	case isAnswer(err):
 		db.up.Store(true)

@@ -18,7 +18,9 @@ type Changed struct {
 // Change makes a change, its audit entry and the next revision in one transaction, and shows it in the snapshot
 // before it returns. ErrUnchanged from do makes none of them. Packages whose rows are not in the snapshot use it for
 // the audit trail.
-func (r *Registry) Change(ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *Changed) error) error {
+func (r *Registry) Change(
+	ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *Changed) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	if err := r.db.CheckSchema(ctx); err != nil {

@@ -35,19 +35,23 @@ func logChange(tx *gorm.DB, object string) error {
 	if err != nil {
 		return err
 	}
-	return tx.Exec("DELETE FROM change_log WHERE revision <= (SELECT value FROM revision WHERE id = 1) - ?", keptChanges).Error
+	const prune = "DELETE FROM change_log WHERE revision <= (SELECT value FROM revision WHERE id = 1) - ?"
+	return tx.Exec(prune, keptChanges).Error
 }
 
 // changesSince lists the objects that changed after base, up to the revision. complete is false if the log does not
 // lead from one to the other: too much has changed, an older version wrote, or base is of another history than the
 // database.
-func changesSince(tx *gorm.DB, base *Snapshot, revision int64) (objects []string, mark string, complete bool, err error) {
+func changesSince(
+	tx *gorm.DB, base *Snapshot, revision int64,
+) (objects []string, mark string, complete bool, err error) {
 	n := revision - base.Revision
 	if base.mark == "" || n < 0 || n > maxChanges || time.Since(base.fullAt) > fullEvery {
 		return nil, "", false, nil
 	}
 	var rows []changeRow
-	if err := tx.Where("revision >= ? AND revision <= ?", base.Revision, revision).Order("revision").Find(&rows).Error; err != nil {
+	between := tx.Where("revision >= ? AND revision <= ?", base.Revision, revision)
+	if err := between.Order("revision").Find(&rows).Error; err != nil {
 		return nil, "", false, err
 	}
 	if int64(len(rows)) != n+1 || rows[0].Mark != base.mark {

@@ -188,7 +188,8 @@ func TestTokens(t *testing.T) {
 			topic string
 			want  bool
 		}{
-			{RightPush, "shop.close", true}, {RightPush, "bank.pay", true}, {RightPush, "bank.pays", false}, {RightRead, "shop.close", false},
+			{RightPush, "shop.close", true}, {RightPush, "bank.pay", true}, {RightPush, "bank.pays", false},
+			{RightRead, "shop.close", false},
 			{RightPush, "shop", false}, {RightPush, "bank.close", false},
 		} {
 			if got.Allows(c.right, c.topic) != c.want {

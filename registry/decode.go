@@ -45,8 +45,8 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 
 // fieldNames are the fields that a client may set.
 var fieldNames = strings.Join([]string{
-	"title", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry", "retry_if",
-	"max_in_flight", "rate_limit", "expires_after", "durability", "emails", "owner", "secrets", "state",
+	"title", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry",
+	"retry_if", "max_in_flight", "rate_limit", "expires_after", "durability", "emails", "owner", "secrets", "state",
 }, ", ")
 
 // Kinds of values, as an error says what was expected.

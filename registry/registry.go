@@ -35,7 +35,8 @@ type Registry struct {
 	refreshing sync.Mutex // of refreshed: concurrent calls of Refresh share one poll
 	refreshed  time.Time
 
-	loading chan struct{} // has room for one: loads follow each other, so that none publishes an older state than the one before
+	// loading has room for one: loads follow each other, so that none publishes an older state than the one before.
+	loading chan struct{}
 
 	mu          sync.Mutex
 	subscribers map[chan struct{}]struct{}
@@ -81,7 +82,8 @@ func connect(o Options) (*Registry, error) {
 		return nil, err
 	}
 	return &Registry{
-		opts: o, db: db, nudge: make(chan struct{}, 1), loading: make(chan struct{}, 1), subscribers: map[chan struct{}]struct{}{},
+		opts: o, db: db, nudge: make(chan struct{}, 1), loading: make(chan struct{}, 1),
+		subscribers: map[chan struct{}]struct{}{},
 	}, nil
 }
 
@@ -118,8 +120,8 @@ func (r *Registry) startWithout(cause error) error {
 	if err != nil {
 		return fmt.Errorf("%w, and there is no snapshot of an earlier run to start with (%w)", cause, err)
 	}
-	r.opts.Logger.Warn("the registry's database cannot be reached; working with its last snapshot, changes are refused until "+
-		"it is back", "dsn", r.db.String(), "snapshot", file, "revision", s.Revision, "error", cause)
+	r.opts.Logger.Warn("the registry's database cannot be reached; working with its last snapshot, changes are refused "+
+		"until it is back", "dsn", r.db.String(), "snapshot", file, "revision", s.Revision, "error", cause)
 	r.publish(s)
 	return nil
 }

@@ -82,7 +82,9 @@ func validOverlap(until time.Time) error {
 }
 
 // changeSecrets is Change for the secrets of an existing topic.
-func (r *Registry) changeSecrets(ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *Changed) error) error {
+func (r *Registry) changeSecrets(
+	ctx context.Context, actor, action, topic string, do func(*gorm.DB, *Topic, *Changed) error,
+) error {
 	return r.Change(ctx, actor, action, "topic/"+topic, func(tx *gorm.DB, c *Changed) error {
 		var row topicRow
 		var overlap rotationRow

@@ -32,8 +32,8 @@ func (r *Registry) keep() (tried bool) {
 	r.unkept = r.unkept || err != nil // until it can be written
 	r.mu.Unlock()
 	if err != nil && !failedBefore {
-		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins with "+
-			"an older one", "file", r.opts.SnapshotFile, "error", err)
+		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins "+
+			"with an older one", "file", r.opts.SnapshotFile, "error", err)
 	}
 	return true
 }

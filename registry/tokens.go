@@ -26,12 +26,17 @@ func newSecret(prefix string) string {
 }
 
 // CreateToken makes an API token and returns it; it cannot be read again. Errors: *FieldError, ErrUnavailable.
-func (r *Registry) CreateToken(ctx context.Context, actor, name string, rights []Right, topics []string) (secret string, t *Token, err error) {
+func (r *Registry) CreateToken(
+	ctx context.Context, actor, name string, rights []Right, topics []string,
+) (secret string, t *Token, err error) {
 	if err := validToken(name, rights, topics); err != nil {
 		return "", nil, err
 	}
 	secret = newSecret("wk_")
-	t = &Token{Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics), CreatedAt: database.Now()}
+	t = &Token{
+		Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics),
+		CreatedAt: database.Now(),
+	}
 	err = r.Change(ctx, actor, "create", "token", func(tx *gorm.DB, c *Changed) error {
 		row := newTokenRow(t)
 		if err := tx.Create(row).Error; err != nil {
@@ -51,7 +56,8 @@ func tokenObject(t *Token) string { return fmt.Sprint("token/", t.ID) }
 
 func newTokenRow(t *Token) *tokenRow {
 	return &tokenRow{
-		Name: t.Name, Hash: t.Hash, Rights: joinRights(t.Rights), Topics: strings.Join(t.Topics, "\n"), CreatedAt: t.CreatedAt,
+		Name: t.Name, Hash: t.Hash, Rights: joinRights(t.Rights), Topics: strings.Join(t.Topics, "\n"),
+		CreatedAt: t.CreatedAt,
 	}
 }
 

@@ -68,7 +68,7 @@ const (
 // Shard is one Redis deployment that stores jobs.
 type Shard struct {
 	Name  string     `json:"name"`
-	URL   string     `json:"url"` // as in redis.nodes, or ManagedShard; holds a password, so it is never logged or shown whole
+	URL   string     `json:"url"` // as in redis.nodes, or ManagedShard; it may contain a password: mask it in logs
 	State ShardState `json:"state"`
 }
 

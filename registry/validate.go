@@ -52,7 +52,8 @@ func ValidTopicName(name string) error { return validName("topic", name) }
 
 func validName(what, name string) error {
 	if !topicName.MatchString(name) {
-		return malformed("name", "%.80q is not a %s's name: 1 to 64 of a-z, 0-9, dot, dash and underline, beginning with a letter or digit", name, what)
+		return malformed("name", "%.80q is not a %s's name: 1 to 64 of a-z, 0-9, dot, dash and underline, "+
+			"beginning with a letter or digit", name, what)
 	}
 	return nil
 }
@@ -60,9 +61,9 @@ func validName(what, name string) error {
 // NewTopic is a topic with every default; it lacks only a callback URL.
 func NewTopic(name string) Topic {
 	return Topic{
-		Name: name, Method: "POST", ContentType: "json", Headers: map[string]string{}, TTR: Duration(10 * time.Second), Priority: "normal",
-		MaxAttempts: 10, Retry: []Duration{}, Emails: []string{}, State: TopicActive,
-		Durability: DurabilityMemory,
+		Name: name, Method: "POST", ContentType: "json", Headers: map[string]string{},
+		TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10, Retry: []Duration{},
+		Emails: []string{}, State: TopicActive, Durability: DurabilityMemory,
 	}
 }
 
@@ -76,6 +77,7 @@ const (
 	maxAttempts  = 1000
 	maxInFlight  = 100000
 	maxRate      = 100000
+	minRate      = 0.0001
 	maxURL       = 2048
 	maxHeaders   = 32
 	maxHeaderSum = 8192
@@ -96,7 +98,8 @@ func (t *Topic) Validate() error {
 		ValidTopicName(t.Name), text("title", t.Title, 200), text("owner", t.Owner, 200), t.validURL(),
 		oneOf("method", t.Method, "POST", "PUT", "GET"), validType(t.ContentType), t.validHeaders(),
 		between("delay", t.Delay, 0, maxDelay), between("ttr", t.TTR, MinTTR, MaxTTR),
-		oneOf("priority", t.Priority, "high", "normal", "low"), count("max_attempts", t.MaxAttempts, 1, maxAttempts), t.validRetry(),
+		oneOf("priority", t.Priority, "high", "normal", "low"),
+		count("max_attempts", t.MaxAttempts, 1, maxAttempts), t.validRetry(),
 		t.validRetryIf(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay), t.validEmails(), t.validSecrets(),
 		oneOf("durability", string(t.Durability), string(DurabilityMemory), string(DurabilityReplica)),
@@ -155,9 +158,10 @@ func (t *Topic) validURL() error {
 	if len(s) > maxURL {
 		return outOfRange(field, "%.60q… has %d bytes; at most %d", s, len(s), maxURL)
 	}
+	blank := func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 	u, err := url.Parse(s)
-	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close") // not shown: it may contain a password
+	if err != nil || !utf8.ValidString(s) || strings.ContainsFunc(s, blank) { // not shown: it may contain a password
+		return malformed(field, "is not a URL; expected one like https://shop.example/hooks/close")
 	}
 	switch {
 	case u.User != nil:
@@ -179,7 +183,8 @@ func validType(s string) error {
 	if s == "json" || s == "form" {
 		return nil
 	}
-	if _, _, err := mime.ParseMediaType(s); err != nil || !strings.Contains(s, "/") || len(s) > maxMediaType || !printable(s) {
+	_, _, err := mime.ParseMediaType(s)
+	if err != nil || !strings.Contains(s, "/") || len(s) > maxMediaType || !printable(s) {
 		return malformed("content_type", "%.60q is neither json nor form nor a media type like text/plain", s)
 	}
 	return nil
@@ -191,8 +196,8 @@ func printable(s string) bool {
 }
 
 var ownHeaders = map[string]bool{
-	"host": true, "content-length": true, "content-type": true, "transfer-encoding": true, "connection": true, "user-agent": true, "trailer": true,
-	"te": true, "upgrade": true, "keep-alive": true, "expect": true,
+	"host": true, "content-length": true, "content-type": true, "transfer-encoding": true, "connection": true,
+	"user-agent": true, "trailer": true, "te": true, "upgrade": true, "keep-alive": true, "expect": true,
 }
 
 func (t *Topic) validHeaders() error {
@@ -264,8 +269,9 @@ func (t *Topic) validRetryIf() error {
 }
 
 func (t *Topic) validRate() error {
-	if math.IsNaN(t.RateLimit) || t.RateLimit < 0 || t.RateLimit > maxRate || (t.RateLimit > 0 && t.RateLimit < 1e-4) {
-		return outOfRange("rate_limit", "%v is neither 0 (no limit) nor between 0.0001 and %d callbacks a second", t.RateLimit, maxRate)
+	if math.IsNaN(t.RateLimit) || t.RateLimit < 0 || t.RateLimit > maxRate || (t.RateLimit > 0 && t.RateLimit < minRate) {
+		return outOfRange("rate_limit", "%v is neither 0 (no limit) nor between %v and %d callbacks a second",
+			t.RateLimit, minRate, maxRate)
 	}
 	return nil
 }
@@ -276,7 +282,8 @@ func (t *Topic) validEmails() error {
 		return outOfRange(field, "are %d; at most %d", len(t.Emails), maxEmails)
 	}
 	for _, e := range t.Emails {
-		if a, err := mail.ParseAddress(e); err != nil || a.Address != e || len(e) > maxEmail || strings.ContainsFunc(e, unicode.IsControl) {
+		a, err := mail.ParseAddress(e)
+		if err != nil || a.Address != e || len(e) > maxEmail || strings.ContainsFunc(e, unicode.IsControl) {
 			return malformed(field, "%.80q is not a mail address; expected one like shop@example.com", e)
 		}
 	}
@@ -286,11 +293,13 @@ func (t *Topic) validEmails() error {
 func (t *Topic) validSecrets() error {
 	const field = "secrets"
 	if len(t.Secrets) > maxSecrets {
-		return outOfRange(field, "are %d; at most %d: the current one, and its successor during a rotation", len(t.Secrets), maxSecrets)
+		return outOfRange(field, "are %d; at most %d: the current one, and its successor during a rotation",
+			len(t.Secrets), maxSecrets)
 	}
 	for i, s := range t.Secrets {
 		if !validSecret(s) {
-			return malformed(field, "number %d is not whsec_ and 24 to 64 bytes in base64 (make one: echo whsec_$(openssl rand -base64 32))", i+1)
+			return malformed(field, "number %d is not whsec_ and 24 to 64 bytes in base64 "+
+				"(make one: echo whsec_$(openssl rand -base64 32))", i+1)
 		}
 	}
 	return nil

@@ -220,10 +220,14 @@ func TestTokensAndPatternsAreValidated(t *testing.T) {
 		field string
 		err   error
 	}{
-		{"name", token("", push, all)}, {"name", token(" ", push, all)}, {"name", token("a\n", push, all)}, {"name", token(strings.Repeat("a", 101), push, all)},
-		{"rights", token("a", nil, all)}, {"rights", token("a", []Right{"root"}, all)}, {"rights", token("a", repeat(RightPush, 2), all)},
-		{"topics", token("a", push, nil)}, {"topics", token("a", push, []string{""})}, {"topics", token("a", push, []string{"**"})},
-		{"topics", token("a", push, []string{"*.close"})}, {"topics", token("a", push, []string{"a\nb"})}, {"topics", token("a", push, repeat("*", 101))},
+		{"name", token("", push, all)}, {"name", token(" ", push, all)}, {"name", token("a\n", push, all)},
+		{"name", token(strings.Repeat("a", 101), push, all)},
+		{"rights", token("a", nil, all)}, {"rights", token("a", []Right{"root"}, all)},
+		{"rights", token("a", repeat(RightPush, 2), all)},
+		{"topics", token("a", push, nil)}, {"topics", token("a", push, []string{""})},
+		{"topics", token("a", push, []string{"**"})},
+		{"topics", token("a", push, []string{"*.close"})}, {"topics", token("a", push, []string{"a\nb"})},
+		{"topics", token("a", push, repeat("*", 101))},
 	} {
 		var fe *FieldError
 		if !errors.As(c.err, &fe) || fe.Field != c.field {

@@ -70,7 +70,8 @@ func TestUsers(t *testing.T) {
 			t.Errorf("the new password: %v", err)
 		}
 		for what, err := range map[string]error{
-			"delete": r.DeleteUser(ctx, "me", "anna@shop.example"), "set role": r.SetRole(ctx, "me", "anna@shop.example", RoleViewer),
+			"delete": r.DeleteUser(ctx, "me", "anna@shop.example"), "set role": r.SetRole(ctx, "me",
+				"anna@shop.example", RoleViewer),
 		} {
 			if !errors.Is(err, ErrLastAdmin) {
 				t.Errorf("%s of the last admin: %v", what, err)
@@ -82,11 +83,13 @@ func TestUsers(t *testing.T) {
 		if err := errors.Join(r.SetRole(ctx, "me", "bert", RoleAdmin), r.DeleteUser(ctx, "me", "anna@shop.example")); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := r.ListUsers(ctx); err != nil || len(list) != 1 || list[0].Name != "bert" || list[0].Role != RoleAdmin {
+		if list, err := r.ListUsers(ctx); err != nil || len(list) != 1 || list[0].Name != "bert" ||
+			list[0].Role != RoleAdmin {
 			t.Errorf("users = %+v, %v", list, err)
 		}
 		for what, err := range map[string]error{
-			"set password": r.SetPassword(ctx, "me", "x", password), "set role": r.SetRole(ctx, "me", "x", RoleViewer), "delete": r.DeleteUser(ctx, "me", "x"),
+			"set password": r.SetPassword(ctx, "me", "x", password), "set role": r.SetRole(ctx, "me", "x", RoleViewer),
+			"delete": r.DeleteUser(ctx, "me", "x"),
 		} {
 			if !errors.Is(err, ErrNoUser) {
 				t.Errorf("%s of nobody: %v", what, err)
@@ -131,8 +134,10 @@ func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it meas
 	}
 	known := least("anna", "wrong password")
 	for what, try := range map[string][2]string{
-		"an unknown name": {"nobody", password}, "a name with a space": {"anna ", password}, "no name": {"", password}, "a long name": {strings.Repeat("a", 1<<20), password},
-		"a disabled user": {"former", password}, "a long password": {"nobody", strings.Repeat("x", 1<<16)}, "no password": {"nobody", ""},
+		"an unknown name": {"nobody", password}, "a name with a space": {"anna ", password}, "no name": {"", password},
+		"a long name":     {strings.Repeat("a", 1<<20), password},
+		"a disabled user": {"former", password}, "a long password": {"nobody", strings.Repeat("x", 1<<16)},
+		"no password": {"nobody", ""},
 	} {
 		if took := least(try[0], try[1]); took < known/5 {
 			t.Errorf("%s is refused after %s, a wrong password after %s", what, took, known)
@@ -192,7 +197,8 @@ func TestAnAdminMadeByHandIsLeftAlone(t *testing.T) {
 	if err := r.CreateUser(t.Context(), "me", "admin", "made by hand", RoleAdmin); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := r.Bootstrap(t.Context(), t.TempDir(), CreateFirst); err != nil || len(made) != 1 || filepath.Base(made[0]) != registry.TokenFile {
+	if made, err := r.Bootstrap(t.Context(), t.TempDir(), CreateFirst); err != nil || len(made) != 1 ||
+		filepath.Base(made[0]) != registry.TokenFile {
 		t.Errorf("made %v, %v", made, err)
 	}
 	if _, err := r.CheckPassword(t.Context(), "admin", "made by hand"); err != nil {

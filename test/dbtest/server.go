@@ -53,9 +53,11 @@ func (s *Server) install() (err error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}
-	s.args = append([]string{"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/s", "--pid-file=" + s.dir + "/pid",
-		"--skip-networking", "--innodb-buffer-pool-size=16M", "--performance-schema=OFF", "--innodb-flush-log-at-trx-commit=2",
-		"--max-connections=500"}, asRoot...)
+	s.args = append([]string{
+		"--no-defaults", "--datadir=" + s.dir + "/data", "--socket=" + s.dir + "/s", "--pid-file=" + s.dir + "/pid",
+		"--skip-networking", "--innodb-buffer-pool-size=16M", "--performance-schema=OFF",
+		"--innodb-flush-log-at-trx-commit=2", "--max-connections=500",
+	}, asRoot...)
 	return s.Start()
 }
 
@@ -70,7 +72,7 @@ func findProgram(name string) (string, error) {
 		path, err = exec.LookPath("/usr/sbin/" + name)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w (apt-get install mariadb-server, or set WAKECALL_TEST_SHORT=1 to do without)", name, err)
+		return "", fmt.Errorf("%s: %w (apt-get install mariadb-server, or set WAKECALL_TEST_SHORT=1 to skip)", name, err)
 	}
 	return path, nil
 }
