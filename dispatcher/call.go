@@ -27,24 +27,24 @@ type reservation struct {
 	start atomic.Int32
 }
 
-// Where a callback is whose start has to be asked for late, when a connection is there: the one who asks and the one who waits for the
-// call's end settle by compare-and-swap whether it begins.
+// States of a call whose lease has to be confirmed after its connection is there. The goroutine that confirms and
+// the one that waits for the call agree by compare-and-swap on whether it begins.
 const (
-	unasked int32 = iota
+	unasked int32 = iota // not confirmed yet, or not needed
 	asking
 	begun
-	lost      // the lease is somebody else's
-	abandoned // it was not known in time whether the lease is still held
+	lost      // the lease expired
+	abandoned // it was not known in time whether the lease is held
 )
 
-// clock is Redis's clock now, as far as it is known here; it may be ahead by a round trip.
+// clock estimates Redis's clock now; it may be ahead by a round trip.
 func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 
-// handle brings one job to its settlement. A panic on the way is the attempt's failure, not the process's.
+// handle calls one job and passes its outcome on. A panic fails the attempt, not the process.
 func (s *source) handle(r *reservation) {
 	defer s.calls.Done()
 	o := s.judge(r)
-	if o == nil { // the lease was lost before anything began
+	if o == nil { // the lease expired before the call began
 		s.d.metrics.lost.Inc()
 		s.d.places.release(r.place)
 		return
@@ -52,18 +52,18 @@ func (s *source) handle(r *reservation) {
 	s.settler.add(o)
 }
 
-// outcome is a settlement with what the journal and the metrics want to know.
+// outcome is a settlement with what the journal and the metrics need.
 type outcome struct {
 	queue.Settlement
 	place   *place
 	started time.Time
 	took    time.Duration
 	late    float64 // seconds from the job's due time to the call
-	answer  string  // its beginning, longer than what the job remembers
+	answer  string  // its beginning; the job keeps less
 	reason  string
 }
 
-// judge calls a job or says why not; nil when its lease was lost.
+// judge calls a job, or decides that it is not called. It returns nil when the lease expired.
 func (s *source) judge(r *reservation) *outcome {
 	topic := s.d.topic(r.Topic)
 	if o := s.refuse(r, topic); o != nil {
@@ -81,7 +81,7 @@ func (s *source) judge(r *reservation) *outcome {
 		case !held:
 			return nil
 		}
-		topic = s.d.topic(r.Topic) // asking may have taken long
+		topic = s.d.topic(r.Topic) // confirming may have taken long
 		if o := s.refuse(r, topic); o != nil {
 			return o
 		}
@@ -90,7 +90,7 @@ func (s *source) judge(r *reservation) *outcome {
 	return s.attempt(r, topic, ttr)
 }
 
-// refuse is the end of a job that is not to be called, and nil of all others.
+// refuse returns the outcome of a job that must not be called; nil for all others.
 func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	switch {
 	case topic == nil && s.d.opts.RegistryUp != nil && !s.d.opts.RegistryUp():
@@ -108,11 +108,13 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 }
 
 func end(r *reservation, v queue.Verdict, reason string) *outcome {
-	return &outcome{Settlement: queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}, place: r.place, reason: reason}
+	st := queue.Settlement{Lease: r.Lease, Verdict: v, Reason: reason}
+	return &outcome{Settlement: st, place: r.place, reason: reason}
 }
 
-// confirm asks for the lease again, when the time in which the call may start without asking is over. While no answer comes it asks
-// on: the lease may still be held, and letting go of it would count an attempt that was none. The error is that ctx or the source ended.
+// confirm extends the lease when the call's start window is over, and reports whether it is held. It repeats until
+// Redis answers: the lease may be held, and giving it up would count an attempt that was not made. It fails when
+// ctx or the source ends.
 func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration) (held bool, err error) {
 	for backoff := minBackoff; ctx.Err() == nil && s.ctx.Err() == nil; {
 		sent := time.Now()
@@ -128,12 +130,13 @@ func (s *source) confirm(ctx context.Context, r *reservation, ttr time.Duration)
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("asking for a lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
+	return false, fmt.Errorf("confirm a lease: %w", errors.Join(context.Cause(ctx), context.Cause(s.ctx)))
 }
 
-var errNotHeld = errors.New("the lease is not held any more")
+var errNotHeld = errors.New("lease expired")
 
-// begins is asked when a connection is there: waiting for it, or standing still, may have taken longer than the call may take to start.
+// begins is called when a connection is there, just before the request is written. It confirms the lease when that
+// took longer than the start window.
 func (s *source) begins(ctx context.Context, r *reservation, ttr time.Duration) error {
 	if time.Since(r.asked) <= queue.StartWindow {
 		return nil
@@ -177,11 +180,12 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		s.d.metrics.lateness.Observe(late)
 	}
 	o = &outcome{
-		Settlement: queue.Settlement{Lease: r.Lease}, place: r.place, started: started, took: time.Since(started), late: late,
+		Settlement: queue.Settlement{Lease: r.Lease}, place: r.place,
+		started: started, took: time.Since(started), late: late,
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}
 	if out.Class != callback.Success && s.d.calls.Err() != nil {
-		o.Verdict, o.reason = queue.Release, "shutdown" // cut off here, not failed there: it does not count
+		o.Verdict, o.reason = queue.Release, "shutdown" // canceled by the shutdown: no attempt is counted
 		return o
 	}
 	o.Endpoint = queue.EndpointUp
@@ -189,33 +193,34 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		o.Endpoint = queue.EndpointDown
 	}
 	o.Attempt = &queue.Attempt{
-		StartedAt: r.now.Add(started.Sub(r.sent)).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000, Status: out.Status,
-		Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
+		StartedAt: r.now.Add(started.Sub(r.sent)).UnixMilli(), TookMS: float64(o.took.Microseconds()) / 1000,
+		Status: out.Status, Error: cut(out.Err, maxError), Answer: cut(o.answer, maxAnswer),
 	}
 	s.decide(o, &out, topic, n, most)
 	return o
 }
 
-// What a job remembers of an attempt, in bytes.
+// What a job keeps of an attempt, in bytes.
 const (
 	maxAnswer = 1024
 	maxError  = 512
 )
 
-// maxShown is how much of an answer is kept for those who look at the topic's last attempts.
+// maxShown is how much of an answer is kept for the pages that show a topic's last attempts.
 const maxShown = 2048
 
 // maxSnoozes in a row; the next one is a failure.
 const maxSnoozes = 100
 
-// A job whose topic cannot be called, for example since its retry_if is not allowed any more, waits until the topic is
-// corrected. No attempt is counted, but the topic's breaker opens: so few of its jobs are looked at, and people hear of it.
+// A job whose topic cannot be called, for example because its retry_if is no longer allowed, waits until the topic
+// is corrected. No attempt is counted, but the topic's breaker opens, so that its backlog costs little and an
+// alert is raised.
 const (
 	uncallable    = "topic"
 	uncallableFor = time.Minute
 )
 
-// decide turns what the endpoint said into a verdict.
+// decide turns the outcome of a call into a verdict.
 func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic, n, most int) {
 	switch {
 	case out.Reason == uncallable:
@@ -232,15 +237,18 @@ func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic
 		o.Verdict, o.Delay = queue.Retry, max(topic.RetryDelay(n), out.RetryAfter)
 	}
 	if out.Class == callback.Snooze && o.Verdict != queue.Snooze {
-		o.reason, o.Attempt.Error = "snoozes", fmt.Sprintf("the endpoint asked to be called again %d times in a row", maxSnoozes)
+		o.reason = "snoozes"
+		o.Attempt.Error = fmt.Sprintf("the endpoint asked to be called again %d times in a row", maxSnoozes)
 	}
 }
 
 func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.d.opts.Logger.Error("a callback panicked", "topic", r.Topic, "id", r.ID, "panic", p, "stack", string(debug.Stack()))
-			out = callback.Outcome{Class: callback.Failure, Reason: "panic", Err: fmt.Sprint("the dispatcher failed at this job: ", p)}
+			s.d.opts.Logger.Error("callback panicked",
+				"topic", r.Topic, "id", r.ID, "panic", p, "stack", string(debug.Stack()))
+			err := fmt.Sprint("the dispatcher panicked at this job: ", p)
+			out = callback.Outcome{Class: callback.Failure, Reason: "panic", Err: err}
 		}
 	}()
 	e, err := s.d.endpoints.of(topic, s.d.opts.Logger)
@@ -248,8 +256,9 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 		return callback.Outcome{Class: callback.Failure, Reason: uncallable, Err: err.Error(), EndpointDown: true}
 	}
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
-		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(), Attempt: n, MaxAttempts: most,
-		DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr, Begin: func() error { return s.begins(s.d.calls, r, ttr) },
+		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(),
+		Attempt: n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
+		Begin: func() error { return s.begins(s.d.calls, r, ttr) },
 	})
 }
 
@@ -265,5 +274,6 @@ func cut(s string, n int) string {
 }
 
 var journalOutcomes = [...]journal.Outcome{
-	queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Snooze: journal.Snooze, queue.Bury: journal.Dead, queue.Expire: journal.Expired,
+	queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Snooze: journal.Snooze, queue.Bury: journal.Dead,
+	queue.Expire: journal.Expired,
 }

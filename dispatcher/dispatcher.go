@@ -36,7 +36,7 @@ type Caller interface {
 	Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome
 }
 
-// Journal keeps what came of attempts.
+// Journal stores attempts.
 type Journal interface {
 	Attempts(lines []journal.AttemptLine) error
 }
@@ -45,12 +45,12 @@ type Journal interface {
 type Options struct {
 	Shards          func() []Shard
 	Changed         <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Nudge           func()          // the registry changed, says a shard; may be nil
+	Nudge           func()          // called when a shard says that the registry changed; may be nil
 	Topics          func() *registry.Snapshot
 	RegistryUp      func() bool // whether Topics can be trusted not to know a topic; nil: always
 	Caller          Caller
 	Journal         Journal
-	Activity        *activity.Recorder // nil: nobody looks
+	Activity        *activity.Recorder // nil: not recorded
 	Concurrency     int                // callbacks at once
 	Pattern         string             // of priorities, see queue.Reserve
 	Poll            time.Duration
@@ -62,7 +62,7 @@ type Options struct {
 // Dispatcher is the dispatcher role.
 type Dispatcher struct {
 	opts      Options
-	worker    string // unique for each process that ever ran
+	worker    string // unique for each process
 	places    *places
 	workers   *workers
 	endpoints endpoints
@@ -70,8 +70,8 @@ type Dispatcher struct {
 	metrics   *metrics
 	tokens    atomic.Uint64
 
-	calls      context.Context // of callbacks: outlives the one of Run by the time they have to finish
-	settles    context.Context // of settling: outlives the calls
+	calls      context.Context // of callbacks: ends later than the context of Run
+	settles    context.Context // of settling: ends later than calls
 	stopCalls  context.CancelFunc
 	stopSettle context.CancelFunc
 }
@@ -87,21 +87,24 @@ func New(o Options) *Dispatcher {
 	if o.ShutdownTimeout <= 0 {
 		o.ShutdownTimeout = 30 * time.Second
 	}
-	d := &Dispatcher{opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency, o.Pattern), workers: newWorkers()}
+	d := &Dispatcher{
+		opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency, o.Pattern), workers: newWorkers(),
+	}
 	d.metrics = newMetrics(o.Registerer, d.places)
 	d.calls, d.stopCalls = context.WithCancel(context.Background())
 	d.settles, d.stopSettle = context.WithCancel(context.Background())
 	return d
 }
 
-// Status is what the tree of processes shows of a dispatcher.
+// Status is shown in the tree of processes.
 func (d *Dispatcher) Status() map[string]any {
 	return map[string]any{"in_flight": d.places.inFlight(), "concurrency": d.opts.Concurrency}
 }
 
-var errUnsettled = errors.New("outcomes could not be settled before the shutdown timeout; their jobs are called again when their leases end")
+var errUnsettled = errors.New("outcomes were not settled before the shutdown timeout; " +
+	"their jobs are called again when their leases expire")
 
-// settleTime is what is left of the shutdown timeout for settling after the calls were cut off.
+// settleTime is the part of the shutdown timeout that is left for settling after calls were canceled.
 const settleTime = 2 * time.Second
 
 // Run works until ctx is done, then finishes what it has within ShutdownTimeout.
@@ -124,7 +127,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return nil
 	case <-soft.C:
 	}
-	d.opts.Logger.Warn("callbacks are cut off at the end of the shutdown timeout; their jobs are released uncounted",
+	d.opts.Logger.Warn("callbacks canceled at the end of the shutdown timeout; their jobs are released",
 		"held", d.places.inFlight())
 	d.stopCalls()
 	hard := time.NewTimer(settleTime / 2)

@@ -1,39 +1,43 @@
 // Package dispatcher reserves ready jobs, calls their topics' endpoints and settles the outcomes.
 //
-//	source (one a shard and bucket) ── reserve ──▶ call (one goroutine a job) ── outcome ──▶ settler (one a source) ── settle
-//	   ▲ wake-up, freed places, poll                                                            │
-//	   └──────────────────────────────── places are free again when settled ───────────────────┘
+//	source (one per shard and bucket) ── reserve ──▶ call (one goroutine per job) ── outcome ──▶ settler ── settle
+//	   ▲ wake-up, freed places, poll                                                                │
+//	   └────────────────────────── places are free again when settled ──────────────────────────────┘
 //
 // # Places
 //
-// A dispatcher makes Concurrency calls at once: it has so many places. A place is taken before the reserve and is free again when
-// Redis has taken the outcome, so everything a dispatcher holds is bounded, also while Redis is away.
+// A dispatcher makes Concurrency calls at once: it has so many places. A place is taken before the reserve and is
+// free again when Redis has taken the outcome, so everything a dispatcher holds is bounded, also while Redis is
+// away.
 //
-// Weights belong to priorities. A free place goes to whatever the pattern of priorities names next, and within a priority to the
-// next of its topics that have ready jobs (reserve.lua; deficit round robin with equal quanta, Shreedhar and Varghese, SIGCOMM
-// 1995). No topic is limited while its calls are answered in time. So starts are 5:3:2 however many topics a priority has and
-// whatever their latency: a priority whose calls take longer holds more places, it is not served less often. A share that nobody
-// needs goes to the others, and one topic alone has all places.
+// Weights belong to priorities. A free place goes to whatever the pattern of priorities names next, and within a
+// priority to the next of its topics that have ready jobs (reserve.lua; deficit round robin with equal quanta,
+// Shreedhar and Varghese, SIGCOMM 1995). No topic is limited while its calls are answered in time. So starts are
+// 5:3:2 however many topics a priority has and whatever their latency: a priority whose calls take longer holds
+// more places, it is not served less often. A share that nobody needs goes to the others, and one topic alone has
+// all places.
 //
 // That alone would let a few topics whose endpoints hang take every place until their TTR. Two rules prevent it:
 //
-//   - A call that takes longer than hangAfter moves aside and frees its place. What it costs is memory and a connection, not a
-//     core. At most asideRatio calls for each place are aside, shared out by the weights of the priorities that have any. Within
+//   - A call that takes longer than hangAfter moves aside and frees its place: it costs memory and a connection, not a
+//     core. At most asideRatio calls for each place are aside, by the weights of the priorities that have any. Within
 //     its priority's share a topic may have alpha times what is left (dynamic thresholds, Choudhury and Hahne, IEEE/ACM
 //     Transactions on Networking 1998); one that has more starts no call until it has less.
-//   - When no place got free for starveFor, one spare place for each spareShare places may be used, by topics that hold next to
-//     none. So a topic starts at once while others have just begun to hang. The pattern of the next reserve makes up for it.
+//   - When no place got free for starveFor, one spare place for each spareShare places may be used, by topics that hold
+//     next to none. So a topic starts at once while others have just begun to hang. The pattern of the next reserve makes
+//     up for it.
 //
 // # Leases
 //
-// Leases of calls longer than leaseCap are extended while the call is within its TTR: when the process dies its jobs come back
-// within min(TTR, leaseCap) plus queue.LeaseGrace.
+// Leases of calls longer than leaseCap are extended while the call is within its TTR: when the process dies its
+// jobs come back within min(TTR, leaseCap) plus queue.LeaseGrace.
 //
-// What a shard that is away leaves open is repeated until it answers, since whatever is let go of counts an attempt when its lease ends:
+// What a shard that does not answer leaves open is repeated until it answers, since a job that is given up counts an
+// attempt when its lease expires:
 //
-//	a reserve   with the same token, and without holding places meanwhile; jobs that then find none are released
+//	a reserve   with the same token, holding no places meanwhile; jobs that then find none are released
 //	a lease     that must be confirmed because the call's start window is over
 //	outcomes    which keep their places
 //
-// A stop gives the first two a little longer and releases what they bring; a shard that is taken out of use gives up all three.
+// A stop gives the first two a little longer and releases the jobs they return; removing a shard gives up all three.
 package dispatcher

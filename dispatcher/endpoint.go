@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// endpoints keeps topics' endpoints compiled. A topic of a new snapshot is a new value, so pointers tell them apart.
+// endpoints caches compiled endpoints. A changed topic is a new value in the registry's snapshot.
 type endpoints struct {
 	mu     sync.RWMutex
 	byName map[string]compiled
@@ -30,11 +30,12 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 		return c.endpoint, c.err
 	}
 	ep, err := callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Secrets: t.Secrets,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
+		Secrets: t.Secrets,
 	})
 	if err != nil {
 		err = fmt.Errorf("topic %s cannot be called: %w", t.Name, err)
-		log.Error("a topic cannot be called; its jobs wait until it is corrected", "topic", t.Name, "error", err)
+		log.Error("topic cannot be called; its jobs wait until it is corrected", "topic", t.Name, "error", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -45,20 +46,21 @@ func (e *endpoints) of(t *registry.Topic, log *slog.Logger) (*callback.Endpoint,
 	return ep, err
 }
 
-// A topic that was just registered may have jobs before this process hears of it. topicWait is how long it listens for that before it
-// believes that the topic was deleted, looking every topicLook.
+// A topic that was just registered may have jobs before this process has read it. Before a topic counts as
+// deleted, the dispatcher checks for it every topicPoll for topicWait.
 const (
 	topicWait = 2 * time.Second
-	topicLook = 5 * time.Millisecond
+	topicPoll = 5 * time.Millisecond
 )
 
-// topic returns nil for one that does not exist. It waits for news of an unknown one, once for each state of the registry.
+// topic returns nil for a topic that does not exist. It waits for an unknown one, once per revision of the registry.
 func (d *Dispatcher) topic(name string) *registry.Topic {
 	snap := d.opts.Topics()
 	if t := snap.Topics[name]; t != nil || d.unknown.seen(name, snap.Revision) {
 		return t
 	}
-	for deadline := time.Now().Add(topicWait); time.Now().Before(deadline) && d.calls.Err() == nil; pause(d.calls, topicLook) {
+	deadline := time.Now().Add(topicWait)
+	for ; time.Now().Before(deadline) && d.calls.Err() == nil; pause(d.calls, topicPoll) {
 		if d.opts.Nudge != nil {
 			d.opts.Nudge()
 		}
@@ -70,7 +72,7 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 	return nil
 }
 
-// unknowns are topics that were looked for in vain, and the registry's revision then.
+// unknowns are topics that were not found, with the registry's revision at that time.
 type unknowns struct {
 	mu     sync.Mutex
 	byName map[string]int64
@@ -92,5 +94,5 @@ func (u *unknowns) note(name string, revision int64) {
 	u.byName[name] = revision
 }
 
-// maxEndpoints bounds what deleted topics leave behind; past it everything is compiled anew.
+// maxEndpoints bounds what deleted topics leave behind; above it the cache is emptied.
 const maxEndpoints = 20000

@@ -15,7 +15,8 @@ type metrics struct {
 }
 
 var verdictNames = [...]string{
-	queue.Done: "done", queue.Retry: "retry", queue.Snooze: "snooze", queue.Bury: "dead", queue.Release: "released", queue.Expire: "expired",
+	queue.Done: "done", queue.Retry: "retry", queue.Snooze: "snooze", queue.Bury: "dead", queue.Release: "released",
+	queue.Expire: "expired",
 }
 
 func newMetrics(r prometheus.Registerer, p *places) *metrics {
@@ -28,23 +29,26 @@ func newMetrics(r prometheus.Registerer, p *places) *metrics {
 	seconds := prometheus.ExponentialBuckets(0.0005, 2, 20)
 	m := &metrics{
 		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "wakecall_callbacks_total", Help: "Reserved jobs by what became of them.",
+			Name: "wakecall_callbacks_total", Help: "Reserved jobs by outcome.",
 		}, []string{"topic", "outcome", "reason"}),
-		lateness:      histogram("wakecall_lateness_seconds", "From a job's due time to the start of its first callback.", seconds),
-		duration:      histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
-		batch:         histogram("wakecall_reserve_jobs", "Jobs of one reserve call.", prometheus.ExponentialBuckets(1, 2, 8)),
-		lost:          counter("wakecall_lost_leases_total", "Leases that ended before their job was settled."),
-		settleRetries: counter("wakecall_settle_retries_total", "Settle calls that had to be repeated."),
-		journalErrors: counter("wakecall_dispatcher_journal_errors_total", "Batches of attempts that the journal did not take."),
+		lateness: histogram("wakecall_lateness_seconds", "Time from the due time to the first callback.", seconds),
+		duration: histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
+		batch: histogram("wakecall_reserve_jobs", "Jobs per reserve call.",
+			prometheus.ExponentialBuckets(1, 2, 8)),
+		lost:          counter("wakecall_lost_leases_total", "Leases that expired before their job was settled."),
+		settleRetries: counter("wakecall_settle_retries_total", "Repeated settle calls."),
+		journalErrors: counter("wakecall_dispatcher_journal_errors_total",
+			"Batches of attempts that could not be written to the journal."),
 	}
 	if r != nil {
 		free := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wakecall_dispatcher_free_places", Help: "Callbacks that could still be started.",
+			Name: "wakecall_dispatcher_free_places", Help: "Callbacks that can still be started.",
 		}, func() float64 { return float64(p.available()) })
 		flight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wakecall_dispatcher_in_flight", Help: "Jobs held: reserved, being called, waiting to be settled.",
+			Name: "wakecall_dispatcher_in_flight", Help: "Jobs reserved, being called or waiting to be settled.",
 		}, func() float64 { return float64(p.inFlight()) })
-		r.MustRegister(m.callbacks, m.lateness, m.duration, m.batch, m.lost, m.settleRetries, m.journalErrors, free, flight)
+		r.MustRegister(m.callbacks, m.lateness, m.duration, m.batch, m.lost, m.settleRetries, m.journalErrors)
+		r.MustRegister(free, flight)
 	}
 	return m
 }

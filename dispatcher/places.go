@@ -33,7 +33,8 @@ const (
 	starveFor  = 15 * time.Millisecond // without a place that gets free, before the spare ones are used
 	batchWait  = time.Millisecond      // for which freed places gather, so that jobs are not reserved one by one
 
-	// alpha of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its priority may still have.
+	// alpha of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its priority may
+	// still have.
 	alpha = 8
 )
 
@@ -87,8 +88,8 @@ func (p *places) divide(sources int) {
 	p.mu.Unlock()
 }
 
-// take waits for places and takes a fair part of the free ones, at most limit; or, when none gets free in time, spare ones. It
-// returns 0 when ctx is done.
+// take waits for places and takes a fair part of the free ones, at most limit; or, when none gets free in time,
+// spare ones. It returns 0 when ctx is done.
 func (p *places) take(ctx context.Context, limit int) (n int, spare bool) {
 	var gather, starve <-chan time.Time
 	for {
@@ -143,8 +144,8 @@ func (p *places) grab(limit, free int) int {
 	return n
 }
 
-// book takes places for n jobs that are here already and returns how many of those places were free. The others have to be
-// released before anybody gets one.
+// book takes places for n jobs that are here already and returns how many of those places were free. The others
+// have to be released before anybody gets one.
 func (p *places) book(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +247,8 @@ func (p *places) shares(n int, spare bool) (most int, others map[string]int) {
 	return most, others
 }
 
-// mayMoveAside returns how many more calls of a priority may be aside: its part, by weight, among the priorities that have any.
+// mayMoveAside returns how many more calls of a priority may be aside: its part, by weight, among the priorities
+// that have any.
 func (p *places) mayMoveAside(priority int) int {
 	sum := 0
 	for i, n := range p.moved {

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// A settler brings outcomes to Redis in batches. With nothing under way an outcome goes at once; otherwise those that gather
-// meanwhile go together. What Redis did not take is repeated until it does: the scripts refuse what was settled already.
+// A settler sends outcomes to Redis in batches: one outcome at once when no batch is under way, otherwise those that
+// gathered meanwhile. A batch is repeated until Redis answers; the script refuses what was settled before.
 type settler struct {
 	src *source
 
@@ -23,7 +23,7 @@ type settler struct {
 
 const (
 	maxFlying   = 2
-	secondAt    = 32 // outcomes that must wait for a second flight to pay
+	secondAt    = 32 // waiting outcomes that are worth a second batch at the same time
 	settleLimit = queue.ReserveLimit
 )
 
@@ -38,7 +38,7 @@ func (s *settler) add(o *outcome) {
 	}
 }
 
-// wait returns when everything was settled. Nothing may be added meanwhile.
+// wait returns when everything is settled. Nothing may be added meanwhile.
 func (s *settler) wait() { s.flights.Wait() }
 
 func (s *settler) take() []*outcome {
@@ -80,9 +80,9 @@ func (s *settler) settle(batch []*outcome) {
 	s.src.d.places.release(held...)
 }
 
-// send repeats until Redis took the batch; nil when it gave up: at the dispatcher's end, or when the shard is out of use and its
-// places are wanted for others. A lease reported as lost by a repeated
-// call may be one that the first call settled.
+// send repeats a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or when the
+// shard was removed and others need its places. A lease that a repeated call reports as lost may have been settled
+// by the first.
 func (s *settler) send(st []queue.Settlement) []bool {
 	d := s.src.d
 	warned := false
@@ -92,7 +92,8 @@ func (s *settler) send(st []queue.Settlement) []bool {
 			return held
 		}
 		if !warned {
-			d.opts.Logger.Warn("outcomes cannot be settled; holding them", "shard", s.src.shard.Name(), "jobs", len(st), "error", err)
+			d.opts.Logger.Warn("outcomes cannot be settled; holding them",
+				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
 			warned = true
 		}
 		d.metrics.settleRetries.Inc()
@@ -101,14 +102,14 @@ func (s *settler) send(st []queue.Settlement) []bool {
 			left--
 		}
 		if pause(d.settles, jittered(backoff)); d.settles.Err() != nil || left == 0 {
-			d.opts.Logger.Error("outcomes were not settled; their jobs are called again when their leases end",
+			d.opts.Logger.Error("outcomes were not settled; their jobs are called again when their leases expire",
 				"shard", s.src.shard.Name(), "jobs", len(st), "error", err)
 			return nil
 		}
 	}
 }
 
-// record writes the attempts to the journal. A journal that cannot be written stops no job.
+// record writes attempts to the journal and the activity recorder. A journal that cannot be written stops no job.
 func (s *settler) record(batch []*outcome) {
 	d := s.src.d
 	lines := make([]journal.AttemptLine, 0, len(batch))
@@ -118,10 +119,12 @@ func (s *settler) record(batch []*outcome) {
 			continue
 		}
 		line := journal.AttemptLine{
-			Topic: o.Lease.Topic, ID: o.Lease.ID, CreatedAt: o.Lease.CreatedAt, N: o.Lease.Attempts + 1, Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
+			Topic: o.Lease.Topic, ID: o.Lease.ID, CreatedAt: o.Lease.CreatedAt, N: o.Lease.Attempts + 1,
+			Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
 		}
 		if a := o.Attempt; a != nil {
-			line.StartedAt, line.Took, line.Status, line.Error = time.UnixMilli(a.StartedAt).UTC(), o.took, a.Status, a.Error
+			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took
+			line.Status, line.Error = a.Status, a.Error
 		}
 		lines = append(lines, line)
 	}
@@ -136,7 +139,7 @@ func (s *settler) record(batch []*outcome) {
 	}
 }
 
-// attempts are a batch as those who look at it want it.
+// attempts converts a batch for the activity recorder.
 func attempts(batch []*outcome) []activity.Attempt {
 	list := make([]activity.Attempt, 0, len(batch))
 	for _, o := range batch {
@@ -145,26 +148,28 @@ func attempts(batch []*outcome) []activity.Attempt {
 		}
 		l := o.Lease
 		a := activity.Attempt{
-			Topic: l.Topic, ID: l.ID, N: l.Attempts + 1, Shard: l.Shard, LateMS: 1000 * o.late, Outcome: string(journalOutcomes[o.Verdict]), Reason: o.reason,
+			Topic: l.Topic, ID: l.ID, N: l.Attempts + 1, Shard: l.Shard, LateMS: 1000 * o.late,
+			Outcome: string(journalOutcomes[o.Verdict]), Reason: o.reason,
 			Answer: o.answer, Priority: l.Priority, First: l.Attempts == 0 && l.Snoozes == 0,
 		}
 		if made := o.Attempt; made != nil {
-			a.Called, a.StartedAt, a.TookMS, a.Status, a.Error = true, made.StartedAt, made.TookMS, made.Status, made.Error
+			a.Called, a.StartedAt, a.TookMS = true, made.StartedAt, made.TookMS
+			a.Status, a.Error = made.Status, made.Error
 		}
 		list = append(list, a)
 	}
 	return list
 }
 
-// A keeper extends the leases of calls that may last longer than their first one.
+// A keeper extends the leases of calls that may take longer than their first lease.
 type keeper struct {
 	src *source
 
 	mu   sync.Mutex
 	held map[*queue.Lease]*hold
-	some chan struct{} // ticks when there may be some where there were none
+	some chan struct{} // ticks when the first one is added
 
-	failed bool // the last time; run's alone
+	failed bool // the last call; used by run alone
 }
 
 type hold struct {
@@ -172,7 +177,7 @@ type hold struct {
 	end   time.Time // of the call's TTR
 }
 
-// keep extends a reservation's lease until the function it returns is called.
+// keep extends the lease of a reservation until the returned function is called.
 func (k *keeper) keep(r *reservation, ttr time.Duration) (stop func()) {
 	if ttr <= leaseCap {
 		return func() {} // the first lease lasts longer than the call
@@ -193,7 +198,7 @@ func (k *keeper) keep(r *reservation, ttr time.Duration) (stop func()) {
 	}
 }
 
-// run looks every second while there are leases to extend.
+// run extends leases every second while there are any.
 func (k *keeper) run(ctx context.Context) {
 	for {
 		select {
@@ -232,8 +237,8 @@ func (k *keeper) due() []*queue.Lease {
 	return list
 }
 
-// extend asks once and says whether an answer came; without one the next round asks again. A lease that is lost is nobody's to mend:
-// settling will tell.
+// extend extends leases and reports whether Redis answered; otherwise the next round tries again. A lease that is
+// lost is noticed when its job is settled.
 func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) bool {
 	_, err := k.src.shard.Extend(ctx, k.src.bucket, leases, leaseCap)
 	if err == nil {
@@ -241,7 +246,8 @@ func (k *keeper) extend(ctx context.Context, leases []*queue.Lease) bool {
 		return true
 	}
 	if !k.failed {
-		k.src.d.opts.Logger.Warn("leases cannot be extended; trying again", "shard", k.src.shard.Name(), "leases", len(leases), "error", err)
+		k.src.d.opts.Logger.Warn("leases cannot be extended; trying again",
+			"shard", k.src.shard.Name(), "leases", len(leases), "error", err)
 	}
 	k.failed = true
 	k.mu.Lock()

@@ -15,23 +15,24 @@ import (
 // A source reserves from one bucket of one shard.
 type source struct {
 	d       *Dispatcher
-	ctx     context.Context // ends when nothing is to be reserved any more; its cause is pershard.ErrRemoved when the shard is out of use
+	ctx     context.Context // of reserving; its cause is pershard.ErrRemoved when the shard was removed
 	shard   Shard
 	bucket  int
 	wake    chan struct{}
 	settler *settler
 	leases  *keeper
 	calls   sync.WaitGroup
-	noted   time.Time // when a reserve last left the note that this dispatcher waits; zero when the last one left none
-
-	owed [3]int // starts by spare places, by priority
+	noted   time.Time // when the last reserve left the note that a dispatcher waits; zero when it left none
+	owed    [3]int    // starts by spare places, by priority
 
 	mu      sync.Mutex
-	avoided map[string]time.Time // topics whose jobs were released, until their limits reach Redis
+	avoided map[string]time.Time // topics whose jobs were released, until Redis knows their state
 }
 
 func newSource(ctx context.Context, d *Dispatcher, s Shard, bucket int) *source {
-	src := &source{d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{}}
+	src := &source{
+		d: d, ctx: ctx, shard: s, bucket: bucket, wake: make(chan struct{}, 1), avoided: map[string]time.Time{},
+	}
 	src.settler = &settler{src: src}
 	src.leases = &keeper{src: src, held: map[*queue.Lease]*hold{}, some: make(chan struct{}, 1)}
 	return src
@@ -44,17 +45,17 @@ func (s *source) wakeUp() {
 	}
 }
 
-// removed says whether the shard is out of use: it will not answer any more.
+// removed reports whether the shard was removed: it may never answer.
 func (s *source) removed() bool { return errors.Is(context.Cause(s.ctx), pershard.ErrRemoved) }
 
 const (
 	leaseCap   = 15 * time.Second
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
-	lastTries  = 40 // after the end was asked for, minBackoff apart
+	lastTries  = 40 // minBackoff apart, after the stop
 )
 
-// run reserves until its context is done, then waits for the calls that are under way and for their settling.
+// run reserves until its context is done, then waits until the calls under way have ended and are settled.
 func (s *source) run() {
 	var wg sync.WaitGroup
 	kctx, stop := context.WithCancel(context.Background())
@@ -71,31 +72,30 @@ func (s *source) run() {
 	wg.Wait()
 }
 
-// noteFor is how long a look may be a cheap one after a reserve that left a note. With the longest poll behind it (maxPoll), that is well below
-// the 30 s after which the note goes.
+// noteFor is how long polls may be cheap after a reserve that left a note. Together with maxPoll it is well below
+// the 30 s after which the note expires.
 const noteFor = 10 * time.Second
 
-// rest is until a reserve may find something. It looks for itself every second: no wake-up may have arrived. As long as nothing is ready, a look needs no
-// reserve, whose note from before still makes the next job wake this dispatcher: the note goes by itself only later, and if a job
-// has removed it, a message is on its way, which ends the rest. A connection on which that got lost ends with WakeReconnect, which does the same.
+// rest waits until a reserve may find something. It polls, since a wake-up may get lost. While nothing is ready a
+// poll needs no reserve: the note of the last one makes the next ready job wake this dispatcher. A job that has
+// removed the note has sent a wake-up; should its connection break, WakeReconnect follows.
 func (s *source) rest() {
-	for s.wait(nil) == looked && time.Since(s.noted) < noteFor {
+	for s.wait(nil) == polled && time.Since(s.noted) < noteFor {
 		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
 			return
 		}
 	}
 }
 
-// waited is what ended a wait.
-type waited uint8
+type waited uint8 // what ended a wait
 
 const (
 	stopped waited = iota
-	looked         // it is time to look
-	woken          // it was said that there may be work, or places got free
+	polled         // it is time to poll
+	woken          // there may be work, or places got free
 )
 
-// wait is until there may be work: it was said so, it is time to look, or (more) places got free.
+// wait waits for a wake-up, the time of the next poll, or more.
 func (s *source) wait(more <-chan struct{}) waited {
 	poll := time.NewTimer(s.poll())
 	defer poll.Stop()
@@ -105,7 +105,7 @@ func (s *source) wait(more <-chan struct{}) waited {
 	case <-s.wake:
 	case <-more:
 	case <-poll.C:
-		return looked
+		return polled
 	}
 	return woken
 }
@@ -117,7 +117,7 @@ func (s *source) poll() time.Duration {
 	return s.d.places.pollEvery()
 }
 
-// reserve fills places and says whether there may be more at once.
+// reserve fills places and reports whether there may be more jobs.
 func (s *source) reserve() (more bool) {
 	s.noted = time.Time{}
 	n, spare := s.d.places.take(s.ctx, queue.ReserveLimit)
@@ -125,11 +125,11 @@ func (s *source) reserve() (more bool) {
 		return false
 	}
 	r := s.request(n, spare)
-	ends := s.d.places.jobEnds() // from before asking: the answer does not know of what ends meanwhile
+	ends := s.d.places.jobEnds() // taken before the reserve, whose answer does not know what ends meanwhile
 	sent := time.Now()
 	got, err := s.shard.Reserve(s.d.settles, s.bucket, r)
 	if err != nil {
-		s.d.places.give(n) // a shard that is away holds no places
+		s.d.places.give(n) // a shard that does not answer holds no places
 		return s.recover(r, err)
 	}
 	s.begin(got, sent, len(got.Jobs))
@@ -146,7 +146,8 @@ func (s *source) reserve() (more bool) {
 
 func (s *source) request(n int, spare bool) queue.Reserve {
 	r := queue.Reserve{
-		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n, Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
+		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n,
+		Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
 	}
 	if !spare {
 		r.Pattern = s.pattern(n)
@@ -156,15 +157,14 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 	return r
 }
 
-// owe remembers which priorities were served out of turn, by spare places.
+// owe counts the starts of each priority by spare places, which are out of turn.
 func (s *source) owe(jobs []*queue.Lease) {
 	for _, l := range jobs {
 		s.owed[min(l.Priority, queue.Low)]++
 	}
 }
 
-// pattern is the pattern of priorities for n jobs, less what priorities owe: the next jobs after one by a spare place make up
-// for it.
+// pattern is the pattern of priorities for n jobs, without the turns that were taken in advance by spare places.
 func (s *source) pattern(n int) string {
 	usual := s.d.opts.Pattern
 	owed := s.owed[0] + s.owed[1] + s.owed[2]
@@ -184,7 +184,8 @@ func (s *source) pattern(n int) string {
 	return string(turns)
 }
 
-// begin starts the calls of reserved jobs; those past the first n have no place and go back, as all do at the end.
+// begin starts the calls of the first n reserved jobs. The others have no place and are released, as all are after
+// a stop.
 func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
 	for i, l := range got.Jobs {
@@ -201,13 +202,15 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	}
 }
 
-// recover repeats a reserve whose outcome is not known, with the same token, until it is: the jobs that a lost answer named would
-// otherwise wait for their leases to end and count an attempt that was none. No places are held meanwhile, since others can use
-// them; jobs that then find none go back uncounted.
+// recover repeats a reserve whose answer was lost, with the same token, until an answer comes: its jobs would
+// otherwise count an attempt when their leases expire. It holds no places meanwhile; jobs that then find none are
+// released.
 func (s *source) recover(r queue.Reserve, err error) (more bool) {
-	s.d.opts.Logger.Warn("jobs cannot be reserved; trying again", "shard", s.shard.Name(), "bucket", s.bucket, "error", err)
+	s.d.opts.Logger.Warn("jobs cannot be reserved; trying again",
+		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
 	r.Again = true
-	for backoff, left := minBackoff, lastTries; left > 0 && !s.removed() && s.d.calls.Err() == nil; backoff = min(2*backoff, maxBackoff) {
+	backoff, left := minBackoff, lastTries
+	for ; left > 0 && !s.removed() && s.d.calls.Err() == nil; backoff = min(2*backoff, maxBackoff) {
 		if s.ctx.Err() == nil {
 			pause(s.ctx, jittered(backoff))
 		} else {
@@ -225,7 +228,7 @@ func (s *source) recover(r queue.Reserve, err error) (more bool) {
 	return false
 }
 
-// limited says whether this dispatcher's own shares kept jobs away: then it looks again when places get free.
+// limited reports whether the limits of this request kept jobs back; then a reserve may find more when a job ends.
 func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	count := map[string]int{}
 	for _, l := range jobs {
@@ -244,7 +247,7 @@ func limited(r queue.Reserve, jobs []*queue.Lease) bool {
 	return false
 }
 
-// jittered keeps those that failed together from trying again together.
+// jittered spreads retries of calls that failed together.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -256,7 +259,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// avoidFor is how long a topic whose job was released is left alone: its limits are on their way to Redis.
+// avoidFor is how long a topic is left alone whose job was released; by then Redis knows its state.
 const avoidFor = time.Second
 
 func (s *source) noteReleased(topic string) {

@@ -2,10 +2,10 @@ package dispatcher
 
 import "sync"
 
-// workers are goroutines that handle reservations one after another. A new goroutine for each would grow its stack anew through
-// net/http, which costs more than the call's own work.
+// workers are goroutines that handle reservations one after another. A new goroutine for each would grow its stack
+// again, which costs a twentieth of a callback.
 type workers struct {
-	free chan work // unbuffered: what is sent is being worked on
+	free chan work // unbuffered: what is sent has a worker
 	end  chan struct{}
 	all  sync.WaitGroup
 }
@@ -17,7 +17,7 @@ type work struct {
 
 func newWorkers() *workers { return &workers{free: make(chan work), end: make(chan struct{})} }
 
-// do gives a reservation to a worker that is free, or to a new one: there are never more than reservations at once.
+// do gives a reservation to a free worker, or to a new one. There are never more workers than reservations at once.
 func (w *workers) do(s *source, r *reservation) {
 	select {
 	case w.free <- work{s, r}:
@@ -38,7 +38,7 @@ func (w *workers) run(next work) {
 	}
 }
 
-// stop ends the workers and waits for them. Nothing may be given to them any more.
+// stop ends the workers and waits for them. do must not be called any more.
 func (w *workers) stop() {
 	close(w.end)
 	w.all.Wait()
