@@ -194,7 +194,7 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 	begun := time.Now()
 	run("is empty", "drain", "redis-1")
 	t.Logf("drained in %s", time.Since(begun).Round(time.Millisecond))
-	run("forgotten", "delete", "redis-1")
+	run("removed", "delete", "redis-1")
 	old.Kill9()
 	ledger.WaitAcknowledged(t, 200)
 	far.Stop()

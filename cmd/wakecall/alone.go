@@ -10,11 +10,11 @@ import (
 // roleCommands run one role alone in the foreground, as containers and systemd want it.
 func (a *cli) roleCommands() []*cobra.Command {
 	return []*cobra.Command{
-		a.roleCommand(app.RoleServer, "the HTTP API alone, in the foreground"),
-		a.roleCommand(app.RoleTimer, "one timer alone: moves due jobs, returns expired leases"),
-		a.roleCommand(app.RoleDispatcher, "one dispatcher alone: calls the endpoints"),
-		a.roleCommand(app.RoleChecker, "the redis-checker alone: watches every shard"),
-		a.roleCommand(app.RoleAdmin, "the web admin alone, in the foreground"),
+		a.roleCommand(app.RoleServer, "run the HTTP API alone, in the foreground"),
+		a.roleCommand(app.RoleTimer, "run one timer alone: it moves due jobs and returns expired leases"),
+		a.roleCommand(app.RoleDispatcher, "run one dispatcher alone: it calls the endpoints"),
+		a.roleCommand(app.RoleChecker, "run the redis-checker alone: it watches every shard"),
+		a.roleCommand(app.RoleAdmin, "run the web admin alone, in the foreground"),
 	}
 }
 

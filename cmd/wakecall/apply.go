@@ -19,9 +19,9 @@ import (
 	"github.com/wakecall/wakecall/topicfile"
 )
 
-const aboutApply = `Creates and changes topics so that they are as the files say. A file has topics as YAML or JSON: one topic, several
-documents, or a list. Each has a name and the fields of the API. A missing field takes its default, except
-secrets, which are kept unless the file names them.
+const aboutApply = `Creates and changes topics so that they are as the files say. A file has topics as
+YAML or JSON: one topic, several documents, or a list. Each has a name and the fields of the API.
+A missing field takes its default, except secrets, which are kept unless the file names them.
 
 All topics are checked before the first is changed. Topics that are in no file are kept, unless --prune is given.`
 
@@ -128,8 +128,8 @@ func (ap *apply) remove(ctx context.Context, name string) error {
 	return deleteTopic(ctx, ap.api, name, ap.drop)
 }
 
-// differences are the fields in which a topic of the server differs from that of the file. Secrets in a file always count: the
-// API does not show those of the server.
+// differences are the fields in which a topic of the server differs from that of the file. Secrets in a file always
+// count: the API does not show those of the server.
 func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
 	b, err := json.Marshal(t)
 	if err != nil {

@@ -20,13 +20,15 @@ func (a *cli) benchCommand() *cobra.Command {
 		fmt.Fprintf(&rows, "  %-10s %s\n", name, abouts[i])
 	}
 	cmd := &cobra.Command{
-		Use: "bench", GroupID: groupCare, Short: "measure a private installation beside this machine's own limits", Args: noArgs,
-		Long: "Starts a private installation in a temporary directory on free ports, measures it beside what this machine does without\n" +
-			"Wakecall in the same run, and removes it. Its load generator runs in this process; the endpoint and the bare echo handler\n" +
-			"in processes of their own. Nothing else should run meanwhile. The rows of --only:\n\n" + rows.String(),
+		Use: "bench", GroupID: groupCare, Args: noArgs,
+		Short: "compare a private installation with the limits of this machine",
+		Long: "Starts a private installation in a temporary directory on free ports, measures it and what this\n" +
+			"machine does without Wakecall in the same run, and removes it. The load generator runs in this\n" +
+			"process, the endpoint and the bare echo handler in processes of their own. Run nothing else\n" +
+			"meanwhile. The rows of --only:\n\n" + rows.String(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if opts.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding this program: %w", err)
+				return fmt.Errorf("find this program: %w", err)
 			}
 			opts.Version = version
 			opts.Progress = func(s string) { fmt.Fprintln(a.err, s) }
@@ -48,8 +50,8 @@ func (a *cli) benchCommand() *cobra.Command {
 			return report.Table(a.out)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "less than a minute, less exact")
-	cmd.Flags().IntVar(&opts.Runs, "runs", 0, "medians of so many runs (default 3; 1 with --quick)")
+	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "take less than a minute, and be less precise")
+	cmd.Flags().IntVar(&opts.Runs, "runs", 0, "report medians of this number of runs (default 3; 1 with --quick)")
 	cmd.Flags().StringSliceVar(&opts.Only, "only", nil, "measure only these `ROWS`, separated by commas")
 	cmd.Flags().StringVar(&file, "report", "", "also write the JSON with all raw figures to `FILE`")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
@@ -59,7 +61,7 @@ func (a *cli) benchCommand() *cobra.Command {
 func saveReport(file string, report *bench.Report) error {
 	f, err := os.Create(file)
 	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
+		return fmt.Errorf("write the report: %w", err)
 	}
 	return errors.Join(report.JSON(f), f.Close())
 }

@@ -12,10 +12,10 @@ import (
 
 func (a *cli) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check", GroupID: groupCare, Short: "try every connection of the configuration and say what is wrong", Args: noArgs,
-		Long: "Tries what `wakecall up` would use: directories, ports, the registry's database and its schema, every Redis with its version,\n" +
-			"settings and clock, and where callbacks may go. It changes nothing, and may run beside a Wakecall that is up.\n" +
-			"The exit code is 1 when something would not work.",
+		Use: "check", GroupID: groupCare, Short: "check the configuration and every connection in it", Args: noArgs,
+		Long: "Checks what `wakecall up` would use: directories, ports, the registry's database and its schema,\n" +
+			"every Redis with its version, settings and clock, and where callbacks may go. It changes nothing,\n" +
+			"and can run while Wakecall is up. The exit code is 1 if something would fail or lose jobs.",
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ func addSettings(cmd *cobra.Command) settings {
 	return settings{flags}
 }
 
-// given are the keys whose flags stand on the command line.
+// given are the values of the keys whose flags are on the command line.
 func (s settings) given() map[string]string {
 	given := map[string]string{}
 	for _, k := range conf.Keys() {
@@ -63,7 +63,8 @@ func (a *cli) load(s settings) (*conf.Config, error) { return a.config(s.given()
 
 func (a *cli) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "config", GroupID: groupCare, Short: "show the effective configuration and where each value comes from", Args: noArgs,
+		Use: "config", GroupID: groupCare, Short: "show the effective configuration and the source of each value",
+		Args: noArgs,
 	}
 	reference := false
 	cmd.Flags().BoolVar(&reference, "reference", false, "print the commented reference file instead")

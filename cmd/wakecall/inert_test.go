@@ -12,7 +12,8 @@ import (
 	"github.com/wakecall/wakecall/printable/printabletest"
 )
 
-// TestWhatIsPrintedSteersNoTerminal: every text that comes from the API may be a stranger's, whatever the API of today allows in it.
+// TestWhatIsPrintedSteersNoTerminal: every text that comes from the API may be a stranger's, whatever the API of
+// today allows in it.
 func TestWhatIsPrintedSteersNoTerminal(t *testing.T) {
 	f := newFakeAPI(t)
 	s, err := json.Marshal(printabletest.Hostile)

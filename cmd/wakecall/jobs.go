@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,147 +14,18 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-// clipAt is how much of a body or an answer fits on a line.
-const clipAt = 60
-
-// pushFlags are the flags of `wakecall push`.
-type pushFlags struct {
-	id, due, priority, body, onDuplicate, contentType string
-	delay, ttr                                        time.Duration
-	maxAttempts                                       int
-	hasDelay, hasBody                                 bool
-}
-
-func (a *cli) pushCommand() *cobra.Command {
-	var f pushFlags
-	cmd := &cobra.Command{
-		Use: "push TOPIC [-]", GroupID: groupUse, Short: "push one job",
-		Long: "Pushes one job. Its body is --body, or with - what stands on the standard input; without either it is null.",
-		Example: `  wakecall push order.close --id order-42 --delay 30m --body '{"order":42}'
-  wakecall push report --due 2026-12-24T18:00:00Z - < report.json
-  wakecall push mail --content-type text/plain --body 'Hello'`,
-		Args: pushArgs, ValidArgsFunction: a.completeTopics,
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.id, "id", "", "`ID` of the job, unique in its topic while it lives (default: one is made)")
-	flags.DurationVar(&f.delay, "delay", 0, "call back after this time, such as 90s or 30m (default: the topic's)")
-	flags.StringVar(&f.due, "due", "", "call back at this `TIME`: RFC 3339, or Unix milliseconds")
-	flags.StringVar(&f.priority, "priority", "", "high, normal or low (default: the topic's)")
-	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
-	flags.DurationVar(&f.ttr, "ttr", 0, "how long one attempt may take (default: the topic's)")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "how often to try (default: the topic's)")
-	flags.StringVar(&f.onDuplicate, "on-duplicate", "", "when the id lives already: keep it, replace it, or error (default keep)")
-	flags.StringVar(&f.contentType, "content-type", "", "`TYPE` of the body; it goes to the endpoint (default application/json)")
-	for name, values := range map[string][]string{"priority": {"high", "normal", "low"}, "on-duplicate": {"keep", "replace", "error"}} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		f.hasDelay, f.hasBody = flags.Changed("delay"), flags.Changed("body")
-		job, err := a.push(ctx, c, f, args)
-		if err != nil {
-			return err
-		}
-		return a.showJob(job)
-	})
-	return a.addClientFlags(cmd)
-}
-
-func pushArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 2 && args[1] == "-" {
-		return nil
-	}
-	if len(args) == 2 {
-		return usagef("%s: unexpected argument %q; give the body with --body, or - to read it from the standard input", cmd.CommandPath(), args[1])
-	}
-	return exactArgs("TOPIC")(cmd, args)
-}
-
-func (a *cli) push(ctx context.Context, c *client.Client, f pushFlags, args []string) (*client.Job, error) {
-	body, err := a.pushBody(f, len(args) == 2)
-	if err != nil {
-		return nil, err
-	}
-	if f.hasDelay && f.due != "" {
-		return nil, usagef("give --delay or --due, not both")
-	}
-	due, err := parseDue(f.due)
-	if err != nil {
-		return nil, err
-	}
-	var delay *time.Duration
-	if f.hasDelay {
-		delay = &f.delay
-	}
-	if f.contentType != "" {
-		return c.PushRaw(ctx, args[0], client.RawPush{
-			ID: firstOf(f.id, rand.Text()), Body: body, ContentType: f.contentType, Delay: delay, DueAt: due, Priority: f.priority,
-			TTR: f.ttr, MaxAttempts: f.maxAttempts, OnDuplicate: f.onDuplicate,
-		})
-	}
-	if !json.Valid(body) {
-		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or say what it is with --content-type text/plain", printable.Clip(body, clipAt))
-	}
-	return c.Push(ctx, args[0], client.Push{
-		ID: f.id, Body: body, Delay: delay, DueAt: due, Priority: f.priority, TTR: f.ttr, MaxAttempts: f.maxAttempts, OnDuplicate: f.onDuplicate,
-	})
-}
-
-func (a *cli) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
-	switch {
-	case fromInput && f.hasBody:
-		return nil, usagef("give the body with --body or with -, not both")
-	case fromInput:
-		body, err := io.ReadAll(a.in)
-		if err != nil {
-			return nil, fmt.Errorf("reading the body: %w", err)
-		}
-		if f.contentType == "" {
-			body = bytes.TrimSpace(body)
-		}
-		return body, nil
-	case f.hasBody:
-		return []byte(f.body), nil
-	}
-	return []byte("null"), nil
-}
-
-// parseDue reads RFC 3339 or Unix milliseconds; nothing is the zero time.
-func parseDue(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return time.UnixMilli(ms), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return t, usagef("--due %q is neither RFC 3339 (2026-12-24T18:00:00Z) nor Unix milliseconds", s)
-	}
-	return t, nil
-}
-
 func (a *cli) getCommand() *cobra.Command {
-	return a.jobCommand("get", "show a job with its attempts so far", func(ctx context.Context, c *client.Client, topic, id string) error {
-		job, err := c.Get(ctx, topic, id)
-		if err != nil {
-			return err
-		}
-		return a.showJob(job)
-	})
+	return a.jobCommand("get", "show a job with its attempts", a.showing((*client.Client).Get))
 }
 
 func (a *cli) runCommand() *cobra.Command {
-	return a.jobCommand("run", "make a job due now, a dead one too", func(ctx context.Context, c *client.Client, topic, id string) error {
-		job, err := c.Run(ctx, topic, id)
-		if err != nil {
-			return err
-		}
-		return a.showJob(job)
-	})
+	return a.jobCommand("run", "make a job due now, even a dead one", a.showing((*client.Client).Run))
 }
 
 func (a *cli) deleteCommand() *cobra.Command {
-	return a.jobCommand("delete", "delete a job; no callback starts afterwards", func(ctx context.Context, c *client.Client, topic, id string) error {
+	return a.jobCommand("delete", "delete a job; no callback starts afterwards", func(
+		ctx context.Context, c *client.Client, topic, id string,
+	) error {
 		if err := c.Delete(ctx, topic, id); err != nil {
 			return err
 		}
@@ -169,10 +36,27 @@ func (a *cli) deleteCommand() *cobra.Command {
 	})
 }
 
-func (a *cli) jobCommand(name, short string, do func(ctx context.Context, c *client.Client, topic, id string) error) *cobra.Command {
+// showing shows the job that a call returns.
+func (a *cli) showing(call func(*client.Client, context.Context, string, string) (*client.Job, error)) jobCall {
+	return func(ctx context.Context, c *client.Client, topic, id string) error {
+		job, err := call(c, ctx, topic, id)
+		if err != nil {
+			return err
+		}
+		return a.showJob(job)
+	}
+}
+
+// jobCall is what a command does with one job.
+type jobCall func(ctx context.Context, c *client.Client, topic, id string) error
+
+func (a *cli) jobCommand(name, short string, do jobCall) *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
-		Use: name + " TOPIC ID", GroupID: groupUse, Short: short, Args: exactArgs("TOPIC", "ID"), ValidArgsFunction: a.completeTopics,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error { return do(ctx, c, args[0], args[1]) }),
+		Use: name + " TOPIC ID", GroupID: groupUse, Short: short,
+		Args: exactArgs("TOPIC", "ID"), ValidArgsFunction: a.completeTopics,
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return do(ctx, c, args[0], args[1])
+		}),
 	})
 }
 
@@ -196,8 +80,8 @@ func (a *cli) listCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&o.State, "state", client.Delayed, "delayed, ready, running or dead")
-	cmd.Flags().IntVar(&o.Limit, "limit", 50, "so many at most")
-	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "where the page before ended")
+	cmd.Flags().IntVar(&o.Limit, "limit", 50, "the largest number of jobs to list")
+	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
 	states := []string{client.Delayed, client.Ready, client.Running, client.Dead}
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return a.addClientFlags(cmd)
@@ -207,12 +91,15 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	var rows [][]string
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
-		rows = append(rows, []string{j.ID, j.State, instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason})
+		rows = append(rows, []string{
+			j.ID, j.State, instant(j.DueAt, now), j.Priority, strconv.Itoa(j.Attempts), j.DeadReason,
+		})
 	}
-	if err := table(w, []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}, rows); err != nil || page.Next == "" {
+	err := table(w, []string{"ID", "STATE", "DUE", "PRIORITY", "ATTEMPTS", "REASON"}, rows)
+	if err != nil || page.Next == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "there are more: add --cursor %s\n", printable.Line(page.Next))
+	_, err = fmt.Fprintf(w, "there are more: add --cursor %s\n", printable.Line(page.Next))
 	return err
 }
 
@@ -235,21 +122,22 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 		state += " (" + j.DeadReason + ")"
 	}
 	if j.Duplicate {
-		state += " (the id lived already)"
+		state += " (the id already existed)"
 	}
 	ttr := ""
 	if j.TTR != 0 {
 		ttr = printable.ShortDuration(j.TTR.Std())
 	}
 	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", instant(j.DueAt, now),
-		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now), "dead since", instantOf(j.DeadAt, now),
-		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", instant(j.CreatedAt, now),
+		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now),
+		"dead since", instantOf(j.DeadAt, now), "priority", j.Priority, "attempts", attempts, "ttr", ttr,
+		"created", instant(j.CreatedAt, now),
 		"content type", j.ContentType, "body", shownBody(j))
 }
 
 func shownBody(j *client.Job) string {
 	if len(j.BodyBase64) > 0 {
-		return fmt.Sprintf("%d bytes that are no text (--output json has them in base64)", len(j.BodyBase64))
+		return fmt.Sprintf("%d bytes of binary data (in base64 with --output json)", len(j.BodyBase64))
 	}
 	return string(j.Body)
 }
@@ -267,13 +155,14 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 		}
 		took := printable.Duration(time.Duration(h.TookMS * float64(time.Millisecond)))
 		rows = append(rows, []string{
-			strconv.Itoa(h.N), h.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z"), took, status, h.Error, printable.Clip([]byte(h.Answer), clipAt),
+			strconv.Itoa(h.N), h.StartedAt.UTC().Format(timeLayout), took, status, h.Error,
+			printable.Clip([]byte(h.Answer), clipAt),
 		})
 	}
 	return table(w, []string{"ATTEMPT", "STARTED", "TOOK", "STATUS", "ERROR", "ANSWER"}, rows)
 }
 
-// completeTopics completes the first argument with the names of the topics, when a server answers.
+// completeTopics completes the first argument with the names of topics, if a server answers.
 func (a *cli) completeTopics(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -298,5 +187,5 @@ func (a *cli) topicNames(ctx context.Context, prefix string) ([]string, error) {
 			names = append(names, t.Name)
 		}
 	}
-	return names, errors.Join(err)
+	return names, err
 }

@@ -48,7 +48,7 @@ func TestShardsAreKeptInTheRegistry(t *testing.T) {
 		{"", []string{"drain", "redis-1"}, 1, "wakecall shard add"},
 		{"", []string{"add", "redis-1", "--url", "redis://127.0.0.1:1"}, 1, "already"},
 		{"", []string{"put", "redis-1", "--state", "offline"}, 0, "offline) saved"},
-		{"", []string{"delete", "redis-1"}, 0, "forgotten"},
+		{"", []string{"delete", "redis-1"}, 0, "removed"},
 		{"", []string{"delete", "redis-1"}, 1, "no such shard"},
 	}
 	for _, s := range steps {

@@ -16,7 +16,7 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
-	// What this program and those that it starts write (bodies, secrets, sockets) is its user's alone, from the first moment on.
+	// Whatever this program and its children write (bodies, secrets, sockets) is readable by its user only.
 	syscall.Umask(0o077)
 	if child.Is() {
 		return child.Main(app.ChildRoles(version))

@@ -19,12 +19,12 @@ import (
 func (a *cli) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it", Args: noArgs,
-		Long: "`wakecall up` brings the schema up to date by itself. This is for those who want to do it before.",
+		Long: "`wakecall up` also brings the schema up to date. Use this to do it before.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		a.migration("up", "bring the schema up to date", true),
-		a.migration("status", "show the schema's steps; the exit code is 1 when one is missing", false))
+		a.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false))
 	return cmd
 }
 
@@ -48,7 +48,7 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 			return err
 		}
 		if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
-			return errors.New("the schema lacks a step: run `wakecall migrate up`")
+			return errors.New("the schema is not up to date: run `wakecall migrate up`")
 		}
 		return nil
 	}

@@ -85,12 +85,15 @@ func columns(w io.Writer, rows [][]string) error {
 	return nil
 }
 
+// timeLayout is how the API writes times.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
 // instant is a time as the API writes it, and how far away it is.
 func instant(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z") + " (" + distance(t.Sub(now)) + ")"
+	return t.UTC().Format(timeLayout) + " (" + distance(t.Sub(now)) + ")"
 }
 
 func instantOf(t *time.Time, now time.Time) string {
@@ -100,7 +103,7 @@ func instantOf(t *time.Time, now time.Time) string {
 	return instant(*t, now)
 }
 
-// distance says "in 5m", "5m ago" or "now".
+// distance is "in 5m", "5m ago" or "now".
 func distance(d time.Duration) string {
 	if d.Abs() < 500*time.Millisecond {
 		return "now"

@@ -20,7 +20,7 @@ import (
 
 func (a *cli) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ps", GroupID: groupCare, Short: "show the master's processes and what the redis-checker has found", Args: noArgs,
+		Use: "ps", GroupID: groupCare, Short: "show the master's processes and the redis-checker's findings", Args: noArgs,
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +40,8 @@ func (a *cli) psCommand() *cobra.Command {
 }
 
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
-	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", printable.Duration(now.Sub(t.StartedAt)), "", printable.Bytes(t.RSS), ""}}
+	uptime := printable.Duration(now.Sub(t.StartedAt))
+	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
 	var findings []checker.Finding
 	var failing []string
 	for _, p := range t.Processes {
@@ -48,15 +49,16 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 		s := statusOf(p)
 		findings = append(findings, s.Findings...)
 		for _, one := range s.failing() {
-			failing = append(failing, fmt.Sprintf("%s: service %s is restarted after %s, the last error: %s", p.Role, one.Name, printable.Count(one.Restarts+1, "failure"), one.Error))
+			failing = append(failing, fmt.Sprintf("%s: service %s failed %s and will be restarted: %s",
+				p.Role, one.Name, printable.Count(one.Restarts+1, "time"), one.Error))
 		}
 	}
 	if err := table(w, []string{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, rows); err != nil {
 		return err
 	}
 	if newer := t.Newer(); newer != "" {
-		_, err := fmt.Fprintf(w, "the master is of version %s, processes are of %s: a restart (systemctl restart wakecall) takes the master to theirs\n",
-			printable.Line(t.Version), printable.Line(newer))
+		_, err := fmt.Fprintf(w, "the master has version %s, its processes %s: "+
+			"restart it (systemctl restart wakecall) to upgrade the master\n", printable.Line(t.Version), printable.Line(newer))
 		if err != nil {
 			return err
 		}
@@ -67,7 +69,8 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 		}
 	}
 	for _, f := range findings {
-		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n", printable.Line(f.Shard), f.Kind, printable.Line(f.Detail), instant(f.Since, now))
+		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n",
+			printable.Line(f.Shard), f.Kind, printable.Line(f.Detail), instant(f.Since, now))
 		if err != nil {
 			return err
 		}
@@ -84,11 +87,12 @@ func processRow(p master.Process, now time.Time) []string {
 		return []string{"  " + name, "", p.State, "", strconv.Itoa(p.Restarts), "", p.LastExit}
 	}
 	return []string{
-		"  " + name, strconv.Itoa(p.Pid), p.State, printable.Duration(now.Sub(p.StartedAt)), strconv.Itoa(p.Restarts), printable.Bytes(p.RSS), doing(p),
+		"  " + name, strconv.Itoa(p.Pid), p.State, printable.Duration(now.Sub(p.StartedAt)), strconv.Itoa(p.Restarts),
+		printable.Bytes(p.RSS), doing(p),
 	}
 }
 
-// status is what processes tell of themselves, as far as the table has room for it.
+// status is the part of a process's status that the table shows.
 type status struct {
 	InFlight    *int              `json:"in_flight"`
 	Concurrency int               `json:"concurrency"`
@@ -111,7 +115,7 @@ func (s *status) failing() []serviceStatus {
 func statusOf(p master.Process) status {
 	var s status
 	if len(p.Status) > 0 {
-		_ = json.Unmarshal(p.Status, &s) // what it does not understand it does not show
+		_ = json.Unmarshal(p.Status, &s) // a status of another version is not shown
 	}
 	return s
 }
@@ -132,7 +136,7 @@ func doing(p master.Process) string {
 		parts = append(parts, printable.Count(len(s.Findings), "finding"))
 	}
 	if p.Restarts > 0 && p.LastExit != "" {
-		parts = append(parts, "ended before: "+p.LastExit)
+		parts = append(parts, "last exit: "+p.LastExit)
 	}
 	return strings.Join(parts, "; ")
 }

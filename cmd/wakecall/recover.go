@@ -12,17 +12,22 @@ import (
 	"github.com/wakecall/wakecall/recovery"
 )
 
-const aboutRecover = `Compares what the journal says was accepted with what the shards hold. What is missing, and neither delivered nor dead nor deleted, is
-pushed again under its own id and due time; what was deleted or delivered and lives again is deleted; changes are made again. The
-redis-checker does the same by itself when a shard comes back. With several hosts name the journals of all of them, or jobs that
-another host delivered are called a second time.`
+const aboutRecover = `Recovers lost writes: compares the jobs that the journal accepted with those in the shards.
+Missing jobs that were not delivered, dead or deleted are pushed again with their ids and due times,
+deleted or delivered jobs that exist again are deleted, and changes are repeated. The redis-checker does
+the same when a shard restarts. With several hosts, name the journals of all of them: jobs that another
+host delivered are called again otherwise.`
 
 func (a *cli) recoverCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "recover", GroupID: groupCare, Short: "push again what a shard has forgotten, from the journal", Args: noArgs, Long: aboutRecover}
-	since := cmd.Flags().Duration("since", 10*time.Minute, "how far back to look; 0 is everything that the journal has")
-	dry := cmd.Flags().Bool("dry-run", false, "only say what would be done")
-	dirs := cmd.Flags().StringArray("journal", nil, "`DIR` of a journal, once for each host (default: this installation's)")
-	shard := cmd.Flags().String("shard", "", "only what the shard of this `NAME` had accepted")
+	cmd := &cobra.Command{
+		Use: "recover", GroupID: groupCare, Short: "recover writes that a shard lost, from the journal", Args: noArgs,
+		Long: aboutRecover,
+	}
+	since := cmd.Flags().Duration("since", 10*time.Minute, "how far back to read; 0 is the whole journal")
+	dry := cmd.Flags().Bool("dry-run", false, "show what would be done, and do nothing")
+	dirs := cmd.Flags().StringArray("journal", nil,
+		"`DIR` of a journal; repeat it for each host (default: this installation's)")
+	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.load(s)
@@ -46,7 +51,7 @@ func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {
 	pairs := []string{}
 	add := func(name string, n int) { pairs = append(pairs, name, strconv.Itoa(n)) }
 	add("accepted", r.Jobs)
-	add("  there", r.There)
+	add("  present", r.There)
 	add("  delivered", r.Delivered)
 	add("  dead", r.Dead)
 	add("  deleted", r.Deleted)
@@ -56,15 +61,15 @@ func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {
 		add("changed again", r.Changed)
 		add("dead ones restored", r.Restored)
 	}
-	add("lived again though ended", r.Ended)
+	add("deleted again", r.Ended)
 	if r.Unknown > 0 {
-		add("left out: topic not registered", r.Unknown)
+		add("skipped: topic not registered", r.Unknown)
 	}
 	if r.Failed > 0 {
 		add("refused", r.Failed)
 	}
 	if r.Torn > 0 {
-		add("unreadable lines of the journal", r.Torn)
+		add("unreadable journal lines", r.Torn)
 	}
 	return fields(w, pairs...)
 }

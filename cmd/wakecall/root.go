@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,37 +71,38 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(form string, args ...any) error { return &usageError{fmt.Errorf(form, args...)} }
 
-// failure is an error that was reported already: it only sets the exit code.
+// failure is an error that was already reported: it only sets the exit code.
 type failure struct{}
 
 func (failure) Error() string { return "" }
 
-const about = `Wakecall calls back: push a job now, and when it is due Wakecall POSTs it to the endpoint of its topic, again and
-again until the endpoint says yes.
+const about = `Wakecall calls back: push a job now, and when it is due Wakecall POSTs it to the endpoint of its topic,
+and retries until the endpoint accepts it.
 
-  wakecall up --demo       start everything here, with a demo topic to watch
+  wakecall up --demo       start everything, with a demo topic to watch
   wakecall push demo --body '{"order":42}' --delay 5s
 
-Commands that talk to a running Wakecall find it by --url or WAKECALL_URL, else by server.addr of the configuration, and
-use the token of --token or WAKECALL_TOKEN, else the one that the first start left in data_dir/api-token.`
+Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, and the token of
+--token or WAKECALL_TOKEN, else the one that the first start wrote to data_dir/api-token.`
 
 func (a *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
-		// Without arguments show what there is.
+		// Without arguments show the commands.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args: noArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	flags := root.PersistentFlags()
-	flags.StringVarP(&a.configFile, "config", "c", "", "configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
+	flags.StringVarP(&a.configFile, "config", "c", "",
+		"configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
 	flags.StringVar(&a.dataDir, "data-dir", "", "data_dir of the configuration")
 	a.output = formatTable
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run Wakecall:"},
 		&cobra.Group{ID: groupUse, Title: "Use it:"},
-		&cobra.Group{ID: groupCare, Title: "Look after it:"},
+		&cobra.Group{ID: groupCare, Title: "Operate it:"},
 	)
 	root.SetHelpCommandGroupID(groupCare)
 	root.SetCompletionCommandGroupID(groupCare)
@@ -121,14 +123,15 @@ func (a *cli) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{a.upCommand()}, a.roleCommands()...),
 		a.pushCommand(), a.getCommand(), a.deleteCommand(), a.runCommand(), a.listCommand(),
 		a.topicCommand(), a.statsCommand(), a.shardCommand(),
-		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.recoverCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(),
+		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.recoverCommand(), a.configCommand(), a.versionCommand(),
+		a.benchCommand(),
 		a.benchHelperCommand())
 }
 
 // Argument checks whose errors are usage errors.
 var noArgs = exactArgs()
 
-// exactArgs wants an argument for each name.
+// exactArgs requires an argument for each name.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -156,7 +159,7 @@ func suggestion(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// config loads the configuration; given are the keys that have flags of their own on the command line.
+// config loads the configuration; given are the values of the keys' flags on the command line.
 func (a *cli) config(given map[string]string) (*conf.Config, error) {
 	flags := map[string]string{}
 	for k, v := range given {
@@ -180,20 +183,22 @@ func (a *cli) getenv(name string) string {
 
 // addClientFlags gives a command the flags of those that talk to the API.
 func (a *cli) addClientFlags(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVar(&a.url, "url", "", "`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
+	cmd.Flags().StringVar(&a.url, "url", "",
+		"`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
 	cmd.Flags().StringVar(&a.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
 	return a.addOutputFlag(cmd)
 }
 
 func (a *cli) addOutputFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().VarP(&a.output, "output", "o", "table or json")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	formats := cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("output", formats)
 	return cmd
 }
 
-// client makes the API's client.
+// client is a client of the API.
 func (a *cli) client() (*client.Client, error) {
-	url, token := firstOf(a.url, a.getenv("WAKECALL_URL")), firstOf(a.token, a.getenv("WAKECALL_TOKEN"))
+	url, token := cmp.Or(a.url, a.getenv("WAKECALL_URL")), cmp.Or(a.token, a.getenv("WAKECALL_TOKEN"))
 	if url == "" || token == "" {
 		cfg, err := a.config(nil)
 		if err != nil {
@@ -215,17 +220,10 @@ func (a *cli) client() (*client.Client, error) {
 	return c, nil
 }
 
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// withClient wraps what a command does with the API, and explains its errors.
-func (a *cli) withClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+// withClient opens the API's client for a command, and explains its errors.
+func (a *cli) withClient(
+	f func(ctx context.Context, c *client.Client, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -236,7 +234,7 @@ func (a *cli) withClient(f func(ctx context.Context, c *client.Client, args []st
 	}
 }
 
-// explain adds what to do next to an error of the API.
+// explain adds advice to an error of the API.
 func explain(err error, c *client.Client) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -244,7 +242,7 @@ func explain(err error, c *client.Client) error {
 	case errors.Is(err, client.ErrUnreachable):
 		return fmt.Errorf("%w. Is `wakecall up` running? --url or WAKECALL_URL names another server than %s", err, c.URL())
 	case errors.Is(err, client.ErrUnauthorized):
-		return fmt.Errorf("%w. --token or WAKECALL_TOKEN gives another token than the one in data_dir/api-token", err)
+		return fmt.Errorf("%w. --token or WAKECALL_TOKEN names another token than the one in data_dir/api-token", err)
 	}
 	return err
 }

@@ -9,31 +9,32 @@ import (
 	"syscall"
 )
 
-// signals are what the process is told from outside: to stop, to stop at once, to reload.
+// signals tell the process to stop, to stop at once, or to reload.
 type signals struct {
 	terminate   chan os.Signal
 	hup         chan os.Signal
-	kill        chan struct{} // closed when the process is told twice to stop
-	supervising atomic.Bool   // a master deals with hup and kill by itself
+	kill        chan struct{} // closed at the second signal to stop
+	supervising atomic.Bool   // a master handles hup and kill
 	done        chan struct{}
 	ended       sync.WaitGroup
 }
 
 func watchSignals() *signals {
 	s := &signals{
-		terminate: make(chan os.Signal, 4), hup: make(chan os.Signal, 1), kill: make(chan struct{}), done: make(chan struct{}),
+		terminate: make(chan os.Signal, 4), hup: make(chan os.Signal, 1),
+		kill: make(chan struct{}), done: make(chan struct{}),
 	}
 	signal.Notify(s.terminate, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
 	return s
 }
 
-// supervise is called by a master: from now on SIGHUP means to reload, and stopping at once is the master's business.
+// supervise is called by a master: from now on SIGHUP reloads, and the master handles a second signal to stop.
 func (s *signals) supervise() {
 	s.supervising.Store(true)
 	signal.Notify(s.hup, syscall.SIGHUP)
 }
 
-// context ends with the first signal to stop. A second one ends the process, unless a master sees to that.
+// context ends with the first signal to stop. A second one ends the process, unless a master handles it.
 func (s *signals) context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	s.ended.Go(func() {
@@ -42,7 +43,7 @@ func (s *signals) context(parent context.Context) context.Context {
 			return
 		}
 		cancel()
-		for sig := os.Signal(syscall.SIGUSR2); sig == syscall.SIGUSR2; { // USR2 asks to be graceful, however often
+		for sig := os.Signal(syscall.SIGUSR2); sig == syscall.SIGUSR2; { // USR2 stays graceful, however often it comes
 			select {
 			case <-s.done:
 				return
@@ -57,7 +58,7 @@ func (s *signals) context(parent context.Context) context.Context {
 	return ctx
 }
 
-// next waits for a signal to stop, or for the end of the watching (true).
+// next waits for a signal to stop, or for stop (true).
 func (s *signals) next() (ended bool) {
 	select {
 	case <-s.done:
@@ -67,7 +68,7 @@ func (s *signals) next() (ended bool) {
 	}
 }
 
-// stop ends the watching.
+// stop ends the handling of signals.
 func (s *signals) stop() {
 	signal.Stop(s.terminate)
 	signal.Stop(s.hup)

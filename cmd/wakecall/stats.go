@@ -23,7 +23,8 @@ type topicStats struct {
 
 func (a *cli) statsCommand() *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
-		Use: "stats [TOPIC]", GroupID: groupUse, Short: "count the jobs of a topic, or of all", ValidArgsFunction: a.completeTopics,
+		Use: "stats [TOPIC]", GroupID: groupUse, Short: "count the jobs of a topic, or of all topics",
+		ValidArgsFunction: a.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return unexpected(cmd, args[1])
@@ -48,7 +49,7 @@ func (a *cli) statsCommand() *cobra.Command {
 	})
 }
 
-// allStats asks for every topic, a few at a time. A topic that is deleted meanwhile is left out.
+// allStats reads the counts of every topic, a few at a time. Topics that are deleted meanwhile are left out.
 func allStats(ctx context.Context, c *client.Client) ([]topicStats, error) {
 	topics, err := c.Topics(ctx)
 	if err != nil {

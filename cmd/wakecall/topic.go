@@ -41,13 +41,14 @@ func (a *cli) topicListCommand() *cobra.Command {
 
 func topicTable(w io.Writer, topics []client.Topic) error {
 	if len(topics) == 0 {
-		_, err := fmt.Fprintln(w, "there are no topics yet; `wakecall topic apply -f FILE` makes some")
+		_, err := fmt.Fprintln(w, "there are no topics yet; `wakecall topic apply -f FILE` creates some")
 		return err
 	}
 	var rows [][]string
 	for _, t := range topics {
 		rows = append(rows, []string{
-			t.Name, t.State, t.Priority, printable.ShortDuration(t.TTR.Std()), strconv.Itoa(t.MaxAttempts), t.CallbackURL, t.Title,
+			t.Name, t.State, t.Priority, printable.ShortDuration(t.TTR.Std()), strconv.Itoa(t.MaxAttempts),
+			t.CallbackURL, t.Title,
 		})
 	}
 	return table(w, []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}, rows)
@@ -55,7 +56,8 @@ func topicTable(w io.Writer, topics []client.Topic) error {
 
 func (a *cli) topicShowCommand() *cobra.Command {
 	return a.addClientFlags(&cobra.Command{
-		Use: "show TOPIC", Short: "show a topic, as YAML for apply", Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
+		Use: "show TOPIC", Short: "show a topic, as YAML for apply",
+		Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			topic, err := c.Topic(ctx, args[0])
 			if err != nil {
@@ -66,20 +68,20 @@ func (a *cli) topicShowCommand() *cobra.Command {
 	})
 }
 
-// hintTopics says where the names are when one is wrong.
+// hintTopics adds to the error of an unknown topic how to list the topics.
 func hintTopics(err error) error {
 	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("%w. `wakecall topic list` shows those there are", err)
+		return fmt.Errorf("%w. `wakecall topic list` lists them", err)
 	}
 	return err
 }
 
-// topicYAML writes a topic as apply reads it: the instants are the registry's own.
+// topicYAML writes a topic as apply reads it, without the times that the registry adds.
 func topicYAML(w io.Writer, t client.Topic) error {
 	t.CreatedAt, t.UpdatedAt = nil, nil
 	b, err := yaml.MarshalWithOptions(t, yaml.UseJSONMarshaler())
 	if err != nil {
-		return fmt.Errorf("writing the topic as YAML: %w", err)
+		return fmt.Errorf("write the topic as YAML: %w", err)
 	}
 	_, err = io.WriteString(w, printable.Lines(string(b)))
 	return err
@@ -99,7 +101,7 @@ func (a *cli) topicDeleteCommand() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "delete its jobs, too; without it a topic that has jobs stays")
+	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "also delete its jobs; a topic with jobs is not deleted otherwise")
 	return a.addClientFlags(cmd)
 }
 
@@ -109,7 +111,7 @@ func deleteTopic(ctx context.Context, c *client.Client, name string, drop bool) 
 	}
 	err := c.DeleteTopic(ctx, name)
 	if errors.Is(err, client.ErrConflict) {
-		return fmt.Errorf("%w. --drop-jobs deletes them, too", err)
+		return fmt.Errorf("%w. --drop-jobs deletes them too", err)
 	}
 	return err
 }

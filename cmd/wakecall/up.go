@@ -13,16 +13,18 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-const aboutUp = `Starts the master, which starts and supervises everything: the API, timers, dispatchers, the redis-checker, and, when no Redis is
-configured, a redis-server of its own.
+const aboutUp = `Starts the master, which starts and supervises the API, the web admin, timers, dispatchers,
+the redis-checker and, if no Redis is configured, a redis-server.
 
   TERM, INT, USR2   stop gracefully within shutdown_timeout; a second TERM or INT stops at once
-  HUP               read the configuration again and replace the processes one by one, refusing no connection`
+  HUP               reload the configuration and replace the processes one by one, refusing no connection`
 
 func (a *cli) upCommand() *cobra.Command {
 	withDemo := false
-	cmd := &cobra.Command{Use: "up", GroupID: groupRun, Short: "start the master and everything it supervises", Long: aboutUp, Args: noArgs}
-	cmd.Flags().BoolVar(&withDemo, "demo", false, "also make a topic \"demo\" and an endpoint that prints its callbacks here")
+	cmd := &cobra.Command{
+		Use: "up", GroupID: groupRun, Short: "start the master and everything it supervises", Long: aboutUp, Args: noArgs,
+	}
+	cmd.Flags().BoolVar(&withDemo, "demo", false, "also register a topic \"demo\" and print its callbacks here")
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := a.load(s)
@@ -58,7 +60,8 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 		return app.MasterOptions(next, version, shards)
 	}
 	opts.Ready = func() {
-		log.Info("up", "api", setup.APIURL(cfg), "admin", setup.AdminURL(cfg), "metrics", "http://"+setup.Reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
+		log.Info("up", "api", setup.APIURL(cfg), "admin", setup.AdminURL(cfg),
+			"metrics", "http://"+setup.Reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
 	}
 	a.signals.supervise()
 	run := func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/printable"
+)
+
+// clipAt is how many bytes of a body or an answer are shown on a line.
+const clipAt = 60
+
+// pushFlags are the flags of `wakecall push`.
+type pushFlags struct {
+	id, due, priority, body, onDuplicate, contentType string
+	delay, ttr                                        time.Duration
+	maxAttempts                                       int
+	hasDelay, hasBody                                 bool
+}
+
+func (a *cli) pushCommand() *cobra.Command {
+	var f pushFlags
+	cmd := &cobra.Command{
+		Use: "push TOPIC [-]", GroupID: groupUse, Short: "push one job",
+		Long: "Pushes one job. Its body is --body, or standard input with -; without either it is null.",
+		Example: `  wakecall push order.close --id order-42 --delay 30m --body '{"order":42}'
+  wakecall push report --due 2026-12-24T18:00:00Z - < report.json
+  wakecall push mail --content-type text/plain --body 'Hello'`,
+		Args: pushArgs, ValidArgsFunction: a.completeTopics,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.id, "id", "", "`ID` of the job, unique in its topic while the job exists (default: generated)")
+	flags.DurationVar(&f.delay, "delay", 0, "call back after this time, such as 90s or 30m (default: the topic's)")
+	flags.StringVar(&f.due, "due", "", "call back at this `TIME`: RFC 3339, or Unix milliseconds")
+	flags.StringVar(&f.priority, "priority", "", "high, normal or low (default: the topic's)")
+	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
+	flags.DurationVar(&f.ttr, "ttr", 0, "how long one attempt may take (default: the topic's)")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "the number of attempts (default: the topic's)")
+	flags.StringVar(&f.onDuplicate, "on-duplicate", "", "if the id already exists: keep, replace or error (default keep)")
+	flags.StringVar(&f.contentType, "content-type", "",
+		"`TYPE` of the body, sent to the endpoint (default application/json)")
+	for name, values := range map[string][]string{
+		"priority": {"high", "normal", "low"}, "on-duplicate": {"keep", "replace", "error"},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		f.hasDelay, f.hasBody = flags.Changed("delay"), flags.Changed("body")
+		job, err := a.push(ctx, c, f, args)
+		if err != nil {
+			return err
+		}
+		return a.showJob(job)
+	})
+	return a.addClientFlags(cmd)
+}
+
+func pushArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 2 && args[1] == "-" {
+		return nil
+	}
+	if len(args) == 2 {
+		return usagef("%s: unexpected argument %q; give the body with --body, or - to read it from standard input",
+			cmd.CommandPath(), args[1])
+	}
+	return exactArgs("TOPIC")(cmd, args)
+}
+
+func (a *cli) push(ctx context.Context, c *client.Client, f pushFlags, args []string) (*client.Job, error) {
+	body, err := a.pushBody(f, len(args) == 2)
+	if err != nil {
+		return nil, err
+	}
+	if f.hasDelay && f.due != "" {
+		return nil, usagef("give --delay or --due, not both")
+	}
+	due, err := parseDue(f.due)
+	if err != nil {
+		return nil, err
+	}
+	var delay *time.Duration
+	if f.hasDelay {
+		delay = &f.delay
+	}
+	if f.contentType != "" {
+		return c.PushRaw(ctx, args[0], client.RawPush{
+			ID: cmp.Or(f.id, rand.Text()), Body: body, ContentType: f.contentType, Delay: delay, DueAt: due,
+			Priority: f.priority, TTR: f.ttr, MaxAttempts: f.maxAttempts, OnDuplicate: f.onDuplicate,
+		})
+	}
+	if !json.Valid(body) {
+		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or name its type with "+
+			"--content-type text/plain", printable.Clip(body, clipAt))
+	}
+	return c.Push(ctx, args[0], client.Push{
+		ID: f.id, Body: body, Delay: delay, DueAt: due, Priority: f.priority, TTR: f.ttr, MaxAttempts: f.maxAttempts,
+		OnDuplicate: f.onDuplicate,
+	})
+}
+
+func (a *cli) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
+	switch {
+	case fromInput && f.hasBody:
+		return nil, usagef("give the body with --body or with -, not both")
+	case fromInput:
+		body, err := io.ReadAll(a.in)
+		if err != nil {
+			return nil, fmt.Errorf("read the body: %w", err)
+		}
+		if f.contentType == "" {
+			body = bytes.TrimSpace(body)
+		}
+		return body, nil
+	case f.hasBody:
+		return []byte(f.body), nil
+	}
+	return []byte("null"), nil
+}
+
+// parseDue reads RFC 3339 or Unix milliseconds; "" is the zero time.
+func parseDue(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.UnixMilli(ms), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return t, usagef("--due %q is neither RFC 3339 (2026-12-24T18:00:00Z) nor Unix milliseconds", s)
+	}
+	return t, nil
+}

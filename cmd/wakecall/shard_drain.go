@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/setup"
+)
+
+const drainLong = "The shard takes no new jobs. Jobs that are due within seconds are delivered; the others move to\n" +
+	"the active shards with their attempts and times. No job is lost, called twice or delayed. Draining continues\n" +
+	"if this command is interrupted. Afterwards the shard can be deleted."
+
+func (a *cli) shardDrainCommand() *cobra.Command {
+	detach := false
+	cmd := &cobra.Command{
+		Use: "drain NAME", Short: "empty a shard: its jobs move to the active ones", Args: exactArgs("NAME"), Long: drainLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+				s, err := registered(r.Snapshot(), args[0])
+				if err != nil {
+					return err
+				}
+				if !registry.OtherActive(r.Snapshot().Shards, s.Name) {
+					return fmt.Errorf("shard %s is the only active one: no shard could take its jobs. "+
+						"Add another first (wakecall shard add NAME --url URL)", s.Name)
+				}
+				if s.State != registry.ShardDraining {
+					s.State = registry.ShardDraining
+					if err := r.PutShard(cmd.Context(), actor(), s); err != nil {
+						return err
+					}
+				}
+				if detach {
+					return a.showShard(s, "is draining")
+				}
+				return a.watchDrain(cmd.Context(), cfg, s)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until the shard is empty")
+	return a.addOutputFlag(cmd)
+}
+
+// watchDrain shows the progress until the shard is empty.
+func (a *cli) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
+	shard, closeQueue, err := setup.OpenShard(ctx, cfg, s)
+	if err != nil {
+		return err
+	}
+	defer closeQueue()
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	began, first, line := time.Now(), int64(-1), ""
+	for {
+		h := shard.Health(ctx)
+		if h.Up && first < 0 {
+			first = h.Jobs
+		}
+		if now := drainLine(&h, first, time.Since(began)); now != line && ctx.Err() == nil {
+			line = now
+			_, _ = fmt.Fprintln(a.err, printable.Line(line))
+		}
+		if h.Up && h.Jobs == 0 {
+			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s removes it", printable.Line(s.Name)))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("shard %s continues to drain: %w", s.Name, ctx.Err())
+		case <-t.C:
+		}
+	}
+}
+
+func drainLine(h *queue.ShardHealth, first int64, since time.Duration) string {
+	if !h.Up {
+		return fmt.Sprintf("%s: does not answer: %s", h.Name, h.Err)
+	}
+	line := fmt.Sprintf("%s: %s left, %d moved", h.Name, printable.Count(int(h.Jobs), "job"), h.Moved)
+	if gone := first - h.Jobs; gone > 0 && h.Jobs > 0 {
+		left := time.Duration(float64(since) * float64(h.Jobs) / float64(gone))
+		line += fmt.Sprintf(", about %s to go", printable.Duration(left.Round(time.Second)))
+	}
+	return line
+}
