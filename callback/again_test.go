@@ -33,8 +33,8 @@ func closing(t *testing.T) (address string, requests *atomic.Int32) {
 	return address, requests
 }
 
-// TestARequestIsRepeatedOnceAtMost: over a reused connection that is closed before any byte of the answer, and not over a
-// new one.
+// TestARequestIsRepeatedOnceAtMost: over a reused connection that is closed before any byte of the answer, and not
+// over a new one.
 func TestARequestIsRepeatedOnceAtMost(t *testing.T) {
 	cases := map[string]EndpointSpec{
 		"POST":           {Method: "POST"},
@@ -140,7 +140,8 @@ func relayedEndpoint(t *testing.T, kind string, h http.HandlerFunc) (*relay, Opt
 
 func answered(http.ResponseWriter, *http.Request) {}
 
-// TestALostConnectionIsNotUsedAfterATimeout: the network forgets a connection without a word; the next attempt takes another.
+// TestALostConnectionIsNotUsedAfterATimeout: the network forgets a connection without a word; the next attempt
+// takes another.
 func TestALostConnectionIsNotUsedAfterATimeout(t *testing.T) {
 	for _, kind := range []string{"http", "https", "h2"} {
 		t.Run(kind, func(t *testing.T) {
@@ -169,7 +170,8 @@ func TestALostConnectionIsNotUsedAfterATimeout(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsClosedMeanwhileCostsNoAttempt: the endpoint closes it between the moment it is taken and the request.
+// TestAConnectionThatIsClosedMeanwhileCostsNoAttempt: the endpoint closes it between the moment it is taken and
+// the request.
 func TestAConnectionThatIsClosedMeanwhileCostsNoAttempt(t *testing.T) {
 	for _, kind := range []string{"http", "https"} {
 		for _, body := range [][]byte{job().Body, longBody()} {
@@ -192,7 +194,8 @@ func TestAConnectionThatIsClosedMeanwhileCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestWhatIsSentUnaskedIsNobodysAnswer: not another topic's, whose endpoint is on the same host, nor the same topic's.
+// TestWhatIsSentUnaskedIsNobodysAnswer: not another topic's, whose endpoint is on the same host, nor the same
+// topic's.
 func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
 	const gone = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 	for _, topic := range []string{"shop.close", "other"} {

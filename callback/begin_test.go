@@ -81,7 +81,8 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 // longBody is longer than those that go directly.
 func longBody() []byte { return []byte(`{"a":"` + strings.Repeat("x", 16<<10) + `"}`) }
 
-// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, with a body that net/http sends, under TLS and under HTTP/2.
+// TestNothingIsSentThatMustNotBegin: over a new and over a kept connection, plain, with a body that net/http
+// sends, under TLS and under HTTP/2.
 func TestNothingIsSentThatMustNotBegin(t *testing.T) {
 	for _, kind := range []string{"plain", "long", "tls", "h2"} {
 		t.Run(kind, func(t *testing.T) {

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestAnswersThatGrowCostNoMemory: 256 calls at once whose answers are ten gigabytes, a gzip bomb, ten megabytes of headers or 1xx without end.
-// The address space that is in use (RSS) hardly grows, and a bomb is kept as it came.
+// TestAnswersThatGrowCostNoMemory: 256 calls at once whose answers are ten gigabytes, a gzip bomb, ten megabytes
+// of headers or 1xx without end. The address space that is in use (RSS) hardly grows, and a bomb is kept as it
+// came.
 func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -55,7 +56,8 @@ func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	// Connections, stacks and heap of so many calls at once take their room sooner or later; what grows with every round is a leak.
+	// Connections, stacks and heap of so many calls at once take their room sooner or later; what grows with every
+	// round is a leak.
 	for round := 0; ; round++ {
 		before := rss(t)
 		for range 3 {

@@ -18,7 +18,7 @@ import (
 
 // Options of a Caller.
 type Options struct {
-	Networks string       // any (the default), public, or networks like 10.1.0.0/16,fd12::/16 in addition to the public ones
+	Networks string       // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
 	Version  string       // of Wakecall, for User-Agent
 	Logger   *slog.Logger // nil: silent
 	RootCAs  *x509.CertPool
@@ -105,7 +105,8 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 // send makes the request, and repeats it once when it did not reach the endpoint.
 func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *message) (*http.Response, error) {
 	r := (&http.Request{
-		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	rr, err := retryablehttp.FromRequest(r)
 	if err == nil && len(m.body) > 0 {

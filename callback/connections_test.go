@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// answering serves connections with fixed answers, one a request; what has to be said afterwards is said in then, and the connection closed.
+// answering serves connections with fixed answers, one a request; what has to be said afterwards is said in then,
+// and the connection closed.
 func answering(t *testing.T, answers []string, then func(n int, c net.Conn)) (url string, accepted func() int32) {
 	url, n := raw(t, func(n int, c net.Conn) {
 		in := bufio.NewReader(c)
@@ -32,7 +33,8 @@ func answering(t *testing.T, answers []string, then func(n int, c net.Conn)) (ur
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
-// TestAConnectionIsUsedAgainWhenItMayBe: after every whole answer whose end is known, unless either side wants it closed.
+// TestAConnectionIsUsedAgainWhenItMayBe: after every whole answer whose end is known, unless either side wants it
+// closed.
 func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
 	for answer, connections := range map[string]int32{
 		fine:                              1,
@@ -59,8 +61,8 @@ func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatEndedWhileItWasIdleCostsNothing: nor does one on which something came that nobody had asked for, which is no answer to the
-// next call.
+// TestAConnectionThatEndedWhileItWasIdleCostsNothing: nor does one on which something came that nobody had asked
+// for, which is no answer to the next call.
 func TestAConnectionThatEndedWhileItWasIdleCostsNothing(t *testing.T) {
 	for name, last := range map[string]string{"closed": "", "told why": "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "another answer": strings.Replace(fine, "200", "500", 1)} {
 		said, over := make(chan struct{}), make(chan struct{})

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// EndpointSpec is where and how a topic is called, as the registry has it.
+// EndpointSpec is where and how a topic is called.
 type EndpointSpec struct {
 	URL         string
 	Method      string // POST, PUT or GET
-	ContentType string // json: the job's own; form: a JSON object's members as a form; else a media type for jobs without one
+	ContentType string // json; form: the members of a JSON object; or the media type of jobs without one
 	Headers     map[string]string
 	RetryIf     string
 	Secrets     []string // whsec_…
@@ -24,7 +24,7 @@ type EndpointSpec struct {
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
-	own     url.Values // of a GET: the parameters of its address, which no job replaces
+	own     url.Values // of a GET: parameters of the URL, which no job replaces
 	method  string
 	form    bool
 	typ     string // content type of jobs that name none
@@ -39,12 +39,14 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
 	}
-	e := &Endpoint{url: u, method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{}}
+	e := &Endpoint{
+		url: u, method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{},
+	}
 	if e.method == "" {
 		e.method = http.MethodPost
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
-		return nil, fmt.Errorf("method %q is none of POST, PUT and GET", s.Method)
+		return nil, fmt.Errorf("method %q is not POST, PUT or GET", s.Method)
 	}
 	if e.method == http.MethodGet {
 		e.own = u.Query()
@@ -54,7 +56,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	}
 	for k, v := range s.Headers {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(v) {
-			return nil, fmt.Errorf("header %q cannot be sent", k) // net/http would refuse it at every call
+			return nil, fmt.Errorf("header %q cannot be sent", k) // net/http would refuse every call
 		}
 		e.headers.Set(k, v)
 	}
@@ -66,7 +68,7 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 	for _, secret := range s.Secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil || len(key) == 0 {
-			return nil, errors.New("a secret is not whsec_ and base64")
+			return nil, errors.New("a secret is not whsec_ followed by base64")
 		}
 		e.keys = append(e.keys, key)
 	}

@@ -20,8 +20,8 @@ import (
 // forged would be a line of its own, and clear the screen, wherever it was printed as it is.
 const forged = "a\nlevel=ERROR msg=forged\r\x1b[2J"
 
-// TestAnErrorIsOneLine, also where an endpoint has a word in it: a header that cannot be read, the names in its certificate, the answer
-// that retry_if looks at.
+// TestAnErrorIsOneLine, also where an endpoint has a word in it: a header that cannot be read, the names in its
+// certificate, the answer that retry_if looks at.
 func TestAnErrorIsOneLine(t *testing.T) {
 	raw := func(answer string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +83,8 @@ func certificate(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestACopiedCommandIsInert: whatever stands in a job, its command line is printable and one command, which gives curl exactly the request.
+// TestACopiedCommandIsInert: whatever stands in a job, its command line is printable and one command, which gives
+// curl exactly the request.
 func TestACopiedCommandIsInert(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash")
@@ -121,8 +122,9 @@ func TestACopiedCommandIsInert(t *testing.T) {
 	}
 }
 
-// TestAJobDoesNotReplaceTheTopicsQuery: who may push decides on the members of a body, who manages the topic on what its address says, whichever of
-// two parameters of a name an endpoint takes. PHP takes the last, and k[] and "k " for k.
+// TestAJobDoesNotReplaceTheTopicsQuery: who may push decides on the members of a body, who manages the topic on
+// what its address says, whichever of two parameters of a name an endpoint takes. PHP takes the last, and k[] and
+// "k " for k.
 func TestAJobDoesNotReplaceTheTopicsQuery(t *testing.T) {
 	var got *http.Request
 	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r })

@@ -6,17 +6,14 @@ import (
 	"reflect"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// A retry_if expression runs where callbacks are made, on an answer that a stranger wrote, and the machine that runs it has
-// neither a deadline nor a limit in bytes. So whatever takes longer for a longer text or list is a call of do, which first
-// takes its cost from a budget: a unit is some 20 ns of work and 8 bytes of memory.
+// The virtual machine of retry_if expressions has neither a deadline nor a limit in bytes, and endpoints choose
+// the answers that it works on. So whatever costs more for a longer text or list is compiled to a call of do,
+// which first takes the cost from a budget. A unit is about 20 ns or 8 bytes.
 const (
 	budget       = 1 << 19
 	perCall      = 8
@@ -28,9 +25,9 @@ const (
 	maxRangeSize = 10_000
 )
 
-var errBudget = errors.New("it takes too long on this answer")
+var errBudget = errors.New("it costs too much on this answer")
 
-// meter is what is left of an evaluation's budget.
+// meter has what is left of an evaluation's budget.
 type meter struct{ left int }
 
 func (m *meter) take(units int) error {
@@ -42,7 +39,7 @@ func (m *meter) take(units int) error {
 	return nil
 }
 
-// read takes the cost of comparing or searching a value.
+// read takes the cost of comparing a value.
 func (m *meter) read(v any) error {
 	switch x := v.(type) {
 	case string:
@@ -74,7 +71,7 @@ func (m *meter) read(v any) error {
 // operation is a metered operator or function.
 type operation func(m *meter, args []any) (any, error)
 
-// operators are those whose cost depends on their operands. "." is a step of a path, "round" one of a loop.
+// operators whose cost depends on their operands. "." is a step of a path, "round" one of a loop.
 var operators = map[string]operation{
 	"==":         comparing(func(a, b any) any { return runtime.Equal(a, b) }),
 	"!=":         comparing(func(a, b any) any { return !runtime.Equal(a, b) }),
@@ -115,10 +112,10 @@ var loops = map[string]bool{
 	"all": true, "any": true, "none": true, "one": true, "count": true, "find": true, "filter": true, "map": true,
 }
 
-// unmetered operators cost the same whatever their operands are.
+// unmetered operators cost the same for all operands.
 var unmetered = []string{"and", "&&", "or", "||", "??", "-", "*", "/", "%", "**", "^"}
 
-// do is the function that all metered operators and functions are compiled to.
+// do is what all metered operators and functions are compiled to.
 func do(params ...any) (any, error) {
 	m, _ := params[0].(*meter)
 	name, _ := params[1].(string)
@@ -150,13 +147,13 @@ func searching(op func(s, part string) bool) operation {
 		a, aok := args[0].(string)
 		b, bok := args[1].(string)
 		if !aok || !bok {
-			return nil, fmt.Errorf("it searches %T for %T", args[0], args[1])
+			return nil, fmt.Errorf("search %T for %T: both must be text", args[0], args[1])
 		}
 		return op(a, b), m.take((len(a)+len(b))/perRead + 1)
 	}
 }
 
-// pattern is the right side of matches, and about how many units a byte costs.
+// pattern is the right side of matches; steps is the cost of matching a byte.
 type pattern struct {
 	*regexp.Regexp
 	steps int
@@ -169,7 +166,7 @@ func match(m *meter, args []any) (any, error) {
 		return false, nil
 	}
 	if !ok {
-		return nil, fmt.Errorf("it matches %T", args[0])
+		return nil, fmt.Errorf("match %T: it must be text", args[0])
 	}
 	if err := m.take(len(s) * p.steps); err != nil {
 		return nil, err
@@ -211,7 +208,7 @@ func making(op func(string) string) operation {
 	return func(m *meter, args []any) (any, error) {
 		s, ok := args[0].(string)
 		if !ok {
-			return nil, fmt.Errorf("it takes %T for a text", args[0])
+			return nil, fmt.Errorf("%T is not text", args[0])
 		}
 		if err := m.take(2 * len(s)); err != nil {
 			return nil, err
@@ -224,7 +221,7 @@ func split(m *meter, args []any) (any, error) {
 	s, sok := args[0].(string)
 	by, bok := args[1].(string)
 	if !sok || !bok {
-		return nil, fmt.Errorf("it splits %T by %T", args[0], args[1])
+		return nil, fmt.Errorf("split %T by %T: both must be text", args[0], args[1])
 	}
 	if err := m.read(s); err != nil {
 		return nil, err
@@ -251,7 +248,7 @@ func number(op func(any) any) operation {
 		if s, ok := args[0].(string); ok {
 			f := parse([]byte(s[:min(len(s), 64)]))
 			if f == nil {
-				return nil, fmt.Errorf("%.20q is no number", s)
+				return nil, fmt.Errorf("%.20q is not a number", s)
 			}
 			return op(f), nil
 		}
@@ -266,7 +263,7 @@ func scalar(_ *meter, args []any) (any, error) {
 	case nil, bool, int, float64:
 		return fmt.Sprint(v), nil
 	}
-	return nil, fmt.Errorf("it takes %T for a text", args[0])
+	return nil, fmt.Errorf("%T is not text", args[0])
 }
 
 // step is base[key], or nil.
@@ -289,89 +286,4 @@ func step(_ *meter, args []any) (any, error) {
 		}
 	}
 	return nil, nil
-}
-
-// allowed finds what an expression must not use, for the types of which it is compiled first.
-type allowed struct {
-	usesRes bool
-	err     *file.Error
-}
-
-// Visit implements ast.Visitor.
-func (a *allowed) Visit(node *ast.Node) {
-	switch n := (*node).(type) {
-	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.ConditionalNode, *ast.ChainNode,
-		*ast.SliceNode, *ast.ArrayNode, *ast.PredicateNode, *ast.UnaryNode, *ast.VariableDeclaratorNode:
-	case *ast.IdentifierNode:
-		a.usesRes = a.usesRes || n.Value == "res"
-		a.refuse(node, strings.HasPrefix(n.Value, "_") || strings.HasPrefix(n.Value, "$"), n.Value)
-	case *ast.PointerNode:
-		a.refuse(node, n.Name != "" && n.Name != "index", "#"+n.Name)
-	case *ast.BinaryNode:
-		a.binary(node, n)
-	case *ast.MemberNode:
-		a.refuse(node, n.Method, "a method")
-		ast.Patch(node, call(".", n.Node, n.Property)) // what is not there is nil, and nil is not an error
-	case *ast.BuiltinNode:
-		a.refuse(node, !loops[n.Name], n.Name)
-	case *ast.CallNode:
-		id, ok := n.Callee.(*ast.IdentifierNode)
-		a.refuse(node, !ok || functions[id.Value].operation == nil, "this function")
-	default:
-		a.refuse(node, true, "this part of the language")
-	}
-}
-
-func (a *allowed) binary(node *ast.Node, n *ast.BinaryNode) {
-	if n.Operator == "matches" {
-		s, ok := n.Right.(*ast.StringNode)
-		a.refuse(node, !ok, "matches with a pattern that is not a text")
-		if !ok {
-			return
-		}
-		if _, err := compilePattern(s.Value); err != nil && a.err == nil {
-			a.err = &file.Error{Location: n.Right.Location(), Message: err.Error()}
-			s.Value = "" // nobody else compiles it
-		}
-		return
-	}
-	a.refuse(node, operators[n.Operator] == nil && !slices.Contains(unmetered, n.Operator), "operator "+n.Operator)
-}
-
-func (a *allowed) refuse(node *ast.Node, is bool, what string) {
-	if is && a.err == nil {
-		a.err = &file.Error{Location: (*node).Location(), Message: what + " is not allowed in retry_if"}
-	}
-}
-
-// metered replaces what has a cost by calls of do.
-type metered struct{ nodes int }
-
-// Visit implements ast.Visitor.
-func (v *metered) Visit(node *ast.Node) {
-	v.nodes++
-	switch n := (*node).(type) {
-	case *ast.MemberNode:
-		ast.Patch(node, call(".", n.Node, n.Property))
-	case *ast.CallNode:
-		id, _ := n.Callee.(*ast.IdentifierNode)
-		ast.Patch(node, call(id.Value, n.Arguments...))
-	case *ast.BinaryNode:
-		if operators[n.Operator] == nil {
-			return
-		}
-		right := n.Right
-		if s, ok := right.(*ast.StringNode); ok && n.Operator == "matches" {
-			p, _ := compilePattern(s.Value)
-			right = &ast.ConstantNode{Value: p}
-		}
-		ast.Patch(node, call(n.Operator, n.Left, right))
-	case *ast.PredicateNode: // so far is more than its own nodes, and bounds them
-		n.Node = call("round", &ast.IntegerNode{Value: v.nodes}, n.Node)
-	}
-}
-
-func call(name string, args ...ast.Node) ast.Node {
-	first := []ast.Node{&ast.IdentifierNode{Value: "_meter"}, &ast.StringNode{Value: name}}
-	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: "_do"}, Arguments: append(first, args...)}
 }

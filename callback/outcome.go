@@ -16,38 +16,38 @@ import (
 	"unicode"
 )
 
-// Class is what a call means for its job.
+// Class is what an outcome means for the job.
 type Class uint8
 
 // The classes.
 const (
 	Success Class = iota // delivered
-	Failure              // try again later
-	Gone                 // 410: never again
-	Snooze               // 202 with Retry-After: ask again then, it was no failure
-	Held                 // nothing was sent: Request.Begin forbade it
+	Failure              // failed attempt
+	Gone                 // 410: dead at once
+	Snooze               // 202 with Retry-After: call again then, no attempt is counted
+	Held                 // nothing was sent: Request.Begin returned an error
 )
 
-// Outcome is what came of one call.
+// Outcome is the result of one call.
 type Outcome struct {
 	Class        Class
 	Status       int           // HTTP status; 0 without an answer
-	Reason       string        // ok, status, retry_if, snooze, timeout, refused, reset, dns, tls, blocked, bad_body, protocol, canceled, held
+	Reason       string        // ok, snooze, status, retry_if, or one of fail; bad_body, held
 	Err          string        // for people; empty on success
-	RetryAfter   time.Duration // as the endpoint asked with 202, 429 or 503; at most a day
+	RetryAfter   time.Duration // of a 202, 429 or 503; at most a day
 	Answer       []byte        // at most 64 KiB
 	StartedAt    time.Time
 	Took         time.Duration
-	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: it concerns the endpoint, not the job
+	EndpointDown bool // no connection, timeout, TLS failure, 5xx or 429: the fault is not the job's
 }
 
-// judge reads a whole answer.
+// judge decides what a complete answer means.
 func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
 	o.EndpointDown = o.Status >= 500 || o.Status == http.StatusTooManyRequests
 	o.Class, o.Reason = Failure, "status"
 	switch {
 	case o.Status == http.StatusGone:
-		o.Class, o.Err = Gone, "the endpoint answered 410 Gone: it wants no more calls for this job"
+		o.Class, o.Err = Gone, "the endpoint answered 410 Gone: the job is not called again"
 	case o.Status >= 300 && o.Status < 400:
 		o.Err = fmt.Sprintf("the endpoint answered %d; redirects are not followed", o.Status)
 	case o.Status < 200 || o.Status >= 300:
@@ -64,9 +64,9 @@ func (o *Outcome) judgeSuccess(e *Endpoint, resp *http.Response) {
 	if e.retryIf != nil {
 		retry, err := e.retryIf.run(o.Status, resp.Header, o.Answer)
 		if err != nil || retry {
-			o.Reason, o.Err = "retry_if", "the answer is one that retry_if repeats"
+			o.Reason, o.Err = "retry_if", "retry_if is true for the answer"
 			if err != nil {
-				o.Err = "retry_if cannot judge the answer: " + err.Error()
+				o.Err = "retry_if cannot be evaluated on the answer: " + err.Error()
 			}
 			return
 		}
@@ -91,7 +91,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// fail names why there is no whole answer.
+// fail records why there is no complete answer: blocked, canceled, timeout, dns, refused, tls, reset or protocol.
 func (o *Outcome) fail(err error, ttr time.Duration) {
 	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true
@@ -103,28 +103,30 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	case errors.As(err, &blocked):
 		o.Reason, o.Err, o.EndpointDown = "blocked", blocked.Error(), false
 	case errors.Is(err, context.Canceled):
-		o.Reason, o.Err, o.EndpointDown = "canceled", "the call was cut off by the dispatcher's end", false
+		o.Reason, o.Err, o.EndpointDown = "canceled", "the call was canceled by a shutdown", false
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
-		o.Reason, o.Err = "timeout", fmt.Sprintf("no whole answer within %s", ttr)
+		o.Reason, o.Err = "timeout", fmt.Sprintf("timed out: no complete answer within %s", ttr)
 		if time.Since(o.StartedAt) < ttr {
-			o.Err = "no connection within " + dialTimeout.String()
+			o.Err = "timed out: no connection within " + dialTimeout.String()
 		}
 	case errors.As(err, &dns):
-		o.Reason, o.Err = "dns", "the host's name cannot be resolved: "+dns.Err
+		o.Reason, o.Err = "dns", "the host name cannot be resolved: "+dns.Err
 	case errors.Is(err, syscall.ECONNREFUSED):
-		o.Reason, o.Err = "refused", "the connection was refused: nobody listens there"
+		o.Reason, o.Err = "refused", "connection refused"
 	case errors.As(err, &op) && op.Op == "dial":
 		o.Reason, o.Err = "refused", "no connection: "+op.Err.Error()
 	case isTLS(err):
 		o.Reason, o.Err = "tls", err.Error()
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
-		o.Reason, o.Err = "reset", "the connection ended before the whole answer was there"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		o.Reason, o.Err = "reset", "the connection was closed before the answer was complete"
 	default:
 		o.Reason, o.Err = "protocol", err.Error()
 	}
 }
 
-// oneLine is an error for logs, mails and pages. Endpoints have words in some: names of their certificates, headers that cannot be read.
+// oneLine makes an error safe for logs, mails and pages. Some quote what endpoints sent: names in certificates,
+// headers.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if steers(r) {
@@ -134,8 +136,8 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// steers says whether a terminal, or a reader of lines, may obey a character instead of showing it: control characters, line separators and
-// those that turn the direction of what follows.
+// steers reports whether a terminal, or a reader of lines, may obey a character instead of showing it: control
+// characters, line separators and marks of direction.
 func steers(r rune) bool {
 	return unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }

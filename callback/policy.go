@@ -51,8 +51,9 @@ func prefixes(list ...string) []netip.Prefix {
 }
 
 var (
-	// never: this network, link-local (where most clouds have their metadata service), multicast, broadcast, and the
-	// metadata services elsewhere: Alibaba, Azure's wire server, Oracle; over IPv6 AWS, Google, Oracle, Akamai, Scaleway.
+	// never: this network, link-local (where most clouds have their metadata service), multicast, broadcast, and
+	// the metadata services elsewhere: Alibaba, Azure's wire server, Oracle; over IPv6 AWS, Google, Oracle,
+	// Akamai, Scaleway.
 	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
 		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 		"::/128", "fe80::/10", "ff00::/8",
@@ -60,7 +61,8 @@ var (
 	// private: loopback, RFC 1918, carrier-grade NAT (RFC 6598), protocol assignments, benchmarks, documentation and
 	// reserved ranges, unique and site-local IPv6.
 	private = prefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
-		"192.0.0.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24", "240.0.0.0/4",
+		"192.0.0.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "192.88.99.0/24",
+		"240.0.0.0/4",
 		"::1/128", "fc00::/7", "fec0::/10", "2001:db8::/32", "100::/64")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	ownNAT64  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: the network says how long its prefix is

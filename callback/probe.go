@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// Sent is a request as it goes out, for people.
+// Sent is a request as it is sent.
 type Sent struct {
 	Method string
 	URL    string
@@ -34,11 +34,12 @@ func (c *Caller) Describe(e *Endpoint, r *Request) (*Sent, error) {
 	return &Sent{Method: e.method, URL: m.url.String(), Header: m.header(e), Body: m.body}, nil
 }
 
-// Curl is a command line for bash that sends the same. Whoever copies it copies what strangers wrote: nothing of that is obeyed by the terminal,
-// the shell or curl, for which a body beginning with @ is a file to send and brackets in an URL are several.
+// Curl is a command line for bash that sends the same request. It quotes what pushers wrote so that neither the
+// terminal nor the shell nor curl obeys it; for curl, a body that begins with @ names a file and brackets in a URL
+// stand for several.
 func (s *Sent) Curl() string {
 	var b strings.Builder
-	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // what no argument can carry
+	binary := !utf8.Valid(s.Body) || bytes.ContainsRune(s.Body, 0) // cannot be an argument
 	if binary {
 		fmt.Fprintf(&b, "base64 -d <<< %s | ", base64.StdEncoding.EncodeToString(s.Body))
 	}
@@ -57,7 +58,7 @@ func (s *Sent) Curl() string {
 	return b.String()
 }
 
-// shellWord quotes a text as one word. What a terminal would obey while it is pasted is written with escapes.
+// shellWord quotes a text as one word. Characters that a terminal would obey while it is pasted are escaped.
 func shellWord(text string) string {
 	if !strings.ContainsFunc(text, steers) {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
@@ -80,13 +81,13 @@ func shellWord(text string) string {
 	return b.String()
 }
 
-// Mark is how a check of an endpoint came out.
+// Mark is the result of a check.
 type Mark string
 
 // The marks.
 const (
 	Good    Mark = "good"
-	Doubt   Mark = "doubt" // it works, but think about it
+	Doubt   Mark = "doubt" // it works, with a risk
 	Bad     Mark = "bad"
 	Skipped Mark = "skipped"
 )
@@ -98,14 +99,14 @@ type Check struct {
 	Detail string
 }
 
-// Report is what Probe found, before a topic goes live.
+// Report is what Probe found.
 type Report struct {
 	Checks []Check
 	First  Outcome // of the first call
 	Sent   Sent
 }
 
-// Bad says whether anything is wrong.
+// Bad reports whether a check failed.
 func (r *Report) Bad() bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Mark == Bad })
 }
@@ -116,7 +117,7 @@ const (
 	bigAnswer   = 16 << 10
 )
 
-// met is what a call's way to the endpoint told.
+// met is what was learned on the way to the endpoint.
 type met struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -144,16 +145,16 @@ func (m *met) trace() *httptrace.ClientTrace {
 	}
 }
 
-// Probe calls an endpoint up to three times with a test job and judges what it does: whether it is reached and how fast, its certificate, its
-// answer, whether it refuses a wrong signature, and whether it takes the same id twice. The calls are real: the endpoint sees the topic and an id
-// that begins with "wakecall-probe-".
+// Probe calls an endpoint up to three times with a test job and checks the connection, the certificate, the
+// answer, and that a wrong signature is refused and the same id accepted twice. The calls are real: the endpoint
+// sees the topic and an id that begins with "wakecall-probe-".
 func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 	report := &Report{}
 	if sent, err := c.Describe(e, r); err == nil {
 		report.Sent = *sent
 	}
 	m := &met{began: time.Now()}
-	c.Close() // so that the way there is gone
+	c.Close() // so that the first call connects
 	report.First = c.Do(httptrace.WithClientTrace(ctx, m.trace()), e, r)
 	report.reached(m)
 	if report.First.Status == 0 {
@@ -179,7 +180,7 @@ func (r *Report) reached(m *met) {
 	host, _, _ := net.SplitHostPort(m.address)
 	r.add("reachable", Good, "%s, connected in %s", host, m.connect.Round(time.Millisecond/10))
 	if m.tls == nil {
-		r.add("tls", Doubt, "the callback is not encrypted: bodies and signatures can be read on the way")
+		r.add("tls", Doubt, "the connection is not encrypted: others on the network can read bodies and signatures")
 		return
 	}
 	until := m.tls.PeerCertificates[0].NotAfter
@@ -187,7 +188,8 @@ func (r *Report) reached(m *met) {
 	if left < soonExpires {
 		mark = Doubt
 	}
-	r.add("tls", mark, "%s, the certificate is valid until %s (%d days)", tls.VersionName(m.tls.Version), until.UTC().Format("2006-01-02"), int(left.Hours()/24))
+	r.add("tls", mark, "%s, the certificate is valid until %s (%d days)",
+		tls.VersionName(m.tls.Version), until.UTC().Format("2006-01-02"), int(left.Hours()/24))
 }
 
 func (r *Report) answered(o *Outcome) {
@@ -195,26 +197,26 @@ func (r *Report) answered(o *Outcome) {
 	case o.Class == Success:
 		r.add("answer", Good, "%d: a job would be delivered", o.Status)
 	case o.Class == Snooze:
-		r.add("answer", Doubt, "%d with Retry-After: a job would be asked again in %s", o.Status, o.RetryAfter)
+		r.add("answer", Doubt, "%d with Retry-After: a job would be called again in %s", o.Status, o.RetryAfter)
 	case o.Status >= 300 && o.Status < 400:
-		r.add("redirect", Bad, "%d: redirects are not followed; register the address that it leads to", o.Status)
+		r.add("redirect", Bad, "%d: redirects are not followed; register the URL that it leads to", o.Status)
 	default:
-		r.add("answer", Bad, "%d: a job would be tried again: %s", o.Status, o.Err)
+		r.add("answer", Bad, "%d: the attempt would fail: %s", o.Status, o.Err)
 	}
 	if o.Took > slowAnswer {
-		r.add("speed", Doubt, "it took %s; answer at once and work later", o.Took.Round(time.Millisecond))
+		r.add("speed", Doubt, "it took %s; answer first and do the work afterwards", o.Took.Round(time.Millisecond))
 	} else {
 		r.add("speed", Good, "it took %s", o.Took.Round(time.Millisecond/10))
 	}
 	if n := len(o.Answer); n > bigAnswer {
-		r.add("size", Doubt, "the answer has %d bytes or more; a few are enough", n)
+		r.add("size", Doubt, "the answer has %d bytes or more; keep it short", n)
 	}
 }
 
-// signature sends the same with a signature by another secret.
+// signature sends the same request signed with another secret.
 func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
 	if len(e.keys) == 0 {
-		r.add("signature", Skipped, "callbacks of this topic are not signed: anybody who knows the address can call it")
+		r.add("signature", Skipped, "callbacks of this topic are not signed: anybody who knows the URL can call it")
 		return
 	}
 	forged := *e
@@ -224,23 +226,25 @@ func (r *Report) signature(ctx context.Context, c *Caller, e *Endpoint, req *Req
 	case o.Status >= 400 && o.Status < 500:
 		r.add("signature", Good, "a wrong signature is refused with %d", o.Status)
 	case o.Class == Success:
-		r.add("signature", Bad, "a wrong signature is accepted with %d: the endpoint does not check webhook-signature", o.Status)
+		r.add("signature", Bad, "a wrong signature is accepted with %d: the endpoint does not check webhook-signature",
+			o.Status)
 	default:
-		r.add("signature", Doubt, "a wrong signature is answered %d %s; 401 says what is meant", o.Status, o.Err)
+		r.add("signature", Doubt, "a wrong signature is answered with %d %s; 401 is clearer", o.Status, o.Err)
 	}
 }
 
-// twice sends the same job again, as it happens after a crash.
+// twice sends the same job again, as happens after a crash.
 func (r *Report) twice(ctx context.Context, c *Caller, e *Endpoint, req *Request) {
 	if r.First.Class != Success {
-		r.add("twice", Skipped, "the first call did not succeed")
+		r.add("twice", Skipped, "the first call failed")
 		return
 	}
 	again := *req
 	again.Attempt++
 	if o := c.Do(ctx, e, &again); o.Class == Success {
-		r.add("twice", Good, "the same id is accepted again with %d; see that it does nothing twice", o.Status)
+		r.add("twice", Good, "the same id is accepted again with %d; make sure that its work is not done twice", o.Status)
 	} else {
-		r.add("twice", Bad, "the same id is answered %d %s the second time: a job whose answer was lost would be tried for ever", o.Status, o.Err)
+		r.add("twice", Bad, "the same id is refused with %d %s: a job whose answer was lost could not succeed",
+			o.Status, o.Err)
 	}
 }

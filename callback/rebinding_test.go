@@ -69,7 +69,8 @@ func record(q dnsmessage.Question, a netip.Addr) (dnsmessage.Resource, bool) {
 	return r, true
 }
 
-// counted is an endpoint that says which of its addresses it was called on. Its connections are not kept, so that every call asks DNS again.
+// counted is an endpoint that says which of its addresses it was called on. Its connections are not kept, so that
+// every call asks DNS again.
 func counted(t *testing.T, hosts ...string) (port string, calls map[string]*atomic.Int32) {
 	t.Helper()
 	calls = map[string]*atomic.Int32{}
@@ -103,7 +104,8 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
-// TestANameThatChangesItsMindGainsNothing: rebinding. Every other answer of the name server is a forbidden address; no connection is made there.
+// TestANameThatChangesItsMindGainsNothing: rebinding. Every other answer of the name server is a forbidden
+// address; no connection is made there.
 func TestANameThatChangesItsMindGainsNothing(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1", "127.0.0.2")
 	dns := nameServer(t, func(question int) []netip.Addr {
@@ -148,8 +150,8 @@ func TestOfMixedAddressesOnlyAllowedOnesAreDialled(t *testing.T) {
 	}
 }
 
-// TestEveryWayToWriteAForbiddenAddressIsRefused: numbers that C libraries take for addresses, IPv6 that leads to IPv4, names before an @,
-// names that resolve to it. The service at the other end sees no connection.
+// TestEveryWayToWriteAForbiddenAddressIsRefused: numbers that C libraries take for addresses, IPv6 that leads to
+// IPv4, names before an @, names that resolve to it. The service at the other end sees no connection.
 func TestEveryWayToWriteAForbiddenAddressIsRefused(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1")
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("169.254.169.254") })
@@ -215,7 +217,8 @@ func TestAProbeObeysThePolicy(t *testing.T) {
 	}
 }
 
-// TestAProxyIsNeverAsked: a proxy would dial where the policy cannot see. In-process, as the variables are read once by net/http.
+// TestAProxyIsNeverAsked: a proxy would dial where the policy cannot see. In-process, as the variables are read
+// once by net/http.
 func TestAProxyIsNeverAsked(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1")
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
@@ -232,7 +235,8 @@ func TestAProxyIsNeverAsked(t *testing.T) {
 	}
 }
 
-// TestAClosedCallerKeepsNoConnection: a new policy comes with a new caller; what the old one was allowed to keep open goes with it.
+// TestAClosedCallerKeepsNoConnection: a new policy comes with a new caller; what the old one was allowed to keep
+// open goes with it.
 func TestAClosedCallerKeepsNoConnection(t *testing.T) {
 	var open atomic.Int32
 	l, err := net.Listen("tcp", "127.0.0.1:0")

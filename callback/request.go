@@ -30,19 +30,20 @@ type Request struct {
 	DueAt       time.Time
 	CreatedAt   time.Time
 	Timeout     time.Duration // the TTR
-	// Begin is asked when a connection is there, just before the first byte leaves, perhaps on a goroutine of the transport's; an error stops the call.
-	// It may be asked again when a second try is made. Nil: never asked.
+	// Begin is called when a connection is there, just before the request is written, perhaps by another
+	// goroutine. An error stops the call. It is called again when the request is sent a second time. It may be
+	// nil.
 	Begin func() error
 }
 
 const instant = "2006-01-02T15:04:05.000Z"
 
 var (
-	errBody   = errors.New("the body is not a JSON object, so it has no members to send as a query or form")
+	errBody   = errors.New("the body is not a JSON object, which a query or form is made of")
 	errHeader = errors.New("the job's content type cannot be sent as a header")
 )
 
-// message is what goes on the wire: to url, the endpoint's headers and those of own, which replace them, and body.
+// message is what is sent: the endpoint's headers, those of own, which replace them, and body.
 type message struct {
 	url  *url.URL
 	own  []field
@@ -102,8 +103,8 @@ func (m *message) header(e *Endpoint) http.Header {
 	return h
 }
 
-// messageID is the same for every attempt of a job and differs for another push of its id. The signed text is joined with dots,
-// so it is a hash rather than the caller's words.
+// messageID is the same for every attempt of a job, and another one when its id is pushed again. The signed text
+// is joined with dots, so it is a hash and not the caller's id.
 func messageID(r *Request) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%d", r.Topic, r.ID, r.CreatedAt.UnixMilli())
@@ -126,7 +127,7 @@ func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 	return []field{{"Webhook-Id", id}, {"Webhook-Timestamp", ts}, {"Webhook-Signature", sigs.String()}}
 }
 
-// escapeID percent-encodes what a header cannot carry, and the percent sign, so that it can be undone.
+// escapeID percent-encodes what a header cannot carry, and the percent sign.
 func escapeID(id string) string {
 	plain := true
 	for i := range len(id) {
@@ -149,8 +150,8 @@ func escapeID(id string) string {
 	return b.String()
 }
 
-// members are an object's top-level members in their order, as a query: texts as they are, other values as their JSON, null empty.
-// Those of the names in own are left out.
+// members makes a query of the top-level members of an object, in their order: strings as they are, other values
+// as JSON, null as nothing. Members with names in own are left out.
 func members(body []byte, own url.Values) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -178,7 +179,7 @@ func members(body []byte, own url.Values) (string, error) {
 	if _, err := d.Token(); err != nil {
 		return "", errBody
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) { // something follows the object
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // more than the object
 		return "", errBody
 	}
 	return b.String(), nil
@@ -202,7 +203,8 @@ func plainValue(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// withQuery puts the job's parameters before those of the address: an endpoint that takes one name for another (PHP does with k[] and k) has the last.
+// withQuery puts the job's parameters before those of the address, which win in an endpoint that treats two names
+// as one, as PHP does with k[] and k.
 func withQuery(u *url.URL, query string) *url.URL {
 	if query == "" {
 		return u

@@ -35,7 +35,7 @@ type environment struct {
 // oldPath is the older spelling of a path, {res.code}.
 var oldPath = regexp.MustCompile(`\{\s*((?:res|status|body|headers)(?:\.\w+|\[\w+\])*)\s*\}`)
 
-// modern rewrites the older spelling outside of texts. The braces become blanks, so that positions stay.
+// modern rewrites the older spelling outside string literals. Braces become blanks, so that positions stay the same.
 func modern(src string) string {
 	var b strings.Builder
 	for len(src) > 0 {
@@ -54,7 +54,7 @@ func modern(src string) string {
 	return b.String()
 }
 
-// textEnd is where the text that s begins with ends.
+// textEnd is the end of the string literal that s begins with.
 func textEnd(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch {
@@ -67,18 +67,18 @@ func textEnd(s string) int {
 	return len(s)
 }
 
-// maxNodes bounds an expression, memoryBudget the elements that the machine itself makes while it runs.
+// maxNodes bounds an expression, memoryBudget the elements that the virtual machine itself makes.
 const (
 	maxNodes     = 500
 	memoryBudget = 100_000
 )
 
-// CompileRetryIf compiles an expression that says, after an answer, whether the call must be repeated. It is refused when it
-// uses anything of the language but what docs/api.md lists. An error names the position.
+// CompileRetryIf compiles an expression that decides after an answer whether the attempt failed. It refuses
+// everything but the part of the language that docs/api.md lists. Errors name the position.
 func CompileRetryIf(src string) (p *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p, err = nil, fmt.Errorf("it cannot be compiled: %v", r)
+			p, err = nil, fmt.Errorf("compile the expression: %v", r)
 		}
 	}()
 	src = modern(src)
@@ -118,7 +118,7 @@ func positioned(err error) error {
 	return err
 }
 
-// run evaluates the expression on an answer. A panic in it is an error of the expression.
+// run evaluates the expression on an answer. A panic is an error of the expression.
 func (p *Program) run(status int, header http.Header, body []byte) (retry bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -145,12 +145,13 @@ func (p *Program) run(status int, header http.Header, body []byte) (retry bool, 
 	}
 	retry, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("it gave %T, not true or false", v)
+		return false, fmt.Errorf("the result is %T, not true or false", v)
 	}
 	return retry, nil
 }
 
-// parse is the answer as JSON, nil when it is none. Whole numbers are integers, so that large ids compare exactly.
+// parse reads the answer as JSON; nil when it is not JSON. Whole numbers are integers, so that large ids compare
+// exactly.
 func parse(body []byte) any {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -187,7 +188,7 @@ func numbers(v any) any {
 	return v
 }
 
-// Try judges an answer as a call would: for people who write an expression.
+// Try evaluates the expression on an example answer.
 func (p *Program) Try(status int, header http.Header, body []byte) (retry bool, err error) {
 	return p.run(status, header, body)
 }

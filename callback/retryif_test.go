@@ -47,7 +47,8 @@ func TestRetryIf(t *testing.T) {
 	}
 }
 
-// within fails when an evaluation takes more than a thousandth of a processor's second times limit, or too much memory.
+// within fails when an evaluation takes more than a thousandth of a processor's second times limit, or too much
+// memory.
 func within(t testing.TB, p *Program, src string, body []byte) error {
 	t.Helper()
 	var before, after runtime.MemStats

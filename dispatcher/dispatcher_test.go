@@ -338,7 +338,8 @@ func TestAJobThatPanicsDiesAlone(t *testing.T) {
 	})
 }
 
-// TestJobsWaitForATopicThatCannotBeCalled: an expression that was stored and is not allowed any more costs no attempt.
+// TestJobsWaitForATopicThatCannotBeCalled: an expression that was stored and is not allowed any more costs no
+// attempt.
 func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	i := start(t, func(o *Options) {
 		snap := *o.Topics()

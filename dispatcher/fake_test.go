@@ -16,7 +16,8 @@ import (
 
 var errAway = errors.New("no answer")
 
-// fake is a shard with one bucket in a bubble of fake time. Its fields may be changed by set while a dispatcher works on it.
+// fake is a shard with one bucket in a bubble of fake time. Its fields may be changed by set while a dispatcher
+// works on it.
 type fake struct {
 	name string
 	wake chan queue.Wakeup

@@ -16,8 +16,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// rings is a shard whose jobs are only counted. It serves priorities by the pattern and their topics in turn, as the script
-// of reserve does. A call of it takes a millisecond.
+// rings is a shard whose jobs are only counted. It serves priorities by the pattern and their topics in turn, as
+// the script of reserve does. A call of it takes a millisecond.
 type rings struct {
 	*fake
 	order [3][]string
@@ -205,8 +205,8 @@ func off(got, want [3]float64) (most float64) {
 	return most
 }
 
-// TestPrioritiesAreKept whatever is scarce: starts of every second, or of 500 starts, are 5:3:2 within 2 points, in the mean
-// within 1.
+// TestPrioritiesAreKept whatever is scarce: starts of every second, or of 500 starts, are 5:3:2 within 2 points,
+// in the mean within 1.
 func TestPrioritiesAreKept(t *testing.T) {
 	default532, want := "0120010210", [3]float64{50, 30, 20}
 	for name, c := range map[string]struct {

@@ -68,7 +68,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readSinceWrite reports whether anything came after the last request was written. If not, its answer was there before.
+// readSinceWrite reports whether anything came after the last request was written. If not, its answer was there
+// before.
 func (c *conn) readSinceWrite() bool { return c.reads.Load() != c.before.Load() }
 
 // Close implements net.Conn.

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// directLimit bounds a request that goes directly. It is written before anything is read, so only net/http would hear an
-// endpoint that answers without having read a long one.
+// directLimit bounds a request that goes directly. It is written before anything is read, so only net/http would
+// hear an endpoint that answers without having read a long one.
 const directLimit = 16 << 10
 
 // mayGoDirectly reports whether a request is short, without TLS, and to a host that is dialled as it is written.
@@ -60,8 +60,8 @@ func (x *Exchange) overDirect(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// connect returns a connection on which the request may be written now: an idle one on which nothing waits to be read, or a
-// new one.
+// connect returns a connection on which the request may be written now: an idle one on which nothing waits to be
+// read, or a new one.
 func (x *Exchange) connect(ctx context.Context, u *url.URL) (*direct, error) {
 	address := u.Host
 	if u.Port() == "" {

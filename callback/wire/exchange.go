@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// Exchange is one call's http.RoundTripper. It knows which connection carries the request and how far the request got, and
-// therefore whether it may be sent a second time. net/http sets its flags from goroutines of its own.
+// Exchange is one call's http.RoundTripper. It knows which connection carries the request and how far the request
+// got, and therefore whether it may be sent a second time. net/http sets its flags from goroutines of its own.
 type Exchange struct {
 	pool   *Pool
 	begin  func() error // may be nil
@@ -42,8 +42,9 @@ var (
 	errUnasked = errors.New("the endpoint sent an answer before the request")
 )
 
-// Exchange prepares a call. begin is asked when a connection is there, just before the first byte leaves; an error stops the
-// call. It may be asked again when the request is sent a second time. cancel ends the context of the request.
+// Exchange prepares a call. begin is asked when a connection is there, just before the first byte leaves; an error
+// stops the call. It may be asked again when the request is sent a second time. cancel ends the context of the
+// request.
 func (p *Pool) Exchange(begin func() error, cancel context.CancelFunc) *Exchange {
 	return &Exchange{pool: p, begin: begin, cancel: cancel}
 }
@@ -75,8 +76,8 @@ func (x *Exchange) overTransport(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// unreplayable keeps net/http from repeating a GET, or a request with an idempotency key, over every idle connection that it
-// has: Again decides, once.
+// unreplayable keeps net/http from repeating a GET, or a request with an idempotency key, over every idle
+// connection that it has: Again decides, once.
 func unreplayable(r *http.Request) *http.Request {
 	if r.Method != http.MethodGet && len(r.Header["Idempotency-Key"]) == 0 && len(r.Header["X-Idempotency-Key"]) == 0 {
 		return r
@@ -98,8 +99,8 @@ func (x *Exchange) use(c *conn, reused bool) {
 	x.unasked.Store(false)
 }
 
-// gotConn makes the connection ask begin before the first byte of the request leaves. Over HTTP/2, where the connection
-// carries other requests too, it asks at once; a request whose context has ended is not written.
+// gotConn makes the connection ask begin before the first byte of the request leaves. Over HTTP/2, where the
+// connection carries other requests too, it asks at once; a request whose context has ended is not written.
 func (x *Exchange) gotConn(i httptrace.GotConnInfo) {
 	c := i.Conn
 	if t, ok := c.(*tls.Conn); ok {
@@ -141,10 +142,10 @@ func (x *Exchange) mayBegin() error {
 // Held reports whether begin stopped the call.
 func (x *Exchange) Held() bool { return x.held.Load() }
 
-// Again reports whether a request that ended with err should be sent a second time, which goes over a new connection: its
-// connection was refused, or closed before anything was written, or is a reused one that was closed before any byte of the
-// answer. The last is what an endpoint causes that closes idle connections; should it have read the request all the same, it
-// knows the job by its id.
+// Again reports whether a request that ended with err should be sent a second time, which goes over a new
+// connection: its connection was refused, or closed before anything was written, or is a reused one that was
+// closed before any byte of the answer. The last is what an endpoint causes that closes idle connections; should
+// it have read the request all the same, it knows the job by its id.
 func (x *Exchange) Again(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || x.held.Load() || !x.unanswered(err) {
 		return false
@@ -164,8 +165,8 @@ func (x *Exchange) unanswered(err error) bool {
 	case x.reused.Load(): // net/http has several errors for a closed connection, none of them exported
 		return !x.answered.Load() && !timedOut(err)
 	}
-	ended := func(e error) bool { return errors.Is(err, e) }
-	return !x.wrote.Load() && slices.ContainsFunc([]error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed}, ended)
+	closed := []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed}
+	return !x.wrote.Load() && slices.ContainsFunc(closed, func(e error) bool { return errors.Is(err, e) })
 }
 
 func timedOut(err error) bool {
@@ -177,8 +178,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// End draws conclusions for the topic's later calls. After a timeout on a connection that had worked they use others: the
-// network may have lost these without a word.
+// End draws conclusions for the topic's later calls. After a timeout on a connection that had worked they use
+// others: the network may have lost these without a word.
 func (x *Exchange) End(timeout bool) {
 	switch {
 	case x.used == nil:

@@ -45,9 +45,10 @@ func New(d *net.Dialer, roots *x509.CertPool) *Pools {
 
 // Transport makes a net/http Transport that closes connections after they were idle for so long.
 func (p *Pools) Transport(idle time.Duration) *http.Transport {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) }
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial where the policy cannot see
-		DialContext:            func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
+		DialContext:            dial,
 		TLSClientConfig:        &tls.Config{RootCAs: p.roots, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
@@ -70,7 +71,8 @@ func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
 	return &conn{Conn: c, open: &p.open}, nil
 }
 
-// Of returns the pool of a topic. The pools used least recently are closed when there are too many pools or connections.
+// Of returns the pool of a topic. The pools used least recently are closed when there are too many pools or
+// connections.
 func (p *Pools) Of(topic string) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
