@@ -50,10 +50,19 @@ func (w *work) list(ctx context.Context) error {
 	if err = errors.Join(err, buffered.Flush(), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	w.run.total(int64(len(l.known)))
+	w.beginAgain(int64(len(l.known)))
 	w.params.Listed = true
 	w.keep(ctx)
 	return ctx.Err()
+}
+
+// beginAgain forgets the progress of an earlier version, which did not keep its list.
+func (w *work) beginAgain(total int64) {
+	w.run.total(total)
+	w.run.progress(-w.run.Done, -w.run.Errors)
+	if s := w.stage(); s != nil {
+		s.EndedAt = w.run.runner.Now().UTC()
+	}
 }
 
 func (w *work) sweep(ctx context.Context, l *jobList) error {

@@ -297,8 +297,15 @@ func TestAStageIsJudgedThoughTheProcessRestarts(t *testing.T) {
 func TestTasksOfAnEarlierVersionAreRead(t *testing.T) {
 	q := stock(queue.Dead, 20, time.Now().Add(-time.Hour))
 	r := newRunner(t, q)
-	_, err := r.start(t.Context(), "user/x", KindRedrive, json.RawMessage(`{"filter":{"topic":"shop","text":"job-001"},"rate":1000}`))
+	params := `{"filter":{"topic":"shop","text":"job-001"},"rate":1000,"staged":true,"stop_above":0.2,
+		"stages":[{"jobs":10,"redriven":10,"waiting":3,"began_at":"2026-11-22T10:00:00Z"}]}`
+	id, err := r.start(t.Context(), "user/x", KindRedrive, json.RawMessage(params))
 	if err != nil {
+		t.Fatal(err)
+	}
+	is, _ := r.Store.GetTask(t.Context(), id)
+	is.State, is.Done, is.Total = Running, 10, 20 // its process ended in the first stage
+	if err := r.Store.UpdateTask(t.Context(), *is); err != nil {
 		t.Fatal(err)
 	}
 	if task := runUntil(t, r, hasEnded); task.State != Done || task.Done != 10 || q.changed != 10 ||

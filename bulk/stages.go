@@ -106,7 +106,6 @@ func (w *work) afterChunk(ctx context.Context, targets []target) error {
 		return nil
 	}
 	w.watch(targets)
-	s.Redriven = w.params.Result.Done - w.redrivenBefore()
 	if err := w.observe(ctx, s); err != nil {
 		return err
 	}
@@ -122,14 +121,6 @@ func (w *work) afterChunk(ctx context.Context, targets []target) error {
 	}
 	w.run.report(w.params)
 	return err
-}
-
-// redrivenBefore counts what earlier stages re-drove.
-func (w *work) redrivenBefore() (n int64) {
-	for _, s := range w.params.Stages[:len(w.params.Stages)-1] {
-		n += s.Redriven
-	}
-	return n
 }
 
 // observe counts what became of the watched jobs.

@@ -85,8 +85,12 @@ func (w *work) goThrough(ctx context.Context, lines *bufio.Reader) error {
 			return w.over()
 		}
 		w.beginStage()
+		before := w.params.Result.Done
 		if err := w.chunk(ctx, targets); err != nil {
 			return err
+		}
+		if s := w.stage(); s != nil {
+			s.Redriven += w.params.Result.Done - before
 		}
 		w.params.Offset += size
 		w.run.progress(int64(len(targets)), 0)
