@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// pastRates is a history whose callbacks went on at a rate, with some jobs waiting.
+// PastRates is a history whose callbacks went on at a rate, with some jobs waiting.
 type PastRates struct{ Rate, Ready float64 }
 
 func (h PastRates) Series(_ context.Context, series, span string) (history.Points, error) {

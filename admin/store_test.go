@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// flakyStore is the registry's store with a database that can go away.
+// FlakyStore is the registry's store with a database that can go away.
 type FlakyStore struct {
 	access.SessionStore
 	Away   bool

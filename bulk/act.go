@@ -24,7 +24,7 @@ type Queue interface {
 
 const callsAtOnce = 8
 
-// act does one thing with jobs and counts what came of them.
+// act does one thing with jobs and counts the outcomes.
 type act struct {
 	queue  Queue
 	params Params

@@ -20,7 +20,7 @@ type Filter struct {
 	Until  time.Time   `json:"until,omitzero"`   // the job's time is before this
 }
 
-// Prefix is what ids must begin with; empty: they may have it anywhere.
+// Prefix is the required prefix of ids; empty: the text may be anywhere in the id.
 func (f Filter) Prefix() string {
 	if prefix, ok := strings.CutPrefix(f.ID, "^"); ok {
 		return prefix

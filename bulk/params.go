@@ -28,7 +28,7 @@ func Actions(s queue.State) []string {
 	return nil
 }
 
-// Params are what a task does, its options, how far it is and what came of it.
+// Params are a task's action, options, progress and result.
 type Params struct {
 	Filter Filter        `json:"filter"`
 	Do     string        `json:"do,omitempty"`
@@ -46,7 +46,7 @@ type Params struct {
 	Stages []Stage `json:"stages,omitempty"`
 }
 
-// Result counts what came of the jobs that matched at the start.
+// Result counts the outcomes of the jobs that matched at the start.
 type Result struct {
 	Done    int64  `json:"done"`
 	Running int64  `json:"running"` // left alone

@@ -113,7 +113,7 @@ func (r *Runner) Cancel(ctx context.Context, actor string, id uint64) error {
 	return r.Store.CancelTask(ctx, actor, id)
 }
 
-// Run works until ctx is done. What is under way then goes on when the next process runs.
+// Run works until ctx is done. Tasks that are unfinished then continue in the next process.
 func (r *Runner) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -131,8 +131,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// waiting takes tasks of this host that nobody carries out. The lease is asked for only when there is work: it is a
-// write.
+// waiting takes open tasks of this host that this process does not carry out yet. The lease is asked for only when
+// there is work: it is a write.
 func (r *Runner) waiting(ctx context.Context) []Record {
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {

@@ -32,7 +32,7 @@ func (s Stage) Rate() float64 {
 	return float64(s.Failed) / float64(known)
 }
 
-// Watched is the number of jobs of a stage whose outcome is awaited; of more a part stands for all.
+// Watched is how many jobs of a stage are tracked to their outcome; in a larger stage they stand for all.
 const Watched = 200
 
 const (
@@ -74,7 +74,7 @@ func (w *work) beginStage() {
 	w.longest = 0
 }
 
-// resume watches again what the stage re-drove before a restart, and counts its outcomes from the beginning.
+// resume tracks the jobs that a stage re-drove before a restart, and counts their outcomes from the beginning.
 func (w *work) resume(f *os.File) error {
 	s := w.stage()
 	if s == nil {
@@ -99,7 +99,7 @@ func (w *work) watch(targets []target) {
 	}
 }
 
-// afterChunk looks at the outcomes so far; at the end of a stage it waits for them.
+// afterChunk checks the outcomes so far; at the end of a stage it waits for them.
 func (w *work) afterChunk(ctx context.Context, targets []target) error {
 	s := w.stage()
 	if s == nil {

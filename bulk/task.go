@@ -38,7 +38,7 @@ type Storage interface {
 	CancelTask(ctx context.Context, actor string, id uint64) error
 }
 
-// Task is work on many jobs that goes on when its page is closed.
+// Task is work on many jobs that continues when its page is closed.
 type Task struct {
 	Record
 	About Params

@@ -29,7 +29,7 @@ type asset struct {
 	small func() []byte // gzip's, empty where it saves nothing
 }
 
-// LoadAssets reads the list of the embedded assets. Each is read, and compressed, when it is asked for first.
+// LoadAssets reads the list of the embedded assets. Each is read, and compressed, at its first request.
 func LoadAssets() (*Assets, error) {
 	a := &Assets{names: map[string]string{}, files: map[string]asset{}}
 	manifest, err := dist.ReadFile("dist/manifest.json")

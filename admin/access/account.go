@@ -45,7 +45,7 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 	return h.Render(c, status, "account", data)
 }
 
-// confirmPassword asks for the password again, as slowly for guesses as signing in. problem is empty when it is right.
+// confirmPassword checks the password again, with the limits of signing in. problem is empty if it is right.
 func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 	name := page.Viewer(c).Name
 	if wait := h.attempts.try(name, c.RealIP()); wait > 0 {
@@ -134,18 +134,18 @@ func (h *Handler) clearTOTP(c echo.Context) error {
 	if problem != "" {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"totp_current": problem})
 	}
-	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
+	return h.finish(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
 		"account.totp_off_now")
 }
 
 func (h *Handler) endOwnSession(c echo.Context) error {
 	id, name := page.Param(c, "id"), page.Viewer(c).Name
 	err := h.endSessions(c, func(s sessionLine) bool { return s.ID == id && s.User == name })
-	return h.changed(c, err, "/account", "access.session_ended")
+	return h.finish(c, err, "/account", "access.session_ended")
 }
 
 func (h *Handler) endOtherSessions(c echo.Context) error {
 	name := page.Viewer(c).Name
 	err := h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
-	return h.changed(c, err, "/account", "account.others_ended")
+	return h.finish(c, err, "/account", "account.others_ended")
 }

@@ -31,7 +31,7 @@ func (sessionCodec) Encode(deadline time.Time, values map[string]any) ([]byte, e
 		case []page.Flash:
 			e.Flashes = x
 		default:
-			return nil, fmt.Errorf("a session cannot hold %s, a %T", name, value)
+			return nil, fmt.Errorf("session value %s has unsupported type %T", name, value)
 		}
 	}
 	return json.Marshal(e)

@@ -9,7 +9,7 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// codes lets each code of a second factor work once: whoever saw one typed cannot use it after.
+// codes accepts each code of a second factor once: a code that somebody saw being typed is worthless.
 type codes struct {
 	now func() time.Time
 

@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// users remembers users for a moment, so that not every request asks the database.
+// users caches users for a moment, so that not every request reads the database.
 type users struct {
 	registry Users
 	now      func() time.Time
@@ -56,7 +56,7 @@ func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	return u.known[name].user, nil
 }
 
-// forget makes the next get ask, after a change.
+// forget makes the next get read the database, after a change.
 func (u *users) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// loginLimit slows down who guesses passwords: after some failures of an account, or of an address, further tries wait.
-// Whoever knows the password of an account under attack waits too, but never longer than loginWindow.
+// loginLimit slows down guessing of passwords: after some failures of an account or an address, further attempts must
+// wait. Whoever knows the password of an account under attack waits too, but never longer than loginWindow.
 type loginLimit struct {
 	now func() time.Time
 

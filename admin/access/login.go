@@ -34,7 +34,7 @@ func (h *Handler) loginPage(c echo.Context) error {
 
 const longestName = 64 // of a user
 
-// typedName bounds what anybody may have counted, logged and shown as a user's name. What is cut is nobody's.
+// typedName bounds the user names that are counted, logged and shown. No user has a name that is cut.
 func typedName(name string) string {
 	if len(name) <= longestName {
 		return name
@@ -50,7 +50,7 @@ func (h *Handler) login(c echo.Context) error {
 	}
 	u, err := h.registry.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
 	if errors.Is(err, account.ErrNoUser) {
-		h.Log.Warn("a sign-in failed", "user", form.Username, "address", c.RealIP())
+		h.Log.Warn("sign-in failed", "user", form.Username, "address", c.RealIP())
 		form.Error = h.T(c, "login.wrong")
 		return h.Render(c, http.StatusUnauthorized, "login", form)
 	}
@@ -65,11 +65,11 @@ func (h *Handler) login(c echo.Context) error {
 		return h.askCode(c, u, form.Next)
 	}
 	h.attempts.passed(form.Username, c.RealIP())
-	return h.enter(c, u, form.Next)
+	return h.startSession(c, u, form.Next)
 }
 
-// enter begins the user's session, under a new token: one that somebody planted before is worth nothing.
-func (h *Handler) enter(c echo.Context, u *account.User, next string) error {
+// startSession starts the user's session under a new token, so that a token planted before is worthless.
+func (h *Handler) startSession(c echo.Context, u *account.User, next string) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (h *Handler) enter(c echo.Context, u *account.User, next string) error {
 	h.Sessions.Put(ctx, keySince, h.Now().Unix())
 	h.users.forget()
 	if err := h.registry.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
-		h.Log.Warn("a sign-in could not be noted", "user", u.Name, "error", err)
+		h.Log.Warn("note the sign-in", "user", u.Name, "error", err)
 	}
 	return h.Redirect(c, h.Local(next, "/"))
 }

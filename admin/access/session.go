@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// StreamAllowed looks into the session without keeping it: a stream must not make it live longer.
+// StreamAllowed reports whether a request's session is valid, without prolonging it: a stream must not keep it alive.
 func (h *Handler) StreamAllowed(c echo.Context) bool {
 	ctx := c.Request().Context()
 	cookie, err := c.Cookie(sessionCookie)
@@ -51,7 +51,7 @@ func (h *Handler) newSessions() *scs.SessionManager {
 	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, h.BasePath+"/"
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for a password again behind each link of a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {
-		h.Log.Error("the session cannot be read or kept", "path", r.URL.Path, "error", err)
+		h.Log.Error("read or store the session", "path", r.URL.Path, "error", err)
 		http.Error(w, "the registry's database does not answer: "+http.StatusText(http.StatusServiceUnavailable),
 			http.StatusServiceUnavailable)
 	}
@@ -97,7 +97,7 @@ func (h *Handler) SignedIn(next echo.HandlerFunc) echo.HandlerFunc {
 			return h.toLogin(c)
 		}
 		c.Set(page.ViewerKey, u)
-		h.note(c)
+		h.noteUse(c)
 		return next(c)
 	}
 }

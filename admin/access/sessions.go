@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// What a session tells of itself in the list of sessions.
+// What the list of sessions shows of a session.
 const (
 	keyAddress = "address"
 	keyAgent   = "agent"
@@ -53,8 +53,8 @@ func (s sessionLine) Browser() string {
 	return strings.Join(found, ", ")
 }
 
-// note keeps in the session who uses it from where. It changes once a minute at most.
-func (h *Handler) note(c echo.Context) {
+// noteUse stores in the session when and from where it is used, at most once a minute.
+func (h *Handler) noteUse(c echo.Context) {
 	ctx := c.Request().Context()
 	now := h.Now().Unix()
 	if now-h.Sessions.GetInt64(ctx, keySeen) < int64(seenStep/time.Second) {
@@ -125,5 +125,5 @@ func (h *Handler) eachSession(c echo.Context, do func(key string, s sessionLine)
 	return nil
 }
 
-// keyOwn is a random word of each session, which tells the request's own among those of the store.
+// keyOwn is a random text of each session. It identifies the request's own session among the stored ones.
 const keyOwn = "own"

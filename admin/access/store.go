@@ -21,12 +21,12 @@ type SessionStore interface {
 	All(ctx context.Context) (map[string][]byte, error)
 }
 
-// steadyStore is the store of the session manager. While the database is away, it goes on for a while with the sessions
-// seen last: that is when somebody has to look. While the database is there, it is asked each time, so that a session
-// that was ended elsewhere has ended here. What hardly changed is not written.
+// steadyStore is the store of the session manager. While the database is unavailable, it serves the sessions seen last
+// for a while: that is when operators need the pages. Otherwise each request reads the database, so that a session that
+// was ended elsewhere has ended here, too. A session that hardly changed is not written.
 //
-// A request that found its session in the store may only update it: written anew, a session that ended meanwhile would
-// live again.
+// A request that found its session in the store may only update it: an insert would revive a session that ended
+// meanwhile.
 type steadyStore struct {
 	scs.Store // nil: the manager calls the methods that take a context
 	sessions  SessionStore

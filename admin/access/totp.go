@@ -40,8 +40,8 @@ func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
 	return secret != "", err
 }
 
-// askCode remembers that the password was right. The session's token changes, so that one planted before is worth
-// nothing.
+// askCode notes in the session that the password was right. The session's token changes, so that a token planted before
+// is worthless.
 func (h *Handler) askCode(c echo.Context, u *account.User, next string) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {
@@ -72,7 +72,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 		return err
 	}
 	if u == nil || secret == "" || !h.codes.use(name, c.FormValue("code"), secret) {
-		h.Log.Warn("a second factor failed", "user", name, "address", c.RealIP())
+		h.Log.Warn("second factor rejected", "user", name, "address", c.RealIP())
 		return h.Render(c, http.StatusUnauthorized, "login_code", loginForm{Next: next, Error: h.T(c, "login.wrong_code")})
 	}
 	h.attempts.passed(name, c.RealIP())
@@ -81,10 +81,10 @@ func (h *Handler) loginCode(c echo.Context) error {
 	} else if !waiting { // the password was changed meanwhile, or the user shut out
 		return h.Redirect(c, "/login")
 	}
-	return h.enter(c, u, next)
+	return h.startSession(c, u, next)
 }
 
-// totpSetup is what somebody needs to set up an authenticator.
+// totpSetup is what setting up an authenticator needs.
 type totpSetup struct {
 	Secret string
 	QR     template.URL // an image

@@ -27,7 +27,7 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/sessions/:id/end", admin(h.endAnySession))
 }
 
-// accessForms are the forms as somebody filled them in, with what is wrong.
+// accessForms are the forms as they were filled in, with their errors.
 type accessForms struct {
 	User       map[string]string
 	UserError  map[string]string
@@ -101,9 +101,9 @@ func (h *Handler) createUser(c echo.Context) error {
 	return h.accessPage(c, http.StatusUnprocessableEntity, accessForms{User: form, UserError: fields})
 }
 
-// changed ends the change of a user or token: the message, or the error when it is one of the user's, and back to the
-// page.
-func (h *Handler) changed(c echo.Context, err error, to, key string, args ...any) error {
+// finish answers a change of a user or token: it flashes the message, or the error if it is the user's, and goes back
+// to the page.
+func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any) error {
 	h.users.forget()
 	if err == nil {
 		h.Flash(c, "success", key, args...)
@@ -119,10 +119,10 @@ func (h *Handler) changed(c echo.Context, err error, to, key string, args ...any
 func (h *Handler) setRole(c echo.Context) error {
 	name := page.Param(c, "name")
 	err := h.registry.SetRole(c.Request().Context(), page.Actor(c), name, account.Role(c.FormValue("role")))
-	return h.changed(c, err, "/access", "access.role_set", name)
+	return h.finish(c, err, "/access", "access.role_set", name)
 }
 
-// setPassword also ends the user's sessions: whoever had the old one is out.
+// setPassword also ends the user's sessions.
 func (h *Handler) setPassword(c echo.Context) error {
 	name := page.Param(c, "name")
 	ctx := c.Request().Context()
@@ -130,7 +130,7 @@ func (h *Handler) setPassword(c echo.Context) error {
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
 	}
-	return h.changed(c, err, "/access", "access.password_set", name)
+	return h.finish(c, err, "/access", "access.password_set", name)
 }
 
 func (h *Handler) deleteUser(c echo.Context) error {
@@ -143,7 +143,7 @@ func (h *Handler) deleteUser(c echo.Context) error {
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
 	}
-	return h.changed(c, err, "/access", "access.user_deleted", name)
+	return h.finish(c, err, "/access", "access.user_deleted", name)
 }
 
 // setDisabled keeps a user out at once: their sessions end.
@@ -160,7 +160,7 @@ func (h *Handler) setDisabled(c echo.Context, disabled bool) error {
 	if err == nil && disabled {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
 	}
-	return h.changed(c, err, "/access", key, name)
+	return h.finish(c, err, "/access", key, name)
 }
 
 func (h *Handler) clearTOTPOf(c echo.Context) error {
@@ -168,7 +168,7 @@ func (h *Handler) clearTOTPOf(c echo.Context) error {
 	if h.totp == nil {
 		return echo.ErrNotFound
 	}
-	return h.changed(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
+	return h.finish(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
 		name)
 }
 
@@ -177,7 +177,7 @@ type createdToken struct {
 	Secret string
 }
 
-// createToken answers with the token itself, the only time that it is shown; nothing of it is kept in the session.
+// createToken answers with the token itself, the only time that it is shown; the session does not hold it.
 func (h *Handler) createToken(c echo.Context) error {
 	params, err := c.FormParams()
 	if err != nil {
@@ -205,12 +205,12 @@ func (h *Handler) revokeToken(c echo.Context) error {
 	if err != nil {
 		return echo.ErrNotFound
 	}
-	return h.changed(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
+	return h.finish(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
 		"access.token_revoked")
 }
 
 func (h *Handler) endAnySession(c echo.Context) error {
 	id := page.Param(c, "id")
 	err := h.endSessions(c, func(s sessionLine) bool { return s.ID == id })
-	return h.changed(c, err, "/access", "access.session_ended")
+	return h.finish(c, err, "/access", "access.session_ended")
 }

@@ -133,7 +133,7 @@ func (h *Handler) alertSettings(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "alert_settings", d)
 }
 
-// changeSettings stores what change makes of the settings, or shows the form again with what is wrong.
+// changeSettings applies change to the settings and stores them, or shows the form again with its errors.
 func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) error) error {
 	s, err := alert.Read(h.Snapshot())
 	if err != nil && !errors.Is(err, seal.ErrKey) { // secrets of another key can only be typed anew
@@ -192,7 +192,7 @@ func (h *Handler) saveMail(c echo.Context) error {
 	})
 }
 
-// channelTest is what came of trying a channel.
+// channelTest is the result of testing a channel.
 type channelTest struct {
 	OK   bool
 	Key  string   // of what to say
@@ -212,7 +212,7 @@ func (h *Handler) testMail(c echo.Context) error {
 		err = s.Validate()
 	}
 	if err != nil {
-		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: said(err)})
+		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: errorTexts(err)})
 	}
 	send := h.opts.TestMail
 	if send == nil {
@@ -220,19 +220,19 @@ func (h *Handler) testMail(c echo.Context) error {
 			return alert.SendMail(c.Request().Context(), m, to, message)
 		}
 	}
-	return h.told(c, to, send(m, to, alert.TestMessage(h.Host, h.opts.AdminURL)))
+	return h.showTest(c, to, send(m, to, alert.TestMessage(h.Host, h.opts.AdminURL)))
 }
 
-// told shows what came of a test, with the other side's words as they are.
-func (h *Handler) told(c echo.Context, to string, err error) error {
+// showTest shows the result of a test, with the server's own error.
+func (h *Handler) showTest(c echo.Context, to string, err error) error {
 	if err != nil {
 		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_failed", Text: err.Error()})
 	}
 	return h.Fragment(c, "partials/channel_test", channelTest{OK: true, Key: "alerts.test_sent", To: to})
 }
 
-// said lists joined errors.
-func said(err error) []string {
+// errorTexts lists joined errors.
+func errorTexts(err error) []string {
 	var list []string
 	for _, e := range page.Flatten(err) {
 		list = append(list, e.Error())
@@ -279,6 +279,6 @@ func (h *Handler) testWebhook(c echo.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
 	defer cancel()
-	return h.told(c, s.Webhooks[i].Name,
+	return h.showTest(c, s.Webhooks[i].Name,
 		alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], alert.TestMessage(h.Host, h.opts.AdminURL)))
 }

@@ -15,7 +15,7 @@ type Registry interface {
 	PutSetting(ctx context.Context, actor, name string, value any) error
 }
 
-// Store keeps alerts and what was sent about them; *alert.Store is one.
+// Store keeps alerts and the messages about them; *alert.Store implements it.
 type Store interface {
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 	ListDeliveries(ctx context.Context, limit int) ([]alert.Delivery, error)

@@ -90,7 +90,7 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// readRules reads the form of the rules into settings; get tells a field's value.
+// readRules reads the form of the rules into settings; get returns a field's value.
 func readRules(s *alert.Settings, get func(string) string) error {
 	for name, on := range switches(s) {
 		*on = get(name) != ""

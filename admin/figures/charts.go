@@ -8,7 +8,7 @@ import (
 	"github.com/wakecall/wakecall/history"
 )
 
-// chart is what the admin's script draws.
+// Chart is what the admin's script draws.
 type Chart struct {
 	At     []int64     `json:"at"`
 	Series []chartLine `json:"series"`
@@ -23,7 +23,7 @@ type chartLine struct {
 	Dash   bool       `json:"dash,omitempty"`
 }
 
-// line is a column of a series and how it looks. Its label is the text charts.NAME.
+// line is a column of a series and its appearance. Its label is the text charts.NAME.
 type line struct {
 	name, color string
 	dash        bool
@@ -59,10 +59,10 @@ func (h *Handler) Routes(g *echo.Group) {
 	g.GET("/charts/:kind", h.chart)
 }
 
-// spans are the lengths of time to choose from.
+// Spans are the lengths of time to choose from.
 func Spans() []string { return history.Spans() }
 
-// spanOf is the one chosen.
+// SpanOf is the one chosen.
 func SpanOf(c echo.Context) string {
 	if s := c.QueryParam("span"); slices.Contains(Spans(), s) {
 		return s

@@ -9,7 +9,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// statsCache remembers the counts of all topics for a moment: sorting 5,000 topics by one asks Redis once, not for
+// statsCache keeps the counts of all topics for a moment: sorting 5,000 topics by a count reads Redis once, not at
 // every click.
 type statsCache struct {
 	mu  sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// capacity is how many callbacks a second can be made, and how that is known.
+// Capacity is how many callbacks a second can be made, and how that is known.
 type Capacity struct {
 	Rate float64 // callbacks a second; 0: nothing is known
 	From string  // limit, flight or measured: which of the following is the least
@@ -32,7 +32,7 @@ type Capacity struct {
 // measuredSpans are those whose slots are a minute and longer: what was kept up, not what a moment saw.
 var measuredSpans = []string{"3h", "24h", "7d"}
 
-// measure reads the highest rate of callbacks in the history of a series, of a minute, ten or an hour.
+// Measure finds the highest rate of callbacks in the history of a series, over a minute, ten minutes or an hour.
 func (h *Handler) Measure(ctx context.Context, series string) (c Capacity) {
 	if h.opts.History == nil {
 		return c
@@ -62,7 +62,7 @@ func (c *Capacity) learn(p history.Points) {
 	}
 }
 
-// decide takes the least of what is known.
+// Decide takes the lowest of the known limits.
 func (c *Capacity) Decide() {
 	for _, is := range []struct {
 		from string
@@ -77,7 +77,7 @@ func (c *Capacity) Decide() {
 // Sure reports whether more cannot be done. What was measured while nothing waited may be less than that.
 func (c Capacity) Sure() bool { return c.From != "measured" || c.Full }
 
-// topicCapacity is that of a topic, from its limits and its history.
+// TopicCapacity is that of a topic, from its limits and its history.
 func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity {
 	c := h.Measure(ctx, t.Name)
 	c.Limit, c.MaxInFlight = t.RateLimit, t.MaxInFlight
@@ -99,23 +99,23 @@ func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity
 	return c
 }
 
-// prediction is how late what falls due will be called.
+// Prediction is how late what falls due will be called.
 type Prediction struct {
 	Late time.Duration // the worst
 	At   time.Duration // from now, of those due then
 	Over time.Duration // from now until nothing is late any more; 0: not within the day
 }
 
-// lateFrom is what is worth a warning.
+// lateFrom is the lateness that deserves a warning.
 const lateFrom = time.Minute
 
-// IsLate reports whether somebody should be told.
+// IsLate reports whether the lateness deserves a warning.
 func (p Prediction) IsLate() bool { return p.Late >= lateFrom }
 
 // Minutes are how many the last job will be late.
 func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Late.Minutes())) }
 
-// predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each
+// Predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each
 // hour's jobs spread evenly over it. waiting is what is due already.
 func Predict(f *queue.Forecast, waiting int64, rate float64) (p Prediction) {
 	if rate <= 0 {

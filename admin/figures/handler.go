@@ -20,12 +20,12 @@ type Options struct {
 	Activity Activity // nil: there is none
 }
 
-// History answers charts; *history.Reader is one.
+// History reads the series of charts; *history.Reader implements it.
 type History interface {
 	Series(ctx context.Context, series, span string) (history.Points, error)
 }
 
-// Activity tells the last attempts of a topic; *activity.Reader does.
+// Activity reads the last attempts of a topic; *activity.Reader implements it.
 type Activity interface {
 	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
 }

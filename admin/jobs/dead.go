@@ -40,7 +40,7 @@ type deadTopic struct {
 	Dead int64
 }
 
-// deadJob is a dead job with what came of it last.
+// deadJob is a dead job with its last outcome.
 type deadJob struct {
 	queue.Job
 	Last   string
@@ -69,7 +69,7 @@ type deadGroup struct {
 	Count int
 }
 
-// readDeadFilter takes the filter of the form; what is no time leaves nothing out.
+// readDeadFilter reads the filter of the form and ignores malformed times.
 func readDeadFilter(c echo.Context) bulk.Filter {
 	form, _ := c.FormParams()
 	f, _ := readFilter(form)
@@ -129,7 +129,7 @@ func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) err
 	return nil
 }
 
-// deadOf looks through a bounded number of a topic's dead jobs for those that match.
+// deadOf reads a bounded number of a topic's dead jobs and returns those that match.
 func (h *Handler) deadOf(
 	ctx context.Context, f bulk.Filter, topic, cursor string, want, scan int,
 ) ([]deadJob, string, error) {

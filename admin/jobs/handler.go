@@ -21,7 +21,7 @@ type Queue interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 }
 
-// Caller describes callbacks as a dispatcher makes them; *callback.Caller does.
+// Caller describes callbacks as a dispatcher makes them; *callback.Caller implements it.
 type Caller interface {
 	Describe(e *callback.Endpoint, r *callback.Request) (*callback.Sent, error)
 }

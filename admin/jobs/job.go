@@ -56,7 +56,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "job", d)
 }
 
-// signedCurl is the job's next callback as a command line; empty where it cannot be told.
+// signedCurl is the job's next callback as a command line; empty if it cannot be described.
 func (h *Handler) signedCurl(job *queue.Job) string {
 	t := h.Snapshot().Topics[job.Topic]
 	if t == nil || h.opts.Caller == nil {
@@ -81,7 +81,7 @@ func (h *Handler) signedCurl(job *queue.Job) string {
 	return sent.Curl()
 }
 
-// shownBody is a body for people: JSON indented, other text as it is, the rest in hex.
+// ShownBody is a body for people: JSON indented, other text as it is, the rest in hex.
 func ShownBody(body []byte) (text, kind string, cut bool) {
 	if cut = len(body) > bodyShown; cut {
 		body = body[:bodyShown]

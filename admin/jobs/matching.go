@@ -53,14 +53,14 @@ func newMatching(topic string, f bulk.Filter) matching {
 	return m
 }
 
-// jobList is a page of the jobs that match.
+// JobList is a page of the jobs that match.
 type JobList struct {
 	Jobs     []queue.Job
 	Pager    page.Pager
 	Matching matching
 }
 
-// listMatching lists a page of the jobs that match, and counts them all if that is quick. all are those of the state.
+// ListMatching lists a page of the jobs that match, and counts them all if that is quick. all are those of the state.
 func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, all int64) (l JobList, err error) {
 	query := c.QueryParams()
 	query.Set("state", string(state))
@@ -83,7 +83,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 
 const jobsEach = 50
 
-// matchingPage looks for jobs that match for a bounded time; fewer than twice jobsEach are found.
+// matchingPage reads matching jobs for a bounded time; it returns fewer than twice jobsEach.
 func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	until := time.Now().Add(matchAtOnce)
 	for cursor := c.QueryParam("cursor"); ; {
@@ -145,7 +145,7 @@ func (h *Handler) countMatching(c echo.Context) error {
 	return h.Fragment(c, "topic#counted", m)
 }
 
-// startBulk leaves what is to be done with all that match to the task runner.
+// startBulk starts a task on all jobs that match.
 func (h *Handler) startBulk(c echo.Context) error {
 	t, form, err := h.topicForm(c)
 	if err != nil {
@@ -184,7 +184,7 @@ func readBulk(topic string, form url.Values) (p bulk.Params, err error) {
 	return p, err
 }
 
-// refuse says what is wrong with a form in the page that it came from.
+// refuse shows what is wrong with a form on the page that it came from.
 func (h *Handler) refuse(c echo.Context, err error) error {
 	var localized *bulk.LocalizedError
 	if !errors.As(err, &localized) {
@@ -216,12 +216,12 @@ func (h *Handler) bulkJobs(c echo.Context) error {
 	if err != nil {
 		return h.refuse(c, err)
 	}
-	h.tell(c, result, len(ids))
+	h.flashResult(c, result, len(ids))
 	return h.Back(c, "/topics")
 }
 
-// tell says what came of the jobs that were checked.
-func (h *Handler) tell(c echo.Context, r bulk.Result, of int) {
+// flashResult shows the result of an action on the checked jobs.
+func (h *Handler) flashResult(c echo.Context, r bulk.Result, of int) {
 	if r.Error != "" {
 		h.FlashText(c, "danger", r.Error)
 	}

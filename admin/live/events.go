@@ -17,7 +17,7 @@ const (
 	streamWrite = 10 * time.Second // how long a browser may take for an event
 )
 
-// Serve is a page's stream. allowed says whether its session goes on.
+// Serve sends a page its events. allowed reports whether the page's session is still valid.
 func (h *Hub) Serve(c echo.Context, language string, allowed func(echo.Context) bool) error {
 	if !allowed(c) {
 		return c.NoContent(http.StatusNoContent) // which tells the browser not to come again

@@ -19,7 +19,7 @@ type Source struct {
 	Data    Data
 }
 
-// Hub runs every source that somebody looks at, once for all of them, and renders it once for each language.
+// Hub runs each source that an open page shows, once for all pages, and renders it once for each language.
 type Hub struct {
 	render func(language, partial string, data any) (string, error)
 	log    *slog.Logger
@@ -42,7 +42,7 @@ type feed struct {
 	ran     bool
 }
 
-// reader is one open page. Of each event it keeps the newest only: a slow browser misses some, and holds nobody up.
+// reader is one open page. It keeps only the newest of each event: a slow browser misses some and delays nobody.
 type reader struct {
 	language string
 	mu       sync.Mutex
@@ -79,7 +79,7 @@ func (h *Hub) join(language string, events []string) (r *reader, leave func(), e
 	return r, func() { h.leave(r) }, nil
 }
 
-// subscribe gives the reader what is known at once, and starts the source when it is the first.
+// subscribe sends the reader the last state and starts the source for the first reader.
 func (h *Hub) subscribe(r *reader, event string) {
 	name, arg, _ := strings.Cut(event, ":")
 	s, ok := h.sources[name]
@@ -120,7 +120,7 @@ func (h *Hub) leave(r *reader) {
 	}
 }
 
-// run asks the source again and again. A source that fails keeps its last state on the pages.
+// run polls the source. If it fails, the pages keep its last state.
 func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
 	t := time.NewTicker(s.Every)
 	defer t.Stop()
@@ -130,7 +130,7 @@ func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			h.log.Debug("a live part has nothing to show", "event", event, "error", err)
+			h.log.Debug("read a live part", "event", event, "error", err)
 		default:
 			h.publish(event, s, f, data)
 		}
@@ -142,7 +142,7 @@ func (h *Hub) run(ctx context.Context, event, arg string, s Source, f *feed) {
 	}
 }
 
-// publish renders the data in every language that somebody reads and tells those whose page it changes.
+// publish renders the data in every language in use and notifies the pages that it changes.
 func (h *Hub) publish(event string, s Source, f *feed, data any) {
 	h.mu.Lock()
 	f.data, f.ran = data, true
@@ -150,7 +150,7 @@ func (h *Hub) publish(event string, s Source, f *feed, data any) {
 	for language, readers := range h.readersOf(f) {
 		text, err := h.text(language, s, data)
 		if err != nil {
-			h.log.Error("a live part cannot be rendered", "event", event, "error", err)
+			h.log.Error("render a live part", "event", event, "error", err)
 			return
 		}
 		h.mu.Lock()

@@ -29,7 +29,7 @@ type Registry interface {
 	ListShards() []registry.Shard
 }
 
-// Alerts tells what is wrong; *alert.Store does.
+// Alerts lists alerts; *alert.Store implements it.
 type Alerts interface {
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
 }

@@ -35,7 +35,7 @@ type outlook struct {
 	Chart    figures.Chart
 }
 
-// outlookCache keeps the outlook for a while: it asks Redis once a topic.
+// outlookCache keeps the outlook for a while: computing it takes a call to Redis for each topic.
 type outlookCache struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -49,8 +49,8 @@ const (
 	outlookLimit  = 10 * time.Second
 )
 
-// lookAhead makes the outlook, at most once in a while for all who ask.
-func (h *Handler) lookAhead(ctx context.Context) (*outlook, error) {
+// currentOutlook computes the outlook, at most once a minute for all requests.
+func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	b := &h.outlooks
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,7 @@ func (h *Handler) lookAhead(ctx context.Context) (*outlook, error) {
 	return o, nil
 }
 
-// busiest are the topics that call somebody and have most to call.
+// busiest are the active topics with the most jobs to call.
 func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	topics := h.Snapshot().Topics
 	var names []string
@@ -120,9 +120,9 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	return nil
 }
 
-// outlookPart answers the part of the overview that looks ahead.
+// outlookPart renders the forecast on the overview.
 func (h *Handler) outlookPart(c echo.Context) error {
-	o, err := h.lookAhead(c.Request().Context())
+	o, err := h.currentOutlook(c.Request().Context())
 	if err != nil {
 		return err
 	}

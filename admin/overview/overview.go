@@ -119,21 +119,21 @@ func (o *overviewLive) Roles() []roleSummary {
 	return list
 }
 
-// overviewLive is made once for all parts of the page, of all who look at it.
+// overviewLive is computed once for all open pages.
 func (h *Handler) overviewLive(ctx context.Context) *overviewLive {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o := h.last; o != nil && h.Now().Sub(o.CheckedAt) < overviewEvery/2 {
 		return o
 	}
-	o := h.lookAround(ctx)
+	o := h.collect(ctx)
 	if ctx.Err() == nil {
 		h.last = o
 	}
 	return o
 }
 
-func (h *Handler) lookAround(ctx context.Context) *overviewLive {
+func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
 	o.Now = h.currentRates(ctx)
 	o.Shares = h.shares(ctx)

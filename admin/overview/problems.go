@@ -28,7 +28,7 @@ type issue struct {
 	To       string // a path of the admin
 }
 
-// issues are what is wrong right now: what only this process can tell, and the open alerts.
+// issues are the current problems: those that only this process can see, and the open alerts.
 func (h *Handler) issues(ctx context.Context, o *overviewLive) []issue {
 	var list []issue
 	if !h.registry.Up() {

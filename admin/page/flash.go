@@ -23,12 +23,12 @@ func (f Flash) Icon() string {
 	return "info-circle"
 }
 
-// flash leaves a text of the locales for the next page.
+// Flash leaves a text of the locales for the next page.
 func (b *Base) Flash(c echo.Context, kind, key string, args ...any) {
 	b.FlashText(c, kind, b.T(c, key, args...))
 }
 
-// flashText leaves a text as it is, such as an error.
+// FlashText leaves a text as it is, such as an error.
 func (b *Base) FlashText(c echo.Context, kind, text string) {
 	ctx := c.Request().Context()
 	list, _ := b.Sessions.Get(ctx, KeyFlashes).([]Flash)

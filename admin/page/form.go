@@ -12,7 +12,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// fieldError names a field of a form that is wrong.
+// FieldError names a field of a form that is wrong.
 func FieldError(field, format string, args ...any) error {
 	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
 }
@@ -26,7 +26,7 @@ func MinuteText(at time.Time) string {
 
 const MinuteForm = "2006-01-02T15:04" // of times as browsers send them
 
-// minute reads a time as browsers send it; empty is the zero time.
+// Minute reads a time as browsers send it; empty is the zero time.
 func Minute(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -39,7 +39,7 @@ func Minute(text string) (time.Time, error) {
 	return time.Time{}, bulk.Localized("bulk.no_time", bulk.Clip(text))
 }
 
-// fieldErrors tells the errors of a form by field. rest is what belongs to no field: nil when all do.
+// FieldErrors returns the errors of a form by field. rest holds the errors that belong to no field.
 func FieldErrors(err error) (fields map[string]string, rest error) {
 	fields = map[string]string{}
 	var others []error
@@ -56,7 +56,7 @@ func FieldErrors(err error) (fields map[string]string, rest error) {
 	return fields, errors.Join(others...)
 }
 
-// flatten lists the errors that errors.Join joined.
+// Flatten lists the errors that errors.Join joined.
 func Flatten(err error) []error {
 	if err == nil {
 		return nil
@@ -72,7 +72,7 @@ func Flatten(err error) []error {
 	return list
 }
 
-// formErrors is fieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
+// FormErrors is fieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
 func FormErrors(err error, first string) (fields map[string]string, rest error) {
 	fields, rest = FieldErrors(err)
 	if rest != nil && IsRefusal(rest) {
@@ -82,12 +82,12 @@ func FormErrors(err error, first string) (fields map[string]string, rest error) 
 	return fields, rest
 }
 
-// isRefusal reports whether the registry answered that it cannot be done, rather than failed.
+// IsRefusal reports whether the registry answered that it cannot be done, rather than failed.
 func IsRefusal(err error) bool {
 	return errors.Is(err, account.ErrExists) || errors.Is(err, account.ErrLastAdmin)
 }
 
-// topicOf is the topic that the path names.
+// TopicOf is the topic that the path names.
 func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
 	name := Param(c, "topic")
 	t := b.Snapshot().Topics[name]

@@ -43,7 +43,7 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// num writes a whole number with thin groups: 1,234,567.
+// Num writes a whole number with thin groups: 1,234,567.
 func Num(v any) string {
 	s := fmt.Sprint(v)
 	sign := ""
@@ -69,7 +69,7 @@ func dec(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// percent writes a share of 1. What is nearly all does not look like all.
+// percent formats a share of 1. A share just below 1 is not rounded to 100 %.
 func percent(share float64) string {
 	switch {
 	case math.IsNaN(share):
@@ -99,7 +99,7 @@ func ByteSize(v any) string {
 	return "–"
 }
 
-// duration writes a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It takes a time.Duration or
+// Duration writes a span with its two greatest units: 250ms, 12s, 3m 20s, 2h 5m, 3d 4h. It takes a time.Duration or
 // what is one beneath.
 func Duration(v any) string {
 	d, ok := v.(time.Duration)
@@ -211,7 +211,7 @@ func timeElement(at time.Time, text string) template.HTML {
 	return template.HTML(begin + template.HTMLEscapeString(text) + `</time>`)
 }
 
-// prettyJSON indents JSON; what is none stays as it is.
+// prettyJSON indents JSON and returns other text unchanged.
 func prettyJSON(v any) string {
 	var raw []byte
 	switch x := v.(type) {

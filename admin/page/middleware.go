@@ -48,7 +48,7 @@ func (b *Base) Headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// secure reports whether the browser speaks HTTPS, to this process or to a trusted proxy before it.
+// Secure reports whether the browser speaks HTTPS, to this process or to a trusted proxy before it.
 func (b *Base) Secure(c echo.Context) bool {
 	if c.Request().TLS != nil {
 		return true
@@ -66,12 +66,12 @@ func (b *Base) fromProxy(c echo.Context) bool {
 	return false
 }
 
-// Catch makes pages of errors while the session is still open.
+// Catch renders the page of an error while the session is still open.
 func (b *Base) Catch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				b.Log.Error("a page panicked", "path", c.Request().URL.Path, "panic", p, "stack", stack())
+				b.Log.Error("page panicked", "path", c.Request().URL.Path, "panic", p, "stack", stack())
 				b.Fail(errPanic, c)
 				err = nil
 			} else if p != nil {
@@ -141,10 +141,10 @@ func (b *Base) Fail(err error, c echo.Context) {
 	}
 	p := ProblemOf(err)
 	if p.Status >= http.StatusInternalServerError {
-		b.Log.Error("a page failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
+		b.Log.Error("page failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
 	}
 	if renderErr := b.answerProblem(c, p); renderErr != nil {
-		b.Log.Error("the page of an error failed", "error", renderErr)
+		b.Log.Error("render the page of an error", "error", renderErr)
 		_ = c.String(p.Status, http.StatusText(p.Status)+"\n")
 	}
 }

@@ -16,7 +16,7 @@ type Pager struct {
 	ByCursor    bool
 }
 
-// pager reads the page's number from the query; From-1 and To are the bounds of what to show.
+// NewPager reads the page's number from the query; From-1 and To are the bounds of what to show.
 func NewPager(c echo.Context, total, each int) Pager {
 	pages := max(1, (total+each-1)/each)
 	n, err := strconv.Atoi(c.QueryParam("page"))
@@ -27,12 +27,12 @@ func NewPager(c echo.Context, total, each int) Pager {
 	return Pager{Page: n, Pages: pages, From: min((n-1)*each+1, total), To: min(n*each, total), Total: total}
 }
 
-// cursorPager is for lists that only know what follows; the query parameter is "cursor".
+// CursorPager is for lists that only know what follows; the query parameter is "cursor".
 func CursorPager(c echo.Context, next string) Pager {
 	return Pager{ByCursor: true, Next: next, First: c.QueryParam("cursor") == ""}
 }
 
-// pageOf cuts the entries of the page out of all.
+// PageOf cuts the entries of the page out of all.
 func PageOf[T any](p Pager, all []T) []T {
 	if p.Total == 0 {
 		return nil

@@ -85,14 +85,14 @@ func (b *Base) view(c echo.Context, page string, data any) *View {
 	}
 }
 
-// render answers with a page inside of the layout. data is the template's .Data.
+// Render answers with a page inside of the layout. data is the template's .Data.
 func (b *Base) Render(c echo.Context, status int, page string, data any) error {
 	v := b.view(c, page, data)
 	v.Flashes = b.takeFlashes(c)
 	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
 }
 
-// fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the
+// Fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the
 // template's .Data.
 func (b *Base) Fragment(c echo.Context, name string, data any) error {
 	return b.fragmentStatus(c, http.StatusOK, name, data)
@@ -123,15 +123,15 @@ func (b *Base) renderPartial(language, name string, data any) (string, error) {
 	return text.String(), nil
 }
 
-// t is the text of a key in the language of the request.
+// T is the text of a key in the language of the request.
 func (b *Base) T(c echo.Context, key string, args ...any) string {
 	return b.texts[Lang(c)].T(key, args...)
 }
 
-// isFragment reports whether htmx asks, for a part of a page.
+// IsFragment reports whether htmx asks, for a part of a page.
 func IsFragment(c echo.Context) bool { return c.Request().Header.Get("HX-Request") == "true" }
 
-// redirect sends the browser to a path below the base path, also when htmx asked.
+// Redirect sends the browser to a path below the base path, also when htmx asked.
 func (b *Base) Redirect(c echo.Context, path string) error {
 	to := b.BasePath + path
 	if IsFragment(c) {
@@ -141,12 +141,12 @@ func (b *Base) Redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// back sends the browser to where the form's field "back" says, else to path. Addresses of other sites are not gone to.
+// Back sends the browser to where the form's field "back" says, else to path. Addresses of other sites are not gone to.
 func (b *Base) Back(c echo.Context, path string) error {
 	return b.Redirect(c, b.Local(c.FormValue("back"), path))
 }
 
-// local is a path of this site below the base path, or fallback. "//host" and "/\host" are other sites to browsers.
+// Local is a path of this site below the base path, or fallback. "//host" and "/\host" are other sites to browsers.
 func (b *Base) Local(to, fallback string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.Contains(u.Path, "//") ||
@@ -163,7 +163,7 @@ func (b *Base) Local(to, fallback string) string {
 	return to
 }
 
-// param is a path parameter as it was meant.
+// Param is a path parameter as it was meant.
 func Param(c echo.Context, name string) string {
 	value := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -176,7 +176,7 @@ func Param(c echo.Context, name string) string {
 	return decoded
 }
 
-// path joins a path of the admin, escaping what follows the first part: path("/topics", name, "jobs", id).
+// Path joins a path of the admin, escaping what follows the first part: path("/topics", name, "jobs", id).
 func (b *Base) Path(first string, rest ...any) string {
 	var to strings.Builder
 	to.WriteString(b.BasePath + strings.TrimRight(first, "/"))
@@ -209,14 +209,14 @@ func parseAddress(remote string) net.IP {
 
 func stack() string { return string(debug.Stack()) }
 
-// below joins a path below the base path, for redirect.
+// Below joins a path below the base path, for redirect.
 func (b *Base) Below(first string, rest ...any) string {
 	return strings.TrimPrefix(b.Path(first, rest...), b.BasePath)
 }
 
 func (b *Base) Snapshot() *registry.Snapshot { return b.Registry.Snapshot() }
 
-// topicNames are the names of all topics, sorted.
+// TopicNames are the names of all topics, sorted.
 func TopicNames(s *registry.Snapshot) []string { return SortedKeys(s.Topics) }
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

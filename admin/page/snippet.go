@@ -6,7 +6,7 @@ import (
 
 const DefaultAPIURL = "http://127.0.0.1:6789"
 
-// curlLine is a command line that pushes a job. body must be JSON without single quotes.
+// CurlLine is a command line that pushes a job. body must be JSON without single quotes.
 func CurlLine(api, topic, token, body string) string {
 	url := strings.TrimRight(api, "/") + "/v1/topics/" + topic + "/jobs"
 	return "curl " + url + ` -H "Authorization: Bearer ` + token + `" -d '` + body + `'`

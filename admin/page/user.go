@@ -7,18 +7,18 @@ import (
 	"github.com/wakecall/wakecall/admin/account"
 )
 
-// sessionKey marks requests that have a session; addresses outside of the base path have none.
+// SessionKey marks requests that have a session; addresses outside of the base path have none.
 const SessionKey = "session"
 
 const ViewerKey = "viewer"
 
-// viewer is who asks, nil before signing in.
+// Viewer is who asks, nil before signing in.
 func Viewer(c echo.Context) *account.User {
 	u, _ := c.Get(ViewerKey).(*account.User)
 	return u
 }
 
-// actor is who asks, as the audit trail names users.
+// Actor is who asks, as the audit trail names users.
 func Actor(c echo.Context) string {
 	if u := Viewer(c); u != nil {
 		return "user/" + u.Name
@@ -30,7 +30,7 @@ var rank = map[account.Role]int{account.RoleViewer: 1, account.RoleOperator: 2, 
 
 func Reaches(have, want account.Role) bool { return rank[have] > 0 && rank[have] >= rank[want] }
 
-// need wraps a handler that not every user may call.
+// Need wraps a handler that not every user may call.
 func (b *Base) Need(role account.Role, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if u := Viewer(c); u == nil || !Reaches(u.Role, role) {

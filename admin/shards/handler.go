@@ -13,7 +13,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Queue tells how the shards are.
+// Queue reports the health of the shards.
 type Queue interface {
 	Health(ctx context.Context) []queue.ShardHealth
 }
@@ -32,7 +32,7 @@ type Master interface {
 	Restart(ctx context.Context, role string, number int) error
 }
 
-// Config tells the effective configuration, its secrets hidden.
+// Config is the effective configuration with its secrets hidden.
 type Config interface{ Effective() []conf.Setting }
 
 // Options of a Handler.

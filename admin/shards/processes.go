@@ -112,7 +112,7 @@ func (h *Handler) reload(c echo.Context) error {
 	if h.opts.Master == nil {
 		return echo.ErrNotFound
 	}
-	h.Log.Info("a reload was asked for", "user", page.Viewer(c).Name)
+	h.Log.Info("reload requested", "user", page.Viewer(c).Name)
 	return h.ordered(c, "processes.reloaded", h.opts.Master.Reload)
 }
 
@@ -122,7 +122,7 @@ func (h *Handler) restart(c echo.Context) error {
 	}
 	role := c.FormValue("role")
 	number, _ := strconv.Atoi(c.FormValue("number")) // 0: the only one of its role
-	h.Log.Info("a restart was asked for", "user", page.Viewer(c).Name, "role", role, "number", number)
+	h.Log.Info("restart requested", "user", page.Viewer(c).Name, "role", role, "number", number)
 	return h.ordered(c, "processes.restarted", func(ctx context.Context) error {
 		return h.opts.Master.Restart(ctx, role, number)
 	})
@@ -133,8 +133,8 @@ const (
 	orderWait  = 2 * time.Second
 )
 
-// ordered tells the master to do something, and waits a moment for the outcome: when this very process is to be
-// replaced, its answer has to be out before. The order goes on without anybody waiting.
+// ordered sends the master an order and waits a moment for the outcome. The order continues after that: if this process
+// is the one to be replaced, its answer must be sent before.
 func (h *Handler) ordered(c echo.Context, done string, order func(context.Context) error) error {
 	result := make(chan error, 1)
 	if !h.Hub.Spawn(func(ctx context.Context) {

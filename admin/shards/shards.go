@@ -40,7 +40,7 @@ const (
 	healthLimit = 3 * time.Second // for shards that do not answer, so that the page does
 )
 
-// shardView is a registered shard and what it tells of itself.
+// ShardView is a registered shard and its health.
 type ShardView struct {
 	Name   string
 	URL    string // without its password
@@ -66,13 +66,13 @@ func (v *ShardView) High() bool { return v.Full() > health.MemoryShare }
 // Down reports whether the shard ought to answer and does not.
 func (v *ShardView) Down() bool { return v.Asked && !v.Health.Up }
 
-// Draining reports whether the shard gives its jobs away now.
+// Draining reports whether the shard's jobs are being moved to others.
 func (v *ShardView) Draining() bool { return v.State == registry.ShardDraining && v.Health.Up }
 
 // Empty reports whether it can be removed without leaving a job behind.
 func (v *ShardView) Empty() bool { return v.Draining() && v.Health.Jobs == 0 }
 
-// DrainedPercent is how far it is, by what it has given away.
+// DrainedPercent is the share of its jobs that were moved.
 func (v *ShardView) DrainedPercent() int {
 	if v.Health.Jobs == 0 {
 		return 100
@@ -237,7 +237,7 @@ func (h *Handler) shardState(c echo.Context) error {
 	return h.Back(c, "/shards")
 }
 
-// shardDelete forgets a shard that is empty, or that is offline, so that nobody can say: its jobs stay where they are.
+// shardDelete removes a shard that is empty, or offline, when its jobs cannot be counted: they stay in its Redis.
 func (h *Handler) shardDelete(c echo.Context) error {
 	name := page.Param(c, "name")
 	v, err := h.shardView(c.Request().Context(), name)

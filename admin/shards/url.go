@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hiddenPassword stands for a password that is kept and not shown.
+// hiddenPassword is shown instead of a stored password.
 const hiddenPassword = "***"
 
 var sentinelPassword = regexp.MustCompile(`([?&;]sentinel_password=)[^&;]*`)

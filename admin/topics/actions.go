@@ -83,7 +83,7 @@ func (h *Handler) overlapEnds(c echo.Context) (time.Time, error) {
 	return h.Now().Add(overlap), nil
 }
 
-// setOverlap says from now how long the old secret goes on signing.
+// setOverlap sets how long from now the old secret still signs.
 func (h *Handler) setOverlap(c echo.Context) error {
 	name := page.Param(c, "topic")
 	until, err := h.overlapEnds(c)
@@ -138,7 +138,7 @@ func (h *Handler) deleteTopic(c echo.Context) error {
 	}
 	if drop {
 		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
-			h.Log.Warn("jobs that were pushed while their topic was deleted could not be dropped", "topic", t.Name, "error", err)
+			h.Log.Warn("drop jobs pushed while their topic was deleted", "topic", t.Name, "error", err)
 		}
 	}
 	h.Flash(c, "success", "topic.deleted", t.Name)

@@ -15,7 +15,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Caller makes callbacks as a dispatcher does; *callback.Caller is one.
+// Caller makes callbacks as a dispatcher does; *callback.Caller implements it.
 type Caller interface {
 	Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome
 	Probe(ctx context.Context, e *callback.Endpoint, r *callback.Request) *callback.Report
@@ -90,5 +90,5 @@ func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
 	return nil
 }
 
-// maxTestCall is how long somebody waits for a test.
+// maxTestCall bounds a test callback.
 const maxTestCall = 15 * time.Second

@@ -16,7 +16,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// topicForm is a topic as somebody fills it in: texts, so that what is wrong can be shown as it was written.
+// topicForm is a topic as typed: texts, so that a wrong value can be shown again.
 type topicForm struct {
 	Name, Title, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
 	MaxInFlight, RateLimit, ExpiresAfter, Durability, Emails, Owner                                           string

@@ -35,7 +35,7 @@ type Registry interface {
 	Rotation(ctx context.Context, topic string) (time.Time, error)
 }
 
-// Activity is what lately happened to a topic's calls; *activity.Reader tells it.
+// Activity reads the recent attempts of a topic; *activity.Reader implements it.
 type Activity interface {
 	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
 	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)

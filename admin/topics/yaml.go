@@ -44,7 +44,7 @@ func (h *Handler) exportTopics(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", b.Bytes())
 }
 
-// yamlOf is a topic as its JSON says it, without what nobody sets.
+// yamlOf is a topic's JSON as YAML, without the fields that cannot be set.
 func yamlOf(t *registry.Topic) ([]byte, error) {
 	raw, err := json.Marshal(t.Public())
 	if err != nil {
