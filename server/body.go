@@ -149,6 +149,11 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 	if r.ContentLength >= 0 {
 		most = int(r.ContentLength)
 	}
+	if most <= firstBuffer { // too small for a pace: ReadTimeout is enough
+		buf.b = buf.b[:most]
+		_, err := io.ReadFull(r.Body, buf.b)
+		return err
+	}
 	pace := s.newPace(c)
 	for room := min(most, firstBuffer); len(buf.b) < most; {
 		if len(buf.b) == room {

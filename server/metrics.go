@@ -32,19 +32,11 @@ type metrics struct {
 
 	mu     sync.RWMutex
 	topics map[string]map[string]prometheus.Counter // by topic and result
-	routes map[answered]prometheus.Observer
-}
-
-// answered are the labels of a request's duration.
-type answered struct {
-	method, route string
-	code          int
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		topics: map[string]map[string]prometheus.Counter{},
-		routes: map[answered]prometheus.Observer{},
 		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wakecall_pushes_total", Help: "Jobs pushed through the API, by topic and result.",
 		}, []string{"topic", "result"}),
@@ -96,17 +88,7 @@ func (m *metrics) request(method, route string, code int, took time.Duration) {
 	if route == "" {
 		route = "(none)"
 	}
-	a := answered{methodLabel(method), route, code}
-	m.mu.RLock()
-	observer := m.routes[a]
-	m.mu.RUnlock()
-	if observer == nil {
-		observer = m.duration.WithLabelValues(a.method, a.route, strconv.Itoa(code))
-		m.mu.Lock()
-		m.routes[a] = observer
-		m.mu.Unlock()
-	}
-	observer.Observe(took.Seconds())
+	m.duration.WithLabelValues(methodLabel(method), route, strconv.Itoa(code)).Observe(took.Seconds())
 }
 
 func methodLabel(method string) string {

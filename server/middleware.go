@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -105,27 +106,15 @@ func (s *Server) finish(c echo.Context, start time.Time) {
 	}
 }
 
-// requestIDOf is the client's id if it is safe to log, or else a new one.
+// safeID is an id of a client's that is safe to log and to send back.
+var safeID = regexp.MustCompile(`^[A-Za-z0-9_.:+/=-]{1,128}$`)
+
+// requestIDOf is the client's id if it is safe, or else a new one.
 func requestIDOf(r *http.Request) string {
-	if sent := r.Header[headerRequestID]; len(sent) == 1 && safeID(sent[0]) {
+	if sent := r.Header[headerRequestID]; len(sent) == 1 && safeID.MatchString(sent[0]) {
 		return sent[0]
 	}
 	return rand.Text()
-}
-
-func safeID(id string) bool {
-	if id == "" || len(id) > 128 {
-		return false
-	}
-	for _, c := range []byte(id) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("-_.:+/=", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 func requestID(c echo.Context) string {
