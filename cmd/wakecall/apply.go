@@ -25,24 +25,24 @@ A missing field takes its default, except secrets, which are kept unless the fil
 
 All topics are checked before the first is changed. Topics that are in no file are kept, unless --prune is given.`
 
-func (a *cli) topicApplyCommand() *cobra.Command {
+func (p *program) topicApplyCommand() *cobra.Command {
 	var ap apply
 	var files []string
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", Short: "create and change topics as a file says", Long: aboutApply, Args: noArgs,
 		Example: `  wakecall topic apply -f topics.yaml
   wakecall topic show order.close | sed s/active/paused/ | wakecall topic apply -f -`,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if len(files) == 0 {
 				return usagef("-f FILE is missing; - is standard input")
 			}
-			wanted, err := a.readTopics(files)
+			wanted, err := p.readTopics(files)
 			if err != nil {
 				return err
 			}
 			ap.api = c
 			changes, err := ap.run(ctx, wanted)
-			if showErr := a.showChanges(changes, ap.dryRun); err == nil {
+			if showErr := p.showChanges(changes, ap.dryRun); err == nil {
 				err = showErr
 			}
 			return err
@@ -52,7 +52,7 @@ func (a *cli) topicApplyCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&ap.dryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().BoolVar(&ap.prune, "prune", false, "delete the topics that are in no file")
 	cmd.Flags().BoolVar(&ap.drop, "drop-jobs", false, "with --prune: also delete their jobs")
-	return a.addClientFlags(cmd)
+	return p.addClientFlags(cmd)
 }
 
 // change is what apply did to a topic.
@@ -195,12 +195,12 @@ func fieldsOf(t *registry.Topic) (map[string]any, error) {
 }
 
 // readTopics reads and checks all files.
-func (a *cli) readTopics(files []string) ([]topicfile.Topic, error) {
+func (p *program) readTopics(files []string) ([]topicfile.Topic, error) {
 	var all []topicfile.Topic
 	var errs []error
 	seen := map[string]string{}
 	for _, file := range files {
-		topics, err := a.readTopicFile(file)
+		topics, err := p.readTopicFile(file)
 		errs = append(errs, err)
 		for _, t := range topics {
 			if first, ok := seen[t.Name]; ok {
@@ -213,11 +213,11 @@ func (a *cli) readTopics(files []string) ([]topicfile.Topic, error) {
 	return all, errors.Join(errs...)
 }
 
-func (a *cli) readTopicFile(file string) ([]topicfile.Topic, error) {
+func (p *program) readTopicFile(file string) ([]topicfile.Topic, error) {
 	var data []byte
 	var err error
 	if file == "-" {
-		data, err = io.ReadAll(a.in)
+		data, err = io.ReadAll(p.in)
 	} else {
 		data, err = os.ReadFile(file)
 	}
@@ -231,11 +231,11 @@ func (a *cli) readTopicFile(file string) ([]topicfile.Topic, error) {
 	return topics, nil
 }
 
-func (a *cli) showChanges(changes []change, dryRun bool) error {
+func (p *program) showChanges(changes []change, dryRun bool) error {
 	if changes == nil {
 		changes = []change{}
 	}
-	return a.show(changes, func(w io.Writer) error {
+	return p.show(changes, func(w io.Writer) error {
 		would := ""
 		if dryRun {
 			would = "would be "

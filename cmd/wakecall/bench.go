@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/bench"
 )
 
-func (a *cli) benchCommand() *cobra.Command {
+func (p *program) benchCommand() *cobra.Command {
 	var opts bench.Options
 	file := ""
 	names, abouts := bench.Groups()
@@ -31,7 +31,7 @@ func (a *cli) benchCommand() *cobra.Command {
 				return fmt.Errorf("find this program: %w", err)
 			}
 			opts.Version = version
-			opts.Progress = func(s string) { fmt.Fprintln(a.err, s) }
+			opts.Progress = func(s string) { fmt.Fprintln(p.err, s) }
 			report, err := bench.Run(cmd.Context(), opts)
 			if err != nil {
 				if cmd.Context().Err() != nil {
@@ -44,10 +44,10 @@ func (a *cli) benchCommand() *cobra.Command {
 					return err
 				}
 			}
-			if a.output == formatJSON {
-				return report.JSON(a.out)
+			if p.output == formatJSON {
+				return report.JSON(p.out)
 			}
-			return report.Table(a.out)
+			return report.Table(p.out)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "take less than a minute, and be less precise")
@@ -55,7 +55,7 @@ func (a *cli) benchCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&opts.Only, "only", nil, "measure only these `ROWS`, separated by commas")
 	cmd.Flags().StringVar(&file, "report", "", "also write the JSON with all raw figures to `FILE`")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 func saveReport(file string, report *bench.Report) error {
@@ -67,11 +67,11 @@ func saveReport(file string, report *bench.Report) error {
 }
 
 // benchHelperCommand is one of the processes that the benchmark starts beside itself.
-func (a *cli) benchHelperCommand() *cobra.Command {
+func (p *program) benchHelperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "bench-helper NAME", Hidden: true, Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return bench.RunHelper(cmd.Context(), args[0], a.in, a.out)
+			return bench.RunHelper(cmd.Context(), args[0], p.in, p.out)
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-func (a *cli) checkCommand() *cobra.Command {
+func (p *program) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", GroupID: groupCare, Short: "check the configuration and every connection in it", Args: noArgs,
 		Long: "Checks what `wakecall up` would use: directories, ports, the registry's database and its schema,\n" +
@@ -19,12 +19,12 @@ func (a *cli) checkCommand() *cobra.Command {
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := a.load(s)
+		cfg, err := p.load(s)
 		if err != nil {
 			return err
 		}
 		findings := setup.Check(cmd.Context(), cfg)
-		if err := a.show(findings, func(w io.Writer) error { return findingsTable(w, findings) }); err != nil {
+		if err := p.show(findings, func(w io.Writer) error { return findingsTable(w, findings) }); err != nil {
 			return err
 		}
 		for _, f := range findings {
@@ -34,7 +34,7 @@ func (a *cli) checkCommand() *cobra.Command {
 		}
 		return nil
 	}
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 func findingsTable(w io.Writer, findings []setup.Finding) error {

@@ -59,9 +59,9 @@ func (f *rawFlag) Set(s string) error {
 func (f *rawFlag) Type() string { return "VALUE" }
 
 // load is the configuration with a command's own flags.
-func (a *cli) load(s settings) (*conf.Config, error) { return a.config(s.given()) }
+func (p *program) load(s settings) (*conf.Config, error) { return p.config(s.given()) }
 
-func (a *cli) configCommand() *cobra.Command {
+func (p *program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", GroupID: groupCare, Short: "show the effective configuration and the source of each value",
 		Args: noArgs,
@@ -71,15 +71,15 @@ func (a *cli) configCommand() *cobra.Command {
 	s := addSettings(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if reference {
-			_, err := a.out.Write(conf.Reference)
+			_, err := p.out.Write(conf.Reference)
 			return err
 		}
-		cfg, err := a.load(s)
+		cfg, err := p.load(s)
 		if err != nil {
 			return err
 		}
 		list := cfg.Effective()
-		return a.show(list, func(w io.Writer) error {
+		return p.show(list, func(w io.Writer) error {
 			var rows [][]string
 			for _, e := range list {
 				rows = append(rows, []string{e.Key, e.Value, e.Source})
@@ -93,5 +93,5 @@ func (a *cli) configCommand() *cobra.Command {
 			return err
 		})
 	}
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-func (a *cli) getCommand() *cobra.Command {
-	return a.jobCommand("get", "show a job with its attempts", a.showing((*client.Client).Get))
+func (p *program) getCommand() *cobra.Command {
+	return p.jobCommand("get", "show a job with its attempts", p.showing((*client.Client).Get))
 }
 
-func (a *cli) runCommand() *cobra.Command {
-	return a.jobCommand("run", "make a job due now, even a dead one", a.showing((*client.Client).Run))
+func (p *program) runCommand() *cobra.Command {
+	return p.jobCommand("run", "make a job due now, even a dead one", p.showing((*client.Client).Run))
 }
 
-func (a *cli) deleteCommand() *cobra.Command {
-	return a.jobCommand("delete", "delete a job; no callback starts afterwards", func(
+func (p *program) deleteCommand() *cobra.Command {
+	return p.jobCommand("delete", "delete a job; no callback starts afterwards", func(
 		ctx context.Context, c *client.Client, topic, id string,
 	) error {
 		if err := c.Delete(ctx, topic, id); err != nil {
 			return err
 		}
-		return a.show(map[string]any{"topic": topic, "id": id, "deleted": true}, func(w io.Writer) error {
+		return p.show(map[string]any{"topic": topic, "id": id, "deleted": true}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "deleted %s of topic %s\n", printable.Line(id), printable.Line(topic))
 			return err
 		})
@@ -37,45 +37,45 @@ func (a *cli) deleteCommand() *cobra.Command {
 }
 
 // showing shows the job that a call returns.
-func (a *cli) showing(call func(*client.Client, context.Context, string, string) (*client.Job, error)) jobCall {
+func (p *program) showing(call func(*client.Client, context.Context, string, string) (*client.Job, error)) jobCall {
 	return func(ctx context.Context, c *client.Client, topic, id string) error {
 		job, err := call(c, ctx, topic, id)
 		if err != nil {
 			return err
 		}
-		return a.showJob(job)
+		return p.showJob(job)
 	}
 }
 
 // jobCall is what a command does with one job.
 type jobCall func(ctx context.Context, c *client.Client, topic, id string) error
 
-func (a *cli) jobCommand(name, short string, do jobCall) *cobra.Command {
-	return a.addClientFlags(&cobra.Command{
+func (p *program) jobCommand(name, short string, do jobCall) *cobra.Command {
+	return p.addClientFlags(&cobra.Command{
 		Use: name + " TOPIC ID", GroupID: groupUse, Short: short,
-		Args: exactArgs("TOPIC", "ID"), ValidArgsFunction: a.completeTopics,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: exactArgs("TOPIC", "ID"), ValidArgsFunction: p.completeTopics,
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return do(ctx, c, args[0], args[1])
 		}),
 	})
 }
 
-func (a *cli) listCommand() *cobra.Command {
+func (p *program) listCommand() *cobra.Command {
 	var o client.ListOptions
 	cmd := &cobra.Command{
 		Use: "list TOPIC", GroupID: groupUse, Short: "list a topic's jobs in a state",
-		Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			page, err := c.List(ctx, args[0], o)
 			if err != nil {
 				return err
 			}
-			return a.show(page, func(w io.Writer) error {
+			return p.show(page, func(w io.Writer) error {
 				if len(page.Jobs) == 0 {
 					_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(args[0]), o.State)
 					return err
 				}
-				return jobTable(w, page, a.now())
+				return jobTable(w, page, p.now())
 			})
 		}),
 	}
@@ -84,7 +84,7 @@ func (a *cli) listCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
 	states := []string{client.Delayed, client.Ready, client.Running, client.Dead}
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
-	return a.addClientFlags(cmd)
+	return p.addClientFlags(cmd)
 }
 
 func jobTable(w io.Writer, page *client.Page, now time.Time) error {
@@ -103,9 +103,9 @@ func jobTable(w io.Writer, page *client.Page, now time.Time) error {
 	return err
 }
 
-func (a *cli) showJob(j *client.Job) error {
-	return a.show(j, func(w io.Writer) error {
-		if err := jobFields(w, j, a.now()); err != nil {
+func (p *program) showJob(j *client.Job) error {
+	return p.show(j, func(w io.Writer) error {
+		if err := jobFields(w, j, p.now()); err != nil {
 			return err
 		}
 		return historyTable(w, j.History)
@@ -163,19 +163,19 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 }
 
 // completeTopics completes the first argument with the names of topics, if a server answers.
-func (a *cli) completeTopics(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (p *program) completeTopics(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, err := a.topicNames(cmd.Context(), prefix)
+	names, err := p.topicNames(cmd.Context(), prefix)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *cli) topicNames(ctx context.Context, prefix string) ([]string, error) {
-	c, err := a.client()
+func (p *program) topicNames(ctx context.Context, prefix string) ([]string, error) {
+	c, err := p.client()
 	if err != nil {
 		return nil, err
 	}

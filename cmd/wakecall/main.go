@@ -23,6 +23,6 @@ func run() int {
 	}
 	s := watchSignals()
 	defer s.stop()
-	a := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
-	return a.execute(s.context(context.Background()), os.Args[1:])
+	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(), now: time.Now, signals: s}
+	return p.execute(s.context(context.Background()), os.Args[1:])
 }

@@ -144,9 +144,12 @@ func wakecall(t *testing.T, env []string, input string, args ...string) ran {
 // here runs a command line in the working directory.
 func here(env []string, input string, args ...string) ran {
 	var out, err bytes.Buffer
-	a := &cli{in: strings.NewReader(input), out: &out, err: &err, env: env, now: func() time.Time { return testNow }, signals: watchSignals()}
-	defer a.signals.stop()
-	code := a.execute(context.Background(), args)
+	p := &program{
+		in: strings.NewReader(input), out: &out, err: &err, env: env,
+		now: func() time.Time { return testNow }, signals: watchSignals(),
+	}
+	defer p.signals.stop()
+	code := p.execute(context.Background(), args)
 	return ran{code, out.String(), err.String()}
 }
 
@@ -393,7 +396,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestHelpOfEveryCommand(t *testing.T) {
-	a := &cli{out: io.Discard, err: io.Discard}
+	a := &program{out: io.Discard, err: io.Discard}
 	for _, c := range a.root().Commands() {
 		if got := wakecall(t, nil, "", c.Name(), "--help"); got.code != 0 || got.err != "" || !strings.Contains(got.out, "Usage:") {
 			t.Errorf("%s --help: code %d %s", c.Name(), got.code, got.err)

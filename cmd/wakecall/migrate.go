@@ -16,23 +16,23 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-func (a *cli) migrateCommand() *cobra.Command {
+func (p *program) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it", Args: noArgs,
 		Long: "`wakecall up` also brings the schema up to date. Use this to do it before.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		a.migration("up", "bring the schema up to date", true),
-		a.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false))
+		p.migration("up", "bring the schema up to date", true),
+		p.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false))
 	return cmd
 }
 
-func (a *cli) migration(name, short string, up bool) *cobra.Command {
+func (p *program) migration(name, short string, up bool) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: noArgs}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := a.load(s)
+		cfg, err := p.load(s)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 		if err := errors.Join(err, db.Close()); err != nil {
 			return setup.ExplainRegistry(cfg, err)
 		}
-		if err := a.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
+		if err := p.show(steps, func(w io.Writer) error { return stepsTable(w, cfg, steps) }); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(steps, func(s migrations.Step) bool { return !s.Applied }) {
@@ -52,7 +52,7 @@ func (a *cli) migration(name, short string, up bool) *cobra.Command {
 		}
 		return nil
 	}
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 // migrated brings the schema up to date, if up says so, and lists its steps.

@@ -35,11 +35,11 @@ func (f *format) Set(s string) error {
 }
 
 // show prints v as JSON, or as text by table.
-func (a *cli) show(v any, table func(w io.Writer) error) error {
-	if a.output != formatJSON {
-		return table(a.out)
+func (p *program) show(v any, table func(w io.Writer) error) error {
+	if p.output != formatJSON {
+		return table(p.out)
 	}
-	return writeJSON(a.out, v)
+	return writeJSON(p.out, v)
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -18,13 +18,13 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-func (a *cli) psCommand() *cobra.Command {
+func (p *program) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ps", GroupID: groupCare, Short: "show the master's processes and the redis-checker's findings", Args: noArgs,
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := a.load(s)
+		cfg, err := p.load(s)
 		if err != nil {
 			return err
 		}
@@ -34,9 +34,9 @@ func (a *cli) psCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(tree, func(w io.Writer) error { return treeTable(w, tree, a.now()) })
+		return p.show(tree, func(w io.Writer) error { return treeTable(w, tree, p.now()) })
 	}
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {

@@ -28,7 +28,7 @@ type pushFlags struct {
 	hasDelay, hasBody                                 bool
 }
 
-func (a *cli) pushCommand() *cobra.Command {
+func (p *program) pushCommand() *cobra.Command {
 	var f pushFlags
 	cmd := &cobra.Command{
 		Use: "push TOPIC [-]", GroupID: groupUse, Short: "push one job",
@@ -36,7 +36,7 @@ func (a *cli) pushCommand() *cobra.Command {
 		Example: `  wakecall push order.close --id order-42 --delay 30m --body '{"order":42}'
   wakecall push report --due 2026-12-24T18:00:00Z - < report.json
   wakecall push mail --content-type text/plain --body 'Hello'`,
-		Args: pushArgs, ValidArgsFunction: a.completeTopics,
+		Args: pushArgs, ValidArgsFunction: p.completeTopics,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.id, "id", "", "`ID` of the job, unique in its topic while the job exists (default: generated)")
@@ -54,15 +54,15 @@ func (a *cli) pushCommand() *cobra.Command {
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		f.hasDelay, f.hasBody = flags.Changed("delay"), flags.Changed("body")
-		job, err := a.push(ctx, c, f, args)
+		job, err := p.push(ctx, c, f, args)
 		if err != nil {
 			return err
 		}
-		return a.showJob(job)
+		return p.showJob(job)
 	})
-	return a.addClientFlags(cmd)
+	return p.addClientFlags(cmd)
 }
 
 func pushArgs(cmd *cobra.Command, args []string) error {
@@ -76,8 +76,8 @@ func pushArgs(cmd *cobra.Command, args []string) error {
 	return exactArgs("TOPIC")(cmd, args)
 }
 
-func (a *cli) push(ctx context.Context, c *client.Client, f pushFlags, args []string) (*client.Job, error) {
-	body, err := a.pushBody(f, len(args) == 2)
+func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args []string) (*client.Job, error) {
+	body, err := p.pushBody(f, len(args) == 2)
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +108,12 @@ func (a *cli) push(ctx context.Context, c *client.Client, f pushFlags, args []st
 	})
 }
 
-func (a *cli) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
+func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 	switch {
 	case fromInput && f.hasBody:
 		return nil, usagef("give the body with --body or with -, not both")
 	case fromInput:
-		body, err := io.ReadAll(a.in)
+		body, err := io.ReadAll(p.in)
 		if err != nil {
 			return nil, fmt.Errorf("read the body: %w", err)
 		}

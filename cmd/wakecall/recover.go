@@ -18,7 +18,7 @@ deleted or delivered jobs that exist again are deleted, and changes are repeated
 the same when a shard restarts. With several hosts, name the journals of all of them: jobs that another
 host delivered are called again otherwise.`
 
-func (a *cli) recoverCommand() *cobra.Command {
+func (p *program) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "recover", GroupID: groupCare, Short: "recover writes that a shard lost, from the journal", Args: noArgs,
 		Long: aboutRecover,
@@ -30,21 +30,21 @@ func (a *cli) recoverCommand() *cobra.Command {
 	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := a.load(s)
+		cfg, err := p.load(s)
 		if err != nil {
 			return err
 		}
 		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
 		if *since > 0 {
-			o.Since = a.now().Add(-*since)
+			o.Since = p.now().Add(-*since)
 		}
-		report, err := app.Recover(cmd.Context(), cfg, version, logging.New(cfg, a.err, "recover"), o)
+		report, err := app.Recover(cmd.Context(), cfg, version, logging.New(cfg, p.err, "recover"), o)
 		if err != nil {
 			return err
 		}
-		return a.show(report, func(w io.Writer) error { return recoveryTable(w, &report, *dry) })
+		return p.show(report, func(w io.Writer) error { return recoveryTable(w, &report, *dry) })
 	}
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {

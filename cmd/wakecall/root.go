@@ -17,8 +17,8 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-// cli is one call of the program: what it reads, where it writes, and its global flags.
-type cli struct {
+// program is one call of the program: what it reads, where it writes, and its global flags.
+type program struct {
 	in       io.Reader
 	out, err io.Writer
 	env      []string
@@ -40,21 +40,21 @@ const (
 )
 
 // execute runs one command line and returns the exit code.
-func (a *cli) execute(ctx context.Context, args []string) int {
-	root := a.root()
+func (p *program) execute(ctx context.Context, args []string) int {
+	root := p.root()
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(a.err, "wakecall: %s\n", printable.Lines(text))
+		fmt.Fprintf(p.err, "wakecall: %s\n", printable.Lines(text))
 	}
 	if errors.As(err, new(*usageError)) {
-		fmt.Fprintf(a.err, "`%s --help` shows the usage.\n", cmd.CommandPath())
+		fmt.Fprintf(p.err, "`%s --help` shows the usage.\n", cmd.CommandPath())
 		return exitUsage
 	}
 	if errors.As(err, new(*conf.Errors)) {
@@ -85,7 +85,7 @@ and retries until the endpoint accepts it.
 Commands that call the API use --url or WAKECALL_URL, else server.addr of the configuration, and the token of
 --token or WAKECALL_TOKEN, else the one that the first start wrote to data_dir/api-token.`
 
-func (a *cli) root() *cobra.Command {
+func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
@@ -95,10 +95,10 @@ func (a *cli) root() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	flags := root.PersistentFlags()
-	flags.StringVarP(&a.configFile, "config", "c", "",
+	flags.StringVarP(&p.configFile, "config", "c", "",
 		"configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
-	flags.StringVar(&a.dataDir, "data-dir", "", "data_dir of the configuration")
-	a.output = formatTable
+	flags.StringVar(&p.dataDir, "data-dir", "", "data_dir of the configuration")
+	p.output = formatTable
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run Wakecall:"},
 		&cobra.Group{ID: groupUse, Title: "Use it:"},
@@ -106,7 +106,7 @@ func (a *cli) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID(groupCare)
 	root.SetCompletionCommandGroupID(groupCare)
-	for _, c := range a.commands() {
+	for _, c := range p.commands() {
 		root.AddCommand(c)
 	}
 	return root
@@ -119,13 +119,13 @@ const (
 	groupCare = "care"
 )
 
-func (a *cli) commands() []*cobra.Command {
-	return append(append([]*cobra.Command{a.upCommand()}, a.roleCommands()...),
-		a.pushCommand(), a.getCommand(), a.deleteCommand(), a.runCommand(), a.listCommand(),
-		a.topicCommand(), a.statsCommand(), a.shardCommand(),
-		a.psCommand(), a.checkCommand(), a.migrateCommand(), a.recoverCommand(), a.configCommand(), a.versionCommand(),
-		a.benchCommand(),
-		a.benchHelperCommand())
+func (p *program) commands() []*cobra.Command {
+	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
+		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.listCommand(),
+		p.topicCommand(), p.statsCommand(), p.shardCommand(),
+		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.configCommand(), p.versionCommand(),
+		p.benchCommand(),
+		p.benchHelperCommand())
 }
 
 // Argument checks whose errors are usage errors.
@@ -160,20 +160,20 @@ func suggestion(cmd *cobra.Command, arg string) string {
 }
 
 // config loads the configuration; given are the values of the keys' flags on the command line.
-func (a *cli) config(given map[string]string) (*conf.Config, error) {
+func (p *program) config(given map[string]string) (*conf.Config, error) {
 	flags := map[string]string{}
 	for k, v := range given {
 		flags[k] = v
 	}
-	if a.dataDir != "" {
-		flags["data_dir"] = a.dataDir
+	if p.dataDir != "" {
+		flags["data_dir"] = p.dataDir
 	}
-	return conf.Load(conf.LoadOptions{File: a.configFile, Env: a.env, Flags: flags})
+	return conf.Load(conf.LoadOptions{File: p.configFile, Env: p.env, Flags: flags})
 }
 
 // getenv is os.Getenv of the app's environment.
-func (a *cli) getenv(name string) string {
-	for _, kv := range a.env {
+func (p *program) getenv(name string) string {
+	for _, kv := range p.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			return v
 		}
@@ -182,25 +182,25 @@ func (a *cli) getenv(name string) string {
 }
 
 // addClientFlags gives a command the flags of those that talk to the API.
-func (a *cli) addClientFlags(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVar(&a.url, "url", "",
+func (p *program) addClientFlags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&p.url, "url", "",
 		"`URL` of the API (default: $WAKECALL_URL, else server.addr of the configuration)")
-	cmd.Flags().StringVar(&a.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
-	return a.addOutputFlag(cmd)
+	cmd.Flags().StringVar(&p.token, "token", "", "API `TOKEN` (default: $WAKECALL_TOKEN, else data_dir/api-token)")
+	return p.addOutputFlag(cmd)
 }
 
-func (a *cli) addOutputFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().VarP(&a.output, "output", "o", "table or json")
+func (p *program) addOutputFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().VarP(&p.output, "output", "o", "table or json")
 	formats := cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("output", formats)
 	return cmd
 }
 
 // client is a client of the API.
-func (a *cli) client() (*client.Client, error) {
-	url, token := cmp.Or(a.url, a.getenv("WAKECALL_URL")), cmp.Or(a.token, a.getenv("WAKECALL_TOKEN"))
+func (p *program) client() (*client.Client, error) {
+	url, token := cmp.Or(p.url, p.getenv("WAKECALL_URL")), cmp.Or(p.token, p.getenv("WAKECALL_TOKEN"))
 	if url == "" || token == "" {
-		cfg, err := a.config(nil)
+		cfg, err := p.config(nil)
 		if err != nil {
 			return nil, err
 		}
@@ -221,11 +221,11 @@ func (a *cli) client() (*client.Client, error) {
 }
 
 // withClient opens the API's client for a command, and explains its errors.
-func (a *cli) withClient(
+func (p *program) withClient(
 	f func(ctx context.Context, c *client.Client, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := p.client()
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/wakecall/wakecall/setup"
 )
 
-func (a *cli) shardCommand() *cobra.Command {
+func (p *program) shardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "shard", GroupID: groupCare, Short: "list, add, drain and delete the Redis deployments that hold the jobs",
 		Args: noArgs,
@@ -29,20 +29,20 @@ func (a *cli) shardCommand() *cobra.Command {
 			"list calls the API; the other commands change the registry's database directly.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.shardListCommand(), a.shardAddCommand(), a.shardPutCommand(),
-		a.shardDrainCommand(), a.shardDeleteCommand())
+	cmd.AddCommand(p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(),
+		p.shardDrainCommand(), p.shardDeleteCommand())
 	return cmd
 }
 
-func (a *cli) shardListCommand() *cobra.Command {
-	return a.addClientFlags(&cobra.Command{
+func (p *program) shardListCommand() *cobra.Command {
+	return p.addClientFlags(&cobra.Command{
 		Use: "list", Short: "show the shards and their health", Args: noArgs,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			shards, err := c.Shards(ctx)
 			if err != nil {
 				return err
 			}
-			return a.show(shards, func(w io.Writer) error { return shardTable(w, shards) })
+			return p.show(shards, func(w io.Writer) error { return shardTable(w, shards) })
 		}),
 	})
 }
@@ -68,31 +68,31 @@ func shardTable(w io.Writer, shards []client.Shard) error {
 	return table(w, []string{"SHARD", "STATE", "LATENCY", "MEMORY", "JOBS", "HEALTH"}, rows)
 }
 
-func (a *cli) shardAddCommand() *cobra.Command {
+func (p *program) shardAddCommand() *cobra.Command {
 	url := ""
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "add a shard; it gets its part of the new jobs", Args: exactArgs("NAME"),
 		Example: "  wakecall shard add redis-2 --url redis://:pw@10.0.0.7:6379/0",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
 				if _, err := registered(r.Snapshot(), args[0]); err == nil {
 					return fmt.Errorf("the shard %[1]s already exists: wakecall shard put %[1]s changes it", args[0])
 				}
-				return a.putShard(cmd.Context(), cfg, r, args[0], url, string(registry.ShardActive))
+				return p.putShard(cmd.Context(), cfg, r, args[0], url, string(registry.ShardActive))
 			})
 		},
 	}
-	a.addURLFlag(cmd, &url)
-	return a.addOutputFlag(cmd)
+	p.addURLFlag(cmd, &url)
+	return p.addOutputFlag(cmd)
 }
 
-func (a *cli) addURLFlag(cmd *cobra.Command, url *string) {
+func (p *program) addURLFlag(cmd *cobra.Command, url *string) {
 	cmd.Flags().StringVar(url, "url", "",
 		"`URL` as in redis.nodes; - reads it from standard input, so that its password is not in the process list")
 }
 
-func (a *cli) putShard(ctx context.Context, cfg *conf.Config, r *registry.Registry, name, url, state string) error {
-	url, err := a.shardURL(url)
+func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Registry, name, url, state string) error {
+	url, err := p.shardURL(url)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *cli) putShard(ctx context.Context, cfg *conf.Config, r *registry.Regist
 	if err := r.PutShard(ctx, actor(), s); err != nil {
 		return err
 	}
-	return a.showShard(s, "saved")
+	return p.showShard(s, "saved")
 }
 
 func registered(snapshot *registry.Snapshot, name string) (registry.Shard, error) {
@@ -118,30 +118,30 @@ func registered(snapshot *registry.Snapshot, name string) (registry.Shard, error
 	return registry.Shard{Name: name}, fmt.Errorf("shard %s: %w", name, registry.ErrNoShard)
 }
 
-func (a *cli) shardPutCommand() *cobra.Command {
+func (p *program) shardPutCommand() *cobra.Command {
 	url, state := "", ""
 	cmd := &cobra.Command{
 		Use: "put NAME", Short: "add a shard, or change its URL or state", Args: exactArgs("NAME"),
 		Example: `  wakecall shard put redis-2 --url redis://:pw@10.0.0.7:6379/0
   wakecall shard put redis-1 --state offline     # its jobs wait`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
-				return a.putShard(cmd.Context(), cfg, r, args[0], url, state)
+			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+				return p.putShard(cmd.Context(), cfg, r, args[0], url, state)
 			})
 		},
 	}
-	a.addURLFlag(cmd, &url)
+	p.addURLFlag(cmd, &url)
 	cmd.Flags().StringVar(&state, "state", "", "active, draining (see drain) or offline (default: unchanged, or active)")
 	states := []string{string(registry.ShardActive), string(registry.ShardDraining), string(registry.ShardOffline)}
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
-func (a *cli) shardURL(flag string) (string, error) {
+func (p *program) shardURL(flag string) (string, error) {
 	if flag != "-" {
 		return flag, nil
 	}
-	text, err := io.ReadAll(a.in)
+	text, err := io.ReadAll(p.in)
 	if err != nil {
 		return "", fmt.Errorf("read the URL: %w", err)
 	}
@@ -172,13 +172,13 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 	return s, nil
 }
 
-func (a *cli) shardDeleteCommand() *cobra.Command {
+func (p *program) shardDeleteCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use: "delete NAME", Aliases: []string{"remove"}, Short: "remove a shard from the registry", Args: exactArgs("NAME"),
 		Long: "Removes a shard that is empty or offline. Jobs in it are no longer called: drain it first.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
 				s, err := registered(r.Snapshot(), args[0])
 				if err == nil && !force {
 					err = forgettable(cmd.Context(), cfg, s)
@@ -189,12 +189,12 @@ func (a *cli) shardDeleteCommand() *cobra.Command {
 				if err := r.DeleteShard(cmd.Context(), actor(), s.Name); err != nil {
 					return err
 				}
-				return a.showShard(s, "removed")
+				return p.showShard(s, "removed")
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "whatever its state, even with jobs in it")
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 // forgettable returns an error if a shard may have jobs that would no longer be called.
@@ -222,17 +222,17 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 	return nil
 }
 
-func (a *cli) showShard(s registry.Shard, done string) error {
+func (p *program) showShard(s registry.Shard, done string) error {
 	s.URL = database.MaskURL(s.URL)
-	return a.show(s, func(w io.Writer) error {
+	return p.show(s, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", printable.Line(s.Name), printable.Line(s.URL), s.State, done)
 		return err
 	})
 }
 
 // withRegistry opens the registry's database for a command.
-func (a *cli) withRegistry(f func(*conf.Config, *registry.Registry) error) (err error) {
-	cfg, err := a.config(nil)
+func (p *program) withRegistry(f func(*conf.Config, *registry.Registry) error) (err error) {
+	cfg, err := p.config(nil)
 	if err != nil {
 		return err
 	}

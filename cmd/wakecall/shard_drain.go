@@ -18,12 +18,12 @@ const drainLong = "The shard takes no new jobs. Jobs that are due within seconds
 	"the active shards with their attempts and times. No job is lost, called twice or delayed. Draining continues\n" +
 	"if this command is interrupted. Afterwards the shard can be deleted."
 
-func (a *cli) shardDrainCommand() *cobra.Command {
+func (p *program) shardDrainCommand() *cobra.Command {
 	detach := false
 	cmd := &cobra.Command{
 		Use: "drain NAME", Short: "empty a shard: its jobs move to the active ones", Args: exactArgs("NAME"), Long: drainLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
 				s, err := registered(r.Snapshot(), args[0])
 				if err != nil {
 					return err
@@ -39,18 +39,18 @@ func (a *cli) shardDrainCommand() *cobra.Command {
 					}
 				}
 				if detach {
-					return a.showShard(s, "is draining")
+					return p.showShard(s, "is draining")
 				}
-				return a.watchDrain(cmd.Context(), cfg, s)
+				return p.watchDrain(cmd.Context(), cfg, s)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until the shard is empty")
-	return a.addOutputFlag(cmd)
+	return p.addOutputFlag(cmd)
 }
 
 // watchDrain shows the progress until the shard is empty.
-func (a *cli) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
+func (p *program) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard) error {
 	shard, closeQueue, err := setup.OpenShard(ctx, cfg, s)
 	if err != nil {
 		return err
@@ -66,10 +66,10 @@ func (a *cli) watchDrain(ctx context.Context, cfg *conf.Config, s registry.Shard
 		}
 		if now := drainLine(&h, first, time.Since(began)); now != line && ctx.Err() == nil {
 			line = now
-			_, _ = fmt.Fprintln(a.err, printable.Line(line))
+			_, _ = fmt.Fprintln(p.err, printable.Line(line))
 		}
 		if h.Up && h.Jobs == 0 {
-			return a.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s removes it", printable.Line(s.Name)))
+			return p.showShard(s, fmt.Sprintf("is empty; wakecall shard delete %s removes it", printable.Line(s.Name)))
 		}
 		select {
 		case <-ctx.Done():

@@ -21,30 +21,30 @@ type topicStats struct {
 	client.Stats
 }
 
-func (a *cli) statsCommand() *cobra.Command {
-	return a.addClientFlags(&cobra.Command{
+func (p *program) statsCommand() *cobra.Command {
+	return p.addClientFlags(&cobra.Command{
 		Use: "stats [TOPIC]", GroupID: groupUse, Short: "count the jobs of a topic, or of all topics",
-		ValidArgsFunction: a.completeTopics,
+		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return unexpected(cmd, args[1])
 			}
 			return nil
 		},
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
 				s, err := c.Stats(ctx, args[0])
 				if err != nil {
 					return hintTopics(err)
 				}
 				one := topicStats{args[0], *s}
-				return a.show(one, func(w io.Writer) error { return statsTable(w, []topicStats{one}) })
+				return p.show(one, func(w io.Writer) error { return statsTable(w, []topicStats{one}) })
 			}
 			all, err := allStats(ctx, c)
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) error { return statsTable(w, all) })
+			return p.show(all, func(w io.Writer) error { return statsTable(w, all) })
 		}),
 	})
 }

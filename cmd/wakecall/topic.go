@@ -14,19 +14,19 @@ import (
 	"github.com/wakecall/wakecall/printable"
 )
 
-func (a *cli) topicCommand() *cobra.Command {
+func (p *program) topicCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "topic", GroupID: groupUse, Short: "list, show, apply and delete topics", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.topicListCommand(), a.topicShowCommand(), a.topicApplyCommand(), a.topicDeleteCommand())
+	cmd.AddCommand(p.topicListCommand(), p.topicShowCommand(), p.topicApplyCommand(), p.topicDeleteCommand())
 	return cmd
 }
 
-func (a *cli) topicListCommand() *cobra.Command {
-	return a.addClientFlags(&cobra.Command{
+func (p *program) topicListCommand() *cobra.Command {
+	return p.addClientFlags(&cobra.Command{
 		Use: "list", Short: "list the topics", Args: noArgs,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			topics, err := c.Topics(ctx)
 			if err != nil {
 				return err
@@ -34,7 +34,7 @@ func (a *cli) topicListCommand() *cobra.Command {
 			if topics == nil {
 				topics = []client.Topic{}
 			}
-			return a.show(topics, func(w io.Writer) error { return topicTable(w, topics) })
+			return p.show(topics, func(w io.Writer) error { return topicTable(w, topics) })
 		}),
 	})
 }
@@ -54,16 +54,16 @@ func topicTable(w io.Writer, topics []client.Topic) error {
 	return table(w, []string{"NAME", "STATE", "PRIORITY", "TTR", "ATTEMPTS", "CALLBACK", "TITLE"}, rows)
 }
 
-func (a *cli) topicShowCommand() *cobra.Command {
-	return a.addClientFlags(&cobra.Command{
+func (p *program) topicShowCommand() *cobra.Command {
+	return p.addClientFlags(&cobra.Command{
 		Use: "show TOPIC", Short: "show a topic, as YAML for apply",
-		Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			topic, err := c.Topic(ctx, args[0])
 			if err != nil {
 				return hintTopics(err)
 			}
-			return a.show(topic, func(w io.Writer) error { return topicYAML(w, *topic) })
+			return p.show(topic, func(w io.Writer) error { return topicYAML(w, *topic) })
 		}),
 	})
 }
@@ -87,22 +87,22 @@ func topicYAML(w io.Writer, t client.Topic) error {
 	return err
 }
 
-func (a *cli) topicDeleteCommand() *cobra.Command {
+func (p *program) topicDeleteCommand() *cobra.Command {
 	drop := false
 	cmd := &cobra.Command{
-		Use: "delete TOPIC", Short: "delete a topic", Args: exactArgs("TOPIC"), ValidArgsFunction: a.completeTopics,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		Use: "delete TOPIC", Short: "delete a topic", Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
+		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := deleteTopic(ctx, c, args[0], drop); err != nil {
 				return hintTopics(err)
 			}
-			return a.show(map[string]any{"topic": args[0], "deleted": true}, func(w io.Writer) error {
+			return p.show(map[string]any{"topic": args[0], "deleted": true}, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "deleted topic %s\n", printable.Line(args[0]))
 				return err
 			})
 		}),
 	}
 	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "also delete its jobs; a topic with jobs is not deleted otherwise")
-	return a.addClientFlags(cmd)
+	return p.addClientFlags(cmd)
 }
 
 func deleteTopic(ctx context.Context, c *client.Client, name string, drop bool) error {

@@ -19,7 +19,7 @@ the redis-checker and, if no Redis is configured, a redis-server.
   TERM, INT, USR2   stop gracefully within shutdown_timeout; a second TERM or INT stops at once
   HUP               reload the configuration and replace the processes one by one, refusing no connection`
 
-func (a *cli) upCommand() *cobra.Command {
+func (p *program) upCommand() *cobra.Command {
 	withDemo := false
 	cmd := &cobra.Command{
 		Use: "up", GroupID: groupRun, Short: "start the master and everything it supervises", Long: aboutUp, Args: noArgs,
@@ -27,18 +27,18 @@ func (a *cli) upCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&withDemo, "demo", false, "also register a topic \"demo\" and print its callbacks here")
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := a.load(s)
+		cfg, err := p.load(s)
 		if err != nil {
 			return err
 		}
-		return a.up(cmd.Context(), cfg, s, withDemo)
+		return p.up(cmd.Context(), cfg, s, withDemo)
 	}
 	return cmd
 }
 
 // up prepares what the first start needs and runs the master until ctx is done.
-func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo bool) error {
-	log := logging.New(cfg, a.err, "master")
+func (p *program) up(ctx context.Context, cfg *conf.Config, s settings, withDemo bool) error {
+	log := logging.New(cfg, p.err, "master")
 	passed, err := master.Passed()
 	if err != nil {
 		return &usageError{err}
@@ -51,9 +51,9 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 	if err != nil {
 		return err
 	}
-	opts.Logger, opts.Kill, opts.Passed = log, a.signals.kill, passed
+	opts.Logger, opts.Kill, opts.Passed = log, p.signals.kill, passed
 	opts.Reload = func() (master.Options, error) {
-		next, err := a.load(s)
+		next, err := p.load(s)
 		if err != nil {
 			return master.Options{}, err
 		}
@@ -63,10 +63,10 @@ func (a *cli) up(ctx context.Context, cfg *conf.Config, s settings, withDemo boo
 		log.Info("up", "api", setup.APIURL(cfg), "admin", setup.AdminURL(cfg),
 			"metrics", "http://"+setup.Reachable(cfg.Metrics.Addr)+"/metrics", "version", version)
 	}
-	a.signals.supervise()
-	run := func(ctx context.Context) error { return master.Run(ctx, a.signals.hup, opts) }
+	p.signals.supervise()
+	run := func(ctx context.Context) error { return master.Run(ctx, p.signals.hup, opts) }
 	if withDemo {
-		return demo.Run(ctx, cfg, a.out, run)
+		return demo.Run(ctx, cfg, p.out, run)
 	}
 	return run(ctx)
 }
