@@ -32,34 +32,23 @@ const (
 
 // QueuedDelivery is a message that is to be sent.
 type QueuedDelivery struct {
-	Delivery
-	Message string // JSON of a Message
+	Delivery `gorm:"embedded"`
+	Message  string // JSON of a Message
 }
 
-type deliveryRow struct {
-	ID        uint64 `gorm:"primaryKey"`
-	AlertID   uint64
-	At        time.Time
-	Channel   string
-	Recipient string
-	Subject   string
-	State     string
-	Tries     int
-	Error     string
+// TableName is the table of Delivery, which is a row of it.
+func (Delivery) TableName() string { return "alert_deliveries" }
+
+// clipped is d with texts that fit their columns.
+func (d Delivery) clipped() Delivery {
+	d.At, d.Channel, d.Recipient = d.At.UTC(), database.Clip(d.Channel, 64), database.Clip(d.Recipient, 255)
+	d.Subject, d.Error = database.Clip(d.Subject, maxSubject), database.Clip(d.Error, maxDetail)
+	return d
 }
 
-func (deliveryRow) TableName() string { return "alert_deliveries" }
-
-func newDeliveryRow(d Delivery) deliveryRow {
-	return deliveryRow{
-		ID: d.ID, AlertID: d.AlertID, At: d.At.UTC(), Channel: database.Clip(d.Channel, 64),
-		Recipient: database.Clip(d.Recipient, 255), Subject: database.Clip(d.Subject, maxSubject), State: d.State,
-		Tries: d.Tries, Error: database.Clip(d.Error, maxDetail),
-	}
-}
-
-func (d *deliveryRow) delivery() Delivery {
-	return Delivery{d.ID, d.AlertID, d.At.UTC(), d.Channel, d.Recipient, d.Subject, d.State, d.Tries, d.Error}
+func (d *Delivery) utc() Delivery {
+	d.At = d.At.UTC()
+	return *d
 }
 
 const (
@@ -72,7 +61,7 @@ const (
 // AddDelivery remembers a message that nobody has to send any more.
 func (s *Store) AddDelivery(ctx context.Context, d Delivery) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
-		row := newDeliveryRow(d)
+		row := d.clipped()
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
@@ -88,12 +77,12 @@ func pruneDeliveries(tx *gorm.DB, last uint64) error {
 	if err := tx.Exec("DELETE FROM alert_outbox WHERE delivery_id <= ?", last-deliveriesKept).Error; err != nil {
 		return err
 	}
-	return tx.Where("id <= ?", last-deliveriesKept).Delete(&deliveryRow{}).Error
+	return tx.Where("id <= ?", last-deliveriesKept).Delete(&Delivery{}).Error
 }
 
 // QueueDelivery remembers a message that holder is going to send, and returns its id.
 func (s *Store) QueueDelivery(ctx context.Context, holder string, d QueuedDelivery) (id uint64, err error) {
-	row := newDeliveryRow(d.Delivery)
+	row := d.Delivery.clipped()
 	// One transaction: if a hanging server completes statements after the caller gave up, they must not queue it
 	// twice.
 	err = s.db.Change(ctx, func(tx *gorm.DB) error {
@@ -113,8 +102,8 @@ func (s *Store) QueueDelivery(ctx context.Context, holder string, d QueuedDelive
 // NoteDelivery changes what is remembered of a queued message. A final state takes it out of the queue.
 func (s *Store) NoteDelivery(ctx context.Context, d Delivery) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
-		row := newDeliveryRow(d)
-		err := tx.Model(&deliveryRow{}).Where("id = ?", d.ID).
+		row := d.clipped()
+		err := tx.Model(&Delivery{}).Where("id = ?", d.ID).
 			Updates(map[string]any{"at": row.At, "state": row.State, "tries": row.Tries, "error": row.Error}).Error
 		if err != nil || (d.State != Sent && d.State != Failed) {
 			return err
@@ -126,29 +115,18 @@ func (s *Store) NoteDelivery(ctx context.Context, d Delivery) error {
 // TakeDeliveries lists the messages that holder has to send: its own, and those of holders that are gone.
 func (s *Store) TakeDeliveries(ctx context.Context, holder string) ([]QueuedDelivery, error) {
 	holder = database.Clip(holder, maxKey)
-	var rows []struct {
-		Row     deliveryRow `gorm:"embedded"`
-		Message string
-	}
+	var list []QueuedDelivery
 	err := s.db.Do(ctx, func(tx *gorm.DB) error {
 		clock := s.db.Clock()
 		take := "UPDATE alert_outbox SET holder = ?, held_until = " + clock + " + ? WHERE holder = ? OR held_until < " + clock
-		err := tx.Exec(take, holder, holdTime.Milliseconds(), holder).Error
-		if err != nil {
+		if err := tx.Exec(take, holder, holdTime.Milliseconds(), holder).Error; err != nil {
 			return err
 		}
 		return tx.Table("alert_outbox").Select("alert_deliveries.*, alert_outbox.message").
 			Joins("JOIN alert_deliveries ON id = delivery_id").Where("holder = ?", holder).
-			Order("id").Limit(database.MaxLimit).Scan(&rows).Error
+			Order("id").Limit(database.MaxLimit).Scan(&list).Error
 	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]QueuedDelivery, len(rows))
-	for i, row := range rows {
-		list[i] = QueuedDelivery{row.Row.delivery(), row.Message}
-	}
-	return list, nil
+	return list, err
 }
 
 // LeaveDeliveries lets another process send what holder has not sent.
@@ -160,16 +138,6 @@ func (s *Store) LeaveDeliveries(ctx context.Context, holder string) error {
 
 // ListDeliveries lists messages, the newest first.
 func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, error) {
-	var rows []deliveryRow
-	err := s.db.Do(ctx, func(tx *gorm.DB) error {
-		return tx.Order("id DESC").Limit(database.Limit(limit)).Find(&rows).Error
-	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Delivery, len(rows))
-	for i := range rows {
-		list[i] = rows[i].delivery()
-	}
-	return list, nil
+	newest := func(tx *gorm.DB) *gorm.DB { return tx.Order("id DESC").Limit(database.Limit(limit)) }
+	return database.List(ctx, s.db, newest, (*Delivery).utc)
 }

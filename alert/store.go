@@ -12,7 +12,7 @@ import (
 // Alert is something that is, or was, wrong.
 type Alert struct {
 	ID         uint64     `json:"id"`
-	Key        string     `json:"key"` // what it is about: one alert of a key is open at a time
+	Key        string     `json:"key" gorm:"column:alert_key"` // what it is about: one alert of a key is open at a time
 	Kind       string     `json:"kind"`
 	Severity   string     `json:"severity"`
 	Subject    string     `json:"subject"`
@@ -23,11 +23,11 @@ type Alert struct {
 	BeganAt    time.Time  `json:"began_at"`
 	LastSeenAt time.Time  `json:"last_seen_at"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
-	RemindedAt time.Time  `json:"reminded_at"` // when people were last told
-	Count      int        `json:"count"`       // how often it was found
+	RemindedAt time.Time  `json:"reminded_at"`              // when people were last told
+	Count      int        `json:"count" gorm:"column:seen"` // how often it was found
 }
 
-// Store keeps alerts, messages about them and settings' side effects in the registry's database. Hosts agree through
+// Store keeps alerts and messages about them in the registry's database. Hosts agree through
 // it on which one of them tells people.
 type Store struct{ db *database.DB }
 
@@ -35,31 +35,15 @@ type Store struct{ db *database.DB }
 func NewStore(db *database.DB) *Store { return &Store{db} }
 
 type alertRow struct {
-	ID         uint64  `gorm:"primaryKey"`
-	OpenKey    *string // unique; nil after the end
-	AlertKey   string
-	Kind       string
-	Severity   string
-	Subject    string
-	Topic      string
-	Shard      string
-	Detail     string
-	Host       string
-	BeganAt    time.Time
-	LastSeenAt time.Time
-	EndedAt    *time.Time
-	RemindedAt time.Time
-	Seen       int
+	Alert   `gorm:"embedded"`
+	OpenKey *string // the key; nil after the end
 }
 
 func (alertRow) TableName() string { return "alerts" }
 
 func (a *alertRow) alert() Alert {
-	alert := Alert{
-		ID: a.ID, Key: a.AlertKey, Kind: a.Kind, Severity: a.Severity, Subject: a.Subject, Topic: a.Topic, Shard: a.Shard,
-		Detail: a.Detail, Host: a.Host, BeganAt: a.BeganAt.UTC(), LastSeenAt: a.LastSeenAt.UTC(),
-		RemindedAt: a.RemindedAt.UTC(), Count: a.Seen,
-	}
+	alert := a.Alert
+	alert.BeganAt, alert.LastSeenAt, alert.RemindedAt = a.BeganAt.UTC(), a.LastSeenAt.UTC(), a.RemindedAt.UTC()
 	if a.EndedAt != nil {
 		at := a.EndedAt.UTC()
 		alert.EndedAt = &at
@@ -75,13 +59,12 @@ const (
 	maxDetail  = 4000
 )
 
+// newAlertRow is the row of an alert that begins.
 func newAlertRow(a Alert, at time.Time) alertRow {
-	key := database.Clip(a.Key, maxKey)
-	return alertRow{
-		OpenKey: &key, AlertKey: key, Kind: a.Kind, Severity: a.Severity, Subject: database.Clip(a.Subject, maxSubject),
-		Topic: a.Topic, Shard: a.Shard, Detail: database.Clip(a.Detail, maxDetail), Host: database.Clip(a.Host, maxHost),
-		BeganAt: at, LastSeenAt: at, RemindedAt: at, Seen: 1,
-	}
+	a.Key, a.Subject = database.Clip(a.Key, maxKey), database.Clip(a.Subject, maxSubject)
+	a.Detail, a.Host = database.Clip(a.Detail, maxDetail), database.Clip(a.Host, maxHost)
+	a.ID, a.BeganAt, a.LastSeenAt, a.RemindedAt, a.EndedAt, a.Count = 0, at, at, at, nil, 1
+	return alertRow{Alert: a, OpenKey: &a.Key}
 }
 
 // RaiseAlert notes that a host finds something wrong. raised is true if that is new: of several hosts that find it,
@@ -120,7 +103,7 @@ func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 		return res.Error
 	}
 	open.LastSeenAt, open.Detail, open.Severity = row.LastSeenAt, row.Detail, row.Severity
-	open.Seen++
+	open.Count++
 	*stored = open.alert()
 	return nil
 }
@@ -200,31 +183,24 @@ type Filter struct {
 
 // ListAlerts lists alerts, the newest first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
-	var rows []alertRow
-	err := s.db.Do(ctx, func(tx *gorm.DB) error {
-		q := tx.Order("id DESC").Limit(database.Limit(f.Limit))
-		if f.Open != nil && *f.Open {
-			q = q.Where("open_key IS NOT NULL")
-		} else if f.Open != nil {
-			q = q.Where("open_key IS NULL")
-		}
-		if f.Kind != "" {
-			q = q.Where("kind = ?", f.Kind)
-		}
-		if f.Topic != "" {
-			q = q.Where("topic = ?", f.Topic)
-		}
-		if f.Before > 0 {
-			q = q.Where("id < ?", f.Before)
-		}
-		return q.Find(&rows).Error
-	})
-	if err != nil {
-		return nil, err
+	return database.List(ctx, s.db, f.query, (*alertRow).alert)
+}
+
+func (f Filter) query(tx *gorm.DB) *gorm.DB {
+	q := tx.Order("id DESC").Limit(database.Limit(f.Limit))
+	if f.Open != nil && *f.Open {
+		q = q.Where("open_key IS NOT NULL")
+	} else if f.Open != nil {
+		q = q.Where("open_key IS NULL")
 	}
-	list := make([]Alert, len(rows))
-	for i := range rows {
-		list[i] = rows[i].alert()
+	if f.Kind != "" {
+		q = q.Where("kind = ?", f.Kind)
 	}
-	return list, nil
+	if f.Topic != "" {
+		q = q.Where("topic = ?", f.Topic)
+	}
+	if f.Before > 0 {
+		q = q.Where("id < ?", f.Before)
+	}
+	return q
 }

@@ -126,18 +126,8 @@ func findTask(tx *gorm.DB, row *taskRow, id uint64) error {
 
 // ListTasks lists tasks, the newest first.
 func (s *Store) ListTasks(ctx context.Context, limit int) ([]Record, error) {
-	var rows []taskRow
-	err := s.db.Do(ctx, func(tx *gorm.DB) error {
-		return tx.Order("id DESC").Limit(database.Limit(limit)).Find(&rows).Error
-	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Record, len(rows))
-	for i := range rows {
-		list[i] = rows[i].record()
-	}
-	return list, nil
+	newest := func(tx *gorm.DB) *gorm.DB { return tx.Order("id DESC").Limit(database.Limit(limit)) }
+	return database.List(ctx, s.db, newest, (*taskRow).record)
 }
 
 // CancelTask asks whoever works on a task to end it. It is audited. Errors: ErrNoTask, ErrUnavailable.

@@ -48,19 +48,12 @@ func (s *Store) PutSamples(ctx context.Context, samples []Sample) error {
 
 // Samples lists the samples of a series from one time to another (exclusive), oldest first.
 func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.Time) ([]Sample, error) {
-	var rows []sampleRow
-	err := s.db.Do(ctx, func(tx *gorm.DB) error {
-		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).
-			Order("at").Find(&rows).Error
+	within := func(tx *gorm.DB) *gorm.DB {
+		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order("at")
+	}
+	return database.List(ctx, s.db, within, func(r *sampleRow) Sample {
+		return Sample{r.Series, r.Tier, time.Unix(r.At, 0).UTC(), []byte(r.Data)}
 	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Sample, len(rows))
-	for i, row := range rows {
-		list[i] = Sample{row.Series, row.Tier, time.Unix(row.At, 0).UTC(), []byte(row.Data)}
-	}
-	return list, nil
 }
 
 // PruneSamples deletes the samples that no chart shows any more.

@@ -43,17 +43,11 @@ var likeEscapes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
 // Audit lists changes, newest first.
 func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
-	var rows []auditRow
-	if err := r.db.Do(ctx, func(tx *gorm.DB) error { return f.query(tx).Find(&rows).Error }); err != nil {
-		return nil, err
-	}
-	list := make([]AuditEntry, len(rows))
-	for i, a := range rows {
-		list[i] = AuditEntry{
+	return database.List(ctx, r.db, f.query, func(a *auditRow) AuditEntry {
+		return AuditEntry{
 			a.ID, a.At.UTC(), a.Actor, a.Action, a.Object, json.RawMessage(a.BeforeState), json.RawMessage(a.AfterState),
 		}
-	}
-	return list, nil
+	})
 }
 
 func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
