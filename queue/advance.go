@@ -33,9 +33,9 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 	return a, nil
 }
 
-// Nothing reports that Advance would find nothing in a bucket, now or later: no job waits for its time, no lease
-// runs, no topic is parked. It costs one plain command, where Advance takes five.
-func (s *Shard) Nothing(ctx context.Context, bucket int) (bool, error) {
+// NothingToAdvance reports that Advance would find nothing in a bucket, now or later: no job waits for its time, no
+// lease runs, no topic is parked. It costs one plain command, where Advance takes five.
+func (s *Shard) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
 	return s.none(ctx, bucket, "due", "lease", "park")
 }
 

@@ -52,7 +52,7 @@ func connect(
 	if node.TLS {
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	if o.Hold > 0 && node.Kind != conf.Cluster { // whose connections do not tell when a replica becomes a master
+	if o.Hold > 0 && node.Kind != conf.Cluster { // where connections do not show that a replica became a master
 		u.OnConnect = meet
 	}
 	switch node.Kind {

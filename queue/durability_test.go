@@ -80,7 +80,8 @@ func startReplicated(t *testing.T, timeout time.Duration) *replicated {
 	return r
 }
 
-// pushSafely pushes a job of the durable topic, again until the replica has confirmed it: a busy machine may delay that.
+// pushSafely pushes a job of the durable topic, again until the replica has confirmed it: a busy machine may delay
+// that.
 func (r *replicated) pushSafely(id string) {
 	r.Helper()
 	eventually(r, "the replica to confirm "+id, func() bool {

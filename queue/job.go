@@ -10,7 +10,7 @@ import (
 // stateNames are the letters that the scripts give states; f is delayed in a page that is not open yet.
 var stateNames = map[string]State{"d": Delayed, "f": Delayed, "r": Ready, "u": Running, "x": Dead}
 
-// described reads what describe in lua/shared tells of a job.
+// described reads a description that describe in lua/shared made of a job.
 func (s *Shard) described(topic string, v any) (*Job, error) {
 	d, ok := v.([]any)
 	if !ok || len(d) != 6 {

@@ -36,7 +36,7 @@ import (
 //	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the
 //	               data, see Checks
 //	when           HASH: host → when it said so (ms, by the server's clock)
-//	ends, told     HASHes: what hosts tell each other of what ended, while they compare their journals
+//	ends, told     HASHes: which jobs ended, for other hosts that compare their journals
 //	mover, moved, left   who moves jobs out of a draining shard, how many were moved of late, the last references
 //	wait           written before each wait for a replica, so that there is something to wait for
 //	split          set while the timers leave small hashes alone

@@ -290,7 +290,7 @@ func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
 	f := newFixture(t)
 	look := func(when string, nothing, nothingReady bool) {
 		t.Helper()
-		if got, err := f.s.Nothing(f.ctx, 0); err != nil || got != nothing {
+		if got, err := f.s.NothingToAdvance(f.ctx, 0); err != nil || got != nothing {
 			t.Errorf("%s: nothing at all: %v, %v", when, got, err)
 		}
 		if got, err := f.s.NothingReady(f.ctx, 0); err != nil || got != nothingReady {

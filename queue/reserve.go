@@ -66,7 +66,7 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 	return s.reserved(v, r.Token)
 }
 
-// What begins the answer of reserve.lua, and how much it tells of each job.
+// The length of what the answer of reserve.lua begins with, and of each job in it.
 const (
 	reservedHead = 3
 	reservedJob  = 6
@@ -143,7 +143,7 @@ func (s *Shard) logNewer(job string) {
 	}
 }
 
-// Extend makes leases end d plus LeaseGrace from now. held tells for each whether it still is one.
+// Extend makes leases end d plus LeaseGrace from now. held says for each whether it was still held.
 func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.Duration) (held []bool, err error) {
 	if len(leases) == 0 {
 		return nil, nil

@@ -26,11 +26,11 @@ var verdictLetters = [...]string{Done: "D", Retry: "R", Snooze: "S", Bury: "B", 
 
 const doneWithKeys = "K"
 
-// Endpoint is what an attempt told about the topic's endpoint. It drives the topic's window of calls in flight and
+// Endpoint is what an attempt showed about the topic's endpoint. It drives the topic's window of calls in flight and
 // its breaker.
 type Endpoint uint8
 
-// What an attempt told about the endpoint.
+// What an attempt showed about the endpoint.
 const (
 	EndpointUnknown Endpoint = iota // not called
 	EndpointUp                      // it answered
@@ -49,7 +49,7 @@ type Settlement struct {
 	Endpoint Endpoint
 }
 
-// Settle ends leases, up to ReserveLimit at once. It tells for each whether it still was held; where not, nothing was
+// Settle ends leases, up to ReserveLimit at once. It says for each whether it was still held; where not, nothing was
 // done. The same call may be repeated after an error: what was done the first time then shows as not held.
 func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool, error) {
 	if len(st) == 0 {

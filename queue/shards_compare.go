@@ -11,32 +11,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A server of a shard may have forgotten what an earlier one had answered: a second of its append-only file, what a
-// replica had not got yet, or everything. Each host knows from its journal what was answered there, compares it with
-// what the shard holds now, pushes again and deletes again, and then says so in the shard's data, by the run id of
-// the server. As long as the server that answers has not been looked at by every host that lately was at work,
-// dispatchers take no jobs from it (Options.Hold): a job whose deletion was forgotten would be called.
+// A server of a shard may have lost writes that an earlier one answered: the last second of its append-only file, what
+// a replica did not have yet, or everything. Each host compares its journal with what the shard holds, pushes and
+// deletes again, and then records the run id of the server in the shard's data. Until every host that was active
+// lately has done so, dispatchers reserve no jobs from that server (Options.Hold): a job whose deletion was lost would
+// be called.
 
-// Check is what a host has said about its journal and a shard.
+// Check is what a host has recorded in a shard about its journal.
 type Check struct {
 	Host   string
 	Server string    // run id of the server; of a Cluster's masters, joined
-	Until  time.Time // by the host's clock: what its journal had before then is in the data, or was when this was said
-	At     time.Time // by the shard's clock, when it was said
+	Until  time.Time // by the host's clock: what its journal had before then was in the data when this was recorded
+	At     time.Time // by the shard's clock, when it was recorded
 }
 
 func seenKey() string { return prefix(0) + "seen" }
 func whenKey() string { return prefix(0) + "when" }
 
-// Server is who answers for a shard.
+// Server is the server that answers for a shard.
 type Server struct {
 	RunID   string    // of a Cluster's masters, joined
 	Started time.Time // by its clock, a second late at most; the latest of a Cluster's
 	Now     time.Time // its clock
 }
 
-// Checks returns which server answers and what hosts have said, in the order of their names. A shard that lost all of
-// its data has none.
+// Checks returns which server answers and what hosts have recorded, in the order of their names. A shard that lost all
+// of its data has none.
 func (s *Shard) Checks(ctx context.Context) (Server, []Check, error) {
 	h := ShardHealth{}
 	if err := s.info(ctx, &h); err != nil {
@@ -122,7 +122,7 @@ func (s *Shard) TellEnds(ctx context.Context, ends map[string]string) error {
 	return nil
 }
 
-// NoteTold says that a host has told all it knows.
+// NoteTold records that a host has told all that its journal knows.
 func (s *Shard) NoteTold(ctx context.Context, host, about string) error {
 	pipe := s.client.Pipeline()
 	pipe.HSet(ctx, toldKey(), host+" "+about, 1)
@@ -133,7 +133,7 @@ func (s *Shard) NoteTold(ctx context.Context, host, about string) error {
 	return nil
 }
 
-// Told says which of these hosts have told all they know.
+// Told returns which of these hosts have told all that their journals know.
 func (s *Shard) Told(ctx context.Context, hosts []string, about string) ([]string, error) {
 	fields := make([]string, len(hosts))
 	for i, h := range hosts {
@@ -176,10 +176,10 @@ func (s *Shard) ForgetCheck(ctx context.Context, host string) error {
 	return nil
 }
 
-// lately is how much older than the newest a host's word may be for the host to count as being at work.
+// lately is how much older than the newest check a host's check may be for the host to count as active.
 const lately = time.Minute
 
-// compared says whether all hosts that are at work have compared their journals with this server.
+// compared reports whether all active hosts have compared their journals with this server.
 func compared(server string, checks []Check) bool {
 	var newest time.Time
 	for _, c := range checks {
@@ -196,11 +196,11 @@ func (s *Shard) meet(ctx context.Context, c *redis.Conn) error {
 	if err != nil {
 		return fmt.Errorf("ask shard %s which server it is: %w", s.name, err)
 	}
-	told := parseInfo(info)
-	if told["redis_mode"] == "sentinel" { // which is asked for the master's address through the same client
+	about := parseInfo(info)
+	if about["redis_mode"] == "sentinel" { // which is asked for the master's address through the same client
 		return nil
 	}
-	server := told["run_id"]
+	server := about["run_id"]
 	s.meeting.Lock()
 	defer s.meeting.Unlock()
 	if s.server == server {

@@ -82,17 +82,17 @@ func (s *Shard) living(ctx context.Context, bucket int) (map[string]Stats, error
 }
 
 type mover struct {
-	queue  *Queue
-	from   *Shard
-	holder string
-	moved  int
-	told   int // of moved, to the shard
+	queue   *Queue
+	from    *Shard
+	holder  string
+	moved   int
+	counted int // of moved, in the shard's own count
 }
 
 // mayGoOn reports whether this is the process that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
-	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.told)
-	m.told = m.moved
+	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.counted)
+	m.counted = m.moved
 	return v == int64(1), err
 }
 
@@ -208,7 +208,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 			continue
 		}
 		c := &moving{job: *job, state: "d"}
-		fields := d.([]any) // described has looked at it
+		fields := d.([]any) // described has checked it
 		c.ref, _ = fields[0].(int64)
 		c.at, _ = fields[2].(int64)
 		c.attempts, _ = fields[5].(string)

@@ -38,11 +38,11 @@ func (c *counting) Advance(ctx context.Context, bucket int) (queue.Advance, erro
 	return a, err
 }
 
-func (c *counting) Nothing(ctx context.Context, bucket int) (bool, error) {
+func (c *counting) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
 	c.mu.Lock()
 	c.calls++
 	c.mu.Unlock()
-	return c.Shard.Nothing(ctx, bucket)
+	return c.Shard.NothingToAdvance(ctx, bucket)
 }
 
 func (c *counting) total() int {

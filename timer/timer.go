@@ -18,7 +18,7 @@ type Shard interface {
 	Name() string
 	Buckets() int
 	Advance(ctx context.Context, bucket int) (queue.Advance, error)
-	Nothing(ctx context.Context, bucket int) (bool, error)
+	NothingToAdvance(ctx context.Context, bucket int) (bool, error)
 	Wakeups(ctx context.Context) <-chan queue.Wakeup
 }
 
@@ -148,7 +148,7 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 	start := time.Now()
 	poll := start.Add(t.poll())
 	if b.empty {
-		if nothing, err := s.Nothing(ctx, n); nothing && err == nil {
+		if nothing, err := s.NothingToAdvance(ctx, n); nothing && err == nil {
 			b.at = poll
 			return
 		}

@@ -35,7 +35,7 @@ func (f *fake) Name() string                                { return "a" }
 func (f *fake) Buckets() int                                { return 1 }
 func (f *fake) Wakeups(context.Context) <-chan queue.Wakeup { return f.wake }
 
-func (f *fake) Nothing(context.Context, int) (bool, error) {
+func (f *fake) NothingToAdvance(context.Context, int) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++

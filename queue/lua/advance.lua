@@ -15,7 +15,7 @@ local function head(key)
 end
 
 -- When something is to be done next, by the heads of the three sets; -1 when nothing is to come. When a timer polls,
--- there is mostly no lease and no parked topic, which one command tells.
+-- there is mostly no lease and no parked topic, which one command shows.
 local function soonest(due)
   local at = due
   if call('EXISTS', P .. 'lease', P .. 'park') > 0 then at = math.min(at, head('lease'), head('park')) end

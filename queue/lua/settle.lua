@@ -94,18 +94,18 @@ local outcomes = {
   end,
 }
 
-local told = {} -- by topic: how many attempts reached its endpoint, and how many did not
+local reached = {} -- by topic: how many attempts reached its endpoint, and how many did not
 for _, at in ipairs(held) do
   local topic, endpoint = ARGV[at + 4], ARGV[at + 6]
   outcomes[ARGV[at + 5]](at, topic)
   count('nu', topic, -1)
-  local t = told[topic]
-  if not t then t = {up = 0, down = 0, [''] = 0}; told[topic] = t end
+  local t = reached[topic]
+  if not t then t = {up = 0, down = 0, [''] = 0}; reached[topic] = t end
   t[endpoint] = t[endpoint] + 1
 end
 for page, n in pairs(freed) do gone(topicOfPage[page], page, n) end
 
--- What the attempts told about the endpoint. It answered: the window grows while it is used, the breaker closes. It
+-- What the attempts showed about the endpoint. It answered: the window grows while it is used, the breaker closes. It
 -- did not: the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute
 -- between probes.
 local function judge(topic, up, down)
@@ -140,6 +140,6 @@ local function judge(topic, up, down)
   end
 end
 
-for topic, t in pairs(told) do judge(topic, t.up, t.down) end
+for topic, t in pairs(reached) do judge(topic, t.up, t.down) end
 finish()
 return {lost, splits, deaths > 0 and revise(deaths) or 0}
