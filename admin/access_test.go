@@ -95,7 +95,8 @@ func TestADeletedUserIsOut(t *testing.T) {
 func TestATokenIsShownOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
-	status, body := s.post("/access/tokens", "name", `<script>alert(1)</script>`, "rights", "push", "rights", "read", "topics", "shop.*, demo")
+	status, body := s.post("/access/tokens", "name", `<script>alert(1)</script>`, "rights", "push", "rights", "read",
+		"topics", "shop.*, demo")
 	found := regexp.MustCompile(`wk_[A-Za-z0-9_-]{43}`).FindString(body)
 	if status != http.StatusOK || found == "" {
 		t.Fatalf("got %d\n%s", status, body)

@@ -49,7 +49,8 @@ func stocked(t *testing.T, n int, wrap func(*queue.Queue) Queue) (*site, *queue.
 	begin := time.Now().Add(time.Hour).Truncate(time.Minute)
 	pushes := make([]queue.Push, n)
 	for i := range pushes {
-		pushes[i] = queue.Push{Topic: "shop.close", ID: fmt.Sprint("order-", i), Body: []byte(`{}`), DueAt: begin.Add(time.Duration(i) * time.Second)}
+		pushes[i] = queue.Push{Topic: "shop.close", ID: fmt.Sprint("order-", i), Body: []byte(`{}`),
+			DueAt: begin.Add(time.Duration(i) * time.Second)}
 	}
 	for i, r := range q.PushBatch(t.Context(), pushes) {
 		if r.Err != nil {

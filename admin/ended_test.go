@@ -88,7 +88,8 @@ func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	if err := s.registry.SetTOTP(t.Context(), "test", "ops", secret); err != nil {
 		t.Fatal(err)
 	}
-	if _, body := s.post("/login", "username", "ops", "password", password); !regexp.MustCompile(`name="code"`).MatchString(body) {
+	if _, body := s.post("/login", "username", "ops", "password",
+		password); !regexp.MustCompile(`name="code"`).MatchString(body) {
 		t.Fatalf("the code is not asked for:\n%s", body)
 	}
 	waiting := s.client
@@ -98,7 +99,8 @@ func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, body := s.post("/login/code", "code", code); status != http.StatusOK || !strings.Contains(body, `name="password"`) {
+	if status, body := s.post("/login/code", "code", code); status != http.StatusOK ||
+		!strings.Contains(body, `name="password"`) {
 		t.Errorf("the code is still taken: %d", status)
 	}
 	if _, body := s.get("/account"); strings.Contains(body, "/logout") {

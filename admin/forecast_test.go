@@ -36,7 +36,8 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	must(t, err)
 	var pushes []queue.Push
 	for i := range 600 {
-		pushes = append(pushes, queue.Push{Topic: "shop.close", ID: fmt.Sprint(i), Body: []byte(`{}`), Delay: 10 * time.Minute})
+		pushes = append(pushes,
+			queue.Push{Topic: "shop.close", ID: fmt.Sprint(i), Body: []byte(`{}`), Delay: 10 * time.Minute})
 	}
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		must(t, r.Err)

@@ -72,7 +72,8 @@ func TestBasePath(t *testing.T) {
 	} else {
 		_ = res.Body.Close()
 	}
-	if status, body := s.get("/topics"); status != http.StatusOK || strings.Contains(body, `href="/topics"`) || !strings.Contains(body, `href="/wakecall/topics"`) {
+	if status, body := s.get("/topics"); status != http.StatusOK || strings.Contains(body, `href="/topics"`) ||
+		!strings.Contains(body, `href="/wakecall/topics"`) {
 		t.Errorf("got %d\n%s", status, body)
 	}
 }
@@ -82,7 +83,8 @@ func TestLanguageAndTheme(t *testing.T) {
 	s := open(t, nil).as("look")
 	s.post("/language", "choice", "zh-Hans", "back", "/topics")
 	s.post("/theme", "choice", "dark", "back", "/topics")
-	if _, body := s.get("/topics"); !strings.Contains(body, `lang="zh-Hans"`) || !strings.Contains(body, `data-bs-theme="dark"`) {
+	if _, body := s.get("/topics"); !strings.Contains(body, `lang="zh-Hans"`) ||
+		!strings.Contains(body, `data-bs-theme="dark"`) {
 		t.Errorf("got\n%.400s", body)
 	}
 }

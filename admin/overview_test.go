@@ -77,7 +77,8 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	}
 	_, _, err := store.EndAlert(t.Context(), "4", "", time.Now())
 	must(t, err)
-	s.as("look").wants("/", "Shard does not answer, s1: dial tcp: connection refused", `href="/shards/s1"`, "shop.close: 1,200 jobs are ready",
+	s.as("look").wants("/", "Shard does not answer, s1: dial tcp: connection refused", `href="/shards/s1"`,
+		"shop.close: 1,200 jobs are ready",
 		`href="/topics/shop.close"`, "no dispatcher takes any", "120 in 15 min", "/charts/rates?span=15m")
 	strip, err := s.admin.overview.Strip(t.Context())
 	must(t, err)
@@ -89,7 +90,8 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 func TestCharts(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.History = fixedHistory{} }).as("look")
-	s.wants("/charts/rates?span=3h", `"at":[10,20]`, `{"label":"Pushed","color":"blue","values":[null,2]}`, `"values":[null,null]`)
+	s.wants("/charts/rates?span=3h", `"at":[10,20]`, `{"label":"Pushed","color":"blue","values":[null,2]}`,
+		`"values":[null,null]`)
 	s.wants("/charts/lateness", `"unit":"ms"`)
 	if status, _ := s.get("/charts/nothing"); status != http.StatusNotFound {
 		t.Errorf("a chart that does not exist got %d", status)
@@ -216,7 +218,8 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		"20", "dead_jobs", "3",
 		"remind_after", "1h",
 	}
-	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK || !strings.Contains(body, `value="7m30s"`) || !strings.Contains(body, `value="1h"`) {
+	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK ||
+		!strings.Contains(body, `value="7m30s"`) || !strings.Contains(body, `value="1h"`) {
 		t.Errorf("rules got %d", status)
 	}
 	now, err := alert.Read(s.registry.Snapshot())

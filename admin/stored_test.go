@@ -88,7 +88,8 @@ func TestWhatIsStoredIsText(t *testing.T) {
 	}
 	now := time.Now()
 	for kind, body := range map[string]string{
-		"text/html": "<!doctype html>" + evil, "image/svg+xml": `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)">` + evil + `</svg>`,
+		"text/html":        "<!doctype html>" + evil,
+		"image/svg+xml":    `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)">` + evil + `</svg>`,
 		"application/json": string(asJSON), "application/octet-stream": evil + "\x00\xff\xfe" + evil,
 		"text/plain": strings.Repeat(evil, 1000), evil: "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
 	} {
@@ -151,7 +152,8 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 	s := open(t, nil).as("root")
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, way := range []string{
-		"..", "%2e%2e", "../../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", `..\..\etc\passwd`, "..%5c..%5cetc%5cpasswd", "/etc/passwd", "%2fetc%2fpasswd",
+		"..", "%2e%2e", "../../../../etc/passwd", "..%2f..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd",
+		`..\..\etc\passwd`, "..%5c..%5cetc%5cpasswd", "/etc/passwd", "%2fetc%2fpasswd",
 		"app.css%00.html", "%00", ".", "", "....//etc/passwd", "%252e%252e%252fetc%252fpasswd", "~root", "C:%5cwindows",
 		"dist/../templates.go", "%c0%ae%c0%ae/etc/passwd",
 	} {

@@ -140,7 +140,8 @@ func TestTopicsAreFoundSortedAndPaged(t *testing.T) {
 	s.shows("/topics?q=team&page=2", "team.t55", "51–60 of 60")
 	s.shows("/topics?q=owner1+team.t5", "team.t51", "1–5 of 5")
 	body := s.shows("/topics?sort=delayed", "team.t42")
-	if first := regexp.MustCompile(`href="/topics/([a-z0-9.]+)"`).FindStringSubmatch(body); first == nil || first[1] != "team.t42" {
+	if first := regexp.MustCompile(`href="/topics/([a-z0-9.]+)"`).FindStringSubmatch(body); first == nil ||
+		first[1] != "team.t42" {
 		t.Errorf("by delayed jobs the first is %v", first)
 	}
 	if status, _ := s.get("/topics/new"); status != http.StatusForbidden {
@@ -160,7 +161,8 @@ func TestFieldsAreCheckedWhileTheyAreWritten(t *testing.T) {
 	s.shows("/topics/check/name?name=Bad+Name", "text-danger")
 	for expression, want := range map[string]string{"res.code != 200": "would be a success",
 		"res.code == 200": "would be a failure", "res.code =!": "column"} {
-		if _, body := s.post("/topics/check/retry_if", "retry_if", expression, "sample_status", "200", "sample_body", `{"code":200}`); !strings.Contains(body, want) {
+		if _, body := s.post("/topics/check/retry_if", "retry_if", expression, "sample_status", "200", "sample_body",
+			`{"code":200}`); !strings.Contains(body, want) {
 			t.Errorf("%s: %s", expression, body)
 		}
 	}
@@ -199,7 +201,8 @@ func TestEveryTabOfATopicShowsItsNumbers(t *testing.T) {
 	s, q := shop(t)
 	s.as("ops")
 	for i := range 70 {
-		q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: fmt.Sprint("order ", i), Body: []byte(`{}`), Delay: time.Minute + time.Duration(i)*time.Second})
+		q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: fmt.Sprint("order ", i), Body: []byte(`{}`),
+			Delay: time.Minute + time.Duration(i)*time.Second})
 	}
 	s.shows("/topics/shop.close", "shop.close", "127.0.0.1:1/hook", "nav-link")
 	body := s.shows("/topics/shop.close?tab=jobs&state=delayed", "order 0", "/topics/shop.close/jobs/order%20", "cursor=")
@@ -224,7 +227,8 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 	t.Parallel()
 	s, q := shop(t)
 	s.as("ops")
-	if _, body := s.post("/push", "topic", "shop.close", "id", "order/42", "body", `{"n": 1}`, "delay", "1h"); !strings.Contains(body, "&#34;n&#34;: 1") {
+	if _, body := s.post("/push", "topic", "shop.close", "id", "order/42", "body", `{"n": 1}`, "delay",
+		"1h"); !strings.Contains(body, "&#34;n&#34;: 1") {
 		t.Errorf("after the push: %s", body)
 	}
 	path := "/topics/shop.close/jobs/order%2F42"
@@ -281,7 +285,10 @@ func TestAWrongPushIsShownAtItsField(t *testing.T) {
 // signature.
 func TestAnEndpointIsTried(t *testing.T) {
 	t.Parallel()
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":0,"said":"<b>"}`) }))
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, `{"code":0,"said":"<b>"}`)
+	}))
 	defer endpoint.Close()
 	q := realQueue(t)
 	caller, err := callback.New(callback.Options{Version: "test"})
@@ -296,13 +303,16 @@ func TestAnEndpointIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.as("ops")
-	if _, body := s.post("/topics/shop.close/test", "do", "call", "body", `{"a":1}`); !strings.Contains(body, "Webhook-Signature: v1,") || !strings.Contains(body, "&lt;b&gt;") {
+	if _, body := s.post("/topics/shop.close/test", "do", "call", "body", `{"a":1}`); !strings.Contains(body,
+		"Webhook-Signature: v1,") || !strings.Contains(body, "&lt;b&gt;") {
 		t.Errorf("the test callback: %s", body)
 	}
-	if _, body := s.post("/topics/shop.close/test", "do", "doctor", "body", `{"a":1}`); !strings.Contains(body, "does not check webhook-signature") {
+	if _, body := s.post("/topics/shop.close/test", "do", "doctor", "body", `{"a":1}`); !strings.Contains(body,
+		"does not check webhook-signature") {
 		t.Errorf("the doctor: %s", body)
 	}
-	if status, _ := s.post("/topics/shop.close/test", "do", "call", "body", `{`); status != http.StatusUnprocessableEntity {
+	if status, _ := s.post("/topics/shop.close/test", "do", "call", "body",
+		`{`); status != http.StatusUnprocessableEntity {
 		t.Errorf("a body that is no JSON: %d", status)
 	}
 }

@@ -18,9 +18,9 @@ import (
 func (h *Handler) overviewRoutes(g *echo.Group) {
 	g.GET("/", h.overviewPage)
 	h.outlookRoutes(g)
-	for name, partial := range map[string]string{"overview": "partials/overview_live", "overview_parts": "partials/overview_parts"} {
-		h.Live(name, overviewEvery, partial, func(ctx context.Context, _ string) (any, error) { return h.overviewLive(ctx), nil })
-	}
+	live := func(ctx context.Context, _ string) (any, error) { return h.overviewLive(ctx), nil }
+	h.Live("overview", overviewEvery, "partials/overview_live", live)
+	h.Live("overview_parts", overviewEvery, "partials/overview_parts", live)
 }
 
 const overviewEvery = 3 * time.Second

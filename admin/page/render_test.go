@@ -6,7 +6,8 @@ func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
 	b := &Base{Options: Options{BasePath: "/w"}}
 	for to, want := range map[string]string{
-		"/w/topics?a=b": "/topics?a=b", "/topics": "/x", "//evil": "/x", "https://evil/": "/x", `/\evil`: "/x", "": "/x", "/wx": "/x", "/w//evil": "/x",
+		"/w/topics?a=b": "/topics?a=b", "/topics": "/x", "//evil": "/x", "https://evil/": "/x", `/\evil`: "/x", "": "/x",
+		"/wx": "/x", "/w//evil": "/x",
 	} {
 		if got := b.Local(to, "/x"); got != want {
 			t.Errorf("local(%q) = %q, want %q", to, got, want)
