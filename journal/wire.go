@@ -229,7 +229,10 @@ func stampOf(t, now time.Time) timestamp {
 
 // AppendText writes milliseconds.
 func (t *timestamp) AppendText(b []byte) ([]byte, error) {
-	return time.Time(*t).UTC().AppendFormat(b, timeForm), nil
+	// AppendFormat is three times as fast with this layout as with timeForm.
+	b = time.Time(*t).UTC().AppendFormat(b, time.RFC3339)
+	ms := time.Time(*t).Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
 }
 
 // UnmarshalText reads any RFC 3339.
