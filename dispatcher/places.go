@@ -30,7 +30,7 @@ const (
 	hangAfter  = time.Second           // a call that takes longer hangs
 	asideRatio = 2                     // calls aside, for each place
 	spareShare = 16                    // places for one spare one
-	starveFor  = 15 * time.Millisecond // without a place that gets free, before the spare ones are used
+	starveFor  = 50 * time.Millisecond // without a place that gets free, before the spare ones are used
 	batchWait  = time.Millisecond      // for which freed places gather, so that jobs are not reserved one by one
 
 	// alpha of the dynamic threshold rule: a topic has at most alpha times as many calls aside as its priority may
@@ -213,7 +213,9 @@ func (p *places) returned(n int) {
 		return
 	}
 	p.free += n
-	p.freedAt = time.Now()
+	if p.free > 0 {
+		p.freedAt = time.Now()
+	}
 	close(p.freed)
 	p.freed = make(chan struct{})
 }
@@ -229,22 +231,22 @@ func (p *places) jobEnds() <-chan struct{} {
 func (p *places) shares(n int, spare bool) (most int, others map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most, others = n, map[string]int{}
+	others = map[string]int{}
 	if spare {
-		most = max(1, n/8)
-		for topic, has := range p.held {
-			others[topic] = max(0, most-has)
+		for topic := range p.held {
+			others[topic] = 0
 		}
+		return 1, others
 	}
 	for priority, topics := range p.aside {
 		left := p.mayMoveAside(priority)
 		for topic, has := range topics {
-			if has >= alpha*left {
-				others[topic] = 0
+			if more := max(0, alpha*left-has); more < n {
+				others[topic] = more
 			}
 		}
 	}
-	return most, others
+	return n, others
 }
 
 // mayMoveAside returns how many more calls of a priority may be aside: its part, by weight, among the priorities

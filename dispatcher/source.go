@@ -23,7 +23,6 @@ type source struct {
 	leases  *keeper
 	calls   sync.WaitGroup
 	noted   time.Time // when the last reserve left the note that a dispatcher waits; zero when it left none
-	owed    [3]int    // starts by spare places, by priority
 
 	mu      sync.Mutex
 	avoided map[string]time.Time // topics whose jobs were released, until Redis knows their state
@@ -134,9 +133,6 @@ func (s *source) reserve() (more bool) {
 	}
 	s.begin(got, sent, len(got.Jobs))
 	s.d.places.give(n - len(got.Jobs))
-	if spare {
-		s.owe(got.Jobs)
-	}
 	if len(got.Jobs) == n || got.More || spare && len(got.Jobs) > 0 {
 		return true
 	}
@@ -149,39 +145,9 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 		Worker: s.d.worker, Token: fmt.Sprintf("%s%d", s.d.worker, s.d.tokens.Add(1)), Max: n,
 		Pattern: s.d.opts.Pattern, LeaseCap: leaseCap,
 	}
-	if !spare {
-		r.Pattern = s.pattern(n)
-	}
 	r.TopicMax, r.Busy = s.d.places.shares(n, spare)
 	r.Busy = s.avoid(r.Busy)
 	return r
-}
-
-// owe counts the starts of each priority by spare places, which are out of turn.
-func (s *source) owe(jobs []*queue.Lease) {
-	for _, l := range jobs {
-		s.owed[min(l.Priority, queue.Low)]++
-	}
-}
-
-// pattern is the pattern of priorities for n jobs, without the turns that were taken in advance by spare places.
-func (s *source) pattern(n int) string {
-	usual := s.d.opts.Pattern
-	owed := s.owed[0] + s.owed[1] + s.owed[2]
-	if owed == 0 {
-		return usual
-	}
-	turns := make([]byte, 0, n)
-	for at := rand.IntN(len(usual)); len(turns) < n; at++ {
-		p := usual[at%len(usual)]
-		if left := &s.owed[p-'0']; *left > 0 && owed > 0 {
-			*left--
-			owed--
-			continue
-		}
-		turns = append(turns, p)
-	}
-	return string(turns)
 }
 
 // begin starts the calls of the first n reserved jobs. The others have no place and are released, as all are after
