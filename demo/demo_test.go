@@ -21,7 +21,8 @@ func TestDemoEndpointPrintsCallbacks(t *testing.T) {
 	h := handler(&out, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 3e6, time.UTC) })
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{\"n\":\n1}"))
 	for name, value := range map[string]string{
-		"Wakecall-Id": "order-1", "Wakecall-Attempt": "1", "Wakecall-Max-Attempts": "10", "Wakecall-Due-At": "2026-01-02T03:04:05.000Z",
+		"Wakecall-Id": "order-1", "Wakecall-Attempt": "1", "Wakecall-Max-Attempts": "10",
+		"Wakecall-Due-At": "2026-01-02T03:04:05.000Z",
 	} {
 		r.Header.Set(name, value)
 	}
@@ -50,15 +51,20 @@ func TestGreetingCanBePastedIntoAShell(t *testing.T) {
 	t.Chdir(t.TempDir())
 	cfg := conf.Default()
 	cfg.DataDir = "my data"
-	if text := greeting(cfg); !strings.Contains(text, "$(cat 'my data/api-token')") || !strings.Contains(text, "curl http://127.0.0.1:6789/v1/topics/demo/jobs ") {
-		t.Error(text)
+	text := greeting(cfg)
+	for _, want := range []string{"$(cat 'my data/api-token')", "curl http://127.0.0.1:6789/v1/topics/demo/jobs "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in %s", want, text)
+		}
 	}
 }
 
 func TestNearPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for path, want := range map[string]string{filepath.Join(dir, "data", "x"): "data/x", "/elsewhere/x": "/elsewhere/x", dir: "."} {
+	for path, want := range map[string]string{
+		filepath.Join(dir, "data", "x"): "data/x", "/elsewhere/x": "/elsewhere/x", dir: ".",
+	} {
 		if got := nearPath(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}

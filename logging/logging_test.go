@@ -30,9 +30,12 @@ func TestAnEventIsOneLineOfTheLog(t *testing.T) {
 		}
 		base := New(&cfg, &out, "server "+printabletest.Hostile)
 		log := Journaled(base, j)
-		for n, value := range []string{printabletest.Hostile, long, "\xff" + printabletest.Hostile, `a" level=ERROR msg="forged`} {
+		for n, value := range []string{
+			printabletest.Hostile, long, "\xff" + printabletest.Hostile, `a" level=ERROR msg="forged`,
+		} {
 			out.Reset()
-			log.With(printabletest.Hostile, value).WithGroup("g").Error(value, "id", value, "error", errors.New(value), "bytes", []byte(value), printabletest.Hostile, value)
+			log.With(printabletest.Hostile, value).WithGroup("g").Error(value, "id", value, "error", errors.New(value),
+				"bytes", []byte(value), printabletest.Hostile, value)
 			printabletest.Check(t, fmt.Sprintf("the log as %s, %d", format, n), out.String())
 			if strings.Count(out.String(), "\n") != 1 || (format == "json" && !json.Valid(out.Bytes())) {
 				t.Errorf("an event has %d lines as %s", strings.Count(out.String(), "\n"), format)

@@ -54,7 +54,8 @@ func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Prepare(context.Background(), cfg, logging.New(cfg, t.Output(), "test"))
-	if err == nil || !strings.Contains(err.Error(), "no-such-redis") || !strings.Contains(err.Error(), "apt-get install redis-server") {
+	if err == nil || !strings.Contains(err.Error(), "no-such-redis") ||
+		!strings.Contains(err.Error(), "apt-get install redis-server") {
 		t.Errorf("error %v", err)
 	}
 	r, err := OpenRegistry(cfg, logging.New(cfg, t.Output(), "test"), nil)
@@ -77,7 +78,8 @@ func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
 	if err := othersRedis(cfg, nil); err != nil {
 		t.Errorf("the first host: %v", err)
 	}
-	if err := othersRedis(cfg, theirs); err == nil || !strings.Contains(err.Error(), "data/redis") || strings.Contains(err.Error(), "hidden") {
+	err = othersRedis(cfg, theirs)
+	if err == nil || !strings.Contains(err.Error(), "data/redis") || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("another host: %v", err)
 	}
 	if err := os.MkdirAll(cfg.RedisDir(), 0o700); err != nil {
@@ -106,7 +108,8 @@ func TestCheckPort(t *testing.T) {
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	if f := checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), 0); f.Verdict != Failed || !strings.Contains(f.Advice, "server.addr") {
+	f := checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), 0)
+	if f.Verdict != Failed || !strings.Contains(f.Advice, "server.addr") {
 		t.Errorf("held by another: %+v", f)
 	}
 }
@@ -124,7 +127,8 @@ func TestShardConfigsFindTheManagedRedis(t *testing.T) {
 func TestOpenShardUsesTheConfiguredBuckets(t *testing.T) {
 	cfg := conf.Default()
 	cfg.Redis.Buckets, cfg.Redis.Timeout = 5, 100*time.Millisecond
-	shard, done, err := OpenShard(t.Context(), cfg, registry.Shard{Name: "c", URL: "redis+cluster://127.0.0.1:1", State: registry.ShardActive})
+	cluster := registry.Shard{Name: "c", URL: "redis+cluster://127.0.0.1:1", State: registry.ShardActive}
+	shard, done, err := OpenShard(t.Context(), cfg, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
