@@ -102,7 +102,7 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 	i.put(t, "shop.close", harness.Status(http.StatusOK), M{"title": "Close unpaid orders", "max_attempts": 1})
 	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{"title": "Welcome mails <script>", "max_attempts": 1, "emails": []string{"a@b.example"}})
 	for n := range 30 {
-		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": fmt.Sprint(60+n*40, "s")})
+		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": fmt.Sprint(3600+n*40, "s")})
 		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("done-", n), "body": M{"order": n}})
 		if n < 6 {
 			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "body": M{"to": "x"}})

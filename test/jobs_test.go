@@ -172,7 +172,7 @@ func (i *installation) duplicates(t *testing.T) {
 func (i *installation) deleteBeforeDue(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	for n := range 20 {
-		i.MustPush(t, topic, M{"id": fmt.Sprint(n), "body": n, "delay": "600ms"})
+		i.MustPush(t, topic, M{"id": fmt.Sprint(n), "body": n, "delay": "5s"})
 	}
 	for n := range 20 {
 		if n%2 == 0 {

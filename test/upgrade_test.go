@@ -59,7 +59,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		t.Errorf("calls come from %s", agent)
 	}
 
-	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "processes are of v9.9.9-next") {
+	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "its processes v9.9.9-next") {
 		t.Errorf("ps does not tell that the master is still the old one: exit code %d: %s", code, out)
 	}
 
