@@ -1,4 +1,5 @@
-// Package alert tells people of trouble: by mail, and by webhooks for Slack, Feishu, DingTalk, WeCom and others.
+// Package alert finds what is wrong and tells people: by mail, and by webhooks for Slack, Feishu, DingTalk, WeCom and
+// others.
 //
 // # The life of an alert
 //
@@ -8,22 +9,28 @@
 //	                               v
 //	                             ended  "is over"
 //
-// Rounds (every five seconds) find what is wrong now: levels, not events. What a round cannot judge, because a shard
-// does not answer, neither begins nor ends in it; and a host that has just started ends nothing before it has looked
-// for as long as the rule says, such as ten minutes for dead jobs. Of the hosts that find the same, the store tells
-// one that it began, one each time that it lasts, and one that it ended, so one mail goes out and not one each. It is
-// over when none of the hosts that found it in the last 90 seconds does any more; what a host that died left open is
-// looked after by the others. While the store is away each host goes by its own memory and the last known settings:
-// trouble with the registry must not keep a mail about Redis from going out. Two hosts may then both send it.
+// Rounds (every five seconds) find what is wrong now: levels, not events. An alert neither begins nor ends in a round
+// that cannot judge it, because a shard does not answer. A host that has just started ends no alert of others before
+// it has watched for the span of the rule, such as ten minutes for dead jobs.
 //
-// Deaths are told of in digests, by the host that claims them in the store; so those of a time without any watch are
-// told of too, and those of a time without the store, or without one of the shards, when it is back.
+// Of the hosts that find the same, the store tells one that it began, one that it still lasts, and one that it ended,
+// so only one message goes out. An alert is over when no host has found it for 90 seconds; other hosts end the alerts
+// of a host that died. While the store is away each host relies on its own memory and the last known settings,
+// because an outage of the registry must not delay a mail about Redis. Two hosts may then send the same message.
+//
+// Dead jobs are reported in digests, by the host that claims them in the store. Deaths during a time without any
+// watch, without the store, or without one of the shards are reported later.
 //
 // # Sending
 //
-// Each recipient of each message is one delivery. Each channel has a bounded queue and a worker of its own, with time
-// limits and five tries over about ten minutes, so a mail server that hangs holds up no webhook. The store knows what
-// waits and which process sends it: what a process leaves behind, at a reload or because it died (after two minutes),
-// is sent by the next one, of any host. What became of it is kept in the store. Nothing here ever waits for a mail
-// server, and no sending for the store.
+// Each recipient of each message is one delivery. Each channel has a bounded queue and its own worker, with time
+// limits and five tries over about ten minutes, so a mail server that hangs delays no webhook. The store knows which
+// messages wait and which process sends them: what a process leaves behind after a reload, or two minutes after it
+// died, is sent by another one, on any host. Results are kept in the store. Rounds never wait for a mail server, and
+// sending never waits for the store.
+//
+// # Files
+//
+// watch.go and trend.go read the topics, judge.go has the rules, open.go the life of an alert, digest.go and
+// deaths.go the digests of dead jobs, outbox.go and send.go the sending, store.go and deliveries.go what is stored.
 package alert
