@@ -29,8 +29,8 @@ func passedSocket(t *testing.T) (addr string, f *os.File) {
 	return l.Addr().String(), f
 }
 
-// TestSocketActivation: the API and the admin are served on sockets that were passed in, connections of the time before the start too. While the
-// whole master is restarted, no connection is refused and no request fails.
+// TestSocketActivation: the API and the admin are served on sockets that were passed in, connections of the time before
+// the start too. While the whole master is restarted, no connection is refused and no request fails.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -88,7 +88,8 @@ func TestSocketActivation(t *testing.T) {
 	i.passes(t)
 }
 
-// TestNoSocketIsPassed: for an address that no socket was passed in for, one is opened; also when all that is there is meant for another process.
+// TestNoSocketIsPassed: for an address that no socket was passed in for, one is opened; also when all that is there is
+// meant for another process.
 func TestNoSocketIsPassed(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

@@ -113,7 +113,8 @@ func TestARedisOutageIsMailedWhileTheRegistryHangs(t *testing.T) {
 	})
 }
 
-// TestAReloadDuringAnOutageMailsNothingTwice: the redis-checker that takes over neither ends the alert nor begins it anew.
+// TestAReloadDuringAnOutageMailsNothingTwice: the redis-checker that takes over neither ends the alert nor begins it
+// anew.
 func TestAReloadDuringAnOutageMailsNothingTwice(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

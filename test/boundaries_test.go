@@ -10,8 +10,9 @@ import (
 
 const module = "github.com/wakecall/wakecall/"
 
-// mayImport lists, for each package, which others of this repository it may import: cmd → app → processes → queue, registry,
-// callback, journal → conf. What is below a package may also import that package's own tree; cmd and app wire everything.
+// mayImport lists, for each package, which others of this repository it may import: cmd → app → processes → queue,
+// registry, callback, journal → conf. What is below a package may also import that package's own tree; cmd and app wire
+// everything.
 var mayImport = map[string][]string{
 	"conf":       {},
 	"client":     {},

@@ -30,8 +30,8 @@ func (i *installation) signIn(t *testing.T) *harness.Browser {
 	return b
 }
 
-// TestAStrangerRegistersPushesWatchesAndRedrives is the whole way through the admin: a topic, a push, its callback, a broken endpoint, dead
-// jobs, and their re-drive.
+// TestAStrangerRegistersPushesWatchesAndRedrives is the whole way through the admin: a topic, a push, its callback, a
+// broken endpoint, dead jobs, and their re-drive.
 func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -118,8 +118,8 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 	return i.signIn(t)
 }
 
-// TestEveryPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious for axe, in light and
-// dark, in English and Chinese.
+// TestEveryPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing
+// serious for axe, in light and dark, in English and Chinese.
 func TestEveryPageIsSound(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

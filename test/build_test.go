@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestTheBuildIsReproducible: `make build` of one source in two directories gives the same bytes, which do not name either.
+// TestTheBuildIsReproducible: `make build` of one source in two directories gives the same bytes, which do not name
+// either.
 func TestTheBuildIsReproducible(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

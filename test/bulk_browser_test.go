@@ -43,8 +43,8 @@ func (i *installation) delayed(t *testing.T, want int) {
 	})
 }
 
-// TestAllThatMatchAreDoneByTheServer: a filter, the number that matches, an action on all of them that names the number, its progress, and what
-// came of it.
+// TestAllThatMatchAreDoneByTheServer: a filter, the number that matches, an action on all of them that names the
+// number, its progress, and what came of it.
 func TestAllThatMatchAreDoneByTheServer(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestAShardIsDrainedAndRemovedInTheBrowser: how far it is shows by itself; while there are jobs in it, it is not removed.
+// TestAShardIsDrainedAndRemovedInTheBrowser: how far it is shows by itself; while there are jobs in it, it is not
+// removed.
 func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

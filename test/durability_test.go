@@ -10,7 +10,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestDurability: what a push was answered with 2xx for is where its topic asks; what is not there in time says so, and can be repeated.
+// TestDurability: what a push was answered with 2xx for is where its topic asks; what is not there in time says so, and
+// can be repeated.
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -60,8 +61,8 @@ func (i *installation) refusesDurability(t *testing.T, topic, durability, why st
 	}
 }
 
-// TestDurabilityThroughAFailover: a replica that has taken over is alone until the old master is back; until then pushes are stored, and said not to
-// be safe.
+// TestDurabilityThroughAFailover: a replica that has taken over is alone until the old master is back; until then
+// pushes are stored, and said not to be safe.
 func TestDurabilityThroughAFailover(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

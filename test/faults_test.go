@@ -60,8 +60,8 @@ func TestNoWakeUpArrives(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestAnswersOfRedisGetLost: whatever was carried out though its answer was lost is carried out once. No job is called twice, no attempt is
-// counted twice, no push stored twice.
+// TestAnswersOfRedisGetLost: whatever was carried out though its answer was lost is carried out once. No job is called
+// twice, no attempt is counted twice, no push stored twice.
 func TestAnswersOfRedisGetLost(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -87,8 +87,8 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 	}
 }
 
-// TestTheClockOfRedisSteps: due times count by Redis's clock alone. It goes back an hour: what is due then is late and not lost, and new jobs
-// are called in time. It goes forward again: nothing is called before its due time.
+// TestTheClockOfRedisSteps: due times count by Redis's clock alone. It goes back an hour: what is due then is late and
+// not lost, and new jobs are called in time. It goes forward again: nothing is called before its due time.
 func TestTheClockOfRedisSteps(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -138,7 +138,8 @@ func TestTheClockOfRedisSteps(t *testing.T) {
 	}
 }
 
-// TestRedisAndHostDisagreeOnTheTime: Redis's clock is ten minutes off those of the hosts. Delays are kept, and recovery finds what was lost.
+// TestRedisAndHostDisagreeOnTheTime: Redis's clock is ten minutes off those of the hosts. Delays are kept, and recovery
+// finds what was lost.
 func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -191,8 +192,8 @@ func TestRedisAndHostDisagreeOnTheTime(t *testing.T) {
 	}
 }
 
-// TestTheJournalsDiskIsFull: no push is accepted that the journal does not have. Callbacks go on, and with room again pushes are taken without
-// a restart.
+// TestTheJournalsDiskIsFull: no push is accepted that the journal does not have. Callbacks go on, and with room again
+// pushes are taken without a restart.
 func TestTheJournalsDiskIsFull(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -226,8 +227,9 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 	i.endpoint.WaitCalls(t, topic, 31)
 }
 
-// TestTheErrorFileCannotBeWritten: what went wrong cannot be noted, as all processes see when a shard falls. People are told, and pushes and callbacks go
-// on, since they need the other files only. When it can be written again, that is over by itself.
+// TestTheErrorFileCannotBeWritten: what went wrong cannot be noted, as all processes see when a shard falls. People are
+// told, and pushes and callbacks go on, since they need the other files only. When it can be written again, that is
+// over by itself.
 func TestTheErrorFileCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -286,8 +288,8 @@ func saysInALine(log string, words ...string) error {
 	return fmt.Errorf("no line has %q", words)
 }
 
-// TestRedisHasNoDiskLeft: a Redis that cannot write its file refuses every change. Pushes are answered 503, no job is lost, and results are
-// settled when there is room again: nothing is called twice.
+// TestRedisHasNoDiskLeft: a Redis that cannot write its file refuses every change. Pushes are answered 503, no job is
+// lost, and results are settled when there is room again: nothing is called twice.
 func TestRedisHasNoDiskLeft(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -325,7 +327,8 @@ func TestRedisHasNoDiskLeft(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestAServerWithoutDescriptors waits until clients go: it does not end, does not spin, and the connections that it has go on working.
+// TestAServerWithoutDescriptors waits until clients go: it does not end, does not spin, and the connections that it has
+// go on working.
 func TestAServerWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -405,8 +408,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestTheAnswerToADeleteOrAChangeGetsLost: "there is no such job" is said of jobs that there were not, and not of one that the request itself has
-// removed, or started, before its answer was lost.
+// TestTheAnswerToADeleteOrAChangeGetsLost: "there is no such job" is said of jobs that there were not, and not of one
+// that the request itself has removed, or started, before its answer was lost.
 func TestTheAnswerToADeleteOrAChangeGetsLost(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

@@ -20,8 +20,9 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the traces of all its goroutines go to the log. None of them is there,
-// nor in what any process was started with, which others may read (ps) or find in a report of the crash (the environment).
+// TestACrashShowsNoSecret: every process holds secrets and is aborted, so that the traces of all its goroutines go to
+// the log. None of them is there, nor in what any process was started with, which others may read (ps) or find in a
+// report of the crash (the environment).
 func TestACrashShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	smtp := smtptest.Start(t)
@@ -90,8 +91,8 @@ func checkStartedWith(t *testing.T, pids []int, secrets map[string]string) {
 	}
 }
 
-// TestFilesArePrivateUnderAnyUmask, also where data_dir was made by somebody else and is open to all: what is in it is its user's alone, the sockets
-// included, from the first start to the last line of the journal.
+// TestFilesArePrivateUnderAnyUmask, also where data_dir was made by somebody else and is open to all: what is in it is
+// its user's alone, the sockets included, from the first start to the last line of the journal.
 func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -149,8 +150,9 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 	check()
 }
 
-// TestHostileWordsForgeNoLine: ids, bodies, titles and an endpoint's answers that bring lines and escapes are pushed, called, die, and are asked for by
-// every command. Each line of logs and journals is one event, and nothing that is printed steers a terminal.
+// TestHostileWordsForgeNoLine: ids, bodies, titles and an endpoint's answers that bring lines and escapes are pushed,
+// called, die, and are asked for by every command. Each line of logs and journals is one event, and nothing that is
+// printed steers a terminal.
 func TestHostileWordsForgeNoLine(t *testing.T) {
 	t.Parallel()
 	const words = "\n{\"ts\":\"2026\",\"op\":\"delete\",\"FORGED\":1}\r\nFORGED level=ERROR\x1b[2J\u009b2J\u2028FORGED\u0085FORGED\u202e\x00"
@@ -203,7 +205,8 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 	}
 }
 
-// TestPromisesNameTheirTests: the tests that hold the promises of the documents exist, so that none goes with a name that changed.
+// TestPromisesNameTheirTests: the tests that hold the promises of the documents exist, so that none goes with a name
+// that changed.
 func TestPromisesNameTheirTests(t *testing.T) {
 	t.Parallel()
 	have := map[string]bool{}

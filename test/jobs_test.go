@@ -42,8 +42,8 @@ func (i *installation) calledWhenDue(t *testing.T) {
 	})
 }
 
-// lateness pushes jobs that are due in the next seconds, checks that each is called once and not early, and returns by how much
-// half of the calls were late.
+// lateness pushes jobs that are due in the next seconds, checks that each is called once and not early, and returns by
+// how much half of the calls were late.
 func (i *installation) lateness(t *testing.T, topic string) (median time.Duration) {
 	t.Helper()
 	due, before := map[string]time.Time{}, len(i.endpoint.Calls(topic))

@@ -21,8 +21,8 @@ func (a *answers) only503(t *testing.T) {
 	a.all(t, http.StatusServiceUnavailable)
 }
 
-// TestSentinelFailoverUnderLoad: the master is killed; the replica takes over. Nothing that was acknowledged is lost, also what the replica had
-// not got yet.
+// TestSentinelFailoverUnderLoad: the master is killed; the replica takes over. Nothing that was acknowledged is lost,
+// also what the replica had not got yet.
 func TestSentinelFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -102,8 +102,8 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// TestClusterSlotsMoveUnderLoad: the slots of all buckets of a master move to another one, key by key. Pushes to them are refused meanwhile, and
-// nothing is lost or mixed up.
+// TestClusterSlotsMoveUnderLoad: the slots of all buckets of a master move to another one, key by key. Pushes to them
+// are refused meanwhile, and nothing is lost or mixed up.
 func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -133,7 +133,8 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others go on; it comes back, and so do its jobs.
+// TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others go on; it comes back, and so do its
+// jobs.
 func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -168,7 +169,8 @@ func TestClusterMasterLostWithoutAReplica(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, inFlight)
 }
 
-// TestAShardIsAddedDrainedAndForgottenUnderLoad from the command line. Jobs that are due in an hour go along; none is lost, none called twice.
+// TestAShardIsAddedDrainedAndForgottenUnderLoad from the command line. Jobs that are due in an hour go along; none is
+// lost, none called twice.
 func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestWhatRedisForgotIsPutRight: Redis comes back without its last seconds. Jobs pushed then are there again, changes hold, what was deleted is
-// not called, what was delivered is not called again.
+// TestWhatRedisForgotIsPutRight: Redis comes back without its last seconds. Jobs pushed then are there again, changes
+// hold, what was deleted is not called, what was delivered is not called again.
 func TestWhatRedisForgotIsPutRight(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
@@ -131,8 +131,8 @@ func TestRecoverByHand(t *testing.T) {
 	}
 }
 
-// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is never refused. When Redis returns, all of them come, in order, also when every
-// process was killed meanwhile.
+// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is never refused. When Redis returns, all of them come, in
+// order, also when every process was killed meanwhile.
 func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})

@@ -30,8 +30,9 @@ var marked = map[string]string{
 	"MySQL password":  "MARKmysqlpw6b9d",
 }
 
-// TestSecretsAreNeverShown: an installation that has secrets everywhere is exercised and fails, at the level debug. None of them, nor a token or password of
-// its first start, is in a log, an error, the audit, the process list, a metric or the configuration it shows; and its files are its user's alone.
+// TestSecretsAreNeverShown: an installation that has secrets everywhere is exercised and fails, at the level debug.
+// None of them, nor a token or password of its first start, is in a log, an error, the audit, the process list, a
+// metric or the configuration it shows; and its files are its user's alone.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	smtp := smtptest.Start(t)

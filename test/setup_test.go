@@ -15,8 +15,8 @@ import (
 // soon bounds the wait for something that ought to happen at once.
 const soon = harness.Patience
 
-// busy is by how much a busy machine may delay what a test measures the time of. A mechanism that fails delays it by more: tests
-// configure it so.
+// busy is by how much a busy machine may delay what a test measures the time of. A mechanism that fails delays it by
+// more: tests configure it so.
 const busy = 20 * time.Second
 
 type (

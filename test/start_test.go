@@ -16,8 +16,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestStartIsRefused: a wrong configuration ends the start with a message that names the thing and the way out, and leaves
-// nothing behind.
+// TestStartIsRefused: a wrong configuration ends the start with a message that names the thing and the way out, and
+// leaves nothing behind.
 func TestStartIsRefused(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

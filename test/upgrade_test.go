@@ -30,8 +30,8 @@ func replaceBinary(t *testing.T, path, by string) {
 	}
 }
 
-// TestUpgradeUnderLoad: a new binary is put in place and SIGHUP sent. Every child is of the new version, no request fails, no job is lost. Then one
-// that cannot start: the reload fails, and everything goes on as it was.
+// TestUpgradeUnderLoad: a new binary is put in place and SIGHUP sent. Every child is of the new version, no request
+// fails, no job is lost. Then one that cannot start: the reload fails, and everything goes on as it was.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -81,8 +81,9 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
-// TestUpgradeAtAHighRate: a binary is put in the place of the one that runs and SIGHUP sent, twice, while clients make as many requests as the
-// machine gives, up to 10,000 a second. None of them fails, by new connections or kept ones, and no job is lost.
+// TestUpgradeAtAHighRate: a binary is put in the place of the one that runs and SIGHUP sent, twice, while clients make
+// as many requests as the machine gives, up to 10,000 a second. None of them fails, by new connections or kept ones,
+// and no job is lost.
 func TestUpgradeAtAHighRate(t *testing.T) {
 	needProcesses(t)
 	const rate, atLeast = 10_000, 100 // machines differ

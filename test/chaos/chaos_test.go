@@ -34,8 +34,8 @@ func number(name string, otherwise int) int {
 // apart marks a process that has a mount namespace of its own.
 const apart = "WAKECALL_CHAOS_APART"
 
-// TestMain runs the tests in a mount namespace of their own, where that is permitted: disks can be mounted there to be filled, and none outlives
-// the run.
+// TestMain runs the tests in a mount namespace of their own, where that is permitted: disks can be mounted there to be
+// filled, and none outlives the run.
 func TestMain(m *testing.M) {
 	if unshare, err := exec.LookPath("unshare"); err == nil && os.Getenv(apart) == "" {
 		args := []string{unshare, "-m"}
@@ -50,8 +50,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestChaos: whatever breaks, every accepted job is called or dead and visible or was deleted; none is called early, none after its delete was
-// answered, none twice without a fault; and when all is healed everything drains and new work goes through.
+// TestChaos: whatever breaks, every accepted job is called or dead and visible or was deleted; none is called early,
+// none after its delete was answered, none twice without a fault; and when all is healed everything drains and new work
+// goes through.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes; run without -short")

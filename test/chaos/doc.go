@@ -1,17 +1,18 @@
 // Package chaos breaks a private installation for real, and judges by counting.
 //
-// Two hosts (two `wakecall up` with a data directory each) share two redis-servers, which stand behind proxies, and a MariaDB. A load pushes,
-// changes and deletes jobs and writes down every answer: acknowledged, refused or unknown. The endpoint writes down every call. Meanwhile
-// faults strike, alone and together, by a schedule that follows from a seed.
+// Two hosts (two `wakecall up` with a data directory each) share two redis-servers, which stand behind proxies, and a
+// MariaDB. A load pushes, changes and deletes jobs and writes down every answer: acknowledged, refused or unknown. The
+// endpoint writes down every call. Meanwhile faults strike, alone and together, by a schedule that follows from a seed.
 //
-// The record of all this (one JSON line an event) is what the verdict is found from, and nothing else: see judge. It is kept when the verdict
-// is bad; the seed strikes the same faults in the same order again.
+// The record of all this (one JSON line an event) is what the verdict is found from, and nothing else: see judge. It is
+// kept when the verdict is bad; the seed strikes the same faults in the same order again.
 //
 //	make chaos                        30 minutes with a fresh seed
 //	make chaos SECONDS=300 SEED=42    five minutes of that seed
 //	make chaos ONLY=redis             only the faults with that word in their names
 //	make chaos MIXED=replace,redrive,delete,drop
 //
-// With MIXED the load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its jobs, through
-// both hosts. Such changes are not all kept yet when a Redis loses data or cannot be reached, so no run has them by default.
+// With MIXED the load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its
+// jobs, through both hosts. Such changes are not all kept yet when a Redis loses data or cannot be reached, so no run
+// has them by default.
 package chaos

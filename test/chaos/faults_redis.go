@@ -68,7 +68,8 @@ func fillRedis(s *site, r *rand.Rand) fault {
 	}
 }
 
-// makeRedisForget kills the server and takes the latest out of its file: a disk that was slow, with appendfsync everysec.
+// makeRedisForget kills the server and takes the latest out of its file: a disk that was slow, with appendfsync
+// everysec.
 func makeRedisForget(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	forgotten := between(r, 100*time.Millisecond, 1500*time.Millisecond)
@@ -93,7 +94,8 @@ func makeRedisLose(s *site, r *rand.Rand) fault {
 	}
 }
 
-// promote kills a server behind which a replica stands. The replica has its address at once, and takes no writes at first.
+// promote kills a server behind which a replica stands. The replica has its address at once, and takes no writes at
+// first.
 func promote(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	behind := r.IntN(2) == 0

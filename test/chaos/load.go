@@ -78,7 +78,8 @@ func hash(id string) int {
 	return int(h.Sum32())
 }
 
-// load is the pushers. Each does one thing at a time, and only to jobs of its own, so that the order of what happens to a job is known.
+// load is the pushers. Each does one thing at a time, and only to jobs of its own, so that the order of what happens to
+// a job is known.
 type load struct {
 	site   *site
 	cancel context.CancelFunc
@@ -183,7 +184,8 @@ func (p *pusher) topic() string {
 	panic("unreachable")
 }
 
-// delay is none, a little, or long enough to be struck by faults; in a long run also past the minute in which jobs wait in pages.
+// delay is none, a little, or long enough to be struck by faults; in a long run also past the minute in which jobs wait
+// in pages.
 func (p *pusher) delay() time.Duration {
 	ms := func(limit time.Duration) time.Duration {
 		return time.Duration(p.r.Int64N(limit.Milliseconds()+1)) * time.Millisecond

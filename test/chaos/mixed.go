@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// mixed names what the load does besides: replace, redrive, delete (dead jobs, several at once), and drop (a topic with its jobs).
+// mixed names what the load does besides: replace, redrive, delete (dead jobs, several at once), and drop (a topic with
+// its jobs).
 var mixed = strings.Split(os.Getenv("CHAOS_MIXED"), ",")
 
 func mixes(operation string) bool { return slices.Contains(mixed, operation) }
@@ -100,8 +101,8 @@ func (p *pusher) takeMortal(most int) (ids []string) {
 	return ids
 }
 
-// passing is a topic that is registered, pushed to, and dropped with its jobs, again and again. It has a pusher of its own, so
-// that the order of what happens to its jobs is known.
+// passing is a topic that is registered, pushed to, and dropped with its jobs, again and again. It has a pusher of its
+// own, so that the order of what happens to its jobs is known.
 const passing = "passing"
 
 func (p *pusher) passAndDrop(ctx context.Context) {

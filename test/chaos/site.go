@@ -213,8 +213,8 @@ func (s *site) connected(ctx context.Context) error {
 	return nil
 }
 
-// waitCalm waits until calls flow again: every process is there, both hosts take pushes and reach both shards, no job that is due waits, and a
-// batch of probes pushed at each host has been called.
+// waitCalm waits until calls flow again: every process is there, both hosts take pushes and reach both shards, no job
+// that is due waits, and a batch of probes pushed at each host has been called.
 func (s *site) waitCalm(ctx context.Context) error {
 	for {
 		err := s.calm(ctx)
@@ -314,8 +314,9 @@ func (s *site) waitDrained(ctx context.Context) error {
 	}
 }
 
-// compared says whether every host has compared its journal with the servers that answer now: what one of them forgot is not there before, and
-// with two that forgot everything that takes longer than the calls of all that was pushed since.
+// compared says whether every host has compared its journal with the servers that answer now: what one of them forgot
+// is not there before, and with two that forgot everything that takes longer than the calls of all that was pushed
+// since.
 func (s *site) compared(ctx context.Context) error {
 	for n, sh := range s.shards {
 		id, err := sh.server.Info("server", "run_id")

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// slack is how long, in milliseconds, a call may be on its way from a dispatcher to the endpoint's clock on a machine that is busy: a call that
-// began before its job was deleted may arrive so much after.
+// slack is how long, in milliseconds, a call may be on its way from a dispatcher to the endpoint's clock on a machine
+// that is busy: a call that began before its job was deleted may arrive so much after.
 const slack = 25
 
 // verdict is what a record proves.
@@ -193,7 +193,8 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	return wrong
 }
 
-// standing are the requests that may be in force when a call comes: not refused, and not surely replaced by a later one.
+// standing are the requests that may be in force when a call comes: not refused, and not surely replaced by a later
+// one.
 func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 	for n, r := range s.requests {
 		if r.Result == refused || r.At > c.At || !counts(r) {
@@ -225,8 +226,9 @@ func (s *story) knows(c event) bool {
 		slices.ContainsFunc(s.standing(c, func(r event) bool { return r.Body != "" }), func(r event) bool { return r.Body == c.Body })
 }
 
-// repeated says whether a job was delivered more than once, and whether it was in flight at a fault: one that struck before its last delivery and
-// was not over when it was pushed (an answer that was lost then may have left a copy in a second shard).
+// repeated says whether a job was delivered more than once, and whether it was in flight at a fault: one that struck
+// before its last delivery and was not over when it was pushed (an answer that was lost then may have left a copy in a
+// second shard).
 func (s *story) repeated(faults []event) (repeated, explained bool) {
 	times, last := 0, 0.0
 	for _, c := range s.calls {

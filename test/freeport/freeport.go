@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Ports are taken from below the range from which Linux picks the local ports of outgoing connections: one of those would
-// otherwise be taken by some client between the moment a test is given it and the moment a server listens on it.
+// Ports are taken from below the range from which Linux picks the local ports of outgoing connections: one of those
+// would otherwise be taken by some client between the moment a test is given it and the moment a server listens on it.
 const (
 	lowestPort  = 10_000
 	highestPort = 32_000

@@ -49,7 +49,8 @@ func mustBuild(t testing.TB, args ...string) (path string) {
 	return path
 }
 
-// build builds wakecall like `make build`, whose cached packages it shares, or with the race detector when the tests have it.
+// build builds wakecall like `make build`, whose cached packages it shares, or with the race detector when the tests
+// have it.
 func build(path string, args ...string) error {
 	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, args...)
 	cgo := "CGO_ENABLED=0"

@@ -17,7 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser is a headless Chromium with one page. What goes wrong in it fails the test: errors of scripts, of the console, and requests that fail.
+// Browser is a headless Chromium with one page. What goes wrong in it fails the test: errors of scripts, of the
+// console, and requests that fail.
 type Browser struct {
 	t    testing.TB
 	base string
@@ -144,7 +145,8 @@ func (b *Browser) Click(selector string) {
 	b.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
 }
 
-// Submit clicks what leads to another page, and waits until that is there: a navigation that begins meanwhile would cut it off.
+// Submit clicks what leads to another page, and waits until that is there: a navigation that begins meanwhile would cut
+// it off.
 func (b *Browser) Submit(selector string) {
 	b.t.Helper()
 	b.Do(chromedp.Evaluate(`window.wakecallBefore = true`, nil))

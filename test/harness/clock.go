@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// clockSource moves the wall clock of a program that asks libc for it, as redis-server does (a Go program does not), by as many seconds as
-// stand in a file.
+// clockSource moves the wall clock of a program that asks libc for it, as redis-server does (a Go program does not), by
+// as many seconds as stand in a file.
 const clockSource = `
 #define _GNU_SOURCE
 #include <dlfcn.h>

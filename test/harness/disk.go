@@ -12,7 +12,8 @@ type Disk struct {
 	size string
 }
 
-// MountDisk mounts one on a directory, which takes root or a mount namespace of the process's own. It ends with the test.
+// MountDisk mounts one on a directory, which takes root or a mount namespace of the process's own. It ends with the
+// test.
 func MountDisk(t testing.TB, dir, size string) (*Disk, error) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {

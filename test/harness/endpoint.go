@@ -127,7 +127,8 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// result is the status that was answered; 499 stands for a caller that hung up before, 599 for something that was no answer.
+// result is the status that was answered; 499 stands for a caller that hung up before, 599 for something that was no
+// answer.
 func (r *recorder) result(ctx context.Context) int {
 	switch {
 	case r.hijacked:

@@ -36,8 +36,8 @@ func Stays(t testing.TB, during time.Duration, what string, cond func() error) {
 	}
 }
 
-// Quickly checks that do can be done within limit. A busy machine may delay some runs: do is run again until one run is quick
-// enough, so that only what is always too slow fails.
+// Quickly checks that do can be done within limit. A busy machine may delay some runs: do is run again until one run is
+// quick enough, so that only what is always too slow fails.
 func Quickly(t testing.TB, limit time.Duration, what string, do func()) {
 	t.Helper()
 	Eventually(t, Patience, fmt.Sprintf("%s to take no longer than %s", what, limit), func() error {

@@ -16,8 +16,8 @@ import (
 // keepEnv, when set, leaves the directories of failed tests for a look.
 const keepEnv = "WAKECALL_TEST_KEEP"
 
-// guardScript waits for the end of its input, which is the end of the test process, by whatever means; then it kills every
-// process that works below the directory and removes it.
+// guardScript waits for the end of its input, which is the end of the test process, by whatever means; then it kills
+// every process that works below the directory and removes it.
 const guardScript = `
 read -r _
 for round in 1 2 3; do
@@ -42,7 +42,8 @@ var root = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// startGuard starts guardScript as a process group of its own, so that an interrupt at the terminal does not end it first.
+// startGuard starts guardScript as a process group of its own, so that an interrupt at the terminal does not end it
+// first.
 func startGuard(dir string) error {
 	cmd := exec.Command("/bin/sh", "-c", guardScript, dir, os.Getenv(keepEnv))
 	cmd.Dir = "/"

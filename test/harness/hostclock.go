@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BuildOff builds the wakecall under test with a wall clock that is off: Go asks the kernel, so nothing outside of the program can change what it
-// sees. The standard library's time.Now is replaced by one that adds the difference.
+// BuildOff builds the wakecall under test with a wall clock that is off: Go asks the kernel, so nothing outside of the
+// program can change what it sees. The standard library's time.Now is replaced by one that adds the difference.
 func BuildOff(t testing.TB, off time.Duration) (path string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()

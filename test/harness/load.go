@@ -26,8 +26,8 @@ type LoadOptions struct {
 	PushFailed func(Answer)
 }
 
-// StartLoad starts pushing; through API.Quick, or most of the work is checking answers against the OpenAPI document. Stop is
-// called at the end of the test at the latest.
+// StartLoad starts pushing; through API.Quick, or most of the work is checking answers against the OpenAPI document.
+// Stop is called at the end of the test at the latest.
 func StartLoad(t testing.TB, api *API, l *Ledger, opts LoadOptions) *Load {
 	if opts.Rate == 0 {
 		opts.Rate = 100

@@ -215,7 +215,8 @@ func (c *Cluster) masterWith(shard redis.ClusterShard, slot int64) *Node {
 	return nil
 }
 
-// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called while it is half there.
+// Move moves the slot of a key to another node, two keys at a time, as redis-cli's reshard does; between is called
+// while it is half there.
 func (c *Cluster) Move(key string, to *Node, between func()) {
 	c.t.Helper()
 	ctx, from := c.t.Context(), c.Owner(key)

@@ -80,8 +80,8 @@ func (w *Wakecall) Up() {
 	w.daemon = startDaemon(w.t, w.Dir, filepath.Base(w.Dir), cmd)
 }
 
-// passing starts cmd as a service manager does: sockets are its descriptors from 3 on, and its environment says so. The shell becomes the program
-// and keeps its process id.
+// passing starts cmd as a service manager does: sockets are its descriptors from 3 on, and its environment says so. The
+// shell becomes the program and keeps its process id.
 func passing(cmd *exec.Cmd, sockets []*os.File) *exec.Cmd {
 	by := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)...)
 	by.Dir, by.Env = cmd.Dir, append(cmd.Env, fmt.Sprintf("LISTEN_FDS=%d", len(sockets)))
@@ -159,7 +159,8 @@ func (w *Wakecall) WaitReady() {
 	}
 }
 
-// WaitReadyShared is WaitReady for an installation that shares its registry with others, of which one has made the token.
+// WaitReadyShared is WaitReady for an installation that shares its registry with others, of which one has made the
+// token.
 func (w *Wakecall) WaitReadyShared(others ...*Wakecall) {
 	w.t.Helper()
 	if len(others) == 0 {

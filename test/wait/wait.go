@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Limit is long because machines that test also do other work: it ends a test that waits for what will never happen, and
-// judges no speed.
+// Limit is long because machines that test also do other work: it ends a test that waits for what will never happen,
+// and judges no speed.
 const Limit = 90 * time.Second
 
 // For waits until ok says yes, and ends the test when it does not within Limit.
