@@ -1,11 +1,8 @@
 package callback
 
 import (
-	"bufio"
 	"crypto/x509"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,25 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 )
-
-// keeping answers the first request of its first connection, and closes every later one after it has read it.
-func keeping(t *testing.T) (address string, requests *atomic.Int32) {
-	requests = &atomic.Int32{}
-	address, _ = raw(t, func(_ int, c net.Conn) {
-		for b := bufio.NewReader(c); ; {
-			r, err := http.ReadRequest(b)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			if requests.Add(1) > 1 {
-				return
-			}
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		}
-	})
-	return address, requests
-}
 
 func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
 	address, accepted := answering(t, slices.Repeat([]string{fine}, 5), nil)
