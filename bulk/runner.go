@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -134,6 +135,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // waiting takes open tasks of this host that this process does not carry out yet. The lease is asked for only when
 // there is work: it is a write.
 func (r *Runner) waiting(ctx context.Context) []Record {
+	taken := r.taken() // before the store is read: it may show as open a task that ends meanwhile
 	list := r.open(ctx)
 	if len(list) > 0 && r.Lead != nil {
 		if leads, err := r.Lead(ctx, lease); err != nil || !leads {
@@ -145,13 +147,20 @@ func (r *Runner) waiting(ctx context.Context) []Record {
 	defer r.mu.Unlock()
 	var take []Record
 	for _, t := range slices.Backward(list) { // the oldest first
-		if r.running[t.ID] || len(r.running) >= tasksAtOnce {
+		if taken[t.ID] || r.running[t.ID] || len(r.running) >= tasksAtOnce {
 			continue
 		}
 		r.running[t.ID] = true
 		take = append(take, t)
 	}
 	return take
+}
+
+// taken returns the tasks that this process carries out.
+func (r *Runner) taken() map[uint64]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.running)
 }
 
 // open lists the tasks of this host that have not ended, the newest first.

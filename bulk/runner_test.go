@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,5 +341,45 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 		if want := begin.Add(time.Hour + time.Duration(n)*time.Second); !j.DueAt.Equal(want) {
 			t.Fatalf("%s is due at %s, want %s", id, j.DueAt, want)
 		}
+	}
+}
+
+// slowTasks answers its second list only when the test says so.
+type slowTasks struct {
+	*tasks
+	lists          atomic.Int32
+	listed, answer chan struct{}
+}
+
+func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Record, error) {
+	list, err := s.tasks.ListTasks(ctx, limit)
+	if s.lists.Add(1) == 2 {
+		close(s.listed)
+		<-s.answer
+	}
+	return list, err
+}
+
+// TestATaskThatEndsWhileTasksAreListedIsDoneOnce: the list still shows it as open.
+func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
+	q := stock(queue.Dead, 30, time.Now())
+	r := newRunner(t, q)
+	slow := &slowTasks{tasks: r.Store.(*tasks), listed: make(chan struct{}), answer: make(chan struct{})}
+	r.Store = slow
+	q.after = func() { <-slow.listed }
+	p := Params{Filter: Filter{Topic: "shop", State: queue.Dead}, Do: Retry}
+	id, err := r.Start(t.Context(), "me", KindRedrive, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	runUntil(t, r, func(task *Task) bool {
+		if hasEnded(task) && !r.taken()[id] {
+			once.Do(func() { close(slow.answer) })
+		}
+		return slow.lists.Load() > 10
+	})
+	if task, err := r.Task(t.Context(), id); err != nil || task.Done != 30 || q.changed != 30 {
+		t.Errorf("%d jobs were changed, and the task is %+v, %v", q.changed, task, err)
 	}
 }
