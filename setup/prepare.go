@@ -73,19 +73,34 @@ func MakeDataDir(cfg *conf.Config) error {
 }
 
 // Seed registers the shards of redis.nodes and creates the first API token and admin user, unless an earlier start
-// did so.
+// did so. While the database is away a start goes on with the last snapshot, if that has anything to serve.
 func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
-	err := r.SeedShards(ctx, seedShards(cfg))
-	if err == nil {
-		var created []string
-		created, err = r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
-		for _, path := range created {
-			log.Info("first start: created "+firstStartFile(path), "file", path)
+	for try := 1; ; try++ {
+		err := seedOnce(ctx, cfg, r, log)
+		if !errors.Is(err, registry.ErrUnavailable) {
+			return err
 		}
+		if last := r.Snapshot(); len(last.Topics)+len(last.Tokens) > 0 {
+			log.Warn("the registry's database does not answer; starting with its last snapshot", "error", err)
+			return nil
+		}
+		if try == seedTries {
+			return fmt.Errorf("first start: %w", err)
+		}
+		log.Warn("the registry's database does not answer; trying again", "error", err)
 	}
-	if errors.Is(err, registry.ErrUnavailable) {
-		log.Warn("the registry's database does not answer; starting with its last snapshot", "error", err)
-		return nil
+}
+
+// seedTries is how often a first start asks a database that does not answer in time, as on a very busy machine.
+const seedTries = 3
+
+func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
+	if err := r.SeedShards(ctx, seedShards(cfg)); err != nil {
+		return err
+	}
+	created, err := r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
+	for _, path := range created {
+		log.Info("first start: created "+firstStartFile(path), "file", path)
 	}
 	return err
 }

@@ -2,6 +2,8 @@ package setup
 
 import (
 	"context"
+	"database/sql"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -46,6 +48,48 @@ func TestFirstStepsSeedTheShardsOnce(t *testing.T) {
 		t.Errorf("the second start seeded %+v", again)
 	}
 }
+
+// TestAFirstStartWaitsForItsDatabase: there is no snapshot to go on with, so a database that does not answer in time is
+// asked again.
+func TestAFirstStartWaitsForItsDatabase(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cfg, err := conf.Load(conf.LoadOptions{})
+	if err == nil {
+		err = MakeDataDir(cfg)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRegistry(cfg, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	files, err := filepath.Glob("data/*.db")
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	lock, err := sql.Open("sqlite", files[0])
+	if err == nil {
+		lock.SetMaxOpenConns(1)
+		_, err = lock.Exec("BEGIN EXCLUSIVE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	warned := slog.New(slog.NewTextHandler(writerFunc(func([]byte) { _, _ = lock.Exec("ROLLBACK") }), nil))
+	if err := Seed(t.Context(), cfg, r, warned); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join("data", "api-token")); err != nil {
+		t.Error(err)
+	}
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(b []byte) (int, error) { f(b); return len(b), nil }
 
 func TestFirstStepsDoNotRememberAMistake(t *testing.T) {
 	t.Chdir(t.TempDir())
