@@ -52,8 +52,11 @@ func newSteadyStore(s SessionStore, now func() time.Time) *steadyStore {
 	return &steadyStore{sessions: s, now: now, known: map[string]knownSession{}}
 }
 
-// openedSession is the session that a request found in the store: the hash of its token.
-type openedSession struct{ token string }
+// openedSession is the session that a request found in the store.
+type openedSession struct {
+	token string // its hash
+	data  []byte // as it was then
+}
 
 type openedKey struct{}
 
@@ -62,19 +65,19 @@ func withOpened(ctx context.Context) context.Context {
 	return context.WithValue(ctx, openedKey{}, &openedSession{})
 }
 
-// opened is the token of the session that the request found; empty: it found none.
-func opened(ctx context.Context) string {
+// opened is the session that the request found; the zero one: it found none.
+func opened(ctx context.Context) openedSession {
 	if o, ok := ctx.Value(openedKey{}).(*openedSession); ok {
-		return o.token
+		return *o
 	}
-	return ""
+	return openedSession{}
 }
 
 // FindCtx implements scs.CtxStore.
 func (s *steadyStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
 	data, found, err := s.find(ctx, token)
 	if o, ok := ctx.Value(openedKey{}).(*openedSession); ok && found {
-		o.token = token
+		o.token, o.data = token, data
 	}
 	return data, found, err
 }
@@ -101,11 +104,15 @@ func (s *steadyStore) find(ctx context.Context, token string) ([]byte, bool, err
 	return data, true, nil
 }
 
-// CommitCtx writes a session that changed, or whose end moved by a step.
+// CommitCtx writes a session that changed, or whose end moved by a step. What the request did not change is as another
+// request may have changed it meanwhile: a message for the next page must not get lost.
 func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	s.mu.Lock()
 	k, ok := s.known[token]
 	s.mu.Unlock()
+	if o := opened(ctx); ok && o.token == token && bytes.Equal(o.data, data) {
+		data = k.data
+	}
 	if ok && bytes.Equal(k.data, data) && expiry.Sub(k.expiry).Abs() < expiryStep {
 		return nil
 	}
@@ -125,7 +132,7 @@ func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, 
 }
 
 func (s *steadyStore) write(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	if opened(ctx) != token {
+	if opened(ctx).token != token {
 		return s.sessions.Create(ctx, token, data, expiry)
 	}
 	_, err := s.sessions.Update(ctx, token, data, expiry) // one that has ended is found out by the next request

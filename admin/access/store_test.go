@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -47,5 +48,31 @@ func TestSessionsGoOnWithoutTheDatabase(t *testing.T) {
 	}
 	if _, found, err := s.FindCtx(ctx, "a"); found || err != nil {
 		t.Errorf("a session that was ended elsewhere: %v, %v", found, err)
+	}
+}
+
+// TestARequestKeepsWhatAnotherOneChanged: one that was under way writes back only what it changed itself.
+func TestARequestKeepsWhatAnotherOneChanged(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	db := &flakyStore{sessions: map[string][]byte{}}
+	s := newSteadyStore(db, func() time.Time { return now })
+	if err := s.CommitCtx(t.Context(), "a", []byte("old"), now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	slow, quick := withOpened(t.Context()), withOpened(t.Context())
+	for _, ctx := range []context.Context{slow, quick} {
+		if _, found, err := s.FindCtx(ctx, "a"); !found || err != nil {
+			t.Fatal(found, err)
+		}
+	}
+	if err := s.CommitCtx(quick, "a", []byte("with a message"), now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CommitCtx(slow, "a", []byte("old"), now.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := s.FindCtx(t.Context(), "a"); string(data) != "with a message" || err != nil {
+		t.Errorf("the session is %q, %v", data, err)
 	}
 }
