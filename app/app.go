@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +60,10 @@ func tuneGC(process string) {
 	}
 }
 
+// dispatcherHold is how long a dispatcher takes no jobs from a Redis that restarted, while the hosts compare their
+// journals with it.
+const dispatcherHold = 30 * time.Second
+
 func (p *parts) open(process string) (err error) {
 	p.journal, err = journal.Open(journal.Options{
 		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log,
@@ -68,10 +73,14 @@ func (p *parts) open(process string) (err error) {
 	}
 	p.log = logging.Journaled(p.log, p.journal)
 	recorder := record.Recorder{Journal: p.journal}
-	p.queue = queue.Open(queue.Options{
+	o := queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Durability: p.durability,
-	})
+	}
+	if strings.HasPrefix(process, RoleDispatcher) {
+		o.Hold = dispatcherHold
+	}
+	p.queue = queue.Open(o)
 	p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce)
 	return err
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -46,21 +47,25 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
-// newKeeper replays the journal in shards that lost writes, and reports to the checker what it did.
+// newKeeper compares the journal with shards that restarted, and reports to the checker what it found.
 func (p *parts) newKeeper(c *checker.Checker) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.KeptShard { return s }),
-		Changed: p.shardsChanged(), Queue: p.queue, Topic: p.hasTopic,
+		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s }),
+		Changed: p.shardsChanged(), Queue: p.queue, Ready: p.queue.Ready, Topic: p.hasTopic,
 		Told:   func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
 		Logger: p.log, Registerer: p.metrics,
 	})
 }
 
 func restartText(r *recovery.Report, err error) string {
-	if err != nil {
-		return "another server answers, and the journal could not be replayed: " + printable.Error(err)
+	switch {
+	case err != nil:
+		return "another server answers, and the journal could not be compared with it: " + printable.Error(err)
+	case r.Quiet():
+		return fmt.Sprintf("another server answers; compared with the journal it lost nothing (%d jobs)", r.Jobs)
 	}
-	return "another server answers, and had lost writes: " + r.String()
+	return fmt.Sprintf("another server answers, and had lost writes: %d jobs were pushed again, %d deleted again, "+
+		"%d changed again, %d dead ones restored; %d refused", r.Pushed, r.Ended, r.Changed, r.Restored, r.Failed+r.Unknown)
 }
 
 // newDrainer moves the jobs of draining shards.

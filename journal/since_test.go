@@ -116,3 +116,51 @@ func TestAJournalKeepsItsIdentity(t *testing.T) {
 		t.Errorf("another journal is called %q, %v", other, err)
 	}
 }
+
+// TestYoungJobsAreLeftOut: also beside a line that another process left torn, and whatever stands in ids and bodies.
+func TestYoungJobsAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	limit := time.UnixMilli(1_700_000_000_000)
+	tricky := `x","created_at":1,"`
+	err = j.Requests([]RequestLine{
+		{Op: OpPush, Topic: "t", ID: "old", CreatedAt: limit.Add(-time.Millisecond),
+			Body: []byte(`{"a":1,"created_at":9999999999999}`)},
+		{Op: OpPush, Topic: "t", ID: "young", CreatedAt: limit, Body: []byte(tricky)},
+		{Op: OpPush, Topic: "t", ID: tricky, CreatedAt: limit.Add(time.Hour), Body: []byte(tricky)},
+		{Op: OpClear, Topic: "t", Count: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := AppendRequest(nil, &RequestLine{TS: limit, Op: OpPush, Topic: "t", ID: "torn", CreatedAt: limit.Add(time.Hour),
+		Body: []byte("x")})
+	whole := AppendRequest(nil, &RequestLine{TS: time.Now(), Op: OpPush, Topic: "t", ID: "behind torn",
+		CreatedAt: limit.Add(-time.Hour)})
+	files, err := filepath.Glob(filepath.Join(dir, "request-*.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	f, err := os.OpenFile(files[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(torn[:len(torn)-4], whole...)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for l, err := range ReadRequests(dir, Range{CreatedBefore: limit}) {
+		if err != nil {
+			continue // the torn one
+		}
+		got = append(got, string(l.Op)+" "+l.ID)
+	}
+	if want := "[push old clear  push behind torn]"; fmt.Sprint(got) != want {
+		t.Errorf("read %v, want %s", got, want)
+	}
+}

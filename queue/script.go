@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +24,11 @@ var (
 
 // loadScripts returns the scripts of a shard by the names of their files.
 func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Script {
-	shared := readShared(sharedOuter) + "return (function()\n" + readShared(sharedInner)
+	outer := sharedOuter
+	if cluster {
+		outer = append([]string{"slotguard"}, outer...)
+	}
+	shared := readShared(outer) + "return (function()\n" + readShared(sharedInner)
 	shared = strings.NewReplacer(
 		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts),
 		"@LONG@", strconv.Itoa(long),
@@ -40,30 +43,10 @@ func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Scri
 			continue
 		}
 		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
-		name := strings.TrimSuffix(file.Name(), ".lua")
-		scripts[name] = redis.NewScript(first + "\n" + guardsOf(name, cluster) + shared + rest + "end)()\n")
-		if name == "list" { // before the server has been compared, see Survey
-			scripts[survey] = redis.NewScript(first + "\n" + guardsOf(survey, cluster) + shared + rest + "end)()\n")
-		}
+		code := first + "\n" + shared + rest + "end)()\n"
+		scripts[strings.TrimSuffix(file.Name(), ".lua")] = redis.NewScript(code)
 	}
 	return scripts
-}
-
-const survey = "survey"
-
-// unguarded are the scripts that work before the server has been compared.
-var unguarded = []string{"attend", "compared", "replay", "configure", survey}
-
-// guardsOf is what a script checks first.
-func guardsOf(name string, cluster bool) string {
-	var guards []string
-	if cluster {
-		guards = append(guards, "slotguard")
-	}
-	if !slices.Contains(unguarded, name) {
-		guards = append(guards, "serverguard")
-	}
-	return readShared(guards)
 }
 
 func readShared(names []string) string {
@@ -158,13 +141,10 @@ func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...
 func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	n := s.nodes[bucket]
 	if n.down.Load() {
-		return nil, s.unavailable(n.reason(), n.why.Load().(error))
+		return nil, s.unavailable("down", n.why.Load().(error))
 	}
 	v, err := s.eval(ctx, bucket, script, args...)
 	if err == nil || errors.Is(err, redis.Nil) {
-		if !n.proven.Load() && !slices.Contains(unguarded, script) {
-			n.proven.Store(true)
-		}
 		return v, nil
 	}
 	return nil, s.failed(ctx, bucket, err)

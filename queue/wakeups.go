@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,7 +44,11 @@ func (s *Shard) listen(ctx context.Context, out chan<- Wakeup) {
 	if _, err := sub.ReceiveTimeout(ctx, time.Second); err != nil {
 		return
 	}
-	s.catchUp(ctx, out)
+	s.forgetTopics()
+	if err := s.resync(ctx, s); err != nil {
+		s.log.Warn("set the limits of topics", "error", err)
+	}
+	send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
 	for asked := false; ; {
 		v, err := sub.ReceiveTimeout(ctx, listenTimeout)
 		var ne net.Error
@@ -56,34 +61,19 @@ func (s *Shard) listen(ctx context.Context, out chan<- Wakeup) {
 		if err != nil {
 			return
 		}
-		m, ok := v.(*redis.Message)
-		switch {
-		case ok && m.Payload == wakeOpened:
-			s.reviveAll()
-			s.catchUp(ctx, out)
-		case ok:
+		if m, ok := v.(*redis.Message); ok {
 			send(ctx, out, wakeupOf(m, buckets))
 		}
 	}
 }
-
-// catchUp sets the topics' limits and sends WakeReconnect: another server may answer, and messages may have been missed.
-func (s *Shard) catchUp(ctx context.Context, out chan<- Wakeup) {
-	s.forgetTopics()
-	if err := s.resync(ctx, s); err != nil {
-		s.log.Warn("set the limits of topics", "error", err)
-	}
-	send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
-}
-
-// wakeOpened is published when a bucket was opened, see shards_compare.go.
-const wakeOpened = "O"
 
 func wakeupOf(m *redis.Message, buckets map[string]int) Wakeup {
 	b, ok := buckets[m.Channel]
 	switch {
 	case !ok:
 		return Wakeup{Bucket: -1, Kind: WakeRegistry}
+	case strings.HasPrefix(m.Payload, askPayload):
+		return Wakeup{Bucket: b, Kind: WakeAsk, About: m.Payload[len(askPayload):]}
 	case m.Payload == "D":
 		return Wakeup{Bucket: b, Kind: WakeDispatcher}
 	}
@@ -113,6 +103,7 @@ func (q *Queue) Announce(ctx context.Context, revision int64) {
 type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
+	About  string // of WakeAsk
 }
 
 // WakeupKind is whom a wake-up is for.
@@ -124,4 +115,5 @@ const (
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeRegistry                     // the registry changed (Queue.Announce)
 	WakeReconnect                    // messages may have been missed: check everything
+	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
 )

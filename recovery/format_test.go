@@ -174,8 +174,7 @@ func TestStoredJournalsAreRead(t *testing.T) {
 			`{"ts":"2025-10-17T13:00:00.002Z","op":"push","topic":"old.jobs","id":"to`)
 		url, _ := startRedis(t)
 		h := newHost(t, url)
-		h.adopt(t)
-		report, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}})
+		report, err := Recover(t.Context(), Options{Queue: h.queue, Dirs: []string{dir}, Empty: true, Settle: time.Nanosecond})
 		if err != nil || report.Torn != 1 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -207,7 +206,7 @@ func TestStoredJournalsAreRead(t *testing.T) {
 		if j, err := h.queue.Get(t.Context(), "cleared.jobs", "cleared"); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("cleared: %+v, %v", j, err)
 		}
-		if again, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}}); err != nil || !again.Quiet() {
+		if again, err := Recover(t.Context(), Options{Queue: h.queue, Dirs: []string{dir}, Settle: time.Nanosecond}); err != nil || !again.Quiet() {
 			t.Errorf("a second time: %+v, %v", again, err)
 		}
 	})
@@ -233,8 +232,7 @@ func TestStoredSpoolsAreDrained(t *testing.T) {
 		}
 		url, _ := startRedis(t)
 		h := newHost(t, url)
-		h.adopt(t)
-		report, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, dir)
+		report, err := Drain(t.Context(), Options{Queue: h.queue, Settle: time.Nanosecond}, dir)
 		if err != nil || report.Failed != 0 || report.Torn != 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}
