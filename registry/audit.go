@@ -79,7 +79,7 @@ func visible(v any) string {
 	case *Topic:
 		v = visibleTopic(x)
 	case *Shard:
-		v = Shard{Name: x.Name, URL: database.MaskURL(x.URL), State: x.State}
+		v = Shard{Name: x.Name, URL: MaskURL(x.URL), State: x.State}
 	case *Token:
 		c := *x
 		c.Hash = seal.Mask

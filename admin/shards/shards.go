@@ -92,7 +92,7 @@ func (h *Handler) ShardViews(ctx context.Context) []*ShardView {
 	}
 	var list []*ShardView
 	for _, s := range h.registry.ListShards() {
-		v := &ShardView{Name: s.Name, URL: maskURL(s.URL), State: s.State}
+		v := &ShardView{Name: s.Name, URL: registry.MaskURL(s.URL), State: s.State}
 		v.Health, v.Asked = health[s.Name]
 		list = append(list, v)
 	}
@@ -152,7 +152,7 @@ func (h *Handler) shardEdit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.URL = maskURL(s.URL)
+	s.URL = registry.MaskURL(s.URL)
 	return h.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s})
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
-	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/setup"
@@ -223,7 +222,7 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 }
 
 func (p *program) showShard(s registry.Shard, done string) error {
-	s.URL = database.MaskURL(s.URL)
+	s.URL = registry.MaskURL(s.URL)
 	return p.show(s, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", printable.Line(s.Name), printable.Line(s.URL), s.State, done)
 		return err

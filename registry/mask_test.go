@@ -1,4 +1,4 @@
-package shards
+package registry
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ func TestMaskURL(t *testing.T) {
 		"redis://u:p@ss@h/0": "redis://u:***@h/0",
 		"redis+sentinel://u:p@a,b/m?sentinel_password=x&db=1": "redis+sentinel://u:***@a,b/m?sentinel_password=***&db=1",
 	} {
-		if got := maskURL(url); got != want {
+		if got := MaskURL(url); got != want {
 			t.Errorf("%s is shown as %s, want %s", url, got, want)
 		}
 	}

@@ -1,0 +1,30 @@
+package registry
+
+import (
+	"regexp"
+	"strings"
+)
+
+// HiddenPassword is shown instead of a stored password.
+const HiddenPassword = "***"
+
+var sentinelPassword = regexp.MustCompile(`([?&;]sentinel_password=)[^&;]*`)
+
+// MaskURL hides what is secret in a shard's URL: its password, and that of the sentinels.
+func MaskURL(url string) string {
+	head, query, asked := strings.Cut(url, "?")
+	scheme, rest, ok := strings.Cut(head, "://")
+	if !ok {
+		return url
+	}
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		if user, _, has := strings.Cut(rest[:at], ":"); has {
+			rest = user + ":" + HiddenPassword + rest[at:]
+		}
+	}
+	masked := scheme + "://" + rest
+	if asked {
+		masked += "?" + query
+	}
+	return sentinelPassword.ReplaceAllString(masked, "${1}"+HiddenPassword)
+}
