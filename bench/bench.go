@@ -38,12 +38,14 @@ var (
 	fullScale = scale{
 		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000,
 		lateMin: time.Second, lateMax: 10 * time.Second, latePush: 20 * time.Second,
-		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000, settle: 20 * time.Second, idle: 30 * time.Second, redisBenchRequests: 300_000,
+		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000,
+		settle: 20 * time.Second, idle: 30 * time.Second, redisBenchRequests: 300_000,
 	}
 	quickScale = scale{
 		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,
 		lateMin: time.Second, lateMax: 2 * time.Second, latePush: 4 * time.Second,
-		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, pageTopics: 1000, settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
+		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, pageTopics: 1000,
+		settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
 	}
 )
 
@@ -56,7 +58,21 @@ type group struct {
 	measure func(ctx context.Context, s *suite) ([]Raw, error)
 }
 
-var groups = []group{startGroup, pushGroup, batchGroup, durabilityGroup, callbackGroup, lateGroup, halfGroup, massGroup, shardsGroup, memoryGroup, growthGroup, idleGroup, pagesGroup}
+var groups = []group{
+	startGroup,
+	pushGroup,
+	batchGroup,
+	durabilityGroup,
+	callbackGroup,
+	lateGroup,
+	halfGroup,
+	massGroup,
+	shardsGroup,
+	memoryGroup,
+	growthGroup,
+	idleGroup,
+	pagesGroup,
+}
 
 // Groups are the names that Options.Only takes, with what each measures.
 func Groups() (names, about []string) {

@@ -99,7 +99,14 @@ func TestLoadWithATotalSendsExactlyThat(t *testing.T) {
 
 func TestLoadEndsAtARefusal(t *testing.T) {
 	addr := serve(t, http.NotFoundHandler())
-	_, err := load{addr: addr, conns: 2, duration: time.Minute, source: singlePushes("bench", "")}.run(context.Background())
+	_, err := load{
+		addr:     addr,
+		conns:    2,
+		duration: time.Minute,
+		source:   singlePushes("bench", ""),
+	}.run(
+		context.Background(),
+	)
 	if err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("error %v", err)
 	}
@@ -187,7 +194,8 @@ func TestEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Count != 2 || len(got.Samples) != 1 || got.Samples[0].Due != 1767323045678 || got.Samples[0].Wanted != 1767323045700 {
+	if got.Count != 2 || len(got.Samples) != 1 || got.Samples[0].Due != 1767323045678 ||
+		got.Samples[0].Wanted != 1767323045700 {
 		t.Errorf("seen %+v", got)
 	}
 }
@@ -229,7 +237,9 @@ func TestJudge(t *testing.T) {
 }
 
 func TestParseRedisBenchmark(t *testing.T) {
-	got := parseRedisBenchmark("\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"113000.50\",\"0.3\"\n\"ZADD\",\"105000.00\",\"0.3\"\n")
+	got := parseRedisBenchmark(
+		"\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"113000.50\",\"0.3\"\n\"ZADD\",\"105000.00\",\"0.3\"\n",
+	)
 	if len(got) != 2 || got["set"] != 113000.5 || got["zadd"] != 105000 {
 		t.Errorf("got %v", got)
 	}
@@ -257,7 +267,8 @@ func TestInfoNumber(t *testing.T) {
 
 func TestCommandsBetweenTwoInfos(t *testing.T) {
 	before := "# Stats\r\ntotal_commands_processed:100\r\ncmdstat_get:calls=3,usec=1\r\ncmdstat_set:calls=7,usec=1\r\n"
-	after := "# Stats\r\ntotal_commands_processed:141\r\ncmdstat_get:calls=8,usec=1\r\ncmdstat_set:calls=7,usec=1\r\ncmdstat_ping:calls=2,usec=1\r\n"
+	after := "# Stats\r\ntotal_commands_processed:141\r\n" +
+		"cmdstat_get:calls=8,usec=1\r\ncmdstat_set:calls=7,usec=1\r\ncmdstat_ping:calls=2,usec=1\r\n"
 	if n, err := commandsBetween(before, after); err != nil || n != 40 {
 		t.Errorf("%d commands, %v", n, err)
 	}
@@ -287,7 +298,10 @@ func testReport() *Report {
 		}
 	}
 	add(startGroup, []Raw{{Value: 350.4}})
-	add(pushGroup, []Raw{{Value: 20_000, Limit: 50_000}, {Value: 40_000, Limit: 50_000}, {Value: 34_000, Limit: 50_000}})
+	add(
+		pushGroup,
+		[]Raw{{Value: 20_000, Limit: 50_000}, {Value: 40_000, Limit: 50_000}, {Value: 34_000, Limit: 50_000}},
+	)
 	add(batchGroup, []Raw{{Value: 119_999}}, []Raw{{Value: 0.4}}) // without redis-benchmark
 	add(lateGroup, []Raw{{Value: 1.234}}, []Raw{{Value: 5.5}}, []Raw{{Value: 30}}, []Raw{{Value: 0}})
 	add(memoryGroup, []Raw{{Value: 127}}, []Raw{{Value: 88}})

@@ -19,7 +19,8 @@ const clientConcurrency = 256
 var callbackGroup = group{
 	name: "callbacks", about: "callbacks end to end, beside a bare http.Client",
 	figures: []figure{{
-		group: "callbacks", name: "callbacks", title: "callbacks end to end (reserve, POST, settle), 64-byte body", unit: "/s",
+		group: "callbacks", name: "callbacks", title: "callbacks end to end (reserve, POST, settle), 64-byte body",
+		unit:  "/s",
 		limit: "bare http.Client, 256 at once", ratio: 0.65,
 	}},
 	measure: measureCallbacks,
@@ -37,16 +38,21 @@ func measureCallbacks(ctx context.Context, s *suite) (raw []Raw, err error) {
 		}
 		steady, whole := steadyRate(seen.Buckets)
 		raw = []Raw{{Value: steady, Limit: bare, Detail: map[string]any{
-			"jobs": s.scale.callbacks, "whole_per_second": whole, "by_tenth_of_a_second": ordered(seen.Buckets), "cpu_us_per_callback": cpu,
+			"jobs": s.scale.callbacks, "whole_per_second": whole,
+			"by_tenth_of_a_second": ordered(seen.Buckets), "cpu_us_per_callback": cpu,
 		}}}
 		return nil
 	})
 	return raw, err
 }
 
-// deliver fills a paused topic with jobs, resumes it and waits until all were called. It also returns the processor time that a
-// callback took, in microseconds. filled is called before the topic is resumed.
-func (s *suite) deliver(ctx context.Context, in *installation, filled func() error) (seen seenAnswer, cpuMicros float64, err error) {
+// deliver fills a paused topic with jobs, resumes it and waits until all were called. It also returns the processor
+// time that a callback took, in microseconds. filled is called before the topic is resumed.
+func (s *suite) deliver(
+	ctx context.Context,
+	in *installation,
+	filled func() error,
+) (seen seenAnswer, cpuMicros float64, err error) {
 	callback := s.endpoint.url("/count")
 	if err := in.putTopic(ctx, topicName, callback, "paused"); err != nil {
 		return seen, 0, err
@@ -81,7 +87,15 @@ func (s *suite) deliver(ctx context.Context, in *installation, filled func() err
 
 // fill pushes n jobs in batches.
 func (s *suite) fill(ctx context.Context, in *installation, b batch, n int) error {
-	_, err := load{addr: in.addr, conns: batchConnections, total: n / b.size, source: b.source, check: noErrors}.run(ctx)
+	_, err := load{
+		addr:   in.addr,
+		conns:  batchConnections,
+		total:  n / b.size,
+		source: b.source,
+		check:  noErrors,
+	}.run(
+		ctx,
+	)
 	return err
 }
 
@@ -118,8 +132,8 @@ func ordered(buckets map[int64]int64) []int64 {
 	return counts
 }
 
-// steadyRate leaves out how it starts (calls to an endpoint ramp up) and how it runs dry: it is the rate between the times at which
-// a fifth and nine tenths had come. whole is the rate over all of it.
+// steadyRate leaves out how it starts (calls to an endpoint ramp up) and how it runs dry: it is the rate between the
+// times at which a fifth and nine tenths had come. whole is the rate over all of it.
 func steadyRate(buckets map[int64]int64) (steady, whole float64) {
 	counts := ordered(buckets)
 	var total int64
@@ -148,7 +162,11 @@ func steadyRate(buckets map[int64]int64) (steady, whole float64) {
 
 // bareClient is the rate at which an http.Client alone posts to the endpoint.
 func (s *suite) bareClient(ctx context.Context) (float64, error) {
-	transport := &http.Transport{MaxIdleConnsPerHost: clientConcurrency, MaxConnsPerHost: clientConcurrency, DisableCompression: true}
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: clientConcurrency,
+		MaxConnsPerHost:     clientConcurrency,
+		DisableCompression:  true,
+	}
 	defer transport.CloseIdleConnections()
 	httpClient := &http.Client{Transport: transport, Timeout: 10 * time.Second}
 	body := []byte(jobBody(0))

@@ -17,12 +17,19 @@ const memoryPushes = "the same with durability memory"
 var durabilityGroup = group{
 	name: "durability", about: "single pushes that wait for a replica, beside those that do not",
 	figures: []figure{
-		{group: "durability", name: "durability_replica", title: "single pushes of durability replica, 64 connections, replica on this machine", unit: "/s", limit: memoryPushes},
+		{
+			group: "durability",
+			name:  "durability_replica",
+			title: "single pushes of durability replica, 64 connections, replica on this machine",
+			unit:  "/s",
+			limit: memoryPushes,
+		},
 	},
 	measure: measureDurability,
 }
 
-// measureDurability gives the installation's Redis a replica, which all of the rows have, and pushes to a topic of each durability.
+// measureDurability gives the installation's Redis a replica, which all of the rows have, and pushes to a topic of each
+// durability.
 func measureDurability(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(in *installation) (err error) {
 		stop, err := in.addReplica(ctx)
@@ -63,7 +70,8 @@ func (s *suite) durablePushes(ctx context.Context, in *installation, durability 
 	return l.run(ctx)
 }
 
-// addReplica starts a replica of the installation's Redis, which has to listen on a port for that, and waits until it follows.
+// addReplica starts a replica of the installation's Redis, which has to listen on a port for that, and waits until it
+// follows.
 func (in *installation) addReplica(ctx context.Context) (stop func() error, err error) {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -71,7 +79,10 @@ func (in *installation) addReplica(ctx context.Context) (stop func() error, err 
 	}
 	_, master, _ := strings.Cut(ports[0], ":")
 	_, port, _ := strings.Cut(ports[1], ":")
-	for _, set := range [][2]string{{"bind", "127.0.0.1"}, {"protected-mode", "no"}, {"repl-diskless-sync-delay", "0"}, {"port", master}} {
+	settings := [][2]string{
+		{"bind", "127.0.0.1"}, {"protected-mode", "no"}, {"repl-diskless-sync-delay", "0"}, {"port", master},
+	}
+	for _, set := range settings {
 		if err := in.redis.ConfigSet(ctx, set[0], set[1]).Err(); err != nil {
 			return nil, fmt.Errorf("CONFIG SET %s: %w", set[0], err)
 		}
@@ -84,7 +95,20 @@ func (in *installation) addReplica(ctx context.Context) (stop func() error, err 
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(tool, "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--replicaof", "127.0.0.1", master)
+	cmd := exec.Command(
+		tool,
+		"--bind",
+		"127.0.0.1",
+		"--port",
+		port,
+		"--dir",
+		dir,
+		"--save",
+		"",
+		"--replicaof",
+		"127.0.0.1",
+		master,
+	)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

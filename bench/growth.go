@@ -10,9 +10,30 @@ import (
 var growthGroup = group{
 	name: "growth", about: "what a push and a move cost Redis when it holds few jobs, and many",
 	figures: []figure{
-		{group: "growth", name: "growth_push", title: "Redis's time for a push: with 10,000,000 delayed jobs by that with 10,000", unit: "times", atMost: 1.3, fullOnly: true},
-		{group: "growth", name: "growth_move", title: "Redis's time from delayed to ready: the same", unit: "times", atMost: 1.3, fullOnly: true},
-		{group: "growth", name: "growth_memory", title: "Redis memory per delayed job, 64-byte body, id of 24 bytes, 10,000,000 jobs", unit: "bytes", atMost: 140, fullOnly: true},
+		{
+			group:    "growth",
+			name:     "growth_push",
+			title:    "Redis's time for a push: with 10,000,000 delayed jobs by that with 10,000",
+			unit:     "times",
+			atMost:   1.3,
+			fullOnly: true,
+		},
+		{
+			group:    "growth",
+			name:     "growth_move",
+			title:    "Redis's time from delayed to ready: the same",
+			unit:     "times",
+			atMost:   1.3,
+			fullOnly: true,
+		},
+		{
+			group:    "growth",
+			name:     "growth_memory",
+			title:    "Redis memory per delayed job, 64-byte body, id of 24 bytes, 10,000,000 jobs",
+			unit:     "bytes",
+			atMost:   140,
+			fullOnly: true,
+		},
 	},
 	measure: measureGrowth,
 }
@@ -36,8 +57,8 @@ func (c *cost) add(round cost) {
 	c.Move += round.Move / growthRounds
 }
 
-// measureGrowth has two installations side by side, one that holds few jobs and one that holds many, and measures them in turn: so a machine whose
-// speed moves from one minute to the next is fair to both.
+// measureGrowth has two installations side by side, one that holds few jobs and one that holds many, and measures them
+// in turn: so a machine whose speed moves from one minute to the next is fair to both.
 func measureGrowth(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(few *installation) error {
 		return s.on(ctx, func(many *installation) error {
@@ -121,7 +142,12 @@ func (s *suite) costs(ctx context.Context, in *installation) (c cost, err error)
 		return c, err
 	}
 	due := time.Now().Add(growthNear)
-	b := batch{topic: nearTopic, token: in.token, size: batchSize, delay: func() time.Duration { return max(0, time.Until(due)) }}
+	b := batch{
+		topic: nearTopic,
+		token: in.token,
+		size:  batchSize,
+		delay: func() time.Duration { return max(0, time.Until(due)) },
+	}
 	start, err := in.scriptTime(ctx)
 	if err != nil {
 		return c, err

@@ -23,8 +23,8 @@ const (
 	HelperEndpoint = "endpoint"
 )
 
-// RunHelper serves one of the helpers on a free port of 127.0.0.1, writes the address to out, and ends when stop does: the process
-// that started it holds the other end.
+// RunHelper serves one of the helpers on a free port of 127.0.0.1, writes the address to out, and ends when stop does:
+// the process that started it holds the other end.
 func RunHelper(ctx context.Context, name string, stop io.Reader, out io.Writer) error {
 	var h http.Handler
 	switch name {

@@ -68,8 +68,13 @@ func (in *installation) start(ctx context.Context, binary string) error {
 	defer log.Close()
 	in.cmd = exec.Command(binary, "up")
 	in.cmd.Dir = in.dir
-	in.cmd.Env = append(foreignEnv(),
-		"WAKECALL_DATA_DIR="+in.dir, "WAKECALL_SERVER_ADDR="+ports[0], "WAKECALL_ADMIN_ADDR="+ports[1], "WAKECALL_METRICS_ADDR="+ports[2])
+	in.cmd.Env = append(
+		foreignEnv(),
+		"WAKECALL_DATA_DIR="+in.dir,
+		"WAKECALL_SERVER_ADDR="+ports[0],
+		"WAKECALL_ADMIN_ADDR="+ports[1],
+		"WAKECALL_METRICS_ADDR="+ports[2],
+	)
 	in.cmd.Stdout, in.cmd.Stderr = log, log
 	in.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := time.Now()
@@ -158,7 +163,11 @@ func (in *installation) stop() error {
 	}
 	_ = syscall.Kill(-in.cmd.Process.Pid, syscall.SIGKILL)
 	<-in.done
-	return fmt.Errorf("the installation did not stop within %s after SIGTERM and was killed; its log ends with:\n%s", stopLimit, in.logTail())
+	return fmt.Errorf(
+		"the installation did not stop within %s after SIGTERM and was killed; its log ends with:\n%s",
+		stopLimit,
+		in.logTail(),
+	)
 }
 
 // putTopic makes or replaces a topic of the installation.
@@ -171,8 +180,8 @@ func (in *installation) putTopic(ctx context.Context, name, callback, state stri
 	return err
 }
 
-// load puts a load on the installation. It also returns the processor time, in microseconds a request, that the installation itself
-// took for it, Redis included: unlike the rate, it does not suffer from what else the machine does.
+// load puts a load on the installation. It also returns the processor time, in microseconds a request, that the
+// installation itself took for it, Redis included: unlike the rate, it does not suffer from what else the machine does.
 func (in *installation) load(ctx context.Context, l load) (r loadResult, cpuMicros float64, err error) {
 	before, err := treeCPU(in.cmd.Process.Pid)
 	if err != nil {
@@ -218,7 +227,7 @@ func foreignEnv() []string {
 	return env
 }
 
-// freePorts returns addresses of 127.0.0.1 on which nobody listens.
+// freePorts returns addresses of 127.0.0.1 that are free.
 func freePorts(n int) ([]string, error) {
 	var addrs []string
 	for range n {

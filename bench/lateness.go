@@ -41,7 +41,8 @@ var halfGroup = group{
 	},
 }
 
-// steadyCallbacks is the highest rate of callbacks now: a machine that others have a part of may have another one some minutes later.
+// steadyCallbacks is the highest rate of callbacks now: a machine that others have a part of may have another one some
+// minutes later.
 func (s *suite) steadyCallbacks(ctx context.Context) (rate float64, err error) {
 	err = s.on(ctx, func(in *installation) error {
 		seen, _, err := s.deliver(ctx, in, func() error { return nil })
@@ -114,12 +115,14 @@ func (s *suite) pace(ctx context.Context, in *installation, rate int) (pushed in
 	return pushed, err
 }
 
-// dueID tells the endpoint when the job may be called at the earliest: its delay after it was pushed, by this machine's clock.
+// dueID tells the endpoint when the job may be called at the earliest: its delay after it was pushed, by this machine's
+// clock.
 func dueID(_, n int, delay time.Duration) string {
 	return fmt.Sprintf("%d-%d", n, time.Now().Add(delay).UnixMilli())
 }
 
-// judge makes the four figures of the samples that were due between from and to. Early ones count whenever they were due.
+// judge makes the four figures of the samples that were due between from and to. Early ones count whenever they were
+// due.
 func judge(samples []sample, from, to time.Time, rate int) []Raw {
 	var late []float64
 	early := 0
@@ -132,9 +135,17 @@ func judge(samples []sample, from, to time.Time, rate int) []Raw {
 		}
 	}
 	slices.Sort(late)
-	detail := map[string]any{"jobs": len(samples), "counted": len(late), "jobs_per_second": rate, "quantiles_ms": quantiles(late)}
+	detail := map[string]any{
+		"jobs":            len(samples),
+		"counted":         len(late),
+		"jobs_per_second": rate,
+		"quantiles_ms":    quantiles(late),
+	}
 	return []Raw{
-		{Value: quantile(late, 0.5), Detail: detail}, {Value: quantile(late, 0.99)}, {Value: quantile(late, 1)}, {Value: float64(early)},
+		{
+			Value:  quantile(late, 0.5),
+			Detail: detail,
+		}, {Value: quantile(late, 0.99)}, {Value: quantile(late, 1)}, {Value: float64(early)},
 	}
 }
 

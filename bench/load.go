@@ -97,9 +97,14 @@ func (t *ticket) take() bool {
 	return true
 }
 
-// connection sends requests one after the other. It returns how long each took that was answered in the counted time, and how many
-// were answered at all.
-func (l load) connection(ctx context.Context, n int, start time.Time, quota *ticket) (took []time.Duration, all int, err error) {
+// connection sends requests one after the other. It returns how long each took that was answered in the counted time,
+// and how many were answered at all.
+func (l load) connection(
+	ctx context.Context,
+	n int,
+	start time.Time,
+	quota *ticket,
+) (took []time.Duration, all int, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.addr)
 	if err != nil {
 		return nil, 0, err

@@ -10,21 +10,40 @@ import (
 var massGroup = group{
 	name: "mass", about: "a mass of jobs due in the same second, and another topic beside it",
 	figures: []figure{
-		{group: "mass", name: "mass_left", title: "1,000,000 jobs due in the same second: not called", unit: "jobs", bounded: true},
+		{
+			group:   "mass",
+			name:    "mass_left",
+			title:   "1,000,000 jobs due in the same second: not called",
+			unit:    "jobs",
+			bounded: true,
+		},
 		{group: "mass", name: "mass_block", title: "the same: longest command of Redis", unit: "ms", atMost: 10},
-		{group: "mass", name: "mass_memory", title: "the same: memory of the largest process", unit: "MiB", atMost: 256},
-		{group: "mass", name: "mass_late", title: "the same: lateness of another topic meanwhile, 200 jobs/s, p99", unit: "ms", atMost: 100},
+		{
+			group:  "mass",
+			name:   "mass_memory",
+			title:  "the same: memory of the largest process",
+			unit:   "MiB",
+			atMost: 256,
+		},
+		{
+			group:  "mass",
+			name:   "mass_late",
+			title:  "the same: lateness of another topic meanwhile, 200 jobs/s, p99",
+			unit:   "ms",
+			atMost: 100,
+		},
 	},
 	measure: measureMass,
 }
 
 const (
 	massTopic = topicName + ".mass"
-	massRate  = 30_000 // pushes a second that are reckoned with
+	massRate  = 30_000 // pushes a second that are assumed
 	massLimit = 5 * time.Minute
 )
 
-// measureMass pushes jobs that are all due at one moment, and from before then until they are called a trickle of others.
+// measureMass pushes jobs that are all due at one moment, and from before then until they are called a trickle of
+// others.
 func measureMass(ctx context.Context, s *suite) (raw []Raw, err error) {
 	err = s.on(ctx, func(in *installation) error {
 		if err := in.putTopic(ctx, massTopic, s.endpoint.url("/count"), "active"); err != nil {
@@ -37,7 +56,12 @@ func measureMass(ctx context.Context, s *suite) (raw []Raw, err error) {
 			return err
 		}
 		due := time.Now().Add(5*time.Second + time.Duration(s.scale.mass)*time.Second/massRate)
-		b := batch{topic: massTopic, token: in.token, size: batchSize, delay: func() time.Duration { return time.Until(due) }}
+		b := batch{
+			topic: massTopic,
+			token: in.token,
+			size:  batchSize,
+			delay: func() time.Duration { return time.Until(due) },
+		}
 		if err := s.fill(ctx, in, b, s.scale.mass); err != nil {
 			return err
 		}
@@ -104,7 +128,13 @@ func (s *suite) watchMass(ctx context.Context, in *installation, due time.Time) 
 	wg.Wait()
 	late := judge(seen.Samples, due, ended, lateRate)
 	steady, whole := steadyRate(seen.Buckets)
-	detail := map[string]any{"jobs": s.scale.mass, "others": others, "per_second": steady, "whole_per_second": whole, "longest_ms_by_event": blocks}
+	detail := map[string]any{
+		"jobs":                s.scale.mass,
+		"others":              others,
+		"per_second":          steady,
+		"whole_per_second":    whole,
+		"longest_ms_by_event": blocks,
+	}
 	return []Raw{
 		{Value: float64(int64(s.scale.mass+others) - seen.Count), Detail: detail},
 		{Value: float64(max(blocks["command"], blocks["fast-command"]))},
@@ -113,7 +143,8 @@ func (s *suite) watchMass(ctx context.Context, in *installation, due time.Time) 
 	}, nil
 }
 
-// latencies are the longest times, in ms, that each kind of event kept Redis busy since the last reset; none below the threshold.
+// latencies are the longest times, in ms, that each kind of event kept Redis busy since the last reset; none below the
+// threshold.
 func (in *installation) latencies(ctx context.Context) (map[string]int64, error) {
 	events, err := in.redis.Do(ctx, "LATENCY", "LATEST").Slice()
 	if err != nil {

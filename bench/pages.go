@@ -17,7 +17,8 @@ import (
 var pagesGroup = group{
 	name: "pages", about: "pages of the web admin with many topics and jobs",
 	figures: []figure{{
-		group: "pages", name: "slowest_page", title: "slowest page of the web admin, 5,000 topics, 1,000,000 jobs", unit: "ms", atMost: 200,
+		group: "pages", name: "slowest_page", title: "slowest page of the web admin, 5,000 topics, 1,000,000 jobs",
+		unit: "ms", atMost: 200,
 	}},
 	measure: measurePages,
 }
@@ -27,8 +28,10 @@ const pageTries = 7
 
 func adminPages(topic string) []string {
 	return []string{
-		"/", "/topics", "/topics?sort=delayed", "/topics?q=42", "/topics/" + topic, "/topics/" + topic + "?tab=jobs&state=delayed",
-		"/topics/" + topic + "?tab=ledger", "/topics/" + topic + "?tab=forecast", "/topics/" + topic + "?tab=attempts", "/search?id=nobody-has-this-id", "/push",
+		"/", "/topics", "/topics?sort=delayed", "/topics?q=42", "/topics/" + topic,
+		"/topics/" + topic + "?tab=jobs&state=delayed",
+		"/topics/" + topic + "?tab=ledger", "/topics/" + topic + "?tab=forecast", "/topics/" + topic + "?tab=attempts",
+		"/search?id=nobody-has-this-id", "/push",
 		"/dead", "/shards", "/alerts", "/audit", "/processes", "/charts/rates",
 	}
 }
@@ -61,7 +64,12 @@ func measurePages(ctx context.Context, s *suite) (raw []Raw, err error) {
 			took[path] = ms
 			slowest = max(slowest, ms)
 		}
-		raw = []Raw{{Value: slowest, Detail: map[string]any{"topics": s.scale.pageTopics, "jobs": s.scale.memoryJobs, "ms": took}}}
+		raw = []Raw{
+			{
+				Value:  slowest,
+				Detail: map[string]any{"topics": s.scale.pageTopics, "jobs": s.scale.memoryJobs, "ms": took},
+			},
+		}
 		s.pages = raw
 		return nil
 	})
@@ -80,7 +88,12 @@ func (in *installation) signIn(ctx context.Context) (*http.Client, error) {
 	}
 	browser := &http.Client{Jar: jar, Timeout: time.Minute}
 	form := url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+in.admin+"/login", strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		"http://"+in.admin+"/login",
+		strings.NewReader(form.Encode()),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +121,13 @@ func (in *installation) page(ctx context.Context, browser *http.Client, path str
 		_, err = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		if err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Request.URL.Path, "/login") {
-			return 0, fmt.Errorf("fetching %s of the web admin: %s at %s: %v", path, res.Status, res.Request.URL.Path, err)
+			return 0, fmt.Errorf(
+				"fetching %s of the web admin: %s at %s: %v",
+				path,
+				res.Status,
+				res.Request.URL.Path,
+				err,
+			)
 		}
 		times = append(times, float64(time.Since(began).Microseconds())/1000)
 	}

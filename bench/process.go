@@ -130,8 +130,8 @@ func cpuByProcess(pid int) (map[int]time.Duration, error) {
 	return each, nil
 }
 
-// exactCPU is what the threads of a process have used, to the nanosecond: what an idle one does within half a minute is a few of the ticks that its
-// stat counts in. Not ok where the system keeps no such account.
+// exactCPU is what the threads of a process have used, to the nanosecond: what an idle one does within half a minute is
+// a few of the ticks that its stat counts in. Not ok where the system keeps no such account.
 func exactCPU(pid int) (total time.Duration, ok bool) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -169,7 +169,8 @@ func processTitle(pid int) (string, error) {
 	return name, nil
 }
 
-// residentOf are the MiB that a process keeps in memory, and the same with what it shares divided among those that share it.
+// residentOf are the MiB that a process keeps in memory, and the same with what it shares divided among those that
+// share it.
 func residentOf(pid int) (rss, pss float64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -251,5 +252,10 @@ func parseStat(line string) (processStat, bool) {
 		}
 		n[i] = v
 	}
-	return processStat{name: name, parent: n[0], cpu: time.Duration(n[1]+n[2]) * clockTick, memory: int64(n[3] * os.Getpagesize())}, true
+	return processStat{
+		name:   name,
+		parent: n[0],
+		cpu:    time.Duration(n[1]+n[2]) * clockTick,
+		memory: int64(n[3] * os.Getpagesize()),
+	}, true
 }

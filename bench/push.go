@@ -21,7 +21,9 @@ const (
 
 var startGroup = group{
 	name: "start", about: "wakecall up, from nothing until /readyz",
-	figures: []figure{{group: "start", name: "start", title: "start of wakecall up until it takes pushes", unit: "ms", atMost: 1000}},
+	figures: []figure{
+		{group: "start", name: "start", title: "start of wakecall up until it takes pushes", unit: "ms", atMost: 1000},
+	},
 	measure: func(ctx context.Context, s *suite) (raw []Raw, err error) {
 		err = s.on(ctx, func(in *installation) error {
 			raw = []Raw{{Value: ms(in.ready)}}
@@ -34,7 +36,8 @@ var startGroup = group{
 var pushGroup = group{
 	name: "push", about: "single pushes over 64 connections, beside a bare echo handler",
 	figures: []figure{{
-		group: "push", name: "push", title: "single pushes, 64 connections, 64-byte body", unit: "/s", limit: "bare echo handler", ratio: 0.65,
+		group: "push", name: "push", title: "single pushes, 64 connections, 64-byte body",
+		unit: "/s", limit: "bare echo handler", ratio: 0.65,
 	}},
 	measure: measurePush,
 }
@@ -49,7 +52,13 @@ func measurePush(ctx context.Context, s *suite) (raw []Raw, err error) {
 			return err
 		}
 		pushed, cpu, err := in.load(ctx, s.pushLoad(in.addr, in.token))
-		raw = []Raw{{Value: pushed.Rate, Limit: bare.Rate, Detail: map[string]any{"wakecall": pushed, "bare": bare, "cpu_us_per_push": cpu}}}
+		raw = []Raw{
+			{
+				Value:  pushed.Rate,
+				Limit:  bare.Rate,
+				Detail: map[string]any{"wakecall": pushed, "bare": bare, "cpu_us_per_push": cpu},
+			},
+		}
 		return err
 	})
 	return raw, err
@@ -57,7 +66,8 @@ func measurePush(ctx context.Context, s *suite) (raw []Raw, err error) {
 
 func (s *suite) pushLoad(addr, token string) load {
 	return load{
-		addr: addr, conns: pushConnections, warmUp: s.scale.warmUp, duration: s.scale.load, source: singlePushes(topicName, token),
+		addr: addr, conns: pushConnections, warmUp: s.scale.warmUp, duration: s.scale.load,
+		source: singlePushes(topicName, token),
 	}
 }
 
@@ -67,7 +77,9 @@ var batchGroup = group{
 		group: "batch", name: "batch", title: "batch pushes, 100 a request, ids of 24 bytes", unit: "jobs/s",
 		limit: "redis-benchmark ZADD, 16 in a pipeline", atLeast: 120_000,
 	}, {
-		group: "batch", name: "batch_redis", title: "Redis's time for a job of a batch, by that of a job alone in its script call", unit: "times", atMost: 0.5,
+		group: "batch", name: "batch_redis",
+		title: "Redis's time for a job of a batch, by that of a job alone in its script call",
+		unit:  "times", atMost: 0.5,
 	}},
 	measure: measureBatch,
 }
@@ -89,18 +101,31 @@ func measureBatch(ctx context.Context, s *suite) (raw []Raw, err error) {
 		b.size = 1
 		b.id = func(conn, n int, _ time.Duration) string { return jobID(conn+batchConnections, n) }
 		_, _, alone, err := s.batchLoad(ctx, in, b, 1)
-		detail := map[string]any{"requests": r, "cpu_us_per_job": cpu / batchSize, "redis_us_per_job": together, "redis_us_per_job_alone": alone}
+		detail := map[string]any{
+			"requests":               r,
+			"cpu_us_per_job":         cpu / batchSize,
+			"redis_us_per_job":       together,
+			"redis_us_per_job_alone": alone,
+		}
 		for name, rate := range bare {
 			detail[name] = rate
 		}
-		raw = []Raw{{Value: r.Rate * batchSize, Limit: bare["redis_zadd_p16"], Detail: detail}, {Value: together / alone}}
+		raw = []Raw{
+			{Value: r.Rate * batchSize, Limit: bare["redis_zadd_p16"], Detail: detail},
+			{Value: together / alone},
+		}
 		return err
 	})
 	return raw, err
 }
 
 // batchLoad also returns what the push script took of Redis's time, in microseconds a job.
-func (s *suite) batchLoad(ctx context.Context, in *installation, b batch, conns int) (r loadResult, cpu, redisMicros float64, err error) {
+func (s *suite) batchLoad(
+	ctx context.Context,
+	in *installation,
+	b batch,
+	conns int,
+) (r loadResult, cpu, redisMicros float64, err error) {
 	before, err := in.scriptTime(ctx)
 	if err != nil {
 		return r, 0, 0, err
@@ -115,7 +140,14 @@ func (s *suite) batchLoad(ctx context.Context, in *installation, b batch, conns 
 
 // batches is a load of batch pushes.
 func (s *suite) batches(addr string, b batch, conns int) load {
-	return load{addr: addr, conns: conns, warmUp: s.scale.warmUp, duration: s.scale.load, source: b.source, check: noErrors}
+	return load{
+		addr:     addr,
+		conns:    conns,
+		warmUp:   s.scale.warmUp,
+		duration: s.scale.load,
+		source:   b.source,
+		check:    noErrors,
+	}
 }
 
 // noErrors refuses the answer to a batch in which any job has an error.
@@ -126,7 +158,8 @@ func noErrors(_ int, body []byte) error {
 	return nil
 }
 
-// redisBenchmark runs redis-benchmark, when it is on the PATH, against the installation's Redis, in a database beside Wakecall's.
+// redisBenchmark runs redis-benchmark, when it is on the PATH, against the installation's Redis, in a database beside
+// Wakecall's.
 func (s *suite) redisBenchmark(ctx context.Context, in *installation) (map[string]float64, error) {
 	rates := map[string]float64{}
 	tool, err := exec.LookPath("redis-benchmark")
@@ -134,8 +167,10 @@ func (s *suite) redisBenchmark(ctx context.Context, in *installation) (map[strin
 		return rates, nil
 	}
 	for _, pipeline := range []int{1, 16} {
-		out, err := exec.CommandContext(ctx, tool, "-s", in.redisSocket(), "--dbnum", "1", "-c", "64", "-d", "64", "-r", "1000000", "-t", "set,zadd", "--csv",
-			"-n", strconv.Itoa(s.scale.redisBenchRequests*min(pipeline, 4)), "-P", strconv.Itoa(pipeline)).Output()
+		out, err := exec.CommandContext(ctx, tool, "-s", in.redisSocket(), "--dbnum", "1",
+			"-c", "64", "-d", "64", "-r", "1000000", "-t", "set,zadd", "--csv",
+			"-n", strconv.Itoa(s.scale.redisBenchRequests*min(pipeline, 4)), "-P", strconv.Itoa(pipeline)).
+			Output()
 		if err != nil {
 			return nil, fmt.Errorf("redis-benchmark: %w", err)
 		}

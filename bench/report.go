@@ -182,9 +182,18 @@ func (r *Report) headline() string {
 	if r.Quick {
 		runs += ", quick: shorter and less exact"
 	}
-	return fmt.Sprintf("wakecall %s on %d × %s, %s of memory, Linux %s, %s, Redis %s; %s in %s",
-		r.Version, r.Machine.Cores, r.Machine.CPU, gibibytes(r.Machine.Memory), r.Machine.Kernel, r.Machine.Go, r.Machine.Redis,
-		runs, (time.Duration(r.Seconds) * time.Second).String())
+	return fmt.Sprintf(
+		"wakecall %s on %d × %s, %s of memory, Linux %s, %s, Redis %s; %s in %s",
+		r.Version,
+		r.Machine.Cores,
+		r.Machine.CPU,
+		gibibytes(r.Machine.Memory),
+		r.Machine.Kernel,
+		r.Machine.Go,
+		r.Machine.Redis,
+		runs,
+		(time.Duration(r.Seconds) * time.Second).String(),
+	)
 }
 
 func gibibytes(n int64) string { return fmt.Sprintf("%.0f GiB", float64(n)/(1<<30)) }

@@ -27,8 +27,8 @@ func post(path, token, body string) []byte {
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, token, len(body), body)
 }
 
-// singlePushes are pushes without an id, due between one and two hours from now: none is called back while the load runs.
-// They are prepared, so that making them costs the generator nothing.
+// singlePushes are pushes without an id, due between one and two hours from now: none is called back while the load
+// runs. They are prepared, so that making them costs the generator nothing.
 func singlePushes(topic, token string) func(conn int) func() []byte {
 	return func(conn int) func() []byte {
 		prepared := make([][]byte, 256)

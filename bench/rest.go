@@ -12,15 +12,30 @@ import (
 var memoryGroup = group{
 	name: "memory", about: "Redis memory of delayed jobs",
 	figures: []figure{ // fixed costs weigh more when there are fewer jobs
-		{group: "memory", name: "memory", title: "Redis memory per delayed job, 64-byte body, id of 24 bytes", unit: "bytes", atMost: 140, fullOnly: true},
-		{group: "memory", name: "memory_made", title: "the same, ids made by the server", unit: "bytes", atMost: 150, fullOnly: true},
+		{
+			group:    "memory",
+			name:     "memory",
+			title:    "Redis memory per delayed job, 64-byte body, id of 24 bytes",
+			unit:     "bytes",
+			atMost:   140,
+			fullOnly: true,
+		},
+		{
+			group:    "memory",
+			name:     "memory_made",
+			title:    "the same, ids made by the server",
+			unit:     "bytes",
+			atMost:   150,
+			fullOnly: true,
+		},
 	},
 	measure: measureMemory,
 }
 
 // measureMemory measures jobs with ids of their caller's, and such that leave theirs to the server.
 func measureMemory(ctx context.Context, s *suite) (raw []Raw, err error) {
-	for _, id := range []func(conn, n int, _ time.Duration) string{nil, func(int, int, time.Duration) string { return "" }} {
+	withoutID := func(int, int, time.Duration) string { return "" }
+	for _, id := range []func(conn, n int, _ time.Duration) string{nil, withoutID} {
 		r, err := s.memoryWith(ctx, id)
 		if err != nil {
 			return nil, err
@@ -60,14 +75,28 @@ func (s *suite) memoryWith(ctx context.Context, id func(conn, n int, _ time.Dura
 	return raw, err
 }
 
-// An installation counts as idle when it has settled: seconds after its start and the last change, processes compare journals, read all topics once and
-// give back memory.
+// An installation counts as idle when it has settled: seconds after its start and the last change, processes compare
+// journals, read all topics once and give back memory.
 var idleGroup = group{
 	name: "idle", about: "an idle installation with 1,000 topics",
 	figures: []figure{
 		{group: "idle", name: "idle_commands", title: "Redis commands when idle, 1,000 topics", unit: "/s", atMost: 10},
-		{group: "idle", name: "idle_cpu", title: "CPU when idle, all processes, 1,000 topics", unit: "% of a core", atMost: 1, fullOnly: true},
-		{group: "idle", name: "idle_rss", title: "Memory when idle, largest process, 1,000 topics", unit: "MiB", atMost: 60, fullOnly: true},
+		{
+			group:    "idle",
+			name:     "idle_cpu",
+			title:    "CPU when idle, all processes, 1,000 topics",
+			unit:     "% of a core",
+			atMost:   1,
+			fullOnly: true,
+		},
+		{
+			group:    "idle",
+			name:     "idle_rss",
+			title:    "Memory when idle, largest process, 1,000 topics",
+			unit:     "MiB",
+			atMost:   60,
+			fullOnly: true,
+		},
 	},
 	measure: measureIdle,
 }
@@ -169,8 +198,9 @@ func cpuBetween(before, after map[int]time.Duration) (total time.Duration, each 
 	return total, each, nil
 }
 
-// idleMemory is what each process of an installation keeps resident, the largest first among Wakecall's own; the redis-server is told too, but is not
-// Wakecall's. Pages of the program count for every process that has them mapped, though they are in memory once: that is what pss leaves out.
+// idleMemory is what each process of an installation keeps resident, the largest first among Wakecall's own; the
+// redis-server is told too, but is not Wakecall's. Pages of the program count for every process that has them mapped,
+// though they are in memory once: that is what pss leaves out.
 func idleMemory(pid int) (Raw, error) {
 	stats, err := readStats()
 	if err != nil {
@@ -196,7 +226,8 @@ func idleMemory(pid int) (Raw, error) {
 	return raw, nil
 }
 
-// commandsBetween is how many commands Redis processed between two INFOs, those of scripts included, the first INFO itself not.
+// commandsBetween is how many commands Redis processed between two INFOs, those of scripts included, the first INFO
+// itself not.
 func commandsBetween(before, after string) (int64, error) {
 	const key = "total_commands_processed"
 	first, err := infoNumber(before, key)

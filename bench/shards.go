@@ -23,7 +23,15 @@ var shardCounts = []int{1, 2, 4}
 func shardsFigures() (list []figure) {
 	for _, n := range shardCounts {
 		add := func(name, title, unit string) {
-			list = append(list, figure{group: "shards", name: fmt.Sprintf("shards_%d_%s", n, name), title: fmt.Sprintf("%d shards: %s", n, title), unit: unit})
+			list = append(
+				list,
+				figure{
+					group: "shards",
+					name:  fmt.Sprintf("shards_%d_%s", n, name),
+					title: fmt.Sprintf("%d shards: %s", n, title),
+					unit:  unit,
+				},
+			)
 		}
 		add("push", "batch pushes, ids of the caller", "jobs/s")
 		add("push_redis", "processor time of Redis for a push", "µs")
@@ -35,7 +43,8 @@ func shardsFigures() (list []figure) {
 	return list
 }
 
-// measureShards looks at what a job costs when there are more shards: the rates cannot grow, since all of them share the machine.
+// measureShards looks at what a job costs when there are more shards: the rates cannot grow, since all of them share
+// the machine.
 func measureShards(ctx context.Context, s *suite) (raw []Raw, err error) {
 	for _, n := range shardCounts {
 		err := s.on(ctx, func(in *installation) (err error) {
@@ -137,7 +146,19 @@ func (in *installation) addShard(ctx context.Context, name string) error {
 		return err
 	}
 	socket := filepath.Join(dir, "s")
-	server := exec.Command(redisName, "--port", "0", "--unixsocket", socket, "--dir", dir, "--appendonly", "yes", "--save", "")
+	server := exec.Command(
+		redisName,
+		"--port",
+		"0",
+		"--unixsocket",
+		socket,
+		"--dir",
+		dir,
+		"--appendonly",
+		"yes",
+		"--save",
+		"",
+	)
 	if err := server.Start(); err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func readObjectives(text string) (map[string]registry.Duration, error) {
 				"%.40q of %.80q is not a duration, like 500ms or 30s; 0 switches the rule off", words[1], words[0])
 		}
 		if _, twice := objectives[words[0]]; twice {
-			return nil, page.FieldError(alert.ObjectivesField, "%.80q stands twice", words[0])
+			return nil, page.FieldError(alert.ObjectivesField, "%.80q is listed twice", words[0])
 		}
 		objectives[words[0]] = registry.Duration(d)
 	}
