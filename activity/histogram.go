@@ -1,53 +1,51 @@
 package activity
 
 import (
-	"sort"
 	"time"
 
-	"github.com/wakecall/wakecall/queue"
+	"github.com/DataDog/sketches-go/ddsketch"
+	"github.com/DataDog/sketches-go/ddsketch/mapping"
+	"github.com/DataDog/sketches-go/ddsketch/store"
 )
 
-// bounds are the upper bounds of the buckets of lateness in ms; the last bucket has none.
-var bounds = [...]float64{
-	0.5, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000, 3000, 5000, 10000, 20000,
-	30000, 60000, 120000, 300000, 600000, 3600000,
-}
+// buckets are those of a DDSketch (Masson, Rim and Lee 2019): each value of a bucket is within the accuracy of the
+// bucket's own value, from a tenth of a millisecond to years. Stored notes have their indexes, so all versions use
+// the same accuracy.
+var buckets = func() mapping.IndexMapping {
+	m, err := mapping.NewLogarithmicMapping(accuracy)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}()
 
-var _ [queue.LatenessBuckets]struct{} = [len(bounds) + 1]struct{}{}
+const (
+	accuracy = 0.05
+	leastMS  = 0.1
+)
 
-func bucketOf(ms float64) int { return sort.SearchFloat64s(bounds[:], ms) }
+func bucketOf(ms float64) int { return buckets.Index(max(leastMS, ms)) }
 
-// Histogram counts calls by how late they began.
-type Histogram [queue.LatenessBuckets]int64
+// Histogram counts calls by bucket of how late they began.
+type Histogram map[int]int64
 
 // Count is the number of calls.
-func (h *Histogram) Count() (n int64) {
+func (h Histogram) Count() (n int64) {
 	for _, c := range h {
 		n += c
 	}
 	return n
 }
 
-// Quantile is the lateness that a share q of the calls did not exceed, interpolated within its bucket; 0 without a
-// call.
-func (h *Histogram) Quantile(q float64) time.Duration {
-	left := q * float64(h.Count())
-	if left <= 0 {
+// Quantile is the lateness that a share q of the calls did not exceed, to 5 %; 0 without a call.
+func (h Histogram) Quantile(q float64) time.Duration {
+	counts := store.NewSparseStore()
+	for b, n := range h {
+		counts.AddWithCount(b, float64(n))
+	}
+	ms, err := ddsketch.NewDDSketch(buckets, counts, store.NewSparseStore()).GetValueAtQuantile(q)
+	if err != nil { // there is no call
 		return 0
 	}
-	for b, n := range h {
-		if float64(n) < left {
-			left -= float64(n)
-			continue
-		}
-		from, to := 0.0, bounds[len(bounds)-1]
-		if b > 0 {
-			from = bounds[b-1]
-		}
-		if b < len(bounds) {
-			to = bounds[b]
-		}
-		return time.Duration((from + (to-from)*left/float64(n)) * float64(time.Millisecond))
-	}
-	return 0
+	return time.Duration(ms * float64(time.Millisecond))
 }

@@ -14,7 +14,8 @@ type Source interface {
 	Attempts(ctx context.Context, topic string, limit int) ([][]byte, error)
 	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
-	LatenessCounts(ctx context.Context, topic string, since time.Time) ([queue.LatenessBuckets]int64, error)
+	LatenessCounts(ctx context.Context, topics []string, since time.Time) (map[string]map[int]int64, error)
+	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }
 
@@ -50,10 +51,20 @@ func (r *Reader) ClearErrors(ctx context.Context, topic string) error {
 	return r.source.ClearErrors(ctx, topic)
 }
 
-// Lateness is how late first calls began since a time (an hour ago at most), of one topic or, for "", of all.
-func (r *Reader) Lateness(ctx context.Context, topic string, since time.Time) (Histogram, error) {
-	counts, err := r.source.LatenessCounts(ctx, topic, since)
-	return Histogram(counts), err
+// Lateness is how late the first calls of topics began since a time, an hour ago at most.
+func (r *Reader) Lateness(ctx context.Context, topics []string, since time.Time) (map[string]Histogram, error) {
+	counts, err := r.source.LatenessCounts(ctx, topics, since)
+	list := make(map[string]Histogram, len(counts))
+	for topic, c := range counts {
+		list[topic] = c
+	}
+	return list, err
+}
+
+// LatenessOfAll is that of all topics together.
+func (r *Reader) LatenessOfAll(ctx context.Context, since time.Time) (Histogram, error) {
+	counts, err := r.source.LatenessOfAll(ctx, since)
+	return counts, err
 }
 
 // Reserved counts the reserved jobs by priority (high, normal, low) since a time, an hour ago at most.

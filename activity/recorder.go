@@ -60,7 +60,7 @@ type topicCollected struct {
 	nGood     int
 	nBad      int
 	errors    map[string]*queue.ErrorNote
-	lateness  [queue.LatenessBuckets]int64
+	lateness  map[int]int64
 }
 
 // The limits of one second's notes: many calls cost no more than some.
@@ -110,7 +110,7 @@ func (g *collected) add(a *Attempt) {
 		if len(g.topics) >= maxTopics {
 			return
 		}
-		t = &topicCollected{errors: map[string]*queue.ErrorNote{}}
+		t = &topicCollected{errors: map[string]*queue.ErrorNote{}, lateness: map[int]int64{}}
 		g.topics[a.Topic] = t
 	}
 	if a.First && a.Called {
@@ -189,7 +189,7 @@ func (g *collected) notes() queue.Notes {
 }
 
 func (t *topicCollected) notes(name string) queue.TopicNotes {
-	n := queue.TopicNotes{Topic: name, Lateness: t.lateness[:]}
+	n := queue.TopicNotes{Topic: name, Lateness: t.lateness}
 	for _, a := range inOrder(t.good, t.bad) {
 		a.Answer = clip(a.Answer, maxAnswer)
 		b, err := json.Marshal(a)

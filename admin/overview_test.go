@@ -214,7 +214,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		t.Errorf("recipients got %d", status)
 	}
 	rules := []string{
-		"ledger", "on", "no_consumer", "2m", "backlog_age", "7m30s", "lateness", "0", "failing_share", "25", "failing_least",
+		"ledger", "on", "no_consumer", "7m30s", "lateness", "0", "failing_share", "25", "failing_least",
 		"20", "dead_jobs", "3",
 		"remind_after", "1h",
 	}

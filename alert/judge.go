@@ -64,17 +64,6 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 	return list
 }
 
-// backlog judges whether a topic falls behind. The numbers of some shards are enough to see that it does.
-func backlog(t *registry.Topic, n queue.Stats, r Rules) []Finding {
-	if limit := r.BacklogAge.Std(); t.State != registry.TopicActive || limit <= 0 || n.OldestReady <= limit {
-		return nil
-	}
-	return []Finding{{
-		Kind: "backlog", Severity: Warning, Subject: "topic " + t.Name + " falls behind", Topic: t.Name,
-		Detail: fmt.Sprintf("%d jobs are ready, the oldest for %s.", n.Ready, n.OldestReady.Round(time.Second)),
-	}}
-}
-
 // judgeTopic judges one topic by its recent readings.
 func judgeTopic(t *registry.Topic, recent *trend, r Rules, now time.Time) []Finding {
 	var list []Finding
@@ -127,37 +116,29 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 	return list, err
 }
 
-// late judges which topics' first calls begin late: those with an objective of their own, and the others if all
-// topics together are late.
-func (w *Watch) late(ctx context.Context, r Rules, topics []string, now time.Time) (list []Finding, err error) {
-	common := r.Lateness.Std()
-	allLate := false
-	if common > 0 && len(topics) > 0 {
-		all, err := w.src.Activity.Lateness(ctx, "", now.Add(-lateSpan))
-		if err != nil {
-			return nil, err
-		}
-		allLate = all.Quantile(0.99) > common
-	}
-	asked := 0
+// late judges which topics' calls are late: by the oldest job that waits or the calls of the last minute, whichever is
+// worse. A topic that was found late stays so until it is well below its limit.
+func (w *Watch) late(
+	ctx context.Context, r Rules, topics []string, read map[string]queue.TopicTotals, now time.Time,
+) (list []Finding, err error) {
+	calls, err := w.src.Activity.Lateness(ctx, topics, now.Add(-lateSpan)) // with an error: of the shards that answer
 	for _, name := range topics {
-		limit, own := r.objective(name)
-		if limit <= 0 || (!own && (!allLate || asked >= lateTopics)) {
+		t, limit := w.src.Snapshot().Topics[name], r.objective(name)
+		if limit <= 0 || t == nil || t.State != registry.TopicActive {
 			continue
 		}
-		if !own {
-			asked++
+		f := Finding{Kind: "late", Severity: Warning, Subject: "topic " + name + " is called late", Topic: name}
+		if found, ok := w.found[f.Key()]; ok && now.Sub(found) <= defaultSpan {
+			limit = time.Duration(float64(limit) * calmShare)
 		}
-		h, topicErr := w.src.Activity.Lateness(ctx, name, now.Add(-lateSpan))
-		err = cmp.Or(err, topicErr)
-		if topicErr != nil || h.Quantile(0.99) <= limit {
+		n, p99 := read[name].Stats, calls[name].Quantile(0.99)
+		if max(n.OldestReady, p99) <= limit {
 			continue
 		}
-		list = append(list, Finding{
-			Kind: "late", Severity: Warning, Subject: "topic " + name + " is called late", Topic: name,
-			Detail: fmt.Sprintf("The 99th percentile of the last minute is %s after the due time; the objective is %s.",
-				h.Quantile(0.99).Round(time.Millisecond), limit),
-		})
+		f.Detail = fmt.Sprintf("The oldest of %d ready jobs has waited for %s; the 99th percentile of the last minute is %s "+
+			"after the due time. The objective is %s.", n.Ready, n.OldestReady.Round(time.Millisecond),
+			p99.Round(time.Millisecond), r.objective(name))
+		list = append(list, f)
 	}
 	return list, err
 }

@@ -62,30 +62,28 @@ type Rules struct {
 	Ledger       bool              `json:"ledger"`        // it does not add up
 	Breaker      bool              `json:"breaker"`       // an endpoint is not called because its breaker is open
 	NoConsumer   registry.Duration `json:"no_consumer"`   // nothing is called for so long though jobs are ready
-	BacklogAge   registry.Duration `json:"backlog_age"`   // the oldest ready job has been due for longer
 	FailingShare float64           `json:"failing_share"` // of the attempts of five minutes, 0 to 1
 	FailingLeast int64             `json:"failing_least"` // with at least so many attempts
 	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
-	Lateness     registry.Duration `json:"lateness"`      // p99 of a minute
+	Lateness     registry.Duration `json:"lateness"`      // of the oldest ready job, or the p99 of a minute
 
 	// Objectives of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off.
 	Objectives map[string]registry.Duration `json:"objectives"`
 }
 
 // objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one.
-func (r *Rules) objective(topic string) (limit time.Duration, own bool) {
+func (r *Rules) objective(topic string) time.Duration {
 	if d, named := r.Objectives[topic]; named {
-		return d.Std(), true
+		return d.Std()
 	}
-	longest := -1
-	limit = r.Lateness.Std()
+	longest, limit := -1, r.Lateness.Std()
 	for pattern, d := range r.Objectives {
 		begin, open := strings.CutSuffix(pattern, "*")
 		if open && len(begin) > longest && strings.HasPrefix(topic, begin) {
 			longest, limit = len(begin), d.Std()
 		}
 	}
-	return limit, longest >= 0
+	return limit
 }
 
 // Defaults are the settings of a new installation.
@@ -95,7 +93,7 @@ func Defaults() Settings {
 		RemindAfter: registry.Duration(30 * time.Minute), DeadDigest: true,
 		Rules: Rules{
 			Shards: true, Registry: true, Journal: true, Ledger: true, Breaker: true,
-			NoConsumer: registry.Duration(2 * time.Minute), BacklogAge: registry.Duration(5 * time.Minute),
+			NoConsumer:   registry.Duration(2 * time.Minute),
 			FailingShare: 0.5, FailingLeast: 20, DeadJobs: 10, Lateness: registry.Duration(5 * time.Second),
 		},
 	}
@@ -177,7 +175,7 @@ func (r *Rules) validate() error {
 	if r.FailingShare < 0 || r.FailingShare > 1 {
 		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
 	}
-	if min(r.NoConsumer, r.BacklogAge, r.Lateness) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
+	if min(r.NoConsumer, r.Lateness) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
 		return wrong("rules", "limits must not be negative; 0 switches a rule off")
 	}
 	for pattern, d := range r.Objectives {

@@ -22,7 +22,7 @@ type Queue interface {
 // Activity is the part of an activity.Reader that a Watch needs.
 type Activity interface {
 	Attempts(ctx context.Context, topic string, limit int) ([]activity.Attempt, error)
-	Lateness(ctx context.Context, topic string, since time.Time) (activity.Histogram, error)
+	Lateness(ctx context.Context, topics []string, since time.Time) (map[string]activity.Histogram, error)
 }
 
 // Sources are what a Watch reads.
@@ -67,7 +67,8 @@ const (
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
-	lateTopics   = 50 // most topics without an objective of their own that are asked about one by one
+	// calmShare of a limit is where what was found ends: what goes up and down around a limit is one alert.
+	calmShare = 0.5
 )
 
 // NewWatch makes a watch.
@@ -112,13 +113,12 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) (list []Find
 		if t == nil {
 			continue
 		}
-		list = append(list, backlog(t, read[name].Stats, r)...)
 		if complete {
 			list = append(list, judgeTopic(t, w.trends[name], r, now)...)
 		}
 	}
 	broken, brokenErr := w.breakers(ctx, r, names, now)
-	late, lateErr := w.late(ctx, r, names, now)
+	late, lateErr := w.late(ctx, r, names, read, now)
 	return slices.Concat(list, broken, late), map[string]bool{"breaker": brokenErr != nil, "late": lateErr != nil}
 }
 

@@ -21,7 +21,7 @@ type world struct {
 	totals  map[string]queue.TopicTotals
 	limits  map[string]queue.TopicLimits
 	active  []string
-	late    activity.Histogram
+	late    map[string]activity.Histogram
 	up      bool
 	journal error
 	shards  []ShardFinding
@@ -57,7 +57,7 @@ func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, erro
 		{ID: "1", Outcome: "done"},
 	}, nil
 }
-func (w *world) Lateness(context.Context, string, time.Time) (activity.Histogram, error) {
+func (w *world) Lateness(context.Context, []string, time.Time) (map[string]activity.Histogram, error) {
 	return w.late, w.err
 }
 
@@ -91,6 +91,7 @@ func newWorld() (*world, *Watch) {
 		topics: map[string]*registry.Topic{},
 		totals: map[string]queue.TopicTotals{},
 		limits: map[string]queue.TopicLimits{},
+		late:   map[string]activity.Histogram{},
 		up:     true,
 	}
 	for _, name := range []string{"a", "b"} {
@@ -140,7 +141,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 			func(w *world) { w.totals["a"] = waiting(3, time.Second) },
 			[]string{"no_consumer a"},
 		},
-		"backlog": {0, func(w *world) { w.totals["a"] = waiting(3, 10*time.Minute) }, []string{"backlog a"}},
+		"waiting": {0, func(w *world) { w.totals["a"] = waiting(3, 10*time.Minute) }, []string{"late a"}},
 		"paused": {
 			9 * time.Minute,
 			func(w *world) { w.topics["a"].State = registry.TopicPaused; w.totals["a"] = waiting(3, time.Hour) },
@@ -154,7 +155,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 5}}
 			w.active = []string{"a"}
 		}, nil},
-		"everyone late": {0, func(w *world) { w.late[len(w.late)-1] = 100 }, []string{"late a", "late b"}},
+		"called late": {0, func(w *world) { w.late["b"] = activity.Histogram{200: 100} }, []string{"late b"}},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		kinds(t, watch, defaultSpan)
 		over := func() (list []string) {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
-			for _, kind := range []string{"backlog", "no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
+			for _, kind := range []string{"no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
 				if judge(Alert{Kind: kind, Topic: "a"}) {
 					list = append(list, kind)
 				}
@@ -245,12 +246,12 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Errorf("it has not looked for long, and %q are over", got)
 		}
 		kinds(t, watch, 30*time.Second)
-		if got := over(); !slices.Contains(got, "backlog") || !slices.Contains(got, "ledger") ||
+		if got := over(); !slices.Contains(got, "ledger") ||
 			slices.Contains(got, "no_consumer") {
 			t.Errorf("half a minute later %q are over", got)
 		}
 		kinds(t, watch, trendSpan)
-		if got := over(); len(got) != 7 {
+		if got := over(); len(got) != 6 {
 			t.Errorf("ten minutes later %q are over", got)
 		}
 	})
@@ -306,12 +307,12 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 		"shop.mail": 0,
 	}
 	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
-		if got, _ := r.objective(topic); got != want {
+		if got := r.objective(topic); got != want {
 			t.Errorf("the objective of %s is %s, want %s", topic, got, want)
 		}
 	}
 	w, watch := newWorld()
-	w.late[len(w.late)-1] = 100
+	w.late["a"], w.late["b"] = activity.Histogram{200: 100}, activity.Histogram{200: 100}
 	w.active = []string{"a", "b"}
 	r.Objectives = map[string]registry.Duration{"a": registry.Duration(time.Second)}
 	r.Lateness = 0
@@ -362,6 +363,31 @@ func TestADigestTellsOfNewDeathsOnly(t *testing.T) {
 		w.lost = nil
 		if list := watch.Dead(t.Context()); len(list) != 1 || list[0].Count != 3 {
 			t.Errorf("of a new watch: %+v", list)
+		}
+	})
+}
+
+// TestATopicIsLateWhileItsJobsWait, whatever the last minute's calls were, and until it is well below its limit.
+func TestATopicIsLateWhileItsJobsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		late := func(oldest time.Duration, bucket int) bool {
+			t.Helper()
+			w.totals["a"], w.late["a"] = waiting(3, oldest), activity.Histogram{bucket: 100}
+			return slices.Contains(kinds(t, watch, 0), "late a")
+		}
+		if late(4*time.Second, 0) {
+			t.Error("it is late below the limit of five seconds")
+		}
+		if !late(21*time.Minute, 0) {
+			t.Error("its jobs wait for 21 minutes, and it is not late")
+		}
+		if !late(4*time.Second, 0) || !late(0, 81) {
+			t.Error("it flaps around its limit")
+		}
+		if late(2*time.Second, 0) {
+			t.Error("it stays late")
 		}
 	})
 }

@@ -70,7 +70,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		Alerts:  alert.NewStore(p.registry.DB()),
 		Web:     caller.Client(),
 		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
-			h, err := reader.Lateness(ctx, "", time.Now().Add(-5*time.Minute))
+			h, err := reader.LatenessOfAll(ctx, time.Now().Add(-5*time.Minute))
 			return h.Quantile(share), err == nil && h.Count() > 0
 		},
 		Shares: func(ctx context.Context) ([3]int64, error) {

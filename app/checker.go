@@ -116,13 +116,24 @@ func (p *parts) newSampler(c *checker.Checker) *history.Sampler {
 	})
 }
 
-// lateness is the lateness of a topic's callbacks since a time; "" is all topics.
-func (p *parts) lateness(ctx context.Context, topic string, since time.Time) (history.Lateness, error) {
-	h, err := activity.NewReader(p.queue).Lateness(ctx, topic, since)
-	if err != nil && !queue.IsPartial(err) {
-		return history.Lateness{}, err
+// lateness is the lateness of the topics' callbacks since a time, or of all together under "". What some shards do
+// not say is missing.
+func (p *parts) lateness(ctx context.Context, topics []string, since time.Time) (map[string]history.Lateness, error) {
+	reader, list := activity.NewReader(p.queue), map[string]history.Lateness{}
+	if topics == nil {
+		h, err := reader.LatenessOfAll(ctx, since)
+		list[""] = latenessOf(h)
+		return list, err
 	}
-	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}, nil
+	histograms, err := reader.Lateness(ctx, topics, since)
+	for topic, h := range histograms {
+		list[topic] = latenessOf(h)
+	}
+	return list, err
+}
+
+func latenessOf(h activity.Histogram) history.Lateness {
+	return history.Lateness{Count: h.Count(), P50: h.Quantile(0.5), P99: h.Quantile(0.99)}
 }
 
 func shardReadings(c *checker.Checker) []history.ShardReading {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // fakeSource is topics whose numbers the test sets.
 type fakeSource struct {
-	mu      sync.Mutex
 	topics  map[string]Reading
 	active  map[string]bool // since the last round
 	missing []string
@@ -50,11 +48,13 @@ func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]queu
 	return out, nil
 }
 
-func (f *fakeSource) Lateness(context.Context, string, time.Time) (Lateness, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *fakeSource) Lateness(_ context.Context, topics []string, _ time.Time) (map[string]Lateness, error) {
 	f.lates++
-	return f.late, nil
+	list := map[string]Lateness{"": f.late}
+	for _, t := range topics {
+		list[t] = f.late
+	}
+	return list, nil
 }
 
 // fakeStore keeps samples in memory.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -34,8 +32,9 @@ type Storage interface {
 type Options struct {
 	Source Source
 	Store  Storage
-	// Lateness of the calls since a time, of a topic or, for "", of all; nil: it is not known.
-	Lateness func(ctx context.Context, topic string, since time.Time) (Lateness, error)
+	// Lateness of the calls of topics since a time, or with no topics (nil) of all together, under ""; nil: it is not
+	// known.
+	Lateness func(ctx context.Context, topics []string, since time.Time) (map[string]Lateness, error)
 	Topics   func() []string       // all that are registered
 	Shards   func() []ShardReading // as the checker found them; nil: none
 	Host     string
@@ -208,7 +207,7 @@ func (s *Sampler) lastTotals(ctx context.Context, at time.Time, missing string) 
 func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 	late := Lateness{}
 	if !s.lastEvents.Before(at.Add(-t.Step)) { // else nothing was called
-		late = s.lateness(ctx, "", t, at)
+		late = s.lateness(ctx, nil, t, at)[""]
 	}
 	s.pending = append(s.pending, newRecord(s.topics.all, late).sample(AllTopics, t, at))
 	for name, r := range s.shards.end(t) {
@@ -218,41 +217,28 @@ func (s *Sampler) endSlot(ctx context.Context, t Tier, at time.Time) {
 		return
 	}
 	changed := s.topics.changed(t, at)
-	latenesses := s.latenesses(ctx, changed, t, at)
+	names := make([]string, len(changed))
 	for i, c := range changed {
+		names[i] = c.topic
+	}
+	var latenesses map[string]Lateness
+	if len(names) > 0 {
+		latenesses = s.lateness(ctx, names, t, at)
+	}
+	for _, c := range changed {
 		if c.resumes { // so that the rise lies in this slot
 			s.pending = append(s.pending, newRecord(c.before, Lateness{}).sample(c.topic, t, at.Add(-t.Step)))
 		}
-		s.pending = append(s.pending, newRecord(c.now, latenesses[i]).sample(c.topic, t, at))
+		s.pending = append(s.pending, newRecord(c.now, latenesses[c.topic]).sample(c.topic, t, at))
 	}
 }
 
-// latenessAtOnce is how many topics' lateness is read at the same time.
-const latenessAtOnce = 8
-
-func (s *Sampler) latenesses(ctx context.Context, changed []change, t Tier, at time.Time) []Lateness {
-	list := make([]Lateness, len(changed))
-	var reads errgroup.Group
-	reads.SetLimit(latenessAtOnce)
-	for i, c := range changed {
-		reads.Go(func() error {
-			list[i] = s.lateness(ctx, c.topic, t, at)
-			return nil
-		})
-	}
-	_ = reads.Wait() // none returns an error
-	return list
-}
-
-// lateness is zero if it cannot be read: a line of a chart may have a gap, counters may not.
-func (s *Sampler) lateness(ctx context.Context, topic string, t Tier, at time.Time) Lateness {
+// lateness is empty if it cannot be read: a line of a chart may have a gap, counters may not.
+func (s *Sampler) lateness(ctx context.Context, topics []string, t Tier, at time.Time) map[string]Lateness {
 	if ctx.Err() != nil || s.opts.Lateness == nil {
-		return Lateness{}
+		return nil
 	}
-	l, err := s.opts.Lateness(ctx, topic, at.Add(-t.Step))
-	if err != nil {
-		return Lateness{}
-	}
+	l, _ := s.opts.Lateness(ctx, topics, at.Add(-t.Step))
 	return l
 }
 

@@ -29,7 +29,7 @@ import (
 //	conf           HASH: TOPIC → its limits
 //	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
 //	t:TOPIC        HASH: its totals, see lua/shared/base.lua; where they stood when the day began; the days before
-//	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
+//	log:TOPIC, err:TOPIC, lat:SLOT:TOPIC, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a worker

@@ -18,7 +18,7 @@ type TopicNotes struct {
 	Topic    string
 	Attempts [][]byte // JSON, oldest first
 	Errors   []ErrorNote
-	Lateness []int64 // calls by bucket; at most LatenessBuckets
+	Lateness map[int]int64 // calls by bucket
 }
 
 // ErrorNote is a kind of error.
@@ -28,9 +28,6 @@ type ErrorNote struct {
 	Example     string
 	First, Last time.Time // when read
 }
-
-// LatenessBuckets is how many buckets a histogram of lateness can have.
-const LatenessBuckets = 32
 
 // noteTopics is how many topics one call of the script notes.
 const noteTopics = 50
@@ -60,30 +57,22 @@ func (t *TopicNotes) appendTo(args []any) []any {
 	for _, e := range t.Errors {
 		args = append(args, e.Fingerprint, e.N, e.Example)
 	}
-	buckets := len(args)
-	args = append(args, 0)
+	args = append(args, len(t.Lateness))
 	for b, n := range t.Lateness {
-		if n > 0 {
-			args = append(args, b, n)
-		}
+		args = append(args, b, n)
 	}
-	args[buckets] = (len(args) - buckets) / 2
 	return args
 }
 
 // noted reads the notes of a topic from every shard.
 func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
 	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
-		return s.notedIn(ctx, bucket, take, args...)
+		reply, err := s.list(ctx, bucket, -1, "noted", args...)
+		if err != nil {
+			return err
+		}
+		return take(reply)
 	})
-}
-
-func (s *Shard) notedIn(ctx context.Context, bucket int, take func([]any) error, args ...any) error {
-	reply, err := s.list(ctx, bucket, -1, "noted", args...)
-	if err != nil {
-		return err
-	}
-	return take(reply)
 }
 
 // Attempts are the last attempts noted of a topic as JSON, those of each shard newest first. With a *PartialError
@@ -139,24 +128,56 @@ func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
 	})
 }
 
-// LatenessCounts sums up calls by bucket of lateness since a time (an hour ago at most), of one topic or, for "", of
-// all.
+// latenessReads bounds how many slots of topics one call of the script reads.
+const latenessReads = 1000
+
+// LatenessCounts sums up the calls of each topic by bucket of lateness since a time, an hour ago at most.
 func (q *Queue) LatenessCounts(
-	ctx context.Context, topic string, since time.Time,
-) (sums [LatenessBuckets]int64, err error) {
-	take := func(reply []any) error { return addAll(sums[:], reply) }
-	args := []any{"lat", topic, slotsSince(since), LatenessBuckets}
-	if topic != "" {
-		return sums, q.noted(ctx, topic, take, args...)
+	ctx context.Context, topics []string, since time.Time,
+) (map[string]map[int]int64, error) {
+	sums, back := map[string]map[int]int64{}, slotsSince(since)
+	err := q.eachTopic(topics, max(1, latenessReads/(back+1)), func(s *Shard, bucket int, some []string) error {
+		return s.latenessCounts(ctx, bucket, back, some, sums)
+	})
+	return sums, err
+}
+
+// LatenessOfAll is that of all topics together.
+func (q *Queue) LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error) {
+	sums := map[string]map[int]int64{}
+	err := q.eachBucket(func(s *Shard, bucket int) error {
+		return s.latenessCounts(ctx, bucket, slotsSince(since), []string{""}, sums)
+	})
+	return sums[""], err
+}
+
+func (s *Shard) latenessCounts(
+	ctx context.Context, bucket, back int, topics []string, sums map[string]map[int]int64,
+) error {
+	reply, err := s.list(ctx, bucket, len(topics), "noted", append([]any{"lat", back}, anys(topics)...)...)
+	if err != nil {
+		return err
 	}
-	return sums, q.eachBucket(func(s *Shard, bucket int) error { return s.notedIn(ctx, bucket, take, args...) })
+	for i, topic := range topics {
+		if sums[topic] == nil {
+			sums[topic] = map[int]int64{}
+		}
+		list, _ := reply[i].([]any)
+		for n := ints(list); len(n) > 1; n = n[2:] {
+			sums[topic][int(n[0])] += n[1]
+		}
+	}
+	return nil
 }
 
 // ReserveCounts sums up the jobs reserved by priority since a time, an hour ago at most.
 func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int64, err error) {
 	err = q.eachBucket(func(s *Shard, bucket int) error {
-		take := func(reply []any) error { return addAll(sums[:], reply) }
-		return s.notedIn(ctx, bucket, take, "pri", slotsSince(since))
+		reply, err := s.list(ctx, bucket, len(sums), "noted", "pri", slotsSince(since))
+		for i, n := range ints(reply) {
+			sums[i] += n
+		}
+		return err
 	})
 	return sums, err
 }
@@ -164,15 +185,4 @@ func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int
 // slotsSince is how many whole slots of 10 s lie between a time and now, within the hour that they are kept.
 func slotsSince(t time.Time) int {
 	return int(min(max(0, time.Since(t)), time.Hour) / (10 * time.Second))
-}
-
-func addAll(sums []int64, reply []any) error {
-	if len(reply) != len(sums) {
-		return errReply
-	}
-	for i := range sums {
-		n, _ := reply[i].(int64)
-		sums[i] += n
-	}
-	return nil
 }

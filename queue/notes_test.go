@@ -10,8 +10,7 @@ func TestNotesAreReadBackAndBounded(t *testing.T) {
 	f := newFixture(t)
 	n := Notes{Reserved: [3]int64{5, 3, 2}}
 	for i := range 60 {
-		topic := TopicNotes{Topic: fmt.Sprint("t", i), Lateness: make([]int64, LatenessBuckets)}
-		topic.Lateness[3] = 2
+		topic := TopicNotes{Topic: fmt.Sprint("t", i), Lateness: map[int]int64{3: 2, -17: 1}}
 		n.Topics = append(n.Topics, topic)
 	}
 	for i := range 150 {
@@ -38,10 +37,14 @@ func TestNotesAreReadBackAndBounded(t *testing.T) {
 			t.Fatalf("kind %+v", k)
 		}
 	}
-	for topic, want := range map[string]int64{"t7": 4, "": 240, "nobody": 0} {
-		if got, err := f.q.LatenessCounts(f.ctx, topic, since); err != nil || got[3] != want {
+	late, err := f.q.LatenessCounts(f.ctx, []string{"t7", "nobody", "t8"}, since)
+	for topic, want := range map[string]int64{"t7": 4, "t8": 4, "nobody": 0} {
+		if got := late[topic]; err != nil || got[3] != want || got[-17] != want/2 {
 			t.Errorf("lateness of %q: %v, %v", topic, got, err)
 		}
+	}
+	if all, err := f.q.LatenessOfAll(f.ctx, since); err != nil || all[3] != 240 {
+		t.Errorf("lateness of all: %v, %v", all, err)
 	}
 	if got, err := f.q.ReserveCounts(f.ctx, since); err != nil || got != [3]int64{10, 6, 4} {
 		t.Errorf("reserved %v, %v", got, err)

@@ -37,7 +37,7 @@ const alertsEach = 50
 var alertKinds = []string{
 	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
 	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "registry", "journal",
-	"backlog", "no_consumer", "topic_failing", "breaker", "dead", "dead_jobs",
+	"no_consumer", "topic_failing", "breaker", "dead", "dead_jobs",
 	"late", "ledger",
 }
 

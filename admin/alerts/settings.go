@@ -52,13 +52,13 @@ func switches(s *alert.Settings) map[string]*bool {
 
 var (
 	switchNames = []string{"shards", "registry", "journal", "ledger", "breaker", "dead_digest"}
-	limitNames  = []string{"no_consumer", "backlog_age", "lateness", "failing_share", "failing_least", "dead_jobs",
+	limitNames  = []string{"no_consumer", "lateness", "failing_share", "failing_least", "dead_jobs",
 		"remind_after"}
 )
 
 func durations(s *alert.Settings) map[string]*registry.Duration {
 	return map[string]*registry.Duration{
-		"no_consumer": &s.Rules.NoConsumer, "backlog_age": &s.Rules.BacklogAge, "lateness": &s.Rules.Lateness,
+		"no_consumer": &s.Rules.NoConsumer, "lateness": &s.Rules.Lateness,
 		"remind_after": &s.RemindAfter,
 	}
 }

@@ -5,8 +5,8 @@
 --         oldest first; how many kinds of errors, each as fingerprint, how often, example; how many buckets of
 --         lateness, each as bucket, count.
 -- Returns 1.
--- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last; lat:SLOT
---         and pri:SLOT HASHes of one 10 s slot, gone after an hour.
+-- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last;
+--         lat:SLOT:TOPIC (and lat:SLOT: of all topics) and pri:SLOT HASHes of one 10 s slot, gone after an hour.
 local KEPT, WEEK, HOUR = 100, 604800, 3600
 local slot = string.format('%d', floor(now / 10000))
 local stamp = string.format('%d', now)
@@ -53,13 +53,13 @@ while i <= #ARGV do
     forgetOldest(key)
     call('EXPIRE', key, WEEK)
   end
-  local key, buckets = P .. 'lat:' .. slot, tonumber(ARGV[i])
+  local buckets = tonumber(ARGV[i])
   i = i + 1
-  for _ = 1, buckets do
-    call('HINCRBY', key, topic .. ' ' .. ARGV[i], ARGV[i + 1])
-    call('HINCRBY', key, ' ' .. ARGV[i], ARGV[i + 1])
-    i = i + 2
+  for _, name in ipairs(buckets > 0 and {topic, ''} or {}) do
+    local key = P .. 'lat:' .. slot .. ':' .. name
+    for b = i, i + 2 * buckets - 1, 2 do call('HINCRBY', key, ARGV[b], ARGV[b + 1]) end
+    call('EXPIRE', key, HOUR)
   end
-  call('EXPIRE', key, HOUR)
+  i = i + 2 * buckets
 end
 return 1
