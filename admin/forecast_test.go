@@ -28,10 +28,10 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	q := realQueue(t)
 	s := open(t, func(o *Options) {
 		o.Queue = q
-		o.History = PastRates{Rate: 1, Ready: 50}
+		o.History = PastRates{Rate: 0.3, Ready: 50}
 	}).as("look")
 	topic := registry.NewTopic("shop.close")
-	topic.CallbackURL = "http://127.0.0.1:1/hook"
+	topic.CallbackURL, topic.RateLimit = "http://127.0.0.1:1/hook", 1
 	_, err := s.registry.PutTopic(t.Context(), "test", topic)
 	must(t, err)
 	var pushes []queue.Push
@@ -42,14 +42,14 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		must(t, r.Err)
 	}
-	s.shows("/topics/shop.close?tab=forecast", "At 1 callbacks a second", "about 9 minutes late",
-		"kept up in the last 7 days", "Jobs were waiting then")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/overview/ahead", nil)
+	s.shows("/topics/shop.close?tab=forecast", "At 1 callbacks a second", "9 to 12 minutes late",
+		"highest rate of the last 7 days", "More may be possible")
+	s.shows("/", `hx-get="/overview/late"`)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/overview/late", nil)
 	must(t, err)
 	r.Header.Set("HX-Request", "true")
 	status, body := s.send(r)
-	if status != http.StatusOK || !strings.Contains(body, "about 9 minutes late") ||
-		!strings.Contains(body, "shop.close") {
+	if status != http.StatusOK || !strings.Contains(body, "shop.close will be 9 to 12 min late") {
 		t.Errorf("the overview's part answered %d: %s", status, body)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Capacity is how many callbacks a second can be made, and how that is known.
 type Capacity struct {
 	Rate float64 // callbacks a second; 0: nothing is known
-	From string  // limit, flight or measured: which of the following is the least
+	From string  // limit, flight or measured: which of the following it is
 
 	Limit float64 // the topic's rate limit; 0: none
 
@@ -23,10 +23,9 @@ type Capacity struct {
 	Mean        time.Duration
 	Calls       int // of which that is the mean
 
-	Measured float64       // the highest rate kept up in the history; 0: none is known
+	Measured float64       // the highest rate kept up in the history: more may be possible; 0: none is known
 	Over     time.Duration // for so long
 	At       time.Time
-	Full     bool // jobs were waiting then, so it was all that could be done; else nobody asked for more
 }
 
 // measuredSpans are those whose slots are a minute and longer: what was kept up, not what a moment saw.
@@ -58,24 +57,22 @@ func (c *Capacity) learn(p history.Points) {
 			continue
 		}
 		c.Measured, c.Over, c.At = rate, time.Duration(p.Step)*time.Second, time.Unix(at, 0).UTC()
-		c.Full = value("ready", i) > rate // more than a second's work
 	}
 }
 
-// Decide takes the lowest of the known limits.
+// Decide takes the lower of the topic's limits. What was measured is only a hint, taken where there is no limit.
 func (c *Capacity) Decide() {
-	for _, is := range []struct {
-		from string
-		rate float64
-	}{{"limit", c.Limit}, {"flight", c.Flight}, {"measured", c.Measured}} {
-		if is.rate > 0 && (c.Rate == 0 || is.rate < c.Rate) {
-			c.Rate, c.From = is.rate, is.from
-		}
+	c.Rate, c.From = c.Limit, "limit"
+	if c.Flight > 0 && (c.Rate == 0 || c.Flight < c.Rate) {
+		c.Rate, c.From = c.Flight, "flight"
+	}
+	if c.Rate == 0 {
+		c.Rate, c.From = c.Measured, "measured"
 	}
 }
 
-// Sure reports whether more cannot be done. What was measured while nothing waited may be less than that.
-func (c Capacity) Sure() bool { return c.From != "measured" || c.Full }
+// Sure reports whether a limit says that more cannot be done.
+func (c Capacity) Sure() bool { return c.From != "measured" }
 
 // TopicCapacity is that of a topic, from its limits and its history.
 func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity {
@@ -101,10 +98,15 @@ func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity
 
 // Prediction is how late what falls due will be called.
 type Prediction struct {
-	Late time.Duration // the worst
+	Late time.Duration // the worst, if jobs fall due evenly and the whole rate is used
+	Most time.Duration // the worst, if each minute's jobs fall due at its start and steadyShare of the rate is used
 	At   time.Duration // from now, of those due then
 	Over time.Duration // from now until nothing is late any more; 0: not within the day
 }
+
+// steadyShare is the part of a limit that is used at least: a topic at its limit waits a moment longer than it has to
+// between two calls.
+const steadyShare = 0.9
 
 // lateFrom is the lateness that deserves a warning.
 const lateFrom = time.Minute
@@ -112,8 +114,9 @@ const lateFrom = time.Minute
 // IsLate reports whether the lateness deserves a warning.
 func (p Prediction) IsLate() bool { return p.Late >= lateFrom }
 
-// Minutes are how many the last job will be late.
-func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Late.Minutes())) }
+// Least and Minutes are between how many minutes the last job will be late.
+func (p Prediction) Least() int64   { return int64(p.Late.Minutes()) }
+func (p Prediction) Minutes() int64 { return int64(math.Ceil(p.Most.Minutes())) }
 
 // Predict carries what cannot be called over, from minute to minute for an hour, then for the rest of the day with each
 // hour's jobs spread evenly over it. waiting is what is due already.
@@ -121,24 +124,29 @@ func Predict(f *queue.Forecast, waiting int64, rate float64) (p Prediction) {
 	if rate <= 0 {
 		return p
 	}
-	left := float64(waiting)
-	p.see(0, left/rate)
+	left, steady := float64(waiting), steadyShare*rate
+	most := left
+	p.see(0, left/rate, most/steady)
 	for m := range 60 * len(f.Hours) {
 		due := float64(f.Hours[m/60]) / 60
 		if m < len(f.Minutes) {
 			due = float64(f.Minutes[m])
 		}
-		left = max(0, left+due-60*rate)
-		p.see(time.Duration(m+1)*time.Minute, left/rate)
+		left, most = max(0, left+due-60*rate), most+due
+		p.see(time.Duration(m+1)*time.Minute, left/rate, most/steady)
+		most = max(0, most-60*steady)
 	}
 	return p
 }
 
-func (p *Prediction) see(at time.Duration, seconds float64) {
-	late := time.Duration(min(seconds, (365*24*time.Hour).Seconds()) * float64(time.Second))
+func (p *Prediction) see(at time.Duration, least, most float64) {
+	span := func(seconds float64) time.Duration {
+		return time.Duration(min(seconds, (365*24*time.Hour).Seconds()) * float64(time.Second))
+	}
+	late := span(least)
 	switch {
 	case late > p.Late:
-		p.Late, p.At, p.Over = late, at, 0
+		p.Late, p.Most, p.At, p.Over = late, span(most), at, 0
 	case late == 0 && p.Late > 0 && p.Over == 0:
 		p.Over = at
 	}

@@ -18,9 +18,9 @@ import (
 
 // lateTopic is a topic whose jobs will wait.
 type lateTopic struct {
-	Name     string
-	Capacity figures.Capacity
-	Late     figures.Prediction
+	Name string
+	At   time.Time // of the jobs that will wait longest
+	Late figures.Prediction
 }
 
 // outlook is the forecast of all topics together.
@@ -29,7 +29,8 @@ type outlook struct {
 	Capacity figures.Capacity
 	Late     figures.Prediction
 	Waiting  int64 // due already
-	Topics   []lateTopic
+	Topics   []lateTopic // those whose limits are known, the latest first
+	More     int // topics that will be late, too
 	Asked    int // topics, of
 	Of       int // those with jobs
 	Chart    figures.Chart
@@ -45,7 +46,7 @@ type outlookCache struct {
 const (
 	outlookFresh  = time.Minute
 	outlookTopics = 300 // with the most jobs
-	outlookShown  = 10
+	outlookShown  = 3
 	outlookLimit  = 10 * time.Second
 )
 
@@ -73,7 +74,8 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	}
 	o.Late = figures.Predict(&o.Forecast, o.Waiting, o.Capacity.Rate)
 	slices.SortFunc(o.Topics, func(x, y lateTopic) int { return cmp.Compare(y.Late.Late, x.Late.Late) })
-	o.Topics = o.Topics[:min(outlookShown, len(o.Topics))]
+	o.More = max(0, len(o.Topics)-outlookShown)
+	o.Topics = o.Topics[:len(o.Topics)-o.More]
 	b.at, b.last = h.Now(), o
 	return o, nil
 }
@@ -115,7 +117,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	}
 	c := h.figures.TopicCapacity(ctx, t)
 	if p := figures.Predict(&f, s.Ready, c.Rate); p.IsLate() && c.Sure() {
-		o.Topics = append(o.Topics, lateTopic{name, c, p})
+		o.Topics = append(o.Topics, lateTopic{name, f.Now.Add(p.At), p})
 	}
 	return nil
 }
@@ -131,11 +133,24 @@ func (h *Handler) outlookPart(c echo.Context) error {
 	return h.Fragment(c, "partials/outlook", &shown)
 }
 
+// latePart renders the topics that will be late, for the first screen.
+func (h *Handler) latePart(c echo.Context) error {
+	o, err := h.currentOutlook(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	return h.Fragment(c, "partials/ahead", o)
+}
+
 func (h *Handler) outlookRoutes(g *echo.Group) {
-	g.GET("/overview/ahead", func(c echo.Context) error {
-		if !page.IsFragment(c) {
-			return c.Redirect(http.StatusFound, h.Path("/"))
+	part := func(render echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if !page.IsFragment(c) {
+				return c.Redirect(http.StatusFound, h.Path("/"))
+			}
+			return render(c)
 		}
-		return h.outlookPart(c)
-	})
+	}
+	g.GET("/overview/ahead", part(h.outlookPart))
+	g.GET("/overview/late", part(h.latePart))
 }

@@ -22,7 +22,7 @@ func (b *Base) funcs(language string) template.FuncMap {
 		"dur":     func(v any) string { return inWords(t, Duration(v)) },
 		"ms":      func(v float64) string { return inWords(t, milliseconds(v)) },
 		"ago":     func(at any) template.HTML { return b.ago(language, at) },
-		"instant": instant,
+		"instant": instant, "clock": clock,
 		"dict":    dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
@@ -188,6 +188,9 @@ func instant(v any) template.HTML {
 	at = at.UTC()
 	return timeElement(at, at.Format("2006-01-02 15:04:05"))
 }
+
+// clock writes the hour and minute of a time in UTC.
+func clock(at time.Time) template.HTML { return timeElement(at, at.UTC().Format("15:04")) }
 
 // ago writes how long ago or ahead a time is.
 func (b *Base) ago(language string, v any) template.HTML {
