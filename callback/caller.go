@@ -96,6 +96,9 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	case err != nil:
 		o.fail(err, r.Timeout)
 	default:
+		if e.retryIf != nil && r.Judging != nil {
+			r.Judging()
+		}
 		o.judge(e, resp)
 	}
 	x.End(o.Reason == "timeout")

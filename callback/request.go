@@ -34,6 +34,8 @@ type Request struct {
 	// goroutine. An error stops the call. It is called again when the request is sent a second time. It may be
 	// nil.
 	Begin func() error
+	// Judging is called before the endpoint's retry_if is evaluated, which may take 50 ms. It may be nil.
+	Judging func()
 }
 
 const instant = "2006-01-02T15:04:05.000Z"

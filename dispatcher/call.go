@@ -167,7 +167,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	late := max(0, r.clock().Sub(r.DueAt).Seconds())
 	started := time.Now()
 	hangs := time.AfterFunc(hangAfter, func() { s.d.places.stepAside(r.place) })
-	out := s.call(r, topic, ttr, n, most)
+	out := s.call(r, topic, ttr, n, most, func() { hangs.Reset(judgeAfter) })
 	hangs.Stop()
 	r.start.CompareAndSwap(asking, abandoned)
 	switch r.start.Load() {
@@ -242,7 +242,9 @@ func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic
 	}
 }
 
-func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
+func (s *source) call(
+	r *reservation, topic *registry.Topic, ttr time.Duration, n, most int, judging func(),
+) (out callback.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.d.opts.Logger.Error("callback panicked",
@@ -258,7 +260,8 @@ func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, 
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
 		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(),
 		Attempt: n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
-		Begin: func() error { return s.begins(s.d.calls, r, ttr) },
+		Begin:   func() error { return s.begins(s.d.calls, r, ttr) },
+		Judging: judging,
 	})
 }
 

@@ -19,10 +19,11 @@
 //
 // That alone would let a few topics whose endpoints hang take every place until their TTR. Two rules prevent it:
 //
-//   - A call that takes longer than hangAfter moves aside and frees its place: it costs memory and a connection, not a
-//     core. At most asideRatio calls for each place are aside, by the weights of the priorities that have any. Within
-//     its priority's share a topic may have alpha times what is left (dynamic thresholds, Choudhury and Hahne, IEEE/ACM
-//     Transactions on Networking 1998). While every call hangs, starts are therefore only about 5:3:2 (45:32:23 measured).
+//   - A call that takes longer than hangAfter, or whose retry_if takes longer than judgeAfter, moves aside and frees its
+//     place: it costs memory and a connection, not a core. At most asideRatio calls for each place are aside, by the
+//     weights of the priorities that have any. Within its priority's share a topic may have alpha times what is left
+//     (dynamic thresholds, Choudhury and Hahne, IEEE/ACM Transactions on Networking 1998). While every call hangs, starts
+//     are therefore only about 5:3:2 (45:32:23 measured).
 //   - When no place got free for starveFor, one spare place for each spareShare places may be used, by topics that hold
 //     none. So a topic starts at once while others have just begun to hang. These starts do not count for the pattern.
 //

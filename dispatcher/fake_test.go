@@ -173,6 +173,7 @@ type stage struct {
 	shards  []Shard
 	changed chan struct{}
 	answer  chan struct{} // closed: every call ends; nil: calls end at once
+	judge   bool          // calls that do not end evaluate a retry_if
 	topics  map[string]*registry.Topic
 	stop    context.CancelFunc
 	done    chan error
@@ -190,6 +191,9 @@ func (s *stage) Do(ctx context.Context, _ *callback.Endpoint, r *callback.Reques
 	defer func() { s.mu.Lock(); s.flying--; s.mu.Unlock() }()
 	if s.answer == nil {
 		return callback.Outcome{Class: callback.Success, Status: 200, Reason: "ok"}
+	}
+	if s.judge {
+		r.Judging()
 	}
 	select {
 	case <-s.answer:
@@ -212,6 +216,7 @@ func (s *stage) calls() (ids, most, flying int) {
 type setting struct {
 	concurrency int
 	hang        bool // calls end when the test closes answer
+	judge       bool // until then their retry_if is evaluated
 	ttr         time.Duration
 	shards      []*fake
 }
@@ -219,7 +224,7 @@ type setting struct {
 func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1), topics: map[string]*registry.Topic{}, done: make(chan error, 1)}
+		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1), topics: map[string]*registry.Topic{}, done: make(chan error, 1), judge: set.judge}
 		for _, f := range set.shards {
 			f.wake = make(chan queue.Wakeup) // of this bubble
 			s.shards = append(s.shards, f)

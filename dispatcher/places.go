@@ -28,6 +28,7 @@ type places struct {
 
 const (
 	hangAfter  = time.Second           // a call that takes longer hangs
+	judgeAfter = 5 * time.Millisecond  // and so does a retry_if that is evaluated for longer
 	asideRatio = 2                     // calls aside, for each place
 	spareShare = 16                    // places for one spare one
 	starveFor  = 50 * time.Millisecond // without a place that gets free, before the spare ones are used

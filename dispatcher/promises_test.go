@@ -79,6 +79,22 @@ func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
 	})
 }
 
+// TestAPlaceIsFreeWhileRetryIfIsEvaluated: an expression that takes long delays no other callback.
+func TestAPlaceIsFreeWhileRetryIfIsEvaluated(t *testing.T) {
+	f := newFake("a")
+	f.push("a", 4)
+	play(t, setting{concurrency: 4, hang: true, judge: true, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		pass(20 * time.Millisecond)
+		f.push("b", 4)
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(20 * time.Millisecond)
+		if ids, _, _ := s.calls(); ids != 8 {
+			t.Errorf("%d jobs are called while four others are judged", ids-4)
+		}
+		close(s.answer)
+	})
+}
+
 // A reserve that filled every place it asked for leaves no note, so a look is not enough after it.
 func TestAfterAFullReserveTheNextIsAReserve(t *testing.T) {
 	f := newFake("a")
