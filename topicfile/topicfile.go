@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -59,6 +62,25 @@ func Parse(data []byte) ([]Topic, error) {
 	}
 	return topics, errors.Join(errs...)
 }
+
+// Format writes a topic's JSON as YAML that Parse reads, without the times that the registry adds.
+func Format(topic []byte) ([]byte, error) {
+	var fields yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(topic, &fields, yaml.UseOrderedMap()); err != nil {
+		return nil, err
+	}
+	fields = slices.DeleteFunc(fields, func(f yaml.MapItem) bool { return f.Key == "created_at" || f.Key == "updated_at" })
+	return yaml.MarshalWithOptions(fields, yaml.CustomMarshaler(func(s string) ([]byte, error) {
+		if plain.MatchString(s) {
+			return yaml.Marshal(s) // it knows the words that need quotes, such as true
+		}
+		return []byte(strconv.Quote(s)), nil // Go's escapes are YAML's
+	}))
+}
+
+// plain texts have nothing that a reader of YAML could take for something else. go-yaml itself quotes too little: not
+// "? x", tabs and U+2028.
+var plain = regexp.MustCompile(`^(\p{L}|/|[0-9]+(\.[0-9]+)?(ms|s|m|h))([\p{L}\p{N}_./@%+,=?&;~()-]|[ :]\p{L}|://)*$`)
 
 func topicsOf(document any) ([]map[string]any, error) {
 	switch d := document.(type) {

@@ -1,6 +1,7 @@
 package topicfile
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,46 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), say) {
 				t.Errorf("%q: %v, want %q", text, err, say)
 			}
+		}
+	}
+}
+
+// TestWhatIsFormattedIsParsedAgain: whatever the texts are, also those that other readers of YAML would take for marks,
+// ends of lines, numbers or keys.
+func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
+	texts := []string{
+		"? x", "- x", "a: b", "a #b", "a\u2028b", "a\u2029b", "a\u0085b", "\ufeffa", "\x7f", "a\tb", "a ", " a", "<<", "...",
+		"---", "? ", "?", "=", "~", "null", "true", "yes", "NaN", ".inf", "10", "1e3", "12:30:00", "0x1f", "10s", "1m30s",
+		"2026-01-01", "Nächste Mahnung", "关闭订单", "👍", "it's \"so\"", `back\slash`, "a,b", "[a", "{a", "&a", "*a", "!a", "|", ">",
+		"%a", "@a", "`a", "a:", ":", "a:b", "https://h/p?a=b&c=d", "",
+	}
+	for _, text := range texts {
+		topic := map[string]any{
+			"name": "shop.close", "callback_url": "https://h/", "title": text, "owner": text + "x", "updated_at": "never",
+			"retry": []string{"10s", "1m30s"}, "rate_limit": 0.5,
+			"headers": map[string]string{"X-Text": "v", "...": "a", "---": "b", "~": "c", "|": "d", "true": "e"},
+		}
+		if strings.ContainsAny(text, "\t\u0085\x7f") { // no title, but go-yaml gets it from somebody's database
+			topic["title"], topic["owner"] = "", ""
+		}
+		raw, err := json.Marshal(topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Format(raw)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if strings.ContainsAny(string(b), "\u2028\u2029\u0085\ufeff\t") {
+			t.Errorf("%q is written as %q", text, b)
+		}
+		got, err := Parse(b)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%q is written as\n%s\n%v", text, b, err)
+		}
+		if x := got[0]; x.Title != topic["title"] || x.Owner != topic["owner"] || len(x.Headers) != 6 || len(x.Retry) != 2 ||
+			x.RateLimit != 0.5 {
+			t.Errorf("%q is written as\n%s\nand read as %+v", text, b, x.Topic)
 		}
 	}
 }

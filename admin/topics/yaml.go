@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/goccy/go-yaml"
 	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/account"
@@ -33,7 +32,11 @@ func (h *Handler) exportTopics(c echo.Context) error {
 		if t == nil {
 			return fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 		}
-		text, err := yamlOf(t)
+		public, err := json.Marshal(t.Public())
+		if err != nil {
+			return fmt.Errorf("export topic %s: %w", name, err)
+		}
+		text, err := topicfile.Format(public)
 		if err != nil {
 			return fmt.Errorf("export topic %s: %w", name, err)
 		}
@@ -42,27 +45,6 @@ func (h *Handler) exportTopics(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="topics.yaml"`)
 	return c.Blob(http.StatusOK, "application/yaml", b.Bytes())
-}
-
-// yamlOf is a topic's JSON as YAML, without the fields that cannot be set.
-func yamlOf(t *registry.Topic) ([]byte, error) {
-	raw, err := json.Marshal(t.Public())
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
-	delete(fields, "created_at")
-	delete(fields, "updated_at")
-	ordered := yaml.MapSlice{{Key: "name", Value: fields["name"]}}
-	for _, key := range page.SortedKeys(fields) {
-		if key != "name" {
-			ordered = append(ordered, yaml.MapItem{Key: key, Value: fields[key]})
-		}
-	}
-	return yaml.Marshal(ordered)
 }
 
 const (

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/topicfile"
 )
 
 func (p *program) topicCommand() *cobra.Command {
@@ -78,8 +79,10 @@ func hintTopics(err error) error {
 
 // topicYAML writes a topic as apply reads it, without the times that the registry adds.
 func topicYAML(w io.Writer, t client.Topic) error {
-	t.CreatedAt, t.UpdatedAt = nil, nil
-	b, err := yaml.MarshalWithOptions(t, yaml.UseJSONMarshaler())
+	b, err := json.Marshal(t)
+	if err == nil {
+		b, err = topicfile.Format(b)
+	}
 	if err != nil {
 		return fmt.Errorf("write the topic as YAML: %w", err)
 	}
