@@ -91,7 +91,7 @@ func (a *Admin) routes() {
 	}
 	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
 	// A stream lives for hours, and the session must not be written for it.
-	e.GET(b.BasePath+"/events", func(c echo.Context) error { return b.Hub.Serve(c, page.Lang(c), a.access.StreamAllowed) })
+	e.GET(b.BasePath+"/events", func(c echo.Context) error { return b.Hub.Serve(c, page.Lang(c), a.access.StreamUser) })
 }
 
 // ServeHTTP answers one request. HEAD is served as GET; net/http leaves the body out.

@@ -39,6 +39,43 @@ func TestTheSixthWrongPasswordWaits(t *testing.T) {
 	}
 }
 
+// fromAddress is a browser behind a proxy that both sides trust.
+type fromAddress string
+
+func (a fromAddress) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Forwarded-For", string(a))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestAGuesserKeepsNobodyOut: who guesses has to wait, and the user signs in from elsewhere meanwhile.
+func TestAGuesserKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	_, loopback, err := net.ParseCIDR("127.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, func(o *Options) { o.TrustedProxies = []*net.IPNet{loopback} })
+	from := func(address, pass string) int {
+		s.client = newClient()
+		s.client.Transport = fromAddress(address)
+		status, _ := s.post("/login", "username", "root", "password", pass)
+		return status
+	}
+	if status := from("10.0.0.5", password); status != http.StatusOK {
+		t.Fatalf("the first sign-in got %d", status)
+	}
+	for n := range 105 { // from so many addresses that the account as a whole has to wait
+		from(fmt.Sprintf("203.0.113.%d", n), "wrong password")
+	}
+	if status := from("203.0.113.200", password); status != http.StatusTooManyRequests {
+		t.Errorf("one guesser more got %d", status)
+	}
+	if status := from("10.0.0.5", password); status != http.StatusOK {
+		t.Errorf("the user, from where they signed in before, got %d", status)
+	}
+}
+
 // TestALimitHasNoWayAround: spaces that a database passes over are no other account, addresses of one network no other
 // address, and a name of megabytes is neither kept nor logged.
 func TestALimitHasNoWayAround(t *testing.T) {

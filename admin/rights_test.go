@@ -19,7 +19,6 @@ var (
 		"/login", "/login/code", "/logout", "/language", "/theme",
 		"/account/password", "/account/totp/begin", "/account/totp/finish", "/account/totp/clear",
 		"/account/sessions/:id/end", "/account/sessions/end",
-		"/topics/check/retry_if", "/topics/check/retry", // say whether something is well-formed, and change nothing
 	}
 	forOperators = []string{
 		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/jobs", "/topics/:topic/matching",
@@ -30,8 +29,8 @@ var (
 	// pagesAbove are pages that not everybody sees, by the role they need.
 	pagesAbove = map[string]account.Role{
 		"/access": account.RoleAdmin, "/alerts/settings": account.RoleAdmin, "/topics/new": account.RoleAdmin,
-		"/topics/:topic/edit": account.RoleAdmin,
-		"/topics/export":      account.RoleAdmin, "/shards/new": account.RoleAdmin, "/shards/:name/edit": account.RoleAdmin,
+		"/topics/:topic/edit": account.RoleAdmin, "/topics/check/name": account.RoleAdmin,
+		"/topics/export": account.RoleAdmin, "/shards/new": account.RoleAdmin, "/shards/:name/edit": account.RoleAdmin,
 		"/push": account.RoleOperator, "/topics/:topic/test": account.RoleOperator,
 	}
 	openPages = []string{"/login", "/healthz", "/assets/:name", "/events"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
@@ -74,6 +75,9 @@ var answers = []uint16{
 }
 
 func isAnswer(err error) bool {
+	if strings.HasPrefix(err.Error(), "sql: converting argument") { // a value that the driver cannot send
+		return true
+	}
 	if errors.Is(err, gorm.ErrDuplicatedKey) || errors.Is(err, gorm.ErrRecordNotFound) {
 		return true
 	}

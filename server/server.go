@@ -75,7 +75,7 @@ type Limits struct {
 	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
 	MaxBuffered   int64         // bytes of all large requests under way; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
-	MaxConns      int           // connections; default 10,000, and never more than the descriptors allow
+	MaxConns      int           // connections; default 8,192, and never more than the descriptors allow
 	HeaderTimeout time.Duration // until a request's header is there; default 5s
 	ReadTimeout   time.Duration // until its body is there; default 30s
 	BodyGrace     time.Duration // after that a body has to arrive at 1 KiB/s on average; default 5s
@@ -90,7 +90,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.MaxBatchBytes, 64<<20)
 	orDefault(&l.MaxBuffered, 256<<20)
 	orDefault(&l.MaxHeader, 16<<10)
-	orDefault(&l.MaxConns, 10_000)
+	orDefault(&l.MaxConns, 8192)
 	orDefault(&l.HeaderTimeout, 5*time.Second)
 	orDefault(&l.ReadTimeout, 30*time.Second)
 	orDefault(&l.BodyGrace, 5*time.Second)

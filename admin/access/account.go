@@ -48,7 +48,7 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 // confirmPassword checks the password again, with the limits of signing in. problem is empty if it is right.
 func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 	name := page.Viewer(c).Name
-	if wait := h.attempts.try(name, c.RealIP()); wait > 0 {
+	if wait := h.waits(c, name); wait > 0 {
 		return h.T(c, "login.wait", page.Duration(wait)), nil
 	}
 	_, err = h.registry.CheckPassword(c.Request().Context(), name, c.FormValue("current"))

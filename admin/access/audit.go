@@ -52,7 +52,7 @@ func (h *Handler) auditPage(c echo.Context) error {
 	}
 	f.Since, _ = time.Parse(page.MinuteForm, c.QueryParam("since")) // nonsense leaves nothing out
 	f.Until, _ = time.Parse(page.MinuteForm, c.QueryParam("until"))
-	f.Before, _ = strconv.ParseUint(c.QueryParam("cursor"), 10, 64) // nonsense is the beginning
+	f.Before, _ = page.ID(c.QueryParam("cursor")) // nonsense is the beginning
 	list, err := h.registry.Audit(c.Request().Context(), f)
 	if err != nil {
 		return err

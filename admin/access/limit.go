@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// loginLimit slows down guessing of passwords: after some failures of an account or an address, further attempts must
-// wait. Whoever knows the password of an account under attack waits too, but never longer than loginWindow.
+// loginLimit slows down guessing of passwords: after some failures from an address, further tries from there must wait.
+// The tries of an account from all addresses together are limited much later, and not at all from where its user last
+// signed in, so that guessers keep nobody out.
 type loginLimit struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	tries map[string]failures // by account/NAME and address/IP
+	tries map[string]failures // by account/NAME, address/IP and both
 }
 
 type failures struct {
@@ -22,8 +23,9 @@ type failures struct {
 
 const (
 	loginWindow    = 5 * time.Minute
-	accountTries   = 5
-	addressTries   = 20
+	pairTries      = 5   // of an account from one address
+	addressTries   = 20  // of all accounts from one address
+	accountTries   = 100 // of an account from all addresses
 	rememberedKeys = 10_000
 )
 
@@ -32,11 +34,15 @@ func newLoginLimit(now func() time.Time) *loginLimit {
 }
 
 // try counts a try and says how long to wait first; 0: it may be made. A try is counted before the password is
-// compared, so that many at once count as many.
-func (l *loginLimit) try(account, address string) (wait time.Duration) {
+// compared, so that many at once count as many. last is from where the account's user last signed in.
+func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keys := map[string]int{accountKey(account): accountTries, addressKey(address): addressTries}
+	place := addressKey(address)
+	keys := map[string]int{accountKey(account) + place: pairTries, place: addressTries}
+	if last == "" || addressKey(last) != place {
+		keys[accountKey(account)] = accountTries
+	}
 	for key, most := range keys {
 		f := l.tries[key]
 		if left := loginWindow - l.now().Sub(f.since); f.count >= most && left > 0 {
@@ -58,19 +64,20 @@ func (l *loginLimit) try(account, address string) (wait time.Duration) {
 	return 0
 }
 
-// passed forgets an account's failures, and takes the try back from its address.
+// passed forgets an account's failures from an address, and takes the try back from what else it counted for.
 func (l *loginLimit) passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.tries, accountKey(account))
-	key := addressKey(address)
-	if f, ok := l.tries[key]; ok && f.count > 0 {
-		f.count--
-		l.tries[key] = f
+	delete(l.tries, accountKey(account)+addressKey(address))
+	for _, key := range []string{accountKey(account), addressKey(address)} {
+		if f, ok := l.tries[key]; ok && f.count > 0 {
+			f.count--
+			l.tries[key] = f
+		}
 	}
 }
 
-func accountKey(name string) string { return "account/" + name }
+func accountKey(name string) string { return "account/" + name + "/" }
 
 // addressKey is the same for all addresses that one customer of a provider has: of IPv6 that is a network of 64 bits.
 func addressKey(address string) string {

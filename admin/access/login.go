@@ -42,9 +42,18 @@ func typedName(name string) string {
 	return strings.ToValidUTF8(name[:longestName], "") + "…"
 }
 
+// waits counts a try to sign in and says how long it must wait.
+func (h *Handler) waits(c echo.Context, name string) time.Duration {
+	last := ""
+	if u, err := h.users.get(c.Request().Context(), name); err == nil && u != nil {
+		last = u.Address
+	}
+	return h.attempts.try(name, c.RealIP(), last)
+}
+
 func (h *Handler) login(c echo.Context) error {
 	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next")}
-	if wait := h.attempts.try(form.Username, c.RealIP()); wait > 0 {
+	if wait := h.waits(c, form.Username); wait > 0 {
 		form.Error = h.T(c, "login.wait", page.Duration(wait.Round(time.Second)))
 		return h.Render(c, http.StatusTooManyRequests, "login", form)
 	}

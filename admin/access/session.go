@@ -12,24 +12,28 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// StreamAllowed reports whether a request's session is valid, without prolonging it: a stream must not keep it alive.
-func (h *Handler) StreamAllowed(c echo.Context) bool {
+// StreamUser is the user of a request's session, without prolonging it: a stream must not keep it alive. Empty: the
+// session is not valid.
+func (h *Handler) StreamUser(c echo.Context) string {
 	ctx := c.Request().Context()
 	cookie, err := c.Cookie(sessionCookie)
 	if err != nil {
-		return false
+		return ""
 	}
 	// The request's context bears no session of its own, so loading gives a new one each time.
 	ctx, err = h.Sessions.Load(ctx, cookie.Value)
 	if err != nil {
-		return false
+		return ""
 	}
 	name := h.Sessions.GetString(ctx, keyUser)
 	if name == "" {
-		return false
+		return ""
 	}
 	u, err := h.users.get(ctx, name)
-	return err == nil && u != nil && !h.outdated(ctx, u)
+	if err != nil || u == nil || h.outdated(ctx, u) {
+		return ""
+	}
+	return name
 }
 
 // What sessions hold.

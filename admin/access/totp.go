@@ -59,7 +59,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 	if name == "" || h.totp == nil || h.Now().Sub(began) > pendingLife {
 		return h.Redirect(c, "/login")
 	}
-	if wait := h.attempts.try(name, c.RealIP()); wait > 0 {
+	if wait := h.waits(c, name); wait > 0 {
 		form := loginForm{Next: next, Error: h.T(c, "login.wait", page.Duration(wait.Round(time.Second)))}
 		return h.Render(c, http.StatusTooManyRequests, "login_code", form)
 	}

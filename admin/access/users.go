@@ -3,7 +3,6 @@ package access
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -201,8 +200,8 @@ func (h *Handler) createToken(c echo.Context) error {
 }
 
 func (h *Handler) revokeToken(c echo.Context) error {
-	id, err := strconv.ParseUint(page.Param(c, "id"), 10, 64)
-	if err != nil {
+	id, ok := page.ID(page.Param(c, "id"))
+	if !ok {
 		return echo.ErrNotFound
 	}
 	return h.finish(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",

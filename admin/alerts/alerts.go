@@ -61,7 +61,7 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	open, ended := true, false
-	before, _ := strconv.ParseUint(c.QueryParam("before"), 10, 64)
+	before, _ := page.ID(c.QueryParam("before"))
 	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
 		return err
 	}

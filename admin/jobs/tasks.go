@@ -30,8 +30,8 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 		return h.runner.Tasks(ctx, tasksShown)
 	})
 	h.Live("task", tasksEvery, "partials/task_progress", func(ctx context.Context, id string) (any, error) {
-		n, err := strconv.ParseUint(id, 10, 64)
-		if err != nil {
+		n, ok := page.ID(id)
+		if !ok {
 			return nil, bulk.ErrNoTask
 		}
 		return h.taskView(ctx, n)
@@ -105,8 +105,8 @@ func (h *Handler) taskView(ctx context.Context, id uint64) (*taskView, error) {
 }
 
 func taskID(c echo.Context) (uint64, error) {
-	id, err := strconv.ParseUint(c.Param("id"), 10, 64)
-	if err != nil {
+	id, ok := page.ID(c.Param("id"))
+	if !ok {
 		return 0, echo.ErrNotFound
 	}
 	return id, nil

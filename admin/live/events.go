@@ -17,12 +17,13 @@ const (
 	streamWrite = 10 * time.Second // how long a browser may take for an event
 )
 
-// Serve sends a page its events. allowed reports whether the page's session is still valid.
-func (h *Hub) Serve(c echo.Context, language string, allowed func(echo.Context) bool) error {
-	if !allowed(c) {
+// Serve sends a page its events. userOf returns the user of the page's session; empty: it is no longer valid.
+func (h *Hub) Serve(c echo.Context, language string, userOf func(echo.Context) string) error {
+	user := userOf(c)
+	if user == "" {
 		return c.NoContent(http.StatusNoContent) // which tells the browser not to come again
 	}
-	r, leave, err := h.join(language, strings.Split(c.QueryParam("on"), ","))
+	r, leave, err := h.join(user, language, strings.Split(c.QueryParam("on"), ","))
 	if err != nil {
 		return c.NoContent(http.StatusServiceUnavailable)
 	}
@@ -37,7 +38,7 @@ func (h *Hub) Serve(c echo.Context, language string, allowed func(echo.Context) 
 	if err := s.send("retry: 3000\n\n"); err != nil {
 		return nil //nolint:nilerr // the browser is gone
 	}
-	h.feed(c.Request().Context(), r, s, func() bool { return allowed(c) })
+	h.feed(c.Request().Context(), r, s, func() bool { return userOf(c) == user })
 	return nil
 }
 

@@ -30,7 +30,7 @@ type Hub struct {
 	mu      sync.Mutex
 	sources map[string]Source // by name
 	feeds   map[string]*feed  // running ones, by name:arg
-	streams int
+	streams map[string]int    // by user
 }
 
 // feed is a running source.
@@ -56,27 +56,33 @@ type message struct{ name, text string }
 func NewHub(render func(string, string, any) (string, error), log *slog.Logger) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Hub{render: render, log: log, ctx: ctx, cancel: cancel, sources: map[string]Source{},
-		feeds: map[string]*feed{}}
+		feeds: map[string]*feed{}, streams: map[string]int{}}
 }
 
 const (
 	maxStreams = 500
-	maxEvents  = 8 // of one page
+	maxOfUser  = 50 // streams, so that one user leaves some to the others
+	maxEvents  = 8  // of one page
 )
 
-// join makes a reader of the events, names of sources that do not exist left out. leave must be called in the end.
-func (h *Hub) join(language string, events []string) (r *reader, leave func(), err error) {
+// join makes a user's reader of the events, names of sources that do not exist left out. leave must be called in the
+// end.
+func (h *Hub) join(user, language string, events []string) (r *reader, leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ctx.Err() != nil || h.streams >= maxStreams {
-		return nil, nil, fmt.Errorf("%d pages are open already", h.streams)
+	all := 0
+	for _, n := range h.streams {
+		all += n
 	}
-	h.streams++
+	if h.ctx.Err() != nil || all >= maxStreams || h.streams[user] >= maxOfUser {
+		return nil, nil, fmt.Errorf("%d pages are open already, %d of them by this user", all, h.streams[user])
+	}
+	h.streams[user]++
 	r = &reader{language: language, pending: map[string]string{}, tick: make(chan struct{}, 1)}
 	for _, event := range events[:min(len(events), maxEvents)] {
 		h.subscribe(r, event)
 	}
-	return r, func() { h.leave(r) }, nil
+	return r, func() { h.leave(user, r) }, nil
 }
 
 // subscribe sends the reader the last state and starts the source for the first reader.
@@ -107,10 +113,12 @@ func (h *Hub) subscribe(r *reader, event string) {
 	}
 }
 
-func (h *Hub) leave(r *reader) {
+func (h *Hub) leave(user string, r *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.streams--
+	if h.streams[user]--; h.streams[user] == 0 {
+		delete(h.streams, user)
+	}
 	for event, f := range h.feeds {
 		delete(f.readers, r)
 		if len(f.readers) == 0 {

@@ -24,7 +24,7 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 	}})
 	var leaves []func()
 	for _, language := range []string{"en", "zh-Hans", "en"} {
-		r, leave, err := h.join(language, []string{"s:x"})
+		r, leave, err := h.join("ann", language, []string{"s:x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,8 +41,8 @@ func TestASourceRunsOnceForAllReadersAndEndsWithTheLast(t *testing.T) {
 		leave()
 	}
 	<-stopped
-	if len(h.feeds) != 0 || h.streams != 0 {
-		t.Errorf("%d feeds and %d streams are left", len(h.feeds), h.streams)
+	if len(h.feeds) != 0 || len(h.streams) != 0 {
+		t.Errorf("%d feeds and the streams %v are left", len(h.feeds), h.streams)
 	}
 }
 
@@ -54,5 +54,30 @@ func TestAStreamIsNotForged(t *testing.T) {
 	want := "event: topic:a  event: strip\ndata: <p>a\ndata: \ndata: event: strip\ndata: data: forged\ndata: b\ndata: \ndata: event: strip\ndata: data: x</p>\n\n"
 	if got != want {
 		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+// TestAUserLeavesStreamsToOthers: whoever opens all that one user may have keeps nobody else out.
+func TestAUserLeavesStreamsToOthers(t *testing.T) {
+	t.Parallel()
+	h := NewHub(nil, slog.New(slog.DiscardHandler))
+	defer h.Close()
+	var leaves []func()
+	for {
+		_, leave, err := h.join("greedy", "en", nil)
+		if err != nil {
+			break
+		}
+		leaves = append(leaves, leave)
+	}
+	if len(leaves) != maxOfUser {
+		t.Errorf("one user has %d streams", len(leaves))
+	}
+	if _, _, err := h.join("ann", "en", nil); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+	leaves[0]()
+	if _, _, err := h.join("greedy", "en", nil); err != nil {
+		t.Errorf("after one was closed: %v", err)
 	}
 }

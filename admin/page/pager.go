@@ -27,6 +27,15 @@ func NewPager(c echo.Context, total, each int) Pager {
 	return Pager{Page: n, Pages: pages, From: min((n-1)*each+1, total), To: min(n*each, total), Total: total}
 }
 
+// ID reads the number of a row. SQLite has no room for the 64th bit.
+func ID(text string) (id uint64, ok bool) {
+	id, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	return id, true
+}
+
 // CursorPager is for lists that only know what follows; the query parameter is "cursor".
 func CursorPager(c echo.Context, next string) Pager {
 	return Pager{ByCursor: true, Next: next, First: c.QueryParam("cursor") == ""}

@@ -19,9 +19,9 @@ func (h *Handler) topicsRoutes(g *echo.Group) {
 	g.GET("/topics/new", h.Need(account.RoleAdmin, h.newTopicPage))
 	g.POST("/topics/new", h.Need(account.RoleAdmin, h.createTopic))
 	h.yamlRoutes(g)
-	g.GET("/topics/check/name", h.checkName)
-	g.POST("/topics/check/retry_if", h.checkRetryIf)
-	g.POST("/topics/check/retry", h.previewRetry)
+	g.GET("/topics/check/name", h.Need(account.RoleAdmin, h.checkName))
+	g.POST("/topics/check/retry_if", h.Need(account.RoleAdmin, h.checkRetryIf))
+	g.POST("/topics/check/retry", h.Need(account.RoleAdmin, h.previewRetry))
 }
 
 type topicsData struct {
