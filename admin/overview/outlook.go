@@ -28,11 +28,11 @@ type outlook struct {
 	Forecast queue.Forecast
 	Capacity figures.Capacity
 	Late     figures.Prediction
-	Waiting  int64 // due already
+	Waiting  int64       // due already
 	Topics   []lateTopic // those whose limits are known, the latest first
-	More     int // topics that will be late, too
-	Asked    int // topics, of
-	Of       int // those with jobs
+	More     int         // topics that will be late, too
+	Asked    int         // topics, of
+	Of       int         // those with jobs
 	Chart    figures.Chart
 }
 

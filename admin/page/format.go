@@ -23,7 +23,7 @@ func (b *Base) funcs(language string) template.FuncMap {
 		"ms":      func(v float64) string { return inWords(t, milliseconds(v)) },
 		"ago":     func(at any) template.HTML { return b.ago(language, at) },
 		"instant": instant, "clock": clock,
-		"dict":    dict, "list": func(v ...any) []any { return v },
+		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
 		"text": func(key string, args []any) string { return t(key, args...) },
