@@ -45,9 +45,10 @@ func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 
 // change changes the first job of this id that it finds, and then copies in other shards, which a push left there
 // when its answer was lost: these would be delivered unchanged. Errors of the copies are ignored, since the job is
-// changed.
+// changed. A shard that cannot be asked may have the job, so nothing is changed in the shards after it.
 func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, what ...any) (job *Job, err error) {
 	var unsafe error
+	missed := false
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		if job != nil {
 			if s.hasOther(ctx, topic, job) {
@@ -55,8 +56,12 @@ func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, w
 			}
 			return false, nil
 		}
+		if missed {
+			return false, nil
+		}
 		var err error
 		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, what...)
+		missed = err != nil
 		return false, err
 	})
 	if job != nil {

@@ -41,7 +41,8 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 }
 
 // removeAll removes every copy of a job: a push whose shard failed before it answered may have left one there beside
-// that in the next shard.
+// that in the next shard. So when a shard before the first that has the job cannot be asked, the answer is not that it
+// is done.
 func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
 	found := false
 	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
@@ -50,7 +51,9 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 		var un *UnavailableError
 		switch {
 		case errors.As(err, &un):
-			missed = err
+			if !found {
+				missed = err
+			}
 			continue
 		case err != nil:
 			return running, err
@@ -65,10 +68,10 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 		}
 	}
 	switch {
+	case missed != nil:
+		return running, missed
 	case found:
 		return running, unsafe
-	case missed != nil:
-		return false, missed
 	case unsafeGone != nil:
 		return false, unsafeGone
 	}

@@ -70,7 +70,8 @@ type batch struct {
 }
 
 // store pushes each job to the next shard of its order, to all shards and buckets at once. It returns those whose
-// shard is unavailable, and none when no shard is left to try.
+// shard is unavailable, and none when no shard is left to try. A push that replaces a job goes to no further shard
+// than that of the job: both would be called.
 func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	to := map[*batcher][]int{}
 	for _, i := range todo {
@@ -89,10 +90,10 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 		wg.Go(func() { b.storeIn(ctx, pushes, which) })
 	}
 	wg.Wait()
-	for _, which := range to {
+	for pushes, which := range to {
 		for _, i := range which {
 			var un *UnavailableError
-			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && !un.Stored {
+			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && !un.Stored && !b.heldBy(i, pushes.shard) {
 				failed = append(failed, i)
 			}
 		}
@@ -100,6 +101,9 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	slices.Sort(failed)
 	return failed
 }
+
+// heldBy reports whether a shard has the job that a push replaces.
+func (b *batch) heldBy(i int, s *Shard) bool { return slices.Contains(b.replaced[i], s) }
 
 func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 	list := b.pushes
@@ -116,21 +120,24 @@ func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 
 // settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while it was
 // down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. Shards
-// that do not answer cannot be asked.
+// that do not answer cannot be asked: a push that replaces is refused then, since the old job would be called, too.
 func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
-		if b.pushes[i].Fresh {
+		p := &b.pushes[i]
+		if p.Fresh {
 			continue
 		}
-		for k, s := range b.q.order(b.pushes[i].Topic, b.pushes[i].ID) {
-			if s.Up() && (k > 0 || s.State() != "active") { // the push script of its home finds it there
+		for k, s := range b.q.order(p.Topic, p.ID) {
+			// The push script of its home finds it there. A replace needs to know before: it goes to no other shard then.
+			if k > 0 || s.State() != "active" || p.OnDuplicate == Replace {
 				away[s] = append(away[s], i)
 			}
 		}
 	}
 	var mu sync.Mutex
 	answered := map[int]bool{}
+	missed := map[*Shard]error{}
 	var wg sync.WaitGroup
 	for s, which := range away {
 		wg.Go(func() {
@@ -138,10 +145,11 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 			for k, i := range which {
 				refs[k] = Ref{b.pushes[i].Topic, b.pushes[i].ID}
 			}
-			found, _ := s.getAll(ctx, refs) // what cannot be asked counts as not found
+			found, err := s.getAll(ctx, refs) // what cannot be asked counts as not found
 			unsafe := b.confirmKept(ctx, s, which, found)
 			mu.Lock()
 			defer mu.Unlock()
+			missed[s] = err
 			for k, i := range which {
 				if found[k] != nil {
 					answered[i] = b.found(i, s, found[k], unsafe[i]) || answered[i]
@@ -151,11 +159,30 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	}
 	wg.Wait()
 	b.acceptKept(answered)
-	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] })
+	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] || b.refuseReplace(i, missed) })
 }
 
-// found notes that a shard which is not the home of a push has a job of its id, and reports whether that answers the
-// push.
+// refuseReplace refuses a push that replaces when the old job may be in a shard that could not be asked: in any, or
+// when one has it, in one before that.
+func (b *batch) refuseReplace(i int, missed map[*Shard]error) bool {
+	p := &b.pushes[i]
+	if p.OnDuplicate != Replace || p.Fresh {
+		return false
+	}
+	for _, s := range b.q.order(p.Topic, p.ID) {
+		if err := missed[s]; err != nil {
+			b.results[i] = Result{Err: err}
+			return true
+		}
+		if b.heldBy(i, s) {
+			return false
+		}
+	}
+	return false
+}
+
+// found notes that a shard has the job which a push replaces, or answers the push with the job that a shard which is
+// not its home has.
 func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 	if b.pushes[i].OnDuplicate == Replace {
 		b.replaced[i] = append(b.replaced[i], s)

@@ -72,6 +72,63 @@ func TestAReplaceInTheShardThatHoldsTheJob(t *testing.T) {
 	f.stats("t", 1, 0, 0, 0)
 }
 
+// TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown: the job that waits there would be called as it was.
+func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
+	urlA, _ := startRedis(t)
+	urlB, _ := startRedis(t)
+	var cut atomic.Bool
+	pass := func([]byte) bool { return !cut.Load() }
+	link := proxied(t, urlA, func() (request, answer func([]byte) bool) { return pass, pass })
+	q := Open(Options{Timeout: 500 * time.Millisecond})
+	t.Cleanup(func() { _ = q.Close() })
+	shards := []ShardConfig{{Name: "a", URL: link, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
+	if err := q.SetShards(t.Context(), shards); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
+	home, away := f.homeIs("a", "t"), f.homeIs("b", "t")
+	f.push("t", home, time.Hour)
+	f.push("t", away, time.Hour)
+	replace := func(id string) error {
+		return q.Push(f.ctx, Push{Topic: "t", ID: id, Delay: time.Hour, Body: []byte(`"new"`), OnDuplicate: Replace}).Err
+	}
+	change := func(id string) error {
+		body := []byte(`"new"`)
+		_, err := q.Change(f.ctx, "t", id, Change{Body: &body})
+		return err
+	}
+	run := func(id string) error { _, err := q.RunNow(f.ctx, "t", id); return err }
+	remove := func(id string) error { return q.Delete(f.ctx, "t", id) }
+	cut.Store(true)
+	for name, do := range map[string]func(id string) error{
+		"replace": replace, "change": change, "run": run, "delete": remove,
+	} {
+		var un *UnavailableError
+		if err := do(home); !errors.As(err, &un) || un.RetryAfter <= 0 {
+			t.Errorf("%s while its home is down = %v; want unavailable", name, err)
+		}
+	}
+	// Pushed again it is in the next shard; its home may have another of the same id.
+	f.push("t", home, time.Hour)
+	for name, do := range map[string]func(id string) error{"replace": replace, "change": change, "delete": remove} {
+		if err := do(home); err == nil {
+			t.Errorf("%s of a copy is answered as done while its home is down", name)
+		}
+	}
+	if err := errors.Join(replace(away), change(away), remove(away)); err != nil {
+		t.Errorf("a job whose home is up: %v", err)
+	}
+	cut.Store(false)
+	eventually(t, "the link is whole", func() bool { return q.Shards()[0].Up() })
+	if err := replace(home); err != nil {
+		t.Fatal(err)
+	}
+	if j := f.get("t", home); string(j.Body) != `"new"` || j.Shard != "a" {
+		t.Errorf("replaced: %+v", j)
+	}
+	f.stats("t", 1, 0, 0, 0)
+}
+
 // TestALateHostDeletesNoAcknowledgedJob: a host that was cut off from a shard pushed a job to another one, where it
 // was delivered. What the first shard was given since is not its to remove when its link heals.
 func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
