@@ -34,13 +34,13 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	if err := setup.Seed(ctx, cfg, p.registry, log); err != nil {
 		return err
 	}
-	var l net.Listener
+	sockets := map[string]net.Listener{}
 	for _, spec := range listeners(cfg, name) {
-		if l, err = listen(spec.Key, spec.Addr); err != nil {
+		if sockets[spec.Name], err = openSocket(spec.Key, spec.Addr); err != nil {
 			return err
 		}
 	}
-	r, err := p.newRole(name, l, nil)
+	r, err := p.newRole(name, sockets, nil)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	return p.run(ctx, r.run)
 }
 
-// listen opens a listener; its errors name the key of the configuration.
-func listen(key, addr string) (net.Listener, error) {
+// openSocket opens a listener; its errors name the key of the configuration.
+func openSocket(key, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%[1]s: the address %[2]s is in use by another program: "+
@@ -66,7 +66,7 @@ func listen(key, addr string) (net.Listener, error) {
 // serveMetrics serves /metrics of this process until stop is called. Several roles on one host need an address each;
 // a role runs without its metrics if it has none.
 func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
-	l, err := listen("metrics.addr", cfg.Metrics.Addr)
+	l, err := openSocket("metrics.addr", cfg.Metrics.Addr)
 	if err != nil {
 		log.Warn("this process serves no metrics", "error", err)
 		return func() {}

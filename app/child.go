@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
 
@@ -62,11 +61,7 @@ func shareCores(processes int) {
 }
 
 func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
-	var l net.Listener
-	for _, spec := range listeners(p.cfg, c.Role) {
-		l = c.Listeners[spec.Name]
-	}
-	r, err := p.newRole(c.Role, l, c.Replaced)
+	r, err := p.newRole(c.Role, c.Listeners, c.Replaced)
 	if err != nil {
 		return err
 	}

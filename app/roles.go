@@ -28,18 +28,23 @@ const (
 	RoleDispatcher = "dispatcher"
 	RoleChecker    = "redis-checker"
 	RoleAdmin      = "admin"
+	RoleGateway    = "gateway"
 )
 
 // Roles are all roles.
-func Roles() []string { return []string{RoleServer, RoleTimer, RoleDispatcher, RoleChecker, RoleAdmin} }
+func Roles() []string {
+	return []string{RoleServer, RoleTimer, RoleDispatcher, RoleChecker, RoleAdmin, RoleGateway}
+}
 
-// listeners are the sockets that a role listens on: one or none.
+// listeners are the sockets that a role listens on.
 func listeners(cfg *conf.Config, role string) []master.ListenSpec {
 	switch role {
 	case RoleServer:
 		return []master.ListenSpec{{Name: "api", Key: "server.addr", Addr: cfg.Server.Addr}}
 	case RoleAdmin:
 		return []master.ListenSpec{{Name: "admin", Key: "admin.addr", Addr: cfg.Admin.Addr}}
+	case RoleGateway:
+		return gatewayListeners(cfg)
 	}
 	return nil
 }
@@ -60,11 +65,15 @@ func MasterOptions(cfg *conf.Config, version string, shards []registry.Shard) (m
 	processes := map[string]int{RoleTimer: cfg.Timers, RoleDispatcher: cfg.Dispatchers}
 	for _, name := range Roles() {
 		n, numbered := processes[name]
-		if !numbered {
+		sockets := listeners(cfg, name)
+		switch {
+		case name == RoleGateway:
+			n = min(1, len(sockets)) // without an address there is nothing to do
+		case !numbered:
 			n = 1
 		}
 		o.Roles = append(o.Roles, master.RoleSpec{
-			Name: name, Count: n, Numbered: numbered, Config: config, Listeners: listeners(cfg, name),
+			Name: name, Count: n, Numbered: numbered, Config: config, Listeners: sockets,
 		})
 	}
 	return o, nil
@@ -76,14 +85,16 @@ type role struct {
 	status func() map[string]any // what `wakecall ps` shows of it; may be nil
 }
 
-// newRole makes a role. The server and the admin need a listener; replaced tells the server that a successor serves its
-// listener already (nil: there is none).
-func (p *parts) newRole(name string, l net.Listener, replaced func() bool) (role, error) {
+// newRole makes a role with its listeners by name; replaced tells it that a successor serves them already (nil: there is
+// none).
+func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case RoleServer:
-		return p.newServer(l, replaced)
+		return p.newServer(l["api"], replaced)
 	case RoleAdmin:
-		return p.newAdmin(l)
+		return p.newAdmin(l["admin"])
+	case RoleGateway:
+		return p.newGateway(l, replaced)
 	case RoleTimer:
 		return p.newTimer(), nil
 	case RoleDispatcher:

@@ -20,6 +20,7 @@ type Config struct {
 	Log             Log           `koanf:"log"`
 	Server          Server        `koanf:"server"`
 	Admin           Admin         `koanf:"admin"`
+	Gateways        Gateways      `koanf:"gateways"`
 	Metrics         Metrics       `koanf:"metrics"`
 	Registry        Registry      `koanf:"registry"`
 	Redis           Redis         `koanf:"redis"`
@@ -62,6 +63,28 @@ type Admin struct {
 	TrustedProxies string `koanf:"trusted_proxies"` // CIDRs joined with commas; see Proxies
 	TLSCert        string `koanf:"tls_cert"`
 	TLSKey         string `koanf:"tls_key"`
+}
+
+// Gateways are the listeners that speak the protocols of other systems.
+type Gateways struct {
+	MaxConnections int `koanf:"max_connections"`
+	Lmstfy         struct {
+		Addr      string `koanf:"addr"`
+		AdminAddr string `koanf:"admin_addr"`
+	} `koanf:"lmstfy"`
+	PHPDQ struct {
+		Addr     string `koanf:"addr"`
+		TimeZone string `koanf:"time_zone"` // see Location
+	} `koanf:"phpdq"`
+	DelayQueue struct {
+		Addr string `koanf:"addr"`
+	} `koanf:"delayqueue"`
+	Grape struct {
+		Addr string `koanf:"addr"`
+	} `koanf:"grape"`
+	Beanstalk struct {
+		Addr string `koanf:"addr"`
+	} `koanf:"beanstalk"`
 }
 
 // Metrics is where the master serves /metrics.
@@ -179,6 +202,15 @@ func (a Admin) Proxies() []*net.IPNet {
 		}
 	}
 	return list
+}
+
+// Location is PHPDQ.TimeZone.
+func (g *Gateways) Location() *time.Location {
+	zone, err := time.LoadLocation(g.PHPDQ.TimeZone)
+	if err != nil { // it was found when the configuration was loaded
+		return time.Local
+	}
+	return zone
 }
 
 func (c *Config) inData(name string) string { return filepath.Join(c.DataPath(), name) }

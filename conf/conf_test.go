@@ -315,3 +315,22 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+func TestAGatewayListensOnThisMachineUnlessAHostIsNamed(t *testing.T) {
+	for given, want := range map[string]string{
+		"": "", "6790": "127.0.0.1:6790", ":6790": "127.0.0.1:6790", "0.0.0.0:6790": "0.0.0.0:6790", "[::]:6790": "[::]:6790",
+	} {
+		c, err := Load(LoadOptions{Flags: map[string]string{"gateways.phpdq.addr": given}, Search: []string{}})
+		if err != nil || c.Gateways.PHPDQ.Addr != want {
+			t.Errorf("%q became %+v, %v, want %q", given, c, err, want)
+		}
+	}
+	for _, flags := range []map[string]string{
+		{"gateways.phpdq.addr": "host"}, {"gateways.phpdq.addr": "70000"}, {"gateways.phpdq.addr": "6789"},
+		{"gateways.grape.addr": "9000", "gateways.beanstalk.addr": ":9000"}, {"gateways.phpdq.time_zone": "Mars/Base"},
+	} {
+		if _, err := Load(LoadOptions{Flags: flags, Search: []string{}}); err == nil {
+			t.Errorf("%v was accepted", flags)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 type kind struct {
 	check  func(string) error
 	split  func(string) []string // of a list, which is stored joined with commas; nil: a single value
+	normal func(string) string   // the form that is kept; nil: as it was written
 	secret bool                  // the values are URLs with passwords
 }
 
@@ -26,6 +27,7 @@ var (
 	duration = kind{check: checkDuration}
 	cidrs    = kind{check: checkCIDRs, split: commaList}
 	networks = kind{check: checkNetworks, split: commaList}
+	gateway  = kind{check: checkGatewayAddr, normal: gatewayAddr}
 	dsn      = kind{check: checkDSN, secret: true}
 	nodeURLs = kind{check: checkNodes, split: splitNodes, secret: true}
 )
@@ -163,6 +165,32 @@ func checkAddr(s string) error {
 	}
 	if host != "" && !isHost(host) {
 		return errors.New("has a host that is not a name or an address")
+	}
+	return nil
+}
+
+// gatewayAddr adds the host to a port alone. It is this machine, because most of the old protocols have no passwords.
+func gatewayAddr(s string) string {
+	if port := strings.TrimPrefix(s, ":"); port != "" && !strings.Contains(port, ":") {
+		return "127.0.0.1:" + port
+	}
+	return s
+}
+
+// checkGatewayAddr allows no address at all.
+func checkGatewayAddr(s string) error {
+	if s == "" {
+		return nil
+	}
+	if err := checkAddr(s); err != nil {
+		return errors.New("is not PORT or HOST:PORT (write 11300 for this machine alone, 0.0.0.0:11300 for every address)")
+	}
+	return nil
+}
+
+func checkTimeZone(s string) error {
+	if _, err := time.LoadLocation(s); err != nil || s == "" {
+		return errors.New("is not a time zone of this machine (write Local, UTC or Asia/Shanghai)")
 	}
 	return nil
 }

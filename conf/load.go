@@ -81,6 +81,9 @@ func (l *loader) add(layer []assignment) {
 		if k.kind.split != nil {
 			a.text = strings.Join(k.kind.split(a.text), ",")
 		}
+		if k.kind.normal != nil {
+			a.text = k.kind.normal(a.text)
+		}
 		err := k.kind.check(a.text)
 		if a.isList && k.kind.split == nil {
 			err = errors.New("is a list; expected a single value")
@@ -178,16 +181,26 @@ func fromFlags(flags map[string]string) (layer []assignment) {
 func (l *loader) crossCheck() {
 	l.checkPair("server.tls_cert", "server.tls_key", needBoth, "set both for HTTPS, or neither")
 	l.checkPair("admin.tls_cert", "admin.tls_key", needBoth, "set both for HTTPS, or neither")
-	const ports = "two listeners cannot share a port; change one"
-	l.checkPair("server.addr", "metrics.addr", ownPorts, ports)
-	l.checkPair("server.addr", "admin.addr", ownPorts, ports)
-	l.checkPair("admin.addr", "metrics.addr", ownPorts, ports)
+	for i, a := range listeners {
+		for _, b := range listeners[:i] {
+			l.checkPair(b, a, ownPorts, "two listeners cannot share a port; change one")
+		}
+	}
 	l.checkDataDir()
+}
+
+// listeners are the keys of addresses to listen on.
+var listeners = []string{
+	"server.addr", "admin.addr", "metrics.addr", "gateways.lmstfy.addr", "gateways.lmstfy.admin_addr",
+	"gateways.phpdq.addr", "gateways.delayqueue.addr", "gateways.grape.addr", "gateways.beanstalk.addr",
 }
 
 func needBoth(a, b string) bool { return (a == "") == (b == "") }
 
 func ownPorts(a, b string) bool {
+	if a == "" || b == "" {
+		return true
+	}
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)
 	return portA != portB || portA == "0" || hostA != "" && hostB != "" && hostA != hostB

@@ -38,6 +38,7 @@ type Listener struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 	ended     chan struct{} // closed after the last Accept: conns gets no more
+	closing   atomic.Bool   // see CloseIdle
 	endOnce   sync.Once
 }
 
@@ -86,11 +87,7 @@ func (l *Listener) waitForPlace() {
 	}
 }
 
-func (l *Listener) full() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns) >= l.limit
-}
+func (l *Listener) full() bool { return l.Conns() >= l.limit }
 
 // evict closes the quietest connections and says whether there were any. It closes a sixteenth at once, since finding
 // them takes a pass over all.
@@ -103,6 +100,13 @@ func (l *Listener) evict() bool {
 		}
 	}
 	return len(quiet) > 0
+}
+
+// Conns is how many connections are open.
+func (l *Listener) Conns() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
 }
 
 func (l *Listener) quietest(before int64) []*conn {
@@ -134,6 +138,31 @@ func (l *Listener) noteEnd() {
 		l.endOnce.Do(func() { close(l.ended) })
 	default:
 	}
+}
+
+// CloseIdle closes the connections without a request under way. After Close those that remain bring no other request: End
+// says so.
+func (l *Listener) CloseIdle() {
+	l.closing.Store(true)
+	l.closeConns(func(c *conn) bool { return c.busy.Load() == 0 })
+}
+
+// CloseAll closes all connections that are left, and says how many there were.
+func (l *Listener) CloseAll() int { return l.closeConns(func(*conn) bool { return true }) }
+
+func (l *Listener) closeConns(match func(*conn) bool) int {
+	var which []*conn
+	l.mu.Lock()
+	for c := range l.conns {
+		if match(c) {
+			which = append(which, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range which {
+		_ = c.Close()
+	}
+	return len(which)
 }
 
 // WaitForEnd waits, after Close, until no connection is left, at most limit.

@@ -25,14 +25,31 @@ func Track(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		c.busy.Add(1)
-		if !c.asked.Swap(true) {
-			c.listener.tick()
-		}
-		defer func() {
-			c.quiet.Store(time.Now().UnixNano())
-			c.busy.Add(-1)
-		}()
+		c.begin()
+		defer c.end()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Begin tells the listener that an accepted connection has a request under way, as Track does for HTTP.
+func Begin(accepted net.Conn) { accepted.(*conn).begin() }
+
+// End tells the listener that the request has been answered. It says whether the connection may bring another one: after
+// CloseIdle none may.
+func End(accepted net.Conn) bool {
+	c := accepted.(*conn)
+	c.end()
+	return !c.listener.closing.Load()
+}
+
+func (c *conn) begin() {
+	c.busy.Add(1)
+	if !c.asked.Swap(true) {
+		c.listener.tick()
+	}
+}
+
+func (c *conn) end() {
+	c.quiet.Store(time.Now().UnixNano())
+	c.busy.Add(-1)
 }

@@ -54,6 +54,7 @@ type RequestLine struct {
 	Body        []byte        // byte for byte; nil: none, or unchanged
 	Count       int           // of redrive, drop and clear: how many jobs
 	OnDuplicate string        // of spool: keep or replace
+	Via         string        // the protocol in which the request came; empty: the API
 	Delay       time.Duration // of spool without a DueAt: from TS on, by the host's clock
 }
 

@@ -39,6 +39,7 @@ type requestWire struct {
 	Count       int         `json:"count,omitzero"`
 	OnDuplicate string      `json:"on_duplicate,omitzero"`
 	Delay       float64     `json:"delay,omitzero"` // seconds
+	Via         string      `json:"via,omitzero"`
 	Body        text        `json:"body,omitzero"`
 	Base64      base64Texts `json:",embed"`
 }
@@ -53,7 +54,7 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 		Shard: raw.move("shard", l.Shard), Revision: l.Revision, DueAt: millis(l.DueAt), CreatedAt: millis(l.CreatedAt),
 		ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: raw.move("content_type", l.ContentType), Count: l.Count,
-		OnDuplicate: l.OnDuplicate, Delay: l.Delay.Seconds(), Body: l.Body,
+		OnDuplicate: l.OnDuplicate, Delay: l.Delay.Seconds(), Via: l.Via, Body: l.Body,
 	}
 	if !utf8.Valid(l.Body) {
 		w.Body = nil
@@ -72,7 +73,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 	*l = RequestLine{
 		TS: time.Time(w.TS), Op: w.Op, Topic: w.Base64.or("topic", w.Topic), ID: w.Base64.or("id", w.ID),
 		Shard: w.Base64.or("shard", w.Shard), Revision: w.Revision, DueAt: time.Time(w.DueAt),
-		CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority,
+		CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority, Via: w.Via,
 		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts,
 		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count, OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second), Body: w.Body,
 	}

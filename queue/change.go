@@ -116,7 +116,7 @@ func (q *Queue) changeIn(
 	if job.Revision, _ = reply[1].(int64); job.Revision == 0 {
 		return job, unsafe, nil
 	}
-	if err := q.record(kind, *job); err != nil {
+	if err := q.record(ctx, kind, *job); err != nil {
 		return nil, nil, err
 	}
 	return job, unsafe, nil

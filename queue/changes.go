@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in
 // lua/shared/base.lua), and the journal's line of the change has it: of two changes of a job, through whatever hosts,
@@ -23,9 +26,13 @@ const (
 )
 
 // record has a change recorded. What is not recorded is not confirmed.
-func (q *Queue) record(kind ChangeKind, jobs ...Job) error {
+func (q *Queue) record(ctx context.Context, kind ChangeKind, jobs ...Job) error {
 	if len(jobs) == 0 || q.opts.Changed == nil {
 		return nil
+	}
+	via := viaOf(ctx)
+	for i := range jobs {
+		jobs[i].Via = via
 	}
 	if err := q.opts.Changed(kind, jobs); err != nil {
 		return &UnavailableError{Reason: "journal", RetryAfter: time.Second, Err: err}

@@ -91,5 +91,5 @@ func (q *Queue) someDead(
 			Revision: revision + int64(len(jobs)),
 		})
 	}
-	return len(jobs), q.record(kind, jobs...)
+	return len(jobs), q.record(ctx, kind, jobs...)
 }

@@ -63,7 +63,7 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 		}
 		unsafe = cmp.Or(unsafe, r.unsafe)
 		found, running = true, running || r.job.State == Running
-		if err := q.record(Deleted, *r.job); err != nil {
+		if err := q.record(ctx, Deleted, *r.job); err != nil {
 			return running, err
 		}
 	}

@@ -231,7 +231,7 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	}
 	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })
 	there := func(c *moving) int64 { return max(c.copied, -c.copied) }
-	err := m.queue.moved(to, copied)
+	err := m.queue.moved(ctx, to, copied)
 	if err == nil {
 		err = m.replicated(ctx, to, list[0].job.Topic)
 	}
@@ -244,7 +244,7 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 		return err
 	}
 	m.moved += len(left)
-	if err := m.queue.left(m.from, left); err != nil {
+	if err := m.queue.left(ctx, m.from, left); err != nil {
 		return err
 	}
 	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
@@ -301,10 +301,10 @@ func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int
 }
 
 // left has it recorded which jobs another shard has now.
-func (q *Queue) left(s *Shard, list []*moving) error {
+func (q *Queue) left(ctx context.Context, s *Shard, list []*moving) error {
 	jobs := make([]Job, len(list))
 	for i, c := range list {
 		jobs[i] = Job{Topic: c.job.Topic, ID: c.job.ID, Shard: s.name, CreatedAt: c.job.CreatedAt, Revision: c.revision}
 	}
-	return q.record(MovedOut, jobs...)
+	return q.record(ctx, MovedOut, jobs...)
 }

@@ -11,6 +11,8 @@ import (
 
 // Push stores one job.
 func (q *Queue) Push(ctx context.Context, p Push) Result {
+	p.Via = viaOf(ctx)
+	p.Via = viaOf(ctx)
 	push := []Push{p}
 	shards := *q.shards.Load()
 	if len(shards) != 1 || shards[0].State() != "active" || tooFar(&p) != nil {
@@ -22,6 +24,8 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can
 // take it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
+	pushes = withVia(ctx, pushes)
+	pushes = withVia(ctx, pushes)
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {
@@ -250,7 +254,7 @@ func (b *batch) removeReplaced(ctx context.Context) {
 			}
 			removed, err := s.remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, Memory)
 			if err == nil && removed.job != nil {
-				err = b.q.record(MovedOut, *removed.job)
+				err = b.q.record(ctx, MovedOut, *removed.job)
 			}
 			if err != nil {
 				*r = Result{Err: err}

@@ -44,7 +44,7 @@ func (q *Queue) Restore(ctx context.Context, jobs []Job) (n int, err error) {
 			}
 			if err == nil {
 				atHome := func(c *moving) bool { return c.job.Shard == p.shard.name }
-				err = q.moved(p.shard, slices.DeleteFunc(some, atHome))
+				err = q.moved(ctx, p.shard, slices.DeleteFunc(some, atHome))
 			}
 			if err != nil {
 				return n, err
@@ -87,13 +87,13 @@ func (q *Queue) placeFor(j *Job) *Shard {
 }
 
 // moved records that jobs are in another shard now.
-func (q *Queue) moved(s *Shard, list []*moving) error {
+func (q *Queue) moved(ctx context.Context, s *Shard, list []*moving) error {
 	jobs := make([]Job, len(list))
 	for i, c := range list {
 		jobs[i] = c.job
 		jobs[i].Shard, jobs[i].Revision = s.name, c.revision
 	}
-	return q.record(MovedIn, jobs...)
+	return q.record(ctx, MovedIn, jobs...)
 }
 
 // restore stores jobs of one bucket, not later than until by the shard's clock if that is given, and sets their

@@ -157,7 +157,7 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 			total += int(n)
 			if reply[1] == int64(0) || n == 0 {
 				revision, _ := reply[2].(int64)
-				if err := q.record(Cleared, Job{Topic: topic, Shard: s.name, Revision: revision}); err != nil {
+				if err := q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision}); err != nil {
 					return total, err
 				}
 				break

@@ -69,7 +69,8 @@ type Push struct {
 	TTR         time.Duration // 0: the topic's
 	MaxAttempts int           // 0: the topic's
 	OnDuplicate OnDuplicate
-	Fresh       bool // NewID has just made the ID, so no shard needs to be asked for it
+	Fresh       bool   // NewID has just made the ID, so no shard needs to be asked for it
+	Via         string // for the journal: the protocol in which it came, set from the context (see Via)
 }
 
 // Job is a stored job.
@@ -94,6 +95,7 @@ type Job struct {
 	Attempts    int       // made so far
 	Snoozes     int       // in a row, since the last attempt that counted
 	History     []Attempt // the last HistoryLimit attempts, oldest first
+	Via         string    // of a changed job, for the journal: as in Push
 	Newer       bool      // of a newer format: only topic, id, shard, state, priority and times are known
 }
 

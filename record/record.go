@@ -31,7 +31,9 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 			continue
 		}
 		if r.Duplicate && p.OnDuplicate == queue.Keep {
-			lines = append(lines, lineOf(journal.OpDuplicate, &r.Job))
+			line := lineOf(journal.OpDuplicate, &r.Job)
+			line.Via = p.Via
+			lines = append(lines, line)
 			continue
 		}
 		op := journal.OpPush
@@ -41,6 +43,7 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 		lines = append(lines, journal.RequestLine{
 			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, Revision: r.Job.Revision, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
 			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
+			Via: p.Via,
 		})
 	}
 	return lines
@@ -61,6 +64,7 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 		default:
 			lines[i] = journal.RequestLine{
 				Op: ops[kind], Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, CreatedAt: j.CreatedAt,
+				Via: j.Via,
 			}
 		}
 	}
@@ -72,5 +76,6 @@ func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
 	return journal.RequestLine{
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt, ChangedAt: j.ChangedAt,
 		Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
+		Via: j.Via,
 	}
 }

@@ -15,7 +15,8 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7}, queue.Job{ID: "replaced"}
 	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: queue.Low, Body: []byte("it")}
 	push := func(id string, od queue.OnDuplicate) queue.Push {
-		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3, OnDuplicate: od}
+		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3, OnDuplicate: od,
+			Via: "grape"}
 	}
 	lines := acceptedLines(
 		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse)},
@@ -25,14 +26,14 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 	}
 	want := journal.RequestLine{
 		Op: journal.OpPush, Topic: "t", ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Priority: "high",
-		TTR: time.Second, MaxAttempts: 3, Body: []byte("{}"), Revision: 7,
+		TTR: time.Second, MaxAttempts: 3, Body: []byte("{}"), Revision: 7, Via: "grape",
 	}
 	if !reflect.DeepEqual(lines[0], want) {
 		t.Errorf("line %+v\nwant %+v", lines[0], want)
 	}
 	want = journal.RequestLine{
 		Op: journal.OpDuplicate, Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: "low",
-		Body: []byte("it"),
+		Body: []byte("it"), Via: "grape",
 	}
 	if !reflect.DeepEqual(lines[1], want) {
 		t.Errorf("line %+v\nwant %+v, the job that exists", lines[1], want)
@@ -45,10 +46,10 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
 	j := queue.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), ChangedAt: due.Add(-time.Minute),
-		Priority: queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9}
+		Priority: queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9, Via: "grape"}
 	whole := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), ChangedAt: due.Add(-time.Minute),
-		Priority: "low", TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9}
-	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9}
+		Priority: "low", TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9, Via: "grape"}
+	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9, Via: "grape"}
 	for kind, want := range map[queue.ChangeKind]journal.RequestLine{
 		queue.Changed: whole, queue.MadeDue: whole, queue.MovedIn: whole,
 		queue.Deleted: name, queue.Redriven: name, queue.DeadDeleted: name, queue.MovedOut: name,

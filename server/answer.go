@@ -21,7 +21,6 @@ var (
 	problemType = []string{"application/problem+json"}
 	noStore     = []string{"no-store"}
 	noSniff     = []string{"nosniff"}
-	closing     = []string{"close"}
 )
 
 // countedByHTTP is the size up to which net/http finds an answer's length by itself; it sends longer ones in chunks.

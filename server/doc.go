@@ -7,13 +7,7 @@
 //
 // # Stopping
 //
-//	serving ──ctx done──▶ draining ──LameDuck──▶ shutting down ──requests ended or ShutdownTimeout──▶ stopped
-//
-// While draining the server still accepts, /readyz answers 503 and every answer carries "Connection: close", so clients
-// with kept connections move on by themselves. Only then is the listener closed: a connection that is closed while a
-// client writes its next request on it would be a failed request. Those that were accepted but have not asked yet are
-// waited for, five seconds at most. A server that was replaced (a successor serves the same socket) goes further: it waits
-// up to ten seconds until each kept connection has brought one more request.
+// Package listen drains the server. Meanwhile /readyz answers 503, so that a load balancer sends nothing more.
 //
 // # Too many connections
 //

@@ -35,9 +35,6 @@ func (s *Server) commonHeaders(c echo.Context) {
 	h[headerRequestID] = []string{requestIDOf(c.Request())}
 	h["X-Content-Type-Options"] = noSniff
 	h[echo.HeaderCacheControl] = noStore
-	if s.draining.Load() {
-		h[echo.HeaderConnection] = closing
-	}
 }
 
 // handle calls the handler. A request without a route needs a token like any other.

@@ -75,7 +75,7 @@ type Limits struct {
 	MaxBatchBytes int64         // bytes of a batch's request; default 64 MiB
 	MaxBuffered   int64         // bytes of all large requests under way; default 256 MiB
 	MaxHeader     int           // bytes of a request's header; default 16 KiB
-	MaxConns      int           // connections; default 8,192, and never more than the descriptors allow
+	MaxConns      int           // connections; see listen.Options
 	HeaderTimeout time.Duration // until a request's header is there; default 5s
 	ReadTimeout   time.Duration // until its body is there; default 30s
 	BodyGrace     time.Duration // after that a body has to arrive at 1 KiB/s on average; default 5s
@@ -90,7 +90,6 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.MaxBatchBytes, 64<<20)
 	orDefault(&l.MaxBuffered, 256<<20)
 	orDefault(&l.MaxHeader, 16<<10)
-	orDefault(&l.MaxConns, 8192)
 	orDefault(&l.HeaderTimeout, 5*time.Second)
 	orDefault(&l.ReadTimeout, 30*time.Second)
 	orDefault(&l.BodyGrace, 5*time.Second)
@@ -111,14 +110,14 @@ type Options struct {
 	Jobs     Jobs
 	Registry Registry
 	// Healthy is the journal's error. Until it is nil, pushes and edits are refused.
-	Healthy         func() error
-	Limits          Limits
-	TLS             *tls.Config   // nil: plain HTTP
-	ShutdownTimeout time.Duration // default 30s
-	LameDuck        time.Duration // how long a stopping server still accepts; default 500ms, negative: not at all
-	// Replaced says, when the server stops, whether another one serves the same socket already. The server then waits up
-	// to ten seconds (at most a third of ShutdownTimeout) for one more request on each kept connection.
-	Replaced   func() bool
+	Healthy func() error
+	Limits  Limits
+	// The following are those of listen.Options.
+	TLS             *tls.Config
+	ShutdownTimeout time.Duration
+	LameDuck        time.Duration
+	Replaced        func() bool
+
 	Version    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: metrics are not exported
@@ -154,8 +153,6 @@ func New(opts Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	orDefault(&s.opts.ShutdownTimeout, 30*time.Second)
-	orDefault(&s.opts.LameDuck, 500*time.Millisecond)
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
 	if s.metrics, err = newMetrics(opts.Registerer); err != nil {

@@ -40,8 +40,9 @@ type processTree struct {
 
 type processLine struct {
 	master.Process
-	InFlight    *int `json:"in_flight"`
-	Concurrency int  `json:"concurrency"`
+	InFlight    *int             `json:"in_flight"`
+	Concurrency int              `json:"concurrency"`
+	Connections map[string]int64 `json:"connections"` // of a gateway, by protocol
 	Findings    []struct {
 		Shard  string `json:"shard"`
 		Kind   string `json:"kind"`

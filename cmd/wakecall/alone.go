@@ -15,6 +15,7 @@ func (p *program) roleCommands() []*cobra.Command {
 		p.roleCommand(app.RoleDispatcher, "run one dispatcher alone: it calls the endpoints"),
 		p.roleCommand(app.RoleChecker, "run the redis-checker alone: it watches every shard"),
 		p.roleCommand(app.RoleAdmin, "run the web admin alone, in the foreground"),
+		p.roleCommand(app.RoleGateway, "run the gateways alone: they speak other systems' protocols"),
 	}
 }
 

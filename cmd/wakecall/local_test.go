@@ -131,6 +131,8 @@ func TestTreeTable(t *testing.T) {
 			Status: json.RawMessage(`{"findings":[{"shard":"main","kind":"memory","detail":"90 % of maxmemory","since":"2026-01-02T03:00:00Z"}],
 				"services":[{"name":"alerts","state":"running","restarts":1,"error":"gone by now"},
 				{"name":"draining","state":"waiting","restarts":4,"error":"no host name"}]}`)},
+		{Role: "gateway", Pid: 106, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
+			Status: json.RawMessage(`{"connections":{"phpdq":12,"lmstfy":1}}`)},
 		{Role: "redis-server", Pid: 105, State: "adopted", StartedAt: testNow.Add(-48 * time.Hour), RSS: 1 << 30},
 	}}
 	var b strings.Builder

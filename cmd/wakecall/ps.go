@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,7 @@ type status struct {
 	Concurrency int               `json:"concurrency"`
 	Findings    []checker.Finding `json:"findings"`
 	Services    []serviceStatus   `json:"services"`
+	Connections map[string]int64  `json:"connections"` // of a gateway, by protocol
 }
 
 type serviceStatus struct {
@@ -125,6 +127,9 @@ func doing(p master.Process) string {
 	var parts []string
 	if s.InFlight != nil {
 		parts = append(parts, fmt.Sprintf("%d of %d callbacks", *s.InFlight, s.Concurrency))
+	}
+	for _, protocol := range slices.Sorted(maps.Keys(s.Connections)) {
+		parts = append(parts, protocol+" "+printable.Count(int(s.Connections[protocol]), "connection"))
 	}
 	switch total, failing := len(s.Services), len(s.failing()); {
 	case failing > 0:

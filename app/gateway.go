@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/listen"
+	"github.com/wakecall/wakecall/master"
+)
+
+// serveFunc serves a gateway's listener until its context is done.
+type serveFunc func(ctx context.Context, l net.Listener) error
+
+// gatewaySpec is a protocol with its key of the configuration.
+type gatewaySpec struct {
+	protocol string
+	key      string
+	addr     func(*conf.Gateways) string
+	make     func(*parts, *gateway.Endpoint) serveFunc // nil: not built yet
+}
+
+// gateways are all protocols, a line each.
+var gateways = []gatewaySpec{
+	{"lmstfy", "gateways.lmstfy.addr", func(g *conf.Gateways) string { return g.Lmstfy.Addr }, nil},
+	{"lmstfy", "gateways.lmstfy.admin_addr", func(g *conf.Gateways) string { return g.Lmstfy.AdminAddr }, nil},
+	{"phpdq", "gateways.phpdq.addr", func(g *conf.Gateways) string { return g.PHPDQ.Addr }, nil},
+	{"delayqueue", "gateways.delayqueue.addr", func(g *conf.Gateways) string { return g.DelayQueue.Addr }, nil},
+	{"grape", "gateways.grape.addr", func(g *conf.Gateways) string { return g.Grape.Addr }, nil},
+	{"beanstalk", "gateways.beanstalk.addr", func(g *conf.Gateways) string { return g.Beanstalk.Addr }, nil},
+}
+
+// gatewayListeners are the sockets of the gateways that are on.
+func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
+	for _, g := range gateways {
+		if addr := g.addr(&cfg.Gateways); addr != "" {
+			list = append(list, master.ListenSpec{Name: g.key, Key: g.key, Addr: addr})
+		}
+	}
+	return list
+}
+
+var errNoGateway = errors.New("no gateway has an address: set one, such as gateways.phpdq.addr")
+
+// newGateway makes the protocols of the listeners, which go by their keys of the configuration.
+func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bool) (role, error) {
+	metrics, err := gateway.NewMetrics(p.metrics)
+	if err != nil {
+		return role{}, fmt.Errorf("register the metrics of gateways: %w", err)
+	}
+	var list []gateway.Listener
+	for _, g := range gateways {
+		l := listeners[g.key]
+		switch {
+		case l == nil:
+			continue
+		case g.make == nil:
+			return role{}, fmt.Errorf("%s: this version does not have the gateway %s yet; leave it empty", g.key, g.protocol)
+		}
+		e := &gateway.Endpoint{
+			Name: g.protocol, Log: p.log.With("protocol", g.protocol), Metrics: metrics, Options: listen.Options{
+				MaxConns: p.cfg.Gateways.MaxConnections, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced,
+			},
+		}
+		list = append(list, gateway.Listener{Endpoint: e, Listener: l, Serve: g.make(p, e)})
+	}
+	if len(list) == 0 {
+		return role{}, errNoGateway
+	}
+	return role{
+		run:    func(ctx context.Context) error { return gateway.Run(ctx, list) },
+		status: func() map[string]any { return gateway.Status(list) },
+	}, nil
+}

@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/wakecall/wakecall/connlimit"
+	"github.com/wakecall/wakecall/listen"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Endpoint is what one protocol serves with. Its methods may be called from any goroutine.
+type Endpoint struct {
+	Name    string // of the protocol: in the configuration, the journal, the metrics and the log
+	Options listen.Options
+	Log     *slog.Logger
+	Metrics *Metrics
+
+	conns atomic.Int64
+}
+
+// Limits of HTTP requests. An answer may wait: protocols that wait for jobs have no write timeout here, and end by their
+// own.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = time.Minute
+	idleTimeout   = 5 * time.Minute // clients of the old systems keep connections
+	maxHeader     = 16 << 10
+)
+
+// HTTP serves requests until ctx is done and then stops gracefully.
+func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{
+		Handler: h, DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug),
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			switch s {
+			case http.StateNew:
+				e.count(1)
+			case http.StateClosed, http.StateHijacked:
+				e.count(-1)
+			}
+		},
+	}
+	return listen.HTTP(queue.Via(ctx, e.Name), l, srv, e.Options)
+}
+
+func (e *Endpoint) count(n int64) {
+	e.conns.Add(n)
+	e.Metrics.conns.WithLabelValues(e.Name).Add(float64(n))
+}
+
+// Conn is a connection of a protocol that is not HTTP.
+type Conn struct{ net.Conn }
+
+// Begin says that a request is under way: the connection is not closed meanwhile, neither in favour of another one nor by
+// a stop.
+func (c Conn) Begin() { connlimit.Begin(c.Conn) }
+
+// End says that the request has been answered. It reports whether the connection may bring another one.
+func (c Conn) End() bool { return connlimit.End(c.Conn) }
+
+// TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
+func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx context.Context, c Conn)) error {
+	return listen.TCP(queue.Via(ctx, e.Name), l, e.Options, func(ctx context.Context, c net.Conn) {
+		e.count(1)
+		defer e.count(-1)
+		serve(ctx, Conn{c})
+	})
+}
+
+// Observe counts a request and how long its answer took. Both texts come from short lists: a client must not be able to
+// make up metrics.
+func (e *Endpoint) Observe(command, result string, began time.Time) {
+	e.Metrics.requests.WithLabelValues(e.Name, command, result).Inc()
+	e.Metrics.duration.WithLabelValues(e.Name, command).Observe(time.Since(began).Seconds())
+}

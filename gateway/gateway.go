@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// Listener is a protocol with the socket that it serves.
+type Listener struct {
+	*Endpoint
+	net.Listener
+	Serve func(ctx context.Context, l net.Listener) error
+}
+
+// Run serves all listeners until ctx is done and all of them have stopped. When one fails the others stop too: the master
+// starts the process again.
+func Run(ctx context.Context, listeners []Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(listeners))
+	var wg sync.WaitGroup
+	for i, l := range listeners {
+		wg.Go(func() {
+			if err := l.Serve(ctx, l.Listener); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", l.Name, err)
+				stop()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Status is what `wakecall ps` and the admin show of a gateway: the open connections of each protocol.
+func Status(listeners []Listener) map[string]any {
+	conns := map[string]int64{}
+	for _, l := range listeners {
+		conns[l.Name] += l.conns.Load()
+	}
+	return map[string]any{"connections": conns}
+}

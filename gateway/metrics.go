@@ -1,0 +1,39 @@
+package gateway
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Results of requests, for the metrics.
+const (
+	Done        = "done"
+	Refused     = "refused"     // the request is wrong, or what it names does not exist
+	Unavailable = "unavailable" // no shard, or no journal, took it
+)
+
+// Metrics are those of all protocols of a process.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	conns    *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wakecall_gateway_requests_total", Help: "Requests in the protocols of other systems, by result.",
+		}, []string{"protocol", "command", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "wakecall_gateway_request_duration_seconds", Help: "Time to answer a request of a gateway.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"protocol", "command"}),
+		conns: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "wakecall_gateway_connections", Help: "Open connections of a gateway.",
+		}, []string{"protocol"}),
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.conns} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
