@@ -31,14 +31,14 @@ func SendMail(ctx context.Context, s Mail, to string, m *Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*sendTimeout)
 	defer cancel()
-	if err := s.converse(ctx, letter(s, to, m)); err != nil {
+	if err := s.converse(ctx, addressOf(to), letter(s, to, m)); err != nil {
 		return fmt.Errorf("SMTP server %s:%d: %w", s.Host, s.Port, cmp.Or(ctx.Err(), err))
 	}
 	return nil
 }
 
 // converse does what go-mail's Dialer does, with a context and without leaving connections open after an error.
-func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
+func (m *Mail) converse(ctx context.Context, to string, l *gomail.Message) error {
 	d := net.Dialer{Timeout: sendTimeout}
 	plain, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.Host, strconv.Itoa(m.Port)))
 	if err != nil {
@@ -60,8 +60,7 @@ func (m *Mail) converse(ctx context.Context, l *gomail.Message) error {
 	if err := m.login(c); err != nil {
 		return err
 	}
-	send := gomail.SendFunc(func(from string, to []string, text io.WriterTo) error { return transmit(c, from, to, text) })
-	if err := gomail.Send(send, l); err != nil {
+	if err := transmit(c, addressOf(m.From), to, l); err != nil {
 		return err
 	}
 	_ = c.Quit() // the mail was accepted
@@ -133,14 +132,20 @@ func (a loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	return []byte(a.m.Password), nil
 }
 
-func transmit(c *smtp.Client, from string, to []string, text io.WriterTo) error {
+// addressOf is the address without the name.
+func addressOf(text string) string {
+	if a, err := mail.ParseAddress(text); err == nil {
+		return a.Address
+	}
+	return text
+}
+
+func transmit(c *smtp.Client, from, to string, text io.WriterTo) error {
 	if err := c.Mail(from); err != nil {
 		return err
 	}
-	for _, address := range to {
-		if err := c.Rcpt(address); err != nil {
-			return err
-		}
+	if err := c.Rcpt(to); err != nil {
+		return err
 	}
 	w, err := c.Data()
 	if err != nil {
@@ -157,10 +162,7 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	if from, err := mail.ParseAddress(s.From); err == nil {
 		l.SetAddressHeader("From", from.Address, from.Name)
 	}
-	if address, err := mail.ParseAddress(to); err == nil {
-		to = address.Address
-	}
-	l.SetHeader("To", to)
+	l.SetHeader("To", addressOf(to))
 	l.SetHeader("Subject", strings.Join(strings.Fields(m.Subject()), " ")) // a header has one line
 	l.SetDateHeader("Date", m.At)
 	l.SetHeader("Auto-Submitted", "auto-generated")

@@ -113,7 +113,7 @@ const (
 )
 
 func wrong(field, format string, args ...any) error {
-	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
+	return registry.NewFieldError(field, format, args...)
 }
 
 // Validate returns what is wrong with settings as joined *registry.FieldErrors.

@@ -14,12 +14,9 @@ import (
 // nil if the JSON has none, which keeps the stored ones, and empty for [], which removes them. Errors are joined
 // *FieldErrors.
 func DecodeTopic(name string, data []byte) (*Topic, error) {
-	if err := ValidTopicName(name); err != nil {
-		return nil, err
-	}
 	members, err := objectMembers(data)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(ValidTopicName(name), err)
 	}
 	t := NewTopic(name)
 	fields := t.fields()
@@ -34,10 +31,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 			errs = append(errs, err)
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	if err := t.Validate(); err != nil {
+	if err := errors.Join(append(errs, t.Validate())...); err != nil {
 		return nil, err
 	}
 	return &t, nil

@@ -18,7 +18,7 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 		return nil
 	}
 	for _, s := range shards {
-		if err := validShard(s); err != nil {
+		if err := s.Validate(); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,8 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 	})
 }
 
-func validShard(s Shard) error {
+// Validate checks all but the form of the URL, and reports all that is wrong.
+func (s Shard) Validate() error {
 	errs := []error{
 		validName("shard", s.Name),
 		oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline)),
@@ -58,7 +59,7 @@ func validShard(s Shard) error {
 
 // PutShard registers a shard or changes one. Its URL is the caller's to check. Errors: *FieldError, ErrUnavailable.
 func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
-	if err := validShard(s); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
 	}
 	return r.Change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB, c *Changed) error {

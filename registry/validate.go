@@ -25,6 +25,14 @@ type FieldError struct {
 	Field      string // empty: the JSON as a whole
 	Detail     string // names the value and the way out
 	OutOfRange bool   // well-formed, but not allowed: 422 rather than 400
+
+	Format string // of Detail: the message's code, by which it is translated
+	Args   []any
+}
+
+// NewFieldError makes a FieldError; the format is the code of its message.
+func NewFieldError(field, format string, args ...any) *FieldError {
+	return &FieldError{Field: field, Detail: fmt.Sprintf(format, args...), Format: format, Args: args}
 }
 
 func (e *FieldError) Error() string {
@@ -38,11 +46,13 @@ func (e *FieldError) Error() string {
 func (e *FieldError) Refusal() {}
 
 func malformed(field, format string, args ...any) error {
-	return &FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
+	return NewFieldError(field, format, args...)
 }
 
 func outOfRange(field, format string, args ...any) error {
-	return &FieldError{Field: field, Detail: fmt.Sprintf(format, args...), OutOfRange: true}
+	e := NewFieldError(field, format, args...)
+	e.OutOfRange = true
+	return e
 }
 
 var topicName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)

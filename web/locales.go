@@ -65,6 +65,9 @@ func loadLanguage(code string) (Texts, error) {
 	}
 	texts := Texts{}
 	for _, file := range files {
+		if path.Base(file) == messagesFile {
+			continue
+		}
 		data, err := locales.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)

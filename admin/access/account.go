@@ -49,7 +49,7 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 	name := page.Viewer(c).Name
 	if wait := h.waits(c, name); wait > 0 {
-		return h.T(c, "login.wait", page.Duration(wait)), nil
+		return h.T(c, "login.wait", h.Words(c, wait)), nil
 	}
 	_, err = h.registry.CheckPassword(c.Request().Context(), name, c.FormValue("current"))
 	if errors.Is(err, account.ErrNoUser) {
@@ -77,7 +77,7 @@ func (h *Handler) changePassword(c echo.Context) error {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == page.Viewer(c).Name && !s.Current })
 	}
 	if err != nil {
-		fields, rest := page.FormErrors(err, "password")
+		fields, rest := h.FormErrors(c, err, "password")
 		if rest != nil {
 			return rest
 		}

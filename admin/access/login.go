@@ -23,6 +23,7 @@ type loginForm struct {
 	Username string
 	Next     string
 	Error    string
+	Kept     // the form that was sent when the session had expired
 }
 
 func (h *Handler) loginPage(c echo.Context) error {
@@ -52,9 +53,9 @@ func (h *Handler) waits(c echo.Context, name string) time.Duration {
 }
 
 func (h *Handler) login(c echo.Context) error {
-	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next")}
+	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next"), Kept: keptOf(c)}
 	if wait := h.waits(c, form.Username); wait > 0 {
-		form.Error = h.T(c, "login.wait", page.Duration(wait.Round(time.Second)))
+		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login", form)
 	}
 	u, err := h.registry.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
@@ -71,14 +72,14 @@ func (h *Handler) login(c echo.Context) error {
 		return err
 	}
 	if second {
-		return h.askCode(c, u, form.Next)
+		return h.askCode(c, u, form)
 	}
 	h.attempts.passed(form.Username, c.RealIP())
-	return h.startSession(c, u, form.Next)
+	return h.startSession(c, u, form)
 }
 
 // startSession starts the user's session under a new token, so that a token planted before is worthless.
-func (h *Handler) startSession(c echo.Context, u *account.User, next string) error {
+func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {
 		return err
@@ -91,7 +92,11 @@ func (h *Handler) startSession(c echo.Context, u *account.User, next string) err
 	if err := h.registry.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
 		h.Log.Warn("note the sign-in", "user", u.Name, "error", err)
 	}
-	return h.Redirect(c, h.Local(next, "/"))
+	if form.Action != "" {
+		c.Set(page.ViewerKey, u)
+		return h.Render(c, http.StatusOK, "kept_form", form.Kept)
+	}
+	return h.Redirect(c, h.Local(form.Next, "/"))
 }
 
 func (h *Handler) logout(c echo.Context) error {

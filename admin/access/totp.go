@@ -13,7 +13,6 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/totp"
 	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/admin/page"
 )
 
 // TOTPStore keeps the secrets of second factors.
@@ -42,25 +41,25 @@ func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
 
 // askCode notes in the session that the password was right. The session's token changes, so that a token planted before
 // is worthless.
-func (h *Handler) askCode(c echo.Context, u *account.User, next string) error {
+func (h *Handler) askCode(c echo.Context, u *account.User, form loginForm) error {
 	ctx := c.Request().Context()
 	if err := h.Sessions.RenewToken(ctx); err != nil {
 		return err
 	}
 	h.Sessions.Put(ctx, keyPending, u.Name)
 	h.Sessions.Put(ctx, keyPendingSince, h.Now().Unix())
-	return h.Render(c, http.StatusOK, "login_code", loginForm{Next: next})
+	return h.Render(c, http.StatusOK, "login_code", loginForm{Next: form.Next, Kept: form.Kept})
 }
 
 func (h *Handler) loginCode(c echo.Context) error {
 	ctx := c.Request().Context()
-	name, next := h.Sessions.GetString(ctx, keyPending), c.FormValue("next")
+	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: keptOf(c)}
 	began := time.Unix(h.Sessions.GetInt64(ctx, keyPendingSince), 0)
 	if name == "" || h.totp == nil || h.Now().Sub(began) > pendingLife {
 		return h.Redirect(c, "/login")
 	}
 	if wait := h.waits(c, name); wait > 0 {
-		form := loginForm{Next: next, Error: h.T(c, "login.wait", page.Duration(wait.Round(time.Second)))}
+		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login_code", form)
 	}
 	secret, err := h.totp.TOTPSecret(ctx, name)
@@ -73,7 +72,8 @@ func (h *Handler) loginCode(c echo.Context) error {
 	}
 	if u == nil || secret == "" || !h.codes.use(name, c.FormValue("code"), secret) {
 		h.Log.Warn("second factor rejected", "user", name, "address", c.RealIP())
-		return h.Render(c, http.StatusUnauthorized, "login_code", loginForm{Next: next, Error: h.T(c, "login.wrong_code")})
+		form.Error = h.T(c, "login.wrong_code")
+		return h.Render(c, http.StatusUnauthorized, "login_code", form)
 	}
 	h.attempts.passed(name, c.RealIP())
 	if waiting, err := h.store.end(ctx, opened(ctx).token); err != nil {
@@ -81,7 +81,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 	} else if !waiting { // the password was changed meanwhile, or the user shut out
 		return h.Redirect(c, "/login")
 	}
-	return h.startSession(c, u, next)
+	return h.startSession(c, u, form)
 }
 
 // totpSetup is what setting up an authenticator needs.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/users/:name/disable", admin(func(c echo.Context) error { return h.setDisabled(c, true) }))
 	g.POST("/access/users/:name/enable", admin(func(c echo.Context) error { return h.setDisabled(c, false) }))
 	g.POST("/access/tokens", admin(h.createToken))
+	g.GET("/access/tokens/:id", admin(h.tokenPage))
 	g.POST("/access/tokens/:id/revoke", admin(h.revokeToken))
 	g.POST("/access/sessions/:id/end", admin(h.endAnySession))
 }
@@ -93,7 +95,7 @@ func (h *Handler) createUser(c echo.Context) error {
 		h.Flash(c, "success", "access.user_created", form["name"])
 		return h.Redirect(c, "/access")
 	}
-	fields, rest := page.FormErrors(err, "name")
+	fields, rest := h.FormErrors(c, err, "name")
 	if rest != nil {
 		return rest
 	}
@@ -176,7 +178,9 @@ type createdToken struct {
 	Secret string
 }
 
-// createToken answers with the token itself, the only time that it is shown; the session does not hold it.
+const keyToken = "token/" // of a new one, before its number
+
+// createToken leaves the token for the page that shows it once.
 func (h *Handler) createToken(c echo.Context) error {
 	params, err := c.FormParams()
 	if err != nil {
@@ -190,13 +194,27 @@ func (h *Handler) createToken(c echo.Context) error {
 	patterns := page.Words(form.Topics)
 	secret, t, err := h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name, chosen, patterns)
 	if err == nil {
-		return h.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
+		if err := h.KeepSecret(c, fmt.Sprint(keyToken, t.ID), secret); err != nil {
+			return err
+		}
+		return h.Redirect(c, h.Below("/access/tokens", t.ID))
 	}
-	fields, rest := page.FormErrors(err, "name")
+	fields, rest := h.FormErrors(c, err, "name")
 	if rest != nil {
 		return rest
 	}
 	return h.accessPage(c, http.StatusUnprocessableEntity, accessForms{Token: form, TokenError: fields})
+}
+
+// tokenPage shows a new token, once.
+func (h *Handler) tokenPage(c echo.Context) error {
+	secret := h.TakeSecret(c, keyToken+page.Param(c, "id"))
+	for _, t := range h.registry.ListTokens() {
+		if secret != "" && fmt.Sprint(t.ID) == page.Param(c, "id") {
+			return h.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
+		}
+	}
+	return h.Redirect(c, "/access")
 }
 
 func (h *Handler) revokeToken(c echo.Context) error {

@@ -75,25 +75,23 @@ func validUserName(name string) error {
 	if userName.MatchString(name) {
 		return nil
 	}
-	return &registry.FieldError{Field: "name", Detail: fmt.Sprintf(
-		"%.80q is not a user's name: 1 to 64 of a-z, 0-9 and . _ @ + -, beginning with a letter or digit", name)}
+	return registry.NewFieldError("name",
+		"%.80q is not a user's name: 1 to 64 of a-z, 0-9 and . _ @ + -, beginning with a letter or digit", name)
 }
 
 func validRole(role Role) error {
 	if slices.Contains(roles, role) {
 		return nil
 	}
-	return &registry.FieldError{Field: "role", OutOfRange: true,
-		Detail: fmt.Sprintf("%.60q is none of admin, operator, viewer", string(role))}
+	e := registry.NewFieldError("role", "%.60q is none of %s", string(role), "admin, operator, viewer")
+	e.OutOfRange = true
+	return e
 }
 
 // CreateUser adds a user. Errors: *registry.FieldError, ErrExists, ErrUnavailable.
 func (s *Store) CreateUser(ctx context.Context, actor, name, password string, role Role) error {
-	if err := errors.Join(validUserName(name), validRole(role)); err != nil {
-		return err
-	}
 	hash, err := hashPassword(password)
-	if err != nil {
+	if err := errors.Join(validUserName(name), validRole(role), err); err != nil {
 		return err
 	}
 	return s.registry.Change(ctx, actor, "create", "user/"+name, func(tx *gorm.DB, c *registry.Changed) error {
@@ -247,8 +245,9 @@ var PasswordCost = bcrypt.DefaultCost
 
 func hashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
-		return "", &registry.FieldError{Field: "password", OutOfRange: true,
-			Detail: fmt.Sprintf("has %d bytes; it needs %d to %d", len(password), minPassword, maxPassword)}
+		e := registry.NewFieldError("password", "has %d bytes; it needs %d to %d", len(password), minPassword, maxPassword)
+		e.OutOfRange = true
+		return "", e
 	}
 	h, err := bcrypt.GenerateFromPassword([]byte(password), PasswordCost)
 	if err != nil {

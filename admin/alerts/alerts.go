@@ -102,6 +102,9 @@ type alertSettingsData struct {
 	Broken   string // what cannot be read, such as without the secret key
 }
 
+// TypedURL is the address of the webhook being added, which whoever typed it may see.
+func (d alertSettingsData) TypedURL() string { return string(d.Hook.URL) }
+
 type webhookView struct{ Name, Preset, Host string }
 
 // showSettings makes what the page shows: of settings as they are, or as they were typed.
@@ -140,13 +143,10 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 		return err
 	}
 	err = change(&s)
-	if err == nil {
-		err = s.Validate()
-	}
-	if err == nil {
+	if err = errors.Join(err, s.Validate()); err == nil {
 		err = h.registry.PutSetting(c.Request().Context(), page.Actor(c), alert.SettingName, s)
 	}
-	fields, rest := page.FieldErrors(err)
+	fields, rest := h.FieldErrors(c, err)
 	sealed := errors.Is(rest, seal.ErrKey)
 	if rest != nil && !sealed {
 		return rest
@@ -156,6 +156,9 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 		return h.Redirect(c, "/alerts/settings")
 	}
 	d := showSettings(s, fields)
+	if d.Hook = typedWebhook(c); d.Hook.Name+string(d.Hook.URL) != "" {
+		d.Hooks = d.Hooks[:len(d.Hooks)-1] // it was not added
+	}
 	if fields[alert.ObjectivesField] != "" {
 		d.Late = c.FormValue("objectives")
 	}
@@ -212,7 +215,7 @@ func (h *Handler) testMail(c echo.Context) error {
 		err = s.Validate()
 	}
 	if err != nil {
-		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: errorTexts(err)})
+		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: h.errorTexts(c, err)})
 	}
 	send := h.opts.TestMail
 	if send == nil {
@@ -232,10 +235,10 @@ func (h *Handler) showTest(c echo.Context, to string, err error) error {
 }
 
 // errorTexts lists joined errors.
-func errorTexts(err error) []string {
+func (h *Handler) errorTexts(c echo.Context, err error) []string {
 	var list []string
 	for _, e := range page.Flatten(err) {
-		list = append(list, e.Error())
+		list = append(list, h.Explain(c, e))
 	}
 	return list
 }
@@ -253,12 +256,16 @@ func (h *Handler) saveRules(c echo.Context) error {
 
 func (h *Handler) addWebhook(c echo.Context) error {
 	return h.changeSettings(c, func(s *alert.Settings) error {
-		s.Webhooks = append(s.Webhooks, alert.Webhook{
-			Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),
-			URL: seal.Text(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
-		})
+		s.Webhooks = append(s.Webhooks, typedWebhook(c))
 		return nil
 	})
+}
+
+func typedWebhook(c echo.Context) alert.Webhook {
+	return alert.Webhook{
+		Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),
+		URL: seal.Text(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
+	}
 }
 
 func (h *Handler) deleteWebhook(c echo.Context) error {

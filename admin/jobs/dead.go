@@ -223,6 +223,10 @@ func (h *Handler) deadSelected(c echo.Context) error {
 			byTopic[topic] = append(byTopic[topic], id)
 		}
 	}
+	if len(byTopic) == 0 {
+		h.Flash(c, "warning", "topic.none_checked")
+		return h.Back(c, "/dead")
+	}
 	do, done := bulk.Action{Do: bulk.Retry}, "dead.redriven"
 	if c.FormValue("do") == bulk.Delete {
 		do.Do, done = bulk.Delete, "dead.deleted"

@@ -3,8 +3,12 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -81,10 +85,35 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 	return l, nil
 }
 
-const jobsEach = 50
+const (
+	jobsEach    = 50
+	jobsOrdered = 1000 // delayed jobs that are in order of their times: the queue lists them roughly
+)
+
+// orderedPage shows a page of the next jobsOrdered delayed jobs. The cursor is the queue's, ~ and how many of them were
+// shown.
+func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
+	cursor, shown, _ := strings.Cut(c.QueryParam("cursor"), "~")
+	jobs, next, err := h.queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsOrdered)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
+	from, _ := strconv.Atoi(shown)
+	from = min(max(from, 0), len(jobs))
+	to := min(from+jobsEach, len(jobs))
+	if l.Jobs = jobs[from:to]; to < len(jobs) {
+		next = fmt.Sprintf("%s~%d", cursor, to)
+	}
+	l.Pager = page.CursorPager(c, next)
+	return nil
+}
 
 // matchingPage reads matching jobs for a bounded time; it returns fewer than twice jobsEach.
 func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error {
+	if f.State == queue.Delayed && !f.Narrow() {
+		return h.orderedPage(c, l, f)
+	}
 	until := time.Now().Add(matchAtOnce)
 	for cursor := c.QueryParam("cursor"); ; {
 		jobs, next, err := h.queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsEach)
@@ -98,6 +127,9 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 		}
 		cursor = next
 		if cursor == "" || !f.Narrow() || len(l.Jobs) >= jobsEach || time.Now().After(until) {
+			if f.State == queue.Delayed {
+				slices.SortStableFunc(l.Jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
+			}
 			l.Pager = page.CursorPager(c, cursor)
 			return nil
 		}

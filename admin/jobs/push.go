@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -45,7 +46,7 @@ func (h *Handler) pushJob(c echo.Context) error {
 		v("max_attempts"), v("on_duplicate")}
 	p, err := h.pushOf(f)
 	if err != nil {
-		fields, rest := page.FieldErrors(err)
+		fields, rest := h.FieldErrors(c, err)
 		if rest != nil {
 			return rest
 		}
@@ -80,7 +81,8 @@ func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
 	t := h.Snapshot().Topics[f.Topic]
 	switch {
 	case t == nil:
-		return nil, page.FieldError("topic", "there is no topic %.80q", f.Topic)
+		errs = append(errs, page.FieldError("topic", "there is no topic %.80q", f.Topic))
+		t = &registry.Topic{Priority: queue.Normal.String()}
 	case t.State == registry.TopicOffline:
 		errs = append(errs, page.FieldError("topic", "%s is offline and takes no jobs", t.Name))
 	}
@@ -128,23 +130,21 @@ func setWhen(p *queue.Push, f pushForm, t *registry.Topic) error {
 }
 
 func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {
-	level := f.Priority
-	if level == "" {
-		level = t.Priority
-	}
+	level := cmp.Or(f.Priority, t.Priority)
+	var errs []error
 	var err error
 	if p.Priority, err = queue.ParsePriority(level); err != nil {
-		return page.FieldError("priority", "%v", err)
+		errs = append(errs, page.FieldError("priority", "%.60q is none of %s", level, "high, normal, low"))
 	}
 	var known bool
 	if p.OnDuplicate, known = duplicates[f.OnDuplicate]; !known {
-		return page.FieldError("on_duplicate", "%.40q is not keep, replace or error", f.OnDuplicate)
+		errs = append(errs, page.FieldError("on_duplicate", "%.60q is none of %s", f.OnDuplicate, "keep, replace, error"))
 	}
 	if f.MaxAttempts == "" {
-		return nil
+		return errors.Join(errs...)
 	}
 	if p.MaxAttempts, err = strconv.Atoi(f.MaxAttempts); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > 1000 {
-		return page.FieldError("max_attempts", "%.40q is not a number of 1 to 1000", f.MaxAttempts)
+		errs = append(errs, page.FieldError("max_attempts", "%.40q is not a number of 1 to 1000", f.MaxAttempts))
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -85,14 +85,6 @@ type taskView struct{ *bulk.Task }
 // topic.
 func (v taskView) ByForm() bool { return v.Kind == bulk.KindRedrive || v.Kind == bulk.KindDeleteDead }
 
-// ShiftText is how far due times move, with a sign.
-func (v taskView) ShiftText() string {
-	if v.About.Shift < 0 {
-		return "−" + page.Duration(-v.About.Shift)
-	}
-	return "+" + page.Duration(v.About.Shift)
-}
-
 func (h *Handler) taskView(ctx context.Context, id uint64) (*taskView, error) {
 	t, err := h.runner.Task(ctx, id)
 	if errors.Is(err, bulk.ErrNoTask) {

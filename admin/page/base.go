@@ -34,6 +34,7 @@ type Base struct {
 	Hub       *live.Hub
 	assets    *web.Assets
 	texts     map[string]web.Texts
+	messages  map[string]*web.Messages  // by language
 	templates map[string]*web.Templates // by language
 	strip     atomic.Pointer[Strip]
 }
@@ -46,6 +47,9 @@ func New(o Options) (b *Base, err error) {
 		return nil, err
 	}
 	if b.texts, err = web.LoadTexts(); err != nil {
+		return nil, err
+	}
+	if b.messages, err = web.LoadMessages(); err != nil {
 		return nil, err
 	}
 	for _, l := range web.Languages {

@@ -14,7 +14,7 @@ import (
 
 // FieldError names a field of a form that is wrong.
 func FieldError(field, format string, args ...any) error {
-	return &registry.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)}
+	return registry.NewFieldError(field, format, args...)
 }
 
 func MinuteText(at time.Time) string {
@@ -39,8 +39,9 @@ func Minute(text string) (time.Time, error) {
 	return time.Time{}, bulk.Localized("bulk.no_time", bulk.Clip(text))
 }
 
-// FieldErrors returns the errors of a form by field. rest holds the errors that belong to no field.
-func FieldErrors(err error) (fields map[string]string, rest error) {
+// FieldErrors returns the errors of a form by field, in the language of the request. rest holds the errors that belong
+// to no field.
+func (b *Base) FieldErrors(c echo.Context, err error) (fields map[string]string, rest error) {
 	fields = map[string]string{}
 	var others []error
 	for _, one := range Flatten(err) {
@@ -50,7 +51,7 @@ func FieldErrors(err error) (fields map[string]string, rest error) {
 			continue
 		}
 		if fields[f.Field] == "" {
-			fields[f.Field] = f.Detail
+			fields[f.Field] = b.detail(c, f)
 		}
 	}
 	return fields, errors.Join(others...)
@@ -72,11 +73,11 @@ func Flatten(err error) []error {
 	return list
 }
 
-// FormErrors is fieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
-func FormErrors(err error, first string) (fields map[string]string, rest error) {
-	fields, rest = FieldErrors(err)
+// FormErrors is FieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
+func (b *Base) FormErrors(c echo.Context, err error, first string) (fields map[string]string, rest error) {
+	fields, rest = b.FieldErrors(c, err)
 	if rest != nil && IsRefusal(rest) {
-		fields[first] = rest.Error()
+		fields[first] = b.Explain(c, rest)
 		rest = nil
 	}
 	return fields, rest

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/queue"
 )
 
 // funcs are the templates' functions in a language.
@@ -26,8 +29,11 @@ func (b *Base) funcs(language string) template.FuncMap {
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
-		"text": func(key string, args []any) string { return t(key, args...) },
-		"add":  func(x, y int) int { return x + y },
+		"text":       func(key string, args []any) string { return t(key, worded(t, args)...) },
+		"message":    func(text string) string { return b.stored(language, text) },
+		"check":      func(format string, args []any) string { return b.message(language, format, args...) },
+		"last_error": func(j queue.Job) string { return b.stored(language, bulk.LastError(&j)) },
+		"add":        func(x, y int) int { return x + y },
 	}
 }
 
@@ -147,6 +153,23 @@ func inWords(t func(string, ...any) string, text string) string {
 		parts[i] = t("common.unit_"+part[len(number):], number)
 	}
 	return strings.Join(parts, " ")
+}
+
+// worded writes durations among arguments as the language does, also those that were stored as text.
+func worded(t func(string, ...any) string, args []any) []any {
+	own := make([]any, len(args))
+	for i, arg := range args {
+		own[i] = arg
+		switch x := arg.(type) {
+		case time.Duration:
+			own[i] = inWords(t, Duration(x))
+		case string:
+			if d, err := time.ParseDuration(x); err == nil && d != 0 {
+				own[i] = inWords(t, Duration(d))
+			}
+		}
+	}
+	return own
 }
 
 // milliseconds writes a number of them.

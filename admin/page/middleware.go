@@ -110,6 +110,8 @@ func ProblemOf(err error) problem {
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
+	case errors.Is(err, queue.ErrCursor):
+		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}
 	case errors.As(err, &field):
 		return problem{http.StatusUnprocessableEntity, titleOf(http.StatusUnprocessableEntity), err.Error()}
 	}

@@ -173,13 +173,13 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 		s.State = registry.ShardActive
 	}
 	if s.URL, err = unmaskURL(s.URL, before); err != nil {
-		return s, stored, &registry.FieldError{Field: "url", Detail: err.Error()}
+		return s, stored, page.FieldError("url", "%s", err)
 	}
 	if s.URL == "" || s.URL == registry.ManagedShard {
 		return s, stored, nil
 	}
 	if _, err := conf.ParseNode(s.URL); err != nil {
-		return s, stored, &registry.FieldError{Field: "url", Detail: err.Error()}
+		return s, stored, page.FieldError("url", "%s", err)
 	}
 	return s, stored, nil
 }
@@ -187,13 +187,13 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 func (h *Handler) shardSave(c echo.Context) error {
 	s, stored, err := h.typedShard(c)
 	isNew := page.Param(c, "name") == ""
-	if err == nil && isNew && stored != nil {
-		err = &registry.FieldError{Field: "name", Detail: h.T(c, "shards.taken")}
+	if isNew && stored != nil {
+		err = errors.Join(page.FieldError("name", "%s", h.T(c, "shards.taken")), err)
 	}
-	if err == nil {
+	if err = errors.Join(err, s.Validate()); err == nil {
 		err = h.registry.PutShard(c.Request().Context(), page.Actor(c), s)
 	}
-	fields, rest := page.FieldErrors(err)
+	fields, rest := h.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
@@ -211,7 +211,7 @@ func (h *Handler) shardTest(c echo.Context) error {
 	if err != nil {
 		var field *registry.FieldError
 		if errors.As(err, &field) {
-			return h.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + field.Detail})
+			return h.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + h.Explain(c, err)})
 		}
 		return err
 	}

@@ -40,7 +40,7 @@ func (h *Handler) testShard(ctx context.Context, s registry.Shard) shardTest {
 	if !state.Up {
 		return t
 	}
-	t.Checks = []shardCheck{{"success", "shards.check_answers", []any{page.Duration(state.Latency), state.Version}}}
+	t.Checks = []shardCheck{{"success", "shards.check_answers", []any{state.Latency, state.Version}}}
 	for _, p := range problems {
 		t.Checks = append(t.Checks, checkOf(p, state))
 	}
@@ -52,7 +52,7 @@ func checkOf(p health.Problem, h queue.ShardHealth) shardCheck {
 	args := map[health.Kind][]any{
 		health.Version: {h.Version, health.OldestRedis}, health.Eviction: {h.Policy}, health.WriteError: {h.WriteError},
 		health.Memory: {page.ByteSize(h.Memory), page.ByteSize(h.MaxMemory)}, health.HasJobs: {page.Num(h.Jobs)},
-		health.Clock: {page.Duration(p.Off.Abs())},
+		health.Clock: {p.Off.Abs()},
 	}
 	return shardCheck{severityColor(p.Severity), "shards.check_" + string(p.Kind), args[p.Kind]}
 }

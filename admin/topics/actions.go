@@ -30,7 +30,7 @@ func (h *Handler) pauseTopic(c echo.Context) error {
 	}
 	if err := h.registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name,
 		strings.TrimSpace(c.FormValue("reason"))); err != nil {
-		if fields, rest := page.FieldErrors(err); rest == nil {
+		if fields, rest := h.FieldErrors(c, err); rest == nil {
 			h.FlashText(c, "warning", fields["reason"])
 			return h.Back(c, "/topics")
 		}
@@ -69,7 +69,9 @@ func (h *Handler) rotateSecret(c echo.Context) error {
 	if err := h.registry.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
 		return err
 	}
-	h.Sessions.Put(c.Request().Context(), keySecretOf+t.Name, secret)
+	if err := h.KeepSecret(c, keySecretOf+t.Name, secret); err != nil {
+		return err
+	}
 	return h.Redirect(c, h.Below("/topics", t.Name))
 }
 

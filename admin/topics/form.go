@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -83,21 +84,21 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 			fields[name] = text
 		}
 	}
+	var errs []error
 	for name, text := range map[string]string{"max_attempts": f.MaxAttempts, "max_in_flight": f.MaxInFlight,
 		"rate_limit": f.RateLimit} {
-		if text == "" {
-			continue
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			fields[name] = json.Number(text)
+		} else if text != "" {
+			errs = append(errs, page.FieldError(name, "%.40q is not a number", text))
 		}
-		if _, err := strconv.ParseFloat(text, 64); err != nil {
-			return nil, &registry.FieldError{Field: name, Detail: fmt.Sprintf("%.40q is not a number", text)}
-		}
-		fields[name] = json.Number(text)
 	}
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("read the form of topic %s: %w", f.Name, err)
 	}
-	return registry.DecodeTopic(f.Name, body)
+	t, err := registry.DecodeTopic(f.Name, body)
+	return t, errors.Join(append(errs, err)...)
 }
 
 func splitList(s string) []string {
@@ -138,11 +139,10 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 
 func (h *Handler) createTopic(c echo.Context) error {
 	f := readTopicForm(c)
-	if h.Snapshot().Topics[f.Name] != nil {
-		return h.formPage(c, http.StatusUnprocessableEntity,
-			topicFormData{Form: f, New: true, Errors: map[string]string{"name": h.T(c, "topic.name_taken", f.Name)}})
-	}
 	t, err := f.topic(registry.TopicActive)
+	if h.Snapshot().Topics[f.Name] != nil {
+		err = errors.Join(page.FieldError("name", "%s", h.T(c, "topic.name_taken", f.Name)), err)
+	}
 	secret := ""
 	if err == nil && f.Sign {
 		secret = newSigningSecret()
@@ -156,13 +156,15 @@ func (h *Handler) createTopic(c echo.Context) error {
 	}
 	h.Flash(c, "success", "topic.created", f.Name)
 	if secret != "" {
-		h.Sessions.Put(c.Request().Context(), keySecretOf+f.Name, secret)
+		if err := h.KeepSecret(c, keySecretOf+f.Name, secret); err != nil {
+			return err
+		}
 	}
 	return h.Redirect(c, h.Below("/topics", f.Name))
 }
 
 func (h *Handler) formProblem(c echo.Context, err error, d topicFormData) error {
-	fields, rest := page.FieldErrors(err)
+	fields, rest := h.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
@@ -250,7 +252,7 @@ func (h *Handler) checkName(c echo.Context) error {
 	name := strings.TrimSpace(c.QueryParam("name"))
 	d := checkData{OK: true, Text: h.T(c, "topic.name_free")}
 	if err := registry.ValidTopicName(name); err != nil {
-		d = checkData{Text: err.Error()}
+		d = checkData{Text: h.Explain(c, err)}
 	} else if h.Snapshot().Topics[name] != nil {
 		d = checkData{Text: h.T(c, "topic.name_taken", name)}
 	}

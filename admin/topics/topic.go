@@ -131,7 +131,7 @@ func (h *Handler) topicPage(c echo.Context) error {
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]
 	}
-	d.Secret = h.Sessions.PopString(ctx, keySecretOf+t.Name)
+	d.Secret = h.TakeSecret(c, keySecretOf+t.Name)
 	if err := h.fillTab(c, d); err != nil {
 		return err
 	}

@@ -72,6 +72,7 @@
     input.value = "";
     ok.disabled = Boolean(word);
     input.oninput = () => { ok.disabled = input.value !== word; };
+    $("[data-cancel]", d).onclick = () => d.close();
     d.onclose = () => { if (d.returnValue === "ok" && (!word || input.value === word)) yes(); };
     d.returnValue = "";
     d.showModal();
@@ -141,9 +142,18 @@
   const milliseconds = (n) => (n < 1000 ? +n.toPrecision(3) + " ms" : n < 120e3 ? rounded(n, 1e3, " s") : n < 72e5 ? rounded(n, 6e4, " min") : rounded(n, 36e5, " h"));
   const said = (n, unit) => (n == null ? "" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
   const short = (n) => (n == null ? "–" : Math.abs(n) >= 1e6 ? +(n / 1e6).toFixed(1) + "M" : Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4)));
-  function draw(box, data) {
+  // Points with nothing on either side, which no line shows.
+  const isolated = (plot, i) => plot.data[i].flatMap((v, at, all) => (v != null && all[at - 1] == null && all[at + 1] == null ? [at] : []));
+  function draw(box, data, anew) {
     if (!window.uPlot || !box.isConnected) return;
     const old = charts.get(box);
+    const values = [data.at, ...data.series.map((s) => s.values)];
+    if (old && !anew && old.plot.series.length === values.length) { // what the pointer shows stays
+      old.data = data;
+      old.plot.setData(values);
+      if (!box.matches(":hover")) old.newest();
+      return;
+    }
     if (old) old.plot.destroy();
     box.replaceChildren();
     const grid = { stroke: css("--tblr-border-color"), width: 1 };
@@ -154,14 +164,14 @@
       scales: { y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.1 : 1] } },
       series: [{ label: data.time || "Time", value: (_, t) => (t == null ? "" : moment.format(new Date(t * 1000))) }, ...data.series.map((s, i) => {
         const color = css(s.color ? "--tblr-" + s.color : palette[i % palette.length]);
-        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, points: { show: data.at.length < 2 }, value: (_, n) => said(n, data.unit) };
+        return { label: s.label, stroke: color, width: 2, dash: s.dash ? [6, 4] : undefined, points: { show: true, size: 5, fill: color, filter: isolated }, value: (_, n) => said(n, data.unit) };
       })],
-    }, [data.at, ...data.series.map((s) => s.values)], box);
+    }, values, box);
     // The legend tells the newest values while the pointer is elsewhere.
-    const newest = () => { if (data.at.length > 0 && box.isConnected) plot.setLegend({ idx: data.at.length - 1 }); };
+    const newest = () => { if (plot.data[0].length > 0 && box.isConnected) plot.setLegend({ idx: plot.data[0].length - 1 }); };
     plot.over.addEventListener("mouseleave", () => setTimeout(newest, 50));
     setTimeout(newest, 50); // behind uPlot's own first look at the pointer
-    charts.set(box, { plot, data });
+    charts.set(box, { plot, data, newest });
   }
   async function load(box) {
     if (document.hidden || !box.isConnected) return;
@@ -183,7 +193,7 @@
       if (c && target.clientWidth > 0 && c.plot.width !== target.clientWidth) c.plot.setSize({ width: target.clientWidth, height: c.plot.height });
     }
   });
-  new MutationObserver(() => { for (const [box, c] of charts) draw(box, c.data); })
+  new MutationObserver(() => { for (const [box, c] of charts) draw(box, c.data, true); })
     .observe(document.documentElement, { attributes: true, attributeFilter: ["data-bs-theme"] });
 
   function enhance(root) {

@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// TestAFormSaysAllThatIsWrong: every wrong field has its message, and what was typed stays.
+func TestAFormSaysAllThatIsWrong(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	s.as("root")
+	for path, form := range map[string]struct{ fields, messages []string }{
+		"/topics/new": {
+			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many", "max_in_flight",
+				"-1", "emails", "nobody", "title", "Kept title"},
+			[]string{"is not a topic&#39;s name", "expected http:// or https://", "expected a duration", "is not a number",
+				"-1 is not between 0 and", "is not a mail address", "Kept title"},
+		},
+		"/push": {
+			[]string{"topic", "nowhere", "id", " x", "body", "{", "delay", "soon", "max_attempts", "0"},
+			[]string{"there is no topic", "is not an id", "is not JSON", "is not a delay", "is not a number of 1 to 1000"},
+		},
+		"/access/users": {
+			[]string{"name", "No Name", "password", "short", "role", "king"},
+			[]string{"is not a user&#39;s name", "10 to 72"},
+		},
+		"/access/tokens": {
+			[]string{"name", "", "topics", "No!"},
+			[]string{"is missing: say whose token", "are missing: give at least one of", "is not a pattern"},
+		},
+		"/shards/new": {
+			[]string{"name", "No Name", "url", "http://h"},
+			[]string{"is not a shard&#39;s name", "it does not begin with"},
+		},
+	} {
+		status, body := s.post(path, form.fields...)
+		if status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d", path, status)
+		}
+		for _, m := range form.messages {
+			if !strings.Contains(body, m) {
+				t.Errorf("%s does not say %q", path, m)
+			}
+		}
+	}
+}
+
+// TestAWrongWebhookStays: its fields keep what was typed, and it does not look as if it had been added.
+func TestAWrongWebhookStays(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	status, body := s.post("/alerts/webhooks", "webhooks.name", "on-call", "preset", "feishu", "webhooks.url",
+		"ftp://bot.example/hook", "webhooks.template", `{"a": 1}`)
+	for _, want := range []string{`value="on-call"`, `value="ftp://bot.example/hook"`, `<option value="feishu" selected>`,
+		"No webhook yet.", "is not an http:// or https:// address"} {
+		if status != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
+			t.Errorf("%d, without %s", status, want)
+		}
+	}
+	if _, body := s.post("/alerts/rules", "lateness", "soon", "backlog_age", "never"); strings.Count(body,
+		"is not a duration, like") < 2 {
+		t.Error("not every wrong limit has its message")
+	}
+}
+
+// TestANewTokenIsMadeOnceAndShownOnce: the page that shows it can be loaded again without making another, and the
+// database never has it.
+func TestANewTokenIsMadeOnceAndShownOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if status, body := s.post("/access/tokens", "name", "shop", "rights", "push", "topics", "*"); status !=
+		http.StatusSeeOther {
+		t.Fatalf("it answered %d, which a browser would send again when the page is loaded again\n%s", status, body)
+	}
+	id := fmt.Sprint(s.registry.ListTokens()[0].ID)
+	sessions, err := account.NewSessions(s.registry.DB()).All(t.Context())
+	must(t, err)
+	_, body := s.get("/access/tokens/" + id)
+	secret := regexp.MustCompile(`value="(wk_[^"]+)"`).FindStringSubmatch(body)
+	if len(secret) == 0 {
+		t.Fatalf("the token is not shown\n%s", body)
+	}
+	for _, session := range sessions {
+		if strings.Contains(string(session), secret[1]) {
+			t.Error("a session in the database has the token")
+		}
+	}
+	if status, body := s.get("/access/tokens/" + id); status != http.StatusSeeOther || strings.Contains(body, secret[1]) {
+		t.Errorf("the second time it is %d\n%s", status, body)
+	}
+	if n := len(s.registry.ListTokens()); n != 1 {
+		t.Errorf("there are %d tokens", n)
+	}
+}
+
+// TestAFormSurvivesItsSession: whoever sends a form after the session has expired finds it again behind the login.
+func TestAFormSurvivesItsSession(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	store := account.NewSessions(s.registry.DB())
+	sessions, err := store.All(t.Context())
+	must(t, err)
+	for token := range sessions {
+		_, err := store.Delete(t.Context(), token)
+		must(t, err)
+	}
+	typed := form("name", "shop.mail", "title", "Typed for ten minutes")
+	status, body := s.post("/topics/new", append(typed, "password", "do not keep me")...)
+	if status != http.StatusUnauthorized || !strings.Contains(body, "Your session had expired") ||
+		!strings.Contains(body, "Typed for ten minutes") || strings.Contains(body, "do not keep me") {
+		t.Fatalf("%d\n%s", status, body)
+	}
+	kept := []string{"username", "root", "password", password}
+	for _, field := range regexp.MustCompile(`name="(kept[^"]+)" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+		kept = append(kept, field[1], field[2])
+	}
+	if status, body = s.post("/login", kept...); status != http.StatusOK || !strings.Contains(body, `action="/topics/new"`) ||
+		!strings.Contains(body, `name="title" value="Typed for ten minutes"`) {
+		t.Errorf("behind the login: %d\n%s", status, body)
+	}
+}
+
+func TestNothingSelectedIsNotASuccess(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	_, body := s.as("ops").post("/dead/selected", "do", "retry")
+	if !strings.Contains(body, "No job was checked") || strings.Contains(body, "are ready again") {
+		t.Errorf("it says\n%s", body)
+	}
+}
+
+func TestAWrongCursorIsARequestsFault(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	s.as("look")
+	for _, path := range []string{"/dead?topic=shop.close&cursor=zzz", "/topics/shop.close?tab=jobs&cursor=zzz",
+		"/topics/shop.close?tab=jobs&state=ready&cursor=zzz~1"} {
+		if status, body := s.get(path); status != http.StatusBadRequest {
+			t.Errorf("%s: %d\n%s", path, status, body)
+		}
+	}
+}
+
+// TestDelayedJobsAreListedByTheirTimes, over pages, whatever the order of the pushes.
+func TestDelayedJobsAreListedByTheirTimes(t *testing.T) {
+	t.Parallel()
+	s, q := shop(t)
+	s.as("look")
+	const jobs = 230
+	var pushes []queue.Push
+	for i := range jobs { // some near, most far, three hundred seconds apart from the one before
+		delay := 40 + (i*337)%jobs*7
+		pushes = append(pushes, queue.Push{Topic: "shop.close", ID: fmt.Sprintf("due-%05d", delay), Body: []byte(`1`),
+			Delay: time.Duration(delay) * time.Second})
+	}
+	for _, r := range q.PushBatch(t.Context(), pushes) {
+		must(t, r.Err)
+	}
+	var ids []string
+	for path := "/topics/shop.close?tab=jobs&state=delayed"; path != ""; {
+		body := s.shows(path)
+		for _, m := range regexp.MustCompile(`>(due-\d+)</a>`).FindAllStringSubmatch(body, -1) {
+			ids = append(ids, m[1])
+		}
+		next := regexp.MustCompile(`href="([^"]*cursor=[^"]*)">Next`).FindStringSubmatch(body)
+		if path = ""; next != nil {
+			path = strings.ReplaceAll(next[1], "&amp;", "&")
+		}
+	}
+	if len(ids) != jobs || !slices.IsSorted(ids) {
+		t.Errorf("%d of %d jobs, in order: %v\n%v", len(ids), jobs, slices.IsSorted(ids), ids)
+	}
+}

@@ -1,0 +1,88 @@
+package page
+
+import (
+	"errors"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// known are errors whose texts are messages with a translation.
+var known = []error{
+	queue.ErrNotFound, queue.ErrRunning, queue.ErrDuplicate, queue.ErrDead, queue.ErrCursor, queue.ErrNewer,
+	queue.ErrCollision, queue.ErrTooFar, registry.ErrUnavailable, registry.ErrNoTopic, registry.ErrNoShard,
+	registry.ErrNoToken, account.ErrNoUser, account.ErrExists, account.ErrLastAdmin, bulk.ErrNoTask,
+}
+
+// Explain is an error in the language of the request, as far as it is known.
+func (b *Base) Explain(c echo.Context, err error) string {
+	var field *registry.FieldError
+	var localized *bulk.LocalizedError
+	var away *queue.UnavailableError
+	switch lang := Lang(c); {
+	case errors.As(err, &field):
+		return b.detail(c, field)
+	case errors.As(err, &localized):
+		return b.T(c, localized.Key, localized.Args...)
+	case errors.As(err, &away) && !away.Stored:
+		return b.message(lang, "no shard is available: %s: %s", away.Reason, b.stored(lang, away.Err.Error()))
+	case lang != "en":
+		for _, e := range known {
+			if errors.Is(err, e) {
+				return b.stored(lang, e.Error())
+			}
+		}
+		return b.stored(lang, err.Error())
+	}
+	return err.Error()
+}
+
+// Words is a duration in the language of the request, to the second.
+func (b *Base) Words(c echo.Context, d time.Duration) string {
+	return inWords(b.texts[Lang(c)].T, Duration(d.Round(time.Second)))
+}
+
+// detail is what is wrong with a field, without its name.
+func (b *Base) detail(c echo.Context, e *registry.FieldError) string {
+	if e.Format == "" {
+		return b.stored(Lang(c), e.Detail)
+	}
+	return b.message(Lang(c), e.Format, e.Args...)
+}
+
+// message writes a message by its code, the English format.
+func (b *Base) message(lang, format string, args ...any) string {
+	if lang == "en" {
+		return b.messages[lang].Message(format, args...)
+	}
+	own := make([]any, len(args))
+	for i, arg := range args {
+		switch x := arg.(type) {
+		case time.Duration, interface{ Std() time.Duration }:
+			own[i] = inWords(b.texts[lang].T, Duration(x))
+		case error:
+			own[i] = b.stored(lang, x.Error())
+		default:
+			own[i] = arg
+		}
+	}
+	return b.messages[lang].Message(format, own...)
+}
+
+// stored writes a message that was kept as English text, such as the outcome of a callback.
+func (b *Base) stored(lang, text string) string {
+	return b.messages[lang].Stored(text, func(part string) string {
+		if d, err := time.ParseDuration(part); err == nil && part != "0" {
+			return inWords(b.texts[lang].T, Duration(d))
+		}
+		if part == text {
+			return part
+		}
+		return b.stored(lang, part)
+	})
+}

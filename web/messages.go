@@ -1,0 +1,94 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Messages are translations of what other packages say in English: errors of fields, results of checks, outcomes of
+// callbacks. The code of a message is its English format, with the verbs of package fmt; a translation has the same
+// verbs, or %[2]s where their order differs. A language without the file messages.json leaves all in English.
+type Messages struct {
+	formats map[string]string
+	stored  []storedMessage
+}
+
+// storedMessage recognizes a message that was stored as text.
+type storedMessage struct {
+	format string
+	form   *regexp.Regexp
+}
+
+var verb = regexp.MustCompile(`%(\[\d+\])?[-+.#0-9]*[a-z]`)
+
+// LoadMessages reads locales/LANGUAGE/messages.json.
+func LoadMessages() (map[string]*Messages, error) {
+	all := map[string]*Messages{}
+	for _, l := range Languages {
+		m := &Messages{}
+		all[l.Code] = m
+		data, err := locales.ReadFile(path.Join("locales", l.Code, messagesFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &m.formats)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the messages in %s: %w", l.Code, err)
+		}
+		m.recognize()
+	}
+	return all, nil
+}
+
+const messagesFile = "messages.json"
+
+func (m *Messages) recognize() {
+	for _, format := range slices.Sorted(maps.Keys(m.formats)) {
+		form := "(?s)^"
+		rest := format
+		for at := verb.FindStringIndex(rest); at != nil; at = verb.FindStringIndex(rest) {
+			form += regexp.QuoteMeta(rest[:at[0]]) + "(.*?)"
+			rest = rest[at[1]:]
+		}
+		form += regexp.QuoteMeta(strings.ReplaceAll(rest, "%%", "%")) + "$"
+		m.stored = append(m.stored, storedMessage{format, regexp.MustCompile(form)})
+	}
+	// The most particular first: "%s: %s" fits nearly everything.
+	slices.SortStableFunc(m.stored, func(a, b storedMessage) int {
+		return cmp.Compare(len(verb.ReplaceAllString(b.format, "")), len(verb.ReplaceAllString(a.format, "")))
+	})
+}
+
+// Message is the text of a message: translated, if it can be.
+func (m *Messages) Message(format string, args ...any) string {
+	if translated, ok := m.formats[format]; ok {
+		return fmt.Sprintf(translated, args...)
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// Stored translates a message that was stored as text; other texts stay as they are. change may alter its parts.
+func (m *Messages) Stored(text string, change func(string) string) string {
+	for _, s := range m.stored {
+		found := s.form.FindStringSubmatch(text)
+		if found == nil {
+			continue
+		}
+		args := make([]any, len(found)-1)
+		for i, part := range found[1:] {
+			args[i] = change(part)
+		}
+		return fmt.Sprintf(verb.ReplaceAllString(m.formats[s.format], "%${1}s"), args...)
+	}
+	return text
+}
