@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -62,6 +63,30 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 		})
 	}
 	return list
+}
+
+// unknownEvery is how often the topics of the shards are compared with those of the registry.
+const unknownEvery = 15 * time.Second
+
+// unknownTopics judges which topics have jobs that wait because the registry lost the topic.
+func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Finding, error) {
+	if !r.Registry || w.src.Unknown == nil || now.Sub(w.unknownAsked) < unknownEvery {
+		return w.unknown, nil
+	}
+	counts, err := w.src.Unknown(ctx)
+	if err != nil {
+		return w.unknown, err
+	}
+	w.unknown, w.unknownAsked = nil, now
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		w.unknown = append(w.unknown, Finding{
+			Kind: "topic_unknown", Severity: Critical, Topic: name,
+			Subject: "topic " + name + " has jobs and is not in the registry",
+			Detail: fmt.Sprintf("%d jobs wait. Nobody deleted the topic: this is another registry, or an old backup of it. "+
+				"Restore the right one, or register the topic again. To get rid of the jobs, delete it then.", counts[name]),
+		})
+	}
+	return w.unknown, nil
 }
 
 // judgeTopic judges one topic by its recent readings.

@@ -31,8 +31,10 @@ type Sources struct {
 	Activity   Activity
 	Snapshot   func() *registry.Snapshot
 	RegistryUp func() bool
-	Journal    func() error // whether all of it can be written
-	Shards     func() []ShardFinding
+	// Unknown are the topics whose jobs wait because the registry lost them, with the number of jobs.
+	Unknown func(context.Context) (map[string]int64, error)
+	Journal func() error // whether all of it can be written
+	Shards  func() []ShardFinding
 
 	ClaimDeaths func(context.Context, map[string]Deaths) (map[string]int64, error) // of a Store
 }
@@ -54,6 +56,8 @@ type Watch struct {
 	swept         time.Time // when all topics were checked for ready jobs; zero: the next round reads all topics
 	completeSince time.Time // since when each round read all shards; zero: the last one did not
 	registryAway  time.Time // since when the registry's database is away
+	unknown       []Finding // topics, as they were found last
+	unknownAsked  time.Time
 }
 
 const (
@@ -119,7 +123,10 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) (list []Find
 	}
 	broken, brokenErr := w.breakers(ctx, r, names, now)
 	late, lateErr := w.late(ctx, r, names, read, now)
-	return slices.Concat(list, broken, late), map[string]bool{"breaker": brokenErr != nil, "late": lateErr != nil}
+	lost, lostErr := w.unknownTopics(ctx, r, now)
+	return slices.Concat(list, broken, late, lost), map[string]bool{
+		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil,
+	}
 }
 
 // span is how long a watch must run before it can say that something it has not found itself is over.

@@ -78,6 +78,7 @@ func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
+		Unknown: p.unknownTopics,
 		Journal: p.journal.Probe,
 		Shards:  func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
@@ -88,6 +89,34 @@ func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
 		Dead:     watch.Dead,
 		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: web, Logger: p.log, Registerer: p.metrics,
 	})
+}
+
+// unknownMost bounds the topics that are looked for in the audit trail at a time.
+const unknownMost = 100
+
+// unknownTopics are the topics that have jobs but are not in the registry, though nobody deleted them.
+func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
+	topics, err := p.queue.Topics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unknown := map[string]int64{}
+	for name, n := range topics {
+		if p.hasTopic(name) || n.Delayed+n.Ready == 0 {
+			continue
+		}
+		deleted, err := p.registry.TopicDeleted(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !deleted && !p.hasTopic(name) {
+			unknown[name] = n.Delayed + n.Ready
+		}
+		if len(unknown) == unknownMost {
+			break
+		}
+	}
+	return unknown, nil
 }
 
 func shardFindings(c *checker.Checker) []alert.ShardFinding {

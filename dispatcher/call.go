@@ -93,11 +93,8 @@ func (s *source) judge(r *reservation) *outcome {
 // refuse returns the outcome of a job that must not be called; nil for all others.
 func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	switch {
-	case topic == nil && s.d.opts.RegistryUp != nil && !s.d.opts.RegistryUp():
-		s.noteReleased(r.Topic)
-		return end(r, queue.Release, "topic unknown")
 	case topic == nil:
-		return end(r, queue.Expire, "topic deleted")
+		return s.refuseUnknown(r)
 	case topic.State != registry.TopicActive:
 		s.noteReleased(r.Topic)
 		return end(r, queue.Release, string(topic.State))
@@ -105,6 +102,26 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 		return end(r, queue.Expire, "expired")
 	}
 	return nil
+}
+
+// refuseUnknown returns the outcome of a job whose topic the registry does not have. The job dies only if the topic was
+// deleted: after an old backup of the registry was restored, or with another registry, it waits.
+func (s *source) refuseUnknown(r *reservation) *outcome {
+	deleted, err := s.d.deleted(r.Topic)
+	switch {
+	case deleted:
+		return end(r, queue.Expire, "topic deleted")
+	case err != nil:
+		s.noteReleased(r.Topic)
+		return end(r, queue.Release, "topic unknown")
+	}
+	o := end(r, queue.Snooze, uncallable)
+	o.started, o.Delay, o.Endpoint = time.Now(), uncallableFor, queue.EndpointDown
+	o.Attempt = &queue.Attempt{
+		StartedAt: r.clock().UnixMilli(),
+		Error:     "the registry does not have this topic, and nobody deleted it: the job waits until it is registered again",
+	}
+	return o
 }
 
 func end(r *reservation, v queue.Verdict, reason string) *outcome {

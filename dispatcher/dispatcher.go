@@ -43,11 +43,12 @@ type Journal interface {
 
 // Options of a Dispatcher.
 type Options struct {
-	Shards          func() []Shard
-	Changed         <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Nudge           func()          // called when a shard says that the registry changed; may be nil
-	Topics          func() *registry.Snapshot
-	RegistryUp      func() bool // whether Topics can be trusted not to know a topic; nil: always
+	Shards  func() []Shard
+	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Nudge   func()          // called when a shard says that the registry changed; may be nil
+	Topics  func() *registry.Snapshot
+	// Deleted reports whether a topic that Topics does not have was deleted; an error: that cannot be known now. nil: it was.
+	Deleted         func(ctx context.Context, topic string) (bool, error)
 	Caller          Caller
 	Journal         Journal
 	Activity        *activity.Recorder // nil: not recorded
@@ -80,6 +81,9 @@ type Dispatcher struct {
 func New(o Options) *Dispatcher {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Deleted == nil {
+		o.Deleted = func(context.Context, string) (bool, error) { return true, nil }
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 256

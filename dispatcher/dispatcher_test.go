@@ -387,6 +387,40 @@ func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 	}
 }
 
+// TestJobsWaitForATopicThatTheRegistryLost: another registry, or an old backup of it, kills no job.
+func TestJobsWaitForATopicThatTheRegistryLost(t *testing.T) {
+	asked := errors.New("the database is away")
+	var away atomic.Bool
+	away.Store(true)
+	i := start(t, func(o *Options) {
+		o.Deleted = func(_ context.Context, topic string) (bool, error) {
+			if topic == "deleted" {
+				return true, nil
+			}
+			if away.Load() {
+				return false, asked
+			}
+			return false, nil
+		}
+	})
+	i.push("lost", "l", 0)
+	i.push("deleted", "d", 0)
+	eventually(t, "the deleted topic's job is dead", func() bool {
+		j, err := i.q.Get(t.Context(), "deleted", "d")
+		return err == nil && j.State == queue.Dead && j.DeadReason == "topic deleted"
+	})
+	j, err := i.q.Get(t.Context(), "lost", "l")
+	if err != nil || j.State == queue.Dead || len(j.History) != 0 {
+		t.Fatalf("while the database is away: %+v, %v", j, err)
+	}
+	away.Store(false)
+	eventually(t, "the job waits and says why", func() bool {
+		j, err := i.q.Get(t.Context(), "lost", "l")
+		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
+			strings.Contains(j.History[0].Error, "registry")
+	})
+}
+
 func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
 	var news atomic.Pointer[registry.Snapshot]
 	i := start(t, func(o *Options) {

@@ -56,7 +56,7 @@ const (
 // topic returns nil for a topic that does not exist. It waits for an unknown one, once per revision of the registry.
 func (d *Dispatcher) topic(name string) *registry.Topic {
 	snap := d.opts.Topics()
-	if t := snap.Topics[name]; t != nil || d.unknown.seen(name, snap.Revision) {
+	if t := snap.Topics[name]; t != nil || d.unknown.at(name, snap.Revision) != nil {
 		return t
 	}
 	deadline := time.Now().Add(topicWait)
@@ -68,30 +68,56 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 			return t
 		}
 	}
-	d.unknown.note(name, d.opts.Topics().Revision)
+	d.unknown.note(name, unknown{revision: d.opts.Topics().Revision})
 	return nil
 }
 
-// unknowns are topics that were not found, with the registry's revision at that time.
+// deleted reports whether an unknown topic was deleted. It asks once per revision of the registry.
+func (d *Dispatcher) deleted(name string) (bool, error) {
+	revision := d.opts.Topics().Revision
+	if u := d.unknown.at(name, revision); u != nil && u.asked {
+		return u.deleted, nil
+	}
+	deleted, err := d.opts.Deleted(d.calls, name)
+	if err != nil {
+		return false, err
+	}
+	if !deleted {
+		d.opts.Logger.Error("the registry does not have a topic that has jobs, and its deletion is not in the audit trail; "+
+			"they wait until it is registered again", "topic", name)
+	}
+	d.unknown.note(name, unknown{revision, true, deleted})
+	return deleted, nil
+}
+
+// unknowns are topics that were not found.
 type unknowns struct {
 	mu     sync.Mutex
-	byName map[string]int64
+	byName map[string]unknown
 }
 
-func (u *unknowns) seen(name string, revision int64) bool {
+type unknown struct {
+	revision       int64 // of the registry when it was not found
+	asked, deleted bool
+}
+
+// at is what is known of an unknown topic at a revision; nil for nothing.
+func (u *unknowns) at(name string, revision int64) *unknown {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r, ok := u.byName[name]
-	return ok && r == revision
+	if k, ok := u.byName[name]; ok && k.revision == revision {
+		return &k
+	}
+	return nil
 }
 
-func (u *unknowns) note(name string, revision int64) {
+func (u *unknowns) note(name string, k unknown) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.byName == nil || len(u.byName) > maxEndpoints {
-		u.byName = map[string]int64{}
+		u.byName = map[string]unknown{}
 	}
-	u.byName[name] = revision
+	u.byName[name] = k
 }
 
 // maxEndpoints bounds what deleted topics leave behind; above it the cache is emptied.

@@ -93,6 +93,17 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
 	})
 }
 
+// TopicDeleted reports whether a topic that is not in the snapshot was deleted: whether its deletion is the last that
+// the audit trail has of it. A topic that vanished otherwise is missing because this is another registry, or an old
+// backup. Errors: ErrUnavailable.
+func (r *Registry) TopicDeleted(ctx context.Context, name string) (bool, error) {
+	if !r.Up() {
+		return false, ErrUnavailable
+	}
+	last, err := r.Audit(ctx, AuditFilter{Object: "topic/" + name, Limit: 1})
+	return err == nil && len(last) == 1 && last[0].Action == "delete", err
+}
+
 func findTopic(tx *gorm.DB, row *topicRow, name string) error {
 	return database.MustFind(tx, row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoTopic))
 }

@@ -1,7 +1,11 @@
 package test
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +35,9 @@ func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
 	i.takesEdits(t, topic)
 
 	load.Stop()
+	for n := range 20 { // they would be called within a minute
+		i.MustDo(t, http.StatusAccepted, http.MethodPost, harness.JobPath(topic, fmt.Sprint("job-", n))+"/run", nil)
+	}
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
 
@@ -112,4 +119,47 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	ledger.WaitAcknowledged(t, 50)
 	second.Stop()
 	ledger.Verdict(t, two.API, i.endpoint, inFlight)
+}
+
+// TestAnOldRegistryKillsNoJob: after an old backup of the registry was restored, the jobs of a topic that it does not
+// have wait, an alert tells so, and they are called when the topic is registered again.
+func TestAnOldRegistryKillsNoJob(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	for n := range 20 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("job-", n), M{"delay": "15s"})
+	}
+	i.Signal(syscall.SIGTERM)
+	i.WaitExit()
+	db := i.registryFile(t)
+	for _, restore := range []string{`DELETE FROM topics`, `DELETE FROM audit`, `DELETE FROM change_log`} {
+		if _, err := db.Exec(restore); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.Up()
+	harness.Eventually(t, soon, "an alert about the topic", func() error {
+		var subject string
+		if err := db.QueryRow(`SELECT subject FROM alerts WHERE kind = 'topic_unknown'`).Scan(&subject); err != nil {
+			return err
+		}
+		if !strings.Contains(subject, topic) {
+			return errors.New(subject)
+		}
+		return nil
+	})
+	harness.Eventually(t, soon, "a dispatcher to meet a job", func() error {
+		if !strings.Contains(i.Log(0), "its deletion is not in the audit trail") {
+			return errors.New("the log does not tell")
+		}
+		return nil
+	})
+	i.MustPutTopic(t, topic, M{"callback_url": i.endpoint.URL("/" + topic)})
+	if dead := i.MustStats(t, topic).Dead; dead > 0 {
+		t.Fatalf("%d jobs are dead", dead)
+	}
+	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
