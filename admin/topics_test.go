@@ -68,7 +68,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if body := s.shows("/topics/shop.mail", "shop.mail"); strings.Contains(body, "whsec_") {
 		t.Error("the secret is shown a second time")
 	}
-	x := s.registry.Snapshot().Topics["shop.mail"]
+	x := s.registry.Snapshot().Topics.Get("shop.mail")
 	if x == nil || len(x.Secrets) != 1 || x.Headers["X-C"] != "d" || len(x.Retry) != 2 || x.MaxAttempts != 3 {
 		t.Fatalf("it is kept as %+v", x)
 	}
@@ -78,7 +78,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("a wrong expression: %d\n%s", status, body)
 	}
 	s.post("/topics/shop.mail/edit", form("title", "Mails", "durability", "replica")...)
-	if x := s.registry.Snapshot().Topics["shop.mail"]; x.Title != "Mails" || x.Durability != registry.DurabilityReplica ||
+	if x := s.registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Mails" || x.Durability != registry.DurabilityReplica ||
 		len(x.Secrets) != 1 || len(x.Retry) != 0 {
 		t.Errorf("after the change it is %+v", x)
 	}
@@ -90,7 +90,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("the same name again: %d", status)
 	}
 	s.post("/topics/shop.mail/secret")
-	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 2 {
+	if x := s.registry.Snapshot().Topics.Get("shop.mail"); len(x.Secrets) != 2 {
 		t.Errorf("after the rotation it has %d secrets", len(x.Secrets))
 	}
 	if _, body := s.get("/topics/shop.mail"); !strings.Contains(body, "The old one will be dropped: <time") ||
@@ -105,16 +105,16 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("a wrong overlap got %d", status)
 	}
 	s.post("/topics/shop.mail/secret/drop")
-	if x := s.registry.Snapshot().Topics["shop.mail"]; len(x.Secrets) != 1 {
+	if x := s.registry.Snapshot().Topics.Get("shop.mail"); len(x.Secrets) != 1 {
 		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))
 	}
 	q.Push(t.Context(), queue.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
 	if _, body := s.post("/topics/shop.mail/delete"); !strings.Contains(body, "has 1 jobs") ||
-		s.registry.Snapshot().Topics["shop.mail"] == nil {
+		s.registry.Snapshot().Topics.Get("shop.mail") == nil {
 		t.Errorf("deleting with jobs: %s", body)
 	}
 	s.post("/topics/shop.mail/delete", "drop", "on")
-	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil || s.registry.Snapshot().Topics["shop.mail"] != nil {
+	if _, err := q.Get(t.Context(), "shop.mail", "1"); err == nil || s.registry.Snapshot().Topics.Get("shop.mail") != nil {
 		t.Error("the topic or its job is still there")
 	}
 }
@@ -179,7 +179,7 @@ func TestAPauseHasABanner(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	s.as("ops").post("/topics/shop.close/pause", "reason", "the bank <b>sleeps</b>")
-	if s.registry.Snapshot().Topics["shop.close"].State != registry.TopicPaused {
+	if s.registry.Snapshot().Topics.Get("shop.close").State != registry.TopicPaused {
 		t.Error("it is not paused")
 	}
 	body := s.shows("/topics/shop.close", "the bank &lt;b&gt;sleeps")
@@ -345,13 +345,13 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 		return res.StatusCode, string(body)
 	}
 	if _, body := upload(strings.ReplaceAll(exported, "shop.close", "shop.copy")); !strings.Contains(body,
-		"1 topic was imported") || s.registry.Snapshot().Topics["shop.copy"] == nil {
+		"1 topic was imported") || s.registry.Snapshot().Topics.Get("shop.copy") == nil {
 		t.Errorf("imported: %s", body)
 	}
 	for _, bad := range []string{"name: a\n---\nname: b\ncallback_url: http://h\nnonsense: 1\n",
 		"- callback_url: http://h\n", "{", "just text"} {
-		before := len(s.registry.Snapshot().Topics)
-		if _, body := upload(bad); !strings.Contains(body, "document") || len(s.registry.Snapshot().Topics) != before {
+		before := s.registry.Snapshot().Topics.Len()
+		if _, body := upload(bad); !strings.Contains(body, "document") || s.registry.Snapshot().Topics.Len() != before {
 			t.Errorf("%q was taken: %s", bad, body)
 		}
 	}

@@ -43,7 +43,7 @@ func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	}
 	var list []DeadTopic
 	for name, n := range w.claim(ctx, counts) {
-		if t := w.src.Snapshot().Topics[name]; t != nil && len(t.Emails) > 0 {
+		if t := w.src.Snapshot().Topics.Get(name); t != nil && len(t.Emails) > 0 {
 			list = append(list, DeadTopic{Topic: name, Recipients: t.Emails, Count: n, Last: w.lastDead(ctx, name, n)})
 		}
 	}

@@ -148,7 +148,7 @@ func (w *Watch) late(
 ) (list []Finding, err error) {
 	calls, err := w.src.Activity.Lateness(ctx, topics, now.Add(-lateSpan)) // with an error: of the shards that answer
 	for _, name := range topics {
-		t, limit := w.src.Snapshot().Topics[name], r.objective(name)
+		t, limit := w.src.Snapshot().Topics.Get(name), r.objective(name)
 		if limit <= 0 || t == nil || t.State != registry.TopicActive {
 			continue
 		}

@@ -75,7 +75,7 @@ func (t *trend) over(now time.Time) bool {
 func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
 	if w.swept.IsZero() {
-		return slices.Collect(maps.Keys(known)), nil
+		return known.Names(), nil
 	}
 	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
 	chosen := map[string]bool{}
@@ -89,7 +89,7 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	}
 	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due and that nobody takes is no event
 		w.swept = now
-		counts, statsErr := w.src.Queue.Stats(ctx, slices.Collect(maps.Keys(known)))
+		counts, statsErr := w.src.Queue.Stats(ctx, known.Names())
 		err = cmp.Or(err, statsErr)
 		for name, n := range counts {
 			if n.Ready > 0 {
@@ -97,7 +97,7 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 			}
 		}
 	}
-	maps.DeleteFunc(chosen, func(name string, _ bool) bool { return known[name] == nil })
+	maps.DeleteFunc(chosen, func(name string, _ bool) bool { return known.Get(name) == nil })
 	return slices.Sorted(maps.Keys(chosen)), err
 }
 
@@ -128,7 +128,7 @@ func (w *Watch) read(
 
 func (w *Watch) addToTrends(names []string, read map[string]queue.TopicTotals, now time.Time) {
 	known := w.src.Snapshot().Topics
-	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known[name] == nil || t.over(now) })
+	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
 	for _, name := range names {
 		if w.trends[name] == nil {
 			w.trends[name] = &trend{}

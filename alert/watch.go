@@ -113,7 +113,7 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) (list []Finding, unknown map[string]bool) {
 	names, read, complete := w.read(ctx, now)
 	for _, name := range names {
-		t := w.src.Snapshot().Topics[name]
+		t := w.src.Snapshot().Topics.Get(name)
 		if t == nil {
 			continue
 		}

@@ -81,7 +81,9 @@ func (w *world) ClaimDeaths(_ context.Context, counts map[string]Deaths) (map[st
 
 func (w *world) watch() *Watch {
 	return NewWatch(Sources{
-		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot { return &registry.Snapshot{Topics: w.topics} }, RegistryUp: func() bool { return w.up },
+		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot {
+			return &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(w.topics))...)}
+		}, RegistryUp: func() bool { return w.up },
 		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards }, ClaimDeaths: w.ClaimDeaths,
 	})
 }

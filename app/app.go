@@ -34,13 +34,21 @@ type parts struct {
 	queue    *queue.Queue        // it follows the registry's snapshot
 	shards   []queue.ShardConfig // as the queue has them
 	ticks    []chan struct{}     // see shardsChanged
+	changes  *registry.Subscription
+
+	tunesGC    bool
+	setsLimits bool // of all topics, when a shard may not have them; all processes set those of topics that change
+	topics     int  // when the garbage collector was tuned
 }
 
 // openParts opens everything for a process, whose name is in its log and in the journal. The registry's database may
 // be away if there is a snapshot of it on the disk.
 func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
-	tuneGC(process)
 	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
+	p.tunesGC, p.setsLimits = os.Getenv("GOGC") == "", strings.HasPrefix(process, RoleTimer)
+	if os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker { // it holds much while it compares a journal with a shard
+		debug.SetMemoryLimit(208 << 20)
+	}
 	if err := p.open(process); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -48,16 +56,19 @@ func openParts(ctx context.Context, cfg *conf.Config, process, version string, l
 	return p, nil
 }
 
-// tuneGC collects garbage less often than Go would: a process has a few megabytes alive and allocates much, and
-// collecting took a tenth of its processor time. Only a redis-checker holds much, while it compares a journal with a
-// shard. GOGC and GOMEMLIMIT take precedence.
-func tuneGC(process string) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker {
-		debug.SetMemoryLimit(208 << 20)
-	}
+// Memory that tuneGC assumes to be alive, and the heap that it lets grow from it.
+const (
+	liveBase     = 12 << 20
+	livePerTopic = 700
+	heapTarget   = 160 << 20
+)
+
+// tuneGC collects garbage less often than Go would: a process with few topics has a few megabytes alive and allocates
+// much, and collecting took a tenth of its processor time. With 100,000 topics that would take 400 MiB. GOGC takes
+// precedence.
+func tuneGC(topics int) {
+	live := liveBase + livePerTopic*topics
+	debug.SetGCPercent(max(50, min(400, 100*heapTarget/live-100)))
 }
 
 // dispatcherHold is how long a dispatcher takes no jobs from a Redis that restarted, while the hosts compare their
@@ -76,12 +87,15 @@ func (p *parts) open(process string) (err error) {
 	o := queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Durability: p.durability,
+		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
 	}
 	if strings.HasPrefix(process, RoleDispatcher) {
 		o.Hold = dispatcherHold
 	}
 	p.queue = queue.Open(o)
-	p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce)
+	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
+		p.changes = p.registry.Subscribe()
+	}
 	return err
 }
 
@@ -133,14 +147,11 @@ func (p *parts) shardsChanged() <-chan struct{} {
 
 // follow gives the queue the shards and topics of every new snapshot.
 func (p *parts) follow(ctx context.Context) error {
-	changed, end := p.registry.Subscribe()
-	defer end()
-	p.apply(ctx) // what changed before the subscription
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
+		case <-p.changes.Changed:
 			p.apply(ctx)
 		}
 	}
@@ -150,7 +161,8 @@ func (p *parts) follow(ctx context.Context) error {
 const applyLimit = 5 * time.Second
 
 func (p *parts) apply(ctx context.Context) {
-	snapshot := p.registry.Snapshot()
+	names, snapshot := p.changes.Topics()
+	set := func(ctx context.Context) error { return p.queue.UpdateTopics(ctx, topicConfs(snapshot, names)) }
 	if shards := setup.ShardConfigs(p.cfg, snapshot.Shards); !slices.Equal(shards, p.shards) {
 		if err := p.queue.SetShards(ctx, shards); err != nil {
 			p.log.Error("a shard of the registry cannot be used", "error", err)
@@ -162,21 +174,43 @@ func (p *parts) apply(ctx context.Context) {
 			default:
 			}
 		}
+		if p.setsLimits {
+			set = func(ctx context.Context) error { return p.queue.SetTopics(ctx, p.allTopicConfs) }
+		}
+	}
+	if n := snapshot.Topics.Len(); p.tunesGC && (p.topics == 0 || n > 2*p.topics || 2*n < p.topics) {
+		tuneGC(n)
+		p.topics = max(n, 1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyLimit)
 	defer cancel()
-	if err := p.queue.SetTopics(ctx, topicConfs(snapshot)); err != nil && !errors.Is(err, context.Canceled) {
+	if err := set(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		p.log.Warn("store the limits of topics in every shard; the rest follows when it answers", "error", err)
 	}
 }
 
-func topicConfs(s *registry.Snapshot) []queue.TopicConf {
-	list := make([]queue.TopicConf, 0, len(s.Topics))
-	for _, t := range s.Topics {
-		list = append(list, queue.TopicConf{
-			Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
-			MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit,
-		})
+func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
+	list := make([]queue.TopicConf, 0, len(names))
+	for _, name := range names {
+		if t := s.Topics.Get(name); t != nil {
+			list = append(list, topicConf(t))
+		}
 	}
 	return list
+}
+
+// allTopicConfs are those of the present snapshot.
+func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
+	for _, t := range p.registry.Snapshot().Topics.All() {
+		if !yield(topicConf(t)) {
+			return
+		}
+	}
+}
+
+func topicConf(t *registry.Topic) queue.TopicConf {
+	return queue.TopicConf{
+		Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
+		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit,
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 // durability is a topic's durability; of an unknown topic it is the default.
 func (p *parts) durability(topic string) queue.Durability {
-	t := p.registry.Snapshot().Topics[topic]
+	t := p.registry.Snapshot().Topics.Get(topic)
 	if t == nil || t.Durability == registry.DurabilityMemory {
 		return queue.Memory
 	}
@@ -28,7 +28,7 @@ func (p *parts) editedRegistry() *editedRegistry { return &editedRegistry{p.regi
 
 // PutTopic checks a changed durability only: while a replica is away, the rest of a topic can be edited.
 func (r *editedRegistry) PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error) {
-	was := r.Snapshot().Topics[t.Name]
+	was := r.Snapshot().Topics.Get(t.Name)
 	if was == nil || was.Durability != t.Durability {
 		d, _ := queue.ParseDurability(string(t.Durability)) // the registry refuses an unknown one
 		if err := r.canKeep(ctx, d); err != nil {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
@@ -149,7 +147,7 @@ func (p *parts) jobs() server.Jobs {
 func (p *parts) newTimer() role {
 	t := timer.New(timer.Options{
 		Shards:  shardsAs(p.queue, func(s *queue.Shard) timer.Shard { return s }),
-		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Exact: true, Logger: p.log, Registerer: p.metrics,
+		Changed: p.shardsChanged(), Exact: true, Logger: p.log, Registerer: p.metrics,
 	})
 	return role{run: t.Run}
 }
@@ -187,11 +185,10 @@ func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 	}
 }
 
-func (p *parts) topicNames() []string { return slices.Collect(maps.Keys(p.registry.Snapshot().Topics)) }
+func (p *parts) topicNames() []string { return p.registry.Snapshot().Topics.Names() }
 
 func (p *parts) hasTopic(name string) bool {
-	_, ok := p.registry.Snapshot().Topics[name]
-	return ok
+	return p.registry.Snapshot().Topics.Get(name) != nil
 }
 
 func init() {

@@ -66,7 +66,7 @@ func BenchmarkDispatch(b *testing.B) {
 	defer srv.Close()
 	topic := registry.NewTopic("t")
 	topic.CallbackURL = srv.URL
-	snap := &registry.Snapshot{Topics: map[string]*registry.Topic{"t": &topic}}
+	snap := &registry.Snapshot{Topics: registry.NewTopics(&topic)}
 	c, err := callback.New(callback.Options{})
 	if err != nil {
 		b.Fatal(err)

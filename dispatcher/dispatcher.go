@@ -45,7 +45,7 @@ type Journal interface {
 type Options struct {
 	Shards  func() []Shard
 	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Nudge   func()          // called when a shard says that the registry changed; may be nil
+	Nudge   func()          // called for a topic that is unknown; may be nil
 	Topics  func() *registry.Snapshot
 	// Deleted reports whether a topic that Topics does not have was deleted; an error: that cannot be known now. nil: it was.
 	Deleted         func(ctx context.Context, topic string) (bool, error)
@@ -199,7 +199,5 @@ func (d *Dispatcher) pass(w queue.Wakeup, sources []*source) {
 		for _, s := range sources {
 			s.wakeUp()
 		}
-	case w.Kind == queue.WakeRegistry && d.opts.Nudge != nil:
-		d.opts.Nudge()
 	}
 }

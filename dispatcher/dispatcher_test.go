@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,7 +83,7 @@ func (i *installation) called(id string) int {
 }
 
 func start(t *testing.T, more ...func(*Options)) *installation {
-	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{Topics: map[string]*registry.Topic{}}}
+	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
 	dir, err := os.MkdirTemp("", "wkd")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 	for _, name := range []string{"t", "slow"} {
 		i.topic(name, nil)
 	}
-	eventually(t, "Redis answers", func() bool { return i.q.SetTopics(t.Context(), i.confs()) == nil })
+	eventually(t, "Redis answers", func() bool { return i.q.SetTopics(t.Context(), slices.Values(i.confs())) == nil })
 	i.run(more...)
 	return i
 }
@@ -117,11 +118,11 @@ func (i *installation) topic(name string, change func(*registry.Topic)) {
 	if change != nil {
 		change(&x)
 	}
-	i.snap.Topics[name] = &x
+	i.snap.Topics = i.snap.Topics.With(name, &x)
 }
 
 func (i *installation) confs() (list []queue.TopicConf) {
-	for _, x := range i.snap.Topics {
+	for _, x := range i.snap.Topics.All() {
 		list = append(list, queue.TopicConf{Name: x.Name, TTR: x.TTR.Std(), MaxAttempts: x.MaxAttempts})
 	}
 	return list
@@ -343,9 +344,9 @@ func TestAJobThatPanicsDiesAlone(t *testing.T) {
 func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	i := start(t, func(o *Options) {
 		snap := *o.Topics()
-		broken := *snap.Topics["t"]
+		broken := *snap.Topics.Get("t")
 		broken.Name, broken.RetryIf = "broken", `repeat(body, 9) == ""`
-		snap.Topics = map[string]*registry.Topic{"broken": &broken, "t": snap.Topics["t"]}
+		snap.Topics = registry.NewTopics(&broken, snap.Topics.Get("t"))
 		o.Topics = func() *registry.Snapshot { return &snap }
 	})
 	i.push("broken", "b", 0)
@@ -363,11 +364,11 @@ func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 func TestTopicsThatArePausedDeletedOrTooLate(t *testing.T) {
 	i := start(t, func(o *Options) {
 		snap := *o.Topics()
-		paused := *snap.Topics["slow"]
+		paused := *snap.Topics.Get("slow")
 		paused.State = registry.TopicPaused
-		old := *snap.Topics["t"]
+		old := *snap.Topics.Get("t")
 		old.Name, old.ExpiresAfter = "old", registry.Duration(time.Second)
-		snap.Topics = map[string]*registry.Topic{"slow": &paused, "old": &old}
+		snap.Topics = registry.NewTopics(&paused, &old)
 		o.Topics = func() *registry.Snapshot { return &snap }
 	})
 	i.push("slow", "p", 0)
@@ -429,10 +430,10 @@ func TestATopicThatIsNewHereIsWaitedFor(t *testing.T) {
 	})
 	i.push("new", "n", 0)
 	old := news.Load()
-	next := &registry.Snapshot{Revision: old.Revision + 1, Topics: map[string]*registry.Topic{}}
-	topic := *old.Topics["t"]
+	next := &registry.Snapshot{Revision: old.Revision + 1}
+	topic := *old.Topics.Get("t")
 	topic.Name = "new"
-	next.Topics["new"] = &topic
+	next.Topics = registry.NewTopics(&topic)
 	eventually(t, "the job is reserved", func() bool {
 		j, err := i.q.Get(t.Context(), "new", "n")
 		return err == nil && j.State == queue.Running
@@ -489,11 +490,11 @@ func TestPrioritiesAreKeptByRedis(t *testing.T) {
 	begin := make(chan struct{})
 	i := start(t, func(o *Options) {
 		snap := *o.Topics()
-		snap.Topics = map[string]*registry.Topic{}
+		snap.Topics = registry.NewTopics()
 		for _, name := range names {
 			x := registry.NewTopic(name)
 			x.CallbackURL = slow.URL
-			snap.Topics[name] = &x
+			snap.Topics = snap.Topics.With(name, &x)
 		}
 		shards := o.Shards
 		o.Shards = func() []Shard { <-begin; return shards() }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -240,7 +242,7 @@ func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 			}
 			s.topics[x.Name] = &x
 		}
-		snap := &registry.Snapshot{Topics: s.topics}
+		snap := &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(s.topics))...)}
 		s.d = New(Options{
 			Shards:  func() []Shard { s.mu.Lock(); defer s.mu.Unlock(); return s.shards },
 			Changed: s.changed, Topics: func() *registry.Snapshot { return snap }, Caller: s,

@@ -138,11 +138,11 @@ type scene struct {
 func (c scene) play(t *testing.T, during func(e *endpointsOf, shards []*rings)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		snap := &registry.Snapshot{Topics: map[string]*registry.Topic{}}
+		snap := &registry.Snapshot{}
 		for name := range c.topics {
 			x := registry.NewTopic(name)
 			x.CallbackURL, x.TTR = "http://endpoint.test/", registry.Duration(time.Minute)
-			snap.Topics[name] = &x
+			snap.Topics = snap.Topics.With(name, &x)
 		}
 		var own []*rings
 		var shards []Shard

@@ -71,8 +71,8 @@ func TestWriteStoredFormat(t *testing.T) {
 	path := filepath.Join("testdata", "format-"+n+".redis")
 	mayWrite(t, n, path)
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second,
-		MaxAttempts: 5}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: fixtureTopic, TTR: 10 * time.Second,
+		MaxAttempts: 5}})); err != nil {
 		t.Fatal(err)
 	}
 	jobs := storedJobs()

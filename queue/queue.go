@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -34,6 +35,9 @@ type Options struct {
 	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in
 	// memory.
 	Durability func(topic string) Durability
+	// Announced is called after Announce was called somewhere, and when such calls may have been missed. It must return
+	// at once. nil: nothing listens to announcements.
+	Announced func()
 	// Hold is how long at most Reserve takes no jobs from a server that is new to a shard, while hosts compare their
 	// journals with what it holds (see Checks). 0: it does not wait.
 	Hold time.Duration
@@ -46,9 +50,11 @@ type Queue struct {
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
 	takers atomic.Pointer[[]*Shard] // the active ones; states that are read one by one may all seem inactive
 
-	mu      sync.Mutex // of the following and of changes to shards
-	topics  []TopicConf
-	retired map[*Shard]*time.Timer // no longer in use, until they are closed
+	mu     sync.Mutex // of the following and of changes to shards
+	topics iter.Seq[TopicConf]
+	// topicsVersion counts changes of topics' limits.
+	topicsVersion uint64
+	retired       map[*Shard]*time.Timer // no longer in use, until they are closed
 }
 
 // retireAfter is how long a shard that is no longer in use stays open, so that callbacks under way can be settled.
@@ -119,10 +125,13 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 		s := old[c.Name]
 		if s == nil || s.url != c.URL {
 			var err error
-			resync := func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, s) }
+			resync := func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) }
 			if s, err = openShard(c, q.opts, resync); err != nil {
 				errs = append(errs, err)
 				continue
+			}
+			if q.opts.Announced != nil {
+				s.start(func() { s.announcements(q.opts.Announced) })
 			}
 		} else {
 			delete(old, c.Name)

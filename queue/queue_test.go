@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -280,10 +281,46 @@ func TestWakeUpsTellTimersAndDispatchers(t *testing.T) {
 	if w := <-wake; w.Kind != WakeDispatcher {
 		t.Fatalf("after a push that is ready %+v", w)
 	}
-	f.q.Announce(ctx, 7)
-	if w := <-wake; w.Kind != WakeRegistry {
-		t.Fatalf("after an announcement %+v", w)
+}
+
+func TestAnnouncementsReachEveryQueue(t *testing.T) {
+	f := newFixture(t)
+	told := make(chan struct{}, 10)
+	other := Open(Options{Announced: func() { told <- struct{}{} }})
+	t.Cleanup(func() { _ = other.Close() })
+	if err := other.SetShards(f.ctx, []ShardConfig{{Name: f.s.name, URL: f.s.url, State: "active"}}); err != nil {
+		t.Fatal(err)
 	}
+	<-told // it has connected
+	f.q.Announce(f.ctx, 7)
+	<-told
+}
+
+// Whatever a server forgot, the limits of all topics are set again when it is back.
+func TestLimitsOfTopicsFollow(t *testing.T) {
+	f := newFixture(t)
+	told := make(chan struct{}, 10)
+	q := Open(Options{Announced: func() { told <- struct{}{} }})
+	t.Cleanup(func() { _ = q.Close() })
+	confs := []TopicConf{{Name: "a", TTR: time.Second, MaxAttempts: 1}, {Name: "b", TTR: time.Second, MaxAttempts: 2}}
+	if err := q.SetShards(f.ctx, []ShardConfig{{Name: f.s.name, URL: f.s.url, State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	<-told // it has connected
+	if err := q.SetTopics(f.ctx, func(yield func(TopicConf) bool) { slices.Values(confs)(yield) }); err != nil {
+		t.Fatal(err)
+	}
+	conf := func(topic string) string { return f.s.client.HGet(f.ctx, "wk:{0}:conf", topic).Val() }
+	if conf("a") != "1000 1 0 0 0" || conf("b") != "1000 2 0 0 0" {
+		t.Fatalf("a has %q, b has %q", conf("a"), conf("b"))
+	}
+	f.s.client.FlushDB(f.ctx)
+	confs[0].MaxAttempts = 7
+	if err := q.UpdateTopics(f.ctx, confs[:1]); err != nil || conf("a") != "1000 7 0 0 0" || conf("b") != "" {
+		t.Fatalf("%v; of one change a has %q, b has %q", err, conf("a"), conf("b"))
+	}
+	f.s.client.Do(f.ctx, "CLIENT", "KILL", "TYPE", "pubsub")
+	eventually(t, "all are set again", func() bool { return conf("b") == "1000 2 0 0 0" })
 }
 
 func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 
 func TestAnExpiredLeaseComesBackAndCounts(t *testing.T) {
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "t", TTR: 10 * time.Millisecond, MaxAttempts: 2}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", TTR: 10 * time.Millisecond, MaxAttempts: 2}})); err != nil {
 		t.Fatal(err)
 	}
 	f.push("t", "a", 0)
@@ -152,8 +153,8 @@ func TestTopicsOfAPriorityTakeTurns(t *testing.T) {
 
 func TestMaxInFlightHolds(t *testing.T) {
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,
-		MaxInFlight: 2}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,
+		MaxInFlight: 2}})); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
@@ -171,8 +172,8 @@ func TestMaxInFlightHolds(t *testing.T) {
 
 func TestRateLimitHolds(t *testing.T) {
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,
-		RateLimit: 100}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,
+		RateLimit: 100}})); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
@@ -198,7 +199,7 @@ func TestRateLimitHolds(t *testing.T) {
 func TestAPausedTopicWaitsAndGoesOn(t *testing.T) {
 	f := newFixture(t)
 	conf := TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Paused: true}
-	if err := f.q.SetTopics(f.ctx, []TopicConf{conf}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{conf})); err != nil {
 		t.Fatal(err)
 	}
 	f.push("t", "a", 0)
@@ -207,7 +208,7 @@ func TestAPausedTopicWaitsAndGoesOn(t *testing.T) {
 		t.Fatalf("reserved %d jobs with t paused", len(ls))
 	}
 	conf.Paused = false
-	if err := f.q.SetTopics(f.ctx, []TopicConf{conf}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{conf})); err != nil {
 		t.Fatal(err)
 	}
 	if ls := f.reserve(10); len(ls) != 1 {

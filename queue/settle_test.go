@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,8 +107,8 @@ func (f *fixture) settled(x *Settlement, held bool) {
 // of which has what is its own; and the answer to the same token again does, too.
 func TestEachOfManyReservedJobsHasWhatIsItsOwn(t *testing.T) {
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "a", TTR: 5 * time.Second, MaxAttempts: 3},
-		{Name: "b", TTR: 7 * time.Second, MaxAttempts: 3}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "a", TTR: 5 * time.Second, MaxAttempts: 3},
+		{Name: "b", TTR: 7 * time.Second, MaxAttempts: 3}})); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]Push{}

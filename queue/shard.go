@@ -43,8 +43,8 @@ type Shard struct {
 	closing sync.Mutex // orders start and close
 	wg      sync.WaitGroup
 
-	confMu   sync.Mutex
-	confSent map[string]string // what conf in Redis is known to hold
+	confMu      sync.Mutex
+	confVersion uint64 // of the topics' limits that conf in Redis is known to hold; 0: none
 }
 
 // bucketState is what this process knows of the server behind a bucket, and the pushes on their way there.
@@ -71,7 +71,7 @@ func (s *Shard) smallHashes(bucket int) smallHashes {
 func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
 	s := &Shard{
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name),
-		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold, confSent: map[string]string{},
+		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold,
 	}
 	client, buckets, err := connect(c.URL, o, 0, s.meet)
 	if err != nil {

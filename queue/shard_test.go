@@ -1,8 +1,8 @@
 package queue
 
 import (
-	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -10,19 +10,24 @@ import (
 // Close does not hold the lock that a listener needs, which has just connected and sets the topics' limits.
 func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 	url, _ := startRedis(t)
-	q := Open(Options{})
+	connected, begun := make(chan struct{}), make(chan struct{})
+	q := Open(Options{Announced: func() {
+		close(connected)
+		<-begun
+	}})
+	all := slices.Values([]TopicConf{{Name: "t", TTR: time.Second, MaxAttempts: 1}})
+	if err := q.SetTopics(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
 	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	s := q.Shards()[0]
-	connected := make(chan struct{})
-	s.resync = func(ctx context.Context, s *Shard) error {
-		close(connected)
-		<-s.ctx.Done() // Close has begun
-		return q.syncTopics(ctx, s)
-	}
-	s.Wakeups(t.Context())
 	<-connected
+	go func() {
+		<-s.ctx.Done() // Close has begun
+		close(begun)
+	}()
 	closed := make(chan error, 1)
 	go func() { closed <- q.Close() }()
 	select {

@@ -73,8 +73,8 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 			f.settle(Bury, func(s *Settlement) { s.Reason = "gone" }, l)
 		}
 	}
-	if err := f.q.SetTopics(f.ctx, []TopicConf{{Name: "paused", TTR: time.Second, MaxAttempts: 3,
-		Paused: true}}); err != nil {
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "paused", TTR: time.Second, MaxAttempts: 3,
+		Paused: true}})); err != nil {
 		t.Fatal(err)
 	}
 	f.push("paused", "stuck", 0, func(p *Push) { p.DueAt = time.Now().Add(-time.Minute) })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -27,88 +29,99 @@ func (c *TopicConf) encode() string {
 		strconv.FormatFloat(c.RateLimit, 'g', -1, 64))
 }
 
-// SetTopics sets the limits of topics on every shard, where they differ. A shard that is down gets them when Wakeups
-// of a process connects to it again. Each active shard gets its share of MaxInFlight, at least one, and of RateLimit,
-// and enforces it exactly.
-func (q *Queue) SetTopics(ctx context.Context, topics []TopicConf) error {
-	q.mu.Lock()
-	q.topics = topics
-	q.mu.Unlock()
-	return q.syncTopics(ctx, q.Shards()...)
+// SetTopics sets the limits of all topics on every shard. all lists them as they are when it is called, which is again
+// whenever a shard may hold other ones: one that is down gets them when it answers. Each active shard gets its share of
+// MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
+func (q *Queue) SetTopics(ctx context.Context, all iter.Seq[TopicConf]) error {
+	return q.changeTopics(ctx, all, nil)
 }
 
-func (q *Queue) syncTopics(ctx context.Context, shards ...*Shard) error {
+// UpdateTopics sets the limits of topics that changed since SetTopics. A process that did not call SetTopics leaves
+// the others to one that did.
+func (q *Queue) UpdateTopics(ctx context.Context, changed []TopicConf) error {
+	return q.changeTopics(ctx, nil, changed)
+}
+
+func (q *Queue) changeTopics(ctx context.Context, all iter.Seq[TopicConf], changed []TopicConf) error {
 	q.mu.Lock()
-	topics := q.topics
+	if all != nil {
+		q.topics = all
+	}
+	q.topicsVersion++
 	q.mu.Unlock()
-	active := 0
-	for _, s := range *q.shards.Load() {
-		if s.State() == "active" {
-			active++
-		}
+	return q.syncTopics(ctx, changed, q.Shards()...)
+}
+
+// syncTopics brings shards up to the present version of the topics' limits: with those that changed since the version
+// before, or with all.
+func (q *Queue) syncTopics(ctx context.Context, changed []TopicConf, shards ...*Shard) error {
+	q.mu.Lock()
+	all, version := q.topics, q.topicsVersion
+	q.mu.Unlock()
+	if all == nil && changed == nil {
+		return nil
 	}
 	var errs []error
 	for _, s := range shards {
-		errs = append(errs, s.configure(ctx, divide(topics, active)))
+		if err := s.configure(ctx, version, all, changed, len(*q.takers.Load())); err != nil {
+			errs = append(errs, fmt.Errorf("set the limits of topics: %w", err))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// divide gives each of n shards its share of the limits. Jobs are spread evenly, so equal shares lose little.
-func divide(topics []TopicConf, n int) []TopicConf {
-	if n <= 1 {
-		return topics
+// share is the part of a topic's limits for each of n shards. Jobs are spread evenly, so equal shares lose little.
+func (c TopicConf) share(n int) TopicConf {
+	if n > 1 && c.MaxInFlight > 0 {
+		c.MaxInFlight = max(1, c.MaxInFlight/n)
 	}
-	shares := make([]TopicConf, len(topics))
-	for i, c := range topics {
-		if c.MaxInFlight > 0 {
-			c.MaxInFlight = max(1, c.MaxInFlight/n)
-		}
-		c.RateLimit /= float64(n)
-		shares[i] = c
-	}
-	return shares
+	c.RateLimit /= float64(max(1, n))
+	return c
 }
 
 const topicStep = 200 // topics of one script call
 
-func (s *Shard) configure(ctx context.Context, topics []TopicConf) error {
+func (s *Shard) configure(
+	ctx context.Context, version uint64, all iter.Seq[TopicConf], changed []TopicConf, shards int,
+) error {
 	s.confMu.Lock()
 	defer s.confMu.Unlock()
-	byBucket := map[int][]any{}
-	sent := map[string]string{}
-	flush := func(b int) error {
-		_, err := s.again(ctx, b, "configure", byBucket[b]...)
-		delete(byBucket, b)
-		return err
+	if s.confVersion >= version {
+		return nil
 	}
-	for i := range topics {
-		name, conf := topics[i].Name, topics[i].encode()
-		sent[name] = conf
-		if s.confSent[name] == conf {
+	if changed != nil && (all == nil || s.confVersion == version-1) {
+		all = slices.Values(changed)
+	}
+	s.confVersion = 0 // unknown, should a call fail
+	byBucket := make([][]any, s.Buckets())
+	for c := range all {
+		b := s.bucketOf(c.Name)
+		c = c.share(shards)
+		byBucket[b] = append(byBucket[b], c.Name, c.encode())
+		if len(byBucket[b]) < 2*topicStep {
 			continue
 		}
-		b := s.bucketOf(name)
-		byBucket[b] = append(byBucket[b], name, conf)
-		if len(byBucket[b]) == 2*topicStep {
-			if err := flush(b); err != nil {
-				return fmt.Errorf("set the limits of topics: %w", err)
-			}
+		if _, err := s.again(ctx, b, "configure", byBucket[b]...); err != nil {
+			return err
+		}
+		byBucket[b] = byBucket[b][:0]
+	}
+	for b, rest := range byBucket {
+		if len(rest) == 0 {
+			continue
+		}
+		if _, err := s.again(ctx, b, "configure", rest...); err != nil {
+			return err
 		}
 	}
-	for b := range byBucket {
-		if err := flush(b); err != nil {
-			return fmt.Errorf("set the limits of topics: %w", err)
-		}
-	}
-	s.confSent = sent
+	s.confVersion = version
 	return nil
 }
 
 // forgetTopics makes the next configure send all limits: the server may be another one.
 func (s *Shard) forgetTopics() {
 	s.confMu.Lock()
-	s.confSent = map[string]string{}
+	s.confVersion = 0
 	s.confMu.Unlock()
 }
 

@@ -14,41 +14,66 @@ import (
 // sends WakeReconnect, since messages may have been missed. The receiver must keep receiving.
 func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
 	out := make(chan Wakeup, 4*s.Buckets()+4)
-	s.start(func() {
-		for ctx.Err() == nil && s.ctx.Err() == nil {
-			s.listen(ctx, out)
-			select {
-			case <-ctx.Done():
-			case <-s.ctx.Done():
-			case <-time.After(probeEvery):
-			}
-		}
-	})
-	return out
-}
-
-// listen passes on messages until the connection ends.
-func (s *Shard) listen(ctx context.Context, out chan<- Wakeup) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	buckets := map[string]int{}
-	channels := []string{registryChannel}
+	var channels []string
 	for b := range s.nodes {
 		buckets[wakeChannel(b)] = b
 		channels = append(channels, wakeChannel(b))
 	}
+	s.start(func() {
+		s.listen(ctx, channels, func(ctx context.Context, m *redis.Message) {
+			if m == nil {
+				send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
+				return
+			}
+			send(ctx, out, wakeupOf(m, buckets[m.Channel]))
+		})
+	})
+	return out
+}
+
+// announcements tells of changes of the registry until the shard is closed, and sets the topics' limits whenever it
+// connects: the server may be another one.
+func (s *Shard) announcements(announced func()) {
+	first := true
+	s.listen(s.ctx, []string{registryChannel}, func(ctx context.Context, m *redis.Message) {
+		announced()
+		if m != nil {
+			return
+		}
+		if !first {
+			s.forgetTopics()
+		}
+		first = false
+		if err := s.resync(ctx, s); err != nil {
+			s.log.Warn("set the limits of topics", "error", err)
+		}
+	})
+}
+
+// listen passes on the messages of channels, and nil after each connect, until ctx or the shard ends.
+func (s *Shard) listen(ctx context.Context, channels []string, pass func(context.Context, *redis.Message)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	for ctx.Err() == nil {
+		s.listenOnce(ctx, channels, pass)
+		select {
+		case <-ctx.Done():
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+// listenOnce returns when the connection ends.
+func (s *Shard) listenOnce(ctx context.Context, channels []string, pass func(context.Context, *redis.Message)) {
 	sub := s.client.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })() // a pending receive ignores ctx
 	if _, err := sub.ReceiveTimeout(ctx, time.Second); err != nil {
 		return
 	}
-	s.forgetTopics()
-	if err := s.resync(ctx, s); err != nil {
-		s.log.Warn("set the limits of topics", "error", err)
-	}
-	send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
+	pass(ctx, nil)
 	for asked := false; ; {
 		v, err := sub.ReceiveTimeout(ctx, listenTimeout)
 		var ne net.Error
@@ -62,22 +87,19 @@ func (s *Shard) listen(ctx context.Context, out chan<- Wakeup) {
 			return
 		}
 		if m, ok := v.(*redis.Message); ok {
-			send(ctx, out, wakeupOf(m, buckets))
+			pass(ctx, m)
 		}
 	}
 }
 
-func wakeupOf(m *redis.Message, buckets map[string]int) Wakeup {
-	b, ok := buckets[m.Channel]
+func wakeupOf(m *redis.Message, bucket int) Wakeup {
 	switch {
-	case !ok:
-		return Wakeup{Bucket: -1, Kind: WakeRegistry}
 	case strings.HasPrefix(m.Payload, askPayload):
-		return Wakeup{Bucket: b, Kind: WakeAsk, About: m.Payload[len(askPayload):]}
+		return Wakeup{Bucket: bucket, Kind: WakeAsk, About: m.Payload[len(askPayload):]}
 	case m.Payload == "D":
-		return Wakeup{Bucket: b, Kind: WakeDispatcher}
+		return Wakeup{Bucket: bucket, Kind: WakeDispatcher}
 	}
-	return Wakeup{Bucket: b, Kind: WakeTimer}
+	return Wakeup{Bucket: bucket, Kind: WakeTimer}
 }
 
 // listenTimeout is the silence after which the connection is pinged, should it have broken unnoticed.
@@ -90,7 +112,7 @@ func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 	}
 }
 
-// Announce tells the processes that listen to any shard that the registry changed.
+// Announce tells the processes that listen to any shard (Options.Announced) that the registry changed.
 func (q *Queue) Announce(ctx context.Context, revision int64) {
 	for _, s := range *q.shards.Load() {
 		if s.Up() {
@@ -113,7 +135,6 @@ type WakeupKind uint8
 const (
 	WakeTimer      WakeupKind = iota // an earlier due time was stored
 	WakeDispatcher                   // a job became ready while a dispatcher waited
-	WakeRegistry                     // the registry changed (Queue.Announce)
 	WakeReconnect                    // messages may have been missed: check everything
 	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
 )

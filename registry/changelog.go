@@ -22,9 +22,8 @@ type changeRow struct {
 func (changeRow) TableName() string { return "change_log" }
 
 const (
-	keptChanges = 10_000      // rows of the change log
-	maxChanges  = 500         // after more changes everything is read
-	fullEvery   = time.Minute // after this time, too: somebody may have edited rows by hand
+	keptChanges = 10_000 // rows of the change log; who missed more reads everything
+	someTopics  = 1000   // read with one query
 )
 
 // logChange notes what the revision of this transaction changes. It overwrites a row of the same number, which a
@@ -46,7 +45,7 @@ func changesSince(
 	tx *gorm.DB, base *Snapshot, revision int64,
 ) (objects []string, mark string, complete bool, err error) {
 	n := revision - base.Revision
-	if base.mark == "" || n < 0 || n > maxChanges || time.Since(base.fullAt) > fullEvery {
+	if base.mark == "" || n < 0 || n >= keptChanges {
 		return nil, "", false, nil
 	}
 	var rows []changeRow
@@ -70,11 +69,12 @@ func markOf(tx *gorm.DB, revision int64) (string, error) {
 	return row.Mark, err
 }
 
-// update brings a copy of base up to the revision by reading what changed. It is nil if that cannot be known.
-func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapshot, error) {
+// update brings a copy of base up to the revision by reading what changed, and lists the topics among it. The copy is
+// nil if that cannot be known.
+func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapshot, []string, error) {
 	objects, mark, complete, err := changesSince(tx, base, revision)
 	if err != nil || !complete {
-		return nil, err
+		return nil, nil, err
 	}
 	s := *base
 	s.Revision, s.mark, s.readAt = revision, mark, time.Now()
@@ -89,15 +89,16 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 			changed[kind] = true
 		case "user", "task": // not in the snapshot
 		default: // several at once
-			return nil, nil
+			return nil, nil, nil
 		}
 	}
 	for kind := range changed { // small tables that rarely change
 		if err := tables[kind](tx, &s); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return &s, r.updateTopics(tx, &s, slices.Collect(maps.Keys(topics)))
+	names := slices.Collect(maps.Keys(topics))
+	return &s, names, r.updateTopics(tx, &s, names)
 }
 
 // updateTopics reads some topics and their notes again, and removes those that are gone.
@@ -105,10 +106,15 @@ func (r *Registry) updateTopics(tx *gorm.DB, s *Snapshot, names []string) error 
 	if len(names) == 0 {
 		return nil
 	}
-	s.Topics, s.Notes = maps.Clone(s.Topics), maps.Clone(s.Notes)
+	s.Topics, s.Notes = s.Topics.edit(), s.Notes.edit()
 	for _, name := range names {
-		delete(s.Topics, name)
-		delete(s.Notes, name)
+		s.Topics.tree.Delete(name)
+		s.Notes.tree.Delete(name)
 	}
-	return r.readTopics(tx.Where("name IN ?", names), tx.Where("topic IN ?", names), s)
+	for some := range slices.Chunk(names, someTopics) {
+		if err := r.readTopics(tx.Where("name IN ?", some), tx.Where("topic IN ?", some), s); err != nil {
+			return err
+		}
+	}
+	return nil
 }

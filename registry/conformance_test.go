@@ -28,7 +28,7 @@ func TestTopics(t *testing.T) {
 		if created, err := r.PutTopic(t.Context(), "me", x); err != nil || !created {
 			t.Fatalf("put = %v, %v", created, err)
 		}
-		got := *r.Snapshot().Topics["shop.close"]
+		got := *r.Snapshot().Topics.Get("shop.close")
 		if got.CreatedAt.IsZero() || !got.CreatedAt.Equal(got.UpdatedAt) || got.CreatedAt.Location() != time.UTC {
 			t.Errorf("created %v, updated %v", got.CreatedAt, got.UpdatedAt)
 		}
@@ -41,12 +41,12 @@ func TestTopics(t *testing.T) {
 		if created, err := r.PutTopic(t.Context(), "me", x); err != nil || created {
 			t.Fatalf("second put = %v, %v", created, err)
 		}
-		if got := r.Snapshot().Topics["shop.close"]; got.Title != "Titel" || !got.CreatedAt.Equal(created) ||
+		if got := r.Snapshot().Topics.Get("shop.close"); got.Title != "Titel" || !got.CreatedAt.Equal(created) ||
 			!got.UpdatedAt.After(created) {
 			t.Errorf("after the second put: %+v", got)
 		}
 		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); err != nil ||
-			r.Snapshot().Topics["shop.close"] != nil {
+			r.Snapshot().Topics.Get("shop.close") != nil {
 			t.Errorf("delete: %v", err)
 		}
 		if err := r.DeleteTopic(t.Context(), "me", "shop.close"); !errors.Is(err, ErrNoTopic) ||
@@ -70,7 +70,7 @@ func TestSecretsStayUntilTheyAreNamed(t *testing.T) {
 			x := topic("t")
 			x.Title, x.Secrets = fmt.Sprint(i), step.put
 			put(t, r, x)
-			if got := r.Snapshot().Topics["t"].Secrets; len(got) != step.want {
+			if got := r.Snapshot().Topics.Get("t").Secrets; len(got) != step.want {
 				t.Errorf("step %d: put %v left %v", i, step.put, got)
 			}
 		}
@@ -286,16 +286,16 @@ func privateFile(t *testing.T, path string) string {
 func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
-		ticks, end := b.Subscribe()
-		defer end()
+		changes := b.Subscribe()
+		defer changes.End()
 		best := time.Hour
 		for i := range 3 {
 			name := fmt.Sprint("t", i)
 			put(t, a, topic(name))
 			start := time.Now()
-			for b.Snapshot().Topics[name] == nil {
+			for b.Snapshot().Topics.Get(name) == nil {
 				select {
-				case <-ticks:
+				case <-changes.Changed:
 				case <-time.After(patience):
 					t.Fatalf("%s was not seen", name)
 				}
@@ -314,7 +314,7 @@ func TestNudgeLooksAtOnce(t *testing.T) {
 	a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn, Poll: time.Hour})
 	put(t, a, topic("t"))
 	b.Nudge()
-	eventually(t, "the topic is seen", func() bool { return b.Snapshot().Topics["t"] != nil })
+	eventually(t, "the topic is seen", func() bool { return b.Snapshot().Topics.Get("t") != nil })
 }
 
 func TestManyWriters(t *testing.T) {
@@ -334,7 +334,7 @@ func TestManyWriters(t *testing.T) {
 		for _, r := range []*Registry{a, b} {
 			eventually(t, "all changes are seen", func() bool {
 				s := r.Snapshot()
-				return len(s.Topics) == writers && s.Revision == before+writers
+				return s.Topics.Len() == writers && s.Revision == before+writers
 			})
 		}
 	})
@@ -349,14 +349,14 @@ func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
 		b := topic("b")
 		b.Title = "other"
 		put(t, r, b)
-		if after := r.Snapshot(); after.Topics["a"] != before.Topics["a"] || after.Topics["b"] == before.Topics["b"] ||
-			before.Topics["b"].Title != "" {
+		if after := r.Snapshot(); after.Topics.Get("a") != before.Topics.Get("a") || after.Topics.Get("b") == before.Topics.Get("b") ||
+			before.Topics.Get("b").Title != "" {
 			t.Errorf(
 				"before %p %p, after %p %p",
-				before.Topics["a"],
-				before.Topics["b"],
-				after.Topics["a"],
-				after.Topics["b"],
+				before.Topics.Get("a"),
+				before.Topics.Get("b"),
+				after.Topics.Get("a"),
+				after.Topics.Get("b"),
 			)
 		}
 	})
@@ -376,7 +376,10 @@ func TestARestoredBackupIsFollowed(t *testing.T) {
 		eventually(
 			t,
 			"the backup's state is seen",
-			func() bool { s := r.Snapshot(); return s.Revision == 2 && s.Topics["b"] == nil && s.Topics["a"] != nil },
+			func() bool {
+				s := r.Snapshot()
+				return s.Revision == 2 && s.Topics.Get("b") == nil && s.Topics.Get("a") != nil
+			},
 		)
 	})
 }
@@ -389,7 +392,7 @@ func TestADamagedTopicStaysAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t, r, topic("b"))
-		if s := r.Snapshot(); s.Topics["a"] == nil || s.Topics["b"] == nil || !r.Up() {
+		if s := r.Snapshot(); s.Topics.Get("a") == nil || s.Topics.Get("b") == nil || !r.Up() {
 			t.Errorf("topics %v, up %v", s.Topics, r.Up())
 		}
 		put(t, r, topic("a")) // mends it

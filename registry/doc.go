@@ -27,12 +27,17 @@
 //	        └ none, or damaged: ErrUnavailable
 //
 // A Snapshot is immutable and read through an atomic pointer, so readers never wait. Run polls the revision once a
-// second, less often while the database is away, and at once after Nudge. It loads what changed since the last
-// revision, or everything, in one read-only transaction; loads follow each other, so the last one wins. The database
-// is always right: after a backup was restored its revision is lower, and is followed too. A topic that did not
-// change keeps its *Topic, so that what was compiled for it can be kept by pointer.
+// second, less often while the database is away, and at once after Nudge, which every process calls when another one
+// announces a change through Redis. It loads in one read-only transaction what changed since the last revision, as the
+// change log says, at a cost that does not depend on the number of topics. If the log does not lead from the last
+// revision to the present one, it loads everything: so who edits rows by hand makes the edit known by increasing
+// revision.value. Loads follow each other, so the last one wins. The database is always right: after a backup was
+// restored its revision is lower, and is followed too. A topic that did not change keeps its *Topic, so that what was
+// compiled for it can be kept by pointer; a Subscription tells which may have changed.
 //
-// The file contains topics' secrets, because signing must go on after a restart without the database. It contains
+// A start reads the file first, and from the database only what changed since. The file is replaced as a whole, at
+// most every second, and less often when writing takes long (keepShare); of the processes of a host, one writes a
+// revision. It contains topics' secrets, because signing must go on after a restart without the database. It contains
 // tokens, like the database, only as SHA-256: they are 32 random bytes, which nobody can guess from it.
 //
 // # The schema

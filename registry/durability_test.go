@@ -1,6 +1,9 @@
 package registry
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestTopicsStoredWithFsyncHaveReplica: earlier versions had that durability, and no topic becomes less safe without
 // notice.
@@ -12,8 +15,9 @@ func TestTopicsStoredWithFsyncHaveReplica(t *testing.T) {
 		if x, err := row.topic(); err != nil || x.Durability != want {
 			t.Errorf("%q in the database is read as %+v, %v", stored, x, err)
 		}
-		s, err := decodeSnapshot([]byte(`{"revision":1,"topics":{"t":{"name":"t","durability":"` + stored + `"}}}`))
-		if err != nil || s.Topics["t"].Durability != want {
+		s, err := decodeSnapshot(strings.NewReader(
+			`{"revision":1,"topics":{"t":{"name":"t","durability":"` + stored + `"}}}`))
+		if err != nil || s.Topics.Get("t").Durability != want {
 			t.Errorf("%q in the snapshot is read as %+v, %v", stored, s, err)
 		}
 	}

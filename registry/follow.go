@@ -18,13 +18,13 @@ const maxWait = 4 * time.Second
 // once per Options.Poll, and at once after Nudge; while the database is away it waits up to maxWait.
 func (r *Registry) Run(ctx context.Context) error {
 	wait := r.opts.Poll
-	var kept time.Time
+	var next time.Time // when the snapshot may be kept again
 	for {
 		pause := spread(wait)
-		if due := keepEvery - time.Since(kept); due > 0 {
+		if due := time.Until(next); due > 0 {
 			pause = min(pause, due)
-		} else if r.keep() {
-			kept = time.Now()
+		} else {
+			next = time.Now().Add(r.keep())
 		}
 		select {
 		case <-ctx.Done():
@@ -82,26 +82,30 @@ func (r *Registry) follow(ctx context.Context) error {
 
 const (
 	refreshLimit = 500 * time.Millisecond
-	refreshEvery = 20 * time.Millisecond // so that unknown names cost the database little
+	refreshEvery = 20 * time.Millisecond
 )
 
-// Refresh polls now: for a name that is unknown here, but may have been registered elsewhere a moment ago. It does
-// nothing while the database is away.
+// Refresh polls now: for a name that is unknown here, but may have been registered elsewhere a moment ago. However
+// many callers there are, they share one poll every refreshEvery, each one that begins after it came. It does nothing
+// while the database is away.
 func (r *Registry) Refresh(ctx context.Context) {
-	if !r.Up() {
-		return
-	}
+	came := time.Now()
 	r.refreshing.Lock()
 	defer r.refreshing.Unlock()
-	if time.Since(r.refreshed) < refreshEvery {
+	if !r.Up() || r.refreshed.After(came) {
 		return
 	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(time.Until(r.refreshed.Add(refreshEvery))):
+	}
+	r.refreshed = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
 	if err := r.follow(ctx); err != nil && ctx.Err() == nil {
 		r.opts.Logger.Debug("the registry cannot be read", "error", err)
 	}
-	r.refreshed = time.Now()
 }
 
 // Nudge makes Run poll at once.
@@ -118,17 +122,4 @@ func (r *Registry) Snapshot() *Snapshot {
 		return s
 	}
 	return &Snapshot{}
-}
-
-// Subscribe returns a channel that receives after new snapshots, and a function that ends the subscription.
-func (r *Registry) Subscribe() (<-chan struct{}, func()) {
-	c := make(chan struct{}, 1)
-	r.mu.Lock()
-	r.subscribers[c] = struct{}{}
-	r.mu.Unlock()
-	return c, func() {
-		r.mu.Lock()
-		delete(r.subscribers, c)
-		r.mu.Unlock()
-	}
 }

@@ -3,10 +3,13 @@ package registry
 import (
 	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/test/dbtest"
+	"gorm.io/gorm"
 )
 
 // TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor, without waiting for the next look.
@@ -14,11 +17,11 @@ func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
 		put(t, there, topic("shop.close"))
-		if here.Snapshot().Topics["shop.close"] != nil {
+		if here.Snapshot().Topics.Get("shop.close") != nil {
 			t.Fatal("it is there already")
 		}
 		here.Refresh(t.Context())
-		if here.Snapshot().Topics["shop.close"] == nil {
+		if here.Snapshot().Topics.Get("shop.close") == nil {
 			t.Error("it is not found")
 		}
 	})
@@ -43,7 +46,7 @@ func TestAnOlderSnapshotDoesNotReplaceANewerOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err := readSnapshot(file); err != nil || s.Topics["shop.close"] == nil {
+	if s, err := readSnapshot(file); err != nil || s.Topics.Get("shop.close") == nil {
 		t.Errorf("the file has lost the topic: %+v, %v", s, err)
 	}
 }
@@ -55,7 +58,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	for i := range 100 {
 		name, start := fmt.Sprint("t", i), time.Now()
 		put(t, a, topic(name))
-		eventually(t, name+" is seen", func() bool { return b.Snapshot().Topics[name] != nil })
+		eventually(t, name+" is seen", func() bool { return b.Snapshot().Topics.Get(name) != nil })
 		if took := time.Since(start); took > 5*time.Second {
 			t.Fatalf("%s was seen after %s", name, took)
 		}
@@ -74,7 +77,7 @@ func TestOnlyAStartMigrates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Close() }()
-	if err := r.startWithout(ErrUnavailable); err != nil {
+	if err := r.startWithout(ErrUnavailable, r.readFile()); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Ping(t.Context()); err != nil || !r.Up() {
@@ -83,5 +86,36 @@ func TestOnlyAStartMigrates(t *testing.T) {
 	r.Refresh(t.Context())
 	if steps, err := r.db.Migrations(t.Context()); err != nil || steps[0].Applied {
 		t.Errorf("a look for an unknown topic migrated the schema: %v, %v", steps, err)
+	}
+}
+
+// TestAFloodOfUnknownNamesCostsFewQueries: all who ask share one poll, which begins after each of them came.
+func TestAFloodOfUnknownNamesCostsFewQueries(t *testing.T) {
+	dsn := dbtest.SQLite(t)
+	here, there := open(t, Options{DSN: dsn, Poll: time.Hour}), open(t, Options{DSN: dsn, Poll: time.Hour})
+	polls := 0
+	if err := here.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Query().After("gorm:query").Register("count", func(*gorm.DB) { polls++ })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	var asked atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for asked.Add(1) <= 2000 {
+				here.Refresh(t.Context())
+			}
+		})
+	}
+	wg.Wait()
+	if most := 2 + 2*int(time.Since(began)/refreshEvery); polls > most {
+		t.Errorf("2,000 calls made %d polls; %d are enough for the time that it took", polls, most)
+	}
+	put(t, there, topic("shop.close"))
+	here.Refresh(t.Context())
+	if here.Snapshot().Topics.Get("shop.close") == nil {
+		t.Error("what was registered before the call is not found")
 	}
 }

@@ -3,7 +3,9 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -19,40 +21,46 @@ func (r *Registry) load(ctx context.Context) error {
 	}
 	defer func() { <-r.loading }()
 	var s *Snapshot
+	var topics []string
 	err := r.db.Read(ctx, func(tx *gorm.DB) (err error) {
-		s, err = r.read(tx)
+		s, topics, err = r.read(tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if last := r.Snapshot(); s.mark != "" && s.mark == last.mark && s.fullAt.Equal(last.fullAt) {
+	if s.mark != "" && s.mark == r.Snapshot().mark {
 		return nil // nothing changed
 	}
-	r.publish(s)
+	r.publish(s, topics)
 	r.mu.Lock()
 	r.unkept = true
 	r.mu.Unlock()
 	return nil
 }
 
-// read makes a snapshot from the last one and the change log, or from all tables.
-func (r *Registry) read(tx *gorm.DB) (*Snapshot, error) {
+// read makes a snapshot from the last one and the change log, or from all tables. It lists the topics that may have
+// changed since the last one.
+func (r *Registry) read(tx *gorm.DB) (*Snapshot, []string, error) {
 	var rev revisionRow
 	if err := tx.Take(&rev, 1).Error; err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if base := r.snap.Load(); base != nil {
-		if s, err := r.update(tx, base, rev.Value); s != nil || err != nil {
-			return s, err
+		if s, topics, err := r.update(tx, base, rev.Value); s != nil || err != nil {
+			return s, topics, err
 		}
 	}
-	return r.readAll(tx, rev.Value)
+	s, err := r.readAll(tx, rev.Value)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, changedTopics(r.Snapshot().Topics, s.Topics), nil
 }
 
 func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
-	at := time.Now()
-	s := &Snapshot{Revision: revision, Topics: map[string]*Topic{}, Notes: map[string]TopicNote{}, readAt: at, fullAt: at}
+	s := &Snapshot{Revision: revision, readAt: time.Now()}
+	s.Topics, s.Notes = s.Topics.edit(), s.Notes.edit()
 	var err error
 	if s.mark, err = markOf(tx, revision); err != nil {
 		return nil, err
@@ -65,36 +73,78 @@ func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 	return s, r.readTopics(tx, tx, s)
 }
 
-// readTopics reads the topics and notes that two queries select into s.
+// readTopics reads the topics and notes that two queries select into s, row by row: there may be many.
 func (r *Registry) readTopics(topics, notes *gorm.DB, s *Snapshot) error {
-	var topicRows []topicRow
-	var noteRows []noteRow
-	if err := topics.Find(&topicRows).Error; err != nil {
+	err := eachRow(topics.Model(&topicRow{}).Select("name", "spec", "created_at", "updated_at"), func(scan scanner) error {
+		var row topicRow
+		if err := scan(&row.Name, &row.Spec, &row.CreatedAt, &row.UpdatedAt); err != nil {
+			return err
+		}
+		r.readTopic(&row, s)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	if err := notes.Find(&noteRows).Error; err != nil {
+	return eachRow(notes.Model(&noteRow{}).
+		Select("topic", "pause_reason", "paused_by", "paused_at", "secrets_changed_at"), func(scan scanner) error {
+		var row noteRow
+		err := scan(&row.Topic, &row.PauseReason, &row.PausedBy, &row.PausedAt, &row.SecretsChangedAt)
+		if err == nil {
+			s.Notes.tree.Set(row.Topic, row.note())
+		}
 		return err
-	}
-	for i := range topicRows {
-		r.readTopic(&topicRows[i], s)
-	}
-	for i := range noteRows {
-		s.Notes[noteRows[i].Topic] = noteRows[i].note()
-	}
-	return nil
+	})
 }
 
-// readTopic leaves a topic that somebody damaged as it was, so that it does not keep all others from being followed.
+type scanner = func(into ...any) error
+
+func eachRow(query *gorm.DB, read func(scanner) error) error {
+	rows, err := query.Rows()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := read(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readTopic keeps the pointer of a topic that did not change, so that what was compiled for it stays valid. It leaves
+// a topic that somebody damaged as it was, so that it does not keep all others from being followed.
 func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
+	was := r.Snapshot().Topics.Get(row.Name)
 	t, err := row.topic()
 	if err != nil {
-		t = r.Snapshot().Topics[row.Name]
+		t = was
 		r.opts.Logger.Error("a topic in the registry's database cannot be read; it stays as it was last read: save it again",
 			"topic", row.Name, "error", err)
 	}
-	if t != nil {
-		s.Topics[row.Name] = t
+	if was != nil && reflect.DeepEqual(was, t) {
+		t = was
 	}
+	if t != nil {
+		s.Topics.tree.Set(row.Name, t)
+	}
+}
+
+// changedTopics are the names of the topics that two tables have not in common.
+func changedTopics(old, now Table[*Topic]) []string {
+	var names []string
+	for name, t := range now.All() {
+		if old.Get(name) != t {
+			names = append(names, name)
+		}
+	}
+	for name := range old.All() {
+		if now.Get(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func readShards(tx *gorm.DB, s *Snapshot) error {
@@ -133,24 +183,57 @@ func readSettings(tx *gorm.DB, s *Snapshot) error {
 	return nil
 }
 
-// publish makes s the snapshot. Topics that did not change keep their pointer, so that what was compiled for them
-// stays valid.
-func (r *Registry) publish(s *Snapshot) {
+// publish makes s the snapshot, and tells the subscribers which topics may have changed.
+func (r *Registry) publish(s *Snapshot, topics []string) {
 	s.key = r.db.Key
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.snap.Load(); old != nil {
-		for name, t := range s.Topics {
-			if o := old.Topics[name]; o != nil && o != t && reflect.DeepEqual(o, t) {
-				s.Topics[name] = o
-			}
-		}
-	}
 	r.snap.Store(s)
-	for c := range r.subscribers {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+	for sub := range r.subscribers {
+		sub.add(topics)
 	}
+}
+
+// Subscription tells of new snapshots.
+type Subscription struct {
+	Changed  <-chan struct{} // receives after a new snapshot
+	tick     chan struct{}
+	registry *Registry
+	topics   map[string]struct{} // that may have changed since they were taken; guarded by Registry.mu
+}
+
+// Subscribe begins with the next snapshot.
+func (r *Registry) Subscribe() *Subscription {
+	tick := make(chan struct{}, 1)
+	sub := &Subscription{Changed: tick, tick: tick, registry: r, topics: map[string]struct{}{}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.subscribers[sub] = struct{}{}
+	return sub
+}
+
+func (s *Subscription) add(topics []string) {
+	for _, name := range topics {
+		s.topics[name] = struct{}{}
+	}
+	select {
+	case s.tick <- struct{}{}:
+	default:
+	}
+}
+
+// Topics are the names of the topics that may have changed since the last call, with the present snapshot.
+func (s *Subscription) Topics() ([]string, *Snapshot) {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	names := slices.Collect(maps.Keys(s.topics))
+	clear(s.topics)
+	return names, s.registry.Snapshot()
+}
+
+// End ends it.
+func (s *Subscription) End() {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	delete(s.registry.subscribers, s)
 }

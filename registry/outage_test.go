@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +50,7 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 		t.Errorf("the audit trail without the database: %v", err)
 	}
 	again := open(t, Options{DSN: db.DSN("wakecall"), SnapshotFile: file, Poll: 50 * time.Millisecond})
-	if got := again.Snapshot().Topics["t"]; got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
+	if got := again.Snapshot().Topics.Get("t"); got == nil || len(got.Secrets) != 1 || got.MaxAttempts != 10 {
 		t.Errorf("after a restart without the database: %+v", got)
 	}
 	if token, ok := again.Snapshot().Token(secret); !ok || !token.Allows(RightPush, "t") {
@@ -68,7 +70,7 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	}
 	put(t, r, topic("u"))
 	for _, r := range []*Registry{r, other, again} {
-		eventually(t, "changes are followed again", func() bool { return r.Snapshot().Topics["u"] != nil })
+		eventually(t, "changes are followed again", func() bool { return r.Snapshot().Topics.Get("u") != nil })
 	}
 	if n := readers(); n == 0 {
 		t.Error("nothing read the snapshot meanwhile")
@@ -83,7 +85,7 @@ func readOn(t *testing.T, r *Registry) (stop func() int) {
 	n := 0
 	wg.Go(func() {
 		for ; ctx.Err() == nil; n++ {
-			if r.Snapshot().Topics["t"] == nil {
+			if r.Snapshot().Topics.Get("t") == nil {
 				t.Error("the snapshot went with the database")
 				return
 			}
@@ -115,9 +117,10 @@ func TestSnapshotsOnDisk(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "snapshot.json")
 	x := topic("t")
-	x.Secrets = []string{oneSecret}
+	x.Secrets, x.Headers, x.Retry = []string{oneSecret}, map[string]string{"X-Team": "shop"}, []Duration{1}
+	plain := topic("u")
 	s := &Snapshot{
-		Revision: 3, Topics: map[string]*Topic{"t": &x}, Shards: []Shard{{"one", "redis://:pw@h", ShardDraining}},
+		Revision: 3, mark: "M", Topics: NewTopics(&x, &plain), Shards: []Shard{{"one", "redis://:pw@h", ShardDraining}},
 		Tokens: map[string]*Token{"ab": {ID: 1, Hash: "ab", Rights: []Right{RightRead}, Topics: []string{"*"}}},
 	}
 	for range 2 { // the second replaces the first
@@ -131,10 +134,57 @@ func TestSnapshotsOnDisk(t *testing.T) {
 	}
 	got, err := readSnapshot(file)
 	if err != nil || got.Revision != 3 || len(got.Shards) != 1 || got.Shards[0].URL != "redis://:pw@h" ||
-		got.Topics["t"].Secrets[0] != oneSecret ||
-		got.Tokens["ab"].ID != 1 {
+		!reflect.DeepEqual(got.Topics.Get("t"), &x) || !reflect.DeepEqual(got.Topics.Get("u"), &plain) ||
+		got.Tokens["ab"].ID != 1 || got.mark != "M" || markInFile(file) != "M" {
 		t.Errorf("read %+v, %v", got, err)
 	}
+}
+
+// Files of earlier versions have complete topics.
+func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
+	t.Parallel()
+	x := topic("t")
+	x.MaxAttempts, x.Headers = 3, map[string]string{"X-Team": "shop"}
+	row, err := newTopicRow(&x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := decodeSnapshot(strings.NewReader(
+		`{"revision":7,"topics":{"t":` + row.Spec + `},"shards":[{"name":"one","url":"u","state":"active"}],"tokens":{},` +
+			`"notes":{"t":{"pause_reason":"why"}}}`))
+	if err != nil || s.Revision != 7 || !reflect.DeepEqual(s.Topics.Get("t"), &x) || s.Shards[0].Name != "one" ||
+		s.Notes.Get("t").PauseReason != "why" {
+		t.Errorf("read %+v, %v", s, err)
+	}
+}
+
+// A start reads the file, and from the database only what changed since.
+func TestAStartReadsWhatChangedSinceTheFile(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		file := filepath.Join(t.TempDir(), "snapshot.json")
+		first, err := Open(Options{DSN: dsn, Migrate: true, SnapshotFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, first, topic("old"))
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := open(t, Options{DSN: dsn})
+		put(t, other, topic("new"))
+		r, err := connect(Options{DSN: dsn, SnapshotFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }()
+		read := watch(t, r)
+		if err := errors.Join(r.readFile(), r.start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(*read, []any{"new"}) || !sameState(r.Snapshot(), full(t, r)) {
+			t.Errorf("it read %v of the database, and has %v", *read, r.Snapshot().Topics.Names())
+		}
+	})
 }
 
 func TestDamagedSnapshotsAreRefused(t *testing.T) {

@@ -52,7 +52,7 @@ func register(b *testing.B, dsn string) {
 		}
 	}
 	for _, r := range followers {
-		for len(r.Snapshot().Topics) < b.N {
+		for r.Snapshot().Topics.Len() < b.N {
 			r.Refresh(ctx)
 		}
 	}

@@ -33,13 +33,13 @@ type Registry struct {
 	nudge chan struct{}
 
 	refreshing sync.Mutex // of refreshed: concurrent calls of Refresh share one poll
-	refreshed  time.Time
+	refreshed  time.Time  // when the last one began
 
 	// loading has room for one: loads follow each other, so that none publishes an older state than the one before.
 	loading chan struct{}
 
 	mu          sync.Mutex
-	subscribers map[chan struct{}]struct{}
+	subscribers map[*Subscription]struct{}
 	unkept      bool // the snapshot is newer than its file
 	keepFailed  bool // and the last attempt to write it failed
 }
@@ -57,10 +57,11 @@ func Open(o Options) (*Registry, error) {
 		return nil, err
 	}
 	removeLeftovers(o.SnapshotFile)
+	unread := r.readFile()
 	ctx, cancel := context.WithTimeout(context.Background(), migrateTimeout)
 	defer cancel()
 	if err = r.start(ctx); errors.Is(err, ErrUnavailable) {
-		err = r.startWithout(err)
+		err = r.startWithout(err, unread)
 	}
 	if err != nil {
 		_ = r.db.Close()
@@ -83,7 +84,7 @@ func connect(o Options) (*Registry, error) {
 	}
 	return &Registry{
 		opts: o, db: db, nudge: make(chan struct{}, 1), loading: make(chan struct{}, 1),
-		subscribers: map[chan struct{}]struct{}{},
+		subscribers: map[*Subscription]struct{}{},
 	}, nil
 }
 
@@ -110,19 +111,30 @@ func (r *Registry) migrate(ctx context.Context) error {
 	return r.db.CheckSchema(ctx)
 }
 
-// startWithout begins with the snapshot that an earlier run kept.
-func (r *Registry) startWithout(cause error) error {
-	file := r.opts.SnapshotFile
-	if file == "" {
-		return cause
+// readFile begins with the snapshot that an earlier run kept, so that only what changed since is read from the
+// database.
+func (r *Registry) readFile() error {
+	if r.opts.SnapshotFile == "" {
+		return nil
 	}
-	s, err := readSnapshot(file)
-	if err != nil {
-		return fmt.Errorf("%w, and there is no snapshot of an earlier run to start with (%w)", cause, err)
+	s, err := readSnapshot(r.opts.SnapshotFile)
+	if err == nil {
+		r.publish(s, nil)
+	}
+	return err
+}
+
+// startWithout goes on with the snapshot that an earlier run kept, unless it could not be read.
+func (r *Registry) startWithout(cause, unread error) error {
+	s, file := r.snap.Load(), r.opts.SnapshotFile
+	switch {
+	case unread != nil:
+		return fmt.Errorf("%w, and there is no snapshot of an earlier run to start with (%w)", cause, unread)
+	case s == nil:
+		return cause
 	}
 	r.opts.Logger.Warn("the registry's database cannot be reached; working with its last snapshot, changes are refused "+
 		"until it is back", "dsn", r.db.String(), "snapshot", file, "revision", s.Revision, "error", cause)
-	r.publish(s)
 	return nil
 }
 

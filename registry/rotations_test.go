@@ -28,13 +28,13 @@ func TestTheOldSecretGoesWhenItsTimeIsOver(t *testing.T) {
 			t.Errorf("until %s, %v", got, err)
 		}
 		if err := r.EndRotations(ctx, until.Add(-time.Second)); err != nil ||
-			len(r.Snapshot().Topics["t"].Secrets) != 2 {
-			t.Errorf("before its time: %v, %d secrets", err, len(r.Snapshot().Topics["t"].Secrets))
+			len(r.Snapshot().Topics.Get("t").Secrets) != 2 {
+			t.Errorf("before its time: %v, %d secrets", err, len(r.Snapshot().Topics.Get("t").Secrets))
 		}
 		if err := r.EndRotations(ctx, until.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		if s := r.Snapshot().Topics["t"].Secrets; len(s) != 1 || s[0] != oneSecret {
+		if s := r.Snapshot().Topics.Get("t").Secrets; len(s) != 1 || s[0] != oneSecret {
 			t.Errorf("the secrets are %q", s)
 		}
 		if got, err := r.Rotation(ctx, "t"); err != nil || !got.IsZero() {
@@ -63,7 +63,7 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s := r.Snapshot().Topics["t"].Secrets; !slices.Equal(s, []string{thirdSecret, anotherSecret}) {
+		if s := r.Snapshot().Topics.Get("t").Secrets; !slices.Equal(s, []string{thirdSecret, anotherSecret}) {
 			t.Errorf("the secrets are %q", s)
 		}
 		trail, err := r.Audit(ctx, AuditFilter{Object: "topic/t", Action: "rotate"})
@@ -74,8 +74,8 @@ func TestANewSecretAndTheEndOfTheOldAreOneStep(t *testing.T) {
 		x.Secrets = []string{oneSecret, anotherSecret} // put by somebody who wants no end of it
 		put(t, r, x)
 		if err := r.EndRotations(ctx, time.Now().Add(2*time.Hour)); err != nil ||
-			len(r.Snapshot().Topics["t"].Secrets) != 2 {
-			t.Errorf("an end that was said of other secrets: %v, they are %q", err, r.Snapshot().Topics["t"].Secrets)
+			len(r.Snapshot().Topics.Get("t").Secrets) != 2 {
+			t.Errorf("an end that was said of other secrets: %v, they are %q", err, r.Snapshot().Topics.Get("t").Secrets)
 		}
 		if err := r.SetRotation(ctx, "me", "t", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestATopicWithOneSecretHasNoOverlap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if until, err := r.Rotation(t.Context(), "t"); err != nil || !until.IsZero() ||
-		len(r.Snapshot().Topics["t"].Secrets) != 1 {
+		len(r.Snapshot().Topics.Get("t").Secrets) != 1 {
 		t.Errorf("the first secret overlaps until %s, %v", until, err)
 	}
 	var fe *FieldError
@@ -124,7 +124,7 @@ func TestOneHostEndsAnOverlap(t *testing.T) {
 		for _, r := range hosts {
 			r.Refresh(t.Context())
 		}
-		x = *hosts[0].Snapshot().Topics["t"]
+		x = *hosts[0].Snapshot().Topics.Get("t")
 		x.Title = "changed a moment before"
 		put(t, hosts[0], x)
 		var wg sync.WaitGroup
@@ -140,9 +140,9 @@ func TestOneHostEndsAnOverlap(t *testing.T) {
 		eventually(
 			t,
 			"the old secret is gone",
-			func() bool { return len(hosts[0].Snapshot().Topics["t"].Secrets) == 1 },
+			func() bool { return len(hosts[0].Snapshot().Topics.Get("t").Secrets) == 1 },
 		)
-		if got := hosts[0].Snapshot().Topics["t"].Title; got != x.Title {
+		if got := hosts[0].Snapshot().Topics.Get("t").Title; got != x.Title {
 			t.Errorf("the title is %q", got)
 		}
 		if trail, err := hosts[0].Audit(t.Context(), AuditFilter{Actor: "rotation"}); err != nil || len(trail) != 1 {

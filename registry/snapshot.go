@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -9,22 +9,28 @@ import (
 	"time"
 )
 
-// keepEvery limits how often the snapshot is written to its file: many changes cost one write.
-const keepEvery = time.Second
+// The snapshot is written to its file at most every keepEvery: many changes cost one write. A large one is written
+// less often, so that writing takes at most a part in keepShare of the time.
+const (
+	keepEvery = time.Second
+	keepShare = 30
+)
 
-// keep writes the last snapshot to its file unless it is already there.
-func (r *Registry) keep() (tried bool) {
+// keep writes the last snapshot to its file unless it is already there, and returns how long to wait before the next
+// write.
+func (r *Registry) keep() (pause time.Duration) {
 	r.mu.Lock()
 	unkept := r.unkept
 	r.unkept = false
 	r.mu.Unlock()
 	if !unkept {
-		return false
+		return 0
 	}
 	s := r.Snapshot()
-	if laterSnapshot(r.opts.SnapshotFile, s.readAt) {
-		return true // another process of this host has read the database since
+	if r.isKept(s) {
+		return keepEvery
 	}
+	began := time.Now()
 	err := writeSnapshot(r.opts.SnapshotFile, s)
 	r.mu.Lock()
 	failedBefore := r.keepFailed
@@ -35,13 +41,12 @@ func (r *Registry) keep() (tried bool) {
 		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins "+
 			"with an older one", "file", r.opts.SnapshotFile, "error", err)
 	}
-	return true
+	return max(keepEvery, keepShare*time.Since(began))
 }
 
-// diskSnapshot contains the topics' secrets, so that signing goes on after a restart without the database.
-type diskSnapshot struct {
-	*Snapshot
-	Topics map[string]storedTopic `json:"topics"`
+// isKept reports whether another process of this host has kept the same revision, or a later one.
+func (r *Registry) isKept(s *Snapshot) bool {
+	return laterSnapshot(r.opts.SnapshotFile, s.readAt) || s.mark != "" && markInFile(r.opts.SnapshotFile) == s.mark
 }
 
 // writeSnapshot replaces the file in one step, readable by its owner only. After a power failure it is the old or the
@@ -50,23 +55,22 @@ func writeSnapshot(file string, s *Snapshot) error {
 	if file == "" {
 		return nil
 	}
-	b, err := encodeSnapshot(s)
-	if err == nil {
-		err = replaceFile(file, b, s.readAt)
+	write := func(f *os.File) error {
+		w := bufio.NewWriterSize(f, 64<<10)
+		return errors.Join(encodeSnapshot(w, s), w.Flush())
 	}
-	if err != nil {
+	if err := replaceFile(file, write, s.readAt); err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
 	return nil
 }
 
-func replaceFile(file string, b []byte, modified time.Time) error {
+func replaceFile(file string, write func(*os.File) error, modified time.Time) error {
 	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+leftoverPattern) // 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Sync(), f.Close())
 	if err == nil && !modified.IsZero() {
 		err = os.Chtimes(f.Name(), time.Time{}, modified)
 	}
@@ -115,50 +119,4 @@ func syncDir(dir string) error {
 		return fmt.Errorf("sync %s: %w", dir, err)
 	}
 	return nil
-}
-
-func encodeSnapshot(s *Snapshot) ([]byte, error) {
-	d := diskSnapshot{Snapshot: s, Topics: make(map[string]storedTopic, len(s.Topics))}
-	for name, t := range s.Topics {
-		d.Topics[name] = storedTopic{t, t.Secrets}
-	}
-	return json.Marshal(d)
-}
-
-func readSnapshot(file string) (*Snapshot, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the snapshot: %w", err)
-	}
-	s, err := decodeSnapshot(b)
-	if err != nil {
-		return nil, fmt.Errorf("read the snapshot %s: %w", file, err)
-	}
-	return s, nil
-}
-
-func decodeSnapshot(b []byte) (*Snapshot, error) {
-	d := diskSnapshot{Snapshot: &Snapshot{}}
-	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, err
-	}
-	s := d.Snapshot
-	if s == nil || s.Revision == 0 {
-		return nil, errors.New("not a snapshot of a registry")
-	}
-	s.Topics = make(map[string]*Topic, len(d.Topics))
-	for name, st := range d.Topics {
-		if st.Topic == nil || st.Name != name {
-			return nil, fmt.Errorf("topic %.80q is damaged", name)
-		}
-		st.Topic.Secrets = st.Secrets
-		st.Durability = st.Durability.stored()
-		s.Topics[name] = st.Topic
-	}
-	for hash, t := range s.Tokens {
-		if t == nil || t.Hash != hash {
-			return nil, errors.New("a token is damaged")
-		}
-	}
-	return s, nil
 }

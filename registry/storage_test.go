@@ -86,20 +86,20 @@ func TestAPauseHasAReason(t *testing.T) {
 		x.Secrets = []string{oneSecret}
 		x.State = TopicPaused
 		put(t, r, x)
-		rotated := r.Snapshot().Notes["shop.close"].SecretsChangedAt
+		rotated := r.Snapshot().Notes.Get("shop.close").SecretsChangedAt
 		if time.Since(rotated) > time.Minute {
 			t.Errorf("the secret changed at %s", rotated)
 		}
 		if err := r.SetPauseReason(ctx, "ann", "shop.close", "the bank is closed"); err != nil {
 			t.Fatal(err)
 		}
-		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "the bank is closed" || n.PausedBy != "ann" ||
+		if n := r.Snapshot().Notes.Get("shop.close"); n.PauseReason != "the bank is closed" || n.PausedBy != "ann" ||
 			!n.SecretsChangedAt.Equal(rotated) {
 			t.Errorf("the note is %+v", n)
 		}
 		x.State, x.Secrets = TopicActive, nil
 		put(t, r, x)
-		if n := r.Snapshot().Notes["shop.close"]; n.PauseReason != "" || !n.PausedAt.IsZero() ||
+		if n := r.Snapshot().Notes.Get("shop.close"); n.PauseReason != "" || !n.PausedAt.IsZero() ||
 			!n.SecretsChangedAt.Equal(rotated) {
 			t.Errorf("after it went on the note is %+v", n)
 		}

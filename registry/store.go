@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/wakecall/wakecall/database"
 )
 
@@ -64,12 +66,47 @@ type storedTopic struct {
 
 func (r *topicRow) topic() (*Topic, error) {
 	t := NewTopic(r.Name)
-	if err := json.Unmarshal([]byte(r.Spec), &t); err != nil {
+	t.Headers = nil
+	if err := jsonv2.Unmarshal([]byte(r.Spec), &t); err != nil {
 		return nil, fmt.Errorf("read topic %s: %w: %w", r.Name, errSpec, err)
 	}
-	t.Durability = t.Durability.stored()
 	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+	t.tidy()
 	return &t, nil
+}
+
+// What most topics have in common is in memory once.
+var (
+	noHeaders = map[string]string{}
+	common    = map[string]string{}
+)
+
+func init() {
+	for _, s := range []string{
+		"", "POST", "PUT", "GET", "json", "form", "high", "normal", "low", string(TopicActive), string(TopicPaused),
+		string(TopicOffline), string(DurabilityMemory), string(DurabilityReplica),
+	} {
+		common[s] = s
+	}
+}
+
+// tidy completes a topic that was stored, by this version or an earlier one.
+func (t *Topic) tidy() {
+	t.Durability = t.Durability.stored()
+	if len(t.Headers) == 0 {
+		t.Headers = noHeaders
+	}
+	share(&t.Method)
+	share(&t.ContentType)
+	share(&t.Priority)
+	share(&t.State)
+	share(&t.Durability)
+}
+
+func share[S ~string](s *S) {
+	if same, ok := common[string(*s)]; ok {
+		*s = S(same)
+	}
 }
 
 func newTopicRow(t *Topic) (*topicRow, error) {

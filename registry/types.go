@@ -118,16 +118,14 @@ func (t *Token) Allows(r Right, topic string) bool {
 
 // Snapshot is a consistent, immutable view of the registry. Its maps must not be written to.
 type Snapshot struct {
-	Revision int64             `json:"revision"` // grows with every change
-	Topics   map[string]*Topic `json:"topics"`
-	Shards   []Shard           `json:"shards"`
-	Tokens   map[string]*Token `json:"tokens"` // by Hash
-
-	Settings map[string]json.RawMessage `json:"settings,omitempty"` // read them with Setting
-	Notes    map[string]TopicNote       `json:"notes,omitempty"`    // by topic
+	Revision int64 // grows with every change
+	Topics   Table[*Topic]
+	Shards   []Shard
+	Tokens   map[string]*Token          // by Hash
+	Settings map[string]json.RawMessage // read them with Setting
+	Notes    Table[TopicNote]           // by topic
 
 	key    seal.Key  // of what is sealed in Settings
 	readAt time.Time // when it was read from the database; zero: it was not
-	fullAt time.Time // when all of it was
 	mark   string    // of the revision in the change log; empty: it has none
 }

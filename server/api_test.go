@@ -394,7 +394,7 @@ func TestTopicsOfAToken(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	a := newAPI(t)
 	const path = "/v1/topics/shop.mail"
-	secrets := func() []string { return a.registry.Snapshot().Topics["shop.mail"].Secrets }
+	secrets := func() []string { return a.registry.Snapshot().Topics.Get("shop.mail").Secrets }
 	for _, r := range []reply{
 		a.do("GET", path, "").want(200), a.do("GET", "/v1/topics", "").want(200),
 		a.do("PUT", path, `{"callback_url":"http://x/"}`).want(200),
@@ -420,7 +420,7 @@ func TestDeleteTopic(t *testing.T) {
 	a.do("DELETE", path+"?drop=maybe", "").problem(400, "drop")
 	a.do("DELETE", path+"?force=true", "").problem(400, "force")
 	a.do("DELETE", path+"?drop=true", "").want(204)
-	if len(a.jobs.jobs) != 0 || a.registry.Snapshot().Topics["shop.orders"] != nil {
+	if len(a.jobs.jobs) != 0 || a.registry.Snapshot().Topics.Get("shop.orders") != nil {
 		t.Error("something is left")
 	}
 	a.do("DELETE", path, "").problem(404, "")

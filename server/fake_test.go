@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -295,11 +296,7 @@ func (f *fakeRegistry) Snapshot() *registry.Snapshot {
 func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := &registry.Snapshot{Topics: map[string]*registry.Topic{}, Tokens: map[string]*registry.Token{},
-		Shards: f.snapshot.Shards}
-	for k, v := range f.snapshot.Topics {
-		next.Topics[k] = v
-	}
+	next := &registry.Snapshot{Topics: f.snapshot.Topics, Tokens: map[string]*registry.Token{}, Shards: f.snapshot.Shards}
 	for k, v := range f.snapshot.Tokens {
 		next.Tokens[k] = v
 	}
@@ -312,12 +309,12 @@ func (f *fakeRegistry) PutTopic(_ context.Context, actor string, topic registry.
 		return false, f.fail
 	}
 	f.actor = actor
-	old := f.Snapshot().Topics[topic.Name]
+	old := f.Snapshot().Topics.Get(topic.Name)
 	topic.CreatedAt, topic.UpdatedAt = time.Now(), time.Now()
 	if old != nil && topic.Secrets == nil {
 		topic.Secrets = old.Secrets
 	}
-	f.edit(func(s *registry.Snapshot) { s.Topics[topic.Name] = &topic })
+	f.edit(func(s *registry.Snapshot) { s.Topics = s.Topics.With(topic.Name, &topic) })
 	return old == nil, nil
 }
 
@@ -326,7 +323,11 @@ func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string) error 
 		return f.fail
 	}
 	f.actor = actor
-	f.edit(func(s *registry.Snapshot) { delete(s.Topics, name) })
+	f.edit(func(s *registry.Snapshot) {
+		topics := maps.Collect(s.Topics.All())
+		delete(topics, name)
+		s.Topics = registry.NewTopics(slices.Collect(maps.Values(topics))...)
+	})
 	return nil
 }
 
@@ -336,19 +337,19 @@ func (f *fakeRegistry) Up() bool { return f.fail == nil }
 
 func newFakeRegistry() *fakeRegistry {
 	s := &registry.Snapshot{
-		Topics: map[string]*registry.Topic{}, Tokens: map[string]*registry.Token{},
+		Tokens: map[string]*registry.Token{},
 		Shards: []registry.Shard{{Name: "one", State: registry.ShardActive}, {Name: "old", State: registry.ShardOffline}},
 	}
 	for _, name := range []string{"shop.orders", "shop.mail", "bank.loans", "shop.paused", "shop.offline"} {
 		topic := registry.NewTopic(name)
 		topic.CallbackURL = "http://127.0.0.1/" + name
-		s.Topics[name] = &topic
+		s.Topics = s.Topics.With(name, &topic)
 	}
-	s.Topics["shop.paused"].State = registry.TopicPaused
-	s.Topics["shop.offline"].State = registry.TopicOffline
-	s.Topics["shop.mail"].Priority = "low"
-	s.Topics["shop.mail"].Delay = registry.Duration(time.Hour)
-	s.Topics["shop.mail"].Secrets = []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	s.Topics.Get("shop.paused").State = registry.TopicPaused
+	s.Topics.Get("shop.offline").State = registry.TopicOffline
+	s.Topics.Get("shop.mail").Priority = "low"
+	s.Topics.Get("shop.mail").Delay = registry.Duration(time.Hour)
+	s.Topics.Get("shop.mail").Secrets = []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 	return &fakeRegistry{snapshot: s}
 }
 

@@ -88,7 +88,7 @@ func TestEveryRouteIsWithinTheRights(t *testing.T) {
 			}
 		}
 	}
-	if done := a.jobs.changes(); len(done) != before || len(a.registry.Snapshot().Topics) != 5 {
+	if done := a.jobs.changes(); len(done) != before || a.registry.Snapshot().Topics.Len() != 5 {
 		t.Errorf("it changed something: %v", done[before:])
 	}
 }

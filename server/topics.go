@@ -28,7 +28,7 @@ func viewOfTopic(t *registry.Topic) topicView {
 
 func (s *Server) listTopics(c *call) error {
 	views := []topicView{}
-	for name, t := range s.registry.Snapshot().Topics {
+	for name, t := range s.registry.Snapshot().Topics.All() {
 		if c.token.Allows(mayManage, name) {
 			views = append(views, viewOfTopic(t))
 		}
@@ -53,7 +53,7 @@ func (s *Server) putTopic(c *call) error {
 		if err != nil {
 			return err
 		}
-		if saved := s.registry.Snapshot().Topics[name]; saved != nil {
+		if saved := s.registry.Snapshot().Topics.Get(name); saved != nil {
 			topic = saved
 		}
 		status := http.StatusOK

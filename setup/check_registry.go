@@ -39,5 +39,5 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.
 	}
 	s := r.Snapshot()
 	return []Finding{fine(what, "%s answers; schema %d, %s, %s", shown, steps[len(steps)-1].Version,
-		printable.Count(len(s.Topics), "topic"), printable.Count(len(s.Shards), "shard"))}, s
+		printable.Count(s.Topics.Len(), "topic"), printable.Count(len(s.Shards), "shard"))}, s
 }

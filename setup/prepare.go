@@ -80,7 +80,7 @@ func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog
 		if !errors.Is(err, registry.ErrUnavailable) {
 			return err
 		}
-		if last := r.Snapshot(); len(last.Topics)+len(last.Tokens) > 0 {
+		if last := r.Snapshot(); last.Topics.Len()+len(last.Tokens) > 0 {
 			log.Warn("the registry's database does not answer; starting with its last snapshot", "error", err)
 			return nil
 		}

@@ -133,7 +133,7 @@ func (i *installation) peopled(t *testing.T) {
 		must(err)
 	}
 	must(r.RotateSecret(ctx, "user/anna", "shop.close", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", now.Add(3*time.Hour+12*time.Minute)))
-	x := *r.Snapshot().Topics["crm.sync"]
+	x := *r.Snapshot().Topics.Get("crm.sync")
 	x.State = registry.TopicPaused
 	_, err = r.PutTopic(ctx, "user/wei", x)
 	must(err)

@@ -26,7 +26,6 @@ type Shard interface {
 type Options struct {
 	Shards     func() []Shard  // those in use now; the same shard must be the same value each time
 	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Nudge      func()          // called when a shard tells that the registry changed; may be nil
 	Exact      bool            // count down by a timer of the kernel; the runtime's are a millisecond late
 	Poll       time.Duration   // how long a lost wake-up may go unnoticed; 0: a second, more with many buckets
 	Logger     *slog.Logger
@@ -124,8 +123,6 @@ func (t *Timer) woken(buckets []bucket, w queue.Wakeup) {
 		for b := range buckets {
 			buckets[b].at, buckets[b].empty = time.Time{}, false
 		}
-	case w.Kind == queue.WakeRegistry && t.opts.Nudge != nil:
-		t.opts.Nudge()
 	}
 }
 

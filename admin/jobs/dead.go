@@ -200,7 +200,7 @@ func (h *Handler) deadDelete(c echo.Context) error {
 }
 
 func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) error {
-	if p.Filter.Topic != "" && h.Snapshot().Topics[p.Filter.Topic] == nil {
+	if p.Filter.Topic != "" && h.Snapshot().Topics.Get(p.Filter.Topic) == nil {
 		return echo.NewHTTPError(http.StatusBadRequest, h.T(c, "dead.no_topic", p.Filter.Topic))
 	}
 	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), kind, p)

@@ -45,7 +45,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 		return err
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts}
-	if t := h.Snapshot().Topics[topic]; t != nil && d.Max == 0 {
+	if t := h.Snapshot().Topics.Get(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
@@ -58,7 +58,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 
 // signedCurl is the job's next callback as a command line; empty if it cannot be described.
 func (h *Handler) signedCurl(job *queue.Job) string {
-	t := h.Snapshot().Topics[job.Topic]
+	t := h.Snapshot().Topics.Get(job.Topic)
 	if t == nil || h.opts.Caller == nil {
 		return ""
 	}
@@ -174,7 +174,7 @@ func (h *Handler) searchPage(c echo.Context) error {
 	if d.ID == "" {
 		return h.Redirect(c, "/topics")
 	}
-	if h.Snapshot().Topics[d.ID] != nil {
+	if h.Snapshot().Topics.Get(d.ID) != nil {
 		return h.Redirect(c, h.Below("/topics", d.ID))
 	}
 	jobs, err := h.queue.Find(c.Request().Context(), d.ID, page.TopicNames(h.Snapshot()))

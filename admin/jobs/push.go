@@ -78,7 +78,7 @@ var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep
 func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
 	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
-	t := h.Snapshot().Topics[f.Topic]
+	t := h.Snapshot().Topics.Get(f.Topic)
 	switch {
 	case t == nil:
 		errs = append(errs, page.FieldError("topic", "there is no topic %.80q", f.Topic))

@@ -64,7 +64,7 @@ func (h *Handler) leadTasks() func(context.Context, time.Duration) (bool, error)
 const stagePatience = 2 * time.Minute
 
 func (h *Handler) outcomePatience(topic string) time.Duration {
-	if t := h.Snapshot().Topics[topic]; t != nil {
+	if t := h.Snapshot().Topics.Get(topic); t != nil {
 		return stagePatience + t.TTR.Std()
 	}
 	return stagePatience

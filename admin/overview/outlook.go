@@ -85,7 +85,7 @@ func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	topics := h.Snapshot().Topics
 	var names []string
 	for name, s := range stats {
-		if t := topics[name]; t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 {
+		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 {
 			names = append(names, name)
 		}
 	}
@@ -111,7 +111,7 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	for i, n := range f.Hours {
 		o.Forecast.Hours[i] += n
 	}
-	t := h.Snapshot().Topics[name]
+	t := h.Snapshot().Topics.Get(name)
 	if t == nil {
 		return nil
 	}

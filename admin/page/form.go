@@ -91,7 +91,7 @@ func IsRefusal(err error) bool {
 // TopicOf is the topic that the path names.
 func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
 	name := Param(c, "topic")
-	t := b.Snapshot().Topics[name]
+	t := b.Snapshot().Topics.Get(name)
 	if t == nil {
 		return nil, fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 	}

@@ -217,6 +217,6 @@ func (b *Base) Below(first string, rest ...any) string {
 func (b *Base) Snapshot() *registry.Snapshot { return b.Registry.Snapshot() }
 
 // TopicNames are the names of all topics, sorted.
-func TopicNames(s *registry.Snapshot) []string { return SortedKeys(s.Topics) }
+func TopicNames(s *registry.Snapshot) []string { return s.Topics.Names() }
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -128,7 +128,7 @@ func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 // newTopicPage offers an empty form, or a copy of the topic that the query names.
 func (h *Handler) newTopicPage(c echo.Context) error {
 	t := registry.NewTopic("")
-	if from := h.Snapshot().Topics[c.QueryParam("from")]; from != nil {
+	if from := h.Snapshot().Topics.Get(c.QueryParam("from")); from != nil {
 		t = *from
 		t.Name = ""
 	}
@@ -140,7 +140,7 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 func (h *Handler) createTopic(c echo.Context) error {
 	f := readTopicForm(c)
 	t, err := f.topic(registry.TopicActive)
-	if h.Snapshot().Topics[f.Name] != nil {
+	if h.Snapshot().Topics.Get(f.Name) != nil {
 		err = errors.Join(page.FieldError("name", "%s", h.T(c, "topic.name_taken", f.Name)), err)
 	}
 	secret := ""
@@ -253,7 +253,7 @@ func (h *Handler) checkName(c echo.Context) error {
 	d := checkData{OK: true, Text: h.T(c, "topic.name_free")}
 	if err := registry.ValidTopicName(name); err != nil {
 		d = checkData{Text: h.Explain(c, err)}
-	} else if h.Snapshot().Topics[name] != nil {
+	} else if h.Snapshot().Topics.Get(name) != nil {
 		d = checkData{Text: h.T(c, "topic.name_taken", name)}
 	}
 	return h.Fragment(c, "topic_form#check", d)

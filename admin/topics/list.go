@@ -84,16 +84,16 @@ var topicStates = []string{string(registry.TopicActive), string(registry.TopicPa
 
 func (h *Handler) matchingTopics(d *topicsData) []topicLine {
 	s := h.Snapshot()
-	d.All = len(s.Topics)
+	d.All = s.Topics.Len()
 	words := strings.Fields(strings.ToLower(d.Search))
 	var lines []topicLine
-	for name, t := range s.Topics {
+	for name, t := range s.Topics.All() {
 		if d.State != "" && string(t.State) != d.State {
 			continue
 		}
 		text := strings.ToLower(name + " " + t.Title + " " + t.Owner + " " + t.CallbackURL)
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
-			lines = append(lines, topicLine{Topic: t, Note: s.Notes[name]})
+			lines = append(lines, topicLine{Topic: t, Note: s.Notes.Get(name)})
 		}
 	}
 	return lines

@@ -73,7 +73,7 @@ func (h *Handler) topicLive(ctx context.Context, name string) *topicLive {
 		l.Limits = limits[name]
 		l.Open = l.Limits.BreakerOpen.After(h.Now().Add(-time.Minute))
 	}
-	if t := h.Snapshot().Topics[name]; t != nil && len(t.Secrets) > 1 {
+	if t := h.Snapshot().Topics.Get(name); t != nil && len(t.Secrets) > 1 {
 		l.Until, _ = h.registry.Rotation(ctx, name) // away: the page shows no countdown
 	}
 	return l
@@ -126,7 +126,7 @@ func (h *Handler) topicPage(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	d := &topicData{Topic: t, Note: h.Snapshot().Notes[t.Name], Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
+	d := &topicData{Topic: t, Note: h.Snapshot().Notes.Get(t.Name), Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
 		Overlaps: overlaps, Live: h.topicLive(ctx, t.Name)}
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]

@@ -28,7 +28,7 @@ func (h *Handler) exportTopics(c echo.Context) error {
 	}
 	var b bytes.Buffer
 	for _, name := range names {
-		t := h.Snapshot().Topics[name]
+		t := h.Snapshot().Topics.Get(name)
 		if t == nil {
 			return fmt.Errorf("%.80q: %w", name, registry.ErrNoTopic)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,7 @@ func (p *program) up(ctx context.Context, cfg *conf.Config, s settings, withDemo
 	if err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // a master has no use for the topics, which may be many
 	opts, err := app.MasterOptions(cfg, version, shards)
 	if err != nil {
 		return err

@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The file begins with what it is a snapshot of, so that this can be read alone. A topic is stored as the members in
+// which it differs from the defaults, which are in the file, too: reading 100,000 topics takes a tenth of a second.
+// Files of earlier versions have complete topics, and their revision under another name; these versions refuse a file
+// that they would misread.
+const fileHead = `{"revision_read":%d,"mark":%q`
+
+// diskSnapshot are the other members of the file, apart from the topics, which follow them.
+type diskSnapshot struct {
+	Defaults jsontext.Value             `json:"defaults"`
+	Shards   []Shard                    `json:"shards"`
+	Tokens   map[string]*Token          `json:"tokens"`
+	Settings map[string]json.RawMessage `json:"settings"`
+	Notes    map[string]TopicNote       `json:"notes,omitempty"`
+}
+
+// encodeSnapshot writes topic by topic: there may be many. Their secrets are in the file, so that signing goes on
+// after a restart without the database.
+func encodeSnapshot(w io.Writer, s *Snapshot) error {
+	plain := NewTopic("")
+	defaults, members, err := storedMembers(&plain)
+	if err != nil {
+		return err
+	}
+	d := diskSnapshot{
+		Defaults: defaults, Shards: s.Shards, Tokens: s.Tokens, Settings: s.Settings,
+		Notes: make(map[string]TopicNote, s.Notes.Len()),
+	}
+	for name, n := range s.Notes.All() {
+		d.Notes[name] = n
+	}
+	rest, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, fileHead+`,%s,"topics":{`, s.Revision, s.mark, rest[1:len(rest)-1]); err != nil {
+		return err
+	}
+	comma := ""
+	for name, t := range s.Topics.All() {
+		differing, err := differingMembers(t, members)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s\n%q:%s", comma, name, differing); err != nil {
+			return err
+		}
+		comma = ","
+	}
+	_, err = io.WriteString(w, "}}\n")
+	return err
+}
+
+// storedMembers is a topic's JSON, and its members.
+func storedMembers(t *Topic) (text []byte, members []member, err error) {
+	if text, err = json.Marshal(storedTopic{t, t.Secrets}); err == nil {
+		members, err = objectMembers(text)
+	}
+	return text, members, err
+}
+
+// differingMembers is an object of the members of a topic that are not among the defaults.
+func differingMembers(t *Topic, defaults []member) ([]byte, error) {
+	text, err := json.Marshal(storedTopic{t, t.Secrets})
+	if err != nil {
+		return nil, err
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	out := []byte{'{'}
+	i := 0
+	err = eachMember(dec, func(name string) error {
+		value, err := dec.ReadValue()
+		if i < len(defaults) && defaults[i].name == name && bytes.Equal(defaults[i].value, value) {
+			i++
+			return err
+		}
+		if i++; len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = fmt.Appendf(out, "%q:%s", name, value)
+		return err
+	})
+	return append(out, '}'), err
+}
+
+// markInFile is the mark of the revision that a file has; empty if it has none.
+func markInFile(file string) (mark string) {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	var revision int64
+	if _, err := fmt.Fscanf(f, fileHead, &revision, &mark); err != nil {
+		return ""
+	}
+	return mark
+}
+
+func readSnapshot(file string) (*Snapshot, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the snapshot: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	s, err := decodeSnapshot(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the snapshot %s: %w", file, err)
+	}
+	return s, nil
+}
+
+func decodeSnapshot(r io.Reader) (*Snapshot, error) {
+	s := &Snapshot{Topics: Table[*Topic]{}.edit(), Notes: Table[TopicNote]{}.edit()}
+	var defaults storedTopic
+	var notes map[string]TopicNote
+	into := map[string]any{
+		"revision": &s.Revision, "revision_read": &s.Revision, "mark": &s.mark, "defaults": &defaults,
+		"shards": &s.Shards, "tokens": &s.Tokens, "settings": &s.Settings, "notes": &notes,
+	}
+	dec := jsontext.NewDecoder(bufio.NewReaderSize(r, 64<<10))
+	err := eachMember(dec, func(name string) error {
+		if name == "topics" {
+			return eachMember(dec, func(name string) error { return s.decodeTopic(dec, name, defaults.Topic) })
+		}
+		if into[name] == nil {
+			return dec.SkipValue()
+		}
+		return jsonv2.UnmarshalDecode(dec, into[name])
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.Revision == 0 {
+		return nil, errors.New("not a snapshot of a registry")
+	}
+	for name, n := range notes {
+		s.Notes.tree.Set(name, n)
+	}
+	for hash, t := range s.Tokens {
+		if t == nil || t.Hash != hash {
+			return nil, errors.New("a token is damaged")
+		}
+	}
+	return s, nil
+}
+
+func (s *Snapshot) decodeTopic(dec *jsontext.Decoder, name string, defaults *Topic) error {
+	t := &Topic{}
+	if defaults != nil {
+		*t = *defaults
+		t.Headers = nil // decoding would add to those of the defaults
+	}
+	st := storedTopic{Topic: t}
+	if err := jsonv2.UnmarshalDecode(dec, &st); err != nil {
+		return err
+	}
+	if st.Topic == nil || st.Name != name {
+		return fmt.Errorf("topic %.80q is damaged", name)
+	}
+	t.Secrets = st.Secrets
+	t.tidy()
+	s.Topics.tree.Set(t.Name, t)
+	return nil
+}
+
+// eachMember calls read with the name of each member of the object that follows; read reads its value.
+func eachMember(dec *jsontext.Decoder, read func(name string) error) error {
+	begin, err := dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	if begin.Kind() != '{' {
+		return errors.New("not an object")
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := read(name.String()); err != nil {
+			return err
+		}
+	}
+	_, err = dec.ReadToken()
+	return err
+}
