@@ -192,9 +192,12 @@ func (p *parts) apply(ctx context.Context) {
 func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 	list := make([]queue.TopicConf, 0, len(names))
 	for _, name := range names {
-		if t := s.Topics.Get(name); t != nil {
-			list = append(list, topicConf(t))
+		t := s.Topics.Get(name)
+		if t == nil {
+			list = append(list, queue.TopicConf{Name: name, Gone: true})
+			continue
 		}
+		list = append(list, topicConf(t))
 	}
 	return list
 }
@@ -211,6 +214,7 @@ func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
 func topicConf(t *registry.Topic) queue.TopicConf {
 	return queue.TopicConf{
 		Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
-		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit,
+		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit, Pull: t.Delivery == registry.DeliveryPull,
+		Drop: t.OnExpiry == registry.ExpiryDrop,
 	}
 }

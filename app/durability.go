@@ -10,7 +10,7 @@ import (
 
 // durability is a topic's durability; of an unknown topic it is the default.
 func (p *parts) durability(topic string) queue.Durability {
-	t := p.registry.Snapshot().Topics.Get(topic)
+	t := p.registry.Snapshot().Topic(topic)
 	if t == nil || t.Durability == registry.DurabilityMemory {
 		return queue.Memory
 	}

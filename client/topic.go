@@ -45,6 +45,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 type Topic struct {
 	Name        string            `json:"name,omitempty"`
 	Title       string            `json:"title,omitempty"`
+	Delivery    string            `json:"delivery,omitempty"` // push or pull
 	CallbackURL string            `json:"callback_url,omitempty"`
 	Method      string            `json:"method,omitempty"`       // POST, PUT or GET
 	ContentType string            `json:"content_type,omitempty"` // json or form
@@ -59,6 +60,7 @@ type Topic struct {
 	MaxInFlight  int        `json:"max_in_flight,omitempty"`
 	RateLimit    float64    `json:"rate_limit,omitempty"` // callbacks a second
 	ExpiresAfter Duration   `json:"expires_after,omitempty"`
+	OnExpiry     string     `json:"on_expiry,omitempty"` // dead or drop
 	// memory or replica: where a job must be before its push is answered
 	Durability string   `json:"durability,omitempty"`
 	Emails     []string `json:"emails,omitempty"`

@@ -95,6 +95,9 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	switch {
 	case topic == nil:
 		return s.refuseUnknown(r)
+	case topic.Delivery == registry.DeliveryPull: // Redis does not know that yet
+		s.noteReleased(r.Topic)
+		return end(r, queue.Release, "pull topic")
 	case topic.State != registry.TopicActive:
 		s.noteReleased(r.Topic)
 		return end(r, queue.Release, string(topic.State))

@@ -56,7 +56,7 @@ const (
 // topic returns nil for a topic that does not exist. It waits for an unknown one, once per revision of the registry.
 func (d *Dispatcher) topic(name string) *registry.Topic {
 	snap := d.opts.Topics()
-	if t := snap.Topics.Get(name); t != nil || d.unknown.at(name, snap.Revision) != nil {
+	if t := snap.Topic(name); t != nil || d.unknown.at(name, snap.Revision) != nil {
 		return t
 	}
 	deadline := time.Now().Add(topicWait)
@@ -64,7 +64,7 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 		if d.opts.Nudge != nil {
 			d.opts.Nudge()
 		}
-		if t := d.opts.Topics().Topics.Get(name); t != nil {
+		if t := d.opts.Topics().Topic(name); t != nil {
 			return t
 		}
 	}

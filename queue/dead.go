@@ -4,31 +4,50 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 )
 
 // RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It
 // returns how many. Ids of jobs that are not dead are skipped.
 func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
-	return q.dead(ctx, Redriven, topic, ids, limit)
+	return q.dead(ctx, deadCall{kind: Redriven, topic: topic}, ids, limit)
 }
 
 // DeleteDead deletes dead jobs, chosen as in RedriveDead.
 func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
-	return q.dead(ctx, DeadDeleted, topic, ids, limit)
+	return q.dead(ctx, deadCall{kind: DeadDeleted, topic: topic}, ids, limit)
+}
+
+// Renewal is what redriven jobs get.
+type Renewal struct {
+	MaxAttempts int           // 0: as they have it
+	TTL         time.Duration // from now; 0: none
+}
+
+// RedriveAs is RedriveDead of the oldest dead jobs, up to limit, with other attempts and another time to live.
+func (q *Queue) RedriveAs(ctx context.Context, topic string, limit int, as Renewal) (int, error) {
+	return q.dead(ctx, deadCall{kind: Redriven, topic: topic, as: &as}, nil, limit)
+}
+
+type deadCall struct {
+	kind  ChangeKind
+	topic string
+	as    *Renewal
 }
 
 // deadStep bounds the dead jobs of one script call.
 const deadStep = 200
 
-func (q *Queue) dead(ctx context.Context, kind ChangeKind, topic string, ids []string, limit int) (int, error) {
+func (q *Queue) dead(ctx context.Context, c deadCall, ids []string, limit int) (int, error) {
 	total := 0
 	for _, s := range *q.shards.Load() {
 		var n int
 		var err error
 		if len(ids) > 0 {
-			n, err = q.deadIDs(ctx, s, kind, topic, ids)
+			n, err = q.deadIDs(ctx, s, c, ids)
 		} else {
-			n, err = q.deadOldest(ctx, s, kind, topic, limit-total)
+			n, err = q.deadOldest(ctx, s, c, limit-total)
 		}
 		total += n
 		if err != nil {
@@ -38,10 +57,10 @@ func (q *Queue) dead(ctx context.Context, kind ChangeKind, topic string, ids []s
 	return total, nil
 }
 
-func (q *Queue) deadOldest(ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int) (int, error) {
+func (q *Queue) deadOldest(ctx context.Context, s *Shard, c deadCall, limit int) (int, error) {
 	total := 0
 	for total < limit {
-		n, err := q.someDead(ctx, s, kind, topic, min(deadStep, limit-total), nil)
+		n, err := q.someDead(ctx, s, c, min(deadStep, limit-total), nil)
 		total += n
 		if err != nil || n == 0 {
 			return total, err
@@ -50,10 +69,10 @@ func (q *Queue) deadOldest(ctx context.Context, s *Shard, kind ChangeKind, topic
 	return total, nil
 }
 
-func (q *Queue) deadIDs(ctx context.Context, s *Shard, kind ChangeKind, topic string, ids []string) (int, error) {
+func (q *Queue) deadIDs(ctx context.Context, s *Shard, c deadCall, ids []string) (int, error) {
 	total := 0
 	for chunk := range slices.Chunk(ids, deadStep) {
-		n, err := q.someDead(ctx, s, kind, topic, 0, chunk)
+		n, err := q.someDead(ctx, s, c, 0, chunk)
 		total += n
 		if err != nil {
 			return total, err
@@ -63,14 +82,20 @@ func (q *Queue) deadIDs(ctx context.Context, s *Shard, kind ChangeKind, topic st
 }
 
 // someDead re-drives or deletes dead jobs in one call of the script and has that recorded.
-func (q *Queue) someDead(
-	ctx context.Context, s *Shard, kind ChangeKind, topic string, limit int, ids []string,
-) (int, error) {
+func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, ids []string) (int, error) {
+	kind, topic := c.kind, c.topic
 	what := "retry"
 	if kind == DeadDeleted {
 		what = "delete"
 	}
-	args := []any{topic, what, limit}
+	attempts, ttl := "", ""
+	if c.as != nil {
+		ttl = strconv.FormatInt(c.as.TTL.Milliseconds(), 10)
+		if c.as.MaxAttempts > 0 {
+			attempts = strconv.Itoa(c.as.MaxAttempts)
+		}
+	}
+	args := []any{topic, what, limit, attempts, ttl}
 	for _, id := range ids {
 		args = append(args, s.address(topic, id), id)
 	}

@@ -26,13 +26,13 @@ import (
 //	lease, tok     ZSET of running jobs by the lease's end, HASH of their lease tokens (and one that makes it a table)
 //	x:TOPIC        ZSET: dead jobs by when they died
 //	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
-//	conf           HASH: TOPIC → its limits
+//	conf           HASH: TOPIC → its settings
 //	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
 //	t:TOPIC        HASH: its totals, see lua/shared/base.lua; where they stood when the day began; the days before
 //	log:TOPIC, err:TOPIC, lat:SLOT:TOPIC, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
-//	v:WORKER       the last reservation of a worker
+//	v:WORKER       the last reservation of a dispatcher, or of a server for workers
 //	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the
 //	               data, see Checks
 //	when           HASH: host → when it said so (ms, by the server's clock)
@@ -41,6 +41,9 @@ import (
 //	wait           written before each wait for a replica, so that there is something to wait for
 //	split          set while the timers leave small hashes alone
 //	idle           set while a dispatcher waits for work
+//	awaited        ZSET: pull topics that workers wait for, by until when that counts
+//	turn           HASH: priority → which of several topics a worker gets a job of next
+//	pull           the channel that names pull topics which somebody waited for
 //	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
@@ -67,6 +70,8 @@ func (s smallHashes) appendKey(b []byte, l locator) []byte {
 	}
 	return b
 }
+
+func pullChannel(bucket int) string { return prefix(bucket) + "pull" }
 
 func wakeChannel(bucket int) string { return prefix(bucket) + "wake" }
 

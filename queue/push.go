@@ -12,6 +12,7 @@ import (
 const (
 	modeInstant = 1 << 2 // the time is an instant, not a delay
 	modePlace   = 1 << 3 // the id names a place, see placed.go
+	modeTTL     = 1 << 4 // the record has a time to live in place of the instant at which the job expires
 )
 
 // appendPushes appends pushes of a bucket as push.lua reads them.
@@ -49,6 +50,9 @@ func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte
 		mode |= modeInstant
 	}
 	b = append(appendUint48(append(b, 0), at), 0)
+	if p.TTL > 0 {
+		mode |= modeTTL
+	}
 	l := locate(p.Topic, p.ID, small.locators)
 	key := len(b)
 	b = small.appendKey(b, l)
@@ -178,7 +182,11 @@ func isOwn(p *Push, j *Job) bool {
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR,
-		MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due,
+		MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due, ExpiresAt: p.ExpiresAt, Headers: p.Headers,
+		Retry: p.Retry,
+	}
+	if p.TTL > 0 {
+		j.ExpiresAt = now.Add(p.TTL.Truncate(time.Millisecond))
 	}
 	if due.After(now) {
 		j.State, j.NextAt = Delayed, due

@@ -32,6 +32,9 @@ type Options struct {
 	// Changed is called with every other accepted change of jobs, after it was made and before its caller is
 	// answered: an error becomes the caller's. It may be called from several goroutines.
 	Changed func(ChangeKind, []Job) error
+	// Ended is called with every batch of endings that a shard answered, before their callers are: an error makes all
+	// that were done fail. It may be called from several goroutines.
+	Ended func([]Ended) error
 	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in
 	// memory.
 	Durability func(topic string) Durability
@@ -47,6 +50,7 @@ type Options struct {
 type Queue struct {
 	opts   Options
 	pace   movePace
+	turn   atomic.Uint64            // whose shard Take asks first
 	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
 	takers atomic.Pointer[[]*Shard] // the active ones; states that are read one by one may all seem inactive
 

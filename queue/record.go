@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // a hash of ids, not a signature; the scripts have it as redis.sha1hex
 	"encoding/base32"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -14,15 +15,16 @@ import (
 const longBody = 1024
 
 // newerFormats is where the flags of formats begin that this version does not know: the three highest bits are the
-// format, and this version writes 0. The times, the three lowest bits of the flags and the id are the same in all
+// format, and this version writes 0, or 1 of a job that has extras. The times, the three lowest bits of the flags and the id are the same in all
 // formats.
-const newerFormats = 1 << 5
+const newerFormats = 1 << 6
 
 // Flags of a record, beside the priority in the two lowest bits.
 const (
 	flagBodyKey = 1 << 2 // the body is under b:REF
 	flagLimits  = 1 << 3 // TTR (4 bytes, ms) and attempts (2 bytes) of its own
 	flagType    = 1 << 4 // content type of its own, behind one byte of length
+	flagExtras  = 1 << 5 // expiry, waits and headers of its own, see appendExtras
 )
 
 // locator leads from (topic, id) to the job's reference: three bytes name the small hash, eight the field in it.
@@ -71,11 +73,68 @@ func appendTail(b []byte, p *Push) (record, long []byte) {
 		b[at] |= flagType
 		b = append(append(b, byte(len(p.ContentType))), p.ContentType...)
 	}
+	if p.TTL > 0 || !p.ExpiresAt.IsZero() || len(p.Headers) > 0 || len(p.Retry) > 0 {
+		b[at] |= flagExtras
+		b = appendExtras(b, p)
+	}
 	if len(p.Body) > longBody {
 		b[at] |= flagBodyKey
 		return b, p.Body
 	}
 	return append(b, p.Body...), nil
+}
+
+// MaxWaits is the most waits between attempts that a job can have of its own, and MaxHeaders the most bytes of its
+// headers, encoded as JSON.
+const (
+	MaxWaits   = 50
+	MaxHeaders = 16 << 10
+)
+
+// appendExtras appends the extras of a record, as extrasAt in lua/shared finds them.
+func appendExtras(b []byte, p *Push) []byte {
+	at := len(b)
+	expiry := p.TTL.Milliseconds()
+	if p.TTL <= 0 && !p.ExpiresAt.IsZero() {
+		expiry = max(1, p.ExpiresAt.UnixMilli())
+	}
+	b = appendUint48(append(b, 0, 0), expiry)
+	waits := p.Retry[:min(len(p.Retry), MaxWaits)]
+	b = append(b, byte(len(waits)))
+	for _, d := range waits {
+		b = binary.BigEndian.AppendUint32(b, uint32(min(max(ceilDelay(d), 0), math.MaxUint32)))
+	}
+	if len(p.Headers) > 0 {
+		headers, _ := json.Marshal(p.Headers) // a map of texts: cannot fail
+		b = append(b, headers...)
+	}
+	binary.BigEndian.PutUint16(b[at:], uint16(len(b)-at-2))
+	return b
+}
+
+// decodeExtras reads what appendExtras wrote, and returns what follows.
+func decodeExtras(j *Job, rest string) (string, error) {
+	if len(rest) < 9 {
+		return "", errRecord
+	}
+	end := 2 + int(binary.BigEndian.Uint16([]byte(rest[:2])))
+	waits := int(rest[8])
+	if len(rest) < end || end < 9+4*waits {
+		return "", errRecord
+	}
+	if expiry := uint48(rest[2:]); expiry > 0 {
+		j.ExpiresAt = time.UnixMilli(expiry).UTC()
+	}
+	for at := 9; at < 9+4*waits; at += 4 {
+		ms := binary.BigEndian.Uint32([]byte(rest[at : at+4]))
+		j.Retry = append(j.Retry, time.Duration(ms)*time.Millisecond)
+	}
+	if headers := rest[9+4*waits : end]; headers != "" {
+		if err := json.Unmarshal([]byte(headers), &j.Headers); err != nil {
+			return "", errRecord
+		}
+	}
+	return rest[end:], nil
 }
 
 var errRecord = errors.New("the stored record cannot be decoded")
@@ -112,6 +171,12 @@ func decodeRecord(j *Job, ref int64, rec, body string) error {
 		}
 		j.ContentType = rest[1 : 1+int(rest[0])]
 		rest = rest[1+int(rest[0]):]
+	}
+	if flags&flagExtras != 0 {
+		var err error
+		if rest, err = decodeExtras(j, rest); err != nil {
+			return err
+		}
 	}
 	if flags&flagBodyKey != 0 {
 		rest = body

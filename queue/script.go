@@ -22,6 +22,9 @@ var (
 	sharedInner = []string{"records", "topics", "places", "find", "attempts"}
 )
 
+// leasing are the scripts that take jobs under leases, which share leases.lua.
+var leasing = map[string]bool{"reserve": true, "take": true}
+
 // loadScripts returns the scripts of a shard by the names of their files.
 func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Script {
 	outer := sharedOuter
@@ -42,9 +45,12 @@ func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Scri
 		if file.IsDir() {
 			continue
 		}
+		name := strings.TrimSuffix(file.Name(), ".lua")
 		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
-		code := first + "\n" + shared + rest + "end)()\n"
-		scripts[strings.TrimSuffix(file.Name(), ".lua")] = redis.NewScript(code)
+		if leasing[name] {
+			rest = mustRead("shared/leases.lua") + rest
+		}
+		scripts[name] = redis.NewScript(first + "\n" + shared + rest + "end)()\n")
 	}
 	return scripts
 }

@@ -52,6 +52,8 @@ type bucketState struct {
 	down   atomic.Bool
 	why    atomic.Value // error
 	pushes [durabilities]batcher
+	takes  *gatherer[*takeCall]
+	ends   *gatherer[*endCall]
 	splits atomic.Uint32 // of its small hashes, as last heard
 }
 
@@ -91,6 +93,7 @@ func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) er
 		for d := range n.pushes {
 			n.pushes[d].init(s, b, Durability(d), o)
 		}
+		n.takes, n.ends = s.newTakes(b), s.newEnds(b, o)
 		s.nodes = append(s.nodes, n)
 	}
 	return s, nil
@@ -141,6 +144,19 @@ func (s *Shard) bucketOf(topic string) int {
 		return 0
 	}
 	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
+}
+
+// bucketsOf are the buckets that have jobs of a topic. The topics of a namespace are in all of them, and each counts its
+// own.
+func (s *Shard) bucketsOf(topic string) []int {
+	if !strings.HasSuffix(topic, ".*") {
+		return []int{s.bucketOf(topic)}
+	}
+	all := make([]int, len(s.nodes))
+	for b := range all {
+		all[b] = b
+	}
+	return all
 }
 
 // failed judges an error of a command: the caller's context, the state of the shard, or the connection to it.

@@ -144,8 +144,9 @@ func (q *Queue) eachTopic(topics []string, step int, ask func(s *Shard, bucket i
 	return q.eachShard(func(s *Shard) error {
 		byBucket := make([][]string, len(s.nodes))
 		for _, t := range topics {
-			b := s.bucketOf(t)
-			byBucket[b] = append(byBucket[b], t)
+			for _, b := range s.bucketsOf(t) {
+				byBucket[b] = append(byBucket[b], t)
+			}
 		}
 		for b, names := range byBucket {
 			for some := range slices.Chunk(names, step) {

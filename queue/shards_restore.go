@@ -129,6 +129,6 @@ func recordOf(j *Job) (record, long []byte) {
 	record = appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
 	return appendTail(record, &Push{
 		ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
-		MaxAttempts: j.MaxAttempts,
+		MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
 	})
 }

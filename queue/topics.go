@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,15 +20,38 @@ type TopicConf struct {
 	MaxAttempts int
 	MaxInFlight int     // 0: no limit
 	RateLimit   float64 // a second; 0: no limit
+	Pull        bool    // workers take its jobs; dispatchers do not see them
+	Drop        bool    // an expired job is removed, and not dead
+	Gone        bool    // it has no settings any more
 }
+
+// The mode of a topic in its conf.
+const (
+	modePull = 1 << iota
+	modeDrop
+)
 
 func (c *TopicConf) encode() string {
 	paused := 0
 	if c.Paused {
 		paused = 1
 	}
-	return fmt.Sprintf("%d %d %d %d %s", c.TTR.Milliseconds(), c.MaxAttempts, paused, c.MaxInFlight,
+	if c.Gone {
+		return ""
+	}
+	conf := fmt.Sprintf("%d %d %d %d %s", c.TTR.Milliseconds(), c.MaxAttempts, paused, c.MaxInFlight,
 		strconv.FormatFloat(c.RateLimit, 'g', -1, 64))
+	mode := 0
+	if c.Pull {
+		mode |= modePull
+	}
+	if c.Drop {
+		mode |= modeDrop
+	}
+	if mode != 0 { // hosts of earlier versions write none
+		conf += " " + strconv.Itoa(mode)
+	}
+	return conf
 }
 
 // SetTopics sets the limits of all topics on every shard. all lists them as they are when it is called, which is again
@@ -95,16 +120,17 @@ func (s *Shard) configure(
 	s.confVersion = 0 // unknown, should a call fail
 	byBucket := make([][]any, s.Buckets())
 	for c := range all {
-		b := s.bucketOf(c.Name)
 		c = c.share(shards)
-		byBucket[b] = append(byBucket[b], c.Name, c.encode())
-		if len(byBucket[b]) < 2*topicStep {
-			continue
+		for _, b := range s.bucketsOf(c.Name) {
+			byBucket[b] = append(byBucket[b], c.Name, c.encode())
+			if len(byBucket[b]) < 2*topicStep {
+				continue
+			}
+			if _, err := s.again(ctx, b, "configure", byBucket[b]...); err != nil {
+				return err
+			}
+			byBucket[b] = byBucket[b][:0]
 		}
-		if _, err := s.again(ctx, b, "configure", byBucket[b]...); err != nil {
-			return err
-		}
-		byBucket[b] = byBucket[b][:0]
 	}
 	for b, rest := range byBucket {
 		if len(rest) == 0 {
@@ -116,6 +142,12 @@ func (s *Shard) configure(
 	}
 	s.confVersion = version
 	return nil
+}
+
+func (s *Shard) addConf(byBucket map[int][]any, name, conf string) {
+	for _, b := range s.bucketsOf(name) {
+		byBucket[b] = append(byBucket[b], name, conf)
+	}
 }
 
 // forgetTopics makes the next configure send all limits: the server may be another one.
@@ -157,8 +189,50 @@ func (st *Stats) addCounts(n []int64) {
 	st.OldestReady = max(st.OldestReady, time.Duration(n[4])*time.Millisecond)
 }
 
-// DropTopic deletes all jobs of a topic, in steps, and returns how many.
+// Members lists the topics of a namespace that have jobs, by their names. With a *PartialError they are those of the
+// shards that answered.
+func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error) {
+	found := map[string]bool{}
+	pattern := strings.TrimSuffix(namespace, "*") + "*"
+	err := q.eachBucket(func(s *Shard, bucket int) error {
+		for _, key := range []string{"nd", "nr", "nu", "nx"} {
+			each := s.client.HScan(ctx, prefix(bucket)+key, 0, pattern, 1000).Iterator()
+			for each.Next(ctx) {
+				if topic := each.Val(); topic != namespace {
+					found[topic] = true
+				}
+				each.Next(ctx) // the count
+			}
+			if err := each.Err(); err != nil {
+				return s.failed(ctx, bucket, err)
+			}
+		}
+		return nil
+	})
+	return slices.Sorted(maps.Keys(found)), err
+}
+
+// DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns how many.
 func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
+	if !strings.HasSuffix(topic, ".*") {
+		return q.dropTopic(ctx, topic)
+	}
+	members, err := q.Members(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, member := range members {
+		n, err := q.dropTopic(ctx, member)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (q *Queue) dropTopic(ctx context.Context, topic string) (int, error) {
 	total := 0
 	for _, s := range *q.shards.Load() {
 		for {

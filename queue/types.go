@@ -41,7 +41,7 @@ type State string
 // The states of a job. A job that was delivered or deleted is gone.
 const (
 	Delayed State = "delayed" // waiting for its due time, or for its retry time
-	Ready   State = "ready"   // due, waiting for a dispatcher
+	Ready   State = "ready"   // due, waiting for a dispatcher or a worker
 	Running State = "running" // reserved under a lease
 	Dead    State = "dead"    // out of attempts, kept until somebody decides
 	Spooled State = "spooled" // in no shard yet: accepted while none was up
@@ -66,8 +66,12 @@ type Push struct {
 	Delay       time.Duration // counted from Redis's clock when the push arrives there
 	DueAt       time.Time     // instead of Delay when not zero; the past means now
 	Priority    Priority
-	TTR         time.Duration // 0: the topic's
-	MaxAttempts int           // 0: the topic's
+	TTR         time.Duration     // 0: the topic's
+	MaxAttempts int               // 0: the topic's
+	TTL         time.Duration     // not delivered later than that after the push; 0: no limit
+	ExpiresAt   time.Time         // instead of TTL when not zero
+	Headers     map[string]string // of its own
+	Retry       []time.Duration   // waits between its attempts, MaxWaits at most; the last repeats. nil: the topic's
 	OnDuplicate OnDuplicate
 	Fresh       bool   // NewID has just made the ID, so no shard needs to be asked for it
 	Via         string // for the journal: the protocol in which it came, set from the context (see Via)
@@ -84,6 +88,9 @@ type Job struct {
 	Priority    Priority
 	TTR         time.Duration // 0: the topic's
 	MaxAttempts int           // 0: the topic's
+	ExpiresAt   time.Time     // not delivered later than that; zero: no limit
+	Headers     map[string]string
+	Retry       []time.Duration // nil: the topic's
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
 	Revision    int64     // of the change that returns the job (see changes.go); 0 of one that was only read

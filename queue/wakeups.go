@@ -13,12 +13,24 @@ import (
 // Wakeups sends when there may be work, until ctx ends; the channel is never closed. It reconnects by itself and then
 // sends WakeReconnect, since messages may have been missed. The receiver must keep receiving.
 func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
+	return s.wakeups(ctx, wakeChannel, wakeupOf)
+}
+
+// PullWakeups is Wakeups for those who take jobs for workers: it sends WakePull, and WakeReconnect.
+func (s *Shard) PullWakeups(ctx context.Context) <-chan Wakeup {
+	return s.wakeups(ctx, pullChannel, func(payload string) Wakeup { return Wakeup{Kind: WakePull, About: payload} })
+}
+
+// wakeups listens to the channel of each bucket, whose messages read makes wake-ups of.
+func (s *Shard) wakeups(
+	ctx context.Context, channel func(bucket int) string, read func(payload string) Wakeup,
+) <-chan Wakeup {
 	out := make(chan Wakeup, 4*s.Buckets()+4)
 	buckets := map[string]int{}
 	var channels []string
 	for b := range s.nodes {
-		buckets[wakeChannel(b)] = b
-		channels = append(channels, wakeChannel(b))
+		buckets[channel(b)] = b
+		channels = append(channels, channel(b))
 	}
 	s.start(func() {
 		s.listen(ctx, channels, func(ctx context.Context, m *redis.Message) {
@@ -26,7 +38,9 @@ func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
 				send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
 				return
 			}
-			send(ctx, out, wakeupOf(m, buckets[m.Channel]))
+			w := read(m.Payload)
+			w.Bucket = buckets[m.Channel]
+			send(ctx, out, w)
 		})
 	})
 	return out
@@ -92,14 +106,14 @@ func (s *Shard) listenOnce(ctx context.Context, channels []string, pass func(con
 	}
 }
 
-func wakeupOf(m *redis.Message, bucket int) Wakeup {
+func wakeupOf(payload string) Wakeup {
 	switch {
-	case strings.HasPrefix(m.Payload, askPayload):
-		return Wakeup{Bucket: bucket, Kind: WakeAsk, About: m.Payload[len(askPayload):]}
-	case m.Payload == "D":
-		return Wakeup{Bucket: bucket, Kind: WakeDispatcher}
+	case strings.HasPrefix(payload, askPayload):
+		return Wakeup{Kind: WakeAsk, About: payload[len(askPayload):]}
+	case payload == "D":
+		return Wakeup{Kind: WakeDispatcher}
 	}
-	return Wakeup{Bucket: bucket, Kind: WakeTimer}
+	return Wakeup{Kind: WakeTimer}
 }
 
 // listenTimeout is the silence after which the connection is pinged, should it have broken unnoticed.
@@ -125,8 +139,11 @@ func (q *Queue) Announce(ctx context.Context, revision int64) {
 type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
-	About  string // of WakeAsk
+	About  string // of WakeAsk; of WakePull the topics, with spaces between
 }
+
+// Topics are those of WakePull.
+func (w Wakeup) Topics() []string { return strings.Fields(w.About) }
 
 // WakeupKind is whom a wake-up is for.
 type WakeupKind uint8
@@ -136,5 +153,6 @@ const (
 	WakeTimer      WakeupKind = iota // an earlier due time was stored
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeReconnect                    // messages may have been missed: check everything
+	WakePull                         // pull topics that somebody waited for have something
 	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
 )

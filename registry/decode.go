@@ -39,8 +39,8 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 
 // fieldNames are the fields that a client may set.
 var fieldNames = strings.Join([]string{
-	"title", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry",
-	"retry_if", "max_in_flight", "rate_limit", "expires_after", "durability", "emails", "owner", "secrets", "state",
+	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry",
+	"retry_if", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "emails", "owner", "secrets", "state",
 }, ", ")
 
 // Kinds of values, as an error says what was expected.
@@ -63,6 +63,7 @@ type field struct {
 func (t *Topic) fields() map[string]field {
 	return map[string]field{
 		"title":         {into: value(&t.Title), kind: aText},
+		"delivery":      {into: value(&t.Delivery), kind: aText},
 		"callback_url":  {into: value(&t.CallbackURL), kind: aText},
 		"method":        {into: value(&t.Method), kind: aText},
 		"content_type":  {into: value(&t.ContentType), kind: aText},
@@ -76,6 +77,7 @@ func (t *Topic) fields() map[string]field {
 		"max_in_flight": {into: value(&t.MaxInFlight), kind: aWhole},
 		"rate_limit":    {into: value(&t.RateLimit), kind: "a number"},
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
+		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
 		"durability":    {into: value(&t.Durability), kind: aText},
 		"emails":        {into: list(&t.Emails), kind: aTextList},
 		"owner":         {into: value(&t.Owner), kind: aText},

@@ -49,7 +49,7 @@ func TestBadTopicsInJSON(t *testing.T) {
 	for _, c := range []struct{ field, in, says string }{
 		{"callback_url", `{}`, "missing"},
 		{"callback_url", `{"callback_url":null}`, "missing"},
-		{"nonsense", `{"callback_url":"http://h","nonsense":1}`, "is not a field of a topic, which are title, callback_url"},
+		{"nonsense", `{"callback_url":"http://h","nonsense":1}`, "is not a field of a topic, which are title, delivery, callback_url"},
 		{"Title", `{"callback_url":"http://h","Title":"x"}`, "is not a field"},
 		{"title", `{"callback_url":"http://h","title":1}`, "1: expected a text"},
 		{"title", `{"callback_url":"http://h","title":"a","title":"b"}`, "duplicate"},

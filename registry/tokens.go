@@ -77,7 +77,7 @@ func validToken(name string, rights []Right, topics []string) error {
 		errs = append(errs, malformed("name", "is missing: say whose token it is"))
 	}
 	if len(rights) == 0 {
-		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage"))
+		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage, consume"))
 	}
 	if len(topics) == 0 {
 		errs = append(errs, malformed("topics", "are missing: give at least one pattern, like shop.* or *"))
@@ -86,7 +86,8 @@ func validToken(name string, rights []Right, topics []string) error {
 		errs = append(errs, outOfRange("topics", "are %d patterns; at most %d", len(topics), maxPatterns))
 	}
 	for i, x := range rights {
-		errs = append(errs, oneOf("rights", string(x), string(RightPush), string(RightRead), string(RightManage)))
+		errs = append(errs, oneOf("rights", string(x), string(RightPush), string(RightRead), string(RightManage),
+			string(RightConsume)))
 		if slices.Contains(rights[:i], x) {
 			errs = append(errs, malformed("rights", "%s is listed twice", x))
 		}

@@ -12,19 +12,21 @@ import (
 type Topic struct {
 	Name         string            `json:"name"`
 	Title        string            `json:"title"`
-	CallbackURL  string            `json:"callback_url"`
+	Delivery     Delivery          `json:"delivery"`
+	CallbackURL  string            `json:"callback_url"` // of a pull topic empty
 	Method       string            `json:"method"`       // POST, PUT or GET
 	ContentType  string            `json:"content_type"` // json, form
 	Headers      map[string]string `json:"headers"`
 	Delay        Duration          `json:"delay"` // of a push that names none
 	TTR          Duration          `json:"ttr"`
 	Priority     string            `json:"priority"`
-	MaxAttempts  int               `json:"max_attempts"`
-	Retry        []Duration        `json:"retry"` // empty: 1, 3, 5 … minutes
+	MaxAttempts  int               `json:"max_attempts"` // 0, of a pull topic only: no limit
+	Retry        []Duration        `json:"retry"`        // empty: 1, 3, 5 … minutes
 	RetryIf      string            `json:"retry_if"`
 	MaxInFlight  int               `json:"max_in_flight"` // 0: no limit
 	RateLimit    float64           `json:"rate_limit"`    // callbacks a second; 0: no limit
 	ExpiresAfter Duration          `json:"expires_after"` // 0: never
+	OnExpiry     OnExpiry          `json:"on_expiry"`     // what becomes of a job that is not delivered in time
 	Durability   Durability        `json:"durability"`    // where a job must be before its push is answered
 	Emails       []string          `json:"emails"`
 	Owner        string            `json:"owner"`
@@ -33,6 +35,24 @@ type Topic struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 }
+
+// Delivery is how the jobs of a topic reach their workers.
+type Delivery string
+
+// The deliveries of a topic.
+const (
+	DeliveryPush Delivery = "push" // a dispatcher calls callback_url
+	DeliveryPull Delivery = "pull" // workers reserve them
+)
+
+// OnExpiry is what becomes of a job that was not delivered before it expired.
+type OnExpiry string
+
+// What an expired job may become.
+const (
+	ExpiryDead OnExpiry = "dead" // dead with the reason expired
+	ExpiryDrop OnExpiry = "drop" // removed
+)
 
 // Durability is where a topic's jobs must be stored before their pushes, changes and deletions are answered.
 type Durability string
@@ -94,6 +114,8 @@ const (
 	RightPush   Right = "push"
 	RightRead   Right = "read"
 	RightManage Right = "manage"
+	// RightConsume allows to reserve jobs of pull topics and to end their leases.
+	RightConsume Right = "consume"
 )
 
 // Token is an API token as the registry knows it: by its hash.

@@ -57,8 +57,13 @@ func outOfRange(field, format string, args ...any) error {
 
 var topicName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// ValidTopicName checks the form of a topic's name.
-func ValidTopicName(name string) error { return validName("topic", name) }
+// ValidTopicName checks the form of a topic's name, or of a namespace's.
+func ValidTopicName(name string) error {
+	if IsNamespace(name) {
+		return validNamespace(name)
+	}
+	return validName("topic", name)
+}
 
 func validName(what, name string) error {
 	if !topicName.MatchString(name) {
@@ -71,7 +76,7 @@ func validName(what, name string) error {
 // NewTopic is a topic with every default; it lacks only a callback URL.
 func NewTopic(name string) Topic {
 	return Topic{
-		Name: name, Method: "POST", ContentType: "json", Headers: map[string]string{},
+		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json", Headers: map[string]string{},
 		TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10, Retry: []Duration{},
 		Emails: []string{}, State: TopicActive, Durability: DurabilityMemory,
 	}
@@ -85,6 +90,11 @@ const (
 	maxRetryWait = 30 * 24 * time.Hour
 	maxRetries   = 50
 	maxAttempts  = 1000
+
+	// Bounds of pull topics.
+	MaxPullTTR      = 24 * time.Hour
+	MaxPullAttempts = 65535
+
 	maxInFlight  = 100000
 	maxRate      = 100000
 	minRate      = 0.0001
@@ -107,14 +117,43 @@ func (t *Topic) Validate() error {
 	return errors.Join(
 		ValidTopicName(t.Name), text("title", t.Title, 200), text("owner", t.Owner, 200), t.validURL(),
 		oneOf("method", t.Method, "POST", "PUT", "GET"), validType(t.ContentType), t.validHeaders(),
-		between("delay", t.Delay, 0, maxDelay), between("ttr", t.TTR, MinTTR, MaxTTR),
+		between("delay", t.Delay, 0, maxDelay), between("ttr", t.TTR, MinTTR, t.MaxTTR()),
 		oneOf("priority", t.Priority, "high", "normal", "low"),
-		count("max_attempts", t.MaxAttempts, 1, maxAttempts), t.validRetry(),
+		t.validAttempts(), t.validDelivery(), t.validRetry(),
 		t.validRetryIf(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
-		between("expires_after", t.ExpiresAfter, 0, maxDelay), t.validEmails(), t.validSecrets(),
+		between("expires_after", t.ExpiresAfter, 0, maxDelay),
+		oneOf("on_expiry", string(t.OnExpiry), string(ExpiryDead), string(ExpiryDrop)), t.validEmails(), t.validSecrets(),
 		oneOf("durability", string(t.Durability), string(DurabilityMemory), string(DurabilityReplica)),
 		oneOf("state", string(t.State), string(TopicActive), string(TopicPaused), string(TopicOffline)),
 	)
+}
+
+// MaxTTR is the longest TTR of the topic's jobs.
+func (t *Topic) MaxTTR() time.Duration {
+	if t.Delivery == DeliveryPull {
+		return MaxPullTTR
+	}
+	return MaxTTR
+}
+
+// AttemptBounds are the fewest and the most attempts that the topic may allow.
+func (t *Topic) AttemptBounds() (fewest, most int) {
+	if t.Delivery == DeliveryPull {
+		return 0, MaxPullAttempts
+	}
+	return 1, maxAttempts
+}
+
+func (t *Topic) validAttempts() error {
+	fewest, most := t.AttemptBounds()
+	return count("max_attempts", t.MaxAttempts, fewest, most)
+}
+
+func (t *Topic) validDelivery() error {
+	if IsNamespace(t.Name) && t.Delivery != DeliveryPull {
+		return malformed("delivery", "the topics of a namespace (%s) are pull topics; set it to pull", t.Name)
+	}
+	return oneOf("delivery", string(t.Delivery), string(DeliveryPush), string(DeliveryPull))
 }
 
 func oneOf(field, v string, allowed ...string) error {
@@ -162,6 +201,9 @@ func text(field, s string, most int) error {
 func (t *Topic) validURL() error {
 	const field = "callback_url"
 	s := t.CallbackURL
+	if s == "" && t.Delivery == DeliveryPull {
+		return nil
+	}
 	if s == "" {
 		return malformed(field, "is missing: the address to call, like https://shop.example/hooks/close")
 	}
@@ -348,7 +390,7 @@ func ValidTopicPattern(p string) error {
 	if p == "*" {
 		return nil
 	}
-	if ValidTopicName(strings.TrimSuffix(p, "*")) != nil {
+	if begin := strings.TrimSuffix(p, "*"); len(begin) > MaxMemberName || !memberName.MatchString(begin) {
 		return malformed("topics", "%.80q is not a pattern: *, a topic's name, or the beginning of names followed by *", p)
 	}
 	return nil

@@ -163,10 +163,10 @@ func (s *Server) topic(ctx context.Context, name string, token *registry.Token, 
 	if err := allow(token, right, name); err != nil {
 		return nil, err
 	}
-	topic := s.registry.Snapshot().Topics.Get(name)
+	topic := s.registry.Snapshot().Topic(name)
 	if topic == nil { // another server may have registered it a moment ago
 		s.registry.Refresh(ctx)
-		topic = s.registry.Snapshot().Topics.Get(name)
+		topic = s.registry.Snapshot().Topic(name)
 	}
 	if topic == nil {
 		return nil, notFound("there is no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))

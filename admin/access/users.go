@@ -63,7 +63,7 @@ type userLine struct {
 
 var (
 	roles  = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
-	rights = []registry.Right{registry.RightPush, registry.RightRead, registry.RightManage}
+	rights = []registry.Right{registry.RightPush, registry.RightRead, registry.RightManage, registry.RightConsume}
 )
 
 func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {

@@ -19,8 +19,8 @@ import (
 
 // topicForm is a topic as typed: texts, so that a wrong value can be shown again.
 type topicForm struct {
-	Name, Title, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
-	MaxInFlight, RateLimit, ExpiresAfter, Durability, Emails, Owner                                           string
+	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
+	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Emails, Owner                                           string
 
 	Sign bool // give a new topic a signing secret
 }
@@ -34,6 +34,8 @@ type topicFormData struct {
 	Types   []string
 	Levels  []string
 	Safety  []string
+
+	Deliveries, Expiries []string
 }
 
 func formOf(t *registry.Topic) topicForm {
@@ -46,7 +48,7 @@ func formOf(t *registry.Topic) topicForm {
 		retry[i] = d.String()
 	}
 	return topicForm{
-		Name: t.Name, Title: t.Title, CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType,
+		Name: t.Name, Title: t.Title, Delivery: string(t.Delivery), OnExpiry: string(t.OnExpiry), CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType,
 		Headers: strings.Join(headers, "\n"),
 		Delay:   t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts),
 		Retry:   strings.Join(retry, " "),
@@ -60,7 +62,8 @@ func formOf(t *registry.Topic) topicForm {
 func readTopicForm(c echo.Context) topicForm {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
 	return topicForm{
-		Name: v("name"), Title: v("title"), CallbackURL: v("callback_url"), Method: v("method"),
+		Name: v("name"), Title: v("title"), Delivery: v("delivery"), OnExpiry: v("on_expiry"),
+		CallbackURL: v("callback_url"), Method: v("method"),
 		ContentType: v("content_type"),
 		Headers:     c.FormValue("headers"), Delay: v("delay"), TTR: v("ttr"), Priority: v("priority"),
 		MaxAttempts: v("max_attempts"), Retry: v("retry"),
@@ -79,7 +82,7 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 		"state": string(state),
 	}
 	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter,
-		"durability": f.Durability} {
+		"durability": f.Durability, "delivery": f.Delivery, "on_expiry": f.OnExpiry} {
 		if text != "" {
 			fields[name] = text
 		}
@@ -120,6 +123,8 @@ func (f *topicForm) headers() map[string]string {
 func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Methods, d.Types, d.Levels = []string{"POST", "PUT", "GET"}, []string{"json", "form"}, []string{"high", "normal",
 		"low"}
+	d.Deliveries = []string{string(registry.DeliveryPush), string(registry.DeliveryPull)}
+	d.Expiries = []string{string(registry.ExpiryDead), string(registry.ExpiryDrop)}
 	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
 	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
 	return h.Render(c, status, "topic_form", d)

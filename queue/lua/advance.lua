@@ -4,8 +4,8 @@
 -- ARGV    how many jobs to handle at most.
 -- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was
 --         left), µs that now leaves out}.
--- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher dies at its
---         limit. The job goes to the head of its ready list, since it has waited longest.
+-- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher or worker dies
+--         at its limit.
 local EXPIRED = 25 -- bytes of an expired lease behind the reason, see attempts.go; the last 20 are kept
 local PAUSE = 4 -- ms from one call that splits small hashes, which takes one or two, to the next
 
@@ -88,16 +88,14 @@ local function giveBack(ref)
   total('f', topic, 1)
   if made then -- attempts of a newer format stay as they are
     made = made + 1
-    dead = made >= (max or confOf(topic).max) and (at or not flags) -- a newer format may have limits of its own
+    max = max or confOf(topic).max -- 0: no limit
+    dead = max > 0 and made >= max and (at or not flags) -- a newer format may have limits of its own
     reason = string.sub(string.match(reason, '@.*$') or '', -19 * EXPIRED) .. string.format('@%010d:%013.0f', made, now)
     writeAttempts(page, index, made, snoozes, (dead and 'lease' or '') .. reason, history)
   end
   if dead then return bury(topic, ref) end
-  local key = P .. 'r:' .. ref % 4 .. ':' .. topic
-  if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end
-  count('nr', topic, 1)
+  putBack(topic, string.format('%d', ref))
   total('r', topic, 1)
-  wakeDispatchers = true
 end
 
 local late = call('ZRANGE', P .. 'lease', '-inf', now, 'BYSCORE', 'LIMIT', 0, 100)

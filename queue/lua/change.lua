@@ -23,6 +23,7 @@ if what == 'run' then
       restartAttempts(page, index)
     end
     makeDue(topic, ref, page, index, rec)
+    if state == 'x' then liftExpiry(page, index) end
   end
   if state ~= 'f' then
     finish()
@@ -46,6 +47,7 @@ local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
 local extras = 0
 if flags % 16 >= 8 then extras = 6 end
 if flags % 32 >= 16 then extras = extras + 1 + string.byte(rec, at + extras) end
+if flags % 64 >= 32 then extras = extras + 2 + struct.unpack('>I2', rec, at + extras) end
 -- An earlier version may have stored a nonce in place of the id.
 local head = string.char(#id) .. id .. string.sub(rec, at, at + extras - 1)
 local rest = string.sub(rec, at + extras)

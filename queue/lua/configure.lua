@@ -1,17 +1,82 @@
 #!lua flags=allow-oom
--- Sets topics' limits, and unparks topics whose limits changed.
+-- Sets topics' settings. A topic whose limits changed is unparked; one that became a pull topic leaves the rings, and
+-- one that became a push topic enters them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    pairs (topic, "ttr max_attempts paused max_in_flight rate").
+-- ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it has none any more).
 -- Returns how many changed.
--- Keeps   invariant 2.
-local n = 0
+-- Keeps   invariants 2, 4 and 5.
+local STATES = {'nd', 'nr', 'nu', 'nx'}
+local changed = 0
+
+local function leaveRings(topic)
+  for p = 0, 2 do
+    call('LREM', P .. 'q:' .. p, 0, topic)
+    call('ZREM', P .. 'park', p .. ':' .. topic)
+  end
+end
+
+local function enterRings(topic)
+  for p = 0, 2 do
+    if call('EXISTS', P .. 'r:' .. p .. ':' .. topic) == 1 then
+      call('RPUSH', P .. 'q:' .. p, topic)
+      wakeDispatchers = true
+    end
+  end
+end
+
+-- The living jobs of a topic count for another namespace from now on, and their pushes where they count.
+local function recount(topic, from, to)
+  local live = 0
+  for _, state in ipairs(STATES) do
+    local n = tonumber(call('HGET', P .. state, topic) or 0)
+    live = live + n
+    if n ~= 0 and from then call('HINCRBY', P .. state, from, -n) end
+    if n ~= 0 and to then call('HINCRBY', P .. state, to, n) end
+  end
+  if live == 0 then return end
+  for where, n in pairs({[from or topic] = -live, [to or topic] = live}) do
+    totals[where] = totals[where] or {}
+    totals[where].p = (totals[where].p or 0) + n
+  end
+end
+
+local function switch(topic, was)
+  confs[topic] = nil
+  local is = confOf(topic)
+  if is.namespace ~= was.namespace then recount(topic, was.namespace, is.namespace) end
+  if is.pull and not was.pull then leaveRings(topic) end
+  if was.pull and not is.pull then enterRings(topic) end
+  if is.pull then told[topic] = true end
+end
+
+local function set(name, conf)
+  if conf == '' then call('HDEL', P .. 'conf', name) else call('HSET', P .. 'conf', name, conf) end
+end
+
+-- The topics of a namespace that have jobs, and those that are waited for.
+local function members(namespace)
+  local begin, found = string.sub(namespace, 1, -2), {}
+  local function add(topic)
+    if string.sub(topic, 1, #begin) == begin and topic ~= namespace then found[topic] = true end
+  end
+  for _, state in ipairs(STATES) do
+    for _, topic in ipairs(call('HKEYS', P .. state)) do add(topic) end
+  end
+  for _, topic in ipairs(call('ZRANGE', P .. 'awaited', 0, -1)) do add(topic) end
+  return found
+end
+
 for i = 1, #ARGV, 2 do
-  local topic, conf = ARGV[i], ARGV[i + 1]
-  if call('HGET', P .. 'conf', topic) ~= conf then
-    call('HSET', P .. 'conf', topic, conf)
-    unpark(topic)
-    n = n + 1
+  local name, conf = ARGV[i], ARGV[i + 1]
+  if (call('HGET', P .. 'conf', name) or '') ~= conf then
+    local topics = string.sub(name, -2) == '.*' and members(name) or {[name] = true}
+    local was = {}
+    for topic in pairs(topics) do was[topic] = confOf(topic) end
+    set(name, conf)
+    for topic, before in pairs(was) do switch(topic, before) end
+    unpark(name)
+    changed = changed + 1
   end
 end
 finish()
-return n
+return changed

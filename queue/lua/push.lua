@@ -3,7 +3,7 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many splits the keys of small hashes go by; then for each run of jobs of one topic: topic, how many,
 --         and each job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what
---         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place), time in
+--         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place, bit 4: its expiry is a time to live), time in
 --         ms (6 bytes), key of the small hash (behind one byte of length), address (see find), and its record from
 --         the flags on.
 -- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An
@@ -17,13 +17,22 @@
 -- kept to few texts and tables: Lua looks up each text among all it has, and collects each table.
 local ARGV, format, sub, byte = ARGV, string.format, string.sub, string.byte
 local unpackStruct, packStruct = struct.unpack, struct.pack
-local REPLACE, INSTANT, PLACED = 1, 4, 8
+local REPLACE, INSTANT, PLACED, TTL = 1, 4, 8, 16
 local ANSWERS = {[0] = 'kept', [2] = 'refused'} -- by the lowest bits of the mode
 local PLACE = 13                                -- bytes of a place
 local CREATED = packStruct('>I6', now)
 
 -- Where the flags of a job begin.
-local function tailOf(mode, keyLength) return 20 + keyLength + (mode >= PLACED and PLACE or 0) end
+local function tailOf(mode, keyLength) return 20 + keyLength + (mode % TTL >= PLACED and PLACE or 0) end
+
+-- A record in which the expiry counts from now.
+local function living(record)
+  local _, _, flags, _, at = decode(record)
+  local extras = extrasAt(record, flags, at)
+  if not extras then return record end
+  local expiry = packStruct('>I6', now + expiryOf(record, flags, at))
+  return sub(record, 1, extras + 1) .. expiry .. sub(record, extras + 8)
+end
 
 -- A group is what goes to one page. By its number: its topic and slot (0: near), the field of cur that has its page,
 -- its records, how many of them are stored, and, once it is written, what to add to a record's code to get its
@@ -68,7 +77,9 @@ local function sortIntoGroups()
       if mode % PLACED < INSTANT then due = now + due end
       local slot = due - due % SLOT
       if slot <= nearest then slot, dues[i] = 0, due end
-      addToGroup(i, topic, slot, packStruct('>I6', due) .. CREATED .. sub(arg, tail), flags % 4)
+      local record = packStruct('>I6', due) .. CREATED .. sub(arg, tail)
+      if mode >= TTL then record = living(record) end
+      addToGroup(i, topic, slot, record, flags % 4)
     end
     jobs = jobs + size
   end
@@ -153,7 +164,7 @@ local function locate(i, topic, text, other)
   local arg = args[i]
   local mode, key, n, field = byte(arg), unpackStruct('>Bc0I3c8', arg, 8)
   if other then key = smallHash(n, field) end
-  if mode < PLACED and call('HSETNX', key, field, text) == 1 then return true end
+  if mode % TTL < PLACED and call('HSETNX', key, field, text) == 1 then return true end
   local keyLength = byte(arg, 8)
   local tail = tailOf(mode, keyLength)
   local id = sub(arg, tail + 2, tail + 1 + byte(arg, tail + 1))

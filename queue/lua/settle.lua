@@ -40,13 +40,7 @@ local function done(at, topic)
   total('d', topic, 1)
 end
 
-local function release(at, topic)
-  local ref = ARGV[at]
-  local key = P .. 'r:' .. ref % 4 .. ':' .. topic
-  if call('LPUSH', key, ref) == 1 then call('RPUSH', P .. 'q:' .. ref % 4, topic) end
-  wakeDispatchers = true
-  count('nr', topic, 1)
-end
+local function release(at, topic) putBack(topic, ARGV[at]) end
 
 local function keepAttempts(at) call('HSET', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3], ARGV[at + 8]) end
 

@@ -8,10 +8,11 @@
 --
 -- Invariants that all scripts keep:
 --   1. a live record is in exactly one of: an unopened page (pg:TOPIC), d:TOPIC, a ready list, lease, x:TOPIC;
---   2. a ready list that is not empty has its topic either in the ring q:PRIORITY or in park, never in both;
+--   2. a ready list that is not empty has its topic either in the ring q:PRIORITY or in park, never in both; that of
+--      a pull topic has it in neither;
 --   3. due holds, for every topic with something to come, a time not later than its next event;
---   4. nd, nr, nu and nx count the live jobs of each topic by state;
---   5. in t:TOPIC, p = d + x + o + y + the live jobs (see TOTALS).
+--   4. nd, nr, nu and nx count the live jobs of each topic by state, and of each namespace;
+--   5. in t:TOPIC, p = d + x + o + y + the live jobs (see TOTALS). A namespace counts for all of its topics.
 local P = KEYS[1]
 local call = redis.call
 local floor = math.floor
@@ -20,7 +21,7 @@ local now = T[1] * 1000 + floor(T[2] / 1000)
 local SLOT = 60000    -- a page of jobs that are not near holds one minute of one topic
 local LEAD = 60000    -- and is opened this long before that minute begins
 local PAGE = 1024
-local NEWER = 32      -- flags from here on are of record formats that this version does not know
+local NEWER = 64      -- flags from here on are of record formats that this version does not know
 local LOCATORS = @LOCATORS@
 local PARTS = @PARTS@ -- a small hash is split into so many
 local LONG = @LONG@   -- when all hold so many locators on average
@@ -39,6 +40,7 @@ local topics, pageKeys, confs = {}, {}, {}
 local splits, turn, parts -- see locators.lua
 local counts, totals, events, readies = {}, {}, {}, {}
 local wakeTimers, wakeDispatchers = false, false
+local told = {} -- pull topics that have something for the workers who wait
 
 -- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later
 -- one has the higher revision.

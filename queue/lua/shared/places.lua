@@ -82,7 +82,7 @@ local function detach(topic, ref, state)
     call('ZREM', P .. 'lease', ref)
     call('HDEL', P .. 'tok', ref)
     count('nu', topic, -1)
-    unpark(topic)
+    if not confOf(topic).pull then unpark(topic) end
   elseif state == 'x' then
     call('ZREM', P .. 'x:' .. topic, ref)
     count('nx', topic, -1)
@@ -91,14 +91,27 @@ local function detach(topic, ref, state)
   end
 end
 
+-- Removes a live job whose state and locator are known.
+local function removeFrom(topic, ref, page, index, flags, state, n, field)
+  detach(topic, ref, state)
+  call('HDEL', smallHash(n, field), field)
+  call('HDEL', P .. 'a:' .. page, index)
+  free(topic, string.format('%d', ref), page, index, flags)
+end
+
 -- Removes a live job.
 local function remove(topic, ref, page, index, rec)
   local due, _, flags, id = decode(rec)
-  detach(topic, ref, (stateOf(topic, ref, page, due)))
-  local n, field = locator(topic, id or '')
-  call('HDEL', smallHash(n, field), field)
-  call('HDEL', P .. 'a:' .. page, index)
-  free(topic, ref, page, index, flags or 0)
+  removeFrom(topic, ref, page, index, flags or 0, stateOf(topic, ref, page, due), locator(topic, id or ''))
+end
+
+-- Makes a job that had expired, or may soon, not expire any more.
+local function liftExpiry(page, index)
+  local rec = read(page, index)
+  local _, _, flags, _, at = decode(rec)
+  local extras = extrasAt(rec, flags, at)
+  if not extras then return end
+  call('LSET', P .. 'p:' .. page, index, string.sub(rec, 1, extras + 1) .. struct.pack('>I6', 0) .. string.sub(rec, extras + 8))
 end
 
 -- Makes a job ready now under the reference that it has. It must not be in an unopened page.

@@ -46,6 +46,22 @@ local function priorityOf(rec) return (string.byte(rec, 13) or 0) % 4 % 3 end
 
 local function hasBodyKey(flags) return flags % 8 >= 4 end
 
+-- Where the extras of a record begin: two bytes of how long they are; when the job expires, in ms (6 bytes, 0: never);
+-- how many waits between attempts it has of its own, and each in ms (4 bytes); its headers, as Go reads them. nil when
+-- it has none.
+local function extrasAt(rec, flags, at)
+  if not at or flags % 64 < 32 then return nil end
+  if flags % 16 >= 8 then at = at + 6 end
+  if flags % 32 >= 16 then at = at + 1 + (string.byte(rec, at) or 0) end
+  return #rec >= at + 8 and at or nil
+end
+
+-- When a job expires, in ms; 0: never.
+local function expiryOf(rec, flags, at)
+  local extras = extrasAt(rec, flags, at)
+  return extras and struct.unpack('>I6', rec, extras + 2) or 0
+end
+
 -- The TTR in ms and the attempts that a job has of its own; nil where its topic's count, or the record is cut off
 -- there.
 local function own(rec, flags, at)

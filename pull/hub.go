@@ -1,0 +1,165 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/pershard"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Options of a Hub.
+type Options struct {
+	Queue   *queue.Queue
+	Changed <-chan struct{} // ticks when the queue may have other shards; nil: it never has
+	Topics  func() *registry.Snapshot
+	Logger  *slog.Logger
+}
+
+// Request asks for jobs of pull topics, and waits for the first one.
+type Request struct {
+	queue.TakeRequest
+	Wait time.Duration // 0: do not wait
+}
+
+// Hub takes jobs for workers and ends their leases. Run must run while others use it.
+type Hub struct {
+	opts Options
+
+	mu      sync.Mutex
+	topics  map[string]*line
+	entered chan struct{} // is closed when there is a waiter for the first time
+	once    sync.Once
+}
+
+// New makes a Hub.
+func New(o Options) *Hub {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Hub{opts: o, topics: map[string]*line{}, entered: make(chan struct{})}
+}
+
+// Run passes on what shards tell until ctx is done.
+func (h *Hub) Run(ctx context.Context) error {
+	pershard.Run(ctx, h.opts.Queue.Shards, h.opts.Changed, h.serve)
+	return nil
+}
+
+// refreshEvery is how often all topics that are waited for are noted again; notes live longer.
+const refreshEvery = 20 * time.Second
+
+// serve listens to one shard, from the first waiter on.
+func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-h.entered:
+	}
+	wake := s.PullWakeups(ctx)
+	again := time.NewTicker(refreshEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			h.refresh(ctx, s)
+		case w := <-wake:
+			h.woken(ctx, s, w)
+		}
+	}
+}
+
+func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {
+	switch w.Kind {
+	case queue.WakePull:
+		for _, topic := range w.Topics() {
+			h.signal(spot{s, w.Bucket}, topic, 1)
+		}
+	case queue.WakeReconnect:
+		h.refresh(ctx, s)
+	}
+}
+
+// refreshStep is how many topics one call notes.
+const refreshStep = 500
+
+// refresh notes all topics that are waited for, and lets waiters take where something is ready.
+func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
+	for _, at := range s.Spots(h.waitedFor()) {
+		for some := range slices.Chunk(at.Topics, refreshStep) {
+			taken, err := s.Take(ctx, at.Bucket, nil, some)
+			if err != nil {
+				return // another one follows, at the latest when the connection is there again
+			}
+			for _, topic := range taken.More {
+				h.signal(spot{s, at.Bucket}, topic, manyAtOnce)
+			}
+		}
+	}
+}
+
+// Take takes up to Max jobs, and when there are none waits until there are. It returns none when Wait is over. Errors:
+// that of ctx, or an *queue.UnavailableError when no shard answers.
+func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
+	if r.Wait <= 0 {
+		return h.opts.Queue.Take(ctx, r.TakeRequest)
+	}
+	over := time.NewTimer(r.Wait)
+	defer over.Stop()
+	w := h.enter(r.TakeRequest)
+	defer h.leave(w)
+	jobs, err := w.takeAnywhere(ctx)
+	for len(jobs) == 0 && err == nil {
+		retry := w.retry()
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-over.C:
+			return nil, nil
+		case <-retry:
+			jobs, err = w.takeAnywhere(ctx)
+		case <-w.wake:
+			jobs, err = w.takeSignaled(ctx)
+		}
+		if unavailable(err) { // it was available when the wait began
+			w.again, err = unavailablePause, nil
+		}
+	}
+	return jobs, err
+}
+
+// unavailablePause is how long a worker who waits leaves shards alone that do not answer.
+const unavailablePause = time.Second
+
+func unavailable(err error) bool {
+	var un *queue.UnavailableError
+	return errors.As(err, &un)
+}
+
+// End ends leases, or changes jobs that are named by their ids, as queue.End. A failed attempt is made again after the
+// wait that the topic says.
+func (h *Hub) End(ctx context.Context, list []queue.Ending) []queue.Ended {
+	for i := range list {
+		e := &list[i]
+		if e.Verb != queue.Fail || e.Retry != nil {
+			continue
+		}
+		ref := e.Ref
+		if e.Lease != "" {
+			ref, _ = queue.LeaseOf(e.Lease) // End refuses what is none
+		}
+		if t := h.opts.Topics().Topic(ref.Topic); t != nil {
+			for _, d := range t.Retry {
+				e.Retry = append(e.Retry, d.Std())
+			}
+		}
+	}
+	return h.opts.Queue.End(ctx, list)
+}

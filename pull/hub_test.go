@@ -1,0 +1,273 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/wait"
+	"github.com/wakecall/wakecall/timer"
+)
+
+type fixture struct {
+	*testing.T
+	hub   *Hub
+	q     *queue.Queue
+	redis *harness.Redis
+}
+
+// newFixture has a Hub on a Redis of its own, with a timer and pull topics.
+func newFixture(t *testing.T, topics ...string) *fixture {
+	t.Parallel()
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	q := queue.Open(queue.Options{})
+	t.Cleanup(func() { _ = q.Close() })
+	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+		t.Fatal(err)
+	}
+	var table []*registry.Topic
+	var confs []queue.TopicConf
+	for _, name := range topics {
+		topic := registry.NewTopic(name)
+		topic.Delivery, topic.Retry = registry.DeliveryPull, []registry.Duration{registry.Duration(time.Hour)}
+		table = append(table, &topic)
+		confs = append(confs, queue.TopicConf{Name: name, TTR: time.Minute, MaxAttempts: 3, Pull: true})
+	}
+	if err := q.SetTopics(t.Context(), slices.Values(confs)); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := &registry.Snapshot{Topics: registry.NewTopics(table...)}
+	h := New(Options{Queue: q, Topics: func() *registry.Snapshot { return snapshot }})
+	f := &fixture{T: t, hub: h, q: q, redis: r}
+	f.run(h.Run)
+	shards := func() (list []timer.Shard) {
+		for _, s := range q.Shards() {
+			list = append(list, s)
+		}
+		return list
+	}
+	f.run(timer.New(timer.Options{Shards: shards, Exact: true}).Run)
+	return f
+}
+
+// run runs a part until the test ends.
+func (f *fixture) run(part func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = part(ctx) })
+	f.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func (f *fixture) push(topic, id string, delay time.Duration) {
+	f.Helper()
+	if r := f.q.Push(f.Context(), queue.Push{Topic: topic, ID: id, Delay: delay, Priority: queue.Normal}); r.Err != nil {
+		f.Fatal(r.Err)
+	}
+}
+
+func request(w time.Duration, topics ...string) Request {
+	return Request{TakeRequest: queue.TakeRequest{Topics: topics, Max: 1}, Wait: w}
+}
+
+// taken is what a worker got.
+type taken struct {
+	jobs []queue.Leased
+	err  error
+	at   time.Time
+}
+
+// worker takes in the background.
+func (f *fixture) worker(ctx context.Context, r Request) <-chan taken {
+	got := make(chan taken, 1)
+	go func() {
+		jobs, err := f.hub.Take(ctx, r)
+		got <- taken{jobs, err, time.Now()}
+	}()
+	return got
+}
+
+func (f *fixture) waiting(topic string, n int) {
+	f.Helper()
+	wait.For(f, fmt.Sprintf("%d workers wait for %s", n, topic), func() bool { return f.hub.Waiting()[topic] == n })
+}
+
+func (f *fixture) ready(topic string) int64 {
+	st, err := f.q.Stats(f.Context(), []string{topic})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return st[topic].Ready
+}
+
+func TestAWorkerWaitsForAJob(t *testing.T) {
+	f := newFixture(t, "t", "u")
+	if got := <-f.worker(t.Context(), request(time.Millisecond, "t")); len(got.jobs) != 0 || got.err != nil {
+		t.Fatalf("of nothing: %+v", got)
+	}
+	first := f.worker(t.Context(), request(time.Minute, "t"))
+	f.waiting("t", 1)
+	second := f.worker(t.Context(), request(time.Minute, "u", "t"))
+	f.waiting("t", 2)
+	f.push("t", "a", 50*time.Millisecond)
+	if got := <-first; len(got.jobs) != 1 || got.jobs[0].ID != "a" {
+		t.Fatalf("the first who waits got %+v", got)
+	}
+	f.push("u", "b", 0)
+	if got := <-second; len(got.jobs) != 1 || got.jobs[0].ID != "b" {
+		t.Fatalf("the second got %+v", got)
+	}
+}
+
+// TestEveryWaitingWorkerGetsAJob of a mass that becomes ready at once, while others leave.
+func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
+	f := newFixture(t, "t")
+	const workers, leavers = 300, 100
+	ctx, cancel := context.WithCancel(t.Context())
+	var gone, stay []<-chan taken
+	for i := range workers {
+		if i%3 == 0 {
+			gone = append(gone, f.worker(ctx, request(time.Hour, "t")))
+		} else {
+			stay = append(stay, f.worker(t.Context(), request(wait.Limit, "t")))
+		}
+	}
+	f.waiting("t", workers)
+	var pushes []queue.Push
+	for i := range workers {
+		pushes = append(pushes, queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: 20 * time.Millisecond, Priority: queue.Normal})
+	}
+	f.q.PushBatch(t.Context(), pushes)
+	time.AfterFunc(20*time.Millisecond, cancel) // at the same time: some leave with a job on its way to them
+	seen := map[string]bool{}
+	take := func(got taken) {
+		for _, j := range got.jobs {
+			if seen[j.ID] {
+				t.Errorf("%s was taken twice", j.ID)
+			}
+			seen[j.ID] = true
+		}
+	}
+	for _, w := range stay {
+		got := <-w
+		if len(got.jobs) != 1 || got.err != nil {
+			t.Errorf("a worker got %d jobs, %v", len(got.jobs), got.err)
+		}
+		take(got)
+	}
+	for _, w := range gone {
+		got := <-w
+		if len(got.jobs) == 0 && !errors.Is(got.err, context.Canceled) {
+			t.Errorf("one who left: %v", got.err)
+		}
+		take(got)
+	}
+	wait.For(t, "what was on its way is ready again", func() bool { return f.ready("t") == int64(workers-len(seen)) })
+	jobs, _, err := f.q.List(t.Context(), "t", queue.Ready, "", 1000)
+	for _, j := range jobs {
+		if j.Attempts != 0 || seen[j.ID] || err != nil {
+			t.Errorf("left: %+v, %v", j, err)
+		}
+	}
+}
+
+// TestJobsComeThroughALostConnection: a message that tells is lost with it, and the notes with the data.
+func TestJobsComeThroughALostConnection(t *testing.T) {
+	f := newFixture(t, "t")
+	worker := f.worker(t.Context(), request(wait.Limit, "t"))
+	c := f.redis.Client()
+	wait.For(t, "the topic is noted", func() bool { return c.ZCard(t.Context(), "wk:{0}:awaited").Val() == 1 })
+	f.redis.Kill9()
+	f.redis.Restart()
+	wait.For(t, "a push is taken", func() bool {
+		return f.q.Push(t.Context(), queue.Push{Topic: "t", ID: "a", Priority: queue.Normal}).Err == nil
+	})
+	if got := <-worker; len(got.jobs) != 1 || got.err != nil {
+		t.Fatalf("got %+v", got)
+	}
+}
+
+// TestAFailedJobComesAfterTheTopicsWait, by a lease and by an id.
+func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
+	f := newFixture(t, "t")
+	for _, id := range []string{"a", "b"} {
+		f.push("t", id, 0)
+	}
+	first, err := f.hub.Take(t.Context(), request(0, "t"))
+	if err != nil || len(first) != 1 {
+		t.Fatalf("took %+v, %v", first, err)
+	}
+	if _, err := f.hub.Take(t.Context(), request(0, "t")); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.hub.End(t.Context(), []queue.Ending{
+		{Lease: first[0].Lease, Verb: queue.Fail}, {Ref: queue.Ref{Topic: "t", ID: "b"}, Verb: queue.Fail},
+	}) {
+		if d.Err != nil || d.State != queue.Delayed || time.Until(d.At) < 50*time.Minute {
+			t.Errorf("%s: %+v", d.ID, d)
+		}
+	}
+}
+
+// TestWaitingCostsNothing: what idle workers cost Redis does not grow with their number.
+func TestWaitingCostsNothing(t *testing.T) {
+	topics := make([]string, 200)
+	for i := range topics {
+		topics[i] = fmt.Sprint("t", i)
+	}
+	f := newFixture(t, topics...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all []<-chan taken
+	for i := range 1000 {
+		all = append(all, f.worker(ctx, request(time.Hour, topics[i%200])))
+	}
+	wait.For(t, "all wait", func() bool { return f.hub.Waiting()["t199"] == 5 })
+	calls := func() (n int64) {
+		text, err := f.redis.Info("stats", "total_commands_processed")
+		if _, scanErr := fmt.Sscan(text, &n); err != nil || scanErr != nil {
+			t.Fatal(text, err, scanErr)
+		}
+		return n
+	}
+	time.Sleep(500 * time.Millisecond) // the last ones take; time is the subject
+	before := calls()
+	time.Sleep(3 * time.Second)
+	if n := calls() - before; n > 60 {
+		t.Errorf("%d commands in 3 s; at most 20 a second", n)
+	}
+	cancel()
+	for _, w := range all {
+		<-w
+	}
+}
+
+// TestLateness logs how long after its due time a job reaches a worker who waits.
+func TestLateness(t *testing.T) {
+	f := newFixture(t, "t")
+	var late []time.Duration
+	for i := range 200 {
+		worker := f.worker(t.Context(), request(wait.Limit, "t"))
+		f.waiting("t", 1)
+		f.push("t", fmt.Sprint(i), 10*time.Millisecond)
+		got := <-worker
+		if len(got.jobs) != 1 {
+			t.Fatalf("got %+v", got)
+		}
+		d := got.at.Sub(got.jobs[0].DueAt)
+		if d < 0 {
+			t.Fatalf("%v early", -d)
+		}
+		late = append(late, d)
+	}
+	slices.Sort(late)
+	t.Logf("p50 %v, p99 %v", late[100], late[198])
+	if late[100] > 100*time.Millisecond {
+		t.Errorf("half of the jobs come later than %v", late[100])
+	}
+}

@@ -1,0 +1,179 @@
+package pull
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// manyAtOnce is how many waiters take when a call has found that there is more.
+const manyAtOnce = 64
+
+// spot is a bucket of a shard.
+type spot struct {
+	shard  *queue.Shard
+	bucket int
+}
+
+// line are the waiters of a topic, who wait longest first.
+type line struct{ waiters list.List }
+
+// waiter is one worker who waits.
+type waiter struct {
+	hub    *Hub
+	ask    queue.TakeRequest
+	wake   chan struct{}
+	places []*list.Element // in the lines of ask.Topics
+
+	pending map[spot]bool // what told since the last take; hub.mu is held
+	again   time.Duration // after which a topic's rate leaves something; used by the worker's goroutine alone
+}
+
+func (h *Hub) enter(r queue.TakeRequest) *waiter {
+	w := &waiter{hub: h, ask: r, wake: make(chan struct{}, 1), pending: map[spot]bool{}}
+	h.mu.Lock()
+	for _, topic := range r.Topics {
+		l := h.topics[topic]
+		if l == nil {
+			l = &line{}
+			h.topics[topic] = l
+		}
+		w.places = append(w.places, l.waiters.PushBack(w))
+	}
+	h.mu.Unlock()
+	h.once.Do(func() { close(h.entered) })
+	return w
+}
+
+// leave ends a wait. What was told to this waiter and not used is told to the next.
+func (h *Hub) leave(w *waiter) {
+	h.mu.Lock()
+	for i, topic := range w.ask.Topics {
+		l := h.topics[topic]
+		l.waiters.Remove(w.places[i])
+		if l.waiters.Len() == 0 && h.topics[topic] == l {
+			delete(h.topics, topic)
+		}
+	}
+	unused := w.pending
+	h.mu.Unlock()
+	for at := range unused {
+		for _, topic := range w.ask.Topics {
+			h.signal(at, topic, 1)
+		}
+	}
+}
+
+// signal tells the first n waiters of a topic that have not been told yet.
+func (h *Hub) signal(at spot, topic string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.topics[topic]
+	if l == nil {
+		return
+	}
+	for e := l.waiters.Front(); e != nil && n > 0; e = e.Next() {
+		w := e.Value.(*waiter)
+		if w.pending[at] {
+			continue
+		}
+		w.pending[at] = true
+		n--
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (h *Hub) waitedFor() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	topics := make([]string, 0, len(h.topics))
+	for topic := range h.topics {
+		topics = append(topics, topic)
+	}
+	return topics
+}
+
+// Waiting is how many workers wait for each topic.
+func (h *Hub) Waiting() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counts := make(map[string]int, len(h.topics))
+	for topic, l := range h.topics {
+		counts[topic] = l.waiters.Len()
+	}
+	return counts
+}
+
+// takeAnywhere asks all shards. It fails when none of them answers.
+func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
+	return w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics))
+}
+
+// takeSignaled asks those that have told.
+func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
+	w.hub.mu.Lock()
+	told := w.pending
+	w.pending = map[spot]bool{}
+	w.hub.mu.Unlock()
+	var spots []queue.Spot
+	for at := range told {
+		for _, s := range at.shard.Spots(w.ask.Topics) {
+			if s.Bucket == at.bucket {
+				spots = append(spots, s)
+			}
+		}
+	}
+	return w.take(ctx, spots)
+}
+
+// take asks one bucket after the other until one has something.
+func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, error) {
+	w.again = 0
+	var missed error
+	answered := 0
+	for _, at := range spots {
+		jobs, err := w.takeFrom(ctx, at)
+		if len(jobs) > 0 {
+			return jobs, nil
+		}
+		if err != nil {
+			missed = err
+			continue
+		}
+		answered++
+	}
+	if answered > 0 {
+		return nil, nil
+	}
+	return nil, missed
+}
+
+// takeFrom asks one bucket. When the answer says that there is more, others are told who wait for that.
+func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, error) {
+	ask := w.ask
+	ask.Topics = at.Topics
+	taken, err := at.Shard.Take(ctx, at.Bucket, []queue.TakeRequest{ask}, at.Topics)
+	if err != nil {
+		return nil, err
+	}
+	for _, topic := range taken.More {
+		w.hub.signal(spot{at.Shard, at.Bucket}, topic, manyAtOnce)
+	}
+	if taken.Retry > 0 && (w.again == 0 || taken.Retry < w.again) {
+		w.again = taken.Retry
+	}
+	return taken.Jobs[0], nil
+}
+
+// retry ticks when a topic whose rate left nothing may leave something; nil: never.
+func (w *waiter) retry() <-chan time.Time {
+	if w.again == 0 {
+		return nil
+	}
+	return time.After(w.again)
+}

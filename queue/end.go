@@ -1,0 +1,307 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Verb says what becomes of a job that a worker has.
+type Verb uint8
+
+// The verbs.
+const (
+	Ack          Verb = iota // done: the job is gone
+	GiveBack                 // delayed or ready again, the attempt is not counted
+	Untake                   // GiveBack to the head of its list, of a job that reached no worker
+	Fail                     // a failed attempt: again after its wait, dead after the last one
+	BuryLeased               // a failed attempt, and dead at once
+	ExtendLeased             // the lease ends later
+)
+
+var verbs = [...]string{Ack: "A", GiveBack: "L", Untake: "H", Fail: "F", BuryLeased: "B", ExtendLeased: "E"}
+
+// Ending is what becomes of one job, which is named by a lease, or by its topic and id: older protocols know no leases.
+type Ending struct {
+	Lease string
+	Ref           // without a lease
+	In    []State // without a lease: the states in which the job may be; none: Running
+	Verb  Verb
+	Delay time.Duration   // of GiveBack
+	TTR   time.Duration   // of ExtendLeased: from now; 0: the job's, or its topic's
+	Error string          // of Fail and BuryLeased
+	Retry []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
+}
+
+// Ended is the outcome of one Ending.
+type Ended struct {
+	// Err is ErrLease, ErrNotFound, ErrState, an *UnavailableError, or nil.
+	Err error
+	Ref
+	Shard     string
+	Verb      Verb
+	Was       State     // without a lease: the state in which the job was, also of ErrState
+	State     State     // in which it is now; "" when it is gone
+	At        time.Time // when it becomes ready, or its lease ends
+	CreatedAt time.Time
+	Revision  int64
+	Attempt   int       // the one that ended, counted from 1; 0 where it is not known
+	StartedAt time.Time // of the attempt, by the shard's clock; zero where it is not known
+	Error     string
+}
+
+// ErrState is the error of a job that is in none of the states in which it may be.
+var ErrState = errors.New("the job is in another state")
+
+// EndLimit is the most endings of one call of the script; End divides more.
+const EndLimit = 100
+
+type endCall struct {
+	list []Ending
+	answered[[]Ended]
+}
+
+func (c *endCall) jobs() int { return len(c.list) }
+
+func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
+	call := func(_ int, batch []*endCall) {
+		list := batch[0].list
+		for _, c := range batch[1:] {
+			list = append(list[:len(list):len(list)], c.list...)
+		}
+		done := s.endAll(bucket, list)
+		if o.Ended != nil {
+			if err := o.Ended(done); err != nil {
+				refuseEnded(s, done, err)
+			}
+		}
+		for _, c := range batch {
+			c.answer(done[:len(c.list):len(c.list)], nil)
+			done = done[len(c.list):]
+		}
+	}
+	refuse := func(c *endCall, err error) { c.answer(failEndings(c.list, err), nil) }
+	return newGatherer(s, maxTaken, (*endCall).jobs, call, refuse)
+}
+
+// refuseEnded turns what was done into errors: what the journal could not take is not acknowledged.
+func refuseEnded(s *Shard, done []Ended, err error) {
+	for i := range done {
+		if done[i].Err == nil {
+			done[i].Err = s.unavailable("journal", err)
+		}
+	}
+}
+
+func failEndings(list []Ending, err error) []Ended {
+	done := make([]Ended, len(list))
+	for i := range list {
+		done[i] = Ended{Err: err, Ref: list[i].Ref, Verb: list[i].Verb}
+	}
+	return done
+}
+
+// end ends leases and jobs of one bucket, EndLimit at most.
+func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
+	c := &endCall{list: list, answered: newAnswered[[]Ended]()}
+	s.nodes[bucket].ends.add(c)
+	done, err := c.answered.await(ctx)
+	if err != nil {
+		return failEndings(list, err)
+	}
+	return done
+}
+
+const endedJob = 7 // values of each job in the answer of end.lua
+
+func (s *Shard) endAll(bucket int, list []Ending) []Ended {
+	args := append(make([]any, 0, 1+9*len(list)), expiredError)
+	tickets := make([]ticket, len(list))
+	for i := range list {
+		tickets[i] = list[i].ticket()
+		args = s.appendEnding(args, &list[i], &tickets[i])
+	}
+	o, err := s.do(s.ctx, bucket, Memory, "end", args...)
+	if err != nil {
+		return failEndings(list, err)
+	}
+	reply, ok := o.value.([]any)
+	if !ok || len(reply) != endedJob*len(list) {
+		return failEndings(list, fmt.Errorf("end leases on shard %s: %w", s.name, errReply))
+	}
+	done := make([]Ended, len(list))
+	for i := range list {
+		done[i] = s.ended(&list[i], &tickets[i], reply[endedJob*i:], o.repeated)
+	}
+	return done
+}
+
+// ticket is what names the job; parseTicket has read the lease before.
+func (e *Ending) ticket() ticket {
+	if e.Lease == "" {
+		return ticket{topic: e.Topic, id: e.ID}
+	}
+	t, _ := parseTicket(e.Lease)
+	return t
+}
+
+// appendEnding appends an ending as end.lua reads it.
+func (s *Shard) appendEnding(args []any, e *Ending, t *ticket) []any {
+	ref, token, states := "", "", e.states()
+	if e.Lease != "" {
+		ref, token, states = strconv.FormatInt(t.ref, 10), t.token, "u"
+	}
+	number, text := "", ""
+	switch e.Verb {
+	case GiveBack:
+		number = strconv.FormatInt(max(0, ceilDelay(e.Delay)), 10)
+	case ExtendLeased:
+		if e.TTR > 0 {
+			number = strconv.FormatInt(max(1, e.TTR.Milliseconds()), 10)
+		}
+	case Fail:
+		text = waits(e.Retry) + ";" + attemptText(e, t)
+	case BuryLeased:
+		text = attemptText(e, t)
+	}
+	return append(args, t.topic, s.address(t.topic, t.id), t.id, ref, token, states, verbs[e.Verb], number, text)
+}
+
+func (e *Ending) states() string {
+	if len(e.In) == 0 {
+		return "u"
+	}
+	var b strings.Builder
+	for letter, state := range stateNames {
+		for _, s := range e.In {
+			if s == state {
+				b.WriteString(letter)
+			}
+		}
+	}
+	return b.String()
+}
+
+// waits are in ms, with spaces between.
+func waits(list []time.Duration) string {
+	var b []byte
+	for _, d := range list {
+		b = append(strconv.AppendInt(b, max(0, ceilDelay(d)), 10), ' ')
+	}
+	return string(b)
+}
+
+const maxReason = 512 // bytes of an attempt's error
+
+// attemptText is the attempt that failed, as the history has it. The script sets its number.
+func attemptText(e *Ending, t *ticket) string {
+	a := Attempt{Error: strings.ToValidUTF8(e.Error[:min(len(e.Error), maxReason)], "")}
+	if !t.taken.IsZero() {
+		a.StartedAt = t.taken.UnixMilli()
+		a.TookMS = float64(max(0, time.Since(t.taken).Milliseconds()))
+	}
+	text, _ := json.Marshal(a) // cannot fail
+	return string(text)
+}
+
+// ended reads what end.lua answered of one job.
+func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
+	became, _ := v[0].(string)
+	was, _ := v[1].(string)
+	made, _ := v[4].(int64)
+	revision, _ := v[5].(int64)
+	d := Ended{
+		Ref: Ref{t.topic, t.id}, Shard: s.name, Verb: e.Verb, Was: stateNames[was], State: stateNames[became],
+		At: millis(v[2]), CreatedAt: millis(v[3]), Revision: revision, Attempt: max(int(made), t.attempt),
+		StartedAt: t.taken, Error: e.Error,
+	}
+	switch {
+	case became != "":
+		return d
+	case repeated && e.Verb != ExtendLeased:
+		d.Err = s.unavailable("connection", errDoubtful)
+	case e.Lease != "":
+		d.Err = fmt.Errorf("%s/%s: %w", t.topic, t.id, ErrLease)
+	case was == "":
+		d.Err = fmt.Errorf("%s/%s: %w", t.topic, t.id, ErrNotFound)
+	default:
+		d.Err = fmt.Errorf("%s/%s is %s: %w", t.topic, t.id, d.Was, ErrState)
+	}
+	return d
+}
+
+// End ends leases, or changes jobs that are named by their ids; each has its own outcome. Repeated after an error, what
+// was done the first time shows as ErrLease.
+func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
+	done := make([]Ended, len(list))
+	type place struct {
+		s      *Shard
+		bucket int
+	}
+	by := map[place][]int{}
+	for i := range list {
+		done[i].Ref, done[i].Verb = list[i].Ref, list[i].Verb
+		if list[i].Lease == "" {
+			done[i] = q.endByID(ctx, list[i])
+			continue
+		}
+		t, err := parseTicket(list[i].Lease)
+		s := q.shardNamed(t.shard)
+		if err == nil && s == nil {
+			err = fmt.Errorf("%s/%s: its shard is no longer in use: %w", t.topic, t.id, ErrLease)
+		}
+		if err != nil {
+			done[i].Err = err
+			continue
+		}
+		p := place{s, s.bucketOf(t.topic)}
+		by[p] = append(by[p], i)
+	}
+	for p, which := range by {
+		for len(which) > 0 {
+			n := min(len(which), EndLimit)
+			some := make([]Ending, n)
+			for k, i := range which[:n] {
+				some[k] = list[i]
+			}
+			for k, d := range p.s.end(ctx, p.bucket, some) {
+				done[which[k]] = d
+			}
+			which = which[n:]
+		}
+	}
+	return done
+}
+
+func (q *Queue) shardNamed(name string) *Shard {
+	for _, s := range *q.shards.Load() {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// endByID looks for the job in all shards that may have it.
+func (q *Queue) endByID(ctx context.Context, e Ending) (d Ended) {
+	err := q.search(e.Topic, e.ID, func(s *Shard) (bool, error) {
+		d = s.end(ctx, s.bucketOf(e.Topic), []Ending{e})[0]
+		return !errors.Is(d.Err, ErrNotFound), unavailableOnly(d.Err)
+	})
+	if err != nil {
+		d = Ended{Err: err, Ref: e.Ref, Verb: e.Verb}
+	}
+	return d
+}
+
+func unavailableOnly(err error) error {
+	var un *UnavailableError
+	if errors.As(err, &un) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package queue
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrLease is the error of a lease that is over, or that never was.
+var ErrLease = errors.New("the lease is over")
+
+// ticket is what a worker's lease says, so that any server finds the job: the shard, the job's names and reference,
+// and the token that proves the lease. Beside it stands what the journal needs when the lease ends.
+type ticket struct {
+	shard, topic, id string
+	ref              int64
+	token            string
+	taken            time.Time // by the shard's clock
+	attempt          int
+}
+
+const (
+	ticketVersion = 1
+	tokenLen      = 8
+)
+
+func (t *ticket) String() string {
+	b := make([]byte, 1, 32+len(t.shard)+len(t.topic)+len(t.id))
+	b[0] = ticketVersion
+	for _, text := range []string{t.shard, t.topic, t.id} {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	for _, n := range []int64{t.ref, t.taken.UnixMilli(), int64(t.attempt)} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return base64.RawURLEncoding.EncodeToString(append(b, t.token...))
+}
+
+// maxLease bounds the text of a lease.
+const maxLease = 8 << 10
+
+func parseTicket(lease string) (t ticket, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(lease)
+	if err != nil || len(lease) > maxLease || len(b) < 1 || b[0] != ticketVersion {
+		return t, fmt.Errorf("%.60q: %w", lease, ErrLease)
+	}
+	b = b[1:]
+	number := func() uint64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			b = nil
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	text := func() string {
+		n := number()
+		if n > uint64(len(b)) {
+			b = nil
+			return ""
+		}
+		s := string(b[:n])
+		b = b[n:]
+		return s
+	}
+	t.shard, t.topic, t.id = text(), text(), text()
+	t.ref = int64(number())
+	t.taken, t.attempt = time.UnixMilli(int64(number())).UTC(), int(number())
+	if t.token = string(b); len(t.token) != tokenLen || t.ref <= 0 || t.topic == "" || t.id == "" {
+		return t, fmt.Errorf("%.60q: %w", lease, ErrLease)
+	}
+	return t, nil
+}
+
+// LeaseOf says of which job a lease is, or was. It does not ask a shard. Error: ErrLease.
+func LeaseOf(lease string) (Ref, error) {
+	t, err := parseTicket(lease)
+	return Ref{t.topic, t.id}, err
+}

@@ -1,0 +1,191 @@
+-- What takes ready jobs under leases shares: reserve.lua for dispatchers, take.lua for workers. Only these two have it.
+local byte = string.byte
+local PUTOFF = 60000
+local PRIORITIES = {'0', '1', '2'} -- as text: they are parts of keys
+local out, size = {now}, 1         -- the answer; answer() appends to it from size on
+local newer = ''                   -- TOPIC/ID of one of the jobs that were put off
+local token, endOf                 -- of the leases to come: their token, and when one ends by its TTR, as text
+local leases, tokens = {}, {}      -- of the jobs taken: ends and references, references and tokens
+local reservation, taken = {}, 0
+local wanted                       -- how many jobs the script is asked for
+
+local attempted = {} -- by page: whether one of its jobs has had an attempt; most have not
+local function attemptsAt(page, index)
+  if attempted[page] == nil then attempted[page] = call('EXISTS', P .. 'a:' .. page) == 1 end
+  return attempted[page] and call('HGET', P .. 'a:' .. page, index) or ''
+end
+
+local function answer(ref, topic, page, index, rec, flags, expiry)
+  out[size + 1], out[size + 2], out[size + 3], out[size + 4] = topic, tonumber(expiry), ref, rec
+  out[size + 5] = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
+  out[size + 6] = attemptsAt(page, index)
+  size = size + 6
+end
+
+-- Answers a job again that an earlier call took under a token, if its lease is held still.
+local function answerAgain(ref, under)
+  if call('HGET', P .. 'tok', ref) ~= under then return false end
+  local page, index = placeOf(ref)
+  local rec = read(page, index)
+  local _, _, flags = decode(rec or '')
+  if not flags then return false end
+  answer(ref, topicOf(page), page, index, rec, flags, call('ZSCORE', P .. 'lease', ref))
+  return true
+end
+
+-- A record that cannot be read: dead when it is damaged; one of a newer format waits for a process that knows the
+-- format.
+local function setAside(topic, ref, page, index, rec)
+  local _, _, flags, id, rest = decode(rec)
+  count('nr', topic, -1)
+  if not rest and isNewer(topic, ref, flags, id) then
+    local at = now + PUTOFF
+    call('ZADD', P .. 'd:' .. topic, at, ref)
+    count('nd', topic, 1)
+    event(topic, at)
+    newer = topic .. '/' .. id
+    return
+  end
+  call('ZADD', P .. 'x:' .. topic, now, ref)
+  writeAttempts(page, index, 0, 0, 'corrupt', '[]')
+  count('nx', topic, 1)
+  total('k', topic, 1)
+end
+
+-- A job whose own time is over.
+local function expire(topic, ref, page, index, rec)
+  if confOf(topic).drop then
+    total('x', topic, 1)
+    return remove(topic, tonumber(ref), page, index, rec)
+  end
+  local made, snoozes, _, history = readAttempts(page, index)
+  writeAttempts(page, index, made or 0, snoozes or 0, 'expired', history or '[]')
+  call('ZADD', P .. 'x:' .. topic, now, ref)
+  count('nr', topic, -1)
+  count('nx', topic, 1)
+  total('k', topic, 1)
+  total('e', topic, 1)
+end
+
+-- usual is when a lease of the topic ends.
+local function lease(topic, ref, page, index, rec, usual)
+  local flags, length = byte(rec, 13, 14)
+  if not length or #rec < 14 + length or flags >= NEWER then
+    setAside(topic, ref, page, index, rec)
+    return false
+  end
+  if flags >= 32 then
+    local expires = expiryOf(rec, flags, 15 + length)
+    if expires > 0 and expires <= now then
+      expire(topic, ref, page, index, rec)
+      return false
+    end
+  end
+  local expiry = flags < 8 and usual or endOf(own(rec, flags, 15 + length) or confOf(topic).ttr)
+  leases[2 * taken + 1], leases[2 * taken + 2] = expiry, ref
+  tokens[2 * taken + 1], tokens[2 * taken + 2] = ref, token
+  taken = taken + 1
+  reservation[#reservation + 1] = ref
+  answer(ref, topic, page, index, rec, flags, expiry)
+  return true
+end
+
+-- Leases those of a topic's jobs that are still there, and returns how many.
+local function leaseAll(topic, list)
+  local usual, got = endOf(confOf(topic).ttr), 0
+  for _, ref in ipairs(list) do
+    local page, index = placeOf(ref)
+    local rec = read(page, index)
+    if rec and lease(topic, ref, page, index, rec, usual) then got = got + 1 end
+  end
+  return got
+end
+
+-- Takes up to n jobs of a topic and priority. The places read are bounded for each priority, since many may be empty.
+local visited = {['0'] = 0, ['1'] = 0, ['2'] = 0}
+local function mayRead(p) return visited[p] < 2 * wanted + 50 end
+local function take(topic, p, n)
+  local got = 0
+  local key = P .. 'r:' .. p .. ':' .. topic
+  while got < n and mayRead(p) do
+    local popped = call('LPOP', key, n - got)
+    if not popped then break end
+    visited[p] = visited[p] + #popped
+    got = got + leaseAll(topic, popped)
+  end
+  if got > 0 then
+    count('nr', topic, -got)
+    count('nu', topic, got)
+  end
+  return got
+end
+
+-- Paces a gate by its topic's rate, with GCRA: room is what may be taken now, paced that the rate bounds it.
+local function pace(g, rate, tat)
+  local every = 1000 / rate
+  local burst = every >= 50 and 0 or 50
+  g.every, g.burst, g.tat = every, burst, math.max(tat, now)
+  local left = floor((now + burst - g.tat) / every + 1 + 1e-9)
+  if left <= g.room then g.room, g.paced = left, true end
+end
+
+-- When the rate of a gate leaves room again.
+local function pacedUntil(g) return math.max(now + 1, math.ceil(g.tat + g.taken * g.every - g.burst)) end
+
+local function tatOf(g) return g.tat and string.format('%.3f', g.tat + g.taken * g.every) or '0' end
+
+-- The pattern says how many jobs each priority gets; what one cannot use goes to the others, again by the pattern. A
+-- priority that is known to have nothing is left out from the beginning.
+local start = tonumber(call('GET', P .. 'pos') or 0)
+local pos, order, weight, empty = start, {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
+
+local function readPattern(pattern)
+  for i = 1, #pattern do
+    local p = string.sub(pattern, i, i)
+    order[i], weight[p] = p, weight[p] + 1
+  end
+end
+
+-- How many of the next n jobs each priority gets that is not empty; nil when all are.
+local function shares(n)
+  local share, round = {}, 0
+  for p, w in pairs(weight) do
+    if not empty[p] then round = round + w end
+  end
+  if round == 0 then return nil end
+  local rounds = floor(n / round)
+  for p, w in pairs(weight) do share[p] = empty[p] and 0 or rounds * w end
+  n = n - rounds * round
+  while n > 0 do
+    local p = order[pos % #order + 1]
+    pos = pos + 1
+    if not empty[p] then share[p], n = share[p] + 1, n - 1 end
+  end
+  return share
+end
+
+-- Takes up to n jobs by the pattern, with fetch(priority, how many), and returns how many it got.
+local function byPattern(n, fetch)
+  local left = n
+  while left > 0 do
+    local share = shares(left)
+    if not share then break end
+    for _, p in ipairs(PRIORITIES) do
+      local ask = share[p]
+      local got = ask > 0 and fetch(p, ask) or 0
+      if got < ask then empty[p] = true end
+      left = left - got
+    end
+  end
+  return n - left
+end
+
+-- Writes the leases, and the reservation under a name for whoever asks again.
+local function writeLeases(name)
+  if taken == 0 then return end
+  for i = 1, 2 * taken, 1000 do call('ZADD', P .. 'lease', unpack(leases, i, math.min(i + 999, 2 * taken))) end
+  tokens[2 * taken + 1], tokens[2 * taken + 2] = '', TABLE
+  many('HSET', P .. 'tok', tokens)
+  call('SET', P .. 'pos', (start + taken) % #order)
+  call('SET', P .. 'v:' .. name, table.concat(reservation, ' '), 'EX', 120)
+end

@@ -1,0 +1,574 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pullTopics makes pull topics of names.
+func (f *fixture) pullTopics(names ...string) {
+	f.Helper()
+	var list []TopicConf
+	for _, name := range names {
+		list = append(list, TopicConf{Name: name, TTR: time.Minute, MaxAttempts: 3, Pull: true})
+	}
+	f.setTopics(list...)
+}
+
+func (f *fixture) setTopics(list ...TopicConf) {
+	f.Helper()
+	if err := f.q.SetTopics(f.ctx, slices.Values(list)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) take(n int, topics ...string) []Leased {
+	f.Helper()
+	return f.takeAs(TakeRequest{Topics: topics, Max: n})
+}
+
+func (f *fixture) takeAs(r TakeRequest) []Leased {
+	f.Helper()
+	jobs, err := f.q.Take(f.ctx, r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return jobs
+}
+
+func (f *fixture) end(e Ending) Ended {
+	f.Helper()
+	return f.q.End(f.ctx, []Ending{e})[0]
+}
+
+func (f *fixture) ended(e Ending) Ended {
+	f.Helper()
+	d := f.end(e)
+	if d.Err != nil {
+		f.Fatal(d.Err)
+	}
+	return d
+}
+
+// balanced fails when the totals of a topic do not add up.
+func (f *fixture) balancedTopics(topics ...string) {
+	f.Helper()
+	totals, err := f.q.Totals(f.ctx, topics)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, topic := range topics {
+		balances(f, topic, totals[topic])
+	}
+}
+
+func idsOf(jobs []Leased) (ids []string) {
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+func TestAWorkerTakesAndAcks(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0, func(p *Push) { p.Headers, p.ContentType = map[string]string{"X": "1"}, "text/plain" })
+	f.push("t", "long", 0, func(p *Push) { p.Body = make([]byte, 2*longBody) })
+	if ls := f.reserve(10); len(ls) != 0 {
+		t.Fatalf("a dispatcher reserved %d jobs of a pull topic", len(ls))
+	}
+	jobs := f.take(10, "t")
+	if !slices.Equal(idsOf(jobs), []string{"a", "long"}) || string(jobs[0].Body) != `{"id":"a"}` || jobs[0].Attempt != 1 ||
+		jobs[0].Headers["X"] != "1" || jobs[0].ContentType != "text/plain" || len(jobs[1].Body) != 2*longBody ||
+		time.Until(jobs[0].LeaseUntil) < 50*time.Second {
+		t.Fatalf("took %+v", jobs)
+	}
+	f.stats("t", 0, 0, 2, 0)
+	if again := f.take(10, "t"); len(again) != 0 {
+		t.Fatalf("took %v twice", idsOf(again))
+	}
+	if ref, err := LeaseOf(jobs[0].Lease); err != nil || ref != (Ref{"t", "a"}) {
+		t.Fatalf("lease of %v, %v", ref, err)
+	}
+	for _, j := range jobs {
+		if d := f.ended(Ending{Lease: j.Lease}); d.State != "" || d.Attempt != 1 || d.Revision == 0 || d.StartedAt.IsZero() {
+			t.Fatalf("ack: %+v", d)
+		}
+		if d := f.end(Ending{Lease: j.Lease}); !errors.Is(d.Err, ErrLease) {
+			t.Fatalf("second ack: %v", d.Err)
+		}
+	}
+	f.gone("t", "a")
+	f.balancedTopics("t")
+	f.clean()
+}
+
+func TestALeaseThatIsForgedEndsNothing(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t", "u")
+	f.push("t", "a", 0)
+	f.push("t", "b", 0)
+	f.push("u", "a", 0)
+	good, err := parseTicket(f.take(1, "t")[0].Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.take(2, "t", "u")
+	for name, forge := range map[string]func(*ticket){
+		"topic": func(x *ticket) { x.topic = "u" }, "id": func(x *ticket) { x.id = "b" },
+		"token": func(x *ticket) { x.token = "12345678" }, "reference": func(x *ticket) { x.ref += 4 },
+		"shard": func(x *ticket) { x.shard = "other" },
+	} {
+		bad := good
+		forge(&bad)
+		if d := f.end(Ending{Lease: bad.String()}); !errors.Is(d.Err, ErrLease) {
+			t.Errorf("forged %s: %+v", name, d)
+		}
+	}
+	for _, text := range []string{"", "x", "****", strings.Repeat("A", 9000), "AQ", "AQFh"} {
+		if d := f.end(Ending{Lease: text}); text != "" && !errors.Is(d.Err, ErrLease) {
+			t.Errorf("lease %.20q: %+v", text, d)
+		}
+	}
+	f.ended(Ending{Lease: good.String()})
+}
+
+func TestWhatBecomesOfALease(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 2, Pull: true})
+	f.push("t", "a", 0)
+	one := func() Leased {
+		t.Helper()
+		jobs := f.take(1, "t")
+		if len(jobs) != 1 {
+			t.Fatalf("took %d jobs", len(jobs))
+		}
+		return jobs[0]
+	}
+	d := f.ended(Ending{Lease: one().Lease, Verb: GiveBack, Delay: time.Hour})
+	if j := f.get("t", "a"); d.State != Delayed || j.State != Delayed || j.Attempts != 0 || !j.NextAt.Equal(d.At) {
+		t.Fatalf("released for an hour: %+v, %+v", d, j)
+	}
+	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
+		t.Fatal(err)
+	}
+	f.ended(Ending{Lease: one().Lease, Verb: GiveBack})
+	j := one()
+	if d := f.ended(Ending{Lease: j.Lease, Verb: ExtendLeased, TTR: time.Hour}); time.Until(d.At) < 50*time.Minute {
+		t.Fatalf("extended until %v", d.At)
+	}
+	d = f.ended(Ending{Lease: j.Lease, Verb: Fail, Error: "no stock", Retry: []time.Duration{time.Minute, time.Hour}})
+	got := f.get("t", "a")
+	if d.State != Delayed || d.Attempt != 1 || got.Attempts != 1 || len(got.History) != 1 ||
+		got.History[0].Error != "no stock" || got.History[0].N != 1 || time.Until(got.NextAt) > time.Minute {
+		t.Fatalf("failed: %+v, %+v", d, got)
+	}
+	_, _ = f.q.RunNow(f.ctx, "t", "a")
+	if d := f.ended(Ending{Lease: one().Lease, Verb: Fail}); d.State != Dead || d.Attempt != 2 {
+		t.Fatalf("failed for the last time: %+v", d)
+	}
+	if got := f.get("t", "a"); got.DeadReason != "attempts" || len(got.History) != 2 {
+		t.Fatalf("dead: %+v", got)
+	}
+	_, _ = f.q.RunNow(f.ctx, "t", "a")
+	f.ended(Ending{Lease: one().Lease, Verb: BuryLeased, Error: "bad"})
+	if got := f.get("t", "a"); got.State != Dead || got.DeadReason != "buried" || got.History[2].Error != "bad" {
+		t.Fatalf("buried: %+v", got)
+	}
+	f.balancedTopics("t")
+}
+
+func TestAnExpiredLeaseOfAWorkerCounts(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 2, Pull: true},
+		TopicConf{Name: "ever", TTR: time.Millisecond, Pull: true})
+	f.push("t", "a", 0)
+	expire := func() {
+		if jobs := f.takeAs(TakeRequest{Topics: []string{"t"}, Max: 1, TTR: time.Millisecond}); len(jobs) != 1 {
+			t.Fatalf("took %d jobs", len(jobs))
+		}
+		eventually(t, "the lease expires", func() bool { return f.advance().Expired == 1 })
+	}
+	expire()
+	if j := f.get("t", "a"); j.State != Ready || j.Attempts != 1 {
+		t.Fatalf("after one lease: %+v", j)
+	}
+	expire()
+	if j := f.get("t", "a"); j.State != Dead || j.DeadReason != "lease" {
+		t.Fatalf("after two: %+v", j)
+	}
+	f.push("ever", "a", 0)
+	for n := range 5 {
+		if jobs := f.take(1, "ever"); len(jobs) != 1 || jobs[0].Attempt != n+1 {
+			t.Fatalf("attempt %d: %+v", n+1, jobs)
+		}
+		eventually(t, "the lease expires", func() bool { return f.advance().Expired == 1 })
+	}
+	jobs := f.takeAs(TakeRequest{Topics: []string{"ever"}, Max: 1, TTR: time.Minute})
+	f.ended(Ending{Lease: jobs[0].Lease, Verb: Fail, Retry: []time.Duration{time.Hour}})
+	if j := f.get("ever", "a"); j.State != Delayed || j.Attempts != 6 || len(j.History) != 6 || j.History[4].N != 5 {
+		t.Fatalf("failed: %+v", j)
+	}
+	f.balancedTopics("t", "ever")
+}
+
+func TestTheOrderOfTopics(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("a", "b", "c")
+	for i := range 30 {
+		for _, topic := range []string{"a", "b", "c"} {
+			f.push(topic, fmt.Sprint(i), 0)
+		}
+	}
+	count := map[string]int{}
+	for range 15 {
+		jobs := f.take(1, "a", "b", "c")
+		count[jobs[0].Topic]++
+	}
+	if count["a"] != 5 || count["b"] != 5 || count["c"] != 5 {
+		t.Errorf("in turn: %v", count)
+	}
+	if got := f.takeAs(TakeRequest{Topics: []string{"c", "a"}, Order: Listed, Max: 27}); len(got) != 27 ||
+		got[24].Topic != "c" || got[25].Topic != "a" || got[0].ID != "5" {
+		t.Errorf("listed: %v", idsOf(got))
+	}
+	for i := range 100 {
+		for p := High; p <= Low; p++ {
+			f.push("b", fmt.Sprint(p, i), 0, func(x *Push) { x.Priority = p })
+		}
+	}
+	f.take(25, "b") // the rest of before, or more
+	by := map[Priority]int{}
+	for range 100 {
+		by[f.take(1, "b")[0].Priority]++
+	}
+	if by[High] != 50 || by[Normal] != 30 || by[Low] != 20 {
+		t.Errorf("priorities: %v", by)
+	}
+}
+
+func TestLimitsHoldForWorkers(t *testing.T) {
+	f := newFixture(t)
+	conf := TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Pull: true, MaxInFlight: 2}
+	f.setTopics(conf)
+	for i := range 10 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	jobs := f.take(5, "t")
+	if len(jobs) != 2 || len(f.take(5, "t")) != 0 {
+		t.Fatalf("took %d; want 2, and then none", len(jobs))
+	}
+	f.ended(Ending{Lease: jobs[0].Lease})
+	if n := len(f.take(5, "t")); n != 1 {
+		t.Fatalf("took %d after an ack; want 1", n)
+	}
+	conf.MaxInFlight, conf.RateLimit = 0, 1
+	f.setTopics(conf)
+	if n := len(f.take(5, "t")); n != 1 {
+		t.Fatalf("took %d at one a second", n)
+	}
+	conf.RateLimit, conf.Paused = 0, true
+	f.setTopics(conf)
+	if n := len(f.take(5, "t")); n != 0 {
+		t.Fatalf("took %d of a paused topic", n)
+	}
+	conf.Paused = false
+	f.setTopics(conf)
+	if n := len(f.take(5, "t")); n != 5 {
+		t.Fatalf("took %d when it was resumed", n)
+	}
+}
+
+func TestATopicChangesItsDelivery(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", 0)
+	f.push("t", "b", 0)
+	f.pullTopics("t")
+	if ls := f.reserve(10); len(ls) != 0 {
+		t.Fatalf("a dispatcher reserved %d", len(ls))
+	}
+	jobs := f.take(1, "t")
+	if len(jobs) != 1 {
+		t.Fatal("a worker took nothing")
+	}
+	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3})
+	if got := f.take(10, "t"); len(got) != 0 {
+		t.Fatalf("a worker took %v of a push topic", idsOf(got))
+	}
+	f.ended(Ending{Lease: jobs[0].Lease, Verb: GiveBack})
+	if ls := f.reserve(10); len(ls) != 2 {
+		t.Fatalf("a dispatcher reserved %d; want 2", len(ls))
+	}
+}
+
+func TestJobsExpireByTheirOwnTime(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Pull: true},
+		TopicConf{Name: "drop", TTR: time.Minute, MaxAttempts: 3, Pull: true, Drop: true}, TopicConf{Name: "push"})
+	for _, topic := range []string{"t", "drop", "push"} {
+		f.push(topic, "soon", 0, func(p *Push) { p.TTL = time.Millisecond })
+		f.push(topic, "past", 0, func(p *Push) { p.ExpiresAt = time.Unix(1, 0) })
+		f.push(topic, "later", 0, func(p *Push) { p.TTL = time.Hour })
+	}
+	later := f.get("t", "later")
+	if d := later.ExpiresAt.Sub(later.CreatedAt); d != time.Hour {
+		t.Fatalf("it expires %v after its push", d)
+	}
+	time.Sleep(5 * time.Millisecond) // the subject is that a time has passed
+	if got := f.take(10, "t", "drop"); !slices.Equal(idsOf(got), []string{"later", "later"}) {
+		t.Fatalf("took %v", idsOf(got))
+	}
+	if ls := f.reserve(10); len(ls) != 1 || ls[0].ID != "later" {
+		t.Fatalf("reserved %d", len(ls))
+	}
+	if j := f.get("t", "soon"); j.State != Dead || j.DeadReason != "expired" {
+		t.Fatalf("expired: %+v", j)
+	}
+	f.gone("drop", "soon")
+	f.stats("drop", 0, 0, 1, 0)
+	if n, err := f.q.RedriveDead(f.ctx, "t", nil, 10); n != 2 || err != nil {
+		t.Fatalf("redrove %d, %v", n, err)
+	}
+	if got := f.take(10, "t"); len(got) != 2 || !got[0].ExpiresAt.IsZero() {
+		t.Fatalf("took %+v of redriven jobs", got)
+	}
+	f.balancedTopics("t", "drop", "push")
+}
+
+func TestExtrasSurviveAChange(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", time.Hour, func(p *Push) {
+		p.Retry, p.Headers = []time.Duration{time.Second, time.Minute}, map[string]string{"k": "v"}
+		p.TTR, p.MaxAttempts, p.ContentType, p.TTL = time.Second, 9, "text/x", 2*time.Hour
+	})
+	body := []byte("changed")
+	now := time.Duration(0)
+	if _, err := f.q.Change(f.ctx, "t", "a", Change{Body: &body, Delay: &now}); err != nil {
+		t.Fatal(err)
+	}
+	j := f.take(1, "t")[0]
+	if string(j.Body) != "changed" || j.Headers["k"] != "v" || len(j.Retry) != 2 || j.ContentType != "text/x" ||
+		j.ExpiresAt.IsZero() || j.MaxAttempts != 9 {
+		t.Fatalf("changed: %+v", j.Job)
+	}
+	if d := f.ended(Ending{Lease: j.Lease, Verb: Fail, Retry: []time.Duration{time.Hour}}); time.Until(d.At) > 2*time.Second {
+		t.Fatalf("its own wait does not count: again at %v", d.At)
+	}
+	_, _ = f.q.RunNow(f.ctx, "t", "a")
+	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	if n, err := f.q.RedriveAs(f.ctx, "t", 1, Renewal{MaxAttempts: 1, TTL: time.Minute}); n != 1 || err != nil {
+		t.Fatalf("redrove %d, %v", n, err)
+	}
+	j = f.take(1, "t")[0]
+	if j.MaxAttempts != 1 || time.Until(j.ExpiresAt) > time.Minute || j.ExpiresAt.IsZero() || j.ContentType != "text/x" ||
+		j.Headers["k"] != "v" || string(j.Body) != "changed" || j.TTR != time.Second || j.Attempt != 1 {
+		t.Fatalf("redriven: %+v", j)
+	}
+}
+
+// TestJobsAreEndedByTheirIds is what the older protocols need, which know no leases.
+func TestJobsAreEndedByTheirIds(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	states := map[string]State{"delayed": Delayed, "ready": Ready, "running": Running, "dead": Dead}
+	f.push("t", "running", 0)
+	f.take(1, "t")
+	f.push("t", "dead", 0)
+	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	f.push("t", "ready", 0)
+	f.push("t", "delayed", time.Hour)
+	for id, was := range states {
+		if d := f.end(Ending{Ref: Ref{"t", id}, In: []State{Spooled}}); !errors.Is(d.Err, ErrState) || d.Was != was {
+			t.Errorf("%s in no state: %+v", id, d)
+		}
+		if was != Running {
+			if d := f.end(Ending{Ref: Ref{"t", id}}); !errors.Is(d.Err, ErrState) {
+				t.Errorf("%s has no lease to end: %+v", id, d)
+			}
+		}
+	}
+	if d := f.end(Ending{Ref: Ref{"t", "none"}}); !errors.Is(d.Err, ErrNotFound) {
+		t.Errorf("a job that is not there: %+v", d)
+	}
+	if d := f.ended(Ending{Ref: Ref{"t", "dead"}, In: []State{Dead}, Verb: GiveBack, Delay: time.Hour}); d.State != Delayed {
+		t.Errorf("kicked: %+v", d)
+	}
+	if d := f.ended(Ending{Ref: Ref{"t", "running"}, Verb: BuryLeased}); d.State != Dead || d.Attempt != 1 {
+		t.Errorf("buried by its id: %+v", d)
+	}
+	for id := range states {
+		d := f.ended(Ending{Ref: Ref{"t", id}, In: []State{Delayed, Ready, Running, Dead}})
+		if d.State != "" {
+			t.Errorf("%s: %+v", id, d)
+		}
+	}
+	f.balancedTopics("t")
+	f.clean()
+}
+
+// TestTopicsMadeByUseLeaveNothing: a namespace gives the settings, and what is counted is counted there.
+func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
+	f.s.client.FlushAll(f.ctx)
+	f.s.forgetTopics()
+	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
+	const n = 300
+	for i := range n {
+		topic := fmt.Sprint("x.ns.q", i)
+		f.push(topic, "taken", 0, func(p *Push) { p.TTL = time.Hour })
+		f.push(topic, "deleted", 0)
+		f.push(topic, "delayed", time.Duration(i%2)*time.Hour+10*time.Second)
+	}
+	f.stats("x.ns.*", n, 2*n, 0, 0)
+	f.stats("x.ns.q7", 1, 2, 0, 0)
+	if members, err := f.q.Members(f.ctx, "x.ns.*"); len(members) != n || err != nil {
+		t.Fatalf("%d members, %v", len(members), err)
+	}
+	for i := range n {
+		topic := fmt.Sprint("x.ns.q", i)
+		jobs := f.take(1, topic)
+		if len(jobs) != 1 || jobs[0].ID != "taken" {
+			t.Fatalf("took %v of %s", idsOf(jobs), topic)
+		}
+		f.ended(Ending{Lease: jobs[0].Lease})
+		f.ended(Ending{Ref: Ref{topic, "deleted"}, In: []State{Ready}})
+		if err := f.q.Delete(f.ctx, topic, "delayed"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.balancedTopics("x.ns.*")
+	f.stats("x.ns.*", 0, 0, 0, 0)
+	eventually(t, "no time of a topic is left", func() bool {
+		for _, m := range f.s.client.ZRange(f.ctx, prefix(0)+"due", 0, -1).Val() {
+			f.s.client.ZAddArgs(f.ctx, prefix(0)+"due", zeroScore(m))
+		}
+		f.advance()
+		return f.s.client.Exists(f.ctx, prefix(0)+"due").Val() == 0
+	})
+	for _, key := range f.s.client.Keys(f.ctx, "*").Val() {
+		if strings.Contains(key, "x.ns.q") {
+			t.Errorf("%s is left", key)
+		}
+		if f.s.client.Type(f.ctx, key).Val() == "hash" {
+			for _, field := range f.s.client.HKeys(f.ctx, key).Val() {
+				if strings.HasPrefix(field, "x.ns.q") {
+					t.Errorf("%s of %s is left", field, key)
+				}
+			}
+		}
+	}
+	if act := f.s.client.ZRange(f.ctx, prefix(0)+"act", 0, -1).Val(); !slices.Equal(act, []string{"x.ns.*"}) {
+		t.Errorf("act has %v", act)
+	}
+	f.clean()
+}
+
+func TestATopicMovesBetweenNamespaces(t *testing.T) {
+	f := newFixture(t)
+	f.push("x.q", "early", 0) // before its settings are here: a moment ago somebody made the namespace
+	f.setTopics(TopicConf{Name: "x.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
+	f.push("x.q", "late", 0)
+	f.stats("x.*", 0, 2, 0, 0)
+	f.balancedTopics("x.*")
+	if ls := f.reserve(10); len(ls) != 0 {
+		t.Fatalf("a dispatcher reserved %d", len(ls))
+	}
+	own := TopicConf{Name: "x.q", TTR: time.Minute, MaxAttempts: 1, Pull: true}
+	f.setTopics(TopicConf{Name: "x.*", TTR: time.Minute, MaxAttempts: 1, Pull: true}, own)
+	f.stats("x.*", 0, 0, 0, 0)
+	f.balancedTopics("x.*", "x.q")
+	if err := f.q.UpdateTopics(f.ctx, []TopicConf{{Name: "x.q", Gone: true}}); err != nil {
+		t.Fatal(err)
+	}
+	f.stats("x.*", 0, 2, 0, 0)
+	f.balancedTopics("x.*")
+	if n, err := f.q.DropTopic(f.ctx, "x.*"); n != 2 || err != nil {
+		t.Fatalf("dropped %d, %v", n, err)
+	}
+	f.stats("x.*", 0, 0, 0, 0)
+	f.balancedTopics("x.*")
+}
+
+// TestWhoeverLeftTakesNothing: neither before the call, nor when its answer has come.
+func TestWhoeverLeftTakesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	gone := TakeRequest{Topics: []string{"t"}, Max: 1, Alive: func() bool { return false }}
+	if jobs, err := f.q.Take(f.ctx, gone); len(jobs) != 0 {
+		t.Fatalf("somebody who left took %v, %v", idsOf(jobs), err)
+	}
+	f.stats("t", 0, 1, 0, 0)
+	ctx, cancel := context.WithCancel(f.ctx)
+	leaves := TakeRequest{Topics: []string{"t"}, Max: 1, Alive: func() bool { cancel(); return true }}
+	if jobs, err := f.q.Take(ctx, leaves); len(jobs) != 0 && err == nil {
+		f.ended(Ending{Lease: jobs[0].Lease, Verb: Untake}) // the answer was faster
+	}
+	eventually(t, "its job is ready again", func() bool {
+		j := f.get("t", "a")
+		return j.State == Ready && j.Attempts == 0
+	})
+}
+
+// TestALostAnswerTakesNothing: the answer to a call of the script is lost, and asked for again.
+func TestALostAnswerTakesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	c := &takeCall{requests: []TakeRequest{{Topics: []string{"t"}, Max: 1}}, answered: newAnswered[Taken]()}
+	fl := flight{s: f.s, name: "test/0", calls: []*takeCall{c}}
+	fl.encode("token")
+	if a, err := fl.call(); err != nil || len(a.jobs) != reservedJob {
+		t.Fatalf("took %v, %v", a, err)
+	}
+	f.push("t", "b", 0)
+	fl.recover()
+	f.stats("t", 0, 2, 0, 0)
+	if j := f.get("t", "a"); j.Attempts != 0 {
+		t.Fatalf("it counts %d attempts", j.Attempts)
+	}
+	if got := f.take(2, "t"); !slices.Equal(idsOf(got), []string{"a", "b"}) {
+		t.Fatalf("took %v", idsOf(got))
+	}
+}
+
+// TestAReadyJobIsToldOnce: of the topics that are waited for, and once.
+func TestAReadyJobIsToldOnce(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t", "other", "x.*")
+	wake := f.s.PullWakeups(f.ctx)
+	if w := <-wake; w.Kind != WakeReconnect {
+		t.Fatalf("first %+v", w)
+	}
+	ask := TakeRequest{Topics: []string{"t", "x.q"}, Max: 1}
+	f.push("other", "a", 0)
+	taken, err := f.s.Take(f.ctx, 0, []TakeRequest{ask}, ask.Topics)
+	if err != nil || len(taken.Jobs[0]) != 0 || len(taken.More) != 0 {
+		t.Fatalf("took %+v, %v", taken, err)
+	}
+	for i := range 3 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	f.push("x.q", "a", 0)
+	told := (<-wake).About + " " + (<-wake).About
+	if told != "t x.q" {
+		t.Errorf("told %q", told)
+	}
+	if taken, err = f.s.Take(f.ctx, 0, []TakeRequest{ask}, ask.Topics); err != nil || !slices.Equal(taken.More, []string{"t"}) &&
+		!slices.Equal(taken.More, []string{"t", "x.q"}) || len(taken.Jobs[0]) != 1 {
+		t.Fatalf("then took %+v, %v", taken, err)
+	}
+}
+
+func zeroScore(member string) redis.ZAddArgs {
+	return redis.ZAddArgs{Members: []redis.Z{{Score: 0, Member: member}}}
+}
