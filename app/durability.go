@@ -26,17 +26,43 @@ type editedRegistry struct {
 
 func (p *parts) editedRegistry() *editedRegistry { return &editedRegistry{p.registry, p.queue.CanKeep} }
 
-// PutTopic checks a changed durability only: while a replica is away, the rest of a topic can be edited.
-func (r *editedRegistry) PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error) {
+func (r *editedRegistry) PutTopic(
+	ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
+) (created bool, err error) {
+	done, err := r.PutTopics(ctx, actor, []registry.Topic{t}, conditions...)
+	return err == nil && done[0] == registry.TopicCreated, err
+}
+
+// PutTopics checks a changed durability only: while a replica is away, the rest of a topic can be edited.
+func (r *editedRegistry) PutTopics(
+	ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
+) ([]registry.Done, error) {
+	checked := map[registry.Durability]bool{}
+	for i := range topics {
+		d := topics[i].Durability
+		if checked[d] || r.hasDurability(&topics[i]) {
+			continue
+		}
+		if err := r.checkDurability(ctx, d); err != nil {
+			return nil, err
+		}
+		checked[d] = true
+	}
+	return r.Registry.PutTopics(ctx, actor, topics, conditions...)
+}
+
+func (r *editedRegistry) hasDurability(t *registry.Topic) bool {
 	was := r.Snapshot().Topics.Get(t.Name)
-	if was == nil || was.Durability != t.Durability {
-		d, _ := queue.ParseDurability(string(t.Durability)) // the registry refuses an unknown one
-		if err := r.canKeep(ctx, d); err != nil {
-			reasons := strings.ReplaceAll(err.Error(), "\n", "; ")
-			return false, &registry.FieldError{
-				Field: "durability", OutOfRange: true, Detail: string(t.Durability) + " cannot be kept by every active shard: " + reasons,
-			}
+	return was != nil && was.Durability == t.Durability
+}
+
+func (r *editedRegistry) checkDurability(ctx context.Context, wanted registry.Durability) error {
+	d, _ := queue.ParseDurability(string(wanted)) // the registry refuses an unknown one
+	if err := r.canKeep(ctx, d); err != nil {
+		reasons := strings.ReplaceAll(err.Error(), "\n", "; ")
+		return &registry.FieldError{
+			Field: "durability", OutOfRange: true, Detail: string(wanted) + " cannot be kept by every active shard: " + reasons,
 		}
 	}
-	return r.Registry.PutTopic(ctx, actor, t)
+	return nil
 }

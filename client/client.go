@@ -82,6 +82,8 @@ type request struct {
 	contentType string // default: application/json
 	repeatable  bool   // carrying it out twice has the same result as once
 	status      *int   // when set, receives the answer's status
+	match       string // If-Match
+	etag        *string
 }
 
 // do sends a request and decodes the answer into out, unless out is nil.
@@ -140,6 +142,9 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	if r.status != nil {
 		*r.status = resp.StatusCode
 	}
+	if r.etag != nil {
+		*r.etag = resp.Header.Get("ETag")
+	}
 	if resp.StatusCode/100 != 2 {
 		return newError(resp, answer)
 	}
@@ -171,6 +176,9 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if r.match != "" {
+		req.Header.Set("If-Match", r.match)
 	}
 	req.Header.Set("User-Agent", c.userAgent)
 	req.Header.Set("Accept", "application/json, application/problem+json")

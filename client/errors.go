@@ -22,6 +22,7 @@ var (
 	ErrNotFound     = errors.New("not found")                     // 404
 	// 409: the job runs, the id already exists, the topic is offline
 	ErrConflict    = errors.New("conflict")
+	ErrChanged     = errors.New("changed by somebody else")  // 412
 	ErrTooLarge    = errors.New("too large")                 // 413
 	ErrUnavailable = errors.New("unavailable")               // 503: no shard, or the registry's database is away
 	ErrUnreachable = errors.New("no answer from the server") // no connection, or it broke before the answer
@@ -34,6 +35,7 @@ var statusErrors = map[int]error{
 	http.StatusForbidden:             ErrForbidden,
 	http.StatusNotFound:              ErrNotFound,
 	http.StatusConflict:              ErrConflict,
+	http.StatusPreconditionFailed:    ErrChanged,
 	http.StatusRequestEntityTooLarge: ErrTooLarge,
 	http.StatusServiceUnavailable:    ErrUnavailable,
 }

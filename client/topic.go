@@ -70,28 +70,83 @@ type Topic struct {
 	State     string     `json:"state,omitempty"` // active, paused or offline
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
+	// ETag names the state that Topic returned. PutTopic and DeleteTopicIf refuse to change another one: ErrChanged.
+	ETag string `json:"-"`
+}
+
+// TopicFilter chooses topics; empty fields choose all.
+type TopicFilter struct {
+	Prefix, State, Owner string
 }
 
 // Topics returns all topics that the token may manage, sorted by name.
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
-	var answer struct {
-		Topics []Topic `json:"topics"`
+	return c.FilteredTopics(ctx, TopicFilter{})
+}
+
+// FilteredTopics returns the topics that a filter chooses, page by page: a topic that is changed meanwhile may be in
+// neither or the other state.
+func (c *Client) FilteredTopics(ctx context.Context, f TopicFilter) (topics []Topic, err error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"prefix": f.Prefix, "state": f.State, "owner": f.Owner} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
-	err := c.do(ctx, request{method: http.MethodGet, path: "/v1/topics", repeatable: true}, &answer)
-	return answer.Topics, err
+	for {
+		var page struct {
+			Topics []Topic `json:"topics"`
+			Next   string  `json:"next"`
+		}
+		r := request{method: http.MethodGet, path: "/v1/topics", query: query, repeatable: true}
+		if err := c.do(ctx, r, &page); err != nil {
+			return nil, err
+		}
+		topics = append(topics, page.Topics...)
+		if page.Next == "" {
+			return topics, nil
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// Limits of PutTopics.
+const (
+	MaxTopics      = 1000
+	MaxTopicsBytes = 16 << 20 // of the topics' JSON together
+)
+
+// TopicDone is what became of a topic that was put: created, changed or unchanged.
+type TopicDone struct {
+	Name string `json:"name"`
+	Done string `json:"done"`
+}
+
+// PutTopics creates and replaces topics, given as the JSON texts of the API with their names: all of them or none.
+func (c *Client) PutTopics(ctx context.Context, topics []json.RawMessage) ([]TopicDone, error) {
+	body, err := encode(map[string]any{"topics": topics})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Topics []TopicDone `json:"topics"`
+	}
+	r := request{method: http.MethodPut, path: "/v1/topics", body: body, repeatable: true}
+	return answer.Topics, c.do(ctx, r, &answer)
 }
 
 // Topic returns one topic. ErrNotFound: it does not exist.
 func (c *Client) Topic(ctx context.Context, name string) (*Topic, error) {
 	var t Topic
-	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(name), repeatable: true}, &t); err != nil {
+	r := request{method: http.MethodGet, path: topicPath(name), repeatable: true, etag: &t.ETag}
+	if err := c.do(ctx, r, &t); err != nil {
 		return nil, err
 	}
 	return &t, nil
 }
 
-// PutTopic creates a topic or replaces it as a whole, and says whether it was created. Errors: ErrInvalid,
-// ErrUnavailable (the registry's database is unreachable).
+// PutTopic creates a topic or replaces it as a whole, and says whether it was created. With an ETag it replaces only
+// that state. Errors: ErrInvalid, ErrChanged, ErrUnavailable (the registry's database is unreachable).
 func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created bool, err error) {
 	name := t.Name
 	t.Name, t.CreatedAt, t.UpdatedAt = "", nil, nil
@@ -99,16 +154,24 @@ func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created b
 	if err != nil {
 		return nil, false, err
 	}
-	return c.PutTopicJSON(ctx, name, body)
+	return c.putTopic(ctx, name, body, t.ETag)
 }
 
 // PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that a zero can be sent where it is not the
 // default.
 func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMessage) (saved *Topic, created bool,
 	err error) {
+	return c.putTopic(ctx, name, topic, "")
+}
+
+func (c *Client) putTopic(ctx context.Context, name string, topic []byte, match string) (saved *Topic, created bool,
+	err error) {
 	var t Topic
 	var status int
-	r := request{method: http.MethodPut, path: topicPath(name), body: topic, repeatable: true, status: &status}
+	r := request{
+		method: http.MethodPut, path: topicPath(name), body: topic, repeatable: match == "", status: &status,
+		match: match, etag: &t.ETag,
+	}
 	if err := c.do(ctx, r, &t); err != nil {
 		return nil, false, err
 	}
@@ -118,6 +181,11 @@ func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMe
 // DeleteTopic removes a topic. ErrConflict: it still has jobs. ErrNotFound: it does not exist.
 func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name)}, nil)
+}
+
+// DeleteTopicIf removes a topic that is in the state of an ETag. Errors: as DeleteTopic, and ErrChanged.
+func (c *Client) DeleteTopicIf(ctx context.Context, name, etag string) error {
+	return c.do(ctx, request{method: http.MethodDelete, path: topicPath(name), match: etag}, nil)
 }
 
 // DropTopic removes a topic with all its jobs. ErrNotFound: it does not exist.

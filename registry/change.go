@@ -21,6 +21,17 @@ type Changed struct {
 func (r *Registry) Change(
 	ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *Changed) error,
 ) error {
+	return r.changes(ctx, actor, action, func(tx *gorm.DB) ([]Changed, error) {
+		c := Changed{Object: object}
+		err := do(tx, &c)
+		return []Changed{c}, err
+	})
+}
+
+// changes is Change for several changes at once, each with an audit entry and a revision.
+func (r *Registry) changes(
+	ctx context.Context, actor, action string, do func(tx *gorm.DB) ([]Changed, error),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, database.Timeout)
 	defer cancel()
 	if err := r.db.CheckSchema(ctx); err != nil {
@@ -28,21 +39,23 @@ func (r *Registry) Change(
 	}
 	err := r.db.Change(ctx, func(tx *gorm.DB) error {
 		// The revision's row comes first: changes wait for each other here, so none deadlocks.
-		if err := tx.Model(&revisionRow{}).Where("id = 1").UpdateColumn("value", gorm.Expr("value + 1")).Error; err != nil {
+		if err := addToRevision(tx, 1); err != nil {
 			return err
 		}
-		c := Changed{Object: object}
-		if err := do(tx, &c); err != nil {
+		list, err := do(tx)
+		switch {
+		case err != nil:
+			return err
+		case len(list) == 0:
+			return ErrUnchanged
+		}
+		for i := range list {
+			list[i].Object = database.Clip(list[i].Object, maxObject)
+		}
+		if err := logChanges(tx, list); err != nil {
 			return err
 		}
-		object := database.Clip(c.Object, maxObject)
-		if err := logChange(tx, object); err != nil {
-			return err
-		}
-		return tx.Create(&auditRow{
-			At: database.Now(), Actor: database.Clip(actor, maxActor), Action: action, Object: object,
-			BeforeState: visible(c.Before), AfterState: visible(c.After),
-		}).Error
+		return auditChanges(tx, database.Clip(actor, maxActor), action, list)
 	})
 	if err != nil && !errors.Is(err, ErrUnchanged) {
 		return err
@@ -55,6 +68,21 @@ func (r *Registry) Change(
 		r.opts.Announce(ctx, r.Snapshot().Revision)
 	}
 	return nil
+}
+
+func addToRevision(tx *gorm.DB, n int) error {
+	return tx.Model(&revisionRow{}).Where("id = 1").UpdateColumn("value", gorm.Expr("value + ?", n)).Error
+}
+
+func auditChanges(tx *gorm.DB, actor, action string, list []Changed) error {
+	at := database.Now()
+	rows := make([]auditRow, len(list))
+	for i, c := range list {
+		rows[i] = auditRow{
+			At: at, Actor: actor, Action: action, Object: c.Object, BeforeState: visible(c.Before), AfterState: visible(c.After),
+		}
+	}
+	return tx.CreateInBatches(rows, rowsAtOnce).Error
 }
 
 // doOnce raises a flag of the revision's row. It is ErrUnchanged if the flag was raised before.

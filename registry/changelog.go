@@ -26,16 +26,24 @@ const (
 	someTopics  = 1000   // read with one query
 )
 
-// logChange notes what the revision of this transaction changes. It overwrites a row of the same number, which a
+// logChanges notes what this transaction changes, one revision each. It overwrites rows of the same numbers, which a
 // restored backup left.
-func logChange(tx *gorm.DB, object string) error {
-	err := tx.Exec("REPLACE INTO change_log (revision, mark, object) SELECT value, ?, ? FROM revision WHERE id = 1",
-		rand.Text(), object).Error
-	if err != nil {
+func logChanges(tx *gorm.DB, list []Changed) error {
+	if err := addToRevision(tx, len(list)-1); err != nil {
 		return err
 	}
-	const prune = "DELETE FROM change_log WHERE revision <= (SELECT value FROM revision WHERE id = 1) - ?"
-	return tx.Exec(prune, keptChanges).Error
+	var rev revisionRow
+	if err := tx.Take(&rev, 1).Error; err != nil {
+		return err
+	}
+	rows := make([]changeRow, len(list))
+	for i, c := range list {
+		rows[i] = changeRow{Revision: rev.Value - int64(len(list)-1-i), Mark: rand.Text(), Object: c.Object}
+	}
+	if err := database.Upsert(tx).CreateInBatches(rows, database.BatchRows).Error; err != nil {
+		return err
+	}
+	return tx.Where("revision <= ?", rev.Value-keptChanges).Delete(&changeRow{}).Error
 }
 
 // changesSince lists the objects that changed after base, up to the revision. complete is false if the log does not

@@ -11,6 +11,7 @@ var (
 	ErrNoTopic = database.NewRefusal("no such topic")
 	ErrNoShard = database.NewRefusal("no such shard")
 	ErrNoToken = database.NewRefusal("no such token")
+	ErrChanged = database.NewRefusal("it is not in the state that the request expects; read it again")
 )
 
 // ErrUnchanged ends a Change that found nothing to change.

@@ -115,9 +115,9 @@ func storeSecrets(tx *gorm.DB, t *Topic) error {
 	return database.Upsert(tx).Create(row).Error
 }
 
-// forgetRotation goes with every change of a topic's secrets: an end that was set for the old ones no longer applies.
-func forgetRotation(tx *gorm.DB, topic string) error {
-	return tx.Where("topic = ?", topic).Delete(&rotationRow{}).Error
+// forgetRotation goes with every change of topics' secrets: an end that was set for the old ones no longer applies.
+func forgetRotation(tx *gorm.DB, topics ...string) error {
+	return tx.Where("topic IN ?", topics).Delete(&rotationRow{}).Error
 }
 
 // Rotation is until when the older secret of a topic signs; zero if it has no end.

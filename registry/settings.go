@@ -130,13 +130,17 @@ func (r *Registry) SetPauseReason(ctx context.Context, actor, topic, reason stri
 // notPaused removes the reason of a pause.
 var notPaused = map[string]any{"pause_reason": "", "paused_by": "", "paused_at": nil}
 
-// noteSecrets stores when the secrets of a topic changed, and ends their rotation.
-func noteSecrets(tx *gorm.DB, topic string) error {
-	if err := forgetRotation(tx, topic); err != nil {
+// noteSecrets stores when the secrets of topics changed, and ends their rotation.
+func noteSecrets(tx *gorm.DB, topics ...string) error {
+	if err := forgetRotation(tx, topics...); err != nil {
 		return err
 	}
 	at := database.Now()
+	notes := make([]noteRow, len(topics))
+	for i, topic := range topics {
+		notes[i] = noteRow{Topic: topic, SecretsChangedAt: &at}
+	}
 	return tx.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "topic"}}, DoUpdates: clause.AssignmentColumns([]string{"secrets_changed_at"}),
-	}).Create(&noteRow{Topic: topic, SecretsChangedAt: &at}).Error
+	}).Create(&notes).Error
 }

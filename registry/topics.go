@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,60 +13,181 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a
-// topic as it is changes nothing. Errors: *FieldError, ErrUnavailable.
-func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic) (created bool, err error) {
-	if err := t.Validate(); err != nil {
-		return false, err
-	}
-	err = r.Change(ctx, actor, "put", "topic/"+t.Name, func(tx *gorm.DB, c *Changed) error {
-		t.CreatedAt = database.Now()
-		t.UpdatedAt = t.CreatedAt
-		var row topicRow
-		found, err := database.Find(tx, &row, "name", t.Name)
-		if err != nil {
-			return err
-		}
-		created = !found
-		// A row that cannot be read is replaced: this repairs it.
-		if was, err := row.topic(); found && err == nil {
-			c.Before, t.CreatedAt = was, was.CreatedAt
-			if t.Secrets == nil {
-				t.Secrets = was.Secrets
-			}
-			if sameTopic(&t, was) {
-				return ErrUnchanged
-			}
-		}
-		was, _ := c.Before.(*Topic)
-		c.After = &t
-		return storeTopic(tx, &t, was)
-	})
-	return created && err == nil, err
-}
-
-// storeTopic stores a topic and brings what is noted of it up to date. was is nil for a new topic.
-func storeTopic(tx *gorm.DB, t, was *Topic) error {
-	var err error
-	switch {
-	case len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)):
-		err = noteSecrets(tx, t.Name)
-	case len(t.Secrets) == 0 && was != nil:
-		err = forgetRotation(tx, t.Name)
-	}
-	if err != nil {
-		return err
-	}
-	if t.State == TopicActive {
-		if err := tx.Model(&noteRow{}).Where("topic = ?", t.Name).Updates(notPaused).Error; err != nil {
-			return err
-		}
-	}
+// ETag tells one state of a topic from every other, its secrets included.
+func (t *Topic) ETag() string {
 	row, err := newTopicRow(t)
 	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(row.Spec))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// Condition is what must hold for the topic that an edit finds, which is nil if there is none. Otherwise the edit is
+// refused with ErrChanged.
+type Condition func(was *Topic) bool
+
+// IfMatch is the condition that the topic is one of these states.
+func IfMatch(etags ...string) Condition {
+	return func(was *Topic) bool { return was != nil && slices.Contains(etags, was.ETag()) }
+}
+
+// IfExists and IfNew are the conditions that there is the topic, and that there is none.
+func IfExists(was *Topic) bool { return was != nil }
+func IfNew(was *Topic) bool    { return was == nil }
+
+func checkConditions(name string, was *Topic, conditions []Condition) error {
+	for _, holds := range conditions {
+		if !holds(was) {
+			return fmt.Errorf("topic %s: %w", name, ErrChanged)
+		}
+	}
+	return nil
+}
+
+// PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a
+// topic as it is changes nothing. Errors: *FieldError, ErrChanged, ErrUnavailable.
+func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic, conditions ...Condition) (created bool, err error) {
+	done, err := r.PutTopics(ctx, actor, []Topic{t}, conditions...)
+	return err == nil && done[0] == TopicCreated, err
+}
+
+// Done is what became of a topic that was put.
+type Done string
+
+// What became of a topic that was put.
+const (
+	TopicCreated   Done = "created"
+	TopicChanged   Done = "changed"
+	TopicUnchanged Done = "unchanged"
+)
+
+// PutTopics is PutTopic for several topics of different names: all of them are stored, or none.
+func (r *Registry) PutTopics(
+	ctx context.Context, actor string, topics []Topic, conditions ...Condition,
+) (done []Done, err error) {
+	var errs []error
+	for i := range topics {
+		errs = append(errs, nameError(&topics[i], len(topics), topics[i].Validate()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	err = r.changes(ctx, actor, "put", func(tx *gorm.DB) ([]Changed, error) {
+		stored, err := storedTopics(tx, topics)
+		if err != nil {
+			return nil, err
+		}
+		var e edit
+		done = make([]Done, len(topics))
+		for i := range topics {
+			row, found := stored[topics[i].Name]
+			if done[i], err = e.put(topics[i], row, found, conditions); err != nil {
+				return nil, err
+			}
+		}
+		return e.changed, e.store(tx)
+	})
+	return done, err
+}
+
+// nameError says which of several topics an error is about.
+func nameError(t *Topic, of int, err error) error {
+	if err == nil || of == 1 {
 		return err
 	}
-	return database.Upsert(tx).Create(row).Error
+	return fmt.Errorf("topic %s: %w", short(t.Name, 64), err)
+}
+
+// storedTopics are the rows of those topics that exist.
+func storedTopics(tx *gorm.DB, topics []Topic) (map[string]*topicRow, error) {
+	names := make([]string, len(topics))
+	for i := range topics {
+		names[i] = topics[i].Name
+	}
+	stored := map[string]*topicRow{}
+	for some := range slices.Chunk(names, someTopics) {
+		var rows []*topicRow
+		if err := tx.Where("name IN ?", some).Find(&rows).Error; err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			stored[row.Name] = row
+		}
+	}
+	return stored, nil
+}
+
+// edit collects what a transaction changes, so that it takes a few statements however many topics it changes.
+type edit struct {
+	changed                []Changed
+	rows                   []*topicRow
+	active                 []string // whose reason of a pause is over
+	newSecrets, oldSecrets []string // whose secrets changed, and whose rotation is over for the lack of secrets
+}
+
+func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (Done, error) {
+	c := Changed{Object: "topic/" + t.Name, After: &t}
+	t.CreatedAt = database.Now()
+	t.UpdatedAt = t.CreatedAt
+	var was *Topic
+	if found { // a row that cannot be read is replaced: this repairs it
+		if stored, err := row.topic(); err == nil {
+			was, c.Before, t.CreatedAt = stored, stored, stored.CreatedAt
+		}
+	}
+	if err := checkConditions(t.Name, was, conditions); err != nil {
+		return "", err
+	}
+	if was != nil && t.Secrets == nil {
+		t.Secrets = was.Secrets
+	}
+	if was != nil && sameTopic(&t, was) {
+		return TopicUnchanged, nil
+	}
+	switch {
+	case len(t.Secrets) > 0 && (was == nil || !slices.Equal(was.Secrets, t.Secrets)):
+		e.newSecrets = append(e.newSecrets, t.Name)
+	case len(t.Secrets) == 0 && was != nil:
+		e.oldSecrets = append(e.oldSecrets, t.Name)
+	}
+	if t.State == TopicActive && found {
+		e.active = append(e.active, t.Name)
+	}
+	next, err := newTopicRow(&t)
+	if err != nil {
+		return "", err
+	}
+	e.rows, e.changed = append(e.rows, next), append(e.changed, c)
+	if found {
+		return TopicChanged, nil
+	}
+	return TopicCreated, nil
+}
+
+// rowsAtOnce keeps a statement with large topics below the largest packet of a MySQL server.
+const rowsAtOnce = 200
+
+func (e *edit) store(tx *gorm.DB) error {
+	if len(e.rows) == 0 {
+		return nil
+	}
+	for some := range slices.Chunk(e.newSecrets, someTopics) {
+		if err := noteSecrets(tx, some...); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(e.oldSecrets, someTopics) {
+		if err := forgetRotation(tx, some...); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(e.active, someTopics) {
+		if err := tx.Model(&noteRow{}).Where("topic IN ?", some).Updates(notPaused).Error; err != nil {
+			return err
+		}
+	}
+	return database.Upsert(tx).CreateInBatches(e.rows, rowsAtOnce).Error
 }
 
 // sameTopic reports whether two topics are stored the same way, apart from the time of the update.
@@ -76,15 +199,19 @@ func sameTopic(t, was *Topic) bool {
 	return errA == nil && errB == nil && a.Spec == b.Spec
 }
 
-// DeleteTopic removes a topic. Errors: ErrNoTopic, ErrUnavailable.
-func (r *Registry) DeleteTopic(ctx context.Context, actor, name string) error {
+// DeleteTopic removes a topic. Errors: ErrNoTopic, ErrChanged, ErrUnavailable.
+func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditions ...Condition) error {
 	return r.Change(ctx, actor, "delete", "topic/"+name, func(tx *gorm.DB, c *Changed) error {
 		var row topicRow
 		if err := findTopic(tx, &row, name); err != nil {
 			return err
 		}
-		if was, err := row.topic(); err == nil {
+		was, err := row.topic()
+		if err == nil {
 			c.Before = was
+		}
+		if err := checkConditions(name, was, conditions); err != nil {
+			return err
 		}
 		if err := errors.Join(tx.Where("topic = ?", name).Delete(&noteRow{}).Error, forgetRotation(tx, name)); err != nil {
 			return err

@@ -377,6 +377,109 @@ func TestTopics(t *testing.T) {
 	a.do("DELETE", "/v1/topics/nowhere", "").problem(404, "")
 }
 
+func namesOf(r reply) (names []string, next string) {
+	answer := r.want(200).json()
+	for _, t := range answer["topics"].([]any) {
+		names = append(names, t.(map[string]any)["name"].(string))
+	}
+	next, _ = answer["next"].(string)
+	return names, next
+}
+
+func TestTopicsAreListedInPages(t *testing.T) {
+	a := newAPI(t)
+	var all []string
+	for cursor, pages := "", 1; ; pages++ {
+		names, next := namesOf(a.do("GET", "/v1/topics?limit=2&cursor="+cursor, ""))
+		all = append(all, names...)
+		if next == "" {
+			if pages != 3 {
+				t.Errorf("%d pages", pages)
+			}
+			break
+		}
+		cursor = next
+	}
+	if want := []string{"bank.loans", "shop.mail", "shop.offline", "shop.orders", "shop.paused"}; !slices.Equal(all, want) {
+		t.Errorf("%v", all)
+	}
+	a.do("PUT", "/v1/topics/shop.owned", `{"callback_url":"http://x/","owner":"ann"}`).want(201)
+	for query, want := range map[string][]string{
+		"prefix=shop.o": {"shop.offline", "shop.orders", "shop.owned"}, "prefix=shop.o&limit=1": {"shop.offline"},
+		"prefix=shop.o&cursor=a": {"shop.offline", "shop.orders", "shop.owned"}, "prefix=zzz": nil,
+		"state=paused": {"shop.paused"}, "owner=ann": {"shop.owned"}, "prefix=bank&owner=ann": nil, "cursor=shop.paused": {"shop.paused"},
+		"state=active&prefix=shop.m": {"shop.mail"},
+	} {
+		if names, _ := namesOf(a.do("GET", "/v1/topics?"+query, "")); !slices.Equal(names, want) {
+			t.Errorf("%s: %v", query, names)
+		}
+	}
+	for query, field := range map[string]string{"state=on": "state", "limit=0": "limit", "limit=1001": "limit", "x=1": "x"} {
+		if r := a.do("GET", "/v1/topics?"+query, ""); r.status != 400 && r.status != 422 || r.json()["field"] != field {
+			t.Errorf("%s: %d %s", query, r.status, r.body)
+		}
+	}
+}
+
+// TestTwoWhoEditOneTopic do not overwrite each other.
+func TestTwoWhoEditOneTopic(t *testing.T) {
+	a := newAPI(t)
+	const path, changed = "/v1/topics/shop.mail", `{"callback_url":"http://x/2"}`
+	etag := a.do("GET", path, "").want(200).header.Get("ETag")
+	if etag == "" || etag != a.do("GET", path, "").header.Get("ETag") {
+		t.Fatalf("ETag %q", etag)
+	}
+	after := a.do("PUT", path, changed, "If-Match", etag).want(200).header.Get("ETag")
+	if after == etag || after != a.do("GET", path, "").header.Get("ETag") {
+		t.Errorf("after a change %q, before %q", after, etag)
+	}
+	a.do("PUT", path, `{"callback_url":"http://x/3"}`, "If-Match", etag).problem(412, "", "read it again")
+	a.do("DELETE", path, "", "If-Match", etag).problem(412, "")
+	a.do("DELETE", path+"?drop=true", "", "If-Match", "W/"+after).problem(412, "")
+	a.do("PUT", path, changed, "If-None-Match", "*").problem(412, "")
+	a.do("PUT", "/v1/topics/shop.none", changed, "If-Match", "*").problem(412, "")
+	if got := a.do("GET", path, "").want(200).json()["callback_url"]; got != "http://x/2" {
+		t.Errorf("it was overwritten: %v", got)
+	}
+	a.do("PUT", path, changed, "If-Match", `"other", `+after).want(200)
+	a.do("PUT", "/v1/topics/shop.none", changed, "If-None-Match", "*").want(201)
+	a.do("DELETE", path, "", "If-Match", "*").want(204)
+}
+
+// TestTopicsArePutTogether: all of them or none.
+func TestTopicsArePutTogether(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("PUT", "/v1/topics", `{"topics":[{"name":"a.one","callback_url":"http://x/"},
+		{"name":"shop.mail","callback_url":"http://x/"}]}`).want(200)
+	const want = `{"topics":[{"name":"a.one","done":"created"},{"name":"shop.mail","done":"changed"}]}`
+	if strings.TrimSpace(r.body) != want {
+		t.Errorf("%s", r.body)
+	}
+	before := a.registry.Snapshot().Topics.Len()
+	const good = `{"name":"b.good","callback_url":"http://x/"}`
+	for body, status := range map[string]int{
+		``: 400, `{}`: 400, `[]`: 400, `{"topics":[]}`: 400, `{"topics":1}`: 400, `{"topics":[1]}`: 400, `{"jobs":[]}`: 400,
+		`{"topics":[` + good + `],"topics":[]}`:                                                     400,
+		`{"topics":[` + good + `,` + good + `]}`:                                                    400,
+		`{"topics":[` + good + `,{"callback_url":"http://x/"}]}`:                                    400,
+		`{"topics":[` + good + `,{"name":"Upper","callback_url":"http://x/"}]}`:                     400,
+		`{"topics":[` + good + `,{"name":"b.bad"}]}`:                                                400,
+		`{"topics":[` + good + `,{"name":"b.bad","callback_url":"http://x/","x":1}]}`:               400,
+		`{"topics":[` + good + `,{"name":"b.bad","callback_url":"http://x/","max_attempts":5000}]}`: 422,
+		`{"topics":[` + strings.Repeat(good+",", 1000) + good + `]}`:                                400,
+	} {
+		if r := a.do("PUT", "/v1/topics", body); r.status != status {
+			t.Errorf("%.200s: %d %s", body, r.status, r.body)
+		}
+	}
+	token := a.registry.grant("b", "b.*", "manage")
+	a.do("PUT", "/v1/topics", `{"topics":[`+good+`,{"name":"shop.mail","callback_url":"http://x/"}]}`,
+		"Authorization", "Bearer "+token).problem(403, "", "shop.mail")
+	if a.registry.Snapshot().Topics.Len() != before {
+		t.Error("a part of a refused request was stored")
+	}
+}
+
 func TestTopicsOfAToken(t *testing.T) {
 	a := newAPI(t)
 	token := a.registry.grant("bank", "bank.*", "manage")

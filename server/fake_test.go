@@ -304,23 +304,48 @@ func (f *fakeRegistry) edit(change func(*registry.Snapshot)) {
 	f.snapshot = next
 }
 
-func (f *fakeRegistry) PutTopic(_ context.Context, actor string, topic registry.Topic) (bool, error) {
+func (f *fakeRegistry) PutTopics(
+	_ context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
+) ([]registry.Done, error) {
 	if f.fail != nil {
-		return false, f.fail
+		return nil, f.fail
 	}
 	f.actor = actor
-	old := f.Snapshot().Topics.Get(topic.Name)
-	topic.CreatedAt, topic.UpdatedAt = time.Now(), time.Now()
-	if old != nil && topic.Secrets == nil {
-		topic.Secrets = old.Secrets
+	var done []registry.Done
+	for _, topic := range topics {
+		old := f.Snapshot().Topics.Get(topic.Name)
+		if err := f.check(old, conditions); err != nil {
+			return nil, err
+		}
+		topic.CreatedAt, topic.UpdatedAt = time.Now(), time.Now()
+		if old != nil && topic.Secrets == nil {
+			topic.Secrets = old.Secrets
+		}
+		f.edit(func(s *registry.Snapshot) { s.Topics = s.Topics.With(topic.Name, &topic) })
+		if old == nil {
+			done = append(done, registry.TopicCreated)
+			continue
+		}
+		done = append(done, registry.TopicChanged)
 	}
-	f.edit(func(s *registry.Snapshot) { s.Topics = s.Topics.With(topic.Name, &topic) })
-	return old == nil, nil
+	return done, nil
 }
 
-func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string) error {
+func (f *fakeRegistry) check(was *registry.Topic, conditions []registry.Condition) error {
+	for _, holds := range conditions {
+		if !holds(was) {
+			return registry.ErrChanged
+		}
+	}
+	return nil
+}
+
+func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string, conditions ...registry.Condition) error {
 	if f.fail != nil {
 		return f.fail
+	}
+	if err := f.check(f.Snapshot().Topics.Get(name), conditions); err != nil {
+		return err
 	}
 	f.actor = actor
 	f.edit(func(s *registry.Snapshot) {

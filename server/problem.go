@@ -107,6 +107,8 @@ func storeProblem(err error) *Problem {
 		p.Status = http.StatusNotFound
 	case errors.Is(err, queue.ErrRunning), errors.Is(err, queue.ErrDuplicate), errors.Is(err, queue.ErrDead):
 		p.Status = http.StatusConflict
+	case errors.Is(err, registry.ErrChanged):
+		p.Status = http.StatusPreconditionFailed
 	case errors.Is(err, queue.ErrNewer):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
 	case errors.Is(err, queue.ErrCollision):

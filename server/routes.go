@@ -41,7 +41,8 @@ func (s *Server) routes() {
 	e.DELETE(topic+"/dead", s.onTopic(mayManage, s.deleteDead))
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
 
-	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics))
+	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))
+	e.PUT("/v1/topics", s.onAnyTopic(mayManage, s.putTopics))
 	e.GET(topic, s.onTopic(mayManage, s.getTopic))
 	e.PUT(topic, s.authed(s.putTopic))
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop"))
@@ -92,13 +93,13 @@ func (s *Server) authed(h handler) echo.HandlerFunc {
 	}
 }
 
-// onAnyTopic is a route that needs a right on any topic and has no query.
-func (s *Server) onAnyTopic(right registry.Right, h handler) echo.HandlerFunc {
+// onAnyTopic is a route that needs a right on any topic. params are the parameters of its query.
+func (s *Server) onAnyTopic(right registry.Right, h handler, params ...string) echo.HandlerFunc {
 	return s.authed(func(c *call) error {
 		if err := allowSomewhere(c.token, right); err != nil {
 			return err
 		}
-		if err := c.readQuery(); err != nil {
+		if err := c.readQuery(params...); err != nil {
 			return err
 		}
 		return h(c)

@@ -63,8 +63,10 @@ type Jobs interface {
 type Registry interface {
 	Snapshot() *registry.Snapshot
 	Refresh(ctx context.Context) // reads what changed elsewhere
-	PutTopic(ctx context.Context, actor string, topic registry.Topic) (created bool, err error)
-	DeleteTopic(ctx context.Context, actor, name string) error
+	PutTopics(
+		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
+	) ([]registry.Done, error)
+	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
 	Up() bool // whether the database answers
 }
 

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,18 +29,51 @@ func viewOfTopic(t *registry.Topic) topicView {
 	return topicView{Topic: t.Public(), CreatedAt: instant(t.CreatedAt), UpdatedAt: instant(t.UpdatedAt)}
 }
 
+// Limits of a page of topics, and of the topics of one request.
+const (
+	topicsPage     = 1000
+	maxTopics      = 1000
+	maxTopicsBytes = 16 << 20
+)
+
+// listTopics lists a page. The cursor is the name that the next page begins with.
 func (s *Server) listTopics(c *call) error {
-	views := []topicView{}
-	for name, t := range s.registry.Snapshot().Topics.All() {
-		if c.token.Allows(mayManage, name) {
-			views = append(views, viewOfTopic(t))
+	limit := topicsPage
+	if c.query.Has("limit") {
+		var err error
+		if limit, err = parseBounded("limit", c.query.Get("limit"), 1, topicsPage); err != nil {
+			return err
 		}
 	}
-	slices.SortFunc(views, func(a, b topicView) int { return strings.Compare(a.Name, b.Name) })
-	return s.answer(c, http.StatusOK, map[string]any{"topics": views})
+	state, owner, prefix := registry.TopicState(c.query.Get("state")), c.query.Get("owner"), c.query.Get("prefix")
+	switch state {
+	case "", registry.TopicActive, registry.TopicPaused, registry.TopicOffline:
+	default:
+		return badField("state", "%q is not active, paused or offline", clip(string(state)))
+	}
+	views, next := []topicView{}, ""
+	for name, t := range s.registry.Snapshot().Topics.From(max(prefix, c.query.Get("cursor"))) {
+		if !strings.HasPrefix(name, prefix) {
+			break
+		}
+		if state != "" && t.State != state || c.query.Has("owner") && t.Owner != owner || !c.token.Allows(mayManage, name) {
+			continue
+		}
+		if len(views) == limit {
+			next = name
+			break
+		}
+		views = append(views, viewOfTopic(t))
+	}
+	return s.answer(c, http.StatusOK, map[string]any{"topics": views, "next": next})
 }
 
-func (s *Server) getTopic(c *call) error { return s.answer(c, http.StatusOK, viewOfTopic(c.topic)) }
+func (s *Server) getTopic(c *call) error { return s.answerTopic(c, http.StatusOK, c.topic) }
+
+func (s *Server) answerTopic(c *call, status int, t *registry.Topic) error {
+	c.Response().Header().Set("ETag", `"`+t.ETag()+`"`)
+	return s.answer(c, status, viewOfTopic(t))
+}
 
 func (s *Server) putTopic(c *call) error {
 	name, err := c.newTopicName()
@@ -49,7 +85,7 @@ func (s *Server) putTopic(c *call) error {
 		if err != nil {
 			return err
 		}
-		created, err := s.registry.PutTopic(c.ctx(), c.actor(), *topic)
+		done, err := s.registry.PutTopics(c.ctx(), c.actor(), []registry.Topic{*topic}, c.conditions()...)
 		if err != nil {
 			return err
 		}
@@ -57,12 +93,120 @@ func (s *Server) putTopic(c *call) error {
 			topic = saved
 		}
 		status := http.StatusOK
-		if created {
+		if done[0] == registry.TopicCreated {
 			status = http.StatusCreated
 			c.Response().Header().Set(echo.HeaderLocation, "/v1/topics/"+name)
 		}
-		return s.answer(c, status, viewOfTopic(topic))
+		return s.answerTopic(c, status, topic)
 	})
+}
+
+// conditions are those of an edit (RFC 9110): If-Match, and If-None-Match of any.
+func (c *call) conditions() (list []registry.Condition) {
+	h := c.Request().Header
+	if match := strings.Join(h.Values("If-Match"), ","); match == "*" {
+		list = append(list, registry.IfExists)
+	} else if match != "" {
+		var etags []string
+		for etag := range strings.SplitSeq(match, ",") {
+			if etag, ok := strings.CutPrefix(strings.TrimSpace(etag), `"`); ok { // weak ones never match
+				etags = append(etags, strings.TrimSuffix(etag, `"`))
+			}
+		}
+		list = append(list, registry.IfMatch(etags...))
+	}
+	if h.Get("If-None-Match") == "*" {
+		list = append(list, registry.IfNew)
+	}
+	return list
+}
+
+// donePut is what became of one topic of several.
+type donePut struct {
+	Name string        `json:"name"`
+	Done registry.Done `json:"done"`
+}
+
+// putTopics stores all topics of a request, or none.
+func (s *Server) putTopics(c *call) error {
+	return s.withBody(c, maxTopicsBytes, func(body *buffer) error {
+		topics, err := c.decodeTopics(slices.Clone(body.b))
+		if err != nil {
+			return err
+		}
+		done, err := s.registry.PutTopics(c.ctx(), c.actor(), topics)
+		if err != nil {
+			return err
+		}
+		list := make([]donePut, len(done))
+		for i := range done {
+			list[i] = donePut{topics[i].Name, done[i]}
+		}
+		return s.answer(c, http.StatusOK, map[string]any{"topics": list})
+	})
+}
+
+func (c *call) decodeTopics(data []byte) ([]registry.Topic, error) {
+	if err := checkUTF8(data); err != nil {
+		return nil, err
+	}
+	var topics []registry.Topic
+	seen := map[string]bool{}
+	found := false
+	err := decodeObject(data, `an object like {"topics":[…]}`, func(d *decoder, name jsontext.Token) error {
+		if name.String() != "topics" {
+			return unknownField(name.String(), "topics")
+		}
+		if found {
+			return badField("topics", "duplicate field")
+		}
+		found = true
+		return d.array("topics", func() error {
+			if len(topics) == maxTopics {
+				return outOfRange("topics", "more than %d topics; send them in several requests", maxTopics)
+			}
+			v, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			t, err := c.decodeNamed(v, len(topics)+1)
+			if err != nil {
+				return err
+			}
+			if seen[t.Name] {
+				return badField("topics", "topic %s is a duplicate", t.Name)
+			}
+			seen[t.Name] = true
+			topics = append(topics, *t)
+			return nil
+		})
+	})
+	if err == nil && len(topics) == 0 {
+		err = badField("topics", `missing or empty; expected {"topics":[{"name":"order.close","callback_url":"https://…"}]}`)
+	}
+	return topics, err
+}
+
+// decodeNamed decodes the topic of a list that has a number.
+func (c *call) decodeNamed(v jsontext.Value, number int) (*registry.Topic, error) {
+	var named struct {
+		Name string `json:"name"`
+	}
+	if v.Kind() != '{' {
+		return nil, badField("topics", "number %d: expected an object, got %s", number, kindName(v.Kind()))
+	}
+	if err := json.Unmarshal(v, &named); err != nil || registry.ValidTopicName(named.Name) != nil {
+		return nil, badField("topics", "number %d: %q is not a topic's name; %v", number, clip(named.Name),
+			cmp.Or(err, registry.ValidTopicName(named.Name)))
+	}
+	if err := allow(c.token, mayManage, named.Name); err != nil {
+		return nil, err
+	}
+	t, err := registry.DecodeTopic(named.Name, v)
+	if err != nil {
+		return nil, fmt.Errorf("topic %s: %w", named.Name, err)
+	}
+	return t, nil
 }
 
 // newTopicName is the topic of the path, which need not exist.
@@ -113,10 +257,18 @@ func (s *Server) deleteTopic(c *call) error {
 	if !s.registry.Up() {
 		return registry.ErrUnavailable // before any job is dropped
 	}
+	conditions := c.conditions()
+	if len(conditions) > 0 { // before any job is dropped
+		s.registry.Refresh(c.ctx())
+		was := s.registry.Snapshot().Topics.Get(c.topic.Name)
+		if slices.ContainsFunc(conditions, func(holds registry.Condition) bool { return !holds(was) }) {
+			return fmt.Errorf("topic %s: %w", c.topic.Name, registry.ErrChanged)
+		}
+	}
 	if err := s.emptyTopic(c, drop); err != nil {
 		return err
 	}
-	if err := s.registry.DeleteTopic(c.editing(), c.actor(), c.topic.Name); err != nil {
+	if err := s.registry.DeleteTopic(c.editing(), c.actor(), c.topic.Name, conditions...); err != nil {
 		return err
 	}
 	if drop {

@@ -27,8 +27,13 @@ type Queue interface {
 
 // Registry is what this room needs of the registry.
 type Registry interface {
-	PutTopic(ctx context.Context, actor string, t registry.Topic) (created bool, err error)
-	DeleteTopic(ctx context.Context, actor, name string) error
+	PutTopic(
+		ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
+	) (created bool, err error)
+	PutTopics(
+		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
+	) ([]registry.Done, error)
+	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
 	SetPauseReason(ctx context.Context, actor, topic, reason string) error
 	RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error
 	SetRotation(ctx context.Context, actor, topic string, until time.Time) error

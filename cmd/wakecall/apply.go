@@ -23,7 +23,8 @@ const aboutApply = `Creates and changes topics so that they are as the files say
 YAML or JSON: one topic, several documents, or a list. Each has a name and the fields of the API.
 A missing field takes its default, except secrets, which are kept unless the file names them.
 
-All topics are checked before the first is changed. Topics that are in no file are kept, unless --prune is given.`
+All topics are checked before the first is changed, and up to 1,000 are changed at once: all of them or none. Topics
+that are in no file are kept, unless --prune is given.`
 
 func (p *program) topicApplyCommand() *cobra.Command {
 	var ap apply
@@ -77,14 +78,26 @@ func (ap *apply) run(ctx context.Context, wanted []topicfile.Topic) ([]change, e
 	for _, t := range list {
 		current[t.Name] = t
 	}
-	var changes []change
-	for _, w := range wanted {
-		ch, err := ap.put(ctx, w, current)
+	changes := make([]change, len(wanted))
+	b := batch{api: ap.api}
+	for i, w := range wanted {
+		ch, err := compare(w, current)
 		if err != nil {
-			return changes, fmt.Errorf("topic %s: %w", w.Name, err)
+			return nil, fmt.Errorf("topic %s: %w", w.Name, err)
 		}
-		changes = append(changes, ch)
+		changes[i] = ch
 		delete(current, w.Name)
+	}
+	for i, w := range wanted {
+		if ap.dryRun || changes[i].Done == "unchanged" {
+			continue
+		}
+		if err := b.add(ctx, w, i); err != nil {
+			return changes[:b.sent], err
+		}
+	}
+	if err := b.send(ctx); err != nil {
+		return changes[:b.sent], err
 	}
 	if !ap.prune {
 		return changes, nil
@@ -101,24 +114,55 @@ func (ap *apply) run(ctx context.Context, wanted []topicfile.Topic) ([]change, e
 	return changes, nil
 }
 
-func (ap *apply) put(ctx context.Context, w topicfile.Topic, current map[string]client.Topic) (change, error) {
-	ch := change{Topic: w.Name, Done: "created"}
-	if t, ok := current[w.Name]; ok {
-		var err error
-		if ch.Fields, err = differences(w, t); err != nil {
-			return ch, err
-		}
-		ch.Done = "changed"
-		if len(ch.Fields) == 0 {
-			ch.Done = "unchanged"
-			return ch, nil
-		}
-	}
-	if ap.dryRun {
+// compare says what is to be done about a topic of the files.
+func compare(w topicfile.Topic, current map[string]client.Topic) (ch change, err error) {
+	ch = change{Topic: w.Name, Done: "created"}
+	t, ok := current[w.Name]
+	if !ok {
 		return ch, nil
 	}
-	_, _, err := ap.api.PutTopicJSON(ctx, w.Name, w.JSON)
+	ch.Done = "changed"
+	if ch.Fields, err = differences(w, t); len(ch.Fields) == 0 {
+		ch.Done = "unchanged"
+	}
 	return ch, err
+}
+
+// batch collects topics for one request.
+type batch struct {
+	api    *client.Client
+	topics []json.RawMessage
+	bytes  int
+	sent   int // topics of the files that are as they should be
+}
+
+// batchBytes leaves room in a request for what JSON escapes.
+const batchBytes = client.MaxTopicsBytes / 4
+
+// add adds the topic with a number in the files, and sends those before it when the request is full.
+func (b *batch) add(ctx context.Context, w topicfile.Topic, number int) error {
+	if len(b.topics) == client.MaxTopics || b.bytes+len(w.JSON) > batchBytes {
+		if err := b.send(ctx); err != nil {
+			return err
+		}
+		b.sent = number
+	}
+	named := fmt.Appendf(nil, `{"name":%q`, w.Name)
+	if len(w.JSON) > len("{}") {
+		named = append(named, ',')
+	}
+	b.topics = append(b.topics, append(named, w.JSON[1:]...))
+	b.bytes += len(w.JSON)
+	return nil
+}
+
+func (b *batch) send(ctx context.Context) error {
+	if len(b.topics) == 0 {
+		return nil
+	}
+	_, err := b.api.PutTopics(ctx, b.topics)
+	b.topics, b.bytes = nil, 0
+	return err
 }
 
 func (ap *apply) remove(ctx context.Context, name string) error {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/client"
 	"go.uber.org/goleak"
 )
 
@@ -52,6 +53,10 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
+	if r.Method == http.MethodPut && r.URL.Path == "/v1/topics" {
+		f.putTopics(w, body)
+		return
+	}
 	if r.Method != http.MethodGet {
 		f.log = append(f.log, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+string(body)))
 	}
@@ -77,6 +82,28 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		problem(w, http.StatusNotFound, "there is no such job")
 	}
+}
+
+// putTopics logs each topic of a request as one change.
+func (f *fakeAPI) putTopics(w http.ResponseWriter, body []byte) {
+	var in struct {
+		Topics []json.RawMessage `json:"topics"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	done := []client.TopicDone{}
+	for _, topic := range in.Topics {
+		var t struct {
+			Name string `json:"name"`
+		}
+		_ = json.Unmarshal(topic, &t)
+		f.log = append(f.log, "PUT /v1/topics "+string(topic))
+		f.topic(httptest.NewRecorder(), http.MethodPut, t.Name, topic)
+		done = append(done, client.TopicDone{Name: t.Name, Done: "changed"})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"topics": done})
 }
 
 func (f *fakeAPI) topic(w http.ResponseWriter, method, name string, body []byte) {

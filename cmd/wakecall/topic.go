@@ -25,10 +25,11 @@ func (p *program) topicCommand() *cobra.Command {
 }
 
 func (p *program) topicListCommand() *cobra.Command {
-	return p.addClientFlags(&cobra.Command{
+	var f client.TopicFilter
+	cmd := &cobra.Command{
 		Use: "list", Short: "list the topics", Args: noArgs,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			topics, err := c.Topics(ctx)
+			topics, err := c.FilteredTopics(ctx, f)
 			if err != nil {
 				return err
 			}
@@ -37,7 +38,11 @@ func (p *program) topicListCommand() *cobra.Command {
 			}
 			return p.show(topics, func(w io.Writer) error { return topicTable(w, topics) })
 		}),
-	})
+	}
+	cmd.Flags().StringVar(&f.Prefix, "prefix", "", "only those whose name begins with `PREFIX`")
+	cmd.Flags().StringVar(&f.State, "state", "", "only those that are active, paused or offline")
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "only those of an owner")
+	return p.addClientFlags(cmd)
 }
 
 func topicTable(w io.Writer, topics []client.Topic) error {
