@@ -17,6 +17,7 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/logging"
+	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/record"
 	"github.com/wakecall/wakecall/registry"
@@ -31,6 +32,7 @@ type parts struct {
 	metrics  *prometheus.Registry
 	journal  *journal.Journal
 	registry *registry.Registry
+	pull     *pull.Hub
 	queue    *queue.Queue        // it follows the registry's snapshot
 	shards   []queue.ShardConfig // as the queue has them
 	ticks    []chan struct{}     // see shardsChanged
@@ -71,9 +73,8 @@ func tuneGC(topics int) {
 	debug.SetGCPercent(max(50, min(400, 100*heapTarget/live-100)))
 }
 
-// dispatcherHold is how long a dispatcher takes no jobs from a Redis that restarted, while the hosts compare their
-// journals with it.
-const dispatcherHold = 30 * time.Second
+// hold is how long no jobs are taken from a Redis that restarted, while the hosts compare their journals with it.
+const hold = 30 * time.Second
 
 func (p *parts) open(process string) (err error) {
 	p.journal, err = journal.Open(journal.Options{
@@ -86,17 +87,30 @@ func (p *parts) open(process string) (err error) {
 	recorder := record.Recorder{Journal: p.journal}
 	o := queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
-		Accepted: recorder.Accepted, Changed: recorder.Changed, Durability: p.durability,
+		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
 	}
-	if strings.HasPrefix(process, RoleDispatcher) {
-		o.Hold = dispatcherHold
+	if takesJobs(process) {
+		o.Hold = hold
 	}
 	p.queue = queue.Open(o)
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
+		p.pull = pull.New(pull.Options{
+			Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
+		})
 	}
 	return err
+}
+
+// takesJobs reports whether a process takes jobs to deliver: for endpoints, or for workers.
+func takesJobs(process string) bool {
+	for _, name := range []string{RoleDispatcher, RoleServer, RoleGateway} {
+		if strings.HasPrefix(process, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func newMetrics() *prometheus.Registry {
@@ -110,6 +124,7 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error) error
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	list := []service{
 		{"registry", p.registry.Run}, {"journal housekeeping", p.journal.RunHousekeeping}, {"shards and topics", p.follow},
+		{"waiting workers", p.pull.Run},
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {

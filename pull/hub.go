@@ -146,6 +146,7 @@ func unavailable(err error) bool {
 // End ends leases, or changes jobs that are named by their ids, as queue.End. A failed attempt is made again after the
 // wait that the topic says.
 func (h *Hub) End(ctx context.Context, list []queue.Ending) []queue.Ended {
+	list = slices.Clone(list)
 	for i := range list {
 		e := &list[i]
 		if e.Verb != queue.Fail || e.Retry != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +32,10 @@ type Ending struct {
 	Ref           // without a lease
 	In    []State // without a lease: the states in which the job may be; none: Running
 	Verb  Verb
-	Delay time.Duration   // of GiveBack
-	TTR   time.Duration   // of ExtendLeased: from now; 0: the job's, or its topic's
-	Error string          // of Fail and BuryLeased
+	Delay time.Duration // of GiveBack
+	TTR   time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
+	Error string        // of Fail and BuryLeased
+	via   string
 	Retry []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
 }
 
@@ -51,7 +53,10 @@ type Ended struct {
 	Revision  int64
 	Attempt   int       // the one that ended, counted from 1; 0 where it is not known
 	StartedAt time.Time // of the attempt, by the shard's clock; zero where it is not known
+	Took      time.Duration
 	Error     string
+	Reason    string // why it is dead
+	Via       string // the protocol, see Via
 }
 
 // ErrState is the error of a job that is in none of the states in which it may be.
@@ -217,10 +222,14 @@ func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 	d := Ended{
 		Ref: Ref{t.topic, t.id}, Shard: s.name, Verb: e.Verb, Was: stateNames[was], State: stateNames[became],
 		At: millis(v[2]), CreatedAt: millis(v[3]), Revision: revision, Attempt: max(int(made), t.attempt),
-		StartedAt: t.taken, Error: e.Error,
+		StartedAt: t.taken, Error: e.Error, Via: e.via,
+	}
+	if !t.taken.IsZero() {
+		d.Took = max(0, time.Since(t.taken))
 	}
 	switch {
 	case became != "":
+		d.Reason = deathOf(e.Verb, d.State)
 		return d
 	case repeated && e.Verb != ExtendLeased:
 		d.Err = s.unavailable("connection", errDoubtful)
@@ -234,9 +243,20 @@ func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 	return d
 }
 
+func deathOf(v Verb, s State) string {
+	switch {
+	case s != Dead:
+		return ""
+	case v == BuryLeased:
+		return "buried"
+	}
+	return "attempts"
+}
+
 // End ends leases, or changes jobs that are named by their ids; each has its own outcome. Repeated after an error, what
 // was done the first time shows as ErrLease.
 func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
+	list = slices.Clone(list)
 	done := make([]Ended, len(list))
 	type place struct {
 		s      *Shard
@@ -244,6 +264,7 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	}
 	by := map[place][]int{}
 	for i := range list {
+		list[i].via = viaOf(ctx)
 		done[i].Ref, done[i].Verb = list[i].Ref, list[i].Verb
 		if list[i].Lease == "" {
 			done[i] = q.endByID(ctx, list[i])

@@ -144,12 +144,6 @@ func (s *Shard) configure(
 	return nil
 }
 
-func (s *Shard) addConf(byBucket map[int][]any, name, conf string) {
-	for _, b := range s.bucketsOf(name) {
-		byBucket[b] = append(byBucket[b], name, conf)
-	}
-}
-
 // forgetTopics makes the next configure send all limits: the server may be another one.
 func (s *Shard) forgetTopics() {
 	s.confMu.Lock()

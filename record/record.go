@@ -8,6 +8,7 @@ import (
 // Journal is the part of a journal.Journal that a Recorder needs.
 type Journal interface {
 	Requests(lines []journal.RequestLine) error
+	Attempts(lines []journal.AttemptLine) error
 }
 
 // A Recorder has the hooks of queue.Options. Its methods may be called from any goroutine.
@@ -21,6 +22,60 @@ func (r Recorder) Accepted(pushes []queue.Push, results []queue.Result) error {
 // Changed records every other change.
 func (r Recorder) Changed(kind queue.ChangeKind, jobs []queue.Job) error {
 	return r.Journal.Requests(changedLines(kind, jobs))
+}
+
+// Ended records what workers did with jobs: attempts that ended, and jobs that were removed or redriven by their ids.
+func (r Recorder) Ended(list []queue.Ended) error {
+	var requests []journal.RequestLine
+	var attempts []journal.AttemptLine
+	for i := range list {
+		d := &list[i]
+		switch op := opOf(d); {
+		case d.Err != nil:
+		case op != "":
+			requests = append(requests, journal.RequestLine{
+				Op: op, Topic: d.Topic, ID: d.ID, Shard: d.Shard, Revision: d.Revision, CreatedAt: d.CreatedAt, Via: d.Via,
+			})
+		case d.Verb == queue.Ack || d.Verb == queue.Fail || d.Verb == queue.BuryLeased:
+			attempts = append(attempts, attemptOf(d))
+		}
+	}
+	if len(requests) > 0 {
+		if err := r.Journal.Requests(requests); err != nil {
+			return err
+		}
+	}
+	if len(attempts) == 0 {
+		return nil
+	}
+	return r.Journal.Attempts(attempts)
+}
+
+// opOf is what was done to a job that no worker had; empty for the end of a lease.
+func opOf(d *queue.Ended) journal.Op {
+	switch {
+	case d.Was == queue.Running:
+		return ""
+	case d.Verb == queue.GiveBack:
+		return journal.OpRedrive
+	case d.Was == queue.Dead:
+		return journal.OpDrop
+	}
+	return journal.OpDelete
+}
+
+func attemptOf(d *queue.Ended) journal.AttemptLine {
+	line := journal.AttemptLine{
+		Topic: d.Topic, ID: d.ID, CreatedAt: d.CreatedAt, N: d.Attempt, StartedAt: d.StartedAt, Took: d.Took,
+		Outcome: journal.Done, Error: d.Error, Shard: d.Shard,
+	}
+	switch {
+	case d.State == queue.Dead:
+		line.Outcome, line.Reason, line.Revision = journal.Dead, d.Reason, d.Revision
+	case d.Verb == queue.Fail:
+		line.Outcome = journal.Retry
+	}
+	return line
 }
 
 func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.RequestLine {

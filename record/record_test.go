@@ -60,3 +60,62 @@ func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 		}
 	}
 }
+
+type lines struct {
+	requests []journal.RequestLine
+	attempts []journal.AttemptLine
+}
+
+func (l *lines) Requests(list []journal.RequestLine) error {
+	l.requests = append(l.requests, list...)
+	return nil
+}
+
+func (l *lines) Attempts(list []journal.AttemptLine) error {
+	l.attempts = append(l.attempts, list...)
+	return nil
+}
+
+func TestWhatWorkersDidIsRecorded(t *testing.T) {
+	at := time.UnixMilli(1767323045678)
+	ended := func(v queue.Verb, was, is queue.State) queue.Ended {
+		return queue.Ended{
+			Ref: queue.Ref{Topic: "t", ID: "x"}, Shard: "main", Verb: v, Was: was, State: is, CreatedAt: at, Attempt: 2,
+			StartedAt: at, Took: time.Second, Error: "why", Revision: 5, Reason: "because", Via: "grape",
+		}
+	}
+	failed := ended(queue.Ack, queue.Running, "")
+	failed.Err = queue.ErrLease
+	var got lines
+	err := Recorder{&got}.Ended([]queue.Ended{
+		ended(queue.Ack, queue.Running, ""), ended(queue.Fail, queue.Running, queue.Delayed),
+		ended(queue.Fail, queue.Running, queue.Dead), ended(queue.BuryLeased, queue.Running, queue.Dead), failed,
+		ended(queue.GiveBack, queue.Running, queue.Ready), ended(queue.ExtendLeased, queue.Running, queue.Running),
+		ended(queue.Untake, queue.Running, queue.Ready), ended(queue.Ack, queue.Ready, ""), ended(queue.Ack, queue.Dead, ""),
+		ended(queue.GiveBack, queue.Dead, queue.Ready),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []journal.Outcome
+	for _, l := range got.attempts {
+		outcomes = append(outcomes, l.Outcome)
+		if l.Topic != "t" || l.ID != "x" || !l.CreatedAt.Equal(at) || l.N != 2 || l.Took != time.Second || l.Shard != "main" ||
+			(l.Outcome == journal.Dead) != (l.Revision == 5 && l.Reason == "because") {
+			t.Errorf("attempt %+v", l)
+		}
+	}
+	if want := []journal.Outcome{journal.Done, journal.Retry, journal.Dead, journal.Dead}; !reflect.DeepEqual(outcomes, want) {
+		t.Errorf("outcomes %v; want %v", outcomes, want)
+	}
+	var ops []journal.Op
+	for _, l := range got.requests {
+		ops = append(ops, l.Op)
+		if l.Via != "grape" || l.Revision != 5 || !l.CreatedAt.Equal(at) {
+			t.Errorf("request %+v", l)
+		}
+	}
+	if want := []journal.Op{journal.OpDelete, journal.OpDrop, journal.OpRedrive}; !reflect.DeepEqual(ops, want) {
+		t.Errorf("ops %v; want %v", ops, want)
+	}
+}
