@@ -57,8 +57,10 @@ func New(o Options) (*Admin, error) {
 func (a *Admin) routes() {
 	o, b, e := a.opts, a.page, a.echo
 	a.access = access.New(b, o.Registry, o.Sessions, o.TOTP)
-	a.jobs = jobs.New(b, jobs.Options{Queue: o.Queue, Caller: o.Caller, Tasks: o.Tasks, WorkDir: o.WorkDir, Lead: o.Lead})
-	fig := figures.New(b, figures.Options{Queue: o.Queue, History: o.History, Activity: o.Activity})
+	fig := figures.New(b, figures.Options{Queue: o.Queue, Shards: o.Registry, History: o.History, Activity: o.Activity})
+	a.jobs = jobs.New(b, jobs.Options{
+		Queue: o.Queue, Figures: fig, Caller: o.Caller, Tasks: o.Tasks, WorkDir: o.WorkDir, Lead: o.Lead,
+	})
 	top := topics.New(b, topics.Options{
 		Queue: o.Queue, Registry: o.Registry, Activity: o.Activity, Caller: o.Caller, APIURL: o.APIURL,
 	}, fig, a.jobs)

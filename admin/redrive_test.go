@@ -124,3 +124,78 @@ func TestDeadNeedsOperator(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFormSaysWhatItWillDo: the number and the topics of what a filter chooses, in the question too, and again
+// whenever the filter is typed into.
+func TestTheFormSaysWhatItWillDo(t *testing.T) {
+	t.Parallel()
+	q := newDeadQueue("a", 20)
+	q.jobs["a"][7].History[0].Error = "TLS handshake timeout"
+	q.jobs["b"] = newDeadQueue("b", 3).jobs["b"]
+	q.stats["b"] = queue.Stats{Dead: 3}
+	s := deadSite(t, q)
+	s.admin.jobs.SetPatience(time.Minute)
+	s.shows("/dead", "23 jobs of 2 topics", "Re-drive 23 jobs of 2 topics? a (20), b (3)")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/dead/count?topic=a&text=tls", nil)
+	must(t, err)
+	r.Header.Set("HX-Request", "true")
+	_, body := s.send(r)
+	for _, want := range []string{"1 job of one topic", `name="topic" value="a"`, `name="text" value="tls"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the part lacks %q:\n%s", want, body)
+		}
+	}
+}
+
+func TestASecondOverlappingRedriveIsRefused(t *testing.T) {
+	t.Parallel()
+	q := newDeadQueue("a", 100)
+	q.jobs["b"] = newDeadQueue("b", 3).jobs["b"]
+	s := deadSite(t, q)
+	s.post("/dead/redrive", "topic", "a", "rate", "1")
+	for _, again := range [][]string{{"topic", "a", "text", "x"}, {"topic", ""}} {
+		if _, body := s.post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working on dead jobs") {
+			t.Errorf("%v is not refused:\n%s", again, body)
+		}
+	}
+	s.post("/dead/redrive", "topic", "b", "rate", "0")
+	if v := s.finished(2); v.Done != 3 {
+		t.Errorf("a re-drive of another topic is %+v", v)
+	}
+	s.shows("/dead", `href="/tasks/1"`)
+	s.post("/tasks/1/cancel")
+	s.finished(1)
+	s.post("/dead/delete", "topic", "a")
+	if v := s.finished(3); v.State != bulk.Done {
+		t.Errorf("after the first was cancelled: %+v", v)
+	}
+}
+
+// TestUnknownIsNotNone: while no shard answers, nothing is said to be 0, and nothing to be all right.
+func TestUnknownIsNotNone(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(o *Options) { o.Queue = &awayQueue{} }).as("look")
+	s.topic("shop.close")
+	must(t, s.registry.PutShard(t.Context(), "test", registry.Shard{Name: "s1", URL: "redis://127.0.0.1:1/0",
+		State: registry.ShardActive}))
+	for path, absent := range map[string]string{"/dead": "No dead letters", "/topics": `<td class="wk-num">0</td>`,
+		"/topics/shop.close": `<div class="h2 mb-0">0</div>`} {
+		if body := s.shows(path, "No shard answers (s1)", "–"); strings.Contains(body, absent) {
+			t.Errorf("%s shows %s", path, absent)
+		}
+	}
+	if strip := s.admin.overview.Strip(t.Context()); strip.Known || len(strip.Missing) != 1 {
+		t.Errorf("the strip is %+v", strip)
+	}
+}
+
+// awayQueue does not answer.
+type awayQueue struct{ fakeQueue }
+
+func (*awayQueue) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
+	return map[string]queue.Stats{}, &queue.PartialError{Shards: []string{"s1"}, Err: context.DeadlineExceeded}
+}
+
+func (*awayQueue) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
+	return map[string]queue.TopicTotals{}, &queue.PartialError{Shards: []string{"s1"}, Err: context.DeadlineExceeded}
+}

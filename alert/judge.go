@@ -148,7 +148,7 @@ func (w *Watch) late(
 ) (list []Finding, err error) {
 	calls, err := w.src.Activity.Lateness(ctx, topics, now.Add(-lateSpan)) // with an error: of the shards that answer
 	for _, name := range topics {
-		t, limit := w.src.Snapshot().Topics.Get(name), r.objective(name)
+		t, limit := w.src.Snapshot().Topics.Get(name), r.Objective(name)
 		if limit <= 0 || t == nil || t.State != registry.TopicActive {
 			continue
 		}
@@ -162,7 +162,7 @@ func (w *Watch) late(
 		}
 		f.Detail = fmt.Sprintf("The oldest of %d ready jobs has waited for %s; the 99th percentile of the last minute is %s "+
 			"after the due time. The objective is %s.", n.Ready, n.OldestReady.Round(time.Millisecond),
-			p99.Round(time.Millisecond), r.objective(name))
+			p99.Round(time.Millisecond), r.Objective(name))
 		list = append(list, f)
 	}
 	return list, err

@@ -71,8 +71,8 @@ type Rules struct {
 	Objectives map[string]registry.Duration `json:"objectives"`
 }
 
-// objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one.
-func (r *Rules) objective(topic string) time.Duration {
+// Objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one.
+func (r *Rules) Objective(topic string) time.Duration {
 	if d, named := r.Objectives[topic]; named {
 		return d.Std()
 	}

@@ -309,7 +309,7 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 		"shop.mail": 0,
 	}
 	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
-		if got := r.objective(topic); got != want {
+		if got := r.Objective(topic); got != want {
 			t.Errorf("the objective of %s is %s, want %s", topic, got, want)
 		}
 	}

@@ -31,6 +31,12 @@ func (f Filter) Prefix() string {
 // Narrow reports whether the filter leaves out any job of its topic and state.
 func (f Filter) Narrow() bool { return f != Filter{Topic: f.Topic, State: f.State} }
 
+// overlaps reports whether jobs may match both filters.
+func (f Filter) overlaps(o Filter) bool {
+	return (f.Topic == "" || o.Topic == "" || f.Topic == o.Topic) &&
+		(f.Reason == "" || o.Reason == "" || f.Reason == o.Reason)
+}
+
 // Match reports whether the filter chooses a job of its topic.
 func (f Filter) Match(j *queue.Job) bool {
 	at := timeOf(j)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/wakecall/wakecall/queue"
 )
 
 // Options of a Runner.
@@ -36,6 +38,8 @@ type Runner struct {
 	kinds map[string]func(context.Context, *run) error
 	nudge chan struct{}
 	wait  time.Duration // before a step that failed is repeated
+
+	starting sync.Mutex
 
 	mu      sync.Mutex
 	running map[uint64]bool
@@ -67,7 +71,30 @@ func (r *Runner) Start(ctx context.Context, actor, kind string, p Params) (uint6
 	if err := p.validate(); err != nil {
 		return 0, err
 	}
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if err := r.alone(ctx, p); err != nil {
+		return 0, err
+	}
 	return r.start(ctx, actor, kind, p)
+}
+
+// alone refuses a task on dead jobs while another one may work on the same.
+func (r *Runner) alone(ctx context.Context, p Params) error {
+	if p.Filter.State != queue.Dead {
+		return nil
+	}
+	list, err := r.Tasks(ctx, tasksPolled)
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		ending := t.CancelRequested && t.Silent()
+		if t.Open() && !ending && t.About.Filter.State == queue.Dead && t.About.Filter.overlaps(p.Filter) {
+			return Localized("tasks.overlaps", t.ID)
+		}
+	}
+	return nil
 }
 
 func (r *Runner) start(ctx context.Context, actor, kind string, params any) (uint64, error) {

@@ -344,7 +344,7 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 	}
 }
 
-// slowTasks answers its second list only when the test says so.
+// slowTasks answers the runner's second list only when the test says so. Start reads the first of all.
 type slowTasks struct {
 	*tasks
 	lists          atomic.Int32
@@ -353,7 +353,7 @@ type slowTasks struct {
 
 func (s *slowTasks) ListTasks(ctx context.Context, limit int) ([]Record, error) {
 	list, err := s.tasks.ListTasks(ctx, limit)
-	if s.lists.Add(1) == 2 {
+	if s.lists.Add(1) == 3 {
 		close(s.listed)
 		<-s.answer
 	}

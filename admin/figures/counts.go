@@ -2,34 +2,133 @@ package figures
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
-// statsCache keeps the counts of all topics for a moment: sorting 5,000 topics by a count reads Redis once, not at
-// every click.
-type statsCache struct {
-	mu  sync.Mutex
-	at  time.Time
-	all map[string]queue.Stats
+// Answered tells which numbers of Redis are known, and how old they are.
+type Answered struct {
+	At      time.Time // when a shard answered last; zero: never
+	Now     time.Time
+	Missing []string // shards that did not answer now
 }
 
-const statsFresh = 3 * time.Second
+// Known reports whether there are numbers at all. Zeros in place of unknown ones would look like peace.
+func (a Answered) Known() bool { return !a.At.IsZero() }
 
-func (h *Handler) AllStats(ctx context.Context) (map[string]queue.Stats, error) {
-	b := &h.counted
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all != nil && h.Now().Sub(b.at) < statsFresh {
-		return b.all, nil
+const oldAfter = 10 * time.Second
+
+// Old reports whether the numbers are of an earlier time.
+func (a Answered) Old() bool { return a.Known() && a.Now.Sub(a.At) > oldAfter }
+
+// Counts are the jobs of all topics by state.
+type Counts struct {
+	Answered
+	Topics map[string]queue.Stats
+}
+
+// Sum adds up all topics.
+func (c Counts) Sum() (sum queue.Stats) {
+	for _, t := range c.Topics {
+		sum.Delayed += t.Delayed
+		sum.Ready += t.Ready
+		sum.Running += t.Running
+		sum.Dead += t.Dead
+		sum.OldestReady = max(sum.OldestReady, t.OldestReady)
 	}
-	all, err := h.opts.Queue.Stats(ctx, page.TopicNames(h.Snapshot()))
-	if err != nil && !queue.IsPartial(err) {
-		return nil, err
+	return sum
+}
+
+// TopicTotals are the totals of a topic.
+type TopicTotals struct {
+	queue.TopicTotals
+	Answered
+}
+
+// readings keep what was read for a moment, so that sorting 5,000 topics by a count reads Redis once and not at every
+// click; and while no shard answers.
+type readings struct {
+	mu     sync.Mutex
+	asked  time.Time
+	counts Counts
+	totals map[string]TopicTotals
+}
+
+const (
+	countsFresh = 3 * time.Second
+	totalsKept  = 10_000 // topics
+)
+
+// Counts counts the jobs of all topics. While no shard answers it returns the last counts.
+func (h *Handler) Counts(ctx context.Context) Counts {
+	r := &h.readings
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := h.Now()
+	if now.Sub(r.asked) >= countsFresh || r.asked.IsZero() {
+		all, err := h.opts.Queue.Stats(ctx, page.TopicNames(h.Snapshot()))
+		if h.someAnswered(err) {
+			r.counts.Topics, r.counts.At = all, now
+		}
+		r.asked, r.counts.Missing = now, h.missing(err)
 	}
-	b.all, b.at = all, h.Now()
-	return all, err
+	c := r.counts
+	c.Now = now
+	return c
+}
+
+// Totals reads the totals of topics. While no shard answers it returns what it read of them last.
+func (h *Handler) Totals(ctx context.Context, topics []string) map[string]TopicTotals {
+	all, err := h.opts.Queue.Totals(ctx, topics)
+	now, some, missing := h.Now(), h.someAnswered(err), h.missing(err)
+	r := &h.readings
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.totals == nil || len(r.totals) > totalsKept {
+		r.totals = map[string]TopicTotals{}
+	}
+	list := make(map[string]TopicTotals, len(topics))
+	for _, name := range topics {
+		t := r.totals[name]
+		if some {
+			t.TopicTotals, t.At = all[name], now
+			r.totals[name] = t
+		}
+		t.Now, t.Missing = now, missing
+		list[name] = t
+	}
+	return list
+}
+
+// someAnswered reports whether an error leaves an answer of some shards.
+func (h *Handler) someAnswered(err error) bool {
+	var partial *queue.PartialError
+	return err == nil || errors.As(err, &partial) && len(partial.Shards) < len(h.shards())
+}
+
+// missing names the shards that did not answer: all of them, if the error does not say.
+func (h *Handler) missing(err error) []string {
+	var partial *queue.PartialError
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, &partial) {
+		return partial.Shards
+	}
+	return h.shards()
+}
+
+// shards are those in use.
+func (h *Handler) shards() (names []string) {
+	for _, s := range h.opts.Shards.ListShards() {
+		if s.State != registry.ShardOffline {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

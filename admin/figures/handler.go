@@ -4,18 +4,23 @@ package figures
 
 import (
 	"context"
+	"sync"
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 // Options of a Handler.
 type Options struct {
 	Queue interface {
 		Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+		Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
+		TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	}
+	Shards   interface{ ListShards() []registry.Shard }
 	History  History  // nil: there is none
 	Activity Activity // nil: there is none
 }
@@ -33,8 +38,11 @@ type Activity interface {
 // Handler computes figures, and serves charts.
 type Handler struct {
 	*page.Base
-	opts    Options
-	counted statsCache
+	opts     Options
+	readings readings
+
+	vitalsMu sync.Mutex
+	vitals   map[string]Vitals // by topic
 }
 
 // New makes a Handler.

@@ -3,14 +3,17 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
@@ -18,6 +21,7 @@ import (
 
 func (h *Handler) deadRoutes(g *echo.Group) {
 	g.GET("/dead", h.deadPage)
+	g.GET("/dead/count", h.deadCount)
 	g.POST("/dead/redrive", h.Need(account.RoleOperator, h.deadRedrive))
 	g.POST("/dead/delete", h.Need(account.RoleOperator, h.deadDelete))
 	g.POST("/dead/selected", h.Need(account.RoleOperator, h.deadSelected))
@@ -48,20 +52,47 @@ type deadJob struct {
 }
 
 type deadData struct {
-	Filter  bulk.Filter
-	Form    map[string]string
 	Topics  []deadTopic // those with dead jobs, the most first
-	Total   int64
 	Jobs    []deadJob
 	Pager   page.Pager
 	Partial bool     // only the newest of each topic are shown
-	Away    string   // what could not be asked
+	Away    string   // what could not be listed
 	Reasons []string // to choose from
 	Errors  []deadGroup
+	Running []bulk.Task // on dead jobs
+	Chosen  deadChosen
+	figures.Counts
+}
+
+// deadChosen are the jobs that the filter chooses.
+type deadChosen struct {
+	Filter  bulk.Filter
+	Topics  []deadTopic // with chosen jobs, the most first
+	Jobs    int64
+	AtLeast bool // they were not counted to the end
+	Later   bool // they are being counted
+	Known   bool
 }
 
 // Narrow reports whether the filter leaves out any dead job.
-func (d deadData) Narrow() bool { return d.Filter.Topic != "" || d.Filter.Narrow() }
+func (d deadChosen) Narrow() bool { return d.Filter.Topic != "" || d.Filter.Narrow() }
+
+// Fields are the filter, to send it again.
+func (d deadChosen) Fields() map[string]string { return filterFields(d.Filter) }
+
+const topicsNamed = 5 // in a confirmation
+
+// Names are the topics with the most chosen jobs.
+func (d deadChosen) Names() string {
+	var names []string
+	for _, t := range d.Topics[:min(topicsNamed, len(d.Topics))] {
+		names = append(names, fmt.Sprintf("%s (%s)", t.Name, page.Num(t.Dead)))
+	}
+	if len(d.Topics) > topicsNamed {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}
 
 // deadGroup counts the jobs shown by their last error.
 type deadGroup struct {
@@ -79,35 +110,76 @@ func readDeadFilter(c echo.Context) bulk.Filter {
 
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
-	d := deadData{Filter: readDeadFilter(c), Reasons: []string{"attempts", "gone", "expired", "lease"}}
-	d.Form = filterFields(d.Filter)
-	d.Form["topic"] = d.Filter.Topic
-	stats, err := h.queue.Stats(ctx, page.TopicNames(h.Snapshot()))
-	if err != nil {
-		d.Away = err.Error()
-	}
-	for name, s := range stats {
-		if s.Dead > 0 {
-			d.Topics = append(d.Topics, deadTopic{name, s.Dead})
-			d.Total += s.Dead
+	f := readDeadFilter(c)
+	d := deadData{Counts: h.figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
+	d.Topics = deadTopicsOf(d.Counts, "")
+	d.Chosen = h.chosen(ctx, d.Counts, f, h.patience)
+	d.Chosen.Later, d.Chosen.AtLeast = d.Chosen.AtLeast, false
+	if d.Known() {
+		if err := h.deadJobs(ctx, c, &d); err != nil {
+			return err
 		}
-	}
-	slices.SortFunc(d.Topics, func(x, y deadTopic) int {
-		if x.Dead != y.Dead {
-			return int(min(1, max(-1, y.Dead-x.Dead)))
-		}
-		return strings.Compare(x.Name, y.Name)
-	})
-	if err := h.deadJobs(ctx, c, &d); err != nil {
-		return err
 	}
 	d.Errors = groupDead(d.Jobs)
+	d.Running = h.deadTasks(ctx)
 	return h.Render(c, http.StatusOK, "dead", d)
 }
 
+// deadTopicsOf are the topics with dead jobs, or one of them.
+func deadTopicsOf(counts figures.Counts, only string) (list []deadTopic) {
+	for name, s := range counts.Topics {
+		if s.Dead > 0 && (only == "" || only == name) {
+			list = append(list, deadTopic{name, s.Dead})
+		}
+	}
+	sortDead(list)
+	return list
+}
+
+func sortDead(list []deadTopic) {
+	slices.SortFunc(list, func(x, y deadTopic) int {
+		return cmp.Or(cmp.Compare(y.Dead, x.Dead), strings.Compare(x.Name, y.Name))
+	})
+}
+
+// chosen counts the jobs that a filter chooses, as long as it may.
+func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filter, limit time.Duration) deadChosen {
+	d := deadChosen{Filter: f, Known: counts.Known() && !counts.Old()}
+	until := time.Now().Add(limit)
+	for _, t := range deadTopicsOf(counts, f.Topic) {
+		if f.Narrow() {
+			m := matching{Topic: t.Name, Filter: f}
+			h.count(ctx, &m, time.Until(until))
+			t.Dead, d.AtLeast = m.Count, d.AtLeast || m.AtLeast
+		}
+		if t.Dead > 0 {
+			d.Topics = append(d.Topics, t)
+			d.Jobs += t.Dead
+		}
+	}
+	sortDead(d.Topics)
+	return d
+}
+
+// deadCount answers the part of the page with the number of jobs and what can be done with them.
+func (h *Handler) deadCount(c echo.Context) error {
+	ctx := c.Request().Context()
+	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), readDeadFilter(c), countLimit))
+}
+
+// deadTasks are the open tasks on dead jobs.
+func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
+	list, err := h.runner.Tasks(ctx, tasksShown)
+	if err != nil {
+		h.Log.Debug("list the tasks on dead jobs", "error", err)
+	}
+	return slices.DeleteFunc(list, func(t bulk.Task) bool { return !t.Open() || t.About.Filter.State != queue.Dead })
+}
+
 func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) error {
-	if d.Filter.Topic != "" {
-		jobs, next, err := h.deadOf(ctx, d.Filter, d.Filter.Topic, c.QueryParam("cursor"), deadShown, deadScanned)
+	f := d.Chosen.Filter
+	if f.Topic != "" {
+		jobs, next, err := h.deadOf(ctx, f, f.Topic, c.QueryParam("cursor"), deadShown, deadScanned)
 		if err != nil {
 			return err
 		}
@@ -115,9 +187,9 @@ func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) err
 		return nil
 	}
 	for _, t := range d.Topics[:min(deadTopics, len(d.Topics))] {
-		jobs, next, err := h.deadOf(ctx, d.Filter, t.Name, "", deadPerTopic, deadPerTopicScanned)
+		jobs, next, err := h.deadOf(ctx, f, t.Name, "", deadPerTopic, deadPerTopicScanned)
 		if err != nil {
-			d.Away = err.Error()
+			d.Away = h.Explain(c, err)
 			continue
 		}
 		d.Partial = d.Partial || next != ""
@@ -204,6 +276,11 @@ func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) error {
 		return echo.NewHTTPError(http.StatusBadRequest, h.T(c, "dead.no_topic", p.Filter.Topic))
 	}
 	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), kind, p)
+	var refused *bulk.LocalizedError
+	if errors.As(err, &refused) {
+		h.Flash(c, "warning", refused.Key, refused.Args...)
+		return h.Redirect(c, "/dead?"+filterQuery(p.Filter))
+	}
 	if err != nil {
 		return err
 	}

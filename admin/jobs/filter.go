@@ -36,9 +36,20 @@ func readTopicFilter(topic string, form url.Values) (bulk.Filter, error) {
 // filterFields are a filter as form fields, to send it again.
 func filterFields(f bulk.Filter) map[string]string {
 	return map[string]string{
-		"state": string(f.State), "id": f.ID, "error": f.Error, "text": f.Text, "reason": f.Reason,
+		"topic": f.Topic, "state": string(f.State), "id": f.ID, "error": f.Error, "text": f.Text, "reason": f.Reason,
 		"since": page.MinuteText(f.Since), "until": page.MinuteText(f.Until),
 	}
+}
+
+// filterQuery is a filter as a query.
+func filterQuery(f bulk.Filter) string {
+	q := url.Values{}
+	for name, value := range filterFields(f) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q.Encode()
 }
 
 // readDue reads the new due time of several jobs: due_at is an instant, shift how far to move each.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/callback"
@@ -29,6 +30,7 @@ type Caller interface {
 // Options of a Handler.
 type Options struct {
 	Queue   Queue
+	Figures *figures.Handler
 	Caller  Caller // nil: no command lines are shown
 	Tasks   bulk.Storage
 	WorkDir string // where tasks keep lists of jobs
@@ -43,13 +45,14 @@ type Handler struct {
 	*page.Base
 	opts     Options
 	queue    Queue
+	figures  *figures.Handler
 	runner   *bulk.Runner
 	patience time.Duration // for counting what matches while a page is made; what takes longer is counted after it
 }
 
 // New makes a Handler.
 func New(b *page.Base, o Options) *Handler {
-	h := &Handler{Base: b, opts: o, queue: o.Queue, patience: countAtOnce}
+	h := &Handler{Base: b, opts: o, queue: o.Queue, figures: o.Figures, patience: countAtOnce}
 	h.runner = h.newRunner()
 	return h
 }

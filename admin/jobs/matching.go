@@ -46,15 +46,7 @@ type matching struct {
 }
 
 func newMatching(topic string, f bulk.Filter) matching {
-	m := matching{Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State)}
-	q := url.Values{}
-	for name, value := range m.Form {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	m.Query = q.Encode()
-	return m
+	return matching{Topic: topic, Filter: f, Form: filterFields(f), Actions: bulk.Actions(f.State), Query: filterQuery(f)}
 }
 
 // JobList is a page of the jobs that match.

@@ -60,10 +60,7 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outlookLimit)
 	defer cancel()
-	stats, err := h.figures.AllStats(ctx)
-	if err != nil && len(stats) == 0 {
-		return nil, err
-	}
+	stats := h.figures.Counts(ctx).Topics
 	o := &outlook{Capacity: h.figures.Measure(ctx, history.AllTopics)}
 	o.Capacity.Decide()
 	names := h.busiest(stats, o)

@@ -2,14 +2,11 @@ package overview
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/history"
-	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // enrich adds to the strip what the living jobs do not tell: how the last quarter of an hour's attempts went, and how
@@ -22,22 +19,6 @@ func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
 		}
 	}
 	s.SuccessRate = h.successRate(ctx)
-}
-
-// someAnswered reports whether an error only means that some of the shards did not answer. Without any, zeros would look
-// like peace.
-func (h *Handler) someAnswered(err error) bool {
-	var partial *queue.PartialError
-	if !errors.As(err, &partial) {
-		return false
-	}
-	used := 0
-	for _, s := range h.registry.ListShards() {
-		if s.State != registry.ShardOffline {
-			used++
-		}
-	}
-	return len(partial.Shards) < used
 }
 
 func (h *Handler) successRate(ctx context.Context) float64 {
@@ -57,33 +38,19 @@ const stripEvery = 2 * time.Second
 // stripSource keeps the strip live: sums over all topics.
 func (h *Handler) stripSource() {
 	h.Live("strip", stripEvery, "partials/strip", func(ctx context.Context, _ string) (any, error) {
-		s, err := h.Strip(ctx)
-		if err != nil {
-			return nil, err
-		}
+		s := h.Strip(ctx)
 		h.SetStrip(s)
 		return s, nil
 	})
 }
 
 // Strip sums up all topics.
-func (h *Handler) Strip(ctx context.Context) (*page.Strip, error) {
-	stats, err := h.queue.Stats(ctx, page.TopicNames(h.Snapshot()))
-	if err != nil && !h.someAnswered(err) {
-		return nil, err
+func (h *Handler) Strip(ctx context.Context) *page.Strip {
+	counts := h.figures.Counts(ctx)
+	s := &page.Strip{
+		Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At, Missing: counts.Missing,
+		SuccessRate: math.NaN(), LatenessP95: -1,
 	}
-	s := sumStrip(stats)
 	h.enrich(ctx, s)
-	return s, nil
-}
-
-func sumStrip(stats map[string]queue.Stats) *page.Strip {
-	s := &page.Strip{Retrying: -1, SuccessRate: math.NaN(), LatenessP95: -1}
-	for _, t := range stats {
-		s.Delayed += t.Delayed
-		s.Ready += t.Ready
-		s.Running += t.Running
-		s.Dead += t.Dead
-	}
 	return s
 }

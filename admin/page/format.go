@@ -21,6 +21,12 @@ func (b *Base) funcs(language string) template.FuncMap {
 	return template.FuncMap{
 		"t": t, "has": func(key string) bool { return b.texts[language].Has(key) },
 		"path": b.Path, "asset": b.asset, "icon": b.icon, "languages": languages,
+		"count": func(known bool, n any) string {
+			if !known {
+				return "–"
+			}
+			return Num(n)
+		},
 		"num": Num, "dec": dec, "percent": percent, "bytes": ByteSize, "json": prettyJSON,
 		"dur":     func(v any) string { return inWords(t, Duration(v)) },
 		"ms":      func(v float64) string { return inWords(t, milliseconds(v)) },

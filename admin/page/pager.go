@@ -16,10 +16,10 @@ type Pager struct {
 	ByCursor    bool
 }
 
-// NewPager reads the page's number from the query; From-1 and To are the bounds of what to show.
-func NewPager(c echo.Context, total, each int) Pager {
+// NewPager goes to the page with a number; From-1 and To are the bounds of what to show.
+func NewPager(page string, total, each int) Pager {
 	pages := max(1, (total+each-1)/each)
-	n, err := strconv.Atoi(c.QueryParam("page"))
+	n, err := strconv.Atoi(page)
 	if err != nil {
 		n = 1
 	}

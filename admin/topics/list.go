@@ -3,13 +3,19 @@ package topics
 import (
 	"cmp"
 	"context"
+	"html/template"
+	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -22,92 +28,265 @@ func (h *Handler) topicsRoutes(g *echo.Group) {
 	g.GET("/topics/check/name", h.Need(account.RoleAdmin, h.checkName))
 	g.POST("/topics/check/retry_if", h.Need(account.RoleAdmin, h.checkRetryIf))
 	g.POST("/topics/check/retry", h.Need(account.RoleAdmin, h.previewRetry))
+	h.Live("topics", topicsEvery, "partials/topics_rows", func(ctx context.Context, query string) (any, error) {
+		q, err := url.ParseQuery(query)
+		return h.listTopics(ctx, q), err
+	})
 }
 
+const topicsEvery = 3 * time.Second
+
 type topicsData struct {
-	Search, State, Sort string
-	States              []string
-	Lines               []topicLine
-	Pager               page.Pager
-	All                 int
-	Away                string // why numbers are missing
+	Search, State, Sort, Count string
+	States                     []string
+	Lines                      []topicLine
+	Pager                      page.Pager
+	All                        int
+	Counts                     figures.Counts
+	Query                      string // of the live rows
+}
+
+// Head is a column that the list can be sorted by: numbers with the highest first, and -NAME the other way.
+type Head struct {
+	By, Label string
+	Number    bool
+	Wide      bool // shown on wide screens only
+}
+
+// Heads are the columns.
+func (d topicsData) Heads() []Head {
+	return []Head{
+		{"name", "common.topic", false, false}, {"health", "topics.health", false, false}, {"success", "common.success_rate", true, false},
+		{"p99", "topics.p99", true, false}, {"oldest", "topics.oldest", true, false}, {"", "topics.recent", false, false},
+		{"pushed", "topics.pushed", true, false}, {"delivered", "topics.delivered", true, false}, {"failed", "topics.failed", true, false},
+		{"deleted", "topics.deleted", true, true}, {"delayed", "common.delayed", true, false}, {"ready", "common.ready", true, false},
+		{"running", "common.running", true, false}, {"dead", "common.dead", true, false},
+	}
+}
+
+// Order is how a column is sorted now: ascending, descending or not.
+func (d topicsData) Order(h Head) string {
+	switch {
+	case strings.TrimPrefix(d.Sort, "-") != h.By:
+		return ""
+	case h.Number == (d.Sort == h.By):
+		return "descending"
+	}
+	return "ascending"
+}
+
+// Sorted is the query of the list in the order that a click on a column asks for.
+func (d topicsData) Sorted(h Head) template.URL {
+	next := h.By
+	if d.Sort == h.By {
+		next = "-" + h.By
+	}
+	return template.URL(url.Values{"q": {d.Search}, "state": {d.State}, "count": {d.Count}, "sort": {next}}.Encode())
 }
 
 // topicLine is a topic in the list.
 type topicLine struct {
 	*registry.Topic
-	Note   registry.TopicNote
-	Totals queue.TopicTotals
-	stats  queue.Stats
+	Note             registry.TopicNote
+	Totals           figures.TopicTotals
+	Stats            queue.Stats
+	Open             bool          // its breaker
+	limit            time.Duration // how late it may be; 0: as it likes
+	figures.Answered               // of the Stats
+	figures.Vitals
+	count string
+}
+
+// Late reports whether a job waits for longer than the topic may be late.
+func (l topicLine) Late() bool { return l.limit > 0 && l.Stats.OldestReady > l.limit }
+
+// Moved are the counters shown: of today, or of all time.
+func (l topicLine) Moved() queue.Totals {
+	if l.count == "total" {
+		return l.Totals.Total
+	}
+	return l.Totals.Today
+}
+
+// The states of health, the worst first. Their texts are topics.health_NAME.
+var healths = []string{"breaker", "failing", "late", "paused", "offline", "unknown", "healthy"}
+
+const (
+	failingLeast = 5   // attempts
+	failingShare = 0.5 // of them that fail
+)
+
+// Health is what is wrong with a topic, the worst of it.
+func (l topicLine) Health() string {
+	switch {
+	case l.State != registry.TopicActive:
+		return string(l.State)
+	case l.Open:
+		return "breaker"
+	case l.Attempts >= failingLeast && l.Success < 1-failingShare:
+		return "failing"
+	case l.Late():
+		return "late"
+	case !l.Known():
+		return "unknown"
+	}
+	return "healthy"
 }
 
 const topicsEach = 50
 
-var topicSorts = map[string]func(x, y topicLine) int{
-	"name":    func(x, y topicLine) int { return strings.Compare(x.Name, y.Name) },
-	"state":   func(x, y topicLine) int { return strings.Compare(string(x.State), string(y.State)) },
-	"delayed": func(x, y topicLine) int { return cmp.Compare(y.stats.Delayed, x.stats.Delayed) },
-	"ready":   func(x, y topicLine) int { return cmp.Compare(y.stats.Ready, x.stats.Ready) },
-	"running": func(x, y topicLine) int { return cmp.Compare(y.stats.Running, x.stats.Running) },
-	"dead":    func(x, y topicLine) int { return cmp.Compare(y.stats.Dead, x.stats.Dead) },
-	"changed": func(x, y topicLine) int { return y.UpdatedAt.Compare(x.UpdatedAt) },
+var topicSorts = map[string]func(x, y *topicLine) int{
+	"name":   func(x, y *topicLine) int { return strings.Compare(x.Name, y.Name) },
+	"health": func(x, y *topicLine) int { return cmp.Compare(rankOf(x), rankOf(y)) },
+	"success": func(x, y *topicLine) int {
+		return cmp.Or(cmp.Compare(unknownLast(y.Success), unknownLast(x.Success)), cmp.Compare(y.Attempts, x.Attempts))
+	},
+	"p99":       byNumber(func(l *topicLine) float64 { return orZero(l.P99) }),
+	"oldest":    byNumber(func(l *topicLine) time.Duration { return l.Stats.OldestReady }),
+	"pushed":    byNumber(func(l *topicLine) int64 { return l.Moved().Pushed }),
+	"delivered": byNumber(func(l *topicLine) int64 { return l.Moved().Delivered }),
+	"failed":    byNumber(func(l *topicLine) int64 { return l.Moved().Failed }),
+	"deleted":   byNumber(func(l *topicLine) int64 { return l.Moved().Deleted }),
+	"delayed":   byNumber(func(l *topicLine) int64 { return l.Stats.Delayed }),
+	"ready":     byNumber(func(l *topicLine) int64 { return l.Stats.Ready }),
+	"running":   byNumber(func(l *topicLine) int64 { return l.Stats.Running }),
+	"dead":      byNumber(func(l *topicLine) int64 { return l.Stats.Dead }),
+}
+
+func byNumber[N cmp.Ordered](of func(*topicLine) N) func(x, y *topicLine) int {
+	return func(x, y *topicLine) int { return cmp.Compare(of(y), of(x)) }
+}
+
+func rankOf(l *topicLine) int { return slices.Index(healths, l.Health()) }
+
+func unknownLast(share float64) float64 {
+	if math.IsNaN(share) {
+		return -1
+	}
+	return share
+}
+
+func orZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }
 
 func (h *Handler) topicsPage(c echo.Context) error {
-	ctx := c.Request().Context()
-	d := topicsData{Search: strings.TrimSpace(c.QueryParam("q")), State: c.QueryParam("state"),
-		Sort: c.QueryParam("sort"), States: topicStates}
-	lines := h.matchingTopics(&d)
-	by := topicSorts[d.Sort]
+	return h.Render(c, http.StatusOK, "topics", h.listTopics(c.Request().Context(), c.QueryParams()))
+}
+
+// listTopics makes a page of the list. What a page does not sort by is read for the topics that it shows only.
+func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
+	d := &topicsData{Search: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Sort: q.Get("sort"),
+		Count: q.Get("count"), States: topicStates, Counts: h.figures.Counts(ctx)}
+	d.Query = url.Values{"q": {d.Search}, "state": {d.State}, "sort": {d.Sort}, "count": {d.Count},
+		"page": {q.Get("page")}}.Encode()
+	lines := h.matchingTopics(d)
+	key, down := strings.CutPrefix(d.Sort, "-")
+	by := topicSorts[key]
 	if by == nil {
-		d.Sort, by = "name", topicSorts["name"]
+		d.Sort, key, by, down = "name", "name", topicSorts["name"], false
 	}
-	if d.Sort != "name" && d.Sort != "state" && d.Sort != "changed" {
-		stats, err := h.figures.AllStats(ctx)
-		if err != nil {
-			d.Away = err.Error()
+	switch key {
+	case "pushed", "delivered", "failed", "deleted":
+		h.fillTotals(ctx, lines)
+	case "health", "success", "p99":
+		h.fillVitals(ctx, busiest(lines))
+	}
+	slices.SortFunc(lines, func(x, y *topicLine) int {
+		order := by(x, y)
+		if down {
+			order = -order
 		}
-		for i := range lines {
-			lines[i].stats = stats[lines[i].Name]
-		}
+		return cmp.Or(order, strings.Compare(x.Name, y.Name))
+	})
+	d.Pager = page.NewPager(q.Get("page"), len(lines), topicsEach)
+	shown := page.PageOf(d.Pager, lines)
+	h.fillTotals(ctx, shown)
+	h.fillVitals(ctx, shown)
+	for _, l := range shown {
+		d.Lines = append(d.Lines, *l)
 	}
-	slices.SortFunc(lines, func(x, y topicLine) int { return cmp.Or(by(x, y), strings.Compare(x.Name, y.Name)) })
-	d.Pager = page.NewPager(c, len(lines), topicsEach)
-	d.Lines = page.PageOf(d.Pager, lines)
-	if err := h.fillTotals(ctx, d.Lines); err != nil {
-		d.Away = err.Error()
+	return d
+}
+
+// topicsJudged is of how many topics the health is read for sorting by it.
+const topicsJudged = 1000
+
+// busiest are the topics with the most jobs, if there are very many.
+func busiest(lines []*topicLine) []*topicLine {
+	if len(lines) <= topicsJudged {
+		return lines
 	}
-	return h.Render(c, http.StatusOK, "topics", d)
+	jobs := func(l *topicLine) int64 { return l.Stats.Delayed + l.Stats.Ready + l.Stats.Running + l.Stats.Dead }
+	lines = slices.Clone(lines)
+	slices.SortFunc(lines, func(x, y *topicLine) int { return cmp.Compare(jobs(y), jobs(x)) })
+	return lines[:topicsJudged]
 }
 
 var topicStates = []string{string(registry.TopicActive), string(registry.TopicPaused), string(registry.TopicOffline)}
 
-func (h *Handler) matchingTopics(d *topicsData) []topicLine {
+func (h *Handler) matchingTopics(d *topicsData) []*topicLine {
 	s := h.Snapshot()
 	d.All = s.Topics.Len()
+	rules := h.rules()
 	words := strings.Fields(strings.ToLower(d.Search))
-	var lines []topicLine
+	var lines []*topicLine
 	for name, t := range s.Topics.All() {
 		if d.State != "" && string(t.State) != d.State {
 			continue
 		}
 		text := strings.ToLower(name + " " + t.Title + " " + t.Owner + " " + t.CallbackURL)
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
-			lines = append(lines, topicLine{Topic: t, Note: s.Notes.Get(name)})
+		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			continue
 		}
+		l := h.newLine(t, d.Counts, rules)
+		l.count = d.Count
+		lines = append(lines, l)
 	}
 	return lines
 }
 
-// fillTotals reads the numbers of the topics that are shown, and of no others.
-func (h *Handler) fillTotals(ctx context.Context, lines []topicLine) error {
+// rules are those of the alerts. What cannot be read of them has its default.
+func (h *Handler) rules() *alert.Rules {
+	settings, _ := alert.Read(h.Snapshot())
+	return &settings.Rules
+}
+
+func (h *Handler) newLine(t *registry.Topic, counts figures.Counts, rules *alert.Rules) *topicLine {
+	return &topicLine{
+		Topic: t, Note: h.Snapshot().Notes.Get(t.Name), Stats: counts.Topics[t.Name], Answered: counts.Answered,
+		Vitals: figures.Vitals{Success: math.NaN()}, limit: rules.Objective(t.Name),
+	}
+}
+
+func namesOf(lines []*topicLine) []string {
 	names := make([]string, len(lines))
 	for i := range lines {
 		names[i] = lines[i].Name
 	}
-	totals, err := h.queue.Totals(ctx, names)
-	for i := range lines {
-		lines[i].Totals = totals[lines[i].Name]
+	return names
+}
+
+func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
+	totals := h.figures.Totals(ctx, namesOf(lines))
+	for _, l := range lines {
+		l.Totals = totals[l.Name]
 	}
-	return err
+}
+
+func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
+	names := namesOf(lines)
+	vitals := h.figures.Vitals(ctx, names)
+	limits, _ := h.queue.TopicLimits(ctx, names) // without a shard its breakers are not known
+	for _, l := range lines {
+		l.Vitals, l.Open = vitals[l.Name], h.isOpen(limits[l.Name])
+	}
+}
+
+// isOpen reports whether a breaker is open: a probe may be due at this moment.
+func (h *Handler) isOpen(l queue.TopicLimits) bool {
+	return l.BreakerOpen.After(h.Now().Add(-time.Minute))
 }

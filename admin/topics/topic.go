@@ -37,7 +37,11 @@ func (h *Handler) topicRoutes(g *echo.Group) {
 	g.POST("/topics/:topic/errors/clear", operator(h.clearErrors))
 	h.testRoutes(g)
 	h.Live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) {
-		return h.topicLive(ctx, name), nil
+		t := h.Snapshot().Topics.Get(name)
+		if t == nil {
+			return nil, registry.ErrNoTopic
+		}
+		return h.topicLive(ctx, t), nil
 	})
 }
 
@@ -45,36 +49,22 @@ const topicEvery = 2 * time.Second
 
 // topicLive is what changes while the page is open.
 type topicLive struct {
-	Name   string
-	Totals queue.TopicTotals
+	*topicLine
 	Limits queue.TopicLimits
-	Open   bool      // its breaker
 	Until  time.Time // when the older of its two secrets is dropped; zero: not by itself
-	Away   string
 }
 
-// Success is the share of attempts that delivered, of today; negative without one.
-func (l *topicLive) Success() float64 {
-	all := l.Totals.Today.Delivered + l.Totals.Today.Failed
-	if all == 0 {
-		return -1
+func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
+	line := h.newLine(t, figures.Counts{}, h.rules())
+	line.Totals = h.figures.Totals(ctx, []string{t.Name})[t.Name]
+	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
+	l := &topicLive{topicLine: line}
+	h.fillVitals(ctx, []*topicLine{line})
+	if limits, err := h.queue.TopicLimits(ctx, []string{t.Name}); err == nil {
+		l.Limits = limits[t.Name]
 	}
-	return float64(l.Totals.Today.Delivered) / float64(all)
-}
-
-func (h *Handler) topicLive(ctx context.Context, name string) *topicLive {
-	l := &topicLive{Name: name}
-	totals, err := h.queue.Totals(ctx, []string{name})
-	if err != nil {
-		l.Away = err.Error()
-	}
-	l.Totals = totals[name]
-	if limits, err := h.queue.TopicLimits(ctx, []string{name}); err == nil {
-		l.Limits = limits[name]
-		l.Open = l.Limits.BreakerOpen.After(h.Now().Add(-time.Minute))
-	}
-	if t := h.Snapshot().Topics.Get(name); t != nil && len(t.Secrets) > 1 {
-		l.Until, _ = h.registry.Rotation(ctx, name) // away: the page shows no countdown
+	if len(t.Secrets) > 1 {
+		l.Until, _ = h.registry.Rotation(ctx, t.Name) // away: the page shows no countdown
 	}
 	return l
 }
@@ -127,7 +117,7 @@ func (h *Handler) topicPage(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	d := &topicData{Topic: t, Note: h.Snapshot().Notes.Get(t.Name), Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
-		Overlaps: overlaps, Live: h.topicLive(ctx, t.Name)}
+		Overlaps: overlaps, Live: h.topicLive(ctx, t)}
 	if !slices.Contains(topicTabs, d.Tab) {
 		d.Tab = topicTabs[0]
 	}

@@ -107,6 +107,11 @@
     if (e.matches("[data-submit]")) e.form.requestSubmit();
     if (e.dataset.checkAll) for (const box of document.getElementsByName(e.dataset.checkAll)) if (box.type === "checkbox") box.checked = e.checked;
   });
+  // <form data-stale="#part">: the buttons of a part that counts what the form chooses wait for the new number.
+  document.addEventListener("input", (event) => {
+    const part = event.target.form && event.target.form.dataset.stale;
+    if (part) for (const button of $(part).querySelectorAll("button")) button.disabled = true;
+  });
   // "/" goes to the search box.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;

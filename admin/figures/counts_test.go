@@ -1,0 +1,73 @@
+package figures
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// redis is what a Handler asks, as far as it answers.
+type redis struct {
+	stats map[string]queue.Stats
+	err   error
+}
+
+func (r *redis) Stats(context.Context, []string) (map[string]queue.Stats, error) {
+	return r.stats, r.err
+}
+func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
+	all := map[string]queue.TopicTotals{}
+	for name, s := range r.stats {
+		all[name] = queue.TopicTotals{Stats: s}
+	}
+	return all, r.err
+}
+func (r *redis) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
+	return nil, r.err
+}
+
+type twoShards struct{}
+
+func (twoShards) ListShards() []registry.Shard {
+	return []registry.Shard{{Name: "s1", State: registry.ShardActive}, {Name: "s2", State: registry.ShardActive}}
+}
+
+type noTopics struct{}
+
+func (noTopics) Snapshot() *registry.Snapshot { return &registry.Snapshot{} }
+
+// TestWhatIsNotKnownIsNotZero: before the first answer nothing is known, later the last answer is, with its age; the
+// answer of some shards is one.
+func TestWhatIsNotKnownIsNotZero(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	base := &page.Base{Options: page.Options{Now: func() time.Time { return now }, Registry: noTopics{}}}
+	all := &queue.PartialError{Shards: []string{"s1", "s2"}, Err: errors.New("timeout")}
+	r := &redis{stats: map[string]queue.Stats{"a": {}}, err: all}
+	h := New(base, Options{Queue: r, Shards: twoShards{}})
+	if c := h.Counts(t.Context()); c.Known() || len(c.Missing) != 2 {
+		t.Errorf("nobody ever answered, and the counts are %+v", c)
+	}
+	if x := h.Totals(t.Context(), []string{"a"})["a"]; x.Known() {
+		t.Errorf("nobody ever answered, and the totals are %+v", x)
+	}
+	now = now.Add(time.Minute)
+	r.stats, r.err = map[string]queue.Stats{"a": {Dead: 7}}, &queue.PartialError{Shards: []string{"s2"}, Err: all.Err}
+	if c := h.Counts(t.Context()); !c.Known() || c.Old() || c.Sum().Dead != 7 || len(c.Missing) != 1 || c.Missing[0] != "s2" {
+		t.Errorf("one of two shards answered: %+v", c)
+	}
+	h.Totals(t.Context(), []string{"a"})
+	now = now.Add(time.Minute)
+	r.stats, r.err = map[string]queue.Stats{"a": {}}, all
+	if c := h.Counts(t.Context()); !c.Old() || c.Sum().Dead != 7 || c.Now.Sub(c.At) != time.Minute || len(c.Missing) != 2 {
+		t.Errorf("no shard answers any more: %+v", c)
+	}
+	if x := h.Totals(t.Context(), []string{"a"})["a"]; !x.Old() || x.Dead != 7 {
+		t.Errorf("no shard answers any more: %+v", x)
+	}
+}

@@ -1,0 +1,114 @@
+package figures
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/history"
+)
+
+// Vitals are how a topic's callbacks went in the last quarter of an hour.
+type Vitals struct {
+	Attempts  int64
+	Success   float64  // share of the attempts; NaN: there were none
+	P99       *float64 // lateness of the last minutes in ms; nil: nothing was called
+	Delivered string   // points of a small chart
+	Failed    string
+	at        time.Time
+}
+
+const (
+	vitalsFresh = 10 * time.Second
+	vitalsKept  = 5000
+	recentSlots = 30 // of the history: five minutes
+	sparkPoints = 30
+	sparkHeight = 16
+	sparkWidth  = 58
+)
+
+// Vitals reads the vitals of topics, at most every ten seconds each.
+func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals {
+	h.vitalsMu.Lock()
+	defer h.vitalsMu.Unlock()
+	if h.vitals == nil || len(h.vitals) > vitalsKept {
+		h.vitals = map[string]Vitals{}
+	}
+	list := make(map[string]Vitals, len(topics))
+	for _, name := range topics {
+		v, known := h.vitals[name]
+		if !known || h.Now().Sub(v.at) > vitalsFresh {
+			v = h.readVitals(ctx, name)
+			h.vitals[name] = v
+		}
+		list[name] = v
+	}
+	return list
+}
+
+func (h *Handler) readVitals(ctx context.Context, topic string) Vitals {
+	v := Vitals{Success: math.NaN(), at: h.Now()}
+	if h.opts.History == nil {
+		return v
+	}
+	p, err := h.opts.History.Series(ctx, topic, history.Spans()[0])
+	if err != nil {
+		return v
+	}
+	v.Attempts = p.Sums["delivered"] + p.Sums["failed"]
+	if v.Attempts > 0 {
+		v.Success = float64(p.Sums["delivered"]) / float64(v.Attempts)
+	}
+	v.P99 = latest(p.Values["p99"])
+	v.Delivered, v.Failed = spark(p.Values["delivered"], p.Values["failed"])
+	return v
+}
+
+// latest is the last known value of the last minutes.
+func latest(values []*float64) *float64 {
+	for i := len(values) - 1; i >= max(0, len(values)-recentSlots); i-- {
+		if values[i] != nil {
+			return values[i]
+		}
+	}
+	return nil
+}
+
+// spark makes two lines for a small chart, with the same scale; empty lines: there was nothing.
+func spark(delivered, failed []*float64) (string, string) {
+	good, bad := thinned(delivered), thinned(failed)
+	highest := 0.0
+	for _, v := range slices.Concat(good, bad) {
+		highest = max(highest, v)
+	}
+	if highest == 0 {
+		return "", ""
+	}
+	line := func(values []float64) string {
+		var points []string
+		sum := 0.0
+		for i, v := range values {
+			sum += v
+			points = append(points, fmt.Sprintf("%d,%d", i*sparkWidth/max(1, len(values)-1), sparkHeight-int(math.Round(v/highest*(sparkHeight-1)))))
+		}
+		if sum == 0 {
+			return ""
+		}
+		return strings.Join(points, " ")
+	}
+	return line(good), line(bad)
+}
+
+// thinned sums up values that fall on the same point.
+func thinned(values []*float64) []float64 {
+	points := make([]float64, min(len(values), sparkPoints))
+	for i, v := range values {
+		if v != nil {
+			points[i*len(points)/len(values)] += *v
+		}
+	}
+	return points
+}
