@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/gateway/lmstfy"
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/pull"
@@ -41,6 +42,9 @@ type parts struct {
 	tunesGC    bool
 	setsLimits bool // of all topics, when a shard may not have them; all processes set those of topics that change
 	topics     int  // when the garbage collector was tuned
+
+	workers       *pull.Hub // of gateways
+	lmstfyGateway *lmstfy.Gateway
 }
 
 // openParts opens everything for a process, whose name is in its log and in the journal. The registry's database may

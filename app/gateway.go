@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/listen"
 	"github.com/wakecall/wakecall/master"
+	"github.com/wakecall/wakecall/pull"
 )
 
 // serveFunc serves a gateway's listener until its context is done.
@@ -25,12 +27,15 @@ type gatewaySpec struct {
 
 // gateways are all protocols, a line each.
 var gateways = []gatewaySpec{
-	{"lmstfy", "gateways.lmstfy.addr", func(g *conf.Gateways) string { return g.Lmstfy.Addr }, nil},
-	{"lmstfy", "gateways.lmstfy.admin_addr", func(g *conf.Gateways) string { return g.Lmstfy.AdminAddr }, nil},
+	{"lmstfy", "gateways.lmstfy.addr", func(g *conf.Gateways) string { return g.Lmstfy.Addr }, (*parts).serveLmstfy},
+	{"lmstfy", "gateways.lmstfy.admin_addr", func(g *conf.Gateways) string { return g.Lmstfy.AdminAddr },
+		(*parts).serveLmstfyAdmin},
 	{"phpdq", "gateways.phpdq.addr", func(g *conf.Gateways) string { return g.PHPDQ.Addr }, nil},
-	{"delayqueue", "gateways.delayqueue.addr", func(g *conf.Gateways) string { return g.DelayQueue.Addr }, nil},
-	{"grape", "gateways.grape.addr", func(g *conf.Gateways) string { return g.Grape.Addr }, nil},
-	{"beanstalk", "gateways.beanstalk.addr", func(g *conf.Gateways) string { return g.Beanstalk.Addr }, nil},
+	{"delayqueue", "gateways.delayqueue.addr", func(g *conf.Gateways) string { return g.DelayQueue.Addr },
+		(*parts).serveDelayQueue},
+	{"grape", "gateways.grape.addr", func(g *conf.Gateways) string { return g.Grape.Addr }, (*parts).serveGrape},
+	{"beanstalk", "gateways.beanstalk.addr", func(g *conf.Gateways) string { return g.Beanstalk.Addr },
+		(*parts).serveBeanstalk},
 }
 
 // gatewayListeners are the sockets of the gateways that are on.
@@ -51,6 +56,9 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	if err != nil {
 		return role{}, fmt.Errorf("register the metrics of gateways: %w", err)
 	}
+	p.workers = pull.New(pull.Options{
+		Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
+	})
 	var list []gateway.Listener
 	for _, g := range gateways {
 		l := listeners[g.key]
@@ -71,7 +79,13 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 		return role{}, errNoGateway
 	}
 	return role{
-		run:    func(ctx context.Context) error { return gateway.Run(ctx, list) },
+		run: func(ctx context.Context) error {
+			waking, stop := context.WithCancel(context.WithoutCancel(ctx))
+			var woken sync.WaitGroup
+			woken.Go(func() { _ = p.workers.Run(waking) }) // until no worker waits any more
+			defer func() { stop(); woken.Wait() }()
+			return gateway.Run(ctx, list)
+		},
 		status: func() map[string]any { return gateway.Status(list) },
 	}, nil
 }

@@ -1,6 +1,12 @@
 package gateway
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
+)
 
 // Results of requests, for the metrics.
 const (
@@ -8,6 +14,18 @@ const (
 	Refused     = "refused"     // the request is wrong, or what it names does not exist
 	Unavailable = "unavailable" // no shard, or no journal, took it
 )
+
+// ResultOf is the result of a request that ended with an error, or with none.
+func ResultOf(err error) string {
+	var away *queue.UnavailableError
+	switch {
+	case err == nil:
+		return Done
+	case errors.As(err, &away):
+		return Unavailable
+	}
+	return Refused
+}
 
 // Metrics are those of all protocols of a process.
 type Metrics struct {

@@ -34,28 +34,56 @@ func (noteRow) TableName() string    { return "topic_notes" }
 // PutSetting stores a value as JSON, with its seal.Texts encrypted. Storing a value as it is changes nothing. Errors:
 // seal.ErrKey, ErrUnavailable.
 func (r *Registry) PutSetting(ctx context.Context, actor, name string, value any) error {
-	open, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("store the setting %s: %w", name, err)
-	}
-	sealed, err := r.db.Key.SealJSON("setting/"+name, open)
-	if err != nil {
-		return fmt.Errorf("store the setting %s: %w", name, err)
-	}
-	return r.Change(ctx, actor, "put", "setting/"+name, func(tx *gorm.DB, c *Changed) error {
+	return r.editSetting(ctx, actor, name, func([]byte, error) (any, error) { return value, nil })
+}
+
+// EditSetting reads a setting into value, which is left alone if there is none, lets edit change it and stores it, all
+// in one transaction. Errors: a refusal of edit, seal.ErrKey, ErrUnavailable.
+func (r *Registry) EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error {
+	return r.editSetting(ctx, actor, name, func(was []byte, err error) (any, error) {
+		if was != nil && err == nil {
+			err = json.Unmarshal(was, value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the setting %s: %w", name, err)
+		}
+		return value, edit()
+	})
+}
+
+// editSetting stores what edit makes of the open JSON of a setting, which is nil if there is none, or of why it cannot
+// be opened.
+func (r *Registry) editSetting(
+	ctx context.Context, actor, name string, edit func(was []byte, err error) (any, error),
+) error {
+	place := "setting/" + name
+	return r.Change(ctx, actor, "put", place, func(tx *gorm.DB, c *Changed) error {
 		var row settingRow
 		found, err := database.Find(tx, &row, "name", name)
 		if err != nil {
 			return err
 		}
+		var was []byte
 		if found {
-			was, err := r.db.Key.OpenJSON("setting/"+name, []byte(row.Value))
-			if err == nil {
-				c.Before = seal.MaskJSON(was)
-			}
-			if err == nil && seal.SameJSON(was, open) {
+			was, err = r.db.Key.OpenJSON(place, []byte(row.Value))
+		}
+		value, err := edit(was, err)
+		if err != nil {
+			return err
+		}
+		open, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("store the setting %s: %w", name, err)
+		}
+		if was != nil {
+			c.Before = seal.MaskJSON(was)
+			if seal.SameJSON(was, open) {
 				return ErrUnchanged
 			}
+		}
+		sealed, err := r.db.Key.SealJSON(place, open)
+		if err != nil {
+			return fmt.Errorf("store the setting %s: %w", name, err)
 		}
 		c.After = seal.MaskJSON(open)
 		return database.Upsert(tx).Create(&settingRow{name, string(sealed), database.Now()}).Error

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -17,29 +15,18 @@ import (
 
 // Limits of a push's fields.
 const (
-	maxIDBytes          = 128
 	minTTR              = 100 * time.Millisecond
 	maxTTR              = time.Hour
 	maxAttempts         = 1000
 	maxContentTypeBytes = 127
 )
 
-// checkID accepts 1 to 128 bytes of printable UTF-8 without a space at the beginning or end.
 func checkID(field, id string) error {
-	switch {
-	case id == "":
+	if id == "" {
 		return badField(field, "empty; leave it out to have one made")
-	case len(id) > maxIDBytes:
-		return badField(field, "%d bytes; the limit is %d", len(id), maxIDBytes)
-	case id[0] == ' ' || id[len(id)-1] == ' ':
-		return badField(field, "begins or ends with a space")
-	case !utf8.ValidString(id):
-		return badField(field, "not valid UTF-8")
 	}
-	for _, r := range id {
-		if !unicode.IsPrint(r) {
-			return badField(field, "%+q is not a printable character", r)
-		}
+	if err := queue.CheckID(id); err != nil {
+		return badField(field, "%s", err)
 	}
 	return nil
 }

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/gateway/beanstalk"
+	"github.com/wakecall/wakecall/gateway/delayqueue"
+	"github.com/wakecall/wakecall/gateway/grape"
+	"github.com/wakecall/wakecall/gateway/lmstfy"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// actorGateway is who makes the namespaces of gateways, in the audit trail.
+const actorGateway = "gateway"
+
+// namespace is the topic that has the settings of a gateway's queues.
+func namespace(name, title string, edit func(*registry.Topic)) registry.Topic {
+	t := registry.NewTopic(name)
+	t.Title, t.Delivery, t.MaxAttempts = title, registry.DeliveryPull, 0
+	if edit != nil {
+		edit(&t)
+	}
+	return t
+}
+
+// Settings of lmstfy's queues that a publish or consume may leave out.
+const lmstfyTTR = 2 * time.Minute
+
+func (p *parts) serveLmstfy(e *gateway.Endpoint) serveFunc {
+	g := p.lmstfy(e)
+	return p.ensured(g.Serve, lmstfyNamespace(g.NamespaceOf(lmstfyPool)))
+}
+
+func (p *parts) serveLmstfyAdmin(e *gateway.Endpoint) serveFunc { return p.lmstfy(e).ServeAdmin }
+
+const lmstfyPool = "default"
+
+// lmstfy is the gateway that both of its listeners serve.
+func (p *parts) lmstfy(e *gateway.Endpoint) *lmstfy.Gateway {
+	if p.lmstfyGateway == nil {
+		p.lmstfyGateway = lmstfy.New(e, lmstfy.Options{
+			Queue: p.queue, Workers: p.workers, Tokens: lmstfy.NewTokens(p.registry), Pools: []string{lmstfyPool},
+			Version: p.version,
+		})
+	}
+	return p.lmstfyGateway
+}
+
+func lmstfyNamespace(name string) registry.Topic {
+	return namespace(name, "lmstfy", func(t *registry.Topic) {
+		t.MaxAttempts, t.TTR, t.OnExpiry = 1, registry.Duration(lmstfyTTR), registry.ExpiryDrop
+	})
+}
+
+func (p *parts) serveDelayQueue(e *gateway.Endpoint) serveFunc {
+	g := delayqueue.New(e, p.queue, p.workers, int64(p.cfg.Server.MaxBody))
+	return p.ensured(g.Serve, namespace(delayqueue.Namespace, "delay-queue", nil))
+}
+
+func (p *parts) serveGrape(e *gateway.Endpoint) serveFunc {
+	g := grape.New(e, p.queue, p.registry, int64(p.cfg.Server.MaxBody))
+	return p.ensured(g.Serve, namespace(grape.Namespace, "Grape", nil))
+}
+
+// beanstalkBody is beanstalkd's default limit of a body.
+const beanstalkBody = 65535
+
+func (p *parts) serveBeanstalk(e *gateway.Endpoint) serveFunc {
+	g := beanstalk.New(e, p.queue, p.workers, p.registry, beanstalkBody, p.version)
+	return p.ensured(g.Serve, namespace(beanstalk.Namespace, "beanstalkd", nil))
+}
+
+// ensured serves when the namespaces of a gateway are in the registry: its first process makes them.
+func (p *parts) ensured(serve serveFunc, namespaces ...registry.Topic) serveFunc {
+	return func(ctx context.Context, l net.Listener) error {
+		for _, t := range namespaces {
+			if err := p.ensureNamespace(ctx, t); err != nil {
+				return errors.Join(err, l.Close())
+			}
+		}
+		return serve(ctx, l)
+	}
+}
+
+// ensureRetry is how long a gateway leaves the database alone that is away.
+const ensureRetry = time.Second
+
+func (p *parts) ensureNamespace(ctx context.Context, t registry.Topic) error {
+	for p.registry.Snapshot().Topics.Get(t.Name) == nil {
+		_, err := p.registry.PutTopic(ctx, actorGateway, t)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, database.ErrUnavailable) {
+			return fmt.Errorf("make the namespace %s: %w", t.Name, err)
+		}
+		p.log.Warn("the namespace of a gateway cannot be made; it is tried again", "namespace", t.Name, "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(ensureRetry):
+		}
+	}
+	return nil
+}

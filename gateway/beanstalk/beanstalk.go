@@ -1,0 +1,102 @@
+package beanstalk
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Queue is the part of a queue.Queue that the gateway needs.
+type Queue interface {
+	gateway.FinderQueue
+	Push(ctx context.Context, p queue.Push) queue.Result
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
+}
+
+// Workers lets workers wait for jobs.
+type Workers interface {
+	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
+}
+
+// Registry counts the ids.
+type Registry interface {
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+}
+
+// A Gateway serves the protocol.
+type Gateway struct {
+	*gateway.Endpoint
+	queue   Queue
+	workers Workers
+	finder  *gateway.Finder
+	ids     ids
+	tubes   *tubes
+	maxBody int
+	version string
+	started time.Time
+	counts  counts
+}
+
+// counts are the counters of the statistics.
+type counts struct {
+	commands                          [len(commandNames)]atomic.Uint64 // by their place in commandNames
+	timeouts, jobs, connections       atomic.Uint64
+	open, producers, workers, waiting atomic.Int64
+}
+
+// New makes a gateway that takes jobs of up to maxBody bytes.
+func New(e *gateway.Endpoint, q Queue, w Workers, r Registry, maxBody int, version string) *Gateway {
+	return &Gateway{
+		Endpoint: e, queue: q, workers: w, finder: gateway.NewFinder(q, Namespace), ids: ids{registry: r},
+		tubes: newTubes(), maxBody: maxBody, version: version, started: time.Now(),
+	}
+}
+
+// refreshEvery is how long a reserve may not see the first job of a priority that came through another host.
+const refreshEvery = time.Second
+
+// Serve serves a listener until ctx is done.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	refreshed := make(chan struct{})
+	refreshing, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(refreshed)
+		g.refresh(refreshing)
+	}()
+	defer func() { stop(); <-refreshed }()
+	return g.TCP(ctx, l, g.connection)
+}
+
+// refresh learns what other hosts store, while somebody waits.
+func (g *Gateway) refresh(ctx context.Context) {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if g.counts.waiting.Load() == 0 {
+			continue
+		}
+		if err := g.tubes.refresh(ctx, g.queue); err != nil && ctx.Err() == nil {
+			g.Log.Warn("the tubes cannot be listed", "error", err)
+		}
+	}
+}
+
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
+}

@@ -1,0 +1,184 @@
+package beanstalk
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// commandNames are the commands that the statistics count, in their order.
+var commandNames = [...]string{
+	"put", "peek", "peek-ready", "peek-delayed", "peek-buried", "reserve", "reserve-with-timeout", "delete", "release",
+	"use", "watch", "ignore", "bury", "kick", "touch", "stats", "stats-job", "stats-tube", "list-tubes",
+	"list-tube-used", "list-tubes-watched", "pause-tube",
+	"reserve-job", "kick-job", "quit", // not in the statistics
+}
+
+// counted is how many of commandNames the statistics show.
+const counted = 22
+
+// A spec says how many arguments a command has, and what runs it.
+type spec struct {
+	args int
+	run  func(k *conn, args []string, body []byte) error
+}
+
+// specs is filled by init: the commands refer to it through the statistics.
+var specs map[string]spec
+
+func init() {
+	specs = map[string]spec{
+		"put":                  {4, (*conn).put},
+		"use":                  {1, named((*conn).useTube)},
+		"reserve":              {0, (*conn).reserveForever},
+		"reserve-with-timeout": {1, (*conn).reserveWithTimeout},
+		"reserve-job":          {1, identified((*conn).reserveJob)},
+		"delete":               {1, identified((*conn).remove)},
+		"release":              {3, (*conn).release},
+		"bury":                 {2, (*conn).bury},
+		"touch":                {1, identified((*conn).touch)},
+		"watch":                {1, named((*conn).watchTube)},
+		"ignore":               {1, named((*conn).ignoreTube)},
+		"peek":                 {1, identified((*conn).peek)},
+		"peek-ready":           {0, peeking(queue.Ready)},
+		"peek-delayed":         {0, peeking(queue.Delayed)},
+		"peek-buried":          {0, peeking(queue.Dead)},
+		"kick":                 {1, (*conn).kick},
+		"kick-job":             {1, identified((*conn).kickJob)},
+		"stats":                {0, (*conn).stats},
+		"stats-job":            {1, identified((*conn).statsJob)},
+		"stats-tube":           {1, named((*conn).statsTube)},
+		"list-tubes":           {0, (*conn).listTubes},
+		"list-tube-used":       {0, (*conn).listTubeUsed},
+		"list-tubes-watched":   {0, (*conn).listTubesWatched},
+		"pause-tube":           {2, (*conn).pauseTube},
+		"quit":                 {0, func(*conn, []string, []byte) error { return errQuit }},
+	}
+}
+
+// errQuit ends a connection.
+var errQuit = errors.New("the client quits")
+
+// known is the command's name for the metrics.
+func (c *command) known() string {
+	if _, ok := specs[c.name]; ok {
+		return c.name
+	}
+	return "unknown"
+}
+
+func (k *conn) execute(c command) error {
+	if c.refusal != "" {
+		return k.reply(c.refusal)
+	}
+	s, ok := specs[c.name]
+	if !ok {
+		return k.reply(unknownCommand)
+	}
+	if len(c.args) != s.args {
+		return k.reply(badFormat)
+	}
+	k.counts.commands[slices.Index(commandNames[:], c.name)].Add(1)
+	k.expire(time.Now())
+	err := s.run(k, c.args, c.body)
+	switch {
+	case err == nil, errors.Is(err, errQuit), k.ctx.Err() != nil:
+		return err
+	case isFull(err):
+		return k.reply("OUT_OF_MEMORY")
+	case isWriteError(err):
+		return err
+	}
+	k.Log.Error("a command failed", "command", c.name, "error", err)
+	return errors.Join(k.reply("INTERNAL_ERROR"), k.w.Flush())
+}
+
+func isFull(err error) bool {
+	var away *queue.UnavailableError
+	return errors.As(err, &away) && away.Reason == "full"
+}
+
+func isWriteError(err error) bool {
+	return errors.Is(err, io.ErrShortWrite) || errors.Is(err, io.ErrClosedPipe)
+}
+
+// named runs a command whose argument is the name of a tube.
+func named(run func(*conn, string) error) func(*conn, []string, []byte) error {
+	return func(k *conn, args []string, _ []byte) error {
+		if !validTube(args[0]) {
+			return k.reply(badFormat)
+		}
+		return run(k, args[0])
+	}
+}
+
+// identified runs a command whose argument is an id.
+func identified(run func(*conn, uint64) error) func(*conn, []string, []byte) error {
+	return func(k *conn, args []string, _ []byte) error {
+		id, ok := number(args[0], 64)
+		if !ok {
+			return k.reply(badFormat)
+		}
+		return run(k, id)
+	}
+}
+
+func (k *conn) useTube(name string) error {
+	k.use(name)
+	return k.reply("USING", name)
+}
+
+func (k *conn) watchTube(name string) error {
+	k.watch(name)
+	return k.reply("WATCHING", strconv.Itoa(len(k.watched)))
+}
+
+func (k *conn) ignoreTube(name string) error {
+	if !k.ignore(name) {
+		return k.reply("NOT_IGNORED")
+	}
+	return k.reply("WATCHING", strconv.Itoa(len(k.watched)))
+}
+
+func (k *conn) pauseTube(args []string, _ []byte) error {
+	seconds, ok := number(args[1], 32)
+	if !validTube(args[0]) || !ok {
+		return k.reply(badFormat)
+	}
+	if !k.tubes.pauseTube(args[0], time.Duration(seconds)*time.Second) {
+		return k.reply("NOT_FOUND")
+	}
+	return k.reply("PAUSED")
+}
+
+func (k *conn) listTubes([]string, []byte) error {
+	if err := k.tubes.refresh(k.ctx, k.queue); err != nil {
+		return err
+	}
+	return k.replyList(k.tubes.names())
+}
+
+func (k *conn) listTubeUsed([]string, []byte) error { return k.reply("USING", k.used) }
+
+func (k *conn) listTubesWatched([]string, []byte) error { return k.replyList(k.watched) }
+
+// replyList answers a YAML list.
+func (k *conn) replyList(names []string) error {
+	var b strings.Builder
+	b.WriteString("---\n")
+	for _, name := range names {
+		b.WriteString("- " + name + "\n")
+	}
+	return k.replyYAML(b.String())
+}
+
+func (k *conn) replyYAML(text string) error {
+	_ = k.reply("OK", strconv.Itoa(len(text)))
+	_, err := k.w.WriteString(text + "\r\n")
+	return err
+}

@@ -1,0 +1,191 @@
+package beanstalk
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// conn is a connection. Only its own goroutine uses it, but for the reader.
+type conn struct {
+	*Gateway
+	c        gateway.Conn
+	w        *bufio.Writer
+	ctx      context.Context // ends with the connection
+	used     string
+	watched  []string
+	held     map[uint64]*held
+	produces bool
+	works    bool
+}
+
+// held is a job that the connection has reserved.
+type held struct {
+	lease string
+	topic string
+	ttr   time.Duration
+	ends  time.Time // of the lease
+}
+
+// releaseTimeout bounds the release of the jobs of a connection that ended. What is not released comes back when its
+// lease ends.
+const releaseTimeout = 5 * time.Second
+
+func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
+	ctx, cancel := context.WithCancel(ctx)
+	k := &conn{
+		Gateway: g, c: c, w: bufio.NewWriter(c), ctx: ctx, used: defaultTube, watched: []string{defaultTube},
+		held: map[uint64]*held{},
+	}
+	g.counts.connections.Add(1)
+	g.counts.open.Add(1)
+	g.tubes.edit(defaultTube, func(t *tube) { t.using++; t.watching++ })
+	commands := make(chan command)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer cancel() // a reserve that waits ends with the connection
+		k.read(commands)
+	})
+	k.run(commands)
+	_ = c.Close()
+	cancel()
+	reading.Wait()
+	k.leave()
+}
+
+// read reads commands until the connection ends.
+func (k *conn) read(to chan<- command) {
+	defer close(to)
+	r := newReader(k.c, k.maxBody)
+	for {
+		c, err := r.next()
+		if err != nil {
+			return
+		}
+		select {
+		case to <- c:
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+func (k *conn) run(commands <-chan command) {
+	for c := range commands {
+		k.c.Begin()
+		began := time.Now()
+		err := k.execute(c)
+		if errors.Is(err, errQuit) {
+			return
+		}
+		if err == nil {
+			err = k.w.Flush()
+		}
+		k.Observe(c.known(), gateway.ResultOf(err), began)
+		if err != nil || !k.c.End() {
+			return
+		}
+	}
+}
+
+// leave gives up all that the connection had.
+func (k *conn) leave() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), releaseTimeout)
+	defer cancel()
+	var list []queue.Ending
+	for _, h := range k.held {
+		list = append(list, queue.Ending{Lease: h.lease, Verb: queue.GiveBack})
+	}
+	for _, done := range k.queue.End(ctx, list) {
+		if done.Err != nil && !errors.Is(done.Err, queue.ErrLease) {
+			k.Log.Warn("a job of a connection that ended cannot be released; its lease expires", "error", done.Err)
+		}
+	}
+	k.tubes.edit(k.used, func(t *tube) { t.using-- })
+	for _, name := range k.watched {
+		k.tubes.edit(name, func(t *tube) { t.watching-- })
+	}
+	k.counts.open.Add(-1)
+	if k.produces {
+		k.counts.producers.Add(-1)
+	}
+	if k.works {
+		k.counts.workers.Add(-1)
+	}
+}
+
+// expire forgets the jobs whose leases have ended.
+func (k *conn) expire(now time.Time) {
+	for id, h := range k.held {
+		if !h.ends.After(now) {
+			delete(k.held, id)
+			k.counts.timeouts.Add(1)
+		}
+	}
+}
+
+// deadline is when the first of the held jobs enters its last second; zero: none is held.
+func (k *conn) deadline() (at time.Time) {
+	for _, h := range k.held {
+		if soon := h.ends.Add(-time.Second); at.IsZero() || soon.Before(at) {
+			at = soon
+		}
+	}
+	return at
+}
+
+func (k *conn) watch(name string) {
+	if slices.Contains(k.watched, name) {
+		return
+	}
+	k.watched = append(k.watched, name)
+	k.tubes.edit(name, func(t *tube) { t.watching++ })
+}
+
+func (k *conn) ignore(name string) bool {
+	if !slices.Contains(k.watched, name) {
+		return true
+	}
+	if len(k.watched) == 1 {
+		return false
+	}
+	k.watched = slices.DeleteFunc(k.watched, func(w string) bool { return w == name })
+	k.tubes.edit(name, func(t *tube) { t.watching-- })
+	return true
+}
+
+func (k *conn) use(name string) {
+	if name == k.used {
+		return
+	}
+	k.tubes.edit(name, func(t *tube) { t.using++ })
+	k.tubes.edit(k.used, func(t *tube) { t.using-- })
+	k.used = name
+}
+
+// reply writes a line.
+func (k *conn) reply(words ...string) error {
+	for i, word := range words {
+		if i > 0 {
+			_ = k.w.WriteByte(' ')
+		}
+		_, _ = k.w.WriteString(word)
+	}
+	_, err := k.w.WriteString("\r\n") // the writer keeps its first error
+	return err
+}
+
+// replyJob writes a line with an id, and the job.
+func (k *conn) replyJob(word, id string, body []byte) error {
+	_ = k.reply(word, id, strconv.Itoa(len(body)))
+	_, _ = k.w.Write(body)
+	_, err := k.w.WriteString("\r\n")
+	return err
+}

@@ -1,0 +1,458 @@
+package beanstalk
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Limits of jobs. Longer times become these.
+const (
+	maxTTR   = 24 * time.Hour
+	maxDelay = queue.MaxDelay
+	urgent   = 1024 // priorities below are urgent in the statistics
+)
+
+func ttrOf(seconds uint64) time.Duration {
+	return min(time.Duration(max(1, seconds))*time.Second, maxTTR)
+}
+
+func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
+
+// levelOf is Wakecall's priority, which only people see: the topic has the exact one.
+func levelOf(priority uint32) queue.Priority {
+	switch {
+	case priority < urgent:
+		return queue.High
+	case priority == urgent:
+		return queue.Normal
+	}
+	return queue.Low
+}
+
+func (k *conn) put(args []string, body []byte) error {
+	var n [4]uint64 // priority, delay, ttr, bytes: the reader has checked them
+	for i, arg := range args {
+		n[i], _ = number(arg, 32)
+	}
+	if !k.produces {
+		k.produces = true
+		k.counts.producers.Add(1)
+	}
+	id, err := k.ids.take(k.ctx)
+	if err != nil {
+		return err
+	}
+	priority := uint32(n[0])
+	result := k.queue.Push(k.ctx, queue.Push{
+		Topic: topicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
+		ContentType: "application/octet-stream", Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: levelOf(priority),
+	})
+	if result.Err != nil {
+		return result.Err
+	}
+	k.stored(k.used, priority, id)
+	k.counts.jobs.Add(1)
+	k.tubes.edit(k.used, func(t *tube) { t.totalJobs++ })
+	return k.reply("INSERTED", format(id))
+}
+
+func format(id uint64) string { return strconv.FormatUint(id, 10) }
+
+func (k *conn) stored(tube string, priority uint32, id uint64) {
+	k.tubes.met(tube, priority)
+	k.finder.Met(format(id), topicOf(tube, priority))
+}
+
+func (k *conn) reserveForever([]string, []byte) error { return k.reserve(time.Time{}) }
+
+// maxTimeout is beanstalkd's, in seconds.
+const maxTimeout = 1<<31 - 1
+
+func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
+	seconds, ok := number(args[0], 32)
+	if !ok || seconds > maxTimeout {
+		return k.reply(badFormat)
+	}
+	return k.reserve(time.Now().Add(time.Duration(seconds) * time.Second))
+}
+
+// reserve takes the most urgent ready job of the watched tubes, and waits for it until a time; zero: for ever.
+func (k *conn) reserve(until time.Time) error {
+	if !k.works {
+		k.works = true
+		k.counts.workers.Add(1)
+	}
+	soon := k.deadline()
+	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
+		return err
+	}
+	wait := time.Duration(0) // the first look does not wait
+	for {
+		job, err := k.takeOne(wait)
+		if err != nil {
+			return err
+		}
+		if job != nil {
+			return k.reserved(job)
+		}
+		now := time.Now()
+		switch {
+		case !soon.IsZero() && !now.Before(soon):
+			return k.reply("DEADLINE_SOON")
+		case !until.IsZero() && !now.Before(until):
+			return k.reply("TIMED_OUT")
+		}
+		wait = forEver
+		for _, end := range []time.Time{soon, until} {
+			if !end.IsZero() {
+				wait = min(wait, end.Sub(now))
+			}
+		}
+	}
+}
+
+// forEver is how long a reserve waits before it looks again.
+const forEver = 10 * time.Minute
+
+// takeOne takes a job of the watched tubes that are not paused. It returns none after wait, or when there may be
+// another plan.
+func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
+	p := k.tubes.plan(k.watched)
+	if wait > 0 {
+		defer k.waiting()()
+		if !p.resumes.IsZero() {
+			wait = max(min(wait, time.Until(p.resumes)), time.Millisecond)
+		}
+	}
+	ctx, cancel := context.WithCancel(k.ctx)
+	defer cancel()
+	if wait > 0 {
+		defer context.AfterFunc(p.changed, cancel)()
+	}
+	if len(p.topics) == 0 {
+		pause(ctx, wait)
+		return nil, k.ctx.Err()
+	}
+	jobs, err := k.workers.Take(ctx, pull.Request{
+		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Listed, Max: 1}, Wait: wait,
+	})
+	if len(jobs) > 0 {
+		return &jobs[0], nil
+	}
+	if errors.Is(err, context.Canceled) && k.ctx.Err() == nil { // there may be another plan
+		err = nil
+	}
+	return nil, err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// waiting counts the connection among those that wait, until the function is called that it returns. While it waits it
+// may be closed: no job is on the way to it.
+func (k *conn) waiting() func() {
+	_ = k.c.End()
+	count := func(n int) {
+		k.counts.waiting.Add(int64(n))
+		for _, name := range k.watched {
+			k.tubes.edit(name, func(t *tube) { t.waiting += n })
+		}
+	}
+	count(1)
+	return func() {
+		count(-1)
+		k.c.Begin()
+	}
+}
+
+// reserved answers a reserve, and keeps the lease.
+func (k *conn) reserved(job *queue.Leased) error {
+	id, ok := number(job.ID, 64)
+	if !ok { // pushed through another interface, with an id that no client of this one can name
+		return errors.Join(errForeign, k.queue.End(k.ctx, []queue.Ending{{Lease: job.Lease, Verb: queue.BuryLeased,
+			Error: errForeign.Error()}})[0].Err)
+	}
+	k.held[id] = &held{job.Lease, job.Topic, job.TTR, time.Now().Add(job.TTR)}
+	k.finder.Met(job.ID, job.Topic)
+	return k.replyJob("RESERVED", job.ID, job.Body)
+}
+
+var errForeign = errors.New("the id of the job is not a number")
+
+// heldBy is the job of an id if the connection holds it.
+func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
+	h := k.held[id]
+	if h == nil {
+		return k.reply("NOT_FOUND")
+	}
+	e.Lease = h.lease
+	return k.ended(id, e, word)
+}
+
+// ended ends a job, and answers word, or that there is none.
+func (k *conn) ended(id uint64, e queue.Ending, word string) error {
+	done := k.queue.End(k.ctx, []queue.Ending{e})[0]
+	if missing(done.Err) {
+		delete(k.held, id)
+		return k.reply("NOT_FOUND")
+	}
+	if done.Err != nil {
+		return done.Err
+	}
+	delete(k.held, id)
+	return k.reply(word)
+}
+
+func missing(err error) bool {
+	return errors.Is(err, queue.ErrLease) || errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState)
+}
+
+// remove deletes a job that the connection holds, or that nobody does.
+func (k *conn) remove(id uint64) error {
+	if h := k.held[id]; h != nil {
+		k.deleted(h.topic)
+		return k.endHeld(id, queue.Ending{Verb: queue.Ack}, "DELETED")
+	}
+	topic, err := k.end(id, queue.Ack, queue.Ready, queue.Delayed, queue.Dead)
+	if err != nil {
+		return err
+	}
+	if topic == "" {
+		return k.reply("NOT_FOUND")
+	}
+	k.deleted(topic)
+	return k.reply("DELETED")
+}
+
+func (k *conn) deleted(topic string) {
+	if name, _, ok := parseTopic(topic); ok {
+		k.tubes.edit(name, func(t *tube) { t.cmdDelete++ })
+	}
+}
+
+// end ends a job of any tube that is in one of some states, and returns its topic; "": there is none.
+func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string, err error) {
+	_, err = k.finder.Try(k.ctx, format(id), func(at string) (bool, error) {
+		done := k.queue.End(k.ctx, []queue.Ending{{Ref: queue.Ref{Topic: at, ID: format(id)}, In: in, Verb: verb}})[0]
+		if missing(done.Err) {
+			return false, nil
+		}
+		topic = at
+		return true, done.Err
+	})
+	return topic, err
+}
+
+func (k *conn) touch(id uint64) error {
+	h := k.held[id]
+	if h == nil {
+		return k.reply("NOT_FOUND")
+	}
+	done := k.queue.End(k.ctx, []queue.Ending{{Lease: h.lease, Verb: queue.ExtendLeased, TTR: h.ttr}})[0]
+	if missing(done.Err) {
+		delete(k.held, id)
+		return k.reply("NOT_FOUND")
+	}
+	if done.Err == nil {
+		h.ends = time.Now().Add(h.ttr)
+	}
+	return errors.Join(done.Err, k.reply("TOUCHED"))
+}
+
+func (k *conn) release(args []string, _ []byte) error {
+	id, known := number(args[0], 64)
+	priority, okPriority := number(args[1], 32)
+	delay, okDelay := number(args[2], 32)
+	if !known || !okPriority || !okDelay {
+		return k.reply(badFormat)
+	}
+	h := k.held[id]
+	if h == nil {
+		return k.reply("NOT_FOUND")
+	}
+	name, was, ok := parseTopic(h.topic)
+	if ok && was != uint32(priority) {
+		return k.move(id, h, name, uint32(priority), delayOf(delay))
+	}
+	k.tubes.met(name, was)
+	return k.endHeld(id, queue.Ending{
+		Verb: queue.Fail, Retry: []time.Duration{delayOf(delay)}, Error: releasedError,
+	}, "RELEASED")
+}
+
+// The errors of attempts that did not time out.
+const (
+	releasedError = "released"
+	buriedError   = "buried"
+)
+
+// move releases a job to another priority of its tube. Between the two steps it is in both.
+func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time.Duration) error {
+	job, err := k.queue.Get(k.ctx, h.topic, format(id))
+	if errors.Is(err, queue.ErrNotFound) {
+		delete(k.held, id)
+		return k.reply("NOT_FOUND")
+	}
+	if err != nil {
+		return err
+	}
+	result := k.queue.Push(k.ctx, queue.Push{
+		Topic: topicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
+		TTR: job.TTR, Priority: levelOf(priority), OnDuplicate: queue.Replace,
+	})
+	if result.Err != nil {
+		return result.Err
+	}
+	k.stored(name, priority, id)
+	return k.endHeld(id, queue.Ending{Verb: queue.Ack}, "RELEASED")
+}
+
+func (k *conn) bury(args []string, _ []byte) error {
+	id, known := number(args[0], 64)
+	if _, ok := number(args[1], 32); !ok || !known {
+		return k.reply(badFormat)
+	}
+	return k.endHeld(id, queue.Ending{Verb: queue.BuryLeased, Error: buriedError}, "BURIED")
+}
+
+// kick makes up to n buried jobs of the used tube ready, or if none is buried delayed ones.
+func (k *conn) kick(args []string, _ []byte) error {
+	n, ok := number(args[0], 32)
+	if !ok {
+		return k.reply(badFormat)
+	}
+	for _, state := range []queue.State{queue.Dead, queue.Delayed} {
+		kicked, err := k.kickSome(state, int(n))
+		if err != nil {
+			return err
+		}
+		if kicked > 0 {
+			return k.reply("KICKED", strconv.Itoa(kicked))
+		}
+	}
+	return k.reply("KICKED", "0")
+}
+
+const kickStep = 100
+
+func (k *conn) kickSome(state queue.State, n int) (kicked int, err error) {
+	for _, topic := range k.tubes.topics(k.used) {
+		for kicked < n {
+			jobs, _, err := k.queue.List(k.ctx, topic, state, "", min(kickStep, n-kicked))
+			if err != nil || len(jobs) == 0 {
+				break
+			}
+			for i := range jobs {
+				done, err := k.kickOne(topic, jobs[i].ID, state)
+				if err != nil {
+					return kicked, err
+				}
+				if done {
+					kicked++
+				}
+			}
+		}
+	}
+	return kicked, nil
+}
+
+// kickOne makes a buried or delayed job ready.
+func (k *conn) kickOne(topic, id string, state queue.State) (bool, error) {
+	var err error
+	if state == queue.Delayed {
+		_, err = k.queue.RunNow(k.ctx, topic, id)
+	} else {
+		e := queue.Ending{Ref: queue.Ref{Topic: topic, ID: id}, In: []queue.State{state}, Verb: queue.GiveBack}
+		err = k.queue.End(k.ctx, []queue.Ending{e})[0].Err
+	}
+	if missing(err) || errors.Is(err, queue.ErrRunning) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (k *conn) kickJob(id uint64) error {
+	kicked, err := k.finder.Try(k.ctx, format(id), func(topic string) (bool, error) {
+		job, err := k.queue.Get(k.ctx, topic, format(id))
+		if missing(err) {
+			return false, nil
+		}
+		if err != nil || job.State != queue.Dead && job.State != queue.Delayed {
+			return false, err
+		}
+		return k.kickOne(topic, format(id), job.State)
+	})
+	if err != nil {
+		return err
+	}
+	if !kicked {
+		return k.reply("NOT_FOUND")
+	}
+	return k.reply("KICKED")
+}
+
+// find is the job of an id in any tube; nil: there is none.
+func (k *conn) find(id uint64) (job *queue.Job, err error) {
+	_, err = k.finder.Try(k.ctx, format(id), func(topic string) (bool, error) {
+		found, err := k.queue.Get(k.ctx, topic, format(id))
+		if errors.Is(err, queue.ErrNotFound) {
+			return false, nil
+		}
+		job = found
+		return true, err
+	})
+	return job, err
+}
+
+func (k *conn) peek(id uint64) error {
+	job, err := k.find(id)
+	if err != nil {
+		return err
+	}
+	return k.found(job)
+}
+
+func (k *conn) found(job *queue.Job) error {
+	if job == nil {
+		return k.reply("NOT_FOUND")
+	}
+	return k.replyJob("FOUND", job.ID, job.Body)
+}
+
+// peeking shows the first job of the used tube in a state.
+func peeking(state queue.State) func(*conn, []string, []byte) error {
+	return func(k *conn, _ []string, _ []byte) error {
+		if err := k.tubes.recent(k.ctx, k.queue); err != nil {
+			return err
+		}
+		for _, topic := range k.tubes.topics(k.used) {
+			jobs, _, err := k.queue.List(k.ctx, topic, state, "", 1)
+			if err != nil {
+				return err
+			}
+			if len(jobs) == 0 {
+				continue
+			}
+			job, err := k.queue.Get(k.ctx, topic, jobs[0].ID) // a list leaves long bodies out
+			if errors.Is(err, queue.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			return k.found(job)
+		}
+		return k.found(nil)
+	}
+}

@@ -1,0 +1,148 @@
+package beanstalk
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Limits of the protocol.
+const (
+	maxLine = 224 // with CRLF
+	maxName = 200
+)
+
+// The answers to what cannot be understood.
+const (
+	badFormat      = "BAD_FORMAT"
+	unknownCommand = "UNKNOWN_COMMAND"
+	expectedCRLF   = "EXPECTED_CRLF"
+	jobTooBig      = "JOB_TOO_BIG"
+)
+
+// command is a line, with the body of a put.
+type command struct {
+	name string
+	args []string
+	body []byte
+	// refusal is what is answered instead of running the command; "": nothing is wrong with it so far.
+	refusal string
+}
+
+// reader reads the commands of a connection.
+type reader struct {
+	r       *bufio.Reader
+	maxBody int
+}
+
+func newReader(r io.Reader, maxBody int) *reader {
+	return &reader{r: bufio.NewReaderSize(r, 4096), maxBody: maxBody}
+}
+
+// next reads a command. Its error is that of the connection.
+func (r *reader) next() (command, error) {
+	line, err := r.line()
+	if err != nil {
+		return command{}, err
+	}
+	if line == nil {
+		return command{refusal: badFormat}, nil
+	}
+	words := strings.Split(string(line), " ")
+	c := command{name: words[0], args: words[1:]}
+	if c.name == "put" {
+		return r.put(c)
+	}
+	return c, nil
+}
+
+// line reads a line without its CRLF; nil when it is too long or has a NUL. The rest of a long line is skipped.
+func (r *reader) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.r.ReadSlice('\n')
+		if len(line) <= maxLine {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	if len(line) > maxLine || !bytes.HasSuffix(line, []byte("\r\n")) || bytes.IndexByte(line, 0) >= 0 {
+		return nil, nil
+	}
+	return line[:len(line)-2], nil
+}
+
+// put reads the body of a put. What follows a malformed put is read as commands.
+func (r *reader) put(c command) (command, error) {
+	if len(c.args) != 4 {
+		return command{refusal: badFormat}, nil
+	}
+	for _, arg := range c.args {
+		if _, ok := number(arg, 32); !ok {
+			return command{refusal: badFormat}, nil
+		}
+	}
+	n, _ := number(c.args[3], 32)
+	if n > uint64(r.maxBody) {
+		c.refusal = jobTooBig
+		_, err := io.CopyN(io.Discard, r.r, int64(n)+2)
+		return c, err
+	}
+	c.body = make([]byte, n+2)
+	if _, err := io.ReadFull(r.r, c.body); err != nil {
+		return c, err
+	}
+	if !bytes.HasSuffix(c.body, []byte("\r\n")) {
+		c.refusal = expectedCRLF
+		if c.body[n+1] != '\n' { // the line goes on
+			_, err := r.skipLine()
+			return c, err
+		}
+		return c, nil
+	}
+	c.body = c.body[:n:n]
+	return c, nil
+}
+
+func (r *reader) skipLine() (n int, err error) {
+	for {
+		part, err := r.r.ReadSlice('\n')
+		n += len(part)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return n, err
+		}
+	}
+}
+
+// number reads an unsigned decimal number.
+func number(text string, bits int) (uint64, bool) {
+	if text == "" || text[0] == '+' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, bits)
+	return n, err == nil
+}
+
+// validTube reports whether a name is that of a tube.
+func validTube(name string) bool {
+	if name == "" || len(name) > maxName || name[0] == '-' {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && !strings.ContainsRune("-+/;.$_()", rune(c)) {
+			return false
+		}
+	}
+	return true
+}

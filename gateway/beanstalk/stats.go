@@ -1,0 +1,211 @@
+package beanstalk
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// yaml is the text of statistics.
+type yaml struct{ strings.Builder }
+
+func newYAML() *yaml {
+	y := &yaml{}
+	y.WriteString("---\n")
+	return y
+}
+
+func (y *yaml) add(key string, value any) {
+	if text, ok := value.(string); ok {
+		value = `"` + text + `"`
+	}
+	fmt.Fprintf(y, "%s: %v\n", key, value)
+}
+
+// bare adds a word without quotes.
+func (y *yaml) bare(key, value string) { fmt.Fprintf(y, "%s: %s\n", key, value) }
+
+// jobCounts are the jobs of some topics by state.
+type jobCounts struct{ urgent, ready, reserved, delayed, buried int64 }
+
+func (k *conn) count(topics []string) (c jobCounts, err error) {
+	if len(topics) == 0 {
+		return c, nil
+	}
+	stats, err := k.queue.Stats(k.ctx, topics)
+	for topic, s := range stats {
+		if _, priority, ok := parseTopic(topic); ok && priority < urgent {
+			c.urgent += s.Ready
+		}
+		c.ready += s.Ready
+		c.reserved += s.Running
+		c.delayed += s.Delayed
+		c.buried += s.Dead
+	}
+	return c, err
+}
+
+func (c *jobCounts) addTo(y *yaml) {
+	y.add("current-jobs-urgent", c.urgent)
+	y.add("current-jobs-ready", c.ready)
+	y.add("current-jobs-reserved", c.reserved)
+	y.add("current-jobs-delayed", c.delayed)
+	y.add("current-jobs-buried", c.buried)
+}
+
+func (k *conn) stats([]string, []byte) error {
+	if err := k.tubes.refresh(k.ctx, k.queue); err != nil {
+		return err
+	}
+	names := k.tubes.names()
+	var topics []string
+	for _, name := range names {
+		topics = append(topics, k.tubes.topics(name)...)
+	}
+	jobs, err := k.count(topics)
+	if err != nil {
+		return err
+	}
+	y := newYAML()
+	jobs.addTo(y)
+	for i, name := range commandNames[:counted] {
+		y.add("cmd-"+name, k.counts.commands[i].Load())
+	}
+	y.add("job-timeouts", k.counts.timeouts.Load())
+	y.add("total-jobs", k.counts.jobs.Load())
+	y.add("max-job-size", k.maxBody)
+	y.add("current-tubes", len(names))
+	y.add("current-connections", k.counts.open.Load())
+	y.add("current-producers", k.counts.producers.Load())
+	y.add("current-workers", k.counts.workers.Load())
+	y.add("current-waiting", k.counts.waiting.Load())
+	y.add("total-connections", k.counts.connections.Load())
+	k.process(y)
+	return k.replyYAML(y.String())
+}
+
+// process adds what is known of the process. There is no binlog.
+func (k *conn) process(y *yaml) {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // zeros if it fails
+	y.add("pid", os.Getpid())
+	y.add("version", "wakecall "+k.version)
+	y.add("rusage-utime", fmtTime(used.Utime))
+	y.add("rusage-stime", fmtTime(used.Stime))
+	y.add("uptime", int64(time.Since(k.started).Seconds()))
+	for _, key := range []string{
+		"binlog-oldest-index", "binlog-current-index", "binlog-records-migrated", "binlog-records-written",
+		"binlog-max-size",
+	} {
+		y.add(key, 0)
+	}
+	y.bare("draining", "false")
+	y.bare("id", fmt.Sprintf("%016x", uint64(k.started.UnixNano())))
+	y.add("hostname", hostname())
+	y.add("os", runtime.GOOS)
+	y.add("platform", runtime.GOARCH)
+}
+
+type seconds struct{ syscall.Timeval }
+
+func (s seconds) String() string { return fmt.Sprintf("%d.%06d", s.Sec, s.Usec) }
+
+func fmtTime(t syscall.Timeval) seconds { return seconds{t} }
+
+func (k *conn) statsTube(name string) error {
+	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
+		return err
+	}
+	jobs, err := k.count(k.tubes.topics(name))
+	if err != nil {
+		return err
+	}
+	y := newYAML()
+	there := k.tubes.look(name, func(t *tube) {
+		y.add("name", name)
+		jobs.addTo(y)
+		y.add("total-jobs", t.totalJobs)
+		y.add("current-using", t.using)
+		y.add("current-watching", t.watching)
+		y.add("current-waiting", t.waiting)
+		y.add("cmd-delete", t.cmdDelete)
+		y.add("cmd-pause-tube", t.cmdPause)
+		left := max(0, time.Until(t.pausedUntil))
+		pause := t.pause
+		if left == 0 {
+			pause = 0
+		}
+		y.add("pause", int64(pause.Seconds()))
+		y.add("pause-time-left", int64(left.Seconds()))
+	})
+	if !there {
+		return k.reply("NOT_FOUND")
+	}
+	return k.replyYAML(y.String())
+}
+
+var stateNames = map[queue.State]string{
+	queue.Ready: "ready", queue.Delayed: "delayed", queue.Running: "reserved", queue.Dead: "buried",
+}
+
+func (k *conn) statsJob(id uint64) error {
+	job, err := k.find(id)
+	if err != nil {
+		return err
+	}
+	if job == nil {
+		return k.reply("NOT_FOUND")
+	}
+	name, priority, _ := parseTopic(job.Topic)
+	now := time.Now()
+	y := newYAML()
+	y.add("id", id)
+	y.add("tube", name)
+	y.bare("state", stateNames[job.State])
+	y.add("pri", priority)
+	y.add("age", int64(max(0, now.Sub(job.CreatedAt)).Seconds()))
+	y.add("delay", int64(max(0, job.DueAt.Sub(job.CreatedAt)).Seconds()))
+	y.add("ttr", int64(job.TTR.Seconds()))
+	y.add("time-left", timeLeft(job, now))
+	y.add("file", 0)
+	reserves := job.Attempts
+	if job.State == queue.Running {
+		reserves++
+	}
+	y.add("reserves", reserves)
+	y.add("timeouts", timeouts(job))
+	y.add("releases", attemptsWith(job, releasedError))
+	y.add("buries", attemptsWith(job, buriedError))
+	y.add("kicks", 0)
+	return k.replyYAML(y.String())
+}
+
+func timeLeft(job *queue.Job, now time.Time) int64 {
+	switch job.State {
+	case queue.Delayed:
+		return int64(max(0, job.NextAt.Sub(now)).Seconds())
+	case queue.Running:
+		return int64(max(0, job.LeaseUntil.Sub(now)).Seconds())
+	}
+	return 0
+}
+
+// attemptsWith counts the attempts of a job that ended with an error.
+func attemptsWith(job *queue.Job, text string) (n int) {
+	for _, a := range job.History {
+		if a.Error == text {
+			n++
+		}
+	}
+	return n
+}
+
+// timeouts counts the attempts of a job that ended in no other way.
+func timeouts(job *queue.Job) int {
+	return max(0, len(job.History)-attemptsWith(job, releasedError)-attemptsWith(job, buriedError))
+}

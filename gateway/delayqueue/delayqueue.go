@@ -1,0 +1,135 @@
+package delayqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wakecall/wakecall/gateway"
+)
+
+// popWait is how long a pop waits for a job. Clients give up after 180 s.
+const popWait = 178 * time.Second
+
+// The texts of answers, as clients know them.
+const (
+	done        = "操作成功"
+	added       = "添加成功"
+	notAdded    = "添加失败"
+	notPopped   = "获取Job失败"
+	notDeleted  = "删除失败"
+	notFetched  = "查询失败"
+	notDone     = "操作失败"
+	notRead     = "读取request body失败"
+	notJSON     = "解析json失败"
+	noID        = "job id不能为空"
+	noTopic     = "topic 不能为空"
+	noPopTopic  = "topic不能为空"
+	wrongDelay  = "delay 取值范围1 - (2^31 - 1)"
+	wrongTTR    = "ttr 取值范围1 - 86400"
+	maxDelay    = 1 << 31
+	maxTTR      = 86400
+	contentType = "text/plain; charset=utf-8"
+)
+
+// A Gateway serves the protocol.
+type Gateway struct {
+	*gateway.Endpoint
+	store   *store
+	maxBody int64 // of a job, in bytes
+	popWait time.Duration
+}
+
+// New makes a gateway that takes jobs of up to maxBody bytes.
+func New(e *gateway.Endpoint, q Queue, w Workers, maxBody int64) *Gateway {
+	return &Gateway{Endpoint: e, store: newStore(q, w), maxBody: maxBody, popWait: popWait}
+}
+
+// Serve serves a listener until ctx is done.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	return g.HTTP(ctx, l, g.handler())
+}
+
+func (g *Gateway) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/push", answered(g, g.push))
+	mux.HandleFunc("/pop", answered(g, g.pop))
+	mux.HandleFunc("/finish", answered(g, g.remove))
+	mux.HandleFunc("/delete", answered(g, g.remove))
+	mux.HandleFunc("/get", answered(g, g.get))
+	mux.HandleFunc("/command", g.command)
+	return mux
+}
+
+type answer struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data"`
+}
+
+// failure is an error that the client is told.
+type failure string
+
+func (f failure) Error() string { return string(f) }
+
+// answered makes a handler of a function from a request's body to the answer's message and data. An error that is not a
+// failure is logged, and the client is told the failure that wraps it.
+func answered[In any](g *Gateway, f func(context.Context, In) (string, any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		var in In
+		var out answer
+		err := g.read(w, r, &in)
+		if err == nil {
+			out.Message, out.Data, err = f(r.Context(), in)
+		}
+		if err != nil {
+			out = answer{Code: 1, Message: g.told(r, err)}
+		}
+		g.Observe(r.Pattern[1:], gateway.ResultOf(err), began)
+		g.write(w, out)
+	}
+}
+
+// told is what the client is told of an error.
+func (g *Gateway) told(r *http.Request, err error) string {
+	var f failure
+	if !errors.As(err, &f) {
+		f = notDone
+	}
+	if err != error(f) && r.Context().Err() == nil {
+		g.Log.Error("a request failed", "path", r.URL.Path, "error", err)
+	}
+	return string(f)
+}
+
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
+	// A body of n bytes is at most 6n as JSON.
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 6*g.maxBody+4096))
+	if err != nil {
+		return errors.Join(failure(notRead), err)
+	}
+	// encoding/json would replace bytes that are not UTF-8.
+	if !utf8.Valid(text) || json.Unmarshal(text, into) != nil {
+		return failure(notJSON)
+	}
+	return nil
+}
+
+func (g *Gateway) write(w http.ResponseWriter, out any) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		g.Log.Error("an answer cannot be written", "error", err)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	_, _ = w.Write(text) // a client that left does not read it
+}
+
+// failed is a failure whose cause is logged.
+func failed(text failure, cause error) error { return errors.Join(text, cause) }

@@ -1,0 +1,116 @@
+package delayqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Queue is the part of a queue.Queue that the gateway needs.
+type Queue interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	gateway.FinderQueue
+}
+
+// Workers lets workers wait for jobs.
+type Workers interface {
+	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
+}
+
+// Namespace is the name of the namespace that has the settings of the topics.
+const Namespace = "delayqueue.*"
+
+const prefix = "delayqueue."
+
+func topicOf(name string) string { return prefix + registry.EscapeName(name) }
+
+func nameOf(topic string) string {
+	name, _ := registry.UnescapeName(strings.TrimPrefix(topic, prefix))
+	return name
+}
+
+// store is the queue, for clients that name jobs by their ids alone.
+type store struct {
+	queue   Queue
+	workers Workers
+	finder  *gateway.Finder
+}
+
+func newStore(q Queue, w Workers) *store { return &store{q, w, gateway.NewFinder(q, Namespace)} }
+
+// push stores a job in place of the one that has its id, in whatever topic that is.
+func (s *store) push(ctx context.Context, in pushRequest) error {
+	topic := topicOf(in.Topic)
+	others, err := s.finder.Search(ctx, in.ID)
+	if err != nil {
+		return err
+	}
+	result := s.queue.Push(ctx, queue.Push{
+		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: contentType, Priority: queue.Normal,
+		Delay: time.Duration(in.Delay) * time.Second, TTR: time.Duration(in.TTR) * time.Second,
+		OnDuplicate: queue.Replace,
+	})
+	if result.Err != nil {
+		return result.Err
+	}
+	s.finder.Met(in.ID, topic)
+	for _, other := range others {
+		if other != topic {
+			if _, err := s.end(ctx, other, in.ID); err != nil {
+				return fmt.Errorf("remove the job of the same id from the topic %s: %w", nameOf(other), err)
+			}
+		}
+	}
+	return nil
+}
+
+// pop takes a job of the first of some topics that has a ready one. It returns nil when none came within wait.
+func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
+	r := pull.Request{TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}, Wait: wait}
+	for _, name := range names {
+		r.Topics = append(r.Topics, topicOf(name))
+	}
+	jobs, err := s.workers.Take(ctx, r)
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	s.finder.Met(jobs[0].ID, jobs[0].Topic)
+	return &jobs[0], nil
+}
+
+// remove ends the job of an id in any state. It is no error if there is none.
+func (s *store) remove(ctx context.Context, id string) error {
+	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) { return s.end(ctx, topic, id) })
+	return err
+}
+
+// get returns the job of an id; nil: there is none.
+func (s *store) get(ctx context.Context, id string) (job *queue.Job, err error) {
+	_, err = s.finder.Try(ctx, id, func(topic string) (bool, error) {
+		job, err = s.queue.Get(ctx, topic, id)
+		if errors.Is(err, queue.ErrNotFound) {
+			return false, nil
+		}
+		return true, err
+	})
+	return job, err
+}
+
+var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
+
+func (s *store) end(ctx context.Context, topic, id string) (ended bool, err error) {
+	err = s.queue.End(ctx, []queue.Ending{{Ref: queue.Ref{Topic: topic, ID: id}, In: anyState, Verb: queue.Ack}})[0].Err
+	if errors.Is(err, queue.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

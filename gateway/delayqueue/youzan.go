@@ -1,0 +1,82 @@
+package delayqueue
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+)
+
+// A command of Youzan's published design:
+//
+//	{"command": "add", "topic", "id", "delay": s, "TTR": s, "body"}
+//	{"command": "pop", "topic"}       does not wait
+//	{"command": "finish", "id"}
+//	{"command": "delete", "id"}
+//
+// Its answer is {"success", "error": why not, "id", "value": the body}, the last two of pop alone.
+type command struct {
+	Command string `json:"command"`
+	pushRequest
+}
+
+type result struct {
+	Success bool    `json:"success"`
+	Error   string  `json:"error,omitempty"`
+	ID      string  `json:"id,omitempty"`
+	Value   *string `json:"value,omitempty"`
+}
+
+func (g *Gateway) command(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		return
+	}
+	began := time.Now()
+	var in command
+	var out result
+	err := g.read(w, r, &in)
+	if err == nil {
+		out, err = g.run(r.Context(), in)
+	}
+	if err != nil {
+		out = result{Error: g.told(r, err)}
+	}
+	g.Observe("command", gateway.ResultOf(err), began)
+	g.write(w, out)
+}
+
+func (g *Gateway) run(ctx context.Context, in command) (result, error) {
+	switch in.Command {
+	case "add":
+		_, _, err := g.push(ctx, in.pushRequest)
+		return result{Success: err == nil}, err
+	case "pop":
+		return g.popNow(ctx, in.Topic)
+	case "finish", "delete":
+		_, _, err := g.remove(ctx, idRequest{ID: in.ID})
+		return result{Success: err == nil}, err
+	}
+	text, _ := json.Marshal(in.Command) // a string can always be written
+	return result{}, failure("unknown command " + string(text) + ": expected add, pop, finish or delete")
+}
+
+func (g *Gateway) popNow(ctx context.Context, topic string) (result, error) {
+	topic = strings.TrimSpace(topic)
+	if topic == "" {
+		return result{}, failure(noPopTopic)
+	}
+	job, err := g.store.pop(ctx, []string{topic}, 0)
+	if err != nil {
+		return result{}, failed(notPopped, err)
+	}
+	if job == nil {
+		return result{Success: true}, nil
+	}
+	body := string(job.Body)
+	return result{Success: true, ID: job.ID, Value: &body}, nil
+}

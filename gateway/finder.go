@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// FinderQueue is the part of a queue.Queue that a Finder needs.
+type FinderQueue interface {
+	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Members(ctx context.Context, namespace string) ([]string, error)
+}
+
+// A Finder finds the topic of an id in a namespace, for protocols whose ids are unique over all topics and whose
+// clients name only the id. Wakecall's ids are unique in their topic. Its methods may be called from any goroutine.
+type Finder struct {
+	queue     FinderQueue
+	namespace string
+	// hints are the topics where ids were met last. They may be wrong: another host can push the id to another topic.
+	hints *lru.Cache[string, string]
+}
+
+// maxHints bounds the memory of hints to about 10 MB.
+const maxHints = 50_000
+
+// NewFinder makes a Finder.
+func NewFinder(q FinderQueue, namespace string) *Finder {
+	hints, err := lru.New[string, string](maxHints)
+	if err != nil { // of a size that is not positive
+		panic(err)
+	}
+	return &Finder{queue: q, namespace: namespace, hints: hints}
+}
+
+// Met notes in which topic an id is.
+func (f *Finder) Met(id, topic string) { f.hints.Add(id, topic) }
+
+// Search lists the topics that have a job of an id.
+func (f *Finder) Search(ctx context.Context, id string) (topics []string, err error) {
+	members, err := f.queue.Members(ctx, f.namespace)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := f.queue.Find(ctx, id, members)
+	for _, job := range jobs {
+		topics = append(topics, job.Topic)
+	}
+	return topics, err
+}
+
+// Try calls do with the topics that may have a job of an id until it has found the job: first with the one where the id
+// was met last, then with those of a search.
+func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (found bool, err error)) (bool, error) {
+	if topic, ok := f.hints.Get(id); ok {
+		if found, err := do(topic); found || err != nil {
+			return found, err
+		}
+		f.hints.Remove(id)
+	}
+	topics, err := f.Search(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	for _, topic := range topics {
+		if found, err := do(topic); found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}

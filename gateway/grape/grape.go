@@ -1,0 +1,140 @@
+package grape
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Queue is the part of a queue.Queue that the gateway needs.
+type Queue interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	Take(ctx context.Context, r queue.TakeRequest) ([]queue.Leased, error)
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	DropTopic(ctx context.Context, topic string) (int, error)
+}
+
+// A Gateway serves the protocol.
+type Gateway struct {
+	*gateway.Endpoint
+	queue    Queue
+	registry Registry
+	maxBody  int64 // of a job, in bytes
+}
+
+// New makes a gateway that takes jobs of up to maxBody bytes.
+func New(e *gateway.Endpoint, q Queue, r Registry, maxBody int64) *Gateway {
+	return &Gateway{e, q, r, maxBody}
+}
+
+// Serve serves a listener until ctx is done.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	return g.HTTP(ctx, l, g.handler())
+}
+
+func (g *Gateway) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, route := range g.routes() {
+		mux.HandleFunc(path, g.serve(route))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		g.fail(w, r, &problem{http.StatusNotFound, http.StatusNotFound, "invalid path:" + r.URL.Path})
+	})
+	return mux
+}
+
+// route is one of the interface: its method, and what it answers.
+type route struct {
+	method string
+	handle func(*request) (any, error)
+}
+
+func (g *Gateway) routes() map[string]route {
+	return map[string]route{
+		"/api/job/produce":       {http.MethodPost, g.produce},
+		"/api/job/delete":        {http.MethodDelete, g.ending(queue.Ack, queue.Delayed, queue.Ready)},
+		"/api/job/consume":       {http.MethodGet, g.consume},
+		"/api/job/finish":        {http.MethodDelete, g.ending(queue.Ack, queue.Running)},
+		"/api/job/release":       {http.MethodPut, g.delaying(queue.Fail, queue.Running)},
+		"/api/job/bury":          {http.MethodPut, g.ending(queue.BuryLeased, queue.Running)},
+		"/api/job/failure":       {http.MethodPut, g.ending(queue.BuryLeased, queue.Running)},
+		"/api/job/peek":          {http.MethodGet, g.peek},
+		"/api/job/kick":          {http.MethodPut, g.delaying(queue.GiveBack, queue.Dead)},
+		"/api/job/discard":       {http.MethodDelete, g.ending(queue.Ack, queue.Dead)},
+		"/api/tube/create":       {http.MethodPost, g.createTube},
+		"/api/tube/delete":       {http.MethodPost, g.deleteTube},
+		"/api/tube/list":         {http.MethodGet, g.listTubes},
+		"/api/tube/stats":        {http.MethodGet, g.allStats},
+		"/api/tube/stats/{name}": {http.MethodGet, g.statsOf},
+	}
+}
+
+func (g *Gateway) serve(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != rt.method {
+			w.Header().Set("Allow", rt.method)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		began := time.Now()
+		value, err := rt.handle(&request{Request: r, w: w, query: r.URL.Query(), maxBody: g.maxBody})
+		g.Observe(r.Pattern[len("/api/"):], gateway.ResultOf(err), began)
+		if err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		g.answer(w, http.StatusOK, value)
+	}
+}
+
+// A problem is an error that the client is told.
+type problem struct {
+	status int
+	Code   int    `json:"code"`
+	Desc   string `json:"desc"`
+}
+
+func (p *problem) Error() string { return fmt.Sprint(p.Code, ": ", p.Desc) }
+
+func bad(code int, desc string) error { return &problem{http.StatusBadRequest, code, desc} }
+
+// faultCode is that of every error that is not the client's.
+const faultCode = 9999
+
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var p *problem
+	var away *queue.UnavailableError
+	if !errors.As(err, &p) {
+		p = &problem{http.StatusInternalServerError, faultCode, "internal error"}
+		if errors.As(err, &away) {
+			p.Desc = err.Error()
+		}
+		if r.Context().Err() == nil {
+			g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		}
+	}
+	g.answer(w, p.status, p)
+}
+
+func (g *Gateway) answer(w http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		g.Log.Error("an answer cannot be written", "error", err)
+		status, text = http.StatusInternalServerError, []byte(`{"code":9999,"desc":"internal error"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that left does not read it
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,149 @@
+package grape
+
+import (
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+const (
+	minTTR  = time.Second // shorter ones become this
+	maxTake = queue.TakeLimit
+)
+
+// produce stores a job. One that is delayed or ready stays as it is; one that is retained or failed is stored anew.
+func (g *Gateway) produce(r *request) (any, error) {
+	dtr, err := r.duration("dtr", codeDTR)
+	if err != nil {
+		return nil, err
+	}
+	ttr, err := r.duration("ttr", codeTTR)
+	if err != nil {
+		return nil, err
+	}
+	id, topic, err := g.named(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	push := queue.Push{
+		Topic: topic, ID: id, Body: body, ContentType: "application/octet-stream", Delay: dtr, TTR: max(ttr, minTTR),
+		Priority: queue.Normal, OnDuplicate: queue.Keep,
+	}
+	result := g.queue.Push(r.Context(), push)
+	if result.Err != nil || !result.Duplicate {
+		return true, result.Err
+	}
+	if s := result.Job.State; s == queue.Delayed || s == queue.Ready {
+		return false, nil
+	}
+	push.OnDuplicate = queue.Replace
+	return true, g.queue.Push(r.Context(), push).Err
+}
+
+// named reads the job's id and the topic of its tube.
+func (g *Gateway) named(r *request) (id, topic string, err error) {
+	if id, err = r.id(); err != nil {
+		return "", "", err
+	}
+	topic, err = g.tube(r)
+	return id, topic, err
+}
+
+// ending changes a job that is in one of some states. It answers whether it was.
+func (g *Gateway) ending(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
+	return func(r *request) (any, error) { return g.end(r, queue.Ending{Verb: verb, In: in}) }
+}
+
+// delaying is ending, with a delay.
+func (g *Gateway) delaying(verb queue.Verb, in ...queue.State) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		dtr, err := r.duration("dtr", codeDTR)
+		if err != nil {
+			return nil, err
+		}
+		return g.end(r, queue.Ending{Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr}, Error: "released"})
+	}
+}
+
+func (g *Gateway) end(r *request, e queue.Ending) (any, error) {
+	id, topic, err := g.named(r)
+	if err != nil {
+		return nil, err
+	}
+	e.Ref = queue.Ref{Topic: topic, ID: id}
+	err = g.queue.End(r.Context(), []queue.Ending{e})[0].Err
+	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrState) {
+		return false, nil
+	}
+	return true, err
+}
+
+type job struct {
+	ID   string `json:"id"`
+	DTR  int64  `json:"dtr"`  // ms
+	TTR  int64  `json:"ttr"`  // ms
+	NOE  int    `json:"noe"`  // executions before this one
+	Data string `json:"data"` // base64url without padding
+}
+
+func shown(j *queue.Job) job {
+	return job{
+		ID: j.ID, DTR: j.DueAt.Sub(j.CreatedAt).Milliseconds(), TTR: j.TTR.Milliseconds(), NOE: j.Attempts,
+		Data: base64.RawURLEncoding.EncodeToString(j.Body),
+	}
+}
+
+func (g *Gateway) consume(r *request) (any, error) {
+	topic, err := g.tube(r)
+	if err != nil {
+		return nil, err
+	}
+	list := []job{}
+	for most := r.most(); len(list) < most; {
+		taken, err := g.queue.Take(r.Context(), queue.TakeRequest{
+			Topics: []string{topic}, Max: min(most-len(list), maxTake), Order: queue.Listed,
+		})
+		if err != nil && len(list) == 0 {
+			return nil, err
+		}
+		if len(taken) == 0 {
+			break
+		}
+		for i := range taken {
+			list = append(list, shown(&taken[i].Job))
+		}
+	}
+	return list, nil
+}
+
+// peek shows failed jobs.
+func (g *Gateway) peek(r *request) (any, error) {
+	topic, err := g.tube(r)
+	if err != nil {
+		return nil, err
+	}
+	jobs, _, err := g.queue.List(r.Context(), topic, queue.Dead, "", min(r.most(), maxPeek))
+	if err != nil {
+		return nil, err
+	}
+	list := []job{}
+	for i := range jobs {
+		whole, err := g.queue.Get(r.Context(), topic, jobs[i].ID) // a list leaves long bodies out
+		if errors.Is(err, queue.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, shown(whole))
+	}
+	return list, nil
+}
+
+const maxPeek = 1000

@@ -1,0 +1,92 @@
+package grape
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// The codes of what is wrong with a request.
+const (
+	codeUnknownTube = 1000
+	codeNoTube      = 1001
+	codeTubeName    = 1002
+	codeLongTube    = 1003
+	codeNoID        = 2001
+	codeDTR         = 2002
+	codeTTR         = 2003
+	codeBody        = 2004 // not one of Grape's
+	codeID          = 2005 // not one of Grape's
+)
+
+type request struct {
+	*http.Request
+	w       http.ResponseWriter
+	query   url.Values
+	maxBody int64
+}
+
+var tubeName = regexp.MustCompile(`^([a-z]|[A-Z])(\w|-)*$`)
+
+const maxTube = 64
+
+func checkTube(name string) error {
+	switch {
+	case name == "":
+		return bad(codeNoTube, "tube name is empty")
+	case !tubeName.MatchString(name):
+		return bad(codeTubeName, `tube name not match ^([a-z]|[A-Z])(\w|-)*`)
+	case len(name) > maxTube:
+		return bad(codeLongTube, "tube name great than 64")
+	}
+	return nil
+}
+
+// id is the job's; older clients name it id.
+func (r *request) id() (string, error) {
+	id := cmp.Or(r.query.Get("jid"), r.query.Get("id"))
+	if id == "" {
+		return "", bad(codeNoID, "job id is empty")
+	}
+	if err := queue.CheckID(id); err != nil {
+		return "", bad(codeID, "job id: "+err.Error())
+	}
+	return id, nil
+}
+
+// duration reads a number of milliseconds.
+func (r *request) duration(name string, code int) (time.Duration, error) {
+	text := r.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
+		return 0, bad(code, "job "+name+" is invalid")
+	}
+	return millis(n), nil
+}
+
+// most is how many jobs the client wants; 1 if it does not say so in numbers.
+func (r *request) most() int {
+	n, err := strconv.Atoi(r.query.Get("max"))
+	if err != nil || n < 1 {
+		return 1
+	}
+	return n
+}
+
+func (r *request) body() ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, r.maxBody))
+	if err != nil {
+		return nil, &problem{http.StatusBadRequest, codeBody, "job data cannot be read: " + err.Error()}
+	}
+	return body, nil
+}

@@ -1,0 +1,156 @@
+package grape
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Registry keeps the list of tubes.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+}
+
+// Namespace is the name of the namespace that has the settings of the tubes.
+const Namespace = "grape.*"
+
+const (
+	setting = "grape"
+	actor   = "gateway grape"
+	prefix  = "grape."
+)
+
+// tubes is what was created, in this order.
+type tubes struct {
+	Tubes []string `json:"tubes"`
+}
+
+func topicOf(tube string) string { return prefix + registry.EscapeName(tube) }
+
+// created lists the tubes.
+func (g *Gateway) created() ([]string, error) {
+	list := tubes{Tubes: []string{}}
+	_, err := g.registry.Snapshot().Setting(setting, &list)
+	return list.Tubes, err
+}
+
+// tube is the topic of the tube that a request names.
+func (g *Gateway) tube(r *request) (topic string, err error) {
+	name := r.query.Get("tube")
+	if err := checkTube(name); err != nil {
+		return "", err
+	}
+	return g.known(name)
+}
+
+func (g *Gateway) known(name string) (topic string, err error) {
+	list, err := g.created()
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(list, name) {
+		return "", bad(codeUnknownTube, "unknown tube name '"+name+"'")
+	}
+	return topicOf(name), nil
+}
+
+func (g *Gateway) createTube(r *request) (any, error) {
+	name := r.query.Get("tube")
+	if err := checkTube(name); err != nil {
+		return nil, err
+	}
+	return true, g.editTubes(r.Context(), func(list []string) []string {
+		if slices.Contains(list, name) {
+			return list
+		}
+		return append(list, name)
+	})
+}
+
+// deleteTube deletes a tube with its jobs. It is unknown first, so that no job comes in behind.
+func (g *Gateway) deleteTube(r *request) (any, error) {
+	name := r.query.Get("tube")
+	if err := checkTube(name); err != nil {
+		return nil, err
+	}
+	topic, err := g.known(name)
+	if err != nil {
+		return nil, err
+	}
+	err = g.editTubes(r.Context(), func(list []string) []string {
+		return slices.DeleteFunc(list, func(tube string) bool { return tube == name })
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = g.queue.DropTopic(r.Context(), topic)
+	return true, err
+}
+
+func (g *Gateway) editTubes(ctx context.Context, edit func([]string) []string) error {
+	var list tubes
+	return g.registry.EditSetting(ctx, actor, setting, &list, func() error {
+		list.Tubes = edit(list.Tubes)
+		return nil
+	})
+}
+
+func (g *Gateway) listTubes(*request) (any, error) {
+	list, err := g.created()
+	return list, err
+}
+
+type tubeStats struct {
+	DateTime        int64  `json:"dateTime"` // Unix ms
+	TubeName        string `json:"tubeName"`
+	DelayQueueSize  int64  `json:"delayQueueSize"` // delayed or ready
+	RetainQueueSize int64  `json:"retainQueueSize"`
+	FailedQueueSize int64  `json:"failedQueueSize"`
+}
+
+func (g *Gateway) allStats(r *request) (any, error) {
+	list, err := g.created()
+	if err != nil {
+		return nil, err
+	}
+	return g.stats(r.Context(), list)
+}
+
+func (g *Gateway) statsOf(r *request) (any, error) {
+	name := r.PathValue("name")
+	if err := checkTube(name); err != nil {
+		return nil, err
+	}
+	if _, err := g.known(name); err != nil {
+		return nil, err
+	}
+	list, err := g.stats(r.Context(), []string{name})
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+func (g *Gateway) stats(ctx context.Context, names []string) ([]tubeStats, error) {
+	topics := make([]string, len(names))
+	for i, name := range names {
+		topics[i] = topicOf(name)
+	}
+	counts := map[string]queue.Stats{}
+	if len(topics) > 0 {
+		var err error
+		if counts, err = g.queue.Stats(ctx, topics); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]tubeStats, len(names))
+	for i, name := range names {
+		c := counts[topics[i]]
+		list[i] = tubeStats{time.Now().UnixMilli(), name, c.Delayed + c.Ready, c.Running, c.Dead}
+	}
+	return list, nil
+}

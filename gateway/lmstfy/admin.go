@@ -1,0 +1,166 @@
+package lmstfy
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+func (g *Gateway) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handle := range map[string]func(*http.Request) (reply, error){
+		"GET /token/{ns}":                  g.listTokens,
+		"POST /token/{ns}":                 g.newToken,
+		"DELETE /token/{ns}/{token}":       g.deleteToken,
+		"POST /token/{ns}/{token}/limit":   g.addLimit,
+		"PUT /token/{ns}/{token}/limit":    g.setLimit,
+		"GET /token/{ns}/{token}/limit":    g.getLimit,
+		"DELETE /token/{ns}/{token}/limit": g.deleteLimit,
+		"GET /limits":                      g.listLimits,
+		"POST /accesslog":                  g.setAccessLog,
+	} {
+		mux.Handle(pattern, g.authorized(g.administer(handle)))
+	}
+	for pattern, handle := range map[string]func(*http.Request) (reply, error){
+		"GET /pools":     g.listPools,
+		"GET /version":   g.version,
+		"GET /info":      g.info,
+		"GET /accesslog": g.accessLog,
+	} {
+		mux.Handle(pattern, g.administer(handle))
+	}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /pools/{$}", http.RedirectHandler("/pools", http.StatusMovedPermanently))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "404 page not found", http.StatusNotFound)
+	})
+	return identified(mux)
+}
+
+// authorized asks for one of the accounts, if there are any.
+func (g *Gateway) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		known, ok := g.Accounts[user]
+		same := subtle.ConstantTimeCompare([]byte(known), []byte(password)) == 1
+		if len(g.Accounts) > 0 && (!ok || !same) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// A reply is an answer of the admin API. lmstfy indents some.
+type reply struct {
+	status   int
+	value    any
+	indented bool
+	text     bool // sent as text/plain
+}
+
+func (g *Gateway) administer(handle func(*http.Request) (reply, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		out, err := handle(hr)
+		if err != nil {
+			r := &request{Request: hr, w: &statusWriter{ResponseWriter: w}, g: g}
+			r.fail(err)
+			return
+		}
+		out.write(w)
+	})
+}
+
+func (out *reply) write(w http.ResponseWriter) {
+	if out.status == http.StatusNoContent {
+		w.WriteHeader(out.status)
+		return
+	}
+	if !out.indented {
+		answer(w, out.status, out.value)
+		return
+	}
+	text, err := json.MarshalIndent(out.value, "", "    ")
+	if err != nil {
+		answer(w, http.StatusInternalServerError, object{"error": "internal error"})
+		return
+	}
+	kind := "application/json; charset=utf-8"
+	if out.text {
+		kind = "text/plain; charset=utf-8"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(out.status)
+	_, _ = w.Write(text) // a client that left does not read it
+}
+
+func ok(value any) (reply, error) { return reply{status: http.StatusOK, value: value}, nil }
+func indented(value any) (reply, error) {
+	return reply{status: http.StatusOK, value: value, indented: true}, nil
+}
+
+func (g *Gateway) listPools(*http.Request) (reply, error) { return indented(g.Pools) }
+
+func (g *Gateway) version(*http.Request) (reply, error) {
+	return indented(object{"version": g.Version, "build_commit": g.Commit, "build_date": g.Built})
+}
+
+// info lists the queues that have jobs, by namespace.
+func (g *Gateway) info(r *http.Request) (reply, error) {
+	pool := r.URL.Query().Get("pool")
+	if pool == "" {
+		pool = g.Pools[0]
+	}
+	if !g.hasPool(pool) {
+		return ok(object{}) // lmstfy answers nothing
+	}
+	queues, err := g.queues(r.Context(), pool)
+	return reply{status: http.StatusOK, value: queues, indented: true, text: true}, err
+}
+
+func (g *Gateway) accessLog(*http.Request) (reply, error) {
+	if g.logged.Load() {
+		return ok(object{"status": "enabled"})
+	}
+	return ok(object{"status": "disabled"})
+}
+
+func (g *Gateway) setAccessLog(r *http.Request) (reply, error) {
+	switch r.URL.Query().Get("status") {
+	case "enable":
+		g.logged.Store(true)
+	case "disable":
+		g.logged.Store(false)
+	default:
+		return reply{}, bad("invalid status")
+	}
+	return g.accessLog(r)
+}
+
+// logAccess logs a request of the API, while that is enabled.
+func (g *Gateway) logAccess(r *request, status int, began time.Time) {
+	if !g.logged.Load() {
+		return
+	}
+	g.Log.Info("request", "method", r.Method, "path", r.URL.Path, "status", status, "took", time.Since(began),
+		"client", r.RemoteAddr)
+}
+
+// queues are the queues of a pool that have jobs, by namespace.
+func (g *Gateway) queues(ctx context.Context, pool string) (map[string][]string, error) {
+	topics, err := g.Queue.Members(ctx, g.NamespaceOf(pool))
+	if err != nil {
+		return nil, err
+	}
+	queues := map[string][]string{}
+	for _, topic := range topics {
+		namespace, name := namesOf(topic)
+		queues[namespace] = append(queues[namespace], name)
+	}
+	return queues, nil
+}

@@ -1,0 +1,322 @@
+package lmstfy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Options of a gateway.
+type Options struct {
+	Queue  Queue
+	Tokens *Tokens
+	Pools  []string // the first is the default pool
+	// Accounts are who may change tokens, limits and the access log; none: everybody.
+	Accounts map[string]string
+	Workers  Workers
+	Version  string
+	Commit   string
+	Built    string
+}
+
+// A Gateway serves lmstfy's API and its admin API.
+type Gateway struct {
+	*gateway.Endpoint
+	Options
+	limits  *windows
+	metrics *metrics
+	logged  atomic.Bool // the access log is enabled
+}
+
+// New makes a gateway.
+func New(e *gateway.Endpoint, o Options) *Gateway {
+	g := &Gateway{Endpoint: e, Options: o, limits: newWindows(time.Now), metrics: newMetrics()}
+	g.metrics.registry.MustRegister(sizes{g})
+	return g
+}
+
+// Serve serves lmstfy's API on a listener until ctx is done.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	return g.HTTP(ctx, l, g.handler())
+}
+
+// ServeAdmin serves lmstfy's admin API on a listener until ctx is done.
+func (g *Gateway) ServeAdmin(ctx context.Context, l net.Listener) error {
+	return g.HTTP(ctx, l, g.adminHandler())
+}
+
+// A request is one that passed the checks of its route.
+type request struct {
+	*http.Request
+	w                      http.ResponseWriter
+	pool, namespace, token string
+	queues                 []string // one, but of a consume
+	known                  bool     // the token is one of the namespace
+	g                      *Gateway
+}
+
+// topic is where the jobs of the request's first queue are.
+func (r *request) topic() string { return r.g.topicOf(r.pool, r.namespace, r.queues[0]) }
+
+// A problem is an error that the client is told.
+type problem struct {
+	status int
+	body   any
+}
+
+func (p *problem) Error() string { return fmt.Sprint(p.status, ": ", p.body) }
+
+func told(status int, text string) error { return &problem{status, object{"error": text}} }
+
+func bad(text string) error { return told(http.StatusBadRequest, text) }
+
+// kind is what a token's limit counts a request as.
+type kind string
+
+const (
+	free    kind = ""
+	consume kind = "consume"
+	produce kind = "produce"
+)
+
+// route is one of the API. Its checks come in the order names, pool, token, rate.
+type route struct {
+	name    string // in metrics
+	pattern string
+	handle  func(*request) error
+	counts  kind
+	public  bool // needs no token
+}
+
+func (g *Gateway) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range []route{
+		{name: "publish", pattern: "PUT /api/{ns}/{queue}", handle: g.publish, counts: produce},
+		{name: "publish_bulk", pattern: "PUT /api/{ns}/{queue}/bulk", handle: g.publishBulk, counts: produce},
+		{name: "republish", pattern: "PUT /api/{ns}/{queue}/job/{id}", handle: g.republish},
+		{name: "consume", pattern: "GET /api/{ns}/{queue}", handle: g.consume, counts: consume},
+		{name: "ack", pattern: "DELETE /api/{ns}/{queue}/job/{id}", handle: g.ack},
+		{name: "peek", pattern: "GET /api/{ns}/{queue}/peek", handle: g.peek},
+		{name: "peek_job", pattern: "GET /api/{ns}/{queue}/job/{id}", handle: g.peekJob},
+		{name: "destroy", pattern: "DELETE /api/{ns}/{queue}", handle: g.destroy},
+		{name: "size", pattern: "GET /api/{ns}/{queue}/size", handle: g.size, public: true},
+		{name: "deadletter_size", pattern: "GET /api/{ns}/{queue}/deadletter/size", handle: g.deadSize, public: true},
+		{name: "deadletter_peek", pattern: "GET /api/{ns}/{queue}/deadletter", handle: g.peekDead},
+		{name: "respawn", pattern: "PUT /api/{ns}/{queue}/deadletter", handle: g.respawn},
+		{name: "deadletter_delete", pattern: "DELETE /api/{ns}/{queue}/deadletter", handle: g.deleteDead},
+	} {
+		mux.Handle(r.pattern, g.serve(r))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusNotFound, object{"error": "api not found"})
+	})
+	return identified(exactPaths(mux))
+}
+
+// exactPaths answers paths that http.ServeMux would redirect.
+func exactPaths(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") {
+			answer(w, http.StatusNotFound, object{"error": "api not found"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// identified gives every answer an X-Request-ID.
+func identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-ID", newID(time.Now(), 0))
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *Gateway) serve(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		counted := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		r := &request{Request: hr, w: counted, namespace: hr.PathValue("ns"), g: g}
+		began := time.Now()
+		err := g.checked(r, rt)
+		if err != nil {
+			r.fail(err)
+		}
+		g.Observe(rt.name, gateway.ResultOf(err), began)
+		g.metrics.request(r, rt.name, counted.status, began)
+		g.logAccess(r, counted.status, began)
+	})
+}
+
+// checked handles a request after its checks. What the token's limit counted is given back if the request did not
+// do what it counts.
+func (g *Gateway) checked(r *request, rt route) error {
+	if err := r.checkNames(rt.counts == consume); err != nil {
+		return err
+	}
+	if err := r.checkToken(rt.public); err != nil {
+		return err
+	}
+	if rt.counts == free {
+		return rt.handle(r)
+	}
+	giveBack, err := g.count(r, rt.counts)
+	if err != nil {
+		return err
+	}
+	err = rt.handle(r)
+	if s := r.w.(*statusWriter).status; err != nil || s != http.StatusOK && s != http.StatusCreated {
+		giveBack()
+	}
+	return err
+}
+
+var (
+	oneName    = regexp.MustCompile(`^[-_A-Za-z0-9]+$`)
+	queueNames = regexp.MustCompile(`^[-_,A-Za-z0-9]+$`)
+)
+
+const longestName = 255
+
+func (r *request) checkNames(several bool) error {
+	names := r.PathValue("queue")
+	if !several && (len(r.namespace) > longestName || len(names) > longestName) {
+		return bad("namespace or queue name too long")
+	}
+	if !oneName.MatchString(r.namespace) {
+		return bad("namespace name contains forbidden characters")
+	}
+	if !several {
+		r.queues = []string{names}
+		if names[0] == '_' || !oneName.MatchString(names) {
+			return bad("queue name contains forbidden characters")
+		}
+		return nil
+	}
+	if !queueNames.MatchString(names) {
+		return bad("queue name contains forbidden characters")
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		if len(name) > longestName { // lmstfy does not check it; no such queue can have a job
+			return bad("namespace or queue name too long")
+		}
+		if name != "" {
+			r.queues = append(r.queues, name)
+		}
+	}
+	return nil
+}
+
+// splitToken reads [POOL:]TOKEN.
+func (g *Gateway) splitToken(text string) (pool, token string) {
+	if pool, token, ok := strings.Cut(text, ":"); ok {
+		return pool, token
+	}
+	return g.Pools[0], text
+}
+
+func (r *request) checkToken(public bool) error {
+	text := cmp.Or(r.Header.Get("X-Token"), r.URL.Query().Get("token"))
+	r.pool, r.token = r.g.splitToken(text)
+	if !r.g.hasPool(r.pool) {
+		return told(http.StatusNotFound, "pool not found")
+	}
+	if public {
+		return nil
+	}
+	if r.token == "" {
+		return told(http.StatusUnauthorized, "token not found")
+	}
+	known, err := r.g.Tokens.Find(r.pool, r.namespace, r.token)
+	if err != nil {
+		return err
+	}
+	if known == nil || known.LimitOnly {
+		return told(http.StatusUnauthorized, "invalid token")
+	}
+	r.known = true
+	return nil
+}
+
+func (g *Gateway) hasPool(name string) bool { return slices.Contains(g.Pools, name) }
+
+// seconds reads a whole number of seconds from the query.
+func (r *request) seconds(name string, missing uint64) (time.Duration, error) {
+	n, err := r.number(name, missing, 32)
+	return time.Duration(n) * time.Second, err
+}
+
+func (r *request) number(name string, missing uint64, bits int) (uint64, error) {
+	q := r.URL.Query()
+	if !q.Has(name) {
+		return missing, nil
+	}
+	n, err := strconv.ParseUint(q.Get(name), 10, bits)
+	if err != nil {
+		return 0, bad("invalid " + name)
+	}
+	return n, nil
+}
+
+// object is written with its members in alphabetical order.
+type object map[string]any
+
+func (r *request) answer(status int, v any) error {
+	answer(r.w, status, v)
+	return nil
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that left does not read it
+}
+
+// retryAfter is what a client that no shard could serve is told.
+const retryAfter = time.Second
+
+func (r *request) fail(err error) {
+	var p *problem
+	var away *queue.UnavailableError
+	switch {
+	case errors.As(err, &p):
+		answer(r.w, p.status, p.body)
+	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
+		r.w.(*statusWriter).status = 499 // nobody reads an answer
+	case errors.As(err, &away):
+		wait := cmp.Or(away.RetryAfter, retryAfter)
+		r.w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		answer(r.w, http.StatusServiceUnavailable, object{"error": err.Error()})
+	default:
+		r.g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		answer(r.w, http.StatusInternalServerError, object{"error": "internal error"})
+	}
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,80 @@
+package lmstfy
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// The limits and defaults of consuming.
+const (
+	defaultTTR = 120 // seconds
+	maxCount   = 100
+)
+
+func (g *Gateway) consume(r *request) error {
+	ttr, err := r.seconds("ttr", defaultTTR)
+	if err != nil {
+		return err
+	}
+	timeout, err := r.seconds("timeout", 0)
+	if err != nil {
+		return err
+	}
+	count, err := r.number("count", 1, 32)
+	if err != nil || count < 1 || count > maxCount {
+		return bad("invalid count")
+	}
+	if len(r.queues) == 0 {
+		return bad("invalid queue name(s)")
+	}
+	topics := make([]string, len(r.queues))
+	for i, name := range r.queues {
+		topics[i] = g.topicOf(r.pool, r.namespace, name)
+	}
+	jobs, err := g.Workers.Take(r.Context(), pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
+		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
+	}})
+	if err != nil {
+		return err
+	}
+	if len(jobs) == 0 {
+		return r.answer(http.StatusNotFound, object{"msg": "no job available"})
+	}
+	g.metrics.consumed(r, jobs)
+	return r.answerJobs(jobs, count > 1)
+}
+
+// answerJobs answers one job as an object, several as an array.
+func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
+	list := make([]object, len(jobs))
+	for i := range jobs {
+		job := &jobs[i]
+		list[i] = r.described(&job.Job, job.MaxAttempts-job.Attempt)
+		list[i]["msg"] = "new job"
+	}
+	if array {
+		return r.answer(http.StatusOK, list)
+	}
+	return r.answer(http.StatusOK, list[0])
+}
+
+func (r *request) described(job *queue.Job, remaining int) object {
+	now := time.Now()
+	return object{
+		"attributes": job.Headers, "data": job.Body, "elapsed_ms": elapsedMS(job.ID, now), "job_id": job.ID,
+		"namespace": r.namespace, "queue": queueOf(job.Topic), "remain_tries": max(0, remaining),
+		"ttl": secondsLeft(job, now),
+	}
+}
+
+// secondsLeft is how long a job may still be consumed, rounded; 0: for ever.
+func secondsLeft(job *queue.Job, now time.Time) int64 {
+	if job.ExpiresAt.IsZero() || job.State == queue.Dead {
+		return 0
+	}
+	return int64(math.Round(max(0, job.ExpiresAt.Sub(now).Seconds())))
+}

@@ -1,0 +1,106 @@
+package lmstfy
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+func (g *Gateway) deadSize(r *request) error {
+	counts, err := g.counts(r.Context(), r.topic())
+	if err != nil {
+		return err
+	}
+	return r.answerSize(counts.Dead)
+}
+
+func (g *Gateway) size(r *request) error {
+	counts, err := g.counts(r.Context(), r.topic())
+	if err != nil {
+		return err
+	}
+	return r.answerSize(counts.Ready)
+}
+
+func (r *request) answerSize(n int64) error {
+	return r.answer(http.StatusOK, object{"namespace": r.namespace, "queue": r.queues[0], "size": n})
+}
+
+// destroy deletes the ready jobs. As in lmstfy the others stay.
+func (g *Gateway) destroy(r *request) error {
+	if err := g.deleteReady(r.Context(), r.topic()); err != nil {
+		return err
+	}
+	r.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (g *Gateway) peekDead(r *request) error {
+	counts, err := g.counts(r.Context(), r.topic())
+	if err != nil {
+		return err
+	}
+	head := ""
+	if counts.Dead > 0 {
+		job, err := g.oldest(r.Context(), r.topic(), queue.Dead)
+		if err != nil {
+			return err
+		}
+		if job != nil {
+			head = job.ID
+		}
+	}
+	return r.answer(http.StatusOK, object{
+		"deadletter_head": head, "deadletter_size": counts.Dead, "namespace": r.namespace, "queue": r.queues[0],
+	})
+}
+
+// respawn makes dead jobs ready again, the oldest first: each for one try, with a new ttl.
+func (g *Gateway) respawn(r *request) error {
+	limit, err := r.limit()
+	if err != nil {
+		return err
+	}
+	ttl, err := r.signed("ttl", defaultTTL)
+	if err != nil || ttl < 0 {
+		return bad("invalid ttl")
+	}
+	life := time.Duration(min(ttl, math.MaxUint32)) * time.Second
+	n, err := g.respawnDead(r.Context(), r.topic(), limit, life)
+	if err != nil {
+		return err
+	}
+	g.metrics.respawned.WithLabelValues(r.pool).Add(float64(n))
+	return r.answer(http.StatusOK, object{"count": n, "msg": "respawned"})
+}
+
+func (g *Gateway) deleteDead(r *request) error {
+	limit, err := r.limit()
+	if err != nil {
+		return err
+	}
+	if _, err := g.Queue.DeleteDead(r.Context(), r.topic(), nil, limit); err != nil {
+		return err
+	}
+	r.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (r *request) limit() (int, error) {
+	n, err := r.signed("limit", 1)
+	if err != nil || n <= 0 {
+		return 0, bad("invalid limit")
+	}
+	return int(min(n, math.MaxInt32)), nil
+}
+
+func (r *request) signed(name string, missing int64) (int64, error) {
+	q := r.URL.Query()
+	if !q.Has(name) {
+		return missing, nil
+	}
+	return strconv.ParseInt(q.Get(name), 10, 64)
+}

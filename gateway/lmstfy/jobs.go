@@ -1,0 +1,48 @@
+package lmstfy
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// ack ends a job in any state. One that does not exist is acknowledged too.
+func (g *Gateway) ack(r *request) error {
+	if err := g.endNamed(r); err != nil {
+		return err
+	}
+	r.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (g *Gateway) endNamed(r *request) error {
+	done, err := g.end(r.Context(), r.topic(), r.PathValue("id"), anyState)
+	if err == nil && done.Was == queue.Running {
+		g.metrics.acked(r, done.CreatedAt)
+	}
+	return err
+}
+
+func (g *Gateway) peek(r *request) error {
+	job, err := g.oldest(r.Context(), r.topic(), queue.Ready)
+	if err != nil {
+		return err
+	}
+	if job == nil {
+		return told(http.StatusNotFound, "the queue is empty")
+	}
+	return r.answer(http.StatusOK, r.described(job, job.MaxAttempts-job.Attempts))
+}
+
+// peekJob shows a job in any state. As in lmstfy its remaining tries are always 0.
+func (g *Gateway) peekJob(r *request) error {
+	job, err := g.Queue.Get(r.Context(), r.topic(), r.PathValue("id"))
+	if errors.Is(err, queue.ErrNotFound) {
+		return told(http.StatusNotFound, "job not found")
+	}
+	if err != nil {
+		return err
+	}
+	return r.answer(http.StatusOK, r.described(job, 0))
+}

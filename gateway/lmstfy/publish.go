@@ -1,0 +1,180 @@
+package lmstfy
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// The limits and defaults of publishing.
+const (
+	maxBody    = 1 << 20
+	maxBulk    = 64
+	defaultTTL = 86400 // seconds
+)
+
+// terms are what a publish sets besides the body.
+type terms struct {
+	delay, ttl time.Duration // ttl 0: for ever
+	tries      int
+	attributes map[string]string
+}
+
+func (r *request) terms() (t terms, err error) {
+	if t.delay, err = r.seconds("delay", 0); err != nil {
+		return t, err
+	}
+	if t.ttl, err = r.seconds("ttl", defaultTTL); err != nil {
+		return t, err
+	}
+	if t.ttl > 0 && t.ttl < t.delay {
+		return t, bad("ttl is shorter than delay")
+	}
+	tries, err := r.number("tries", 1, 16)
+	if err != nil {
+		return t, err
+	}
+	if tries == 0 {
+		return t, bad("tries shouldn't be zero")
+	}
+	t.tries = int(tries)
+	t.attributes, err = r.attributes()
+	return t, err
+}
+
+// The limits of attributes.
+const (
+	maxAttributes     = 16
+	maxAttributeName  = 32
+	maxAttributeValue = 128
+	attributePrefix   = "Job-Attr-"
+)
+
+// attributes reads the headers Job-Attr-NAME of a client that knows them. Names and values are cut to their limits.
+func (r *request) attributes() (map[string]string, error) {
+	if !strings.EqualFold(r.Header.Get("Enable-Job-Version"), "yes") {
+		return nil, nil
+	}
+	var list map[string]string
+	for header, values := range r.Header {
+		name, ok := strings.CutPrefix(header, attributePrefix)
+		if !ok || name == "" || values[0] == "" {
+			continue
+		}
+		if list == nil {
+			list = map[string]string{}
+		}
+		list[strings.ToLower(cut(name, maxAttributeName))] = cut(values[0], maxAttributeValue)
+	}
+	if len(list) > maxAttributes {
+		return nil, bad("too many attributes, cannot exceed 16")
+	}
+	return list, nil
+}
+
+func cut(s string, most int) string { return s[:min(len(s), most)] }
+
+// job is a push with a new id.
+func (t *terms) job(topic string, body []byte, now time.Time) queue.Push {
+	id := newID(now, t.delay)
+	if t.attributes != nil {
+		id = withAttributes + id
+	}
+	return queue.Push{
+		Topic: topic, ID: id, Fresh: true, Body: body, ContentType: "application/octet-stream", Priority: queue.Normal,
+		Delay: t.delay, TTL: t.ttl, MaxAttempts: t.tries, Headers: t.attributes,
+	}
+}
+
+func (g *Gateway) publish(r *request) error {
+	t, err := r.terms()
+	if err != nil {
+		return err
+	}
+	body, err := r.body(maxBody, "body too large")
+	if err != nil {
+		return err
+	}
+	job := t.job(r.topic(), body, time.Now())
+	if result := g.Queue.Push(r.Context(), job); result.Err != nil {
+		return result.Err
+	}
+	g.metrics.published(r, 1)
+	return r.answer(http.StatusCreated, object{"job_id": job.ID, "msg": "published"})
+}
+
+// republish publishes a job again under a new id. As in lmstfy the old one is deleted before the parameters are
+// checked, and no limit counts it.
+func (g *Gateway) republish(r *request) error {
+	if err := g.endNamed(r); err != nil {
+		return err
+	}
+	return g.publish(r)
+}
+
+func (g *Gateway) publishBulk(r *request) error {
+	t, err := r.terms()
+	if err != nil {
+		return err
+	}
+	text, err := r.body(maxBulk*(maxBody+1)+2, "body too large")
+	if err != nil {
+		return err
+	}
+	bodies, err := bulkOf(text)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	pushes, ids := make([]queue.Push, len(bodies)), make([]string, len(bodies))
+	for i, body := range bodies {
+		pushes[i] = t.job(r.topic(), body, now)
+		ids[i] = pushes[i].ID
+	}
+	for _, result := range g.Queue.PushBatch(r.Context(), pushes) {
+		if result.Err != nil {
+			return result.Err
+		}
+	}
+	g.metrics.published(r, len(ids))
+	return r.answer(http.StatusCreated, object{"job_ids": ids, "msg": "published"})
+}
+
+// bulkOf reads the jobs of a bulk: each element's own JSON text is a body.
+func bulkOf(text []byte) ([]json.RawMessage, error) {
+	var bodies []json.RawMessage
+	if json.Unmarshal(text, &bodies) != nil {
+		return nil, bad("request body should be an array of objects")
+	}
+	switch {
+	case len(bodies) == 0:
+		return nil, bad("no jobs")
+	case len(bodies) > maxBulk:
+		return nil, bad("too many jobs")
+	}
+	for _, body := range bodies {
+		if len(body) > maxBody {
+			return nil, told(http.StatusRequestEntityTooLarge, "job too large")
+		}
+	}
+	return bodies, nil
+}
+
+// body reads the request's body, whatever its Content-Type says.
+func (r *request) body(most int64, tooLarge string) ([]byte, error) {
+	if r.ContentLength > most {
+		return nil, told(http.StatusRequestEntityTooLarge, tooLarge)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	if err != nil {
+		return nil, bad("failed to read body")
+	}
+	if int64(len(body)) > most {
+		return nil, told(http.StatusRequestEntityTooLarge, tooLarge)
+	}
+	return body, nil
+}

@@ -1,0 +1,130 @@
+package lmstfy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Queue is the part of a queue.Queue that the gateway needs.
+type Queue interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Members(ctx context.Context, namespace string) ([]string, error)
+	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
+}
+
+// Workers lets workers wait for jobs.
+type Workers interface {
+	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
+}
+
+// The namespace of a pool's topics; that of the default pool is namespaceRoot itself.
+const namespaceRoot = "lmstfy"
+
+// NamespaceOf is the name of the namespace that has the settings of a pool's queues.
+func (g *Gateway) NamespaceOf(pool string) string { return g.root(pool) + ".*" }
+
+func (g *Gateway) root(pool string) string {
+	if pool == g.Pools[0] {
+		return namespaceRoot
+	}
+	return namespaceRoot + "-" + registry.EscapeName(pool)
+}
+
+func (g *Gateway) topicOf(pool, namespace, queue string) string {
+	return g.root(pool) + "." + registry.EscapeName(namespace) + "." + registry.EscapeName(queue)
+}
+
+// namesOf are the namespace and the queue of a topic.
+func namesOf(topic string) (namespace, name string) {
+	parts := strings.SplitN(topic, ".", 3)
+	if len(parts) < 3 {
+		return "", topic
+	}
+	namespace, _ = registry.UnescapeName(parts[1])
+	name, _ = registry.UnescapeName(parts[2])
+	return namespace, name
+}
+
+func queueOf(topic string) string {
+	_, name := namesOf(topic)
+	return name
+}
+
+var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
+
+// end ends a job that is in one of some states.
+func (g *Gateway) end(ctx context.Context, topic, id string, in []queue.State) (queue.Ended, error) {
+	done := g.Queue.End(ctx, []queue.Ending{{Ref: queue.Ref{Topic: topic, ID: id}, In: in, Verb: queue.Ack}})[0]
+	if errors.Is(done.Err, queue.ErrNotFound) || errors.Is(done.Err, queue.ErrState) {
+		return queue.Ended{}, nil
+	}
+	return done, done.Err
+}
+
+// step is how many jobs are read at a time where many are concerned.
+const step = 100
+
+// deleteReady deletes as many jobs of a topic as are ready now.
+func (g *Gateway) deleteReady(ctx context.Context, topic string) error {
+	counts, err := g.counts(ctx, topic)
+	for left := int(counts.Ready); left > 0 && err == nil; left -= step {
+		var jobs []queue.Job
+		if jobs, _, err = g.Queue.List(ctx, topic, queue.Ready, "", min(step, left)); len(jobs) == 0 {
+			return err
+		}
+		for i := range jobs {
+			if _, err = g.end(ctx, topic, jobs[i].ID, []queue.State{queue.Ready}); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+func (g *Gateway) counts(ctx context.Context, topic string) (queue.Stats, error) {
+	stats, err := g.Queue.Stats(ctx, []string{topic})
+	return stats[topic], err
+}
+
+// oldest is the first of a topic's jobs in a state; nil: there is none.
+func (g *Gateway) oldest(ctx context.Context, topic string, state queue.State) (*queue.Job, error) {
+	for {
+		jobs, _, err := g.Queue.List(ctx, topic, state, "", 1)
+		if err != nil || len(jobs) == 0 {
+			return nil, err
+		}
+		job, err := g.Queue.Get(ctx, topic, jobs[0].ID) // with its body, which a list may leave out
+		if !errors.Is(err, queue.ErrNotFound) {
+			return job, err
+		}
+	}
+}
+
+// respawnDead stores up to limit of the oldest dead jobs of a topic anew: ready, for one try and with a new ttl.
+func (g *Gateway) respawnDead(ctx context.Context, topic string, limit int, ttl time.Duration) (n int, err error) {
+	for ; n < limit; n++ {
+		job, err := g.oldest(ctx, topic, queue.Dead)
+		if err != nil || job == nil {
+			return n, err
+		}
+		result := g.Queue.Push(ctx, queue.Push{
+			Topic: topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Headers: job.Headers,
+			Priority: job.Priority, TTL: ttl, MaxAttempts: 1, OnDuplicate: queue.Replace,
+		})
+		if result.Err != nil {
+			return n, result.Err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,199 @@
+package lmstfy
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
+)
+
+// Registry keeps the tokens, in a setting for each namespace of a pool.
+type Registry interface {
+	Snapshot() *registry.Snapshot
+	EditSetting(ctx context.Context, actor, name string, value any, edit func() error) error
+}
+
+// A Limit bounds the requests of a token; 0 or less does not.
+type Limit struct {
+	Read     int64 `json:"read"`     // consumes in an interval
+	Write    int64 `json:"write"`    // publishes in an interval
+	Interval int64 `json:"interval"` // seconds
+}
+
+// A Token is one of a namespace.
+type Token struct {
+	Text        seal.Text `json:"token"`
+	Description string    `json:"description"`
+	Limit       *Limit    `json:"limit,omitempty"`
+	LimitOnly   bool      `json:"limit_only,omitempty"` // there is no such token: a limit was set for it
+}
+
+// tokensOf are the tokens of a namespace, as they are stored.
+type tokensOf struct {
+	Pool      string  `json:"pool"`
+	Namespace string  `json:"namespace"`
+	Tokens    []Token `json:"tokens"`
+}
+
+const settingPrefix = "lmstfy/"
+
+// settingName fits the column, whatever the names are.
+func settingName(pool, namespace string) string {
+	sum := sha256.Sum256([]byte(pool + "/" + namespace))
+	return settingPrefix + hex.EncodeToString(sum[:16])
+}
+
+// Tokens are the tokens of all namespaces. They follow the registry's snapshot, so they are known while the database is
+// away. Its methods may be called from any goroutine.
+type Tokens struct {
+	registry Registry
+
+	mu       sync.Mutex
+	revision int64
+	known    map[string]*tokensOf // by the setting's name
+}
+
+// NewTokens returns the tokens that a registry has.
+func NewTokens(r Registry) *Tokens { return &Tokens{registry: r, revision: -1} }
+
+// all are the tokens by the setting's name; they are not changed.
+func (t *Tokens) all() (map[string]*tokensOf, error) {
+	s := t.registry.Snapshot()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known != nil && t.revision == s.Revision {
+		return t.known, nil
+	}
+	known := map[string]*tokensOf{}
+	for name := range s.Settings {
+		if !strings.HasPrefix(name, settingPrefix) {
+			continue
+		}
+		var of tokensOf
+		if _, err := s.Setting(name, &of); err != nil {
+			return nil, err
+		}
+		known[name] = &of
+	}
+	t.known, t.revision = known, s.Revision
+	return known, nil
+}
+
+func (t *Tokens) of(pool, namespace string) ([]Token, error) {
+	all, err := t.all()
+	if err != nil {
+		return nil, err
+	}
+	if of := all[settingName(pool, namespace)]; of != nil {
+		return of.Tokens, nil
+	}
+	return nil, nil
+}
+
+func find(list []Token, token string) *Token {
+	i := slices.IndexFunc(list, func(t Token) bool {
+		return subtle.ConstantTimeCompare([]byte(t.Text), []byte(token)) == 1
+	})
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
+
+// Find returns a token or a limit that was set for one; nil: there is neither.
+func (t *Tokens) Find(pool, namespace, token string) (*Token, error) {
+	list, err := t.of(pool, namespace)
+	return find(list, token), err
+}
+
+// List lists the tokens of a namespace.
+func (t *Tokens) List(pool, namespace string) ([]Token, error) {
+	list, err := t.of(pool, namespace)
+	return slices.DeleteFunc(slices.Clone(list), func(t Token) bool { return t.LimitOnly }), err
+}
+
+// The refusals of changes.
+var (
+	errTokenExists = database.NewRefusal("the token has already existed")
+	errLimitExists = database.NewRefusal("the token has a limit already")
+)
+
+// actor is who changes tokens, in the audit trail.
+const actor = "gateway lmstfy"
+
+func (t *Tokens) edit(ctx context.Context, pool, namespace string, edit func(of *tokensOf) error) error {
+	of := tokensOf{Pool: pool, Namespace: namespace}
+	return t.registry.EditSetting(ctx, actor, settingName(pool, namespace), &of, func() error { return edit(&of) })
+}
+
+// Add adds a token. Errors: errTokenExists.
+func (t *Tokens) Add(ctx context.Context, pool, namespace, token, description string) error {
+	return t.edit(ctx, pool, namespace, func(of *tokensOf) error {
+		switch known := find(of.Tokens, token); {
+		case known == nil:
+			of.Tokens = append(of.Tokens, Token{Text: seal.Text(token), Description: description})
+		case known.LimitOnly:
+			known.LimitOnly, known.Description = false, description
+		default:
+			return errTokenExists
+		}
+		return nil
+	})
+}
+
+// Delete removes a token and its limit.
+func (t *Tokens) Delete(ctx context.Context, pool, namespace, token string) error {
+	return t.edit(ctx, pool, namespace, func(of *tokensOf) error {
+		of.Tokens = slices.DeleteFunc(of.Tokens, func(known Token) bool { return string(known.Text) == token })
+		return nil
+	})
+}
+
+// SetLimit sets the limit of a token, which need not exist; only a new one unless replace. A nil limit removes it.
+// Errors: errLimitExists.
+func (t *Tokens) SetLimit(ctx context.Context, pool, namespace, token string, l *Limit, replace bool) error {
+	return t.edit(ctx, pool, namespace, func(of *tokensOf) error {
+		known := find(of.Tokens, token)
+		if known == nil {
+			of.Tokens = append(of.Tokens, Token{Text: seal.Text(token), LimitOnly: true})
+			known = &of.Tokens[len(of.Tokens)-1]
+		}
+		if known.Limit != nil && !replace {
+			return errLimitExists
+		}
+		known.Limit = l
+		of.Tokens = slices.DeleteFunc(of.Tokens, func(t Token) bool { return t.LimitOnly && t.Limit == nil })
+		return nil
+	})
+}
+
+// A LimitOf is the limit of a token.
+type LimitOf struct {
+	Namespace string `json:"namespace"`
+	Token     string `json:"token"`
+	Limiter   Limit  `json:"limiter"`
+}
+
+// Limits lists the limits of all tokens.
+func (t *Tokens) Limits() ([]LimitOf, error) {
+	all, err := t.all()
+	list := []LimitOf{}
+	for _, of := range all {
+		for _, token := range of.Tokens {
+			if token.Limit != nil {
+				list = append(list, LimitOf{of.Namespace, string(token.Text), *token.Limit})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b LimitOf) int {
+		return strings.Compare(a.Namespace+"/"+a.Token, b.Namespace+"/"+b.Token)
+	})
+	return list, err
+}

@@ -1,0 +1,230 @@
+package test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	beanstalk "github.com/beanstalkd/go-beanstalk"
+)
+
+// waitListening waits until something accepts connections.
+func waitListening(t *testing.T, addr string) {
+	t.Helper()
+	until(t, addr+" accepts connections", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+func dialBeanstalk(t *testing.T, addr string) *beanstalk.Conn {
+	t.Helper()
+	c, err := beanstalk.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestBeanstalkClient(t *testing.T) {
+	t.Parallel()
+	_, addr := startGateway(t, "BEANSTALK")
+	c := dialBeanstalk(t, addr)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(body string, pri uint32, delay time.Duration) uint64 {
+		t.Helper()
+		id, err := c.Put([]byte(body), pri, delay, time.Minute)
+		must(err)
+		return id
+	}
+	if first, second := put("low", 2000, 0), put("high", 5, 0); first != 1 || second != 2 {
+		t.Errorf("the ids are %d and %d, want 1 and 2", first, second)
+	}
+	put("higher", 4, 0)
+	reserve := func(want string) uint64 {
+		t.Helper()
+		id, body, err := c.Reserve(10 * time.Second)
+		must(err)
+		if string(body) != want {
+			t.Fatalf("reserved %q, want %q", body, want)
+		}
+		return id
+	}
+	id := reserve("higher")
+	must(c.Delete(id))
+	id = reserve("high")
+	must(c.Release(id, 3000, 0))
+	must(c.Delete(reserve("low")))
+	id = reserve("high")
+	must(c.Touch(id))
+	must(c.Bury(id, 3000))
+	if _, err := c.Peek(id); err != nil {
+		t.Error(err)
+	}
+	if got, body, err := c.PeekBuried(); err != nil || got != id || string(body) != "high" {
+		t.Errorf("peek-buried: %d %q %v", got, body, err)
+	}
+	stats, err := c.StatsJob(id)
+	must(err)
+	if stats["state"] != "buried" || stats["pri"] != "3000" || stats["buries"] != "1" {
+		t.Errorf("stats-job: %v", stats)
+	}
+	if n, err := c.Kick(10); n != 1 || err != nil {
+		t.Errorf("kicked %d, %v", n, err)
+	}
+	must(c.Delete(reserve("high")))
+	if _, _, err := c.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
+		t.Errorf("of nothing: %v", err)
+	}
+	delayed := put("delayed", 0, time.Hour)
+	if _, body, err := c.PeekDelayed(); err != nil || string(body) != "delayed" {
+		t.Errorf("peek-delayed: %q %v", body, err)
+	}
+	must(c.KickJob(delayed))
+	if body, err := c.ReserveJob(delayed); err != nil || string(body) != "delayed" {
+		t.Errorf("reserve-job: %q %v", body, err)
+	}
+	must(c.Delete(delayed))
+	if all, err := c.Stats(); err != nil || all["total-jobs"] != "4" || all["max-job-size"] != "65535" {
+		t.Errorf("stats: %v %v", all, err)
+	}
+}
+
+func TestBeanstalkConnectionsOwnTheirJobs(t *testing.T) {
+	t.Parallel()
+	_, addr := startGateway(t, "BEANSTALK")
+	producer, worker, other := dialBeanstalk(t, addr), dialBeanstalk(t, addr), dialBeanstalk(t, addr)
+	tube := beanstalk.NewTube(producer, "a+b")
+	got := make(chan uint64, 1)
+	go func() {
+		id, _, err := beanstalk.NewTubeSet(worker, "a+b", "c").Reserve(30 * time.Second)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- id
+	}()
+	until(t, "the worker waits", func() bool {
+		stats, err := tube.Stats()
+		return err == nil && stats["current-waiting"] == "1"
+	})
+	id, err := tube.Put([]byte("x"), 1, 0, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reserved := <-got; reserved != id {
+		t.Fatalf("reserved %d, want %d", reserved, id)
+	}
+	for name, err := range map[string]error{
+		"delete": other.Delete(id), "touch": other.Touch(id), "bury": other.Bury(id, 1), "release": other.Release(id, 1, 0),
+	} {
+		if !errors.Is(err, beanstalk.ErrNotFound) {
+			t.Errorf("%s by another connection: %v", name, err)
+		}
+	}
+	_ = worker.Close()
+	if again, _, err := beanstalk.NewTubeSet(other, "a+b").Reserve(5 * time.Second); err != nil || again != id {
+		t.Errorf("after its connection ended: %d %v", again, err)
+	}
+}
+
+func TestBeanstalkDeadlineSoonAndPause(t *testing.T) {
+	t.Parallel()
+	_, addr := startGateway(t, "BEANSTALK")
+	c := dialBeanstalk(t, addr)
+	if _, err := c.Put([]byte("x"), 1, 0, 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Reserve(0); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, _, err := c.Reserve(time.Minute); !errors.Is(err, beanstalk.ErrDeadline) {
+		t.Errorf("%v, want DEADLINE_SOON", err)
+	}
+	if took := time.Since(began); took < 500*time.Millisecond || took > 5*time.Second {
+		t.Errorf("DEADLINE_SOON after %s, want about 1 s", took)
+	}
+	tube := beanstalk.NewTube(c, "paused")
+	if _, err := tube.Put([]byte("y"), 1, 0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := tube.Pause(2 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	paused := time.Now()
+	other := dialBeanstalk(t, addr)
+	if _, _, err := beanstalk.NewTubeSet(other, "paused").Reserve(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(paused); took < 1900*time.Millisecond {
+		t.Errorf("reserved %s after the pause of 2 s began", took)
+	}
+}
+
+func TestBeanstalkByteByByte(t *testing.T) {
+	t.Parallel()
+	_, addr := startGateway(t, "BEANSTALK")
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for _, step := range [][2]string{
+		{"use\r\n", "BAD_FORMAT"},
+		{"use " + strings.Repeat("x", 201) + "\r\n", "BAD_FORMAT"},
+		{"use -x\r\n", "BAD_FORMAT"},
+		{"nonsense\r\n", "UNKNOWN_COMMAND"},
+		{strings.Repeat("y", 5000) + "\r\n", "BAD_FORMAT"},
+		{"use a\x00b\r\n", "BAD_FORMAT"},
+		{"put 0 0 0 -1\r\n", "BAD_FORMAT"},
+		{"put 4294967296 0 0 1\r\n", "BAD_FORMAT"},
+		{"put 0 0 60 3\r\nabcd\r\n", "EXPECTED_CRLF"},
+		{"put 0 0 60 70000\r\n" + strings.Repeat("z", 70000) + "\r\n", "JOB_TOO_BIG"},
+		{"put 0 0 60 2\r\n\r\n\r\nlist-tube-used\r\n", "INSERTED 1"},
+		{"", "USING default"},
+		{"watch a\r\nwatch a\r\n", "WATCHING 2"},
+		{"", "WATCHING 2"},
+		{"ignore default\r\n", "WATCHING 1"},
+		{"ignore a\r\n", "NOT_IGNORED"},
+		{"reserve-with-timeout -1\r\n", "BAD_FORMAT"},
+		{"reserve-with-timeout 0\r\n", "TIMED_OUT"},
+		{"delete 99\r\n", "NOT_FOUND"},
+		{"delete 18446744073709551616\r\n", "BAD_FORMAT"},
+		{"peek 1\r\n", "FOUND 1 2"},
+		{"", ""},
+		{"", ""},
+		{"pause-tube none 1\r\n", "NOT_FOUND"},
+		{"stats-tube none\r\n", "NOT_FOUND"},
+		{"kick 5\r\n", "KICKED 0"},
+	} {
+		if _, err := c.Write([]byte(step[0])); err != nil {
+			t.Fatal(err)
+		}
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %.30q: %v", step[0], err)
+		}
+		if got := strings.TrimSuffix(line, "\r\n"); got != step[1] {
+			t.Fatalf("%.30q: %q, want %q", step[0], got, step[1])
+		}
+	}
+	fmt.Fprint(c, "quit\r\n")
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("after quit: %v", err)
+	}
+}
