@@ -317,6 +317,58 @@ func TestAnEndpointIsTried(t *testing.T) {
 	}
 }
 
+// TestSecretsOfATopicAreForAdmins: the values of headers with credentials and the query of the address are shown to who
+// may edit the topic, and to nobody else: on its pages, on those of its jobs, in test calls, in the audit trail.
+func TestSecretsOfATopicAreForAdmins(t *testing.T) {
+	t.Parallel()
+	calls := make(chan *http.Request, 10)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { calls <- r }))
+	defer endpoint.Close()
+	caller, err := callback.New(callback.Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	q := realQueue(t)
+	s := open(t, func(o *Options) { o.Queue, o.Caller = q, caller })
+	topic := registry.NewTopic("shop.close")
+	topic.CallbackURL = endpoint.URL + "/close?key=hidden1"
+	topic.Headers = map[string]string{"Authorization": "Bearer hidden2", "X-Team": "shop-team"}
+	if _, err := s.registry.PutTopic(t.Context(), "test", topic); err != nil {
+		t.Fatal(err)
+	}
+	s.as("ops").post("/push", "topic", "shop.close", "id", "42", "body", `{}`, "delay", "1h")
+	const test = "/topics/shop.close/test"
+	for _, role := range []string{"look", "ops", "root"} {
+		s.as(role)
+		seen := ""
+		for _, path := range []string{
+			"/topics", "/topics/shop.close", "/topics/shop.close?tab=push", "/topics/shop.close?tab=summary",
+			"/topics/shop.close/jobs/42", "/topics/shop.close/edit", "/topics/export", "/audit", test, "/",
+		} {
+			_, body := s.get(path)
+			seen += body
+		}
+		if role != "look" {
+			_, one := s.post(test, "do", "call", "body", `{}`)
+			_, doctor := s.post(test, "do", "doctor", "body", `{}`)
+			seen += one + doctor
+			if r := <-calls; r.Header.Get("Authorization") != "Bearer hidden2" || r.URL.RawQuery != "key=hidden1" {
+				t.Errorf("the test call of %s came as %s with %v", role, r.URL, r.Header)
+			}
+			if !strings.Contains(seen, "shop-team") {
+				t.Errorf("%s does not see a header that is no secret", role)
+			}
+		}
+		if shown := strings.Contains(seen, "hidden1") || strings.Contains(seen, "hidden2"); shown != (role == "root") {
+			t.Errorf("the secrets are shown to %s: %v", role, shown)
+		}
+		if _, found := s.get("/topics?q=hidden1"); strings.Contains(found, "/topics/shop.close") {
+			t.Errorf("%s finds a topic by a secret", role)
+		}
+	}
+}
+
 // TestTopicsGoOutAndInAsYAML: what is exported can be imported, and a file with a mistake changes nothing.
 func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 	t.Parallel()

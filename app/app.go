@@ -216,6 +216,9 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 			list = append(list, queue.TopicConf{Name: name, Gone: true})
 			continue
 		}
+		if t.Locked { // hosts that can read it say what it is
+			continue
+		}
 		list = append(list, topicConf(t))
 	}
 	return list
@@ -224,7 +227,7 @@ func topicConfs(s *registry.Snapshot, names []string) []queue.TopicConf {
 // allTopicConfs are those of the present snapshot.
 func (p *parts) allTopicConfs(yield func(queue.TopicConf) bool) {
 	for _, t := range p.registry.Snapshot().Topics.All() {
-		if !yield(topicConf(t)) {
+		if !t.Locked && !yield(topicConf(t)) { // hosts that can read a locked one say what it is
 			return
 		}
 	}

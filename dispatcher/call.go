@@ -101,6 +101,9 @@ func (s *source) refuse(r *reservation, topic *registry.Topic) *outcome {
 	case topic.State != registry.TopicActive:
 		s.noteReleased(r.Topic)
 		return end(r, queue.Release, string(topic.State))
+	case topic.Locked:
+		s.noteReleased(r.Topic)
+		return end(r, queue.Release, "locked")
 	case topic.ExpiresAfter > 0 && r.clock().Sub(r.DueAt) > topic.ExpiresAfter.Std():
 		return end(r, queue.Expire, "expired")
 	}

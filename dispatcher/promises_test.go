@@ -79,6 +79,20 @@ func TestAWakeUpIsFollowedByAReserveThoughNothingIsReady(t *testing.T) {
 	})
 }
 
+// TestALockedTopicIsNotCalled: its secrets cannot be opened on this host, so its jobs are left to others.
+func TestALockedTopicIsNotCalled(t *testing.T) {
+	f := newFake("a")
+	play(t, setting{concurrency: 4, shards: []*fake{f}}, func(t *testing.T, s *stage) {
+		s.topics["a"].Locked = true
+		f.push("a", 1)
+		f.wake <- queue.Wakeup{Kind: queue.WakeDispatcher}
+		pass(time.Second)
+		if ids, _, _ := s.calls(); ids != 0 || f.verdicts()[queue.Release] == 0 {
+			t.Errorf("%d jobs were called; the settlements are %v", ids, f.verdicts())
+		}
+	})
+}
+
 // TestAPlaceIsFreeWhileRetryIfIsEvaluated: an expression that takes long delays no other callback.
 func TestAPlaceIsFreeWhileRetryIfIsEvaluated(t *testing.T) {
 	f := newFake("a")

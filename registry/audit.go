@@ -94,18 +94,8 @@ func visible(v any) string {
 
 // visibleTopic shows secrets as fingerprints, so that a rotation can be seen.
 func visibleTopic(t *Topic) any {
-	public := t.Public()
-	public.Headers = make(map[string]string, len(t.Headers))
-	for name, value := range t.Headers {
-		if isCredential(name) {
-			value = seal.Fingerprint(value)
-		}
-		public.Headers[name] = value
-	}
-	return struct {
-		Topic
-		Secrets []string `json:"secrets"`
-	}{public, fingerprints(t.Secrets)}
+	masked := t.Masked()
+	return storedTopic{Topic: masked, Secrets: append([]string{}, masked.Secrets...)}
 }
 
 func fingerprints(secrets []string) []string {
@@ -116,7 +106,8 @@ func fingerprints(secrets []string) []string {
 	return list
 }
 
-// isCredential reports whether a header's value is likely to be a secret.
+// isCredential reports whether a header's value is likely to be a secret. Words may be added, not removed: a value that
+// is stored sealed must be opened.
 func isCredential(header string) bool {
 	name := strings.ToLower(header)
 	for _, part := range []string{"auth", "cookie", "token", "secret", "password", "key", "signature"} {

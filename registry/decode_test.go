@@ -149,11 +149,11 @@ func FuzzDecodeTopic(f *testing.F) {
 			}
 			return
 		}
-		row, err := newTopicRow(x)
+		row, err := newTopicRow(testKey, x)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := row.topic()
+		back, err := row.topic(testKey)
 		if err != nil || !reflect.DeepEqual(x, back) {
 			t.Fatalf("%+v was read back as %+v, %v", x, back, err)
 		}

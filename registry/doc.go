@@ -37,8 +37,16 @@
 //
 // A start reads the file first, and from the database only what changed since. The file is replaced as a whole, at
 // most every second, and less often when writing takes long (keepShare); of the processes of a host, one writes a
-// revision. It contains topics' secrets, because signing must go on after a restart without the database. It contains
+// revision. It contains secrets in the clear, because signing must go on after a restart without the database. It contains
 // tokens, like the database, only as SHA-256: they are 32 random bytes, which nobody can guess from it.
+//
+// # Secrets
+//
+// The database has secrets only encrypted with the installation's key (package seal): topics' signing secrets, headers
+// with credentials and queries of addresses, shards' URLs with a password, and the seal.Texts of settings. The first
+// host makes its key that of the registry and seals what earlier versions stored in the clear. A host with another key
+// does not start when it cannot open a topic or shard. One that started before there were secrets stores none, and
+// keeps topics that it cannot open as Locked: pushes are accepted, callbacks are left to other hosts.
 //
 // # The schema
 //

@@ -12,7 +12,7 @@ func TestTopicsStoredWithFsyncHaveReplica(t *testing.T) {
 		"fsync": DurabilityReplica, "replica": DurabilityReplica, "memory": DurabilityMemory, "": DurabilityMemory,
 	} {
 		row := topicRow{Name: "t", Spec: `{"callback_url":"http://localhost/","durability":"` + stored + `"}`}
-		if x, err := row.topic(); err != nil || x.Durability != want {
+		if x, err := row.topic(testKey); err != nil || x.Durability != want {
 			t.Errorf("%q in the database is read as %+v, %v", stored, x, err)
 		}
 		s, err := decodeSnapshot(strings.NewReader(

@@ -3,12 +3,15 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/seal"
 )
 
 // load brings the snapshot up to date in one transaction. It publishes the database's state even when its revision is
@@ -65,7 +68,7 @@ func (r *Registry) readAll(tx *gorm.DB, revision int64) (*Snapshot, error) {
 	if s.mark, err = markOf(tx, revision); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(*gorm.DB, *Snapshot) error{readShards, readTokens, readSettings} {
+	for _, read := range []func(*gorm.DB, *Snapshot) error{r.readShards, readTokens, readSettings} {
 		if err := read(tx, s); err != nil {
 			return nil, err
 		}
@@ -117,8 +120,14 @@ func eachRow(query *gorm.DB, read func(scanner) error) error {
 // a topic that somebody damaged as it was, so that it does not keep all others from being followed.
 func (r *Registry) readTopic(row *topicRow, s *Snapshot) {
 	was := r.Snapshot().Topics.Get(row.Name)
-	t, err := row.topic()
-	if err != nil {
+	t, err := row.topic(r.db.Key)
+	switch {
+	case errors.Is(err, seal.ErrKey):
+		if t, _ = row.withoutSecrets(); was == nil || !was.Locked {
+			r.opts.Logger.Error("the secrets of a topic are encrypted under another key: this host makes none of its callbacks",
+				"topic", row.Name)
+		}
+	case err != nil:
 		t = was
 		r.opts.Logger.Error("a topic in the registry's database cannot be read; it stays as it was last read: save it again",
 			"topic", row.Name, "error", err)
@@ -147,14 +156,19 @@ func changedTopics(old, now Table[*Topic]) []string {
 	return names
 }
 
-func readShards(tx *gorm.DB, s *Snapshot) error {
+func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 	var rows []shardRow
 	if err := tx.Order("name").Find(&rows).Error; err != nil {
 		return err
 	}
-	s.Shards = make([]Shard, len(rows))
+	s.Shards = []Shard{}
 	for i := range rows {
-		s.Shards[i] = rows[i].shard()
+		shard, err := rows[i].shard(r.db.Key)
+		if err != nil {
+			r.opts.Logger.Error("the URL of a shard is encrypted under another key: this host does not use it",
+				"shard", shard.Name)
+		}
+		s.Shards = append(s.Shards, shard)
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
@@ -23,9 +25,15 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // open opens a registry that follows changes until the test ends.
+// testKey is the key of all hosts of a test.
+var testKey = seal.Key(bytes.Repeat([]byte("k"), seal.KeySize))
+
 func open(t *testing.T, o Options) *Registry {
 	t.Helper()
 	o.Migrate = true
+	if o.SecretKey == nil {
+		o.SecretKey = testKey
+	}
 	r, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -27,4 +28,18 @@ func MaskURL(url string) string {
 		masked += "?" + query
 	}
 	return sentinelPassword.ReplaceAllString(masked, "${1}"+HiddenPassword)
+}
+
+var errHiddenPassword = errors.New("has *** for its password: type the password again when the address changes")
+
+// UnmaskURL is the URL that somebody means who was shown MaskURL of the stored one. A hidden password stays with the
+// address it was given for, so that nobody can have it sent elsewhere.
+func UnmaskURL(typed, stored string) (string, error) {
+	if stored != "" && typed == MaskURL(stored) {
+		return stored, nil
+	}
+	if strings.Contains(typed, ":"+HiddenPassword+"@") || strings.Contains(typed, "sentinel_password="+HiddenPassword) {
+		return "", errHiddenPassword
+	}
+	return typed, nil
 }

@@ -145,7 +145,7 @@ func TestASnapshotOfAnEarlierVersionIsRead(t *testing.T) {
 	t.Parallel()
 	x := topic("t")
 	x.MaxAttempts, x.Headers = 3, map[string]string{"X-Team": "shop"}
-	row, err := newTopicRow(&x)
+	row, err := newTopicRow(testKey, &x)
 	if err != nil {
 		t.Fatal(err)
 	}

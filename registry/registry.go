@@ -50,7 +50,7 @@ const (
 )
 
 // Open connects and loads a snapshot. If the database does not answer, the snapshot file serves until it does.
-// Errors: ErrUnavailable when there is no such file either, ErrSchemaOlder, ErrSchemaNewer.
+// Errors: ErrUnavailable when there is no such file either, ErrSchemaOlder, ErrSchemaNewer, ErrOtherKey.
 func Open(o Options) (*Registry, error) {
 	r, err := connect(o)
 	if err != nil {
@@ -96,7 +96,10 @@ func (r *Registry) start(ctx context.Context) error {
 	if err := r.migrate(ctx); err != nil {
 		return err
 	}
-	return r.load(ctx)
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	return r.checkKey(ctx)
 }
 
 // migrate brings an older schema up to date if Options.Migrate says so. Otherwise it is an error.

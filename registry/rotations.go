@@ -52,7 +52,7 @@ func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string
 			until = time.Time{}
 		}
 		c.After = newRotated(&next, until)
-		if err := storeSecrets(tx, &next); err != nil || until.IsZero() {
+		if err := r.storeSecrets(tx, &next); err != nil || until.IsZero() {
 			return err
 		}
 		return tx.Create(&rotationRow{topic, until.UTC()}).Error
@@ -94,7 +94,7 @@ func (r *Registry) changeSecrets(
 		if _, err := database.Find(tx, &overlap, "topic", topic); err != nil {
 			return err
 		}
-		t, err := row.topic()
+		t, err := row.topic(r.db.Key)
 		if err != nil {
 			return err
 		}
@@ -103,9 +103,9 @@ func (r *Registry) changeSecrets(
 	})
 }
 
-func storeSecrets(tx *gorm.DB, t *Topic) error {
+func (r *Registry) storeSecrets(tx *gorm.DB, t *Topic) error {
 	t.UpdatedAt = database.Now()
-	row, err := newTopicRow(t)
+	row, err := newTopicRow(r.db.Key, t)
 	if err != nil {
 		return err
 	}
@@ -161,6 +161,6 @@ func (r *Registry) endRotation(ctx context.Context, topic string, at time.Time) 
 		}
 		t.Secrets = t.Secrets[:min(1, len(t.Secrets))]
 		c.After = newRotated(t, time.Time{})
-		return storeSecrets(tx, t)
+		return r.storeSecrets(tx, t)
 	})
 }

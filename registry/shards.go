@@ -36,7 +36,11 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 		names := make([]string, len(shards))
 		for i, s := range shards {
 			names[i] = s.Name
-			if err := tx.Create(&shardRow{s.Name, s.URL, string(s.State)}).Error; err != nil {
+			row, err := sealedShard(r.db.Key, s)
+			if err == nil {
+				err = tx.Create(row).Error
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -68,15 +72,18 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 		if err != nil {
 			return err
 		}
-		if found {
-			was := row.shard()
+		if was, err := row.shard(r.db.Key); found && err == nil {
 			if was == s {
 				return ErrUnchanged
 			}
 			c.Before = &was
 		}
 		c.After = &s
-		return database.Upsert(tx).Create(&shardRow{s.Name, s.URL, string(s.State)}).Error
+		next, err := sealedShard(r.db.Key, s)
+		if err != nil {
+			return err
+		}
+		return database.Upsert(tx).Create(next).Error
 	})
 }
 
@@ -92,8 +99,9 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 		if err := database.MustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoShard)); err != nil {
 			return err
 		}
-		was := row.shard()
-		c.Before = &was
+		if was, err := row.shard(r.db.Key); err == nil {
+			c.Before = &was
+		}
 		return tx.Delete(&row).Error
 	})
 }

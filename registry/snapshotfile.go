@@ -67,7 +67,7 @@ func encodeSnapshot(w io.Writer, s *Snapshot) error {
 
 // storedMembers is a topic's JSON, and its members.
 func storedMembers(t *Topic) (text []byte, members []member, err error) {
-	if text, err = json.Marshal(storedTopic{t, t.Secrets}); err == nil {
+	if text, err = json.Marshal(storedTopic{t, t.Secrets, t.Locked}); err == nil {
 		members, err = objectMembers(text)
 	}
 	return text, members, err
@@ -75,7 +75,7 @@ func storedMembers(t *Topic) (text []byte, members []member, err error) {
 
 // differingMembers is an object of the members of a topic that are not among the defaults.
 func differingMembers(t *Topic, defaults []member) ([]byte, error) {
-	text, err := json.Marshal(storedTopic{t, t.Secrets})
+	text, err := json.Marshal(storedTopic{t, t.Secrets, t.Locked})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (s *Snapshot) decodeTopic(dec *jsontext.Decoder, name string, defaults *Top
 	if st.Topic == nil || st.Name != name {
 		return fmt.Errorf("topic %.80q is damaged", name)
 	}
-	t.Secrets = st.Secrets
+	t.Secrets, t.Locked = st.Secrets, st.Locked
 	t.tidy()
 	s.Topics.tree.Set(t.Name, t)
 	return nil

@@ -9,6 +9,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // The rows. A topic is stored as JSON, so that a new field needs no migration.
@@ -62,9 +63,23 @@ var errSpec = database.NewRefusal("what is stored is not a topic")
 type storedTopic struct {
 	*Topic
 	Secrets []string `json:"secrets"`
+	Locked  bool     `json:"locked,omitempty"` // in a snapshot only
 }
 
-func (r *topicRow) topic() (*Topic, error) {
+// topic opens what is stored. Errors: seal.ErrKey, errSpec.
+func (r *topicRow) topic(key seal.Key) (*Topic, error) {
+	t, err := r.stored()
+	if err != nil {
+		return nil, err
+	}
+	if t, err = t.open(key); err != nil {
+		return nil, fmt.Errorf("read topic %s: %w", r.Name, err)
+	}
+	return t, nil
+}
+
+// stored is the topic with its secrets as they are stored: sealed.
+func (r *topicRow) stored() (*Topic, error) {
 	t := NewTopic(r.Name)
 	t.Headers = nil
 	if err := jsonv2.Unmarshal([]byte(r.Spec), &t); err != nil {
@@ -109,15 +124,23 @@ func share[S ~string](s *S) {
 	}
 }
 
-func newTopicRow(t *Topic) (*topicRow, error) {
-	spec, err := json.Marshal(storedTopic{t, t.Secrets})
+// spec is a topic's JSON as it is stored.
+func (t *Topic) spec() ([]byte, error) {
+	return json.Marshal(storedTopic{Topic: t, Secrets: t.Secrets})
+}
+
+// newTopicRow does not store whether a topic is locked: what is stored was open.
+func newTopicRow(key seal.Key, t *Topic) (*topicRow, error) {
+	sealed, err := t.seal(key)
+	if err != nil {
+		return nil, fmt.Errorf("store topic %s: %w", t.Name, err)
+	}
+	spec, err := sealed.spec()
 	if err != nil {
 		return nil, fmt.Errorf("store topic %s: %w", t.Name, err)
 	}
 	return &topicRow{Name: t.Name, Spec: string(spec), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}, nil
 }
-
-func (r *shardRow) shard() Shard { return Shard{Name: r.Name, URL: r.URL, State: ShardState(r.State)} }
 
 func (r *tokenRow) token() *Token {
 	t := &Token{ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt.UTC(), Topics: strings.Split(r.Topics, "\n")}

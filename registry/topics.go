@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,15 +12,16 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // ETag tells one state of a topic from every other, its secrets included.
 func (t *Topic) ETag() string {
-	row, err := newTopicRow(t)
+	spec, err := t.spec()
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(row.Spec))
+	sum := sha256.Sum256(spec)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
@@ -78,7 +80,7 @@ func (r *Registry) PutTopics(
 		if err != nil {
 			return nil, err
 		}
-		var e edit
+		e := edit{key: r.db.Key}
 		done = make([]Done, len(topics))
 		for i := range topics {
 			row, found := stored[topics[i].Name]
@@ -120,6 +122,7 @@ func storedTopics(tx *gorm.DB, topics []Topic) (map[string]*topicRow, error) {
 
 // edit collects what a transaction changes, so that it takes a few statements however many topics it changes.
 type edit struct {
+	key                    seal.Key
 	changed                []Changed
 	rows                   []*topicRow
 	active                 []string // whose reason of a pause is over
@@ -131,12 +134,19 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 	t.CreatedAt = database.Now()
 	t.UpdatedAt = t.CreatedAt
 	var was *Topic
-	if found { // a row that cannot be read is replaced: this repairs it
-		if stored, err := row.topic(); err == nil {
+	if found {
+		stored, err := row.topic(e.key)
+		switch {
+		case err == nil:
 			was, c.Before, t.CreatedAt = stored, stored, stored.CreatedAt
+		case !errors.Is(err, errSpec): // what is no topic is replaced: this repairs it
+			return "", err
 		}
 	}
 	if err := checkConditions(t.Name, was, conditions); err != nil {
+		return "", err
+	}
+	if err := t.unmask(was); err != nil {
 		return "", err
 	}
 	if was != nil && t.Secrets == nil {
@@ -154,7 +164,7 @@ func (e *edit) put(t Topic, row *topicRow, found bool, conditions []Condition) (
 	if t.State == TopicActive && found {
 		e.active = append(e.active, t.Name)
 	}
-	next, err := newTopicRow(&t)
+	next, err := newTopicRow(e.key, &t)
 	if err != nil {
 		return "", err
 	}
@@ -194,9 +204,9 @@ func (e *edit) store(tx *gorm.DB) error {
 func sameTopic(t, was *Topic) bool {
 	next := *t
 	next.UpdatedAt = was.UpdatedAt
-	a, errA := newTopicRow(&next)
-	b, errB := newTopicRow(was)
-	return errA == nil && errB == nil && a.Spec == b.Spec
+	a, errA := next.spec()
+	b, errB := was.spec()
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 // DeleteTopic removes a topic. Errors: ErrNoTopic, ErrChanged, ErrUnavailable.
@@ -206,7 +216,7 @@ func (r *Registry) DeleteTopic(ctx context.Context, actor, name string, conditio
 		if err := findTopic(tx, &row, name); err != nil {
 			return err
 		}
-		was, err := row.topic()
+		was, err := row.topic(r.db.Key)
 		if err == nil {
 			c.Before = was
 		}

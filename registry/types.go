@@ -32,6 +32,7 @@ type Topic struct {
 	Owner        string            `json:"owner"`
 	Secrets      []string          `json:"secrets,omitempty"` // whsec_…; accepted, never shown (see Public)
 	State        TopicState        `json:"state"`
+	Locked       bool              `json:"-"` // its secrets cannot be opened on this host: it makes no callbacks
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"`
 }

@@ -104,6 +104,16 @@ func Fingerprint(secret string) string {
 	return Mask + hex.EncodeToString(sum[:2])
 }
 
+// IsFingerprint reports whether a text looks like one of Fingerprint's.
+func IsFingerprint(text string) bool {
+	sum, ok := strings.CutPrefix(text, Mask)
+	_, err := hex.DecodeString(sum)
+	return ok && err == nil && len(sum) == 4
+}
+
+// Sealed reports whether a text was made by Key.Seal.
+func Sealed(text string) bool { return strings.HasPrefix(text, sealedMark) }
+
 // mapTexts applies f to every text of a JSON value. Numbers stay as they are written.
 func mapTexts(raw []byte, f func(string) (string, error)) ([]byte, error) {
 	d := json.NewDecoder(strings.NewReader(string(raw)))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // Problem is a refusal as the client sees it (RFC 9457).
@@ -121,6 +122,9 @@ func storeProblem(err error) *Problem {
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
 		p.Detail = "the registry's database is unreachable, so topics cannot be changed now; pushes and callbacks go on"
+	case errors.Is(err, seal.ErrKey):
+		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
+		p.Detail = "this host has another secret key than the registry, so it can neither read nor store secrets"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, time.Second
 		p.Detail = "the request ended before it was carried out"

@@ -28,6 +28,15 @@ func OpenRegistry(
 	})
 }
 
+// ForgetSecrets makes the key of this host that of the registry; see registry.ForgetSecrets.
+func ForgetSecrets(ctx context.Context, cfg *conf.Config) error {
+	key, err := secretKey(cfg)
+	if err != nil {
+		return err
+	}
+	return registry.ForgetSecrets(ctx, registry.Options{DSN: cfg.RegistryDSN().Reveal(), SecretKey: key})
+}
+
 // secretKey is the key for what the registry stores encrypted; without a data_dir there is none, and commands need
 // none.
 func secretKey(cfg *conf.Config) ([]byte, error) {

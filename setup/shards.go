@@ -14,6 +14,9 @@ import (
 func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig {
 	var list []queue.ShardConfig
 	for _, s := range shards {
+		if s.URL == "" { // lost, or encrypted under another key
+			continue
+		}
 		url := s.URL
 		if url == registry.ManagedShard {
 			url = "unix://" + cfg.RedisSocket()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -103,7 +104,11 @@ func nameOf(path string) string {
 // peopled makes what the pages of access and audit show.
 func (i *installation) peopled(t *testing.T) {
 	t.Helper()
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db")})
+	key, err := seal.LoadKey(filepath.Join(i.Data, "secret-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(i.Data, "registry.db"), SecretKey: key})
 	if err != nil {
 		t.Fatal(err)
 	}

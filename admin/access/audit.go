@@ -33,7 +33,7 @@ func (d auditData) Narrow() bool {
 var auditActions = []string{
 	"put", "delete", "create", "revoke", "note", "rotate", "set overlap", "drop old secret", "set role", "set password",
 	"disable", "enable",
-	"set second factor", "clear second factor", "start", "cancel", "seed", "bootstrap",
+	"set second factor", "clear second factor", "start", "cancel", "seed", "bootstrap", "seal",
 }
 
 type auditLine struct {

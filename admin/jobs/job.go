@@ -18,6 +18,7 @@ import (
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 func (h *Handler) jobRoutes(g *echo.Group) {
@@ -49,15 +50,14 @@ func (h *Handler) jobPage(c echo.Context) error {
 		d.Max = t.MaxAttempts
 	}
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
-	if u := page.Viewer(c); u != nil &&
-		page.Reaches(u.Role, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
-		d.Curl = h.signedCurl(job)
+	if page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+		d.Curl = h.signedCurl(c, job)
 	}
 	return h.Render(c, http.StatusOK, "job", d)
 }
 
 // signedCurl is the job's next callback as a command line; empty if it cannot be described.
-func (h *Handler) signedCurl(job *queue.Job) string {
+func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
 	t := h.Snapshot().Topics.Get(job.Topic)
 	if t == nil || h.opts.Caller == nil {
 		return ""
@@ -78,7 +78,22 @@ func (h *Handler) signedCurl(job *queue.Job) string {
 	if err != nil {
 		return ""
 	}
+	MaskSent(c, sent, t)
 	return sent.Curl()
+}
+
+// MaskSent hides the secrets of a topic in a request that is shown to somebody who may not edit the topic.
+func MaskSent(c echo.Context, sent *callback.Sent, t *registry.Topic) {
+	if page.May(c, account.RoleAdmin) {
+		return
+	}
+	masked := t.Masked()
+	for name, value := range masked.Headers {
+		sent.Header.Set(name, value)
+	}
+	if masked.CallbackURL != t.CallbackURL {
+		sent.URL = masked.CallbackURL // without what a GET adds
+	}
 }
 
 // ShownBody is a body for people: JSON indented, other text as it is, the rest in hex.
@@ -191,6 +206,9 @@ func (h *Handler) searchPage(c echo.Context) error {
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
+	if t.Locked {
+		return nil, seal.ErrKey
+	}
 	return callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
 		Secrets: t.Secrets,

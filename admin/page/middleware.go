@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // AddressOf finds a client's address: X-Forwarded-For counts when the connection comes from a trusted proxy.
@@ -108,7 +109,8 @@ func ProblemOf(err error) problem {
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
 		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
-	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer):
+	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer),
+		errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
 	case errors.Is(err, queue.ErrCursor):
 		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}

@@ -30,10 +30,16 @@ var rank = map[account.Role]int{account.RoleViewer: 1, account.RoleOperator: 2, 
 
 func Reaches(have, want account.Role) bool { return rank[have] > 0 && rank[have] >= rank[want] }
 
+// May reports whether who asks has a role.
+func May(c echo.Context, role account.Role) bool {
+	u := Viewer(c)
+	return u != nil && Reaches(u.Role, role)
+}
+
 // Need wraps a handler that not every user may call.
 func (b *Base) Need(role account.Role, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if u := Viewer(c); u == nil || !Reaches(u.Role, role) {
+		if !May(c, role) {
 			return echo.NewHTTPError(http.StatusForbidden, b.T(c, "common.needs_role", b.T(c, "common.role_"+string(role))))
 		}
 		return h(c)

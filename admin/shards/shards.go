@@ -172,7 +172,7 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 	if s.State == "" {
 		s.State = registry.ShardActive
 	}
-	if s.URL, err = unmaskURL(s.URL, before); err != nil {
+	if s.URL, err = registry.UnmaskURL(s.URL, before); err != nil {
 		return s, stored, page.FieldError("url", "%s", err)
 	}
 	if s.URL == "" || s.URL == registry.ManagedShard {

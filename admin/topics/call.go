@@ -61,6 +61,9 @@ func (h *Handler) testPage(c echo.Context, do string) error {
 	if err := h.testCall(c.Request().Context(), d, do); err != nil {
 		d.Errors = map[string]string{"body": err.Error()}
 	}
+	if d.Sent != nil {
+		jobs.MaskSent(c, d.Sent, t)
+	}
 	return h.Render(c, http.StatusOK, "topic_test", d)
 }
 

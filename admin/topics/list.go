@@ -238,7 +238,8 @@ func (h *Handler) matchingTopics(d *topicsData) []*topicLine {
 		if d.State != "" && string(t.State) != d.State {
 			continue
 		}
-		text := strings.ToLower(name + " " + t.Title + " " + t.Owner + " " + t.CallbackURL)
+		address, _, _ := strings.Cut(t.CallbackURL, "?") // the query is for admins
+		text := strings.ToLower(name + " " + t.Title + " " + t.Owner + " " + address)
 		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
 			continue
 		}

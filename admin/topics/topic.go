@@ -116,6 +116,9 @@ func (h *Handler) topicPage(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
+	if !page.May(c, account.RoleAdmin) {
+		t = t.Masked()
+	}
 	d := &topicData{Topic: t, Note: h.Snapshot().Notes.Get(t.Name), Tab: c.QueryParam("tab"), Secrets: len(t.Secrets),
 		Overlaps: overlaps, Live: h.topicLive(ctx, t)}
 	if !slices.Contains(topicTabs, d.Tab) {

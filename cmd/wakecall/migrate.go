@@ -24,8 +24,38 @@ func (p *program) migrateCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		p.migration("up", "bring the schema up to date", true),
-		p.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false))
+		p.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false),
+		p.forgetSecretsCommand())
 	return cmd
+}
+
+func (p *program) forgetSecretsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "forget-secrets", Args: noArgs,
+		Short: "replace the secret key after its loss, and remove what it encrypted",
+		Long: "Use this when data_dir/secret-key is lost on every host. What can be opened with the key of this host stays.\n" +
+			"Topics lose their signing secrets, the query of their URL and headers like Authorization, and are paused.\n" +
+			"Shards whose URL had a password are offline: `wakecall shard put NAME --url URL --state active`.\n" +
+			"Enter the SMTP password, webhooks and second factors again in the admin.",
+	}
+	s := addSettings(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := p.load(s)
+		if err != nil {
+			return err
+		}
+		if err := setup.MakeDataDir(cfg); err != nil {
+			return err
+		}
+		if err := setup.ForgetSecrets(cmd.Context(), cfg); err != nil {
+			return setup.ExplainRegistry(cfg, err)
+		}
+		return p.show(map[string]bool{"forgotten": true}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, "the registry now uses the key of this host; enter what was removed again")
+			return err
+		})
+	}
+	return p.addOutputFlag(cmd)
 }
 
 func (p *program) migration(name, short string, up bool) *cobra.Command {

@@ -154,13 +154,15 @@ func mergedShard(snapshot *registry.Snapshot, name, url, state string) (registry
 		s.State = registry.ShardActive
 	}
 	if url != "" {
-		s.URL = url
+		if s.URL, err = registry.UnmaskURL(url, s.URL); err != nil {
+			return s, usagef("--url: %w", err)
+		}
 	}
 	if state != "" {
 		s.State = registry.ShardState(state)
 	}
 	if s.URL == "" {
-		return s, usagef("there is no shard %s yet: --url is missing", name)
+		return s, usagef("shard %s has no URL yet: --url is missing", name)
 	}
 	if s.URL == registry.ManagedShard {
 		return s, nil

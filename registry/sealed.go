@@ -1,0 +1,332 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/seal"
+)
+
+// mapSecrets is a copy of a topic whose secret texts went through f: the values of headers that are credentials, the
+// query of its address, and its signing secrets.
+func (t *Topic) mapSecrets(f func(text string) (string, error)) (*Topic, error) {
+	if !t.hasSecrets() {
+		return t, nil
+	}
+	next := *t
+	var errs []error
+	apply := func(text string) string {
+		text, err := f(text)
+		errs = append(errs, err)
+		return text
+	}
+	next.Headers = maps.Clone(t.Headers)
+	for name, value := range t.Headers {
+		if isCredential(name) {
+			next.Headers[name] = apply(value)
+		}
+	}
+	if address, query, asked := strings.Cut(t.CallbackURL, "?"); asked {
+		next.CallbackURL = address + "?" + apply(query)
+	}
+	next.Secrets = slices.Clone(t.Secrets)
+	for i, s := range t.Secrets {
+		next.Secrets[i] = apply(s)
+	}
+	return &next, errors.Join(errs...)
+}
+
+func (t *Topic) hasSecrets() bool {
+	for name := range t.Headers {
+		if isCredential(name) {
+			return true
+		}
+	}
+	return len(t.Secrets) > 0 || strings.Contains(t.CallbackURL, "?")
+}
+
+func (t *Topic) seal(key seal.Key) (*Topic, error) {
+	return t.mapSecrets(func(text string) (string, error) { return key.Seal("topic/"+t.Name, text) })
+}
+
+func (t *Topic) open(key seal.Key) (*Topic, error) {
+	return t.mapSecrets(func(text string) (string, error) { return openText(key, "topic/"+t.Name, text) })
+}
+
+// openText leaves a text that is not sealed as it is: an earlier version stored it.
+func openText(key seal.Key, place, text string) (string, error) {
+	if !seal.Sealed(text) {
+		return text, nil
+	}
+	return key.Open(place, text)
+}
+
+// Masked is the topic for people who may not change it: with fingerprints instead of its secrets.
+func (t *Topic) Masked() *Topic {
+	masked, _ := t.mapSecrets(func(text string) (string, error) { // which does not fail
+		if text == "" {
+			return "", nil
+		}
+		return seal.Fingerprint(text), nil
+	})
+	return masked
+}
+
+// unmask puts the stored secrets back where a client sends what it was shown of them.
+func (t *Topic) unmask(was *Topic) error {
+	if was == nil {
+		was = &Topic{}
+	}
+	shown := was.Masked()
+	t.Headers = maps.Clone(t.Headers)
+	for name, value := range t.Headers {
+		switch {
+		case !isCredential(name) || !seal.IsFingerprint(value):
+		case value != shown.Headers[name]:
+			return malformed("headers", "the value of %.60q is a mask; give the value itself", name)
+		default:
+			t.Headers[name] = was.Headers[name]
+		}
+	}
+	if _, query, _ := strings.Cut(t.CallbackURL, "?"); seal.IsFingerprint(query) {
+		if t.CallbackURL != shown.CallbackURL {
+			return malformed("callback_url", "its query is a mask; give the query itself")
+		}
+		t.CallbackURL = was.CallbackURL
+	}
+	return nil
+}
+
+// sealedShard is the row of a shard, whose URL is sealed if it contains a password.
+func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
+	url := s.URL
+	if MaskURL(url) != url {
+		url, err = key.Seal("shard/"+s.Name, url)
+	}
+	return &shardRow{s.Name, url, string(s.State)}, err
+}
+
+func (r *shardRow) shard(key seal.Key) (Shard, error) {
+	url, err := openText(key, "shard/"+r.Name, r.URL)
+	return Shard{Name: r.Name, URL: url, State: ShardState(r.State)}, err
+}
+
+// keyCheck is the setting that tells every host whether it has the key of the registry, and how far that is sealed.
+const keyCheck = "secret-key"
+
+// What the setting says.
+const (
+	sealing seal.Text = "sealing" // something of an earlier version may be stored in the clear
+	sealed  seal.Text = "sealed"
+)
+
+// ErrOtherKey is for a host whose secret key is not that of the registry.
+var ErrOtherKey = database.NewRefusal("its secrets are encrypted under another key than data_dir/secret-key of this host: " +
+	"copy that file from another host or a backup; if there is none left, `wakecall migrate forget-secrets` removes " +
+	"what it encrypted, so that it can be entered again")
+
+// checkKey fails if this host cannot read what the registry has. The first host to come makes its key that of the
+// registry, and seals what an earlier version stored in the clear. A host with another key starts while there are no
+// secrets, and stores none.
+func (r *Registry) checkKey(ctx context.Context) error {
+	if len(r.db.Key) == 0 {
+		return nil
+	}
+	if _, found := r.Snapshot().Settings[keyCheck]; !found {
+		state := sealed
+		if r.Snapshot().Topics.Len()+len(r.Snapshot().Shards) > 0 {
+			state = sealing
+		}
+		if err := r.noteKey(ctx, keyNote{actor: "first start", object: "setting/" + keyCheck, state: state}); err != nil {
+			return err
+		}
+	}
+	var state seal.Text
+	_, err := r.Snapshot().Setting(keyCheck, &state)
+	switch {
+	case errors.Is(err, seal.ErrKey):
+		return r.withOtherKey(ctx)
+	case err != nil || state == sealed:
+		return err
+	}
+	n, err := r.reseal(ctx, false)
+	if err != nil {
+		return err
+	}
+	return r.noteKey(ctx, keyNote{"first start", "setting/" + keyCheck, sealed, true, map[string]int{"sealed": n}})
+}
+
+// withOtherKey is the start of a host whose key is not that of the registry.
+func (r *Registry) withOtherKey(ctx context.Context) error {
+	var topics int64
+	var shards []shardRow
+	err := r.db.Do(ctx, func(tx *gorm.DB) error {
+		return errors.Join(tx.Model(&topicRow{}).Where("spec LIKE ?", `%u0000sealed:%`).Count(&topics).Error,
+			tx.Find(&shards).Error)
+	})
+	if err != nil {
+		return err
+	}
+	if topics > 0 || slices.ContainsFunc(shards, func(s shardRow) bool { return seal.Sealed(s.URL) }) {
+		return ErrOtherKey
+	}
+	r.opts.Logger.Error("this host has another secret key than the registry and can neither store nor read secrets: " +
+		"copy data_dir/secret-key from another host and restart")
+	r.db.Key = nil
+	return nil
+}
+
+// keyNote is a change of the check of the key.
+type keyNote struct {
+	actor, object string
+	state         seal.Text
+	replace       bool // also that of another key
+	after         any  // what the audit trail shows
+}
+
+func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
+	open, err := json.Marshal(n.state)
+	if err != nil {
+		return err
+	}
+	check, err := r.db.Key.SealJSON("setting/"+keyCheck, open)
+	if err != nil {
+		return err
+	}
+	return r.Change(ctx, n.actor, "seal", n.object, func(tx *gorm.DB, c *Changed) error {
+		if found, err := database.Find(tx, &settingRow{}, "name", keyCheck); err != nil {
+			return err
+		} else if found && !n.replace {
+			return ErrUnchanged // another host was first
+		}
+		c.After = n.after
+		return database.Upsert(tx).Create(&settingRow{keyCheck, string(check), database.Now()}).Error
+	})
+}
+
+// resealChunk is how many topics are stored in one transaction, so that it ends in time.
+const resealChunk = 200
+
+// reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What cannot be opened
+// is an error, unless it is to be forgotten. It is no change of the topics, so processes need not read them again.
+func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
+	var names []string
+	var shards []shardRow
+	err = r.db.Do(ctx, func(tx *gorm.DB) error {
+		return errors.Join(tx.Model(&topicRow{}).Pluck("name", &names).Error, tx.Find(&shards).Error)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for chunk := range slices.Chunk(names, resealChunk) {
+		err := r.db.Change(ctx, func(tx *gorm.DB) error {
+			var rows []topicRow
+			if err := tx.Where("name IN ?", chunk).Find(&rows).Error; err != nil {
+				return err
+			}
+			for i := range rows {
+				done, err := r.resealTopic(tx, &rows[i], forget)
+				if err != nil {
+					return err
+				}
+				n += done
+			}
+			return nil
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	for i := range shards {
+		err := r.db.Change(ctx, func(tx *gorm.DB) error { return r.resealShard(tx, &shards[i], forget) })
+		if err != nil {
+			return n, err
+		}
+	}
+	return n + len(shards), nil
+}
+
+// resealTopic leaves a topic alone that somebody changed meanwhile: what is stored now is sealed.
+func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, forget bool) (done int, err error) {
+	t, err := row.topic(r.db.Key)
+	lost := forget && errors.Is(err, seal.ErrKey)
+	switch {
+	case errors.Is(err, errSpec):
+		return 0, nil // somebody has to repair it
+	case lost:
+		if t, err = row.withoutSecrets(); err == nil {
+			at := database.Now()
+			t.Locked, t.State = false, TopicPaused // its endpoint would refuse callbacks
+			err = database.Upsert(tx).Create(&noteRow{Topic: t.Name, PauseReason: forgotten, PausedAt: &at}).Error
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !lost && !t.hasSecrets() {
+		return 0, nil
+	}
+	next, err := newTopicRow(r.db.Key, t)
+	if err != nil {
+		return 0, err
+	}
+	return 1, tx.Model(row).Where("spec = ?", row.Spec).UpdateColumn("spec", next.Spec).Error
+}
+
+func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, forget bool) error {
+	s, err := row.shard(r.db.Key)
+	if forget && errors.Is(err, seal.ErrKey) {
+		s, err = Shard{Name: row.Name, State: ShardOffline}, nil
+	}
+	if err != nil {
+		return fmt.Errorf("shard %s: %w", row.Name, err)
+	}
+	next, err := sealedShard(r.db.Key, s)
+	if err != nil {
+		return err
+	}
+	return tx.Model(row).Where("url = ?", row.URL).UpdateColumns(map[string]any{"url": next.URL, "state": next.State}).Error
+}
+
+const forgotten = "its secrets are lost: enter its headers, the query of its URL and a signing secret again"
+
+// withoutSecrets is a topic whose secrets cannot be opened.
+func (r *topicRow) withoutSecrets() (*Topic, error) {
+	t, err := r.stored()
+	if err != nil {
+		return nil, err
+	}
+	t.Locked, t.Secrets = true, nil
+	maps.DeleteFunc(t.Headers, func(_, value string) bool { return seal.Sealed(value) })
+	if address, query, _ := strings.Cut(t.CallbackURL, "?"); seal.Sealed(query) {
+		t.CallbackURL = address
+	}
+	return t, nil
+}
+
+// ForgetSecrets replaces the key of a registry after its loss. What was encrypted under the lost key is removed: topics
+// are paused without their secrets, shards are offline without a URL. Settings stay, and are entered again in the admin.
+func ForgetSecrets(ctx context.Context, o Options) error {
+	r, err := connect(o)
+	if err != nil {
+		return err
+	}
+	note := keyNote{actor: "command line", object: "setting/" + keyCheck, state: sealing, replace: true}
+	if err = r.noteKey(ctx, note); err == nil {
+		var n int
+		n, err = r.reseal(ctx, true)
+		note.object, note.state, note.after = "secrets", sealed, map[string]int{"sealed or forgotten": n}
+		if err == nil {
+			err = r.noteKey(ctx, note) // of all secrets: every process reads everything again
+		}
+	}
+	return errors.Join(err, r.db.Close())
+}
