@@ -70,13 +70,10 @@ func (t *trend) over(now time.Time) bool {
 	return t.last.Ready == 0 && now.Sub(t.marks[len(t.marks)-1].at) > trendSpan
 }
 
-// choose lists the topics to read: at first all, then those with events and those whose numbers are unusual. With an
+// choose lists the topics to read: at first all that have jobs, then those with events and those whose numbers are unusual. With an
 // error the topics of the shards that did not answer are missing.
 func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
-	if w.swept.IsZero() {
-		return known.Names(), nil
-	}
 	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))
 	chosen := map[string]bool{}
 	for _, name := range active {
@@ -88,11 +85,12 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 		}
 	}
 	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due and that nobody takes is no event
+		all := w.swept.IsZero()
 		w.swept = now
-		counts, statsErr := w.src.Queue.Stats(ctx, known.Names())
-		err = cmp.Or(err, statsErr)
+		counts, countsErr := w.src.Queue.Counts(ctx)
+		err = cmp.Or(err, countsErr)
 		for name, n := range counts {
-			if n.Ready > 0 {
+			if all || n.Ready > 0 {
 				chosen[name] = true
 			}
 		}
@@ -111,6 +109,9 @@ func (w *Watch) read(
 	read, readErr := w.src.Queue.Totals(ctx, names)
 	if cmp.Or(err, readErr) != nil {
 		w.completeSince = time.Time{}
+		if all {
+			w.swept = time.Time{}
+		}
 		return names, read, false
 	}
 	w.addToTrends(names, read, now)

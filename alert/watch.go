@@ -14,7 +14,7 @@ import (
 // Queue is the part of a queue.Queue that a Watch needs.
 type Queue interface {
 	Active(ctx context.Context, since time.Time) ([]string, error)
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 }
@@ -53,7 +53,7 @@ type Watch struct {
 	died   map[string]int64     // the counts of deaths that the store knows; nil before the first time
 
 	began         time.Time // the first round
-	swept         time.Time // when all topics were checked for ready jobs; zero: the next round reads all topics
+	swept         time.Time // when all topics were checked for ready jobs; zero: the next round reads all that have jobs
 	completeSince time.Time // since when each round read all shards; zero: the last one did not
 	registryAway  time.Time // since when the registry's database is away
 	unknown       []Finding // topics, as they were found last

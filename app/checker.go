@@ -26,7 +26,8 @@ func (p *parts) newChecker() (role, error) {
 	}
 	c := checker.New(checker.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Topics: p.topicNames, Stats: p.queue.Stats, Compared: true, Logger: p.log, Registerer: p.metrics,
+		Jobs: p.queue, Known: p.hasTopic, MetricTopics: p.cfg.Metrics.Topics, Compared: true, Logger: p.log,
+		Registerer: p.metrics,
 	})
 	k, err := p.newKeeper(c)
 	if err != nil {

@@ -116,7 +116,7 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 			IdleTimeout: p.cfg.Server.IdleTimeout,
 		},
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
-		Logger: p.log, Registerer: p.metrics,
+		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
 	})
 	if err != nil {
 		return role{}, err
@@ -162,6 +162,7 @@ func (p *parts) newDispatcher() (role, error) {
 		Changed: p.shardsChanged(), Nudge: p.registry.Nudge, Topics: p.registry.Snapshot, Deleted: p.registry.TopicDeleted,
 		Caller: caller, Journal: p.journal, Activity: activity.New(p.log), Concurrency: p.cfg.Dispatcher.Concurrency,
 		Pattern: p.cfg.PriorityPattern(), ShutdownTimeout: p.cfg.ShutdownTimeout, Logger: p.log, Registerer: p.metrics,
+		MetricTopics: p.cfg.Metrics.Topics,
 	})
 	return role{run: func(ctx context.Context) error {
 		defer caller.Close()

@@ -24,17 +24,26 @@ type Shard interface {
 	Health(ctx context.Context) queue.ShardHealth
 }
 
+// Jobs counts jobs; *queue.Queue does.
+type Jobs interface {
+	Counts(ctx context.Context) (map[string]queue.Stats, error)
+	Active(ctx context.Context, since time.Time) ([]string, error)
+	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
+}
+
 // Options of a Checker.
 type Options struct {
-	Shards     func() []Shard
-	Changed    <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Every      time.Duration   // between pings of a shard; 0: a second
-	Topics     func() []string // whose jobs are counted at a scrape
-	Stats      func(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Compared   bool          // the caller reports restarts with Restarted; else the checker finds them
-	Notify     func(Finding) // called at the beginning and the end of each finding; may be nil
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer // nil: no metrics
+	Shards  func() []Shard
+	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Every   time.Duration   // between pings of a shard; 0: a second
+	Jobs    Jobs            // counted at a scrape; nil: none are
+	// Known reports whether a topic is registered: only such topics have metrics.
+	Known        func(topic string) bool
+	MetricTopics int           // topics that have metrics of their own
+	Compared     bool          // the caller reports restarts with Restarted; else the checker finds them
+	Notify       func(Finding) // called at the beginning and the end of each finding; may be nil
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer // nil: no metrics
 }
 
 // Checker is the redis-checker role.

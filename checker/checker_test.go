@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -196,33 +197,38 @@ func TestAScrapeTellsShardsAndJobs(t *testing.T) {
 			RunID: "1", Memory: 30, MaxMemory: 100, Jobs: 7, Policy: "noeviction",
 		}}
 		shards := []Shard{f}
-		changed, counted := make(chan struct{}), 0
+		changed, jobs := make(chan struct{}), &jobsOf{
+			counts: map[string]queue.Stats{"t": {Ready: 5}, "u": {Dead: 2}, "v": {Dead: 1, Delayed: 3}, "gone": {Ready: 99}},
+			active: []string{"called"},
+		}
 		var told []Finding
 		r := prometheus.NewRegistry()
 		c := New(Options{
 			Shards: func() []Shard { return shards }, Changed: changed, Registerer: r,
-			Topics: func() []string { return []string{"t"} },
+			Jobs: jobs, Known: func(topic string) bool { return topic != "gone" }, MetricTopics: 2,
 			Notify: func(x Finding) { told = append(told, x) },
-			Stats: func(context.Context, []string) (map[string]queue.Stats, error) {
-				counted++
-				return map[string]queue.Stats{"t": {Ready: 5}}, nil
-			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		pass(time.Minute)
-		if counted != 0 {
-			t.Errorf("jobs were counted %d times though nobody scraped", counted)
+		if jobs.counted != 0 {
+			t.Errorf("jobs were counted %d times though nobody scraped", jobs.counted)
 		}
 		got := scrape(t, r)
 		for name, want := range map[string]float64{
 			"wakecall_redis_up a": 1, "wakecall_redis_memory_bytes a": 30, "wakecall_redis_max_memory_bytes a": 100,
 			"wakecall_redis_jobs a":         7,
 			"wakecall_redis_ping_seconds a": 0.001, "wakecall_jobs ready t": 5,
+			"wakecall_jobs delayed v": 3, "wakecall_jobs dead (other)": 2, "wakecall_oldest_ready_seconds t": 1,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s = %v (there: %v), want %v", name, v, ok, want)
+			}
+		}
+		for name := range got {
+			if strings.HasPrefix(name, "wakecall_jobs") && strings.ContainsAny(name[len(name)-1:], "ue") {
+				t.Errorf("%s has a series of its own", name)
 			}
 		}
 		f.set(func() { f.err = errors.New("no answer") })
@@ -266,4 +272,28 @@ func scrape(t *testing.T, r *prometheus.Registry) map[string]float64 {
 		}
 	}
 	return got
+}
+
+// jobsOf counts jobs.
+type jobsOf struct {
+	counts  map[string]queue.Stats
+	active  []string
+	counted int
+}
+
+func (j *jobsOf) Counts(context.Context) (map[string]queue.Stats, error) {
+	j.counted++
+	return maps.Clone(j.counts), nil
+}
+
+func (j *jobsOf) Active(context.Context, time.Time) ([]string, error) { return j.active, nil }
+
+func (j *jobsOf) Stats(_ context.Context, topics []string) (map[string]queue.Stats, error) {
+	all := map[string]queue.Stats{}
+	for _, topic := range topics {
+		s := j.counts[topic]
+		s.OldestReady = time.Second
+		all[topic] = s
+	}
+	return all, nil
 }

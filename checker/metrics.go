@@ -1,10 +1,15 @@
 package checker
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/topicmetric"
 )
 
 var (
@@ -60,22 +65,57 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	m.jobs(gauge)
 }
 
-// jobs counts the jobs of all topics on the shards that answer in time.
+// jobs counts the jobs of topics that have some or had a call in the last hour, on the shards that answer in time. Of
+// too many topics those with the most jobs have series of their own, and the others share one, without the age of their
+// jobs.
 func (m *collector) jobs(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
-	if m.c.opts.Topics == nil || m.c.opts.Stats == nil {
+	if m.c.opts.Jobs == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
-	stats, err := m.c.opts.Stats(ctx, m.c.opts.Topics())
-	if err != nil { // the numbers are those of the shards that answered
+	own, rest, err := m.chosen(ctx)
+	stats, statsErr := m.c.opts.Jobs.Stats(ctx, own)
+	if err = cmp.Or(err, statsErr); err != nil { // the numbers are those of the shards that answered
 		m.c.opts.Logger.Warn("not all jobs can be counted for a scrape", "error", err)
 	}
-	for topic, s := range stats {
+	states := func(topic string, s queue.Stats) {
 		gauge(jobsDesc, float64(s.Delayed), topic, "delayed")
 		gauge(jobsDesc, float64(s.Ready), topic, "ready")
 		gauge(jobsDesc, float64(s.Running), topic, "running")
 		gauge(jobsDesc, float64(s.Dead), topic, "dead")
+	}
+	for topic, s := range stats {
+		states(topic, s)
 		gauge(ageDesc, s.OldestReady.Seconds(), topic)
 	}
+	if rest != nil {
+		states(topicmetric.Other, *rest)
+	}
+}
+
+// chosen are the topics that have series of their own. rest sums up the others; nil: there are none.
+func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats, err error) {
+	counts, err := m.c.opts.Jobs.Counts(ctx)
+	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-topicmetric.Kept))
+	for _, topic := range active {
+		counts[topic] = counts[topic] // also those without jobs
+	}
+	maps.DeleteFunc(counts, func(topic string, _ queue.Stats) bool { return !m.c.opts.Known(topic) })
+	own = slices.Collect(maps.Keys(counts))
+	if most := m.c.opts.MetricTopics; len(own) > most {
+		jobs := func(topic string) int64 {
+			s := counts[topic]
+			return s.Delayed + s.Ready + s.Running + s.Dead
+		}
+		slices.SortFunc(own, func(a, b string) int { return cmp.Or(cmp.Compare(jobs(b), jobs(a)), cmp.Compare(a, b)) })
+		rest = &queue.Stats{}
+		for _, topic := range own[most:] {
+			s := counts[topic]
+			rest.Delayed, rest.Ready, rest.Running, rest.Dead =
+				rest.Delayed+s.Delayed, rest.Ready+s.Ready, rest.Running+s.Running, rest.Dead+s.Dead
+		}
+		own = own[:most]
+	}
+	return own, rest, cmp.Or(err, activeErr)
 }

@@ -89,7 +89,8 @@ type Gateways struct {
 
 // Metrics is where the master serves /metrics.
 type Metrics struct {
-	Addr string `koanf:"addr"`
+	Addr   string `koanf:"addr"`
+	Topics int    `koanf:"topics"`
 }
 
 // Registry is the database of topics, shards, users and tokens.

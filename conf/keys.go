@@ -62,6 +62,8 @@ var keys = []Key{
 	{"gateways.grape.addr", "", gateway, "Address of the gateway for clients of Grape, [HOST:]PORT"},
 	{"gateways.beanstalk.addr", "", gateway, "Address of the gateway for clients of beanstalkd, [HOST:]PORT"},
 	{"metrics.addr", "127.0.0.1:9789", text(checkAddr), "Address of the master's /metrics (Prometheus), HOST:PORT"},
+	{"metrics.topics", "1000", number(1, 100_000),
+		"Topics that have series of their own in /metrics; the others share one"},
 	{"registry.dsn", "", dsn,
 		"Database of the registry: mysql://user:pw@tcp(host:3306)/wakecall or sqlite:PATH"},
 	{"redis.nodes", "", nodeURLs, "URLs of the Redis deployments that hold the jobs, each one shard"},

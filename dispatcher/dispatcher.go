@@ -58,6 +58,7 @@ type Options struct {
 	ShutdownTimeout time.Duration
 	Logger          *slog.Logger
 	Registerer      prometheus.Registerer // nil: no metrics
+	MetricTopics    int                   // topics that have metrics of their own; 0: 1,000
 }
 
 // Dispatcher is the dispatcher role.
@@ -94,7 +95,7 @@ func New(o Options) *Dispatcher {
 	d := &Dispatcher{
 		opts: o, worker: rand.Text()[:12], places: newPlaces(o.Concurrency, o.Pattern), workers: newWorkers(),
 	}
-	d.metrics = newMetrics(o.Registerer, d.places)
+	d.metrics = newMetrics(o.Registerer, d.places, o.MetricTopics)
 	d.calls, d.stopCalls = context.WithCancel(context.Background())
 	d.settles, d.stopSettle = context.WithCancel(context.Background())
 	return d

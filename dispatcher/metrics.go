@@ -4,10 +4,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/topicmetric"
 )
 
 type metrics struct {
-	callbacks                          *prometheus.CounterVec
+	callbacks                          *topicmetric.Counter
 	lateness                           prometheus.Histogram
 	duration                           prometheus.Histogram
 	batch                              prometheus.Histogram
@@ -19,7 +20,7 @@ var verdictNames = [...]string{
 	queue.Expire: "expired",
 }
 
-func newMetrics(r prometheus.Registerer, p *places) *metrics {
+func newMetrics(r prometheus.Registerer, p *places, topics int) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -28,11 +29,9 @@ func newMetrics(r prometheus.Registerer, p *places) *metrics {
 	}
 	seconds := prometheus.ExponentialBuckets(0.0005, 2, 20)
 	m := &metrics{
-		callbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "wakecall_callbacks_total", Help: "Reserved jobs by outcome.",
-		}, []string{"topic", "outcome", "reason"}),
-		lateness: histogram("wakecall_lateness_seconds", "Time from the due time to the first callback.", seconds),
-		duration: histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
+		callbacks: topicmetric.New("wakecall_callbacks_total", "Reserved jobs by outcome.", topics, "outcome", "reason"),
+		lateness:  histogram("wakecall_lateness_seconds", "Time from the due time to the first callback.", seconds),
+		duration:  histogram("wakecall_callback_seconds", "Duration of callbacks.", seconds),
 		batch: histogram("wakecall_reserve_jobs", "Jobs per reserve call.",
 			prometheus.ExponentialBuckets(1, 2, 8)),
 		lost:          counter("wakecall_lost_leases_total", "Leases that expired before their job was settled."),
@@ -54,7 +53,7 @@ func newMetrics(r prometheus.Registerer, p *places) *metrics {
 }
 
 func (m *metrics) outcome(o *outcome) {
-	m.callbacks.WithLabelValues(o.Lease.Topic, verdictNames[o.Verdict], o.reason).Inc()
+	m.callbacks.Inc(o.Lease.Topic, verdictNames[o.Verdict], o.reason)
 	if o.Attempt != nil {
 		m.duration.Observe(o.took.Seconds())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -153,17 +154,9 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	totals, err := s.opts.Source.Totals(ctx, topics)
-	var partial *queue.PartialError
-	missing := ""
-	if errors.As(err, &partial) {
-		missing = strings.Join(slices.Sorted(slices.Values(partial.Shards)), " ")
-	} else if err != nil {
+	readings, missing, err := s.read(ctx, topics)
+	if err != nil {
 		return err
-	}
-	readings := make(map[string]Reading, len(totals))
-	for topic, t := range totals {
-		readings[topic] = Reading{t.Total, t.Stats}
 	}
 	s.topics.update(readings, missing, s.lastTotals(ctx, at, missing))
 	if all {
@@ -171,6 +164,32 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 		s.lastFull = at
 	}
 	return nil
+}
+
+// topicsAtOnce bounds the memory for totals of many topics.
+const topicsAtOnce = 2000
+
+// read reads topics, and leaves out those that never had a job. missing are the shards that did not answer.
+func (s *Sampler) read(ctx context.Context, topics []string) (readings map[string]Reading, missing string, err error) {
+	readings = map[string]Reading{}
+	silent := map[string]bool{}
+	for some := range slices.Chunk(topics, topicsAtOnce) {
+		totals, err := s.opts.Source.Totals(ctx, some)
+		var partial *queue.PartialError
+		if errors.As(err, &partial) {
+			for _, shard := range partial.Shards {
+				silent[shard] = true
+			}
+		} else if err != nil {
+			return nil, "", err
+		}
+		for topic, t := range totals {
+			if r := (Reading{t.Total, t.Stats}); r != (Reading{}) || s.topics.topics[topic] != nil {
+				readings[topic] = r
+			}
+		}
+	}
+	return readings, strings.Join(slices.Sorted(maps.Keys(silent)), " "), nil
 }
 
 // choose lists the topics to read: those with events, and now and then all.

@@ -174,6 +174,46 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 	return sum, err
 }
 
+// countsStep is about how many topics one call of the script counts.
+const countsStep = 1000
+
+// Counts counts the jobs of all topics that have some, over all shards, but not for how long they have been ready. It
+// takes time for topics that have had jobs, and none for others. With a *PartialError the numbers are those of the
+// shards that answered.
+func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
+	sum := map[string]Stats{}
+	err := q.eachBucket(func(s *Shard, bucket int) error {
+		for _, state := range []string{"nd", "nr", "nu", "nx"} {
+			if err := s.counts(ctx, bucket, state, sum); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return sum, err
+}
+
+func (s *Shard) counts(ctx context.Context, bucket int, state string, sum map[string]Stats) error {
+	for cursor := "0"; ; {
+		reply, err := s.list(ctx, bucket, -1, "counts", state, cursor, countsStep)
+		if err != nil {
+			return err
+		}
+		for i := 1; i+1 < len(reply); i += 2 {
+			topic, _ := reply[i].(string)
+			text, _ := reply[i+1].(string)
+			if n := number(text); n > 0 {
+				st := sum[topic]
+				*map[string]*int64{"nd": &st.Delayed, "nr": &st.Ready, "nu": &st.Running, "nx": &st.Dead}[state] += n
+				sum[topic] = st
+			}
+		}
+		if cursor, _ = reply[0].(string); cursor == "0" {
+			return nil
+		}
+	}
+}
+
 // addCounts adds what one shard counts: delayed, ready, running, dead, ms since the oldest ready one fell due.
 func (st *Stats) addCounts(n []int64) {
 	st.Delayed += n[0]

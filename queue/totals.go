@@ -53,7 +53,7 @@ type TopicTotals struct {
 func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTotals, error) {
 	sum := make(map[string]TopicTotals, len(topics))
 	for _, t := range topics {
-		sum[t] = TopicTotals{Days: map[string]Totals{}}
+		sum[t] = TopicTotals{}
 	}
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
 		reply, err := s.list(ctx, bucket, 1+2*len(some), "totals", anys(some)...)
@@ -112,6 +112,9 @@ func (t *TopicTotals) read(today int64, counts, hash any) error {
 
 func (t *TopicTotals) addDay(number int64, day Totals) {
 	name := time.Unix(number*86400, 0).UTC().Format("20060102")
+	if t.Days == nil {
+		t.Days = map[string]Totals{}
+	}
 	d := t.Days[name]
 	d.add(day)
 	t.Days[name] = d

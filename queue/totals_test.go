@@ -181,3 +181,26 @@ func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 		t.Errorf("totals %+v, %v", totals["t"], err)
 	}
 }
+
+// TestCountsAreThoseOfTheTopicsThatHaveJobs, however many topics have had some.
+func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
+	f := newFixture(t)
+	const many = 2500
+	pushes := make([]Push, many)
+	for i := range pushes {
+		pushes[i] = Push{Topic: fmt.Sprint("t", i), ID: "1", Body: []byte("1"), Delay: time.Hour}
+	}
+	for _, r := range f.q.PushBatch(f.ctx, pushes) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	f.push("t1", "now", 0)
+	if err := f.q.Delete(f.ctx, "t7", "1"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.q.Counts(f.ctx)
+	if err != nil || len(got) != many-1 || got["t0"] != (Stats{Delayed: 1}) || got["t1"] != (Stats{Delayed: 1, Ready: 1}) {
+		t.Errorf("%d topics, %v: t0 %+v, t1 %+v, t7 %+v", len(got), err, got["t0"], got["t1"], got["t7"])
+	}
+}

@@ -3,16 +3,11 @@ package server
 import (
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/wakecall/wakecall/topicmetric"
 )
-
-// maxTopicLabels is how many topics have metrics of their own; the others share one.
-const maxTopicLabels = 1000
-
-const otherTopics = "(other)"
 
 // Results of pushes, for the metrics.
 const (
@@ -26,20 +21,14 @@ const (
 )
 
 type metrics struct {
-	pushes   *prometheus.CounterVec
+	pushes   *topicmetric.Counter
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
-
-	mu     sync.RWMutex
-	topics map[string]map[string]prometheus.Counter // by topic and result
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 	m := &metrics{
-		topics: map[string]map[string]prometheus.Counter{},
-		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "wakecall_pushes_total", Help: "Jobs pushed through the API, by topic and result.",
-		}, []string{"topic", "result"}),
+		pushes: topicmetric.New("wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "wakecall_http_request_duration_seconds", Help: "Time to answer a request of the API, by route and status.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -59,30 +48,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// pushed counts a push. topic must be in the registry, since a client could make up any number of labels.
-func (m *metrics) pushed(topic, result string) {
-	m.mu.RLock()
-	counter := m.topics[topic][result]
-	m.mu.RUnlock()
-	if counter == nil {
-		counter = m.counter(topic, result)
-	}
-	counter.Inc()
-}
-
-func (m *metrics) counter(topic, result string) prometheus.Counter {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.topics[topic] == nil {
-		if len(m.topics) >= maxTopicLabels {
-			return m.pushes.WithLabelValues(otherTopics, result)
-		}
-		m.topics[topic] = map[string]prometheus.Counter{}
-	}
-	counter := m.pushes.WithLabelValues(topic, result)
-	m.topics[topic][result] = counter
-	return counter
-}
+// pushed counts a push. topic must be in the registry, so that nobody can make up series.
+func (m *metrics) pushed(topic, result string) { m.pushes.Inc(topic, result) }
 
 func (m *metrics) request(method, route string, code int, took time.Duration) {
 	if route == "" {

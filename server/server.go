@@ -123,6 +123,8 @@ type Options struct {
 	Version    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: metrics are not exported
+	// MetricTopics is how many topics have metrics of their own; 0: 1,000.
+	MetricTopics int
 }
 
 // Server is the HTTP API.
@@ -157,7 +159,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
-	if s.metrics, err = newMetrics(opts.Registerer); err != nil {
+	if s.metrics, err = newMetrics(opts.Registerer, opts.MetricTopics); err != nil {
 		return nil, fmt.Errorf("registering the server's metrics: %w", err)
 	}
 	if s.docs, err = newDocs(opts.Version); err != nil {
