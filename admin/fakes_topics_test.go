@@ -57,6 +57,10 @@ func realQueue(t *testing.T) *queue.Queue {
 		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
+	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(t.Context()) != nil &&
+		time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	for deadline := time.Now().Add(20 * time.Second); q.Push(t.Context(),
 		queue.Push{Topic: "probe", ID: "p"}).Err != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -44,10 +44,18 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	if err != nil {
 		return err
 	}
+	var services []service
+	if name != RoleChecker { // no redis-checker may be there to compare this journal with the shards
+		k, err := p.newKeeper(nil)
+		if err != nil {
+			return err
+		}
+		services = append(services, service{"journal comparison", k.Run})
+	}
 	stop := serveMetrics(cfg, p.metrics, log)
 	defer stop()
 	log.Info("started", "version", version)
-	return p.run(ctx, r.run)
+	return p.run(ctx, r.run, services...)
 }
 
 // openSocket opens a listener; its errors name the key of the configuration.

@@ -77,9 +77,6 @@ func tuneGC(topics int) {
 	debug.SetGCPercent(max(50, min(400, 100*heapTarget/live-100)))
 }
 
-// hold is how long no jobs are taken from a Redis that restarted, while the hosts compare their journals with it.
-const hold = 30 * time.Second
-
 func (p *parts) open(process string) (err error) {
 	p.journal, err = journal.Open(journal.Options{
 		Dir: p.cfg.JournalDir(), Keep: p.cfg.Journal.Keep, Process: process, Sync: p.cfg.JournalSync(), Logger: p.log,
@@ -89,15 +86,11 @@ func (p *parts) open(process string) (err error) {
 	}
 	p.log = logging.Journaled(p.log, p.journal)
 	recorder := record.Recorder{Journal: p.journal}
-	o := queue.Options{
+	p.queue = queue.Open(queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
-	}
-	if takesJobs(process) {
-		o.Hold = hold
-	}
-	p.queue = queue.Open(o)
+	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
 		p.changes = p.registry.Subscribe()
 		p.pull = pull.New(pull.Options{
@@ -107,29 +100,19 @@ func (p *parts) open(process string) (err error) {
 	return err
 }
 
-// takesJobs reports whether a process takes jobs to deliver: for endpoints, or for workers.
-func takesJobs(process string) bool {
-	for _, name := range []string{RoleDispatcher, RoleServer, RoleGateway} {
-		if strings.HasPrefix(process, name) {
-			return true
-		}
-	}
-	return false
-}
-
 func newMetrics() *prometheus.Registry {
 	m := prometheus.NewRegistry()
 	m.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// run runs a role until it ends. What it works with runs until then, so that a graceful stop has all it needs.
-func (p *parts) run(ctx context.Context, role func(context.Context) error) error {
+// run runs a role until it ends. What it works with, and more, runs until then, so that a graceful stop has all it
+// needs.
+func (p *parts) run(ctx context.Context, role func(context.Context) error, more ...service) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	list := []service{
-		{"registry", p.registry.Run}, {"journal housekeeping", p.journal.RunHousekeeping}, {"shards and topics", p.follow},
-		{"waiting workers", p.pull.Run},
-	}
+	list := append(more,
+		service{"registry", p.registry.Run}, service{"journal housekeeping", p.journal.RunHousekeeping},
+		service{"shards and topics", p.follow}, service{"waiting workers", p.pull.Run})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := newServices(p.log).run(background, list...); err != nil {

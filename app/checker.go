@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -29,7 +28,7 @@ func (p *parts) newChecker() (role, error) {
 		Jobs: p.queue, Known: p.hasTopic, MetricTopics: p.cfg.Metrics.Topics, Compared: true, Logger: p.log,
 		Registerer: p.metrics,
 	})
-	k, err := p.newKeeper(c)
+	k, err := p.newKeeper(func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) })
 	if err != nil {
 		return role{}, err
 	}
@@ -48,25 +47,19 @@ func (p *parts) newChecker() (role, error) {
 	}, nil
 }
 
-// newKeeper compares the journal with shards that restarted, and reports to the checker what it found.
-func (p *parts) newKeeper(c *checker.Checker) (*recovery.Keeper, error) {
+// newKeeper replays the journal in shards that lost writes, and tells what it did.
+func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s }),
-		Changed: p.shardsChanged(), Queue: p.queue, Ready: p.queue.Ready, Topic: p.hasTopic,
-		Told:   func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) },
-		Logger: p.log, Registerer: p.metrics,
+		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.KeptShard { return s }),
+		Changed: p.shardsChanged(), Queue: p.queue, Topic: p.hasTopic, Told: told, Logger: p.log, Registerer: p.metrics,
 	})
 }
 
 func restartText(r *recovery.Report, err error) string {
-	switch {
-	case err != nil:
-		return "another server answers, and the journal could not be compared with it: " + printable.Error(err)
-	case r.Quiet():
-		return fmt.Sprintf("another server answers; compared with the journal it lost nothing (%d jobs)", r.Jobs)
+	if err != nil {
+		return "another server answers, and the journal could not be replayed: " + printable.Error(err)
 	}
-	return fmt.Sprintf("another server answers, and had lost writes: %d jobs were pushed again, %d deleted again, "+
-		"%d changed again, %d dead ones restored; %d refused", r.Pushed, r.Ended, r.Changed, r.Restored, r.Failed+r.Unknown)
+	return "another server answers, and had lost writes: " + r.String()
 }
 
 // newDrainer moves the jobs of draining shards.

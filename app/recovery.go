@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
 	"github.com/wakecall/wakecall/setup"
 )
@@ -35,6 +36,6 @@ func Recover(
 				"(set it offline, or name another with --shard)", h.Name, h.Err)
 		}
 	}
-	o.Queue, o.Topic, o.Logger = p.queue, p.hasTopic, p.log
+	o.Shards, o.Topic, o.Logger = shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s })(), p.hasTopic, p.log
 	return recovery.Recover(ctx, o)
 }

@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
@@ -83,8 +85,8 @@ type role struct {
 	status func() map[string]any // what `wakecall ps` shows of it; may be nil
 }
 
-// newRole makes a role with its listeners by name; replaced tells it that a successor serves them already (nil: there is
-// none).
+// newRole makes a role with its listeners by name; replaced tells it that a successor serves them already (nil: there
+// is none).
 func (p *parts) newRole(name string, l map[string]net.Listener, replaced func() bool) (role, error) {
 	switch name {
 	case RoleServer:
@@ -121,7 +123,28 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 	if err != nil {
 		return role{}, err
 	}
-	return role{run: func(ctx context.Context) error { return s.Run(ctx, l) }}, nil
+	return role{run: func(ctx context.Context) error {
+		p.awaitShards(ctx)
+		return s.Run(ctx, l)
+	}}, nil
+}
+
+// shardsLimit is how long a starting server lets its clients wait for a Redis that has just started.
+const shardsLimit = 3 * time.Second
+
+// awaitShards returns when a shard takes pushes. A Redis that has just started loads its data and is compared with the
+// journals: a server that accepted connections before would refuse its first pushes.
+func (p *parts) awaitShards(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, shardsLimit)
+	defer cancel()
+	var un *queue.UnavailableError
+	for errors.As(p.queue.Ready(), &un) {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // certificates loads tls_cert and tls_key of a section of the configuration; without them there is no TLS.

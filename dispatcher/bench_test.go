@@ -37,6 +37,9 @@ func BenchmarkDispatch(b *testing.B) {
 	if err := q.SetShards(b.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
+	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(b.Context()) != nil && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	for deadline := time.Now().Add(10 * time.Second); q.Push(b.Context(), queue.Push{Topic: "warm", ID: "up", Delay: time.Hour}).Err != nil; {
 		if time.Now().After(deadline) {
 			b.Fatal("Redis does not answer")

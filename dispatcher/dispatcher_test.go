@@ -103,6 +103,7 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 	if err := i.q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the shard is adopted", func() bool { return i.q.Shards()[0].Adopt(t.Context()) == nil })
 	for _, name := range []string{"t", "slow"} {
 		i.topic(name, nil)
 	}

@@ -65,7 +65,8 @@ func (s *settler) fly(batch []*outcome) {
 }
 
 func (s *settler) settle(batch []*outcome) {
-	s.record(batch)
+	s.tell(batch)
+	s.record(batch, false)
 	st := make([]queue.Settlement, len(batch))
 	held := make([]*place, len(batch))
 	for i, o := range batch {
@@ -77,7 +78,22 @@ func (s *settler) settle(batch []*outcome) {
 			s.src.d.metrics.lost.Inc()
 		}
 	}
+	s.record(batch, true)
 	s.src.d.places.release(held...)
+}
+
+// dies says whether an outcome makes its job dead.
+func (o *outcome) dies() bool { return o.Verdict == queue.Bury || o.Verdict == queue.Expire }
+
+// tell counts outcomes, and shows the attempts to people.
+func (s *settler) tell(batch []*outcome) {
+	d := s.src.d
+	for _, o := range batch {
+		d.metrics.outcome(o)
+	}
+	if d.opts.Activity != nil {
+		d.opts.Activity.Record(s.src.shard, s.src.bucket, attempts(batch))
+	}
 }
 
 // send repeats a batch until Redis answers. It gives up and returns nil when the dispatcher ends, or when the
@@ -109,27 +125,26 @@ func (s *settler) send(st []queue.Settlement) []bool {
 	}
 }
 
-// record writes attempts to the journal and the activity recorder. A journal that cannot be written stops no job.
-func (s *settler) record(batch []*outcome) {
+// record writes attempts to the journal: before their settlement, so that a delivery is known whatever happens, but
+// deaths afterwards, since settling gives a death the revision that orders it. A journal that cannot be written stops
+// no job.
+func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
 	lines := make([]journal.AttemptLine, 0, len(batch))
 	for _, o := range batch {
-		d.metrics.outcome(o)
-		if o.Verdict == queue.Release {
+		if o.Verdict == queue.Release || o.dies() != deaths {
 			continue
 		}
 		line := journal.AttemptLine{
 			Topic: o.Lease.Topic, ID: o.Lease.ID, CreatedAt: o.Lease.CreatedAt, N: o.Lease.Attempts + 1,
 			Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
+			Revision: o.Lease.Revision,
 		}
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took
 			line.Status, line.Error = a.Status, a.Error
 		}
 		lines = append(lines, line)
-	}
-	if d.opts.Activity != nil {
-		d.opts.Activity.Record(s.src.shard, s.src.bucket, attempts(batch))
 	}
 	if d.opts.Journal == nil || len(lines) == 0 {
 		return

@@ -20,9 +20,7 @@ import (
 // Range limits what is read to lines with Since <= ts < Until. A zero time is no limit.
 type Range struct {
 	Since, Until time.Time
-	// CreatedBefore leaves out what names a job that was created then or later, almost for nothing: such lines are not
-	// decoded.
-	CreatedBefore time.Time
+	From         Position // only what was written behind it
 }
 
 func (r Range) hasDay(d time.Time) bool {
@@ -94,7 +92,7 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 // inOrder selects the files to read. The packed file of a day comes before the plain one, since it is older.
 func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 	for _, f := range files {
-		if f.stream != s || !r.hasDay(f.day) {
+		if _, whole := r.From.skip(f); f.stream != s || whole || !r.hasDay(f.day) {
 			continue
 		}
 		last := len(selected) - 1
@@ -130,6 +128,11 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 		}
 	}
 	lines := bufio.NewReaderSize(from, 64<<10)
+	if before, _ := r.From.skip(f); before > 0 && !inside {
+		if _, err := io.CopyN(io.Discard, lines, before); err != nil {
+			return true // it is shorter
+		}
+	}
 	if inside {
 		if _, err := lines.ReadBytes('\n'); err != nil {
 			return true // it was the file's last line
@@ -137,7 +140,7 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 	}
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
-		if !r.tooYoung(line) && !readLine(&TornError{File: file.Name(), Line: number}, bytes.TrimSpace(line), yield) {
+		if !readLine(&TornError{File: file.Name(), Line: number}, bytes.TrimSpace(line), yield) {
 			return false
 		}
 		if errors.Is(err, io.EOF) {
@@ -147,20 +150,6 @@ func readFile(dir string, f dayFile, r Range, yield yieldLine) bool {
 			return yield(nil, nil, fmt.Errorf("reading the journal's %s: %w", file.Name(), err))
 		}
 	}
-}
-
-// tooYoung says by the bytes of a line whether its job was created too late for the range.
-func (r Range) tooYoung(line []byte) bool {
-	if r.CreatedBefore.IsZero() || !bytes.HasPrefix(line, []byte(lineStart)) ||
-		bytes.Contains(line[1:], []byte(lineStart)) {
-		return false
-	}
-	_, rest, found := bytes.Cut(line, []byte(createdStart))
-	created := int64(0)
-	for len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9' {
-		created, rest = 10*created+int64(rest[0]-'0'), rest[1:]
-	}
-	return found && created >= r.CreatedBefore.UnixMilli()
 }
 
 // tsSlack is how far lines of several processes may be out of order.

@@ -16,9 +16,6 @@ import (
 // lineStart begins every line and occurs nowhere else in one.
 const lineStart = `{"ts":"`
 
-// createdStart occurs nowhere else in a line: quotes inside texts are escaped.
-const createdStart = `,"created_at":`
-
 const timeForm = "2006-01-02T15:04:05.000Z"
 
 // requestWire is a RequestLine as it is in a file. ts has to be the first member.

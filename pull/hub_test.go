@@ -32,6 +32,9 @@ func newFixture(t *testing.T, topics ...string) *fixture {
 	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := q.Shards()[0].Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	var table []*registry.Topic
 	var confs []queue.TopicConf
 	for _, name := range topics {
@@ -185,6 +188,7 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	wait.For(t, "the topic is noted", func() bool { return c.ZCard(t.Context(), "wk:{0}:awaited").Val() == 1 })
 	f.redis.Kill9()
 	f.redis.Restart()
+	wait.For(t, "the server is adopted", func() bool { return f.q.Shards()[0].Adopt(t.Context()) == nil })
 	wait.For(t, "a push is taken", func() bool {
 		return f.q.Push(t.Context(), queue.Push{Topic: "t", ID: "a", Priority: queue.Normal}).Err == nil
 	})

@@ -22,9 +22,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // connect makes the client of one shard; it does not dial yet. The client never repeats a command: only code that
 // knows a script to be harmless calls it twice. A command may take wait longer than the timeout.
-func connect(
-	url string, o Options, wait time.Duration, meet func(context.Context, *redis.Conn) error,
-) (client redis.UniversalClient, buckets int, err error) {
+func connect(url string, o Options, wait time.Duration) (client redis.UniversalClient, buckets int, err error) {
 	node, err := conf.ParseNode(url)
 	if err != nil {
 		return nil, 0, err
@@ -51,9 +49,6 @@ func connect(
 	}
 	if node.TLS {
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if o.Hold > 0 && node.Kind != conf.Cluster { // where connections do not show that a replica became a master
-		u.OnConnect = meet
 	}
 	switch node.Kind {
 	case conf.Cluster:

@@ -71,12 +71,13 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 		"cluster":    startCluster,
 	} {
 		t.Run(kind, func(t *testing.T) {
-			q := Open(Options{Hold: time.Second})
+			q := Open(Options{})
 			defer func() { _ = q.Close() }()
 			if err := q.SetShards(t.Context(), []ShardConfig{{"a", start(t), "active"}}); err != nil {
 				t.Fatal(err)
 			}
 			s := q.Shards()[0]
+			eventually(t, "the shard is adopted", func() bool { return s.Adopt(t.Context()) == nil })
 			eventually(t, "a push is taken", func() bool {
 				return q.Push(t.Context(), Push{Topic: "first", ID: "x", OnDuplicate: Replace}).Err == nil
 			})

@@ -59,7 +59,9 @@ func byName(topic string) Durability {
 func durableQueue(t *testing.T, url string, o Options) *fixture {
 	t.Helper()
 	o.Durability = byName
-	return fixtureOn(t, url, o)
+	f := fixtureOn(t, url, o)
+	eventually(t, "the shard is adopted", func() bool { return f.s.Adopt(f.ctx) == nil })
+	return f
 }
 
 // startReplicated starts them. Pushes wait for the replica for half of timeout.
@@ -377,7 +379,7 @@ func TestPushesFollowAClusterWhoseReplicaTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the replica is the master", func() bool { return role(replica) == "master" })
-	eventually(t, "a push is taken and safe", func() bool { return push("after") })
+	eventually(t, "a push is taken and safe", func() bool { return f.s.Adopt(f.ctx) == nil && push("after") })
 	f.get("replica", "before")
 	f.get("replica", "after")
 }

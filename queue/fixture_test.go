@@ -40,7 +40,26 @@ func startRedis(t testing.TB, args ...string) (url string, cmd *exec.Cmd) {
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
 	defer func() { _ = c.Close() }()
 	eventually(t, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
+	adopt(t, c)
 	return "unix://" + sock, cmd
+}
+
+// adopt opens a standalone server for the scripts, as if the hosts had compared it with their journals.
+func adopt(t testing.TB, c redis.Cmdable) {
+	t.Helper()
+	id := parseInfo(c.Info(context.Background(), "server").Val())["run_id"]
+	if err := c.Set(context.Background(), prefix(0)+"run", id, 0).Err(); err != nil || id == "" {
+		t.Fatalf("adopt the server %q: %v", id, err)
+	}
+}
+
+// flush empties the server.
+func (f *fixture) flush() {
+	f.Helper()
+	if err := f.s.client.FlushAll(f.ctx).Err(); err != nil {
+		f.Fatal(err)
+	}
+	adopt(f, f.s.client)
 }
 
 func inParallel(t testing.TB) {
@@ -170,7 +189,7 @@ func (f *fixture) clean() {
 		case k == "tok" && f.s.client.HLen(f.ctx, prefix(0)+k).Val() == 1: // what makes it a table
 		case k == "cur" && len(slices.DeleteFunc(f.s.client.HKeys(f.ctx, prefix(0)+k).Val(),
 			func(k string) bool { return k == "" || k == "/" })) == 0:
-		case k == "seq", k == "rev", k == "pos", k == "idle", k == "split", k == "conf", k == "probe", k[0] == 'n',
+		case k == "seq", k == "rev", k == "run", k == "pos", k == "idle", k == "split", k == "conf", k == "probe", k[0] == 'n',
 			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due",
 			k == "act", strings.HasPrefix(k, "t:"):
 		default:

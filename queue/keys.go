@@ -33,10 +33,12 @@ import (
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a dispatcher, or of a server for workers
-//	seen           HASH: host → the server's run id and until when (ms, by that host) its journal agrees with the
-//	               data, see Checks
-//	when           HASH: host → when it said so (ms, by the server's clock)
-//	ends, told     HASHes: which jobs ended, for other hosts that compare their journals
+//	run            the run id of the server that the hosts have compared with their journals: on another one no script
+//	               works, see shards_compare.go
+//	hosts          HASH: host → when it attended last (ms), the comparison it has done last, how far its journal reaches
+//	cmp, past      HASH of the last comparison, LIST of those before
+//	rv             HASH: what was replayed in the last comparison, by job
+//	seen           HASH: what versions before revisions noted of their hosts
 //	mover, moved, left   who moves jobs out of a draining shard, how many were moved of late, the last references
 //	wait           written before each wait for a replica, so that there is something to wait for
 //	split          set while the timers leave small hashes alone
@@ -44,7 +46,7 @@ import (
 //	awaited        ZSET: pull topics that workers wait for, by until when that counts
 //	turn           HASH: priority → which of several topics a worker gets a job of next
 //	pull           the channel that names pull topics which somebody waited for
-//	wake           the channel of wake-ups: T for timers, D for dispatchers, A and more for hosts that are asked
+//	wake           the channel of wake-ups: T for timers, D for dispatchers, O when the bucket was opened
 func prefix(bucket int) string { return fmt.Sprintf("wk:{%d}:", bucket) }
 
 // smallHash begins the keys of a bucket's small hashes, which have the locators.

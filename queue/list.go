@@ -87,6 +87,11 @@ func (s *Shard) listStep(
 	if err != nil {
 		return nil, "", err
 	}
+	return s.listed(topic, state, reply)
+}
+
+// listed reads what the list script answered.
+func (s *Shard) listed(topic string, state State, reply []any) (jobs []Job, next string, err error) {
 	if len(reply) < 2 {
 		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
 	}

@@ -348,7 +348,7 @@ func TestTheQueueDoesItWhileSmallHashesAreSplit(t *testing.T) {
 func checkAgainstModel(t *testing.T, f *fixture) {
 	q, s := f.q, f.s
 	rapid.Check(t, func(rt *rapid.T) {
-		s.client.FlushAll(rt.Context())
+		f.flush()
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,

@@ -317,7 +317,7 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	if err != nil || lost[0] == nil {
 		t.Fatal(lost, err)
 	}
-	f.s.client.FlushAll(f.ctx)
+	f.flush()
 	for range 20 {
 		new = append(new, f.pushPlaced("t", time.Hour))
 	}

@@ -41,9 +41,6 @@ type Options struct {
 	// Announced is called after Announce was called somewhere, and when such calls may have been missed. It must return
 	// at once. nil: nothing listens to announcements.
 	Announced func()
-	// Hold is how long at most Reserve takes no jobs from a server that is new to a shard, while hosts compare their
-	// journals with what it holds (see Checks). 0: it does not wait.
-	Hold time.Duration
 }
 
 // Queue is all shards together. Its methods may be called from any goroutine.
@@ -165,11 +162,13 @@ func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
 // Ready returns why no push can be taken now, or nil.
 func (q *Queue) Ready() error {
 	err := errors.New("no shard is active: register one, or set redis.nodes")
+	ctx, cancel := context.WithTimeout(context.Background(), q.opts.Timeout)
+	defer cancel()
 	for _, s := range *q.takers.Load() {
-		if s.Up() {
+		if err = s.proven(ctx); err == nil {
 			return nil
 		}
-		err = fmt.Errorf("shard %s does not answer", s.name)
+		err = fmt.Errorf("shard %s does not answer: %w", s.name, err)
 	}
 	return err
 }

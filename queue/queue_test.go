@@ -337,7 +337,7 @@ func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
 	look("at first", true, true)
 	f.push("t", "later", time.Hour)
 	look("with a delayed job", false, true)
-	f.s.client.FlushDB(f.ctx)
+	f.flush()
 	for _, p := range []Priority{High, Normal, Low} {
 		if r := f.q.Push(f.ctx, Push{Topic: "t", ID: "now", Body: []byte("1"), Priority: p}); r.Err != nil {
 			t.Fatal(r.Err)

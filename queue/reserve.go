@@ -53,15 +53,9 @@ type Lease struct {
 // Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved anyway: the same request
 // with Again returns them.
 func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
-	if s.held.Load() {
-		return Reserved{}, s.comparing()
-	}
 	v, err := s.run(ctx, bucket, "reserve", r.args()...)
 	if err != nil {
 		return Reserved{}, err
-	}
-	if s.held.Load() { // since the connection of this very call; Again returns the jobs
-		return Reserved{}, s.comparing()
 	}
 	return s.reserved(v, r.Token)
 }

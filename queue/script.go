@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +28,7 @@ var leasing = map[string]bool{"reserve": true, "take": true}
 
 // loadScripts returns the scripts of a shard by the names of their files.
 func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Script {
-	outer := sharedOuter
-	if cluster {
-		outer = append([]string{"slotguard"}, outer...)
-	}
-	shared := readShared(outer) + "return (function()\n" + readShared(sharedInner)
+	shared := readShared(sharedOuter) + "return (function()\n" + readShared(sharedInner)
 	shared = strings.NewReplacer(
 		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts),
 		"@LONG@", strconv.Itoa(long),
@@ -50,9 +47,29 @@ func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Scri
 		if leasing[name] {
 			rest = mustRead("shared/leases.lua") + rest
 		}
-		scripts[name] = redis.NewScript(first + "\n" + shared + rest + "end)()\n")
+		scripts[name] = redis.NewScript(first + "\n" + guardsOf(name, cluster) + shared + rest + "end)()\n")
+		if name == "list" { // before the server has been compared, see Survey
+			scripts[survey] = redis.NewScript(first + "\n" + guardsOf(survey, cluster) + shared + rest + "end)()\n")
+		}
 	}
 	return scripts
+}
+
+const survey = "survey"
+
+// unguarded are the scripts that work before the server has been compared.
+var unguarded = []string{"attend", "compared", "replay", "configure", survey}
+
+// guardsOf is what a script checks first.
+func guardsOf(name string, cluster bool) string {
+	var guards []string
+	if cluster {
+		guards = append(guards, "slotguard")
+	}
+	if !slices.Contains(unguarded, name) {
+		guards = append(guards, "serverguard")
+	}
+	return readShared(guards)
 }
 
 func readShared(names []string) string {
@@ -146,11 +163,14 @@ func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...
 // run calls a script once. An error that is not the context's or the script's own is an *UnavailableError.
 func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	n := s.nodes[bucket]
-	if n.down.Load() {
-		return nil, s.unavailable("down", n.why.Load().(error))
+	if n.down.Load() && (n.reason() != comparing || !slices.Contains(unguarded, script)) {
+		return nil, s.unavailable(n.reason(), n.why.Load().(error))
 	}
 	v, err := s.eval(ctx, bucket, script, args...)
 	if err == nil || errors.Is(err, redis.Nil) {
+		if !n.proven.Load() && !slices.Contains(unguarded, script) {
+			n.proven.Store(true)
+		}
 		return v, nil
 	}
 	return nil, s.failed(ctx, bucket, err)

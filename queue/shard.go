@@ -33,10 +33,6 @@ type Shard struct {
 	log         *slog.Logger
 	resync      func(context.Context, *Shard) error // sets the topics' limits again
 
-	hold    time.Duration
-	held    atomic.Bool // no job is reserved before hosts have compared their journals, see Checks
-	meeting sync.Mutex  // of server
-	server  string      // run id of the server that a connection met last
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -50,11 +46,23 @@ type Shard struct {
 // bucketState is what this process knows of the server behind a bucket, and the pushes on their way there.
 type bucketState struct {
 	down   atomic.Bool
+	proven atomic.Bool  // it has answered a script
 	why    atomic.Value // error
 	pushes [durabilities]batcher
 	takes  *gatherer[*takeCall]
 	ends   *gatherer[*endCall]
 	splits atomic.Uint32 // of its small hashes, as last heard
+}
+
+// comparing is the reason of a bucket that waits to be compared with the hosts' journals.
+const comparing = "comparing"
+
+// reason is why the bucket is down.
+func (b *bucketState) reason() string {
+	if why, _ := b.why.Load().(error); redis.HasErrorPrefix(why, "NOTCOMPARED") {
+		return comparing
+	}
+	return "down"
 }
 
 // learn stores the number of splits that a script answered.
@@ -73,15 +81,15 @@ func (s *Shard) smallHashes(bucket int) smallHashes {
 func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
 	s := &Shard{
 		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name),
-		log: o.Logger.With("shard", c.Name), resync: resync, hold: o.Hold,
+		log: o.Logger.With("shard", c.Name), resync: resync,
 	}
-	client, buckets, err := connect(c.URL, o, 0, s.meet)
+	client, buckets, err := connect(c.URL, o, 0)
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", c.Name, err)
 	}
 	patient := o
 	patient.PoolSize = waitPool
-	if s.waits, _, err = connect(c.URL, patient, o.Timeout, s.meet); err != nil {
+	if s.waits, _, err = connect(c.URL, patient, o.Timeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("shard %s: %w", c.Name, err), client.Close())
 	}
 	s.client, s.timeout, s.locators = client, o.Timeout, uint32(locators/buckets)
@@ -208,6 +216,8 @@ func reasonOf(err error) string {
 	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"),
 		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"):
 		return "cluster"
+	case redis.HasErrorPrefix(err, "NOTCOMPARED"):
+		return comparing
 	}
 	var re redis.Error
 	if errors.As(err, &re) && !strings.Contains(err.Error(), "redis: ") {
@@ -223,7 +233,11 @@ func (s *Shard) markDown(bucket int, err error) {
 	if n.down.Swap(true) {
 		return
 	}
-	s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
+	level := slog.LevelWarn
+	if n.reason() == comparing { // as at every start
+		level = slog.LevelInfo
+	}
+	s.log.Log(s.ctx, level, "shard does not answer", "bucket", bucket, "error", err)
 	if s.probing.Swap(true) {
 		return
 	}
@@ -244,13 +258,7 @@ func (s *Shard) probe() {
 			return
 		case <-t.C:
 		}
-		down := 0
-		for b, n := range s.nodes {
-			if n.down.Load() && !s.revive(b, n) {
-				down++
-			}
-		}
-		if down > 0 {
+		if s.reviveAll(); !s.Up() {
 			continue
 		}
 		s.probing.Store(false)
@@ -260,15 +268,40 @@ func (s *Shard) probe() {
 	}
 }
 
-func (s *Shard) revive(bucket int, n *bucketState) bool {
+func (s *Shard) reviveAll() {
+	for b, n := range s.nodes {
+		if n.down.Load() {
+			s.revive(b, n)
+		}
+	}
+}
+
+// proven returns nil when every bucket is up and has answered a script since the shard was opened. It asks those that
+// have not.
+func (s *Shard) proven(ctx context.Context) error {
+	for b, n := range s.nodes {
+		if n.down.Load() {
+			return s.unavailable(n.reason(), n.why.Load().(error))
+		}
+		if n.proven.Load() {
+			continue
+		}
+		if _, err := s.run(ctx, b, "probe"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Shard) revive(bucket int, n *bucketState) {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
 	_, err := s.eval(ctx, bucket, "probe")
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))
-		return false
+		return
 	}
+	n.proven.Store(true)
 	n.down.Store(false)
 	s.log.Info("shard answers again", "bucket", bucket)
-	return true
 }

@@ -2,249 +2,314 @@ package queue
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A server of a shard may have lost writes that an earlier one answered: the last second of its append-only file, what
-// a replica did not have yet, or everything. Each host compares its journal with what the shard holds, pushes and
-// deletes again, and then records the run id of the server in the shard's data. Until every host that was active
-// lately has done so, dispatchers reserve no jobs from that server (Options.Hold): a job whose deletion was lost would
-// be called.
+// A Redis can lose writes: the last second of its append-only file, what a replica had not received, or everything. It
+// loses the latest writes first. So every change of a job takes the next revision of its bucket, a counter in the data:
+// the revision that the data holds tells which changes it has, and the journals of the hosts have the rest, each with
+// its revision.
+//
+// The scripts work only while run names the server that answers (lua/shared/serverguard.lua). A server that is new, or has
+// lost everything, therefore answers nothing until it has been compared:
+//
+//	attend      one process for each journal, every second: this host is at work, and its journal reaches this far. The
+//	            first one that meets a new server begins a comparison: its name, and the revision after which lines are
+//	            missing
+//	replay      each host: the lines of its journal behind that revision, from the position that it noted last in the
+//	            data
+//	compared    each host: it has done that. When all hosts at work have, revisions continue behind all that any journal
+//	            knows, and run is set: the scripts work again
+//
+// Of a job the line with the highest revision decides, in whatever order hosts replay theirs. A host that was away
+// replays late, see replay.lua.
 
-// Check is what a host has recorded in a shard about its journal.
-type Check struct {
-	Host   string
-	Server string    // run id of the server; of a Cluster's masters, joined
-	Until  time.Time // by the host's clock: what its journal had before then was in the data when this was recorded
-	At     time.Time // by the shard's clock, when it was recorded
-}
+// ReplayMode says what lines of a journal may change.
+type ReplayMode string
 
-func seenKey() string { return prefix(0) + "seen" }
-func whenKey() string { return prefix(0) + "when" }
-
-// Server is the server that answers for a shard.
-type Server struct {
-	RunID   string    // of a Cluster's masters, joined
-	Started time.Time // by its clock, a second late at most; the latest of a Cluster's
-	Now     time.Time // its clock
-}
-
-// Checks returns which server answers and what hosts have recorded, in the order of their names. A shard that lost all
-// of its data has none.
-func (s *Shard) Checks(ctx context.Context) (Server, []Check, error) {
-	h := ShardHealth{}
-	if err := s.info(ctx, &h); err != nil {
-		return Server{}, nil, err
-	}
-	checks, err := readChecks(ctx, s.client)
-	if err != nil {
-		return Server{}, nil, fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
-	}
-	return Server{RunID: h.RunID, Started: h.started, Now: h.now}, checks, nil
-}
-
-func readChecks(ctx context.Context, c redis.Cmdable) ([]Check, error) {
-	pipe := c.Pipeline()
-	said, when := pipe.HGetAll(ctx, seenKey()), pipe.HGetAll(ctx, whenKey())
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, err
-	}
-	var checks []Check
-	for host, v := range said.Val() {
-		ms, server, _ := strings.Cut(v, " ")
-		c := Check{Host: host, Server: server, Until: parseMillis(ms)}
-		if c.At = c.Until; when.Val()[host] != "" { // an older version says it without
-			c.At = parseMillis(when.Val()[host])
-		}
-		checks = append(checks, c)
-	}
-	slices.SortFunc(checks, func(a, b Check) int { return strings.Compare(a.Host, b.Host) })
-	return checks, nil
-}
-
-func parseMillis(text string) time.Time {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return time.UnixMilli(n).UTC()
-}
-
-// NoteCheck says that a host's journal agrees with what the shard holds. was is what the host had said before, the
-// zero Check for nothing: false means that the server does not know of that, because it is another one or has
-// forgotten it, and nothing was done.
-func (s *Shard) NoteCheck(ctx context.Context, was, c Check) (bool, error) {
-	v, err := s.again(ctx, 0, "seen", c.Host, was.text(), c.text())
-	if err != nil {
-		return false, fmt.Errorf("note what host %s has seen of shard %s: %w", c.Host, s.name, err)
-	}
-	return v == int64(1), nil
-}
-
-func (c Check) text() string {
-	if c.Host == "" {
-		return ""
-	}
-	return fmt.Sprintf("%d %s", c.Until.UnixMilli(), c.Server)
-}
-
-// What one host accepted, another may have changed or ended. A host that misses a job asks the others through the
-// server (Ask, which reaches them as WakeAsk). They tell in ends what has ended or was changed by their journals, and
-// then in told that this was all. Both go after a while.
-
+// The modes of Replay.
 const (
-	endsFor    = 10 * time.Minute
-	askPayload = "A"
+	ReplayCompare ReplayMode = "compare" // nobody else changes jobs meanwhile
+	ReplayLate    ReplayMode = "late"    // the bucket is open: what may have been changed since stays
+	ReplayByHand  ReplayMode = "hand"    // the same, of journals that an operator names
 )
 
-func endsKey() string { return prefix(0) + "ends" }
-func toldKey() string { return prefix(0) + "told" }
+// EntryKind says what a line of a journal tells of a job.
+type EntryKind string
 
-// Ask asks the other hosts what has ended; they answer under the same words.
-func (s *Shard) Ask(ctx context.Context, about string) error {
-	if err := s.client.Publish(ctx, wakeChannel(0), askPayload+about).Err(); err != nil {
-		return fmt.Errorf("ask other hosts through shard %s what has ended: %w", s.name, err)
+// The kinds of entries.
+const (
+	EntryStored    EntryKind = "stored" // Job is all that is known of it
+	EntryDeleted   EntryKind = "deleted"
+	EntryDelivered EntryKind = "delivered"
+	EntryDied      EntryKind = "died" // Job has DeadAt, DeadReason, Attempts and History
+	EntryRedriven  EntryKind = "redriven"
+	EntryCleared   EntryKind = "cleared" // all jobs of Job.Topic
+)
+
+// Entry is a line of a journal for Replay.
+type Entry struct {
+	Kind     EntryKind
+	Revision int64 // of delivered ones: of the content that was delivered; 0 when it is not known
+	Since    int64 // of stored ones: the last revision known at which the job was alive; 0: it is not known
+	Job      Job   // Topic, ID and CreatedAt; more by Kind
+}
+
+// Effect is what replaying an entry did.
+type Effect string
+
+// The effects of entries. EffectNone is for what was so already, or is overtaken by a later line.
+const (
+	EffectNone     Effect = ""
+	EffectStored   Effect = "stored"
+	EffectReplaced Effect = "replaced"
+	EffectRemoved  Effect = "removed"
+	EffectBuried   Effect = "buried"
+	EffectRevived  Effect = "revived"
+)
+
+// Comparison is what a bucket tells a host that attends it.
+type Comparison struct {
+	Now      time.Time // by Redis's clock
+	Open     bool      // the scripts work
+	Name     string    // of the comparison, different from all others
+	After    int64     // revision of the data: later ones are lost
+	Position string    // what this host noted last, "" for nothing
+	// Older is what a version before revisions noted of this host: "same" when it has compared its journal with this
+	// server, else "until " and the milliseconds, by the host's clock, before which its journal is in the data.
+	Older  string
+	Empty  bool  // there is nothing in the bucket
+	Missed []Gap // comparisons of an open bucket that this host has not done
+	Hosts  []HostSeen
+}
+
+// Gap is a comparison that has been: of the revisions between After and Upto some were lost.
+type Gap struct{ After, Upto int64 }
+
+// HostSeen is what a bucket knows of a host.
+type HostSeen struct {
+	Host string
+	At   time.Time // by Redis's clock, when it attended last; zero: it has left
+}
+
+// Attend tells a bucket that a host is at work and that its journal ends at a position. It is to be called again every
+// few seconds, and at last with leaves.
+func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, leaves bool) (Comparison, error) {
+	flag := ""
+	if leaves {
+		flag = "1"
+	}
+	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text())
+	if err != nil {
+		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
+	}
+	c, err := parseComparison(v)
+	if err != nil {
+		return c, fmt.Errorf("attend shard %s: %w", s.name, err)
+	}
+	return c, nil
+}
+
+const comparisonHead = 7
+
+func parseComparison(v any) (c Comparison, err error) {
+	reply, _ := v.([]any)
+	end := slices.IndexFunc(reply[min(comparisonHead, len(reply)):], func(v any) bool { return v == "" })
+	if end < 0 || end%3 != 0 {
+		return c, errReply
+	}
+	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
+	c.Now, c.Open, c.After = millis(reply[0]), number(1) == 1, number(3)
+	c.Name, _ = reply[2].(string)
+	c.Position, _ = reply[4].(string)
+	c.Older, _ = reply[5].(string)
+	c.Empty = number(6) == 1
+	missed, hosts := reply[comparisonHead:comparisonHead+end], reply[comparisonHead+end+1:]
+	for gap := range slices.Chunk(missed, 3) {
+		c.Missed = append(c.Missed, Gap{parseNumber(gap[1]), parseNumber(gap[2])})
+	}
+	for pair := range slices.Chunk(hosts, 2) {
+		if len(pair) < 2 {
+			return c, errReply
+		}
+		host, _ := pair[0].(string)
+		c.Hosts = append(c.Hosts, HostSeen{Host: host, At: parseSeen(pair[1])})
+	}
+	return c, nil
+}
+
+func parseNumber(v any) int64 {
+	text, _ := v.(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+func parseSeen(v any) time.Time {
+	text, _ := v.(string)
+	var ms int64
+	if _, err := fmt.Sscan(text, &ms); err != nil || ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// replayStep is how many entries one call of the replay script takes.
+const replayStep = 100
+
+// Replay applies lines of a journal to a bucket. name is the comparison's, ignored by hand. All entries must be of
+// topics in this bucket. dry only tells what would be done. On an error some may have been applied; they may be
+// replayed again.
+func (s *Shard) Replay(ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry) ([]Effect, error) {
+	effects := make([]Effect, 0, len(entries))
+	for chunk := range slices.Chunk(entries, replayStep) {
+		some, err := s.replay(ctx, bucket, m, name, dry, chunk)
+		if err != nil {
+			return effects, fmt.Errorf("replay %d lines of the journal in shard %s: %w", len(chunk), s.name, err)
+		}
+		effects = append(effects, some...)
+	}
+	return effects, nil
+}
+
+func (s *Shard) replay(ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry) ([]Effect, error) {
+	args := make([]any, 3, 3+11*len(entries))
+	args[0], args[1], args[2] = string(m), name, ""
+	if dry {
+		args[2] = "1"
+	}
+	for i := range entries {
+		var err error
+		if args, err = s.appendEntry(args, &entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	v, err := s.eval(ctx, bucket, "replay", args...)
+	if errors.Is(err, errConnection) || reasonOf(err) == "connection" {
+		v, err = s.eval(ctx, bucket, "replay", args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != len(entries) {
+		return nil, errReply
+	}
+	effects := make([]Effect, len(reply))
+	for i, e := range reply {
+		text, _ := e.(string)
+		effects[i] = Effect(text)
+	}
+	return effects, nil
+}
+
+func (s *Shard) appendEntry(args []any, e *Entry) ([]any, error) {
+	j := &e.Job
+	var record, long []byte
+	died, attempts := "", ""
+	if e.Kind == EntryStored {
+		record, long = recordOf(j)
+	}
+	if e.Kind == EntryDied || j.State == Dead {
+		b, err := encodeAttempts(j.Attempts, 0, j.DeadReason, j.History)
+		if err != nil {
+			return nil, fmt.Errorf("%s/%s: %w", j.Topic, j.ID, err)
+		}
+		died, attempts = strconv.FormatInt(j.DeadAt.UnixMilli(), 10), string(b)
+	}
+	created := int64(0)
+	if !j.CreatedAt.IsZero() {
+		created = j.CreatedAt.UnixMilli()
+	}
+	return append(args, string(e.Kind), e.Revision, e.Since, j.Topic, s.address(j.Topic, j.ID), j.ID, created, record, long, died, attempts), nil
+}
+
+// ComparedBy is what a host tells a bucket when it has replayed its journal.
+type ComparedBy struct {
+	Host     string
+	Name     string   // of the comparison
+	Highest  int64    // revision of this bucket in the journal
+	Position string   // of the journal's end when it began to read
+	Force    bool     // open the bucket whoever has not done it yet
+	WaitFor  []string // hosts at work
+}
+
+// Opened is what became of a comparison.
+type Opened struct {
+	Open    bool
+	Another bool  // another server answers, or it has lost everything: nothing was noted
+	Upto    int64 // revisions continue behind this one
+}
+
+// Compared notes that a host has replayed its journal, and opens the bucket when the hosts that are waited for have
+// done so too.
+func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
+	args := []any{d.Host, d.Name, d.Highest, d.Position, ""}
+	if d.Force {
+		args[4] = "1"
+	}
+	for _, h := range d.WaitFor {
+		args = append(args, h)
+	}
+	v, err := s.eval(ctx, bucket, "compared", args...)
+	if err != nil {
+		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, err)
+	}
+	reply, ok := v.([]any)
+	if !ok || len(reply) != 2 {
+		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, errReply)
+	}
+	return Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: parseNumber(reply[1])}, nil
+}
+
+// Survey lists jobs of a topic in a state, also before the bucket is open. next is "" at the end.
+func (s *Shard) Survey(ctx context.Context, topic string, state State, cursor string) (jobs []Job, next string, err error) {
+	v, err := s.eval(ctx, s.bucketOf(topic), survey, topic, string(state), cursor, listStep)
+	if err != nil {
+		return nil, "", fmt.Errorf("survey %s in shard %s: %w", topic, s.name, err)
+	}
+	reply, _ := v.([]any)
+	return s.listed(topic, state, reply)
+}
+
+// BucketOf is the bucket that has a topic's jobs.
+func (s *Shard) BucketOf(topic string) int { return s.bucketOf(topic) }
+
+// Adopt opens a shard without comparing it with any journal: for tests, and tools that have a Redis of their own.
+func (s *Shard) Adopt(ctx context.Context) error {
+	for bucket := range s.nodes {
+		c, err := s.Attend(ctx, bucket, "adopted", "", true)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Compared(ctx, bucket, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After, Force: true}); err != nil {
+			return err
+		}
+		s.nodes[bucket].down.Store(false)
 	}
 	return nil
 }
 
-// TellEnds adds to what other hosts can ask for by Ends.
-func (s *Shard) TellEnds(ctx context.Context, ends map[string]string) error {
+// ComparedWith are the servers that the shard's buckets were compared with, by bucket; "" for one that waits for it, as
+// when it has lost everything. It does not tell when another server answers.
+func (s *Shard) ComparedWith(ctx context.Context) ([]string, error) {
+	servers := make([]string, len(s.nodes))
+	cmds := make([]*redis.StringCmd, len(s.nodes))
 	pipe := s.client.Pipeline()
-	pipe.HSet(ctx, endsKey(), ends)
-	pipe.Expire(ctx, endsKey(), endsFor)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("tell other hosts through shard %s what has ended: %w", s.name, err)
+	for bucket := range s.nodes {
+		cmds[bucket] = pipe.Get(ctx, prefix(bucket)+"run")
 	}
-	return nil
-}
-
-// NoteTold records that a host has told all that its journal knows.
-func (s *Shard) NoteTold(ctx context.Context, host, about string) error {
-	pipe := s.client.Pipeline()
-	pipe.HSet(ctx, toldKey(), host+" "+about, 1)
-	pipe.Expire(ctx, toldKey(), endsFor)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("tell other hosts through shard %s that all is told: %w", s.name, err)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("ask shard %s which server it was compared with: %w", s.name, err)
 	}
-	return nil
-}
-
-// Told returns which of these hosts have told all that their journals know.
-func (s *Shard) Told(ctx context.Context, hosts []string, about string) ([]string, error) {
-	fields := make([]string, len(hosts))
-	for i, h := range hosts {
-		fields[i] = h + " " + about
+	for bucket, c := range cmds {
+		servers[bucket] = c.Val()
 	}
-	values, err := s.client.HMGet(ctx, toldKey(), fields...).Result()
-	if err != nil {
-		return nil, fmt.Errorf("ask shard %s which hosts have told: %w", s.name, err)
-	}
-	var told []string
-	for i, v := range values {
-		if v != nil {
-			told = append(told, hosts[i])
-		}
-	}
-	return told, nil
-}
-
-// Ends returns what hosts have told under these names, "" for nothing.
-func (s *Shard) Ends(ctx context.Context, names []string) ([]string, error) {
-	values, err := s.client.HMGet(ctx, endsKey(), names...).Result()
-	if err != nil {
-		return nil, fmt.Errorf("ask shard %s what other hosts know: %w", s.name, err)
-	}
-	list := make([]string, len(names))
-	for i, v := range values {
-		list[i], _ = v.(string)
-	}
-	return list, nil
-}
-
-// ForgetCheck is for a host that is no more.
-func (s *Shard) ForgetCheck(ctx context.Context, host string) error {
-	pipe := s.client.Pipeline()
-	pipe.HDel(ctx, seenKey(), host)
-	pipe.HDel(ctx, whenKey(), host)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("forget what host %s has seen of shard %s: %w", host, s.name, err)
-	}
-	return nil
-}
-
-// lately is how much older than the newest check a host's check may be for the host to count as active.
-const lately = time.Minute
-
-// compared reports whether all active hosts have compared their journals with this server.
-func compared(server string, checks []Check) bool {
-	var newest time.Time
-	for _, c := range checks {
-		if c.At.After(newest) {
-			newest = c.At
-		}
-	}
-	return !slices.ContainsFunc(checks, func(c Check) bool { return c.Server != server && newest.Sub(c.At) < lately })
-}
-
-// meet is called on every new connection, before any command. The server may be another one than before.
-func (s *Shard) meet(ctx context.Context, c *redis.Conn) error {
-	info, err := c.Info(ctx, "server").Result()
-	if err != nil {
-		return fmt.Errorf("ask shard %s which server it is: %w", s.name, err)
-	}
-	about := parseInfo(info)
-	if about["redis_mode"] == "sentinel" { // which is asked for the master's address through the same client
-		return nil
-	}
-	server := about["run_id"]
-	s.meeting.Lock()
-	defer s.meeting.Unlock()
-	if s.server == server {
-		return nil
-	}
-	checks, err := readChecks(ctx, c)
-	if err != nil {
-		return fmt.Errorf("read what hosts have seen of shard %s: %w", s.name, err)
-	}
-	s.server = server
-	if compared(server, checks) || s.held.Swap(true) {
-		return nil
-	}
-	s.start(s.awaitChecks)
-	return nil
-}
-
-const checksEvery = 50 * time.Millisecond
-
-// awaitChecks lets jobs be reserved again when hosts have compared their journals, or took too long.
-func (s *Shard) awaitChecks() {
-	defer s.held.Store(false)
-	ctx, cancel := context.WithTimeout(s.ctx, s.hold)
-	defer cancel()
-	t := time.NewTicker(checksEvery)
-	defer t.Stop()
-	for {
-		if server, checks, err := s.Checks(ctx); err == nil && compared(server.RunID, checks) {
-			return
-		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			if s.ctx.Err() == nil {
-				s.log.Warn("no host has compared its journal with this new server in time; its jobs are called anyway",
-					"waited", s.hold)
-			}
-			return
-		}
-	}
-}
-
-// comparing is what Reserve answers meanwhile.
-func (s *Shard) comparing() error {
-	return &UnavailableError{Reason: "comparing", RetryAfter: time.Second,
-		Err: fmt.Errorf("shard %s: another server answers; its data is compared with the journal first", s.name)}
+	return servers, nil
 }

@@ -1,45 +1,144 @@
 package queue
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 )
 
-// TestAHostIsWaitedForWhateverItsClockSays: one that lately was at work must have compared its journal before jobs
-// are called.
-func TestAHostIsWaitedForWhateverItsClockSays(t *testing.T) {
-	now := time.Now()
-	done := Check{Host: "a", Server: "new", Until: now, At: now}
-	for _, clock := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
-		other := Check{Host: "b", Server: "old", Until: now.Add(clock), At: now.Add(-time.Second)}
-		if compared("new", []Check{done, other}) {
-			t.Errorf("a host whose clock is off by %s is not waited for", clock)
+// attend has a host attend the shard's only bucket.
+func (f *fixture) attend(host string) Comparison {
+	f.Helper()
+	c, err := f.s.Attend(f.ctx, 0, host, "", false)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return c
+}
+
+// compared tells the bucket that a host has replayed its journal.
+func (f *fixture) compared(host string, c Comparison, waitFor ...string) Opened {
+	f.Helper()
+	opened, err := f.s.Compared(f.ctx, 0, ComparedBy{Host: host, Name: c.Name, Highest: c.After, WaitFor: waitFor})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return opened
+}
+
+// lose takes the server from the shard: the next one has the same data.
+func (f *fixture) lose() {
+	f.Helper()
+	if err := f.s.client.Del(f.ctx, prefix(0)+"run").Err(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestALateWordOfAnEarlierComparisonOpensNothing: the server lost everything twice, and a host that was slow tells it
+// about the first time.
+func TestALateWordOfAnEarlierComparisonOpensNothing(t *testing.T) {
+	f := newFixture(t)
+	var first Comparison
+	for n := range 2 {
+		if err := f.s.client.FlushAll(f.ctx).Err(); err != nil {
+			f.Fatal(err)
 		}
-		other.At = now.Add(-2 * lately)
-		if !compared("new", []Check{done, other}) {
-			t.Errorf("a host that is gone, whose clock was off by %s, is waited for", clock)
+		c := f.attend("a")
+		f.attend("b")
+		if n == 0 {
+			first = c
+			continue
+		}
+		if o := f.compared("b", first); !o.Another {
+			f.Errorf("the bucket took %+v", o)
+		}
+		if o := f.compared("a", c, "b"); o.Open {
+			f.Error("the bucket was opened before b had replayed its journal")
+		}
+		if o := f.compared("b", c, "a"); !o.Open {
+			f.Error("the bucket is not open though all hosts have replayed their journals")
 		}
 	}
 }
 
-// TestAHostsWordIsForOneServer: it says that its journal agrees with what that server holds; another one may have
-// forgotten something since.
-func TestAHostsWordIsForOneServer(t *testing.T) {
+// TestAHostThatHasLeftIsNotWaitedFor also when it leaves while it is waited for.
+func TestAHostThatHasLeftIsNotWaitedFor(t *testing.T) {
 	f := newFixture(t)
-	server, _, err := f.s.Checks(f.ctx)
-	if err != nil {
+	f.lose()
+	c := f.attend("a")
+	f.attend("b")
+	if o := f.compared("a", c, "b"); o.Open {
+		f.Fatal("b was not waited for")
+	}
+	if _, err := f.s.Attend(f.ctx, 0, "b", "", true); err != nil {
+		f.Fatal(err)
+	}
+	if o := f.compared("a", c, "b"); !o.Open {
+		f.Error("b is waited for, though it has left")
+	}
+}
+
+// TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive: its record is what it was when it died.
+func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
+	f := newFixture(t)
+	r := f.push("t", "1", 0)
+	f.settle(Bury, nil, f.reserve(1)...)
+	f.lose()
+	c := f.attend("a")
+	job := r.Job
+	job.Topic, job.Body = "t", []byte(`{"id":"1"}`)
+	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Since: c.After + 1, Job: job}
+	found := ran // by a push of its id: it may be dead
+	found.Since = 0
+	for want, e := range map[Effect]Entry{EffectNone: found, EffectReplaced: ran} {
+		effects, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, true, []Entry{e})
+		if err != nil || len(effects) != 1 || effects[0] != want {
+			f.Errorf("dry: %q, %v; want %q", effects, err, want)
+		}
+	}
+	if _, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, false, []Entry{ran}); err != nil {
+		f.Fatal(err)
+	}
+	if o := f.compared("a", c); !o.Open {
+		f.Fatal("not open")
+	}
+	f.s.nodes[0].down.Store(false)
+	if j := f.get("t", "1"); j.State == Dead || j.Attempts != 0 || !j.DueAt.Equal(r.Job.DueAt) {
+		f.Errorf("the job is %+v", j)
+	}
+}
+
+// TestAServerThatIsNotComparedAnswersNothing, and says when to ask again.
+func TestAServerThatIsNotComparedAnswersNothing(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "1", time.Hour)
+	f.lose()
+	_, err := f.q.Get(f.ctx, "t", "1")
+	var un *UnavailableError
+	if !errors.As(err, &un) || un.Reason != "comparing" || un.RetryAfter <= 0 {
+		f.Errorf("%v", err)
+	}
+}
+
+// TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen: a topic that is paused stays paused when everything was lost.
+func TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen(t *testing.T) {
+	url, _ := startRedis(t)
+	f := fixtureOn(t, url, Options{Announced: func() {}})
+	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", Paused: true}})); err != nil {
 		t.Fatal(err)
 	}
-	first := Check{Host: "a", Server: server.RunID, Until: time.UnixMilli(1000)}
-	if ok, err := f.s.NoteCheck(f.ctx, Check{}, first); !ok || err != nil {
-		t.Fatal(ok, err)
+	conf := func() bool { return f.s.client.HExists(f.ctx, prefix(0)+"conf", "t").Val() }
+	eventually(t, "the topic's limits are set", conf)
+	eventually(t, "the shard is listened to", func() bool {
+		return f.s.client.PubSubNumSub(f.ctx, registryChannel).Val()[registryChannel] > 0
+	})
+	if err := f.s.client.FlushAll(f.ctx).Err(); err != nil {
+		t.Fatal(err)
 	}
-	other := Check{Host: "a", Server: "0123456789abcdef", Until: time.UnixMilli(2000)}
-	if ok, err := f.s.NoteCheck(f.ctx, first, other); ok || err != nil {
-		t.Errorf("the word for another server is taken: %v, %v", ok, err)
+	if _, err := f.q.Get(f.ctx, "t", "1"); err == nil || f.s.Up() {
+		t.Fatalf("the shard answers: %v", err)
 	}
-	next := Check{Host: "a", Server: server.RunID, Until: time.UnixMilli(3000)}
-	if ok, err := f.s.NoteCheck(f.ctx, first, next); !ok || err != nil {
-		t.Errorf("the next word is not taken: %v, %v", ok, err)
-	}
+	f.attend("a")
+	eventually(t, "the topic's limits are set again", conf)
 }

@@ -176,9 +176,6 @@ type takenAnswer struct {
 }
 
 func (f *flight) call() (a takenAnswer, err error) {
-	if f.s.held.Load() {
-		return a, f.s.comparing()
-	}
 	reply, err := f.s.run(context.WithoutCancel(f.s.ctx), f.bucket, "take", f.args...)
 	if err != nil {
 		return a, err

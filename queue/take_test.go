@@ -418,7 +418,7 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
-	f.s.client.FlushAll(f.ctx)
+	f.flush()
 	f.s.forgetTopics()
 	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
 	const n = 300

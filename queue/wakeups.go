@@ -34,7 +34,10 @@ func (s *Shard) wakeups(
 	}
 	s.start(func() {
 		s.listen(ctx, channels, func(ctx context.Context, m *redis.Message) {
-			if m == nil {
+			if m != nil && m.Payload == wakeOpened {
+				s.reviveAll()
+			}
+			if m == nil || m.Payload == wakeOpened {
 				send(ctx, out, Wakeup{Bucket: -1, Kind: WakeReconnect})
 				return
 			}
@@ -47,12 +50,12 @@ func (s *Shard) wakeups(
 }
 
 // announcements tells of changes of the registry until the shard is closed, and sets the topics' limits whenever it
-// connects: the server may be another one.
+// connects, or a comparison begins or ends: the server may be another one, or have lost them.
 func (s *Shard) announcements(announced func()) {
 	first := true
 	s.listen(s.ctx, []string{registryChannel}, func(ctx context.Context, m *redis.Message) {
 		announced()
-		if m != nil {
+		if m != nil && m.Payload != wakeComparing && m.Payload != wakeOpened {
 			return
 		}
 		if !first {
@@ -106,11 +109,14 @@ func (s *Shard) listenOnce(ctx context.Context, channels []string, pass func(con
 	}
 }
 
+// Published when a comparison of a bucket begins, and when it was opened, see shards_compare.go.
+const wakeComparing, wakeOpened = "C", "O"
+
 func wakeupOf(payload string) Wakeup {
-	switch {
-	case strings.HasPrefix(payload, askPayload):
-		return Wakeup{Kind: WakeAsk, About: payload[len(askPayload):]}
-	case payload == "D":
+	switch payload {
+	case wakeComparing:
+		return Wakeup{Kind: WakeComparing}
+	case "D":
 		return Wakeup{Kind: WakeDispatcher}
 	}
 	return Wakeup{Kind: WakeTimer}
@@ -139,7 +145,7 @@ func (q *Queue) Announce(ctx context.Context, revision int64) {
 type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
-	About  string // of WakeAsk; of WakePull the topics, with spaces between
+	About  string // of WakePull the topics, with spaces between
 }
 
 // Topics are those of WakePull.
@@ -154,5 +160,5 @@ const (
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeReconnect                    // messages may have been missed: check everything
 	WakePull                         // pull topics that somebody waited for have something
-	WakeAsk                          // a host asks the others what has ended (Shard.Ask)
+	WakeComparing                    // a comparison with the hosts' journals began, see shards_compare.go
 )

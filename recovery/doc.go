@@ -1,17 +1,24 @@
-// Package recovery compares what the journal says was accepted with what the shards hold, and puts right what a shard has forgotten.
+// Package recovery brings back what a Redis has lost, from the journals of the hosts.
 //
-// A Redis can forget: the last second of its append-only file (or more, when the disk was slow), what a replica that became the master had
-// not got yet, or everything. What it forgot may be a push, which is lost without recovery; a change; or the end of a job, which then
-// lives again. The journal's lines name each job by topic, id and the time of its creation, so that an id that was used again is not mistaken
-// for the job before it.
+// A Redis can lose its latest writes: the last second of its append-only file (or more, when the disk was slow), what a
+// replica that became the master had not received, or everything. Every change of a job has a revision, a counter in
+// the data of its bucket, and a line in the journal of the host that accepted it. So the history of a job is its lines,
+// on all hosts, in the order of their revisions, and what was lost are the lines with revisions above the one that the
+// data holds.
 //
-//	the journal says     the shards hold              what is done
-//	accepted             nothing, or an older job     pushed again, under its id and due time (attempts begin anew)
-//	accepted             the job, changed otherwise   changed again
-//	deleted              the job                      deleted again
-//	delivered            the job, not running         deleted: it was called
-//	dead                 nothing                      counted: it was called as often as it should have been
+// A server that comes new to a shard answers nothing until it has been compared (see queue/shards_compare.go). Each
+// host's Keeper replays the lines that are missing there, in any order and at the same time as the others: of a job the
+// highest revision decides.
 //
-// Recover does that for a stretch of time, in bounded memory. A Keeper watches the shards and does it when another server answers than the
-// one that this host's journal was compared with last, see queue.Check.
+//	line of the journal                 what replaying it does
+//	push, replace, change, run, move    the job is stored as the line has it, in place of an older content
+//	delete, drop, leave, clear          the job is removed
+//	delivered                           the job of that creation is removed
+//	dead                                the job is dead, with its last attempt
+//	redrive                             the dead job is ready again
+//
+// No clock is asked, neither to order lines nor to find where to begin to read: each host notes in the data how far its
+// journal reached (journal.Position), and what was written before that note is in the data as long as the note is.
+//
+// Recover does the same by hand, for journals that an operator names. A Spool keeps pushes that no shard could take.
 package recovery

@@ -13,9 +13,9 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// testdata/journal-N and spool-N are journals as versions of Wakecall wrote them: two days, the first one packed, and one with pushes that no shard had taken.
-// They are written once (those of 0 as if in 2025), by WAKECALL_WRITE_FORMAT=N go test -run TestWriteJournalFormat, when a version writes other lines than the ones before, and never
-// again.
+// testdata/journal-N and spool-N are journals as versions of Wakecall wrote them: two days, the first one packed, and
+// one with pushes that no shard had taken. They are written once (those of 0 as if in 2025), by WAKECALL_WRITE_FORMAT=N
+// go test -run TestWriteJournalFormat, when a version writes other lines than the ones before, and never again.
 
 var (
 	written = time.Date(2025, 10, 16, 12, 0, 0, 0, time.UTC) // the first of the two days
@@ -164,8 +164,8 @@ func wantJob(t *testing.T, q *queue.Queue, id string, state queue.State, same fu
 	}
 }
 
-// TestStoredJournalsAreRead: a shard that lost everything gets back what the journal of an older version has of it. A line of a kind that is not
-// known yet, members that are not, and a torn line stop nothing.
+// TestStoredJournalsAreRead: a shard that lost everything gets back what the journal of an older version has of it. A
+// line of a kind that is not known yet, members that are not, and a torn line stop nothing.
 func TestStoredJournalsAreRead(t *testing.T) {
 	eachJournal(t, "journal", func(t *testing.T, dir string) {
 		addLines(t, filepath.Join(dir, "request-20251017.jsonl"),
@@ -174,7 +174,8 @@ func TestStoredJournalsAreRead(t *testing.T) {
 			`{"ts":"2025-10-17T13:00:00.002Z","op":"push","topic":"old.jobs","id":"to`)
 		url, _ := startRedis(t)
 		h := newHost(t, url)
-		report, err := Recover(t.Context(), Options{Queue: h.queue, Dirs: []string{dir}, Empty: true, Settle: time.Nanosecond})
+		h.adopt(t)
+		report, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}})
 		if err != nil || report.Torn != 1 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -206,7 +207,7 @@ func TestStoredJournalsAreRead(t *testing.T) {
 		if j, err := h.queue.Get(t.Context(), "cleared.jobs", "cleared"); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("cleared: %+v, %v", j, err)
 		}
-		if again, err := Recover(t.Context(), Options{Queue: h.queue, Dirs: []string{dir}, Settle: time.Nanosecond}); err != nil || !again.Quiet() {
+		if again, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}}); err != nil || !again.Quiet() {
 			t.Errorf("a second time: %+v, %v", again, err)
 		}
 	})
@@ -232,7 +233,8 @@ func TestStoredSpoolsAreDrained(t *testing.T) {
 		}
 		url, _ := startRedis(t)
 		h := newHost(t, url)
-		report, err := Drain(t.Context(), Options{Queue: h.queue, Settle: time.Nanosecond}, dir)
+		h.adopt(t)
+		report, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, dir)
 		if err != nil || report.Failed != 0 || report.Torn != 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// hosts remembers which hosts are at work, from what they say in all shards, and in a file for the next process: a shard that has lost
-// everything cannot tell.
+// hosts remembers which hosts are at work, from what all shards tell, and in a file for the next process: a shard that
+// has lost everything cannot tell.
 type hosts struct {
 	self, path string
 
@@ -22,13 +22,15 @@ type hosts struct {
 }
 
 type heard struct {
-	Until int64 `json:"until"` // its last word, by its clock
-	At    int64 `json:"at"`    // when that was new here, by this host's clock
+	Seen int64 `json:"seen"` // when it attended last, by a shard's clock, Unix ms
+	At   int64 `json:"at"`   // when that was new here, by this host's clock, Unix ms
 }
 
 const (
 	hostsName = ".hosts"
 	saveEvery = 20 * time.Second
+	// atWork is how long after its last word a host is waited for.
+	atWork = time.Minute
 )
 
 // loadHosts starts without a memory when there is none that can be read.
@@ -40,14 +42,17 @@ func loadHosts(dir, self string) *hosts {
 	return h
 }
 
-// hear takes in what hosts say in a shard.
-func (h *hosts) hear(checks []queue.Check) {
+// hear takes in what a shard tells of hosts.
+func (h *hosts) hear(seen []queue.HostSeen) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	for _, c := range checks {
-		if until := c.Until.UnixMilli(); until > h.heard[c.Host].Until {
-			h.heard[c.Host] = heard{until, now.UnixMilli()}
+	for _, s := range seen {
+		switch at := s.At.UnixMilli(); {
+		case s.At.IsZero():
+			delete(h.heard, s.Host) // it has left
+		case at != h.heard[s.Host].Seen:
+			h.heard[s.Host] = heard{at, now.UnixMilli()}
 		}
 	}
 	if now.Sub(h.saved) < saveEvery {
@@ -55,17 +60,9 @@ func (h *hosts) hear(checks []queue.Check) {
 	}
 	h.saved = now
 	if b, err := json.Marshal(h.heard); err == nil {
-		_ = os.WriteFile(h.path+".new", b, 0o600) // only a memory: without it nothing is lost, but more may be called twice
+		_ = os.WriteFile(h.path+".new", b, 0o600) // only a memory: without it other hosts are not waited for
 		_ = os.Rename(h.path+".new", h.path)
 	}
-}
-
-// alive notes that a host was heard of.
-func (h *hosts) alive(host string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w := h.heard[host]
-	h.heard[host] = heard{max(w.Until, 1), time.Now().UnixMilli()} // 1 is older than any word of its own
 }
 
 // others are the hosts beside this one that were heard of as lately as any.
@@ -84,12 +81,4 @@ func (h *hosts) others() []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-func (h *hosts) forget(gone []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, host := range gone {
-		delete(h.heard, host)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,14 +17,14 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// A Spool takes pushes while no shard can: they stand in the journal, and a file beside it says since when there are some. The keeper of the
-// journal brings them to the shards, in the order in which they came.
+// A Spool takes pushes while no shard can: they stand in the journal, and a file beside it says since when there are
+// some. The keeper of the journal brings them to the shards, in the order in which they came.
 //
 //	.spool            there are spooled pushes, since the Unix milliseconds in it
 //	.spool-draining   the same of those that the keeper is bringing; it is removed when all of them are in a shard
 //
-// Who writes to the spool holds .spool.lock shared from before it looks for .spool until its lines are written; the keeper renames .spool
-// under the exclusive lock. So no line is younger than the file that the keeper reads for it.
+// Who writes to the spool holds .spool.lock shared from before it looks for .spool until its lines are written; the
+// keeper renames .spool under the exclusive lock. So no line is younger than the file that the keeper reads for it.
 type Spool struct {
 	dir     string
 	journal *journal.Journal
@@ -37,7 +38,8 @@ const (
 // NewSpool makes a spool in a journal.
 func NewSpool(dir string, j *journal.Journal) *Spool { return &Spool{dir, j} }
 
-// Keep takes pushes; when it returns they are on the disk. Each must have its id; a delay counts from now by this host's clock.
+// Keep takes pushes; when it returns they are on the disk. Each must have its id; a delay counts from now by this
+// host's clock.
 func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	unlock, err := lockSpool(s.dir, syscall.LOCK_SH)
 	if err != nil {
@@ -90,7 +92,8 @@ func lockSpool(dir string, how int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// markSpool has .spool there. Of several that make it at once, one wins; what the others write is at most a moment older than that.
+// markSpool has .spool there. Of several that make it at once, one wins; what the others write is at most a moment
+// older than that.
 func markSpool(dir string, now time.Time) error {
 	path := filepath.Join(dir, spoolName)
 	if _, err := os.Stat(path); err == nil {
@@ -121,16 +124,23 @@ func spooled(dir string) bool {
 	return false
 }
 
-// Drain brings what is in a journal's spool to the shards. Only one process may do it at a time: it is the keeper's. After an error it is
-// still there.
-func Drain(ctx context.Context, o Options, dir string) (Report, error) {
+// DrainOptions of Drain.
+type DrainOptions struct {
+	Queue  Pusher
+	Topic  func(string) bool // says whether a topic is registered; nil: all are
+	Logger *slog.Logger
+}
+
+// Drain brings what is in a journal's spool to the shards, in the order in which it came. Only one process may do it at
+// a time: it is the keeper's. After an error it is still there. A push of which the journal has a later line was
+// brought by a drain that did not come to its end.
+func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
+	var report Report
 	since, err := claimSpool(dir)
 	if err != nil {
-		return Report{}, fmt.Errorf("drain the spool: %w", err)
+		return report, fmt.Errorf("drain the spool: %w", err)
 	}
-	o.Dirs, o.Since, o.Spooled = []string{dir}, since.Add(-clockSlack), true
-	report, err := Recover(ctx, o)
-	if err != nil {
+	if err := (&drain{DrainOptions: o, ctx: ctx, dir: dir, since: since.Add(-clockSlack), report: &report}).run(); err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, drainingName)); err != nil {
@@ -139,7 +149,121 @@ func Drain(ctx context.Context, o Options, dir string) (Report, error) {
 	return report, nil
 }
 
-// claimSpool makes .spool the one that is drained, unless an earlier draining did not come to its end: then it is the older of both.
+type drain struct {
+	DrainOptions
+	ctx    context.Context
+	dir    string
+	since  time.Time
+	report *Report
+}
+
+func (d *drain) run() error {
+	brought, err := d.brought()
+	if err != nil {
+		return err
+	}
+	var batch []queue.Push
+	for l, err := range journal.ReadRequests(d.dir, journal.Range{Since: d.since}) {
+		if err := errors.Join(d.ctx.Err(), skipTorn(err, &d.report.Torn)); err != nil {
+			return err
+		}
+		if err != nil || l.Op != journal.OpSpool || brought[keyOf(l.Topic, l.ID)].After(l.TS) {
+			continue
+		}
+		d.report.Jobs++
+		if d.Topic != nil && !d.Topic(l.Topic) {
+			d.report.Unknown++
+			d.Logger.Warn("a spooled push is left out: its topic is not registered any more", "topic", l.Topic, "id", l.ID)
+			continue
+		}
+		if batch = append(batch, pushOf(&l)); len(batch) == replayStep {
+			if err := d.push(batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return d.push(batch)
+}
+
+// brought is when the last line of each job was written that is no spooled push.
+func (d *drain) brought() (map[key]time.Time, error) {
+	last := map[key]time.Time{}
+	for l, err := range journal.ReadRequests(d.dir, journal.Range{Since: d.since}) {
+		if err := errors.Join(d.ctx.Err(), skipTorn(err, new(int))); err != nil {
+			return nil, err
+		}
+		if err == nil && l.Op != journal.OpSpool && l.ID != "" {
+			last[keyOf(l.Topic, l.ID)] = l.TS
+		}
+	}
+	return last, nil
+}
+
+// push pushes one after the other those of one id: a later one may replace an earlier one.
+func (d *drain) push(pushes []queue.Push) error {
+	for len(pushes) > 0 {
+		n := distinct(pushes)
+		if err := d.pushSome(pushes[:n]); err != nil {
+			return err
+		}
+		pushes = pushes[n:]
+	}
+	return nil
+}
+
+// distinct is how many of the pushes come before the second one of an id.
+func distinct(pushes []queue.Push) int {
+	seen := map[queue.Ref]bool{}
+	for i := range pushes {
+		ref := queue.Ref{Topic: pushes[i].Topic, ID: pushes[i].ID}
+		if seen[ref] {
+			return i
+		}
+		seen[ref] = true
+	}
+	return len(pushes)
+}
+
+func (d *drain) pushSome(pushes []queue.Push) error {
+	var away error
+	for i, result := range d.Queue.PushBatch(d.ctx, pushes) {
+		p := &pushes[i]
+		var un *queue.UnavailableError
+		switch {
+		case result.Err == nil && result.Duplicate && p.OnDuplicate == queue.Keep:
+			d.report.There++
+		case result.Err == nil, queue.Stored(result.Err): // stored anyway; a replica that is away must not hold up the rest
+			d.report.Pushed++
+		case errors.As(result.Err, &un) || d.ctx.Err() != nil:
+			away = result.Err
+		default:
+			d.report.Failed++
+			d.Logger.Error("a push that was taken while no shard was up is refused now", "topic", p.Topic, "id", p.ID, "error", result.Err)
+		}
+	}
+	if away != nil {
+		return fmt.Errorf("push what was spooled: %w", away)
+	}
+	return nil
+}
+
+func pushOf(l *journal.RequestLine) queue.Push {
+	p := queue.Push{
+		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
+		Priority: priorityOf(l), OnDuplicate: queue.Keep,
+	}
+	if l.DueAt.IsZero() { // what is left of its delay: its shard's clock may be another than this host's
+		p.Delay = max(0, time.Until(l.TS.Add(l.Delay+time.Millisecond))) // TS has lost a part of a millisecond
+	}
+	if l.OnDuplicate == replaceText {
+		p.OnDuplicate = queue.Replace
+	}
+	return p
+}
+
+// claimSpool makes .spool the one that is drained, unless an earlier draining did not come to its end: then it is the
+// older of both.
 func claimSpool(dir string) (since time.Time, err error) {
 	unlock, err := lockSpool(dir, syscall.LOCK_EX)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, also within a millisecond.
+// TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder: the first one stays unless a later one replaces it, also within a
+// millisecond.
 func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		replace []bool
@@ -23,6 +24,7 @@ func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, _ := startRedis(t)
 			h := newHost(t, url)
+			h.adopt(t)
 			spool := NewSpool(h.dir, h.journal)
 			var pushes []queue.Push
 			for i, replace := range tt.replace {
@@ -47,7 +49,7 @@ func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 					eventually(t, "another millisecond", func() bool { return time.Since(began) > tt.apart })
 				}
 			}
-			if _, err := Drain(t.Context(), Options{Queue: h.queue, Settle: time.Nanosecond}, h.dir); err != nil {
+			if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
 				t.Fatal(err)
 			}
 			wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == tt.want })

@@ -156,6 +156,35 @@ func TestRolesRunAlone(t *testing.T) {
 	}
 }
 
+// TestOneRoleAloneNeedsNoOther: a server takes pushes on a Redis that nothing else has met, from its first request on,
+// and when Redis has lost everything; a dispatcher calls what is ready.
+func TestOneRoleAloneNeedsNoOther(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	r := harness.StartRedis(t, harness.RedisOptions{})
+	w := harness.New(t, onRedis(r))
+	server := w.StartRole("server")
+	w.WaitReady()
+	i := &installation{w, harness.StartEndpoint(t)}
+	topic := i.topic(t, nil, nil)
+	i.MustPush(t, topic, M{"id": "first", "body": 1, "delay": "1h"})
+	r.Lose()
+	r.Restart()
+	i.waitState(t, topic, "first", "delayed")
+	server.Signal(syscall.SIGTERM)
+	if code := server.WaitExit(); code != 0 {
+		t.Errorf("the server's exit code is %d", code)
+	}
+	r.Lose()
+	r.Restart()
+	w.StartRole("dispatcher")
+	w.StartRole("server")
+	w.WaitReady()
+	i.waitState(t, topic, "first", "delayed")
+	i.MustPush(t, topic, M{"id": "now", "body": 1})
+	i.endpoint.WaitCalls(t, topic, 1)
+}
+
 // TestJournal: every push that was accepted and every attempt stands in the files of the day.
 func TestJournal(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func TestWhatRedisForgotIsPutRight(t *testing.T) {
 	findings := ""
 	harness.Eventually(t, soon, "the finding", func() error {
 		_, findings = i.Run("ps")
-		if !strings.Contains(findings, "20 jobs were pushed again, ") {
+		if !strings.Contains(findings, "20 jobs pushed again, ") {
 			return fmt.Errorf("`wakecall ps` says %s", findings)
 		}
 		return nil
@@ -75,7 +75,7 @@ func TestWhatRedisForgotIsPutRight(t *testing.T) {
 // waitKept waits until the journal's end up to now is noted in Redis, so that little is left to compare.
 func waitKept(t *testing.T, r *harness.Redis) {
 	t.Helper()
-	noted := func() string { return fmt.Sprint(r.Do("HVALS", "wk:{0}:seen")) }
+	noted := func() string { return fmt.Sprint(r.Do("HVALS", "wk:{0}:hosts")) }
 	before := noted()
 	harness.Eventually(t, soon, "the journal's end to be noted", func() error {
 		return harness.Equal("noted anew", noted() != before, true)

@@ -70,6 +70,7 @@ func startQueue(t *testing.T) *queue.Queue {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the shard is adopted", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
 	eventually(t, "Redis answers", func() bool {
 		_, err := q.Shards()[0].Advance(t.Context(), 0)
 		return err == nil

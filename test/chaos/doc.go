@@ -10,9 +10,8 @@
 //	make chaos                        30 minutes with a fresh seed
 //	make chaos SECONDS=300 SEED=42    five minutes of that seed
 //	make chaos ONLY=redis             only the faults with that word in their names
-//	make chaos MIXED=replace,redrive,delete,drop
+//	make chaos MIXED=replace          of the further operations only these
 //
-// With MIXED the load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its
-// jobs, through both hosts. Such changes are not all kept yet when a Redis loses data or cannot be reached, so no run
-// has them by default.
+// The load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its jobs,
+// through both hosts; MIXED names which of replace, redrive, delete and drop.
 package chaos

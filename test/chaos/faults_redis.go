@@ -13,7 +13,7 @@ import (
 func redisKinds() []kind {
 	return []kind{
 		{"redis killed", killRedis}, {"redis stopped", stopRedis}, {"redis full", fillRedis}, {"redis forgot its last second", makeRedisForget},
-		{"redis lost everything", makeRedisLose}, {"redis replica promoted", promote},
+		{"redis lost everything", makeRedisLose}, {"redis flushed", flushRedis}, {"redis replica promoted", promote},
 		network("redis network slow", func(r *rand.Rand) harness.Trouble {
 			return harness.Trouble{Delay: between(r, 20*time.Millisecond, 400*time.Millisecond)}
 		}),
@@ -91,6 +91,16 @@ func makeRedisLose(s *site, r *rand.Rand) fault {
 		Name: "redis lost everything", Target: name, Hold: between(r, 0, 3*time.Second),
 		Inject: func(context.Context) error { sh.server.Lose(); return nil },
 		Heal:   func(context.Context) error { sh.server.Restart(); return nil },
+	}
+}
+
+// flushRedis empties a server that goes on.
+func flushRedis(s *site, r *rand.Rand) fault {
+	sh, name := s.shard(r)
+	return fault{
+		Name: "redis flushed", Target: name,
+		Inject: func(context.Context) error { return sh.server.Try("FLUSHALL") },
+		Heal:   func(context.Context) error { return nil },
 	}
 }
 

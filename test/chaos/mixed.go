@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 
 // mixed names what the load does besides: replace, redrive, delete (dead jobs, several at once), and drop (a topic with
 // its jobs).
-var mixed = strings.Split(os.Getenv("CHAOS_MIXED"), ",")
+var mixed = strings.Split(cmp.Or(os.Getenv("CHAOS_MIXED"), "replace,redrive,delete,drop"), ",")
 
 func mixes(operation string) bool { return slices.Contains(mixed, operation) }
 

@@ -314,9 +314,8 @@ func (s *site) waitDrained(ctx context.Context) error {
 	}
 }
 
-// compared says whether every host has compared its journal with the servers that answer now: what one of them forgot
-// is not there before, and with two that forgot everything that takes longer than the calls of all that was pushed
-// since.
+// compared says whether every host has replayed its journal in the servers that answer now: what one of them lost is
+// not there before.
 func (s *site) compared(ctx context.Context) error {
 	for n, sh := range s.shards {
 		id, err := sh.server.Info("server", "run_id")
@@ -324,14 +323,14 @@ func (s *site) compared(ctx context.Context) error {
 			return fmt.Errorf("redis %d: %w", n+1, err)
 		}
 		c := sh.server.Client()
-		said, err := c.HVals(ctx, "wk:{0}:seen").Result()
+		run, name, hosts := c.Get(ctx, "wk:{0}:run"), c.HGet(ctx, "wk:{0}:cmp", "name"), c.HVals(ctx, "wk:{0}:hosts")
 		_ = c.Close()
-		if err != nil {
+		if err := errors.Join(run.Err(), name.Err(), hosts.Err()); err != nil {
 			return fmt.Errorf("redis %d: %w", n+1, err)
 		}
-		hosts := slices.DeleteFunc(said, func(v string) bool { return !strings.HasSuffix(v, " "+id) })
-		if len(hosts) < len(s.hosts) {
-			return fmt.Errorf("redis %d: %d of %d hosts have compared their journals with it", n+1, len(hosts), len(s.hosts))
+		done := slices.DeleteFunc(hosts.Val(), func(v string) bool { return strings.Fields(v)[1] != name.Val() })
+		if run.Val() != id || len(done) < len(s.hosts) {
+			return fmt.Errorf("redis %d: %d of %d hosts have compared their journals with it", n+1, len(done), len(s.hosts))
 		}
 	}
 	return nil

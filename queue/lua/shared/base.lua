@@ -27,6 +27,7 @@ local PARTS = @PARTS@ -- a small hash is split into so many
 local LONG = @LONG@   -- when all hold so many locators on average
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this at the latest
+local NOTCOMPARED = 'NOTCOMPARED this server has not been compared with the journals of the hosts yet'
 local DAYS = 40       -- finished days that t:TOPIC keeps
 -- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first
 -- field on.
@@ -42,6 +43,9 @@ local counts, totals, events, readies = {}, {}, {}, {}
 local wakeTimers, wakeDispatchers = false, false
 local told = {} -- pull topics that have something for the workers who wait
 
+-- The run id of the server that runs the script.
+local function serverID() return string.match(call('INFO', 'server'), 'run_id:(%x+)') end
+
 -- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later
--- one has the higher revision.
+-- one has the higher revision, through every restart and loss of data (see shards_compare.go).
 local function revise(n) return call('INCRBY', P .. 'rev', n) - n + 1 end

@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Position is a place in a journal's requests and attempts: for each of the newest days, how far its files had been
+// written. It does not depend on any clock: what is written later, to whatever day's file, is behind it. The zero
+// Position is the beginning.
+type Position []dayEnd
+
+type dayEnd struct {
+	day                time.Time
+	requests, attempts int64 // bytes of the plain files; wholeFile: the packed file as well
+}
+
+// positionDays is for how many days a Position says how far they go; older ones lie before it whole.
+const positionDays = 3
+
+// wholeFile stands for a file that was packed, to which nothing is added any more.
+const wholeFile = -1
+
+// End is the present end of a journal.
+func End(dir string) (Position, error) {
+	files, err := listFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	ends := map[time.Time]*dayEnd{}
+	for _, f := range files {
+		if f.stream == Errors {
+			continue
+		}
+		e := ends[f.day]
+		if e == nil {
+			e = &dayEnd{day: f.day}
+			ends[f.day] = e
+		}
+		size := int64(wholeFile)
+		if !f.packed {
+			info, err := os.Stat(filepath.Join(dir, f.name))
+			if err != nil {
+				continue // it was packed or removed meanwhile: it will be read again
+			}
+			size = info.Size()
+		}
+		if f.stream == Requests {
+			e.requests = size
+		} else {
+			e.attempts = size
+		}
+	}
+	var p Position
+	for _, e := range ends {
+		p = append(p, *e)
+	}
+	slices.SortFunc(p, func(a, b dayEnd) int { return a.day.Compare(b.day) })
+	return p[max(0, len(p)-positionDays):], nil
+}
+
+// String is the form that ParsePosition reads.
+func (p Position) String() string {
+	days := make([]string, len(p))
+	for i, e := range p {
+		days[i] = fmt.Sprintf("%s:%d:%d", e.day.Format(dayForm), e.requests, e.attempts)
+	}
+	return strings.Join(days, ",")
+}
+
+// ParsePosition reads a Position; "" is the zero one.
+func ParsePosition(text string) (Position, error) {
+	var p Position
+	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' }) {
+		f := strings.Split(part, ":")
+		if len(f) != 3 {
+			return nil, fmt.Errorf("position %.60q in a journal: expected DAY:BYTES:BYTES", text)
+		}
+		day, err := time.Parse(dayForm, f[0])
+		requests, errRequests := strconv.ParseInt(f[1], 10, 64)
+		attempts, errAttempts := strconv.ParseInt(f[2], 10, 64)
+		if err != nil || errRequests != nil || errAttempts != nil {
+			return nil, fmt.Errorf("position %.60q in a journal: expected DAY:BYTES:BYTES", text)
+		}
+		p = append(p, dayEnd{day, requests, attempts})
+	}
+	return p, nil
+}
+
+// Equal says whether two positions are the same.
+func (p Position) Equal(q Position) bool {
+	return slices.EqualFunc(p, q, func(a, b dayEnd) bool {
+		return a.day.Equal(b.day) && a.requests == b.requests && a.attempts == b.attempts
+	})
+}
+
+// Earlier is the earlier one of two positions in the same journal, day by day.
+func (p Position) Earlier(q Position) Position {
+	var out Position
+	for _, a := range p {
+		i := slices.IndexFunc(q, func(b dayEnd) bool { return b.day.Equal(a.day) })
+		if i < 0 {
+			continue // read whole
+		}
+		out = append(out, dayEnd{a.day, earlier(a.requests, q[i].requests), earlier(a.attempts, q[i].attempts)})
+	}
+	return out
+}
+
+func earlier(a, b int64) int64 {
+	if a == wholeFile || b != wholeFile && b < a {
+		return b
+	}
+	return a
+}
+
+// skip is how many bytes of a file lie before the position.
+func (p Position) skip(f dayFile) (bytes int64, whole bool) {
+	if len(p) == 0 {
+		return 0, false
+	}
+	if f.day.Before(p[0].day) {
+		return 0, true
+	}
+	i := slices.IndexFunc(p, func(e dayEnd) bool { return e.day.Equal(f.day) })
+	if i < 0 {
+		return 0, false
+	}
+	bytes = p[i].requests
+	if f.stream == Attempts {
+		bytes = p[i].attempts
+	}
+	if bytes == wholeFile {
+		return 0, f.packed
+	}
+	return bytes, false
+}

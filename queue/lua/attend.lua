@@ -1,0 +1,58 @@
+#!lua flags=allow-oom
+-- Tells a bucket that a host is at work and how far its journal reaches. When another server answers than the one that
+-- hosts have compared their journals with, or when the data is gone, it begins a comparison: see shards_compare.go.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    host, position of the end of its journal, '1' when the host leaves, a name for a comparison that begins,
+--         which no other has had.
+-- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches, the
+--         position that the host noted last, or '', '' or what an older version noted of the host ('same', 'until MS'), 1
+--         when the bucket holds nothing; the comparisons that the host has missed, each as name, after and upto; '', then
+--         host and when it was heard of (0: it left), for all}.
+-- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is what the data reached when the
+--         server came. hosts has "at comparison position" of each host: when it was heard of (negative: it left then),
+--         the comparison that it has done last ('-': none) and how far its journal had been written.
+local KEPT = 7 * 86400000 -- a host that was silent for so long is forgotten: when it is back it reads all of its journal
+local id = serverID()
+local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
+local open = call('GET', P .. 'run') == id
+local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto')
+local revision = call('GET', P .. 'rev')
+if not open and (cmp[2] ~= id or cmp[4]) then
+  cmp[1] = name
+  call('DEL', P .. 'cmp', P .. 'rv')
+  call('HSET', P .. 'cmp', 'name', name, 'run', id, 'after', revision or 0)
+  call('PUBLISH', P .. 'wake', 'C')
+  call('PUBLISH', 'wk:registry', 'C')
+end
+local noted = call('HGETALL', P .. 'hosts')
+local done, known
+local others = {}
+for i = 1, #noted, 2 do
+  local at, last, reached = string.match(noted[i + 1], '^(%-?%d+) (%S+) (.*)$')
+  at = tonumber(at)
+  if noted[i] == host then
+    done, known = last, reached
+  elseif now - math.abs(at) > KEPT then
+    call('HDEL', P .. 'hosts', noted[i])
+  else
+    others[#others + 1], others[#others + 2] = noted[i], string.format('%d', math.max(0, at))
+  end
+end
+local missed = {}
+if open and done ~= cmp[1] then
+  for _, one in ipairs(call('LRANGE', P .. 'past', 0, -1)) do
+    local no, after, upto = string.match(one, '^(%S+) (%-?%d+) (%d+)$')
+    for _, v in ipairs({no, after, upto}) do missed[#missed + 1] = v end
+    if no == done then missed = {} end
+  end
+end
+if open and #missed == 0 then done, known = cmp[1] or '-', position end
+call('HSET', P .. 'hosts', host, string.format('%d ', leaves and -now or now) .. (done or '-') .. ' ' .. (known or ''))
+local empty = not revision and call('EXISTS', P .. 'nd', P .. 'nr', P .. 'nu', P .. 'nx') == 0
+local older = not revision and call('HGET', P .. 'seen', host) or ''
+if older ~= '' then older = string.find(older, id, 1, true) and 'same' or 'until ' .. string.match(older, '^%d+') end
+local out = {now, open and 1 or 0, cmp[1] or '', tonumber(revision or 0), known or '', older or '', empty and 1 or 0}
+for _, v in ipairs(missed) do out[#out + 1] = v end
+out[#out + 1] = ''
+for _, v in ipairs(others) do out[#out + 1] = v end
+return out

@@ -1,0 +1,228 @@
+#!lua
+-- Applies lines of a journal to what the bucket holds: of all that journals say about a job the line with the highest revision
+-- decides, in whatever order and from however many hosts they come.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    'compare', 'late' or 'hand'; name of the comparison ('' by hand); '1' to change nothing; then eleven a line:
+--         kind, revision, of stored jobs the last revision known at which they were alive (0: not known), topic, address (see find), id, creation in ms, record, the body again when it has a key of its own, else '',
+--         when the job died in ms, or '', attempts as in a:PAGE, or ''. Kinds: 'stored' (the whole job; with the time of its
+--         death if it died later), 'deleted', 'delivered', 'died', 'redriven', 'cleared' (the jobs of a topic).
+-- Returns for each what was done: 'stored', 'replaced', 'removed', 'buried', 'revived', or '' for nothing.
+-- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script. The same lines again change nothing.
+--
+-- rv has for each job, by its address, the highest revisions that were replayed: c of its content, l when it was alive, s of its
+-- state k ('deleted', 'died', 'redriven'), d the creations that were delivered, of a job that died before its content came also at and a; and for
+-- each topic, behind 'T', when it was cleared. Lines that come late, or by hand, may be older than what has happened since: they
+-- bring back what is missing and remove what ended, and leave alone what somebody may have changed.
+local NONE = -9e15
+local mode, name, dry = ARGV[1], ARGV[2], ARGV[3] == '1'
+local comparing = mode == 'compare'
+local after = 0 -- revision of the data when the server came
+local id = serverID()
+if comparing then
+  local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after')
+  after = tonumber(cmp[3] or 0)
+  if cmp[1] ~= name or cmp[2] ~= id then return redis.error_reply('OTHERSERVER another comparison has begun') end
+elseif mode == 'late' and call('GET', P .. 'run') ~= id then
+  return redis.error_reply(NOTCOMPARED)
+end
+
+local rv = P .. 'rv'
+local line = {} -- the one at hand
+local known     -- what rv has of its job
+
+local function know()
+  local packed = mode ~= 'hand' and call('HGET', rv, line.address)
+  known = packed and cmsgpack.unpack(packed) or {c = NONE, l = NONE, s = NONE, k = '', d = {}}
+end
+
+local function keep()
+  if mode ~= 'hand' and not dry then call('HSET', rv, line.address, cmsgpack.pack(known)) end
+end
+
+local function delivered(created)
+  for _, at in ipairs(known.d) do
+    if at == created then return true end
+  end
+  return false
+end
+
+-- Stores a record of the line's job anew; returns its reference.
+local function place(record, long, time)
+  local due, _, flags = decode(record)
+  local ref = store(line.topic, flags % 4, time or due, record, due)
+  local n, field = struct.unpack('>I3c8', line.address)
+  local text = string.format('%d', ref)
+  call('HSET', smallHash(n, field), field, text)
+  if long ~= '' then call('SET', P .. 'b:' .. text, long) end
+  return ref
+end
+
+local function kill(ref, state, at, attempts)
+  detach(line.topic, ref, state)
+  local page, index = placeOf(ref)
+  if attempts ~= '' then call('HSET', P .. 'a:' .. page, index, attempts) end
+  call('ZADD', P .. 'x:' .. line.topic, at, ref)
+  count('nx', line.topic, 1)
+  total('k', line.topic, 1)
+end
+
+-- Makes a job dead. One in a ready list or an unopened page gets another place, since these would still lead to the one
+-- that it has.
+local function bury(ref, state, page, index, at, attempts)
+  if state == 'r' or state == 'f' then
+    local rec = read(page, index)
+    local _, _, flags = decode(rec)
+    local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. string.format('%d', ref)) or ''
+    remove(line.topic, ref, page, index, rec)
+    ref, state = place(rec, long, now + 2 * LEAD), 'd'
+  end
+  kill(ref, state, at, attempts)
+end
+
+-- Stores the line's job, as dead when at says when it died.
+local function put(at, attempts)
+  local ref = place(line.record, line.long, at and now + 2 * LEAD)
+  total('p', line.topic, 1)
+  if at then return kill(ref, 'd', at, attempts) end
+  local page, index = placeOf(ref)
+  if attempts ~= '' then call('HSET', P .. 'a:' .. page, index, attempts) end
+end
+
+local function same(ref, rec)
+  return rec == line.record and (line.long == '' or call('GET', P .. 'b:' .. string.format('%d', ref)) == line.long)
+end
+
+-- A job that is there without what the line says of it: whether the line's content is to take its place.
+local function outdated(ref, rec)
+  local _, created, flags = decode(rec)
+  if not created or flags >= 32 then return false end
+  if comparing then return true end
+  if created ~= line.created then return created < line.created end
+  return mode == 'hand'
+end
+
+local kinds = {}
+
+local function take(stays)
+  local ref, page, index, rec = find(line.topic, line.address, line.id)
+  if not ref then return '' end
+  local due, created, flags = decode(rec)
+  if not created or flags >= 32 or stays(created, stateOf(line.topic, ref, page, due)) then return '' end
+  if dry then return 'removed' end
+  local state = stateOf(line.topic, ref, page, due)
+  total(line.kind == 'delivered' and 'd' or state == 'x' and 'o' or 'x', line.topic, 1)
+  remove(line.topic, ref, page, index, rec)
+  return 'removed'
+end
+
+function kinds.stored()
+  if line.rev <= tonumber(call('HGET', rv, 'T' .. line.topic) or NONE) then return '' end
+  if line.since ~= 0 then known.l = math.max(known.l, line.since) end
+  if line.rev <= known.c then
+    keep()
+    return ''
+  end
+  local ended = known.k == 'deleted' and known.s > line.rev or delivered(line.created)
+  local at, attempts = line.at, line.attempts
+  if comparing or known.k == 'redriven' then at, attempts = nil, '' end -- a line of the death follows, with its revision
+  if known.k == 'died' and known.s > known.l then at, attempts = known.at, known.a end
+  known.c = line.rev
+  keep()
+  if ended then
+    return take(function(created) return not comparing or created == line.created end) -- what it replaced
+  end
+  local ref, page, index, rec = find(line.topic, line.address, line.id)
+  if page == 'collision' then return '' end
+  if not ref then
+    if not dry then put(at, attempts) end
+    return 'stored'
+  end
+  local due, created = decode(rec)
+  local state = stateOf(line.topic, ref, page, due)
+  local alive = not at and state == 'x' and known.l > after -- made due, or stored again, since it died
+  if same(ref, rec) and not (comparing and alive) then
+    if not at or state == 'x' or not comparing then return '' end
+    if not dry then bury(ref, state, page, index, at, attempts) end
+    return 'buried'
+  end
+  if not outdated(ref, rec) then return '' end
+  if not dry then
+    if alive then restartAttempts(page, index) end
+    if not at and created == line.created then attempts = call('HGET', P .. 'a:' .. page, index) or '' end
+    remove(line.topic, ref, page, index, rec)
+    total('y', line.topic, 1)
+    put(at, attempts)
+  end
+  return 'replaced'
+end
+
+function kinds.deleted()
+  if line.rev <= known.s then return '' end
+  known.s, known.k = line.rev, 'deleted'
+  keep()
+  if known.c > line.rev then return '' end
+  return take(function(created) return line.created > 0 and created > line.created end)
+end
+
+-- The line of a delivery has the revision of what was delivered, when its host knows it: an older job of the id was replaced by that.
+function kinds.delivered()
+  local newest = comparing and line.rev ~= 0 and line.rev > known.c
+  if line.rev ~= 0 then known.c = math.max(known.c, line.rev) end
+  if not delivered(line.created) then known.d[#known.d + 1] = line.created end
+  keep()
+  return take(function(created, state)
+    if created ~= line.created then return not newest end
+    return state == 'u' and not comparing
+  end)
+end
+
+function kinds.died()
+  if line.rev <= known.s then return '' end
+  known.s, known.k, known.at, known.a = line.rev, 'died', line.at, line.attempts
+  keep()
+  local ref, page, index, rec = find(line.topic, line.address, line.id)
+  if not ref or known.l > line.rev or not comparing then return '' end
+  local due, created, flags = decode(rec)
+  local state = stateOf(line.topic, ref, page, due)
+  if created ~= line.created or flags >= 32 or state == 'x' then return '' end
+  if not dry then bury(ref, state, page, index, line.at, line.attempts) end
+  return 'buried'
+end
+
+function kinds.redriven()
+  if line.rev <= known.s then return '' end
+  known.s, known.k = line.rev, 'redriven'
+  keep()
+  local ref, page, index, rec = find(line.topic, line.address, line.id)
+  if not ref or known.l > line.rev or not comparing then return '' end
+  local _, created, flags = decode(rec)
+  if line.created > 0 and created ~= line.created or flags >= 32 then return '' end
+  if not call('ZSCORE', P .. 'x:' .. line.topic, ref) then return '' end
+  if not dry then
+    detach(line.topic, ref, 'x')
+    restartAttempts(page, index)
+    makeDue(line.topic, ref, page, index, rec)
+    total('v', line.topic, 1)
+  end
+  return 'revived'
+end
+
+-- The jobs that were there are deleted one by one, by lines of the same revision.
+function kinds.cleared()
+  local field = 'T' .. line.topic
+  if not dry and line.rev > tonumber(call('HGET', rv, field) or NONE) then
+    call('HSET', rv, field, string.format('%d', line.rev))
+  end
+  return ''
+end
+
+local out = {}
+for i = 4, #ARGV, 11 do
+  line = {kind = ARGV[i], rev = tonumber(ARGV[i + 1]), since = tonumber(ARGV[i + 2]), topic = ARGV[i + 3], address = ARGV[i + 4],
+    id = ARGV[i + 5], created = tonumber(ARGV[i + 6]), record = ARGV[i + 7], long = ARGV[i + 8], at = tonumber(ARGV[i + 9]),
+    attempts = ARGV[i + 10]}
+  if line.kind ~= 'cleared' then know() end
+  out[#out + 1] = kinds[line.kind]()
+end
+finish()
+return out

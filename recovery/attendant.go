@@ -1,0 +1,334 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// attendant attends one shard for this host.
+type attendant struct {
+	*Keeper
+	shard    KeptShard
+	end      journal.Position // as the shard was told last
+	attended time.Time
+	failed   bool // the last time
+	late     []lateLines
+}
+
+// lateLines are to be looked for once more: of requests that the server which is gone had answered before the
+// comparison.
+type lateLines struct {
+	at     time.Time
+	from   journal.Position
+	bucket int
+	gap    queue.Gap
+}
+
+func newAttendant(k *Keeper, s KeptShard) *attendant { return &attendant{Keeper: k, shard: s} }
+
+func (a *attendant) run(ctx context.Context) {
+	wakeups := a.shard.Wakeups(ctx)
+	a.attend(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			a.leave()
+			return
+		case w := <-wakeups:
+			if w.Kind == queue.WakeReconnect || w.Kind == queue.WakeComparing {
+				a.attend(ctx)
+			}
+		case <-time.After(a.opts.Every):
+			if a.due(ctx) {
+				a.attend(ctx)
+			}
+		}
+	}
+}
+
+// due says whether the shard has to be attended: there is something to note, or it may have lost everything.
+func (a *attendant) due(ctx context.Context) bool {
+	if a.failed || time.Since(a.attended) >= a.opts.Quiet || a.isLate() {
+		return true
+	}
+	if end, err := journal.End(a.opts.Dir); err != nil || !end.Equal(a.end) {
+		return true
+	}
+	servers, err := a.shard.ComparedWith(ctx)
+	return err != nil || slices.Contains(servers, "")
+}
+
+// isLate says whether it is time to look for late lines.
+func (a *attendant) isLate() bool { return len(a.late) > 0 && time.Now().After(a.late[0].at) }
+
+// leaveLimit bounds the last word of a host that stops.
+const leaveLimit = time.Second
+
+// leave tells the shard not to wait for this host while it is away.
+func (a *attendant) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	for bucket := range a.shard.Buckets() {
+		if _, err := a.shard.Attend(ctx, bucket, a.host, a.end.String(), true); err != nil {
+			return
+		}
+	}
+}
+
+func (a *attendant) attend(ctx context.Context) {
+	err := a.once(ctx)
+	for errors.Is(err, errAnother) && ctx.Err() == nil {
+		err = a.once(ctx)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && !a.failed {
+		a.opts.Logger.Warn("the journal cannot be compared with a shard; trying again", "shard", a.shard.Name(), "error", err)
+	}
+	a.failed = err != nil
+}
+
+func (a *attendant) once(ctx context.Context) error {
+	// Read before the shard is told: what is in the journal by now was done by the server before.
+	end, err := journal.End(a.opts.Dir)
+	if err != nil {
+		return err
+	}
+	behind, err := a.behind(ctx, end)
+	if err == nil && anyEmpty(behind) { // it cannot tell which hosts are at work, but has asked them to attend it
+		select {
+		case <-time.After(a.opts.Settle):
+			behind, err = a.behind(ctx, end)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(behind) > 0 {
+		if err := a.compare(ctx, end, behind); err != nil {
+			return err
+		}
+	}
+	for a.isLate() {
+		if err := a.replayLate(ctx, &a.late[0]); err != nil {
+			return err
+		}
+		a.late = a.late[1:]
+	}
+	a.end, a.attended = end, time.Now()
+	return nil
+}
+
+// behind attends all buckets and returns those that miss something.
+func (a *attendant) behind(ctx context.Context, end journal.Position) (map[int]queue.Comparison, error) {
+	behind := map[int]queue.Comparison{}
+	for bucket := range a.shard.Buckets() {
+		c, err := a.shard.Attend(ctx, bucket, a.host, end.String(), false)
+		if err != nil {
+			return nil, err
+		}
+		a.hosts.hear(c.Hosts)
+		if !c.Open || len(c.Missed) > 0 {
+			behind[bucket] = c
+		}
+	}
+	return behind, nil
+}
+
+func anyEmpty(buckets map[int]queue.Comparison) bool {
+	for _, c := range buckets {
+		if c.Empty && !c.Open {
+			return true
+		}
+	}
+	return false
+}
+
+// compareLimit bounds one comparison, which may have to read days of journal.
+const compareLimit = time.Hour
+
+var errAnother = errors.New("yet another server answers")
+
+// compare replays the journal in the buckets that are behind, and waits until they are open.
+func (a *attendant) compare(ctx context.Context, end journal.Position, behind map[int]queue.Comparison) error {
+	ctx, cancel := context.WithTimeout(ctx, compareLimit)
+	defer cancel()
+	began := time.Now()
+	var report Report
+	highest := map[int]int64{}
+	for mode, some := range byMode(behind) {
+		err := a.replay(ctx, mode, some, highest, &report)
+		if err != nil {
+			if ctx.Err() == nil {
+				a.tell(a.shard.Name(), &report, err)
+			}
+			return err
+		}
+	}
+	for bucket, c := range behind {
+		opened, err := a.open(ctx, bucket, c, highest[bucket], end, began)
+		if err != nil {
+			return err
+		}
+		if !c.Open {
+			a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, bucket, queue.Gap{After: c.After, Upto: opened.Upto}})
+		}
+	}
+	a.tell(a.shard.Name(), &report, nil)
+	return nil
+}
+
+// byMode sorts buckets by whether others change their jobs meanwhile.
+func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.Comparison {
+	modes := map[queue.ReplayMode]map[int]queue.Comparison{}
+	for bucket, c := range behind {
+		mode := queue.ReplayCompare
+		if c.Open {
+			mode = queue.ReplayLate
+		}
+		if modes[mode] == nil {
+			modes[mode] = map[int]queue.Comparison{}
+		}
+		modes[mode][bucket] = c
+	}
+	return modes
+}
+
+// replay replays what the buckets miss, and finds the highest revision of each in the journal.
+func (a *attendant) replay(ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report) error {
+	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: len(a.hosts.others()) == 0}
+	missing := map[int]*bounds{}
+	var from journal.Position
+	first := true
+	for bucket, c := range buckets {
+		t.names[bucket] = c.Name
+		t.skip = t.skip && c.Empty
+		b := boundsOf(&c)
+		if missing[bucket] = &b; b.nothing() {
+			continue
+		}
+		p, err := journal.ParsePosition(c.Position)
+		if err != nil {
+			return err
+		}
+		if first {
+			from, first = p, false
+		}
+		from = from.Earlier(p)
+	}
+	if first {
+		return nil
+	}
+	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
+		if !isOf(l, a.shard.Name()) {
+			return false
+		}
+		bucket := a.shard.BucketOf(l.topic())
+		b, wanted := missing[bucket]
+		if wanted && !l.older {
+			highest[bucket] = max(highest[bucket], l.revision)
+		}
+		return wanted && b.has(l)
+	}}
+	return replay(ctx, s, t, r)
+}
+
+// bounds are which lines a bucket misses.
+type bounds struct {
+	gaps  []queue.Gap
+	older *time.Time // since when lines of versions before revisions are missing; nil: none are
+}
+
+// boundsOf reads what the bucket told. On data of a version before revisions nothing is missing as long as the server
+// is the one that the host has compared its journal with.
+func boundsOf(c *queue.Comparison) bounds {
+	if c.Open {
+		return bounds{gaps: c.Missed}
+	}
+	b := bounds{gaps: []queue.Gap{{After: c.After, Upto: math.MaxInt64}}}
+	ms, isOlder := strings.CutPrefix(c.Older, "until ")
+	switch {
+	case c.Empty:
+		b.older = &time.Time{}
+	case isOlder:
+		n, _ := strconv.ParseInt(ms, 10, 64)
+		since := time.UnixMilli(n).Add(-clockSlack)
+		b.older = &since
+	case c.Older != "":
+		b.gaps = nil
+	}
+	return b
+}
+
+// clockSlack is how far the time of a line of an older version may be from the time of its writing.
+const clockSlack = time.Second
+
+func (b *bounds) nothing() bool { return len(b.gaps) == 0 && b.older == nil }
+
+func (b *bounds) has(l *line) bool {
+	if l.kind == queue.EntryDelivered { // has no revision, and is true of its job for ever
+		return true
+	}
+	if l.older {
+		return b.older != nil && !l.written().Before(*b.older)
+	}
+	return slices.ContainsFunc(b.gaps, func(g queue.Gap) bool { return g.After < l.revision && l.revision <= g.Upto })
+}
+
+// openEvery is how often a host asks whether the others have replayed their journals.
+const openEvery = 50 * time.Millisecond
+
+// open tells a bucket that this host's journal has been replayed, and waits until all other hosts at work have said so
+// too.
+func (a *attendant) open(ctx context.Context, bucket int, c queue.Comparison, highest int64, end journal.Position, began time.Time) (queue.Opened, error) {
+	t := time.NewTicker(openEvery)
+	defer t.Stop()
+	for {
+		others := a.hosts.others()
+		force := time.Since(began) > a.opts.Patience
+		opened, err := a.shard.Compared(ctx, bucket, queue.ComparedBy{
+			Host: a.host, Name: c.Name, Highest: highest, Position: end.String(), Force: force, WaitFor: others,
+		})
+		switch {
+		case err != nil:
+			return opened, err
+		case opened.Another:
+			return opened, errAnother
+		case opened.Open:
+			if force && len(others) > 0 {
+				a.opts.Logger.Warn("other hosts did not compare their journals in time; what only they know is replayed when they are back",
+					"shard", a.shard.Name(), "hosts", others, "waited", a.opts.Patience)
+			}
+			return opened, nil
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return opened, fmt.Errorf("wait for other hosts: %w", ctx.Err())
+		}
+	}
+}
+
+// replayLate looks for lines that were written since the comparison by requests which the server that is gone had
+// answered.
+func (a *attendant) replayLate(ctx context.Context, l *lateLines) error {
+	var r Report
+	missed := queue.Comparison{Open: true, Position: l.from.String(), Missed: []queue.Gap{l.gap}}
+	if err := a.replay(ctx, queue.ReplayLate, map[int]queue.Comparison{l.bucket: missed}, map[int]int64{}, &r); err != nil {
+		return err
+	}
+	a.tell(a.shard.Name(), &r, nil)
+	return nil
+}

@@ -1,0 +1,177 @@
+package recovery
+
+import (
+	"errors"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+type ending uint8
+
+const (
+	living ending = iota
+	deleted
+	dead
+	redriven
+)
+
+// latest is what the lines read so far say of a job. There may be a million of them, so it is kept small.
+type latest struct {
+	content int64 // revision of the line that has the job; 0: none has
+	since   int64 // revision of the last line that says the job of this creation is alive; 0: it is not known
+	state   int64 // revision of the line that says how it ended, or that it did not
+	created int64 // of the content, ms
+	ending  ending
+	done    bool // the content was delivered
+}
+
+// maxJobs is how many jobs one pass over the journal tracks, at about 110 bytes each.
+const maxJobs = 1_000_000
+
+var errTooMany = errors.New("more jobs than one pass can track")
+
+// fold tracks, of the jobs whose key falls into its part, which lines decide.
+type fold struct {
+	part, parts uint64
+	jobs        map[key]latest
+	cleared     map[string]int64             // topic → revision
+	deaths      map[key]*journal.AttemptLine // of jobs that are dead by now
+	merged      map[key]*journal.RequestLine // of jobs that older versions changed, whose lines have only what was changed
+}
+
+func newFold(part, parts int) *fold {
+	return &fold{part: uint64(part), parts: uint64(parts), jobs: map[key]latest{}, cleared: map[string]int64{},
+		deaths: map[key]*journal.AttemptLine{}, merged: map[key]*journal.RequestLine{}}
+}
+
+func (f *fold) mine(l *line) bool { return l.key[0]%f.parts == f.part }
+
+// add takes in a line. All requests come before all attempts.
+func (f *fold) add(l *line) error {
+	if l.kind == queue.EntryCleared {
+		f.cleared[l.topic()] = max(f.cleared[l.topic()], l.revision)
+		return nil
+	}
+	if !f.mine(l) {
+		return nil
+	}
+	j, known := f.jobs[l.key]
+	switch l.kind {
+	case queue.EntryStored:
+		f.store(&j, l)
+	case queue.EntryDelivered:
+		if !known || j.content == 0 || j.created != l.created {
+			return nil // of an earlier job of the id, or of one that another host accepted
+		}
+		j.done = true
+	default:
+		if known && j.state != 0 && l.revision <= j.state {
+			return nil
+		}
+		j.state, j.ending = l.revision, map[queue.EntryKind]ending{
+			queue.EntryDeleted: deleted, queue.EntryDied: dead, queue.EntryRedriven: redriven,
+		}[l.kind]
+	}
+	if l.kind == queue.EntryDied {
+		f.deaths[l.key] = l.attempt
+	}
+	f.jobs[l.key] = j
+	if len(f.jobs) > maxJobs {
+		return errTooMany
+	}
+	return nil
+}
+
+func (f *fold) store(j *latest, l *line) {
+	if l.older && (l.request.Op == journal.OpChange || l.request.Op == journal.OpRun) {
+		f.merged[l.key] = &journal.RequestLine{}
+	}
+	if j.content != 0 && l.revision <= j.content {
+		return
+	}
+	if l.found { // it tells that the job is there, not whether it is dead
+		if l.created != j.created {
+			j.since = 0
+		}
+		j.content, j.created = l.revision, l.created
+		return
+	}
+	j.content, j.created, j.since = l.revision, l.created, l.revision
+	if j.state == 0 || l.revision > j.state {
+		j.state, j.ending = l.revision, living
+	}
+}
+
+// deleted says whether the last word is that the job was deleted.
+func (j *latest) deleted() bool {
+	return j.ending == deleted && (j.content == 0 || j.state > j.content)
+}
+
+// decides says whether a line is the last word on its job, so that it is to be replayed.
+func (f *fold) decides(l *line) bool {
+	if l.kind == queue.EntryCleared {
+		return false // goes before all others
+	}
+	j := f.jobs[l.key]
+	switch l.kind {
+	case queue.EntryStored:
+		at, wasCleared := f.cleared[l.topic()]
+		return j.content == l.revision && !j.deleted() && !j.done && !(wasCleared && l.revision < at)
+	case queue.EntryDelivered:
+		return true // its job may have been accepted by another host
+	case queue.EntryDied:
+		return j.state == l.revision && j.ending == dead // it goes with the content, too, but another host may have a newer one
+	}
+	if l.kind == queue.EntryDeleted {
+		return j.state == l.revision && j.deleted()
+	}
+	return j.state == l.revision && j.ending == redriven
+}
+
+// entry is a line that decides, together with what other lines add to it; false when something is missing.
+func (f *fold) entry(l *line) (queue.Entry, bool) {
+	if l.kind == queue.EntryStored {
+		if m := f.merged[l.key]; m != nil {
+			if m.ID == "" {
+				return queue.Entry{}, false // what was changed was accepted before what is read
+			}
+			l = &line{kind: l.kind, key: l.key, revision: l.revision, created: l.created, request: m}
+		}
+	}
+	e := entryOf(l)
+	j := f.jobs[l.key]
+	e.Since = j.since
+	if l.kind == queue.EntryDelivered && j.created == l.created {
+		e.Revision = j.content
+	}
+	if d := f.deaths[l.key]; l.kind == queue.EntryStored && f.jobs[l.key].ending == dead && d != nil {
+		died(&e.Job, d)
+	}
+	return e, true
+}
+
+// merge adds the next line of a job that an older version changed to what is known of it.
+func (f *fold) merge(l *line) {
+	m := f.merged[l.key]
+	if m == nil || l.kind != queue.EntryStored {
+		return
+	}
+	r := l.request
+	if r.Op != journal.OpChange && r.Op != journal.OpRun {
+		*m = *r
+		return
+	}
+	if m.ID == "" {
+		return
+	}
+	if !r.DueAt.IsZero() {
+		m.DueAt = r.DueAt
+	}
+	if r.Priority != "" {
+		m.Priority = r.Priority
+	}
+	if r.Body != nil {
+		m.Body = r.Body
+	}
+}

@@ -1,0 +1,235 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// attendant attends the host's only shard, when it is told to.
+func (h *host) attendant(t fataler) *attendant {
+	k, err := NewKeeper(KeeperOptions{
+		Dir: h.dir, Shards: func() []KeptShard { return nil }, Queue: h.queue, Patience: 20 * time.Second, Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatalf("keeper: %v", err)
+	}
+	return newAttendant(k, h.queue.Shards()[0])
+}
+
+// attendAll has all hosts attend at once, as they do: the shard opens when all of them have replayed their journals.
+func attendAll(t fataler, attendants ...*attendant) {
+	errs := make([]error, len(attendants))
+	var wg sync.WaitGroup
+	for i, a := range attendants {
+		wg.Go(func() { errs[i] = a.once(context.Background()) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("attend: %v", err)
+	}
+}
+
+// world is what two hosts do to the jobs of one shard, and what must come of it.
+type world struct {
+	hosts [2]*host
+	jobs  map[string]*wanted
+	n     int
+}
+
+type wanted struct {
+	push queue.Push
+	dead bool
+}
+
+func (w *world) host(t *rapid.T) *host { return w.hosts[rapid.IntRange(0, 1).Draw(t, "host")] }
+
+func (w *world) id(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "id")
+}
+
+func (w *world) push(t *rapid.T, onDuplicate queue.OnDuplicate) {
+	w.n++
+	id := w.id(t)
+	p := queue.Push{
+		Topic: "t", ID: id, Body: fmt.Appendf(nil, `"pushed %d"`, w.n), OnDuplicate: onDuplicate,
+		Delay:    rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "delay"),
+		Priority: rapid.SampledFrom([]queue.Priority{queue.High, queue.Normal, queue.Low}).Draw(t, "priority"),
+	}
+	r := w.host(t).queue.Push(context.Background(), p)
+	if r.Err != nil {
+		t.Fatalf("push: %v", r.Err)
+	}
+	if !r.Duplicate || onDuplicate == queue.Replace {
+		p.DueAt = r.Job.DueAt
+		w.jobs[id] = &wanted{push: p}
+	}
+}
+
+func (w *world) Push(t *rapid.T)    { w.push(t, queue.Keep) }
+func (w *world) Replace(t *rapid.T) { w.push(t, queue.Replace) }
+
+func (w *world) Change(t *rapid.T) {
+	w.n++
+	id, body := w.id(t), fmt.Appendf(nil, `"changed %d"`, w.n)
+	job, err := w.host(t).queue.Change(context.Background(), "t", id, queue.Change{Body: &body})
+	if err == nil {
+		w.jobs[id].push.Body, w.jobs[id].push.DueAt = body, job.DueAt
+	}
+}
+
+func (w *world) Run(t *rapid.T) {
+	id := w.id(t)
+	job, err := w.host(t).queue.RunNow(context.Background(), "t", id)
+	if err == nil {
+		w.jobs[id].push.DueAt, w.jobs[id].dead = job.DueAt, false
+	}
+}
+
+func (w *world) Delete(t *rapid.T) {
+	id := w.id(t)
+	if err := w.host(t).queue.Delete(context.Background(), "t", id); err == nil {
+		delete(w.jobs, id)
+	}
+}
+
+func (w *world) Attempt(t *rapid.T) {
+	w.n++
+	v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
+	_, id, err := w.host(t).work(context.Background(), fmt.Sprint(w.n), v)
+	if err != nil {
+		t.Fatalf("attempt: %v", err)
+	}
+	switch {
+	case id == "":
+	case v == queue.Done:
+		delete(w.jobs, id)
+	case v == queue.Bury:
+		w.jobs[id].dead = true
+	}
+}
+
+func (w *world) dead(ids ...string) (list []string) {
+	for id, j := range w.jobs {
+		if j.dead && (len(ids) == 0 || slices.Contains(ids, id)) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+func (w *world) RedriveDead(t *rapid.T) {
+	var ids []string
+	if rapid.Bool().Draw(t, "by id") {
+		ids = []string{w.id(t)}
+	}
+	which := w.dead(ids...)
+	n, err := w.host(t).queue.RedriveDead(context.Background(), "t", ids, 100)
+	if err != nil || n != len(which) {
+		t.Fatalf("re-drove %d of %v, %v", n, which, err)
+	}
+	for _, id := range which {
+		w.jobs[id].dead, w.jobs[id].push.DueAt = false, time.Time{} // now
+	}
+}
+
+func (w *world) DeleteDead(t *rapid.T) {
+	var ids []string
+	if rapid.Bool().Draw(t, "by id") {
+		ids = []string{w.id(t)}
+	}
+	which := w.dead(ids...)
+	n, err := w.host(t).queue.DeleteDead(context.Background(), "t", ids, 100)
+	if err != nil || n != len(which) {
+		t.Fatalf("deleted %d of %v, %v", n, which, err)
+	}
+	for _, id := range which {
+		delete(w.jobs, id)
+	}
+}
+
+func (w *world) DropTopic(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "seldom") > 0 {
+		return
+	}
+	if _, err := w.host(t).queue.DropTopic(context.Background(), "t"); err != nil {
+		t.Fatalf("drop: %v", err)
+	}
+	clear(w.jobs)
+}
+
+// check compares what the shard holds with what the hosts have answered.
+func (w *world) check(t *rapid.T) {
+	for _, id := range []string{"a", "b", "c", "d"} {
+		job, err := w.hosts[0].queue.Get(context.Background(), "t", id)
+		want := w.jobs[id]
+		switch {
+		case want == nil && !errors.Is(err, queue.ErrNotFound):
+			t.Fatalf("%s ended, and is there: %+v, %v", id, job, err)
+		case want == nil:
+		case err != nil:
+			t.Fatalf("%s is lost: %v", id, err)
+		case want.dead != (job.State == queue.Dead):
+			t.Fatalf("%s is %s, want dead %v", id, job.State, want.dead)
+		case string(job.Body) != string(want.push.Body) || job.Priority != want.push.Priority:
+			t.Fatalf("%s is %s %s, want %s %s", id, job.Priority, job.Body, want.push.Priority, want.push.Body)
+		case !want.push.DueAt.IsZero() && !job.DueAt.Equal(want.push.DueAt):
+			t.Fatalf("%s is due %s, want %s", id, job.DueAt, want.push.DueAt)
+		}
+	}
+}
+
+// TestTwoHostsBringBackWhatAShardLost: pushes, replacements, changes, deletions, callbacks, deaths and what is done
+// about them, in any order and through both hosts; the shard goes back to any moment among them, or loses everything.
+// Then every job is as it was answered last, whichever host knows of it.
+func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
+	url, client := startRedis(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx := context.Background()
+		if err := client.FlushAll(ctx).Err(); err != nil {
+			rt.Fatalf("flush: %v", err)
+		}
+		w := &world{hosts: [2]*host{newHost(t, url), newHost(t, url)}, jobs: map[string]*wanted{}}
+		a, b := w.hosts[0].attendant(t), w.hosts[1].attendant(t)
+		attendAll(rt, a)
+		attendAll(rt, b, a)
+		attendAll(rt, a, b)
+		do := []func(*rapid.T){
+			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead, w.DeleteDead, w.DropTopic,
+			func(rt *rapid.T) { attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")]) },
+		}
+		for range rapid.IntRange(1, 2).Draw(rt, "losses") {
+			steps := rapid.IntRange(1, 20).Draw(rt, "steps")
+			moment, held := rapid.IntRange(-1, steps).Draw(rt, "the step that is the first one lost"), memory{}
+			for i := range steps {
+				if i == moment {
+					held = remember(rt, client)
+				}
+				do[rapid.IntRange(0, len(do)-1).Draw(rt, "operation")](rt)
+			}
+			if moment == steps {
+				held = remember(rt, client)
+			}
+			w.check(rt)
+			held.forget(rt, client)
+			client.Del(ctx, "wk:{0}:run") // another server
+			if _, err := w.hosts[0].queue.Get(ctx, "t", "a"); err == nil || errors.Is(err, queue.ErrNotFound) {
+				rt.Fatalf("a server that was not compared answers: %v", err)
+			}
+			attendAll(rt, a, b)
+			eventually(t, "the shard answers", func() bool { return w.hosts[0].queue.Ready() == nil && w.hosts[1].queue.Ready() == nil })
+			w.check(rt)
+		}
+		_ = w.hosts[0].queue.Close()
+		_ = w.hosts[1].queue.Close()
+	})
+}

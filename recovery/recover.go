@@ -1,0 +1,92 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/wakecall/wakecall/journal"
+	"github.com/wakecall/wakecall/queue"
+)
+
+// Shard is the part of a queue.Shard that a recovery needs.
+type Shard interface {
+	Name() string
+	Buckets() int
+	BucketOf(topic string) int
+	Replay(ctx context.Context, bucket int, m queue.ReplayMode, name string, dry bool, entries []queue.Entry) ([]queue.Effect, error)
+	Survey(ctx context.Context, topic string, state queue.State, cursor string) (jobs []queue.Job, next string, err error)
+}
+
+// Options say what Recover compares.
+type Options struct {
+	Shards []Shard
+	Dirs   []string  // journals of one or several hosts
+	Since  time.Time // only lines since then, by the clock of their host; zero: all
+	Shard  string    // only what this shard accepted; empty: all
+	Topic  func(string) bool
+	DryRun bool         // nothing is changed
+	Logger *slog.Logger // nil: nothing is logged
+}
+
+// Recover compares journals with shards that are in use and brings back what is missing. What may have been changed on
+// a host whose journal is not named stays as it is, unless the journals have the job otherwise. After an error the
+// report tells what was done; doing it again does no harm.
+func Recover(ctx context.Context, o Options) (Report, error) {
+	var report Report
+	inUse := map[string]bool{}
+	for _, s := range o.Shards {
+		inUse[s.Name()] = true
+	}
+	home := o.home()
+	for _, s := range o.Shards {
+		if o.Shard != "" && s.Name() != o.Shard {
+			continue
+		}
+		src := &source{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
+			return isOf(l, s.Name()) || s == home && !inUse[l.shard()]
+		}}
+		t := &target{shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic}
+		for b := range s.Buckets() {
+			t.names[b] = ""
+		}
+		var r Report
+		err := replay(ctx, src, t, &r)
+		report.add(&r)
+		if err != nil {
+			return report, fmt.Errorf("recover shard %s: %w", s.Name(), err)
+		}
+		if o.Logger != nil && !r.Quiet() {
+			o.Logger.Warn("the journal was compared with a shard", "shard", s.Name(), "found", r.String())
+		}
+	}
+	return report, nil
+}
+
+// home is the shard that gets the jobs of shards which are not in use any more.
+func (o *Options) home() Shard {
+	if len(o.Shards) == 0 || o.Shard != "" {
+		return nil
+	}
+	return o.Shards[0]
+}
+
+// isOf says whether a line is about a shard. Old lines of dead jobs and of cleared topics name none.
+func isOf(l *line, shard string) bool { return l.shard() == shard || l.shard() == "" }
+
+func (r *Report) add(o *Report) {
+	r.Jobs += o.Jobs
+	r.There += o.There
+	r.Delivered += o.Delivered
+	r.Dead += o.Dead
+	r.Deleted += o.Deleted
+	r.Missing += o.Missing
+	r.Pushed += o.Pushed
+	r.Unknown += o.Unknown
+	r.Failed += o.Failed
+	r.Ended += o.Ended
+	r.Changed += o.Changed
+	r.Restored += o.Restored
+	r.Torn = max(r.Torn, o.Torn)
+}
