@@ -13,10 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	account.PasswordCost = bcrypt.MinCost
-	registry.CheckRetryIf = func(source string) error { // as app sets it
-		_, err := callback.CompileRetryIf(source)
-		return err
-	}
+	registry.CheckRetryIf = callback.CheckRetryIf // as app sets it
 	// scs.New starts a store in memory, which the admin replaces; nothing stops its clean-up.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/alexedwards/scs/v2/memstore.(*MemStore).startCleanup"))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/gateway/phpdq"
 	"github.com/wakecall/wakecall/listen"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/pull"
@@ -22,7 +23,7 @@ type gatewaySpec struct {
 	protocol string
 	key      string
 	addr     func(*conf.Gateways) string
-	make     func(*parts, *gateway.Endpoint) serveFunc // nil: not built yet
+	make     func(*parts, *gateway.Endpoint) serveFunc
 }
 
 // gateways are all protocols, a line each.
@@ -30,7 +31,7 @@ var gateways = []gatewaySpec{
 	{"lmstfy", "gateways.lmstfy.addr", func(g *conf.Gateways) string { return g.Lmstfy.Addr }, (*parts).serveLmstfy},
 	{"lmstfy", "gateways.lmstfy.admin_addr", func(g *conf.Gateways) string { return g.Lmstfy.AdminAddr },
 		(*parts).serveLmstfyAdmin},
-	{"phpdq", "gateways.phpdq.addr", func(g *conf.Gateways) string { return g.PHPDQ.Addr }, nil},
+	{"phpdq", "gateways.phpdq.addr", func(g *conf.Gateways) string { return g.PHPDQ.Addr }, (*parts).servePHPDQ},
 	{"delayqueue", "gateways.delayqueue.addr", func(g *conf.Gateways) string { return g.DelayQueue.Addr },
 		(*parts).serveDelayQueue},
 	{"grape", "gateways.grape.addr", func(g *conf.Gateways) string { return g.Grape.Addr }, (*parts).serveGrape},
@@ -62,11 +63,8 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	var list []gateway.Listener
 	for _, g := range gateways {
 		l := listeners[g.key]
-		switch {
-		case l == nil:
+		if l == nil {
 			continue
-		case g.make == nil:
-			return role{}, fmt.Errorf("%s: this version does not have the gateway %s yet; leave it empty", g.key, g.protocol)
 		}
 		e := &gateway.Endpoint{
 			Name: g.protocol, Log: p.log.With("protocol", g.protocol), Metrics: metrics, Options: listen.Options{
@@ -88,4 +86,10 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 		},
 		status: func() map[string]any { return gateway.Status(list) },
 	}, nil
+}
+
+func (p *parts) servePHPDQ(e *gateway.Endpoint) serveFunc {
+	return phpdq.New(phpdq.Options{
+		Endpoint: e, Jobs: p.jobs(), Topics: p.registry.Snapshot, Healthy: p.journal.Accepting, Zone: p.cfg.Gateways.Location(),
+	}).Serve
 }

@@ -195,7 +195,9 @@ func (p *parts) newDispatcher() (role, error) {
 
 // newCaller makes what calls addresses that people set: endpoints, and webhooks of alerts.
 func (p *parts) newCaller() (*callback.Caller, error) {
-	return callback.New(callback.Options{Networks: p.cfg.Callback.Networks, Version: p.version})
+	return callback.New(callback.Options{
+		Networks: p.cfg.Callback.Networks, Version: p.version, PHPZone: p.cfg.Gateways.Location(),
+	})
 }
 
 // shardsAs lists the queue's shards as a role's interface.
@@ -217,8 +219,5 @@ func (p *parts) hasTopic(name string) bool {
 
 func init() {
 	// Expressions are the callback package's, topics the registry's; the two do not know each other.
-	registry.CheckRetryIf = func(source string) error {
-		_, err := callback.CompileRetryIf(source)
-		return err
-	}
+	registry.CheckRetryIf = callback.CheckRetryIf
 }

@@ -18,9 +18,10 @@ import (
 
 // Options of a Caller.
 type Options struct {
-	Networks string       // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
-	Version  string       // of Wakecall, for User-Agent
-	Logger   *slog.Logger // nil: silent
+	PHPZone  *time.Location // of the times that endpoints of php-delayqueue see; nil: this machine's
+	Networks string         // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
+	Version  string         // of Wakecall, for User-Agent
+	Logger   *slog.Logger   // nil: silent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
 }
@@ -30,6 +31,7 @@ type Caller struct {
 	pools     *wire.Pools
 	other     *http.Transport // of requests that are no callbacks
 	userAgent string
+	phpZone   *time.Location
 	log       *slog.Logger
 }
 
@@ -51,6 +53,9 @@ func New(o Options) (*Caller, error) {
 	}
 	pools := wire.New(dialer, o.RootCAs)
 	c := &Caller{pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version, log: o.Logger}
+	if c.phpZone = o.PHPZone; c.phpZone == nil {
+		c.phpZone = time.Local
+	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -84,25 +89,46 @@ func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, o.StartedAt.Add(r.Timeout))
 	defer cancel()
+	o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
+	for n := 1; e.phpdq.repeats(n, &o) && pause(ctx, phpdqPause); n++ {
+		o = c.try(ctx, cancel, e, r, &m, o.StartedAt)
+	}
+	return o
+}
+
+// try makes the request and judges its answer.
+func (c *Caller) try(
+	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *message, started time.Time,
+) Outcome {
+	o := Outcome{StartedAt: started}
 	x := c.pools.Of(r.Topic).Exchange(r.Begin, cancel)
-	resp, err := c.send(ctx, x, e, &m)
+	resp, err := c.send(ctx, x, e, m)
 	if err == nil {
 		o.Status = resp.StatusCode
 		o.Answer, err = readAnswer(resp)
 	}
 	switch {
 	case x.Held():
-		return Outcome{Class: Held, Reason: "held", Err: wire.ErrHeld.Error(), StartedAt: o.StartedAt}
+		return Outcome{Class: Held, Reason: "held", Err: wire.ErrHeld.Error(), StartedAt: started}
 	case err != nil:
 		o.fail(err, r.Timeout)
 	default:
-		if e.retryIf != nil && r.Judging != nil {
-			r.Judging()
-		}
 		o.judge(e, resp)
 	}
 	x.End(o.Reason == "timeout")
 	return o
+}
+
+// pause waits, and reports whether there is time left.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 // send makes the request, and repeats it once when it did not reach the endpoint.

@@ -17,7 +17,8 @@ type EndpointSpec struct {
 	Method      string // POST, PUT or GET
 	ContentType string // json; form: the members of a JSON object; or the media type of jobs without one
 	Headers     map[string]string
-	RetryIf     string
+	RetryIf     string   // in the topic's dialect
+	Dialect     string   // DialectPHPDQ; anything else is Wakecall's own
 	Secrets     []string // whsec_…
 }
 
@@ -31,6 +32,7 @@ type Endpoint struct {
 	headers http.Header
 	retryIf *Program
 	keys    [][]byte
+	phpdq   *phpdqDialect // nil: Wakecall's own form
 }
 
 // CompileEndpoint prepares everything that does not depend on the job.
@@ -60,7 +62,11 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		}
 		e.headers.Set(k, v)
 	}
-	if s.RetryIf != "" {
+	if s.Dialect == DialectPHPDQ {
+		if e.phpdq, err = newPHPDQ(s.RetryIf); err != nil {
+			return nil, fmt.Errorf("retry_if: %w", err)
+		}
+	} else if s.RetryIf != "" {
 		if e.retryIf, err = CompileRetryIf(s.RetryIf); err != nil {
 			return nil, fmt.Errorf("retry_if: %w", err)
 		}

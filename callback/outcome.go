@@ -43,6 +43,10 @@ type Outcome struct {
 
 // judge decides what a complete answer means.
 func (o *Outcome) judge(e *Endpoint, resp *http.Response) {
+	if e.phpdq != nil {
+		e.phpdq.judge(o)
+		return
+	}
 	o.EndpointDown = o.Status >= 500 || o.Status == http.StatusTooManyRequests
 	o.Class, o.Reason = Failure, "status"
 	switch {

@@ -55,6 +55,9 @@ type message struct {
 type field struct{ name, value string } // name in canonical form
 
 func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err error) {
+	if e.phpdq != nil {
+		return c.phpdqMessage(e, r, now), nil
+	}
 	m.url, m.body = e.url, r.Body
 	typ := r.ContentType
 	if typ == "" {
@@ -74,8 +77,16 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err
 	if !httpguts.ValidHeaderFieldValue(typ) {
 		return m, errHeader
 	}
-	m.own = append(make([]field, 0, 12),
-		field{"User-Agent", c.userAgent},
+	m.own = append(c.ownHeaders(r), field{"User-Agent", c.userAgent})
+	if typ != "" {
+		m.own = append(m.own, field{"Content-Type", typ})
+	}
+	m.sign(e, r, now)
+	return m, nil
+}
+
+func (c *Caller) ownHeaders(r *Request) []field {
+	return append(make([]field, 0, 12),
 		field{"Wakecall-Topic", r.Topic},
 		field{"Wakecall-Id", escapeID(r.ID)},
 		field{"Wakecall-Priority", r.Priority},
@@ -83,13 +94,12 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err
 		field{"Wakecall-Max-Attempts", strconv.Itoa(r.MaxAttempts)},
 		field{"Wakecall-Due-At", r.DueAt.UTC().Format(instant)},
 	)
-	if typ != "" {
-		m.own = append(m.own, field{"Content-Type", typ})
-	}
+}
+
+func (m *message) sign(e *Endpoint, r *Request, now time.Time) {
 	if len(e.keys) > 0 {
 		m.own = append(m.own, sign(e.keys, messageID(r), now, m.body)...)
 	}
-	return m, nil
 }
 
 func (m *message) header(e *Endpoint) http.Header {

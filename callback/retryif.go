@@ -187,8 +187,3 @@ func numbers(v any) any {
 	}
 	return v
 }
-
-// Try evaluates the expression on an example answer.
-func (p *Program) Try(status int, header http.Header, body []byte) (retry bool, err error) {
-	return p.run(status, header, body)
-}

@@ -57,6 +57,7 @@ type Topic struct {
 	// the waits between attempts; the last repeats. Empty: 1, 3, 5 … minutes
 	Retry        []Duration `json:"retry,omitempty"`
 	RetryIf      string     `json:"retry_if,omitempty"` // an expression over status, body, res and headers
+	Dialect      string     `json:"dialect,omitempty"`  // of the callback: wakecall or phpdq
 	MaxInFlight  int        `json:"max_in_flight,omitempty"`
 	RateLimit    float64    `json:"rate_limit,omitempty"` // callbacks a second
 	ExpiresAfter Duration   `json:"expires_after,omitempty"`

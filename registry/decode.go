@@ -40,7 +40,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 // fieldNames are the fields that a client may set.
 var fieldNames = strings.Join([]string{
 	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry",
-	"retry_if", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "emails", "owner", "secrets", "state",
+	"retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "emails", "owner", "secrets", "state",
 }, ", ")
 
 // Kinds of values, as an error says what was expected.
@@ -74,6 +74,7 @@ func (t *Topic) fields() map[string]field {
 		"max_attempts":  {into: value(&t.MaxAttempts), kind: aWhole},
 		"retry":         {into: list(&t.Retry), kind: "a list of durations, like [\"10s\", \"1m\"]"},
 		"retry_if":      {into: value(&t.RetryIf), kind: aText},
+		"dialect":       {into: value(&t.Dialect), kind: aText},
 		"max_in_flight": {into: value(&t.MaxInFlight), kind: aWhole},
 		"rate_limit":    {into: value(&t.RateLimit), kind: "a number"},
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},

@@ -23,6 +23,7 @@ type Topic struct {
 	MaxAttempts  int               `json:"max_attempts"` // 0, of a pull topic only: no limit
 	Retry        []Duration        `json:"retry"`        // empty: 1, 3, 5 … minutes
 	RetryIf      string            `json:"retry_if"`
+	Dialect      string            `json:"dialect"`       // of the callback
 	MaxInFlight  int               `json:"max_in_flight"` // 0: no limit
 	RateLimit    float64           `json:"rate_limit"`    // callbacks a second; 0: no limit
 	ExpiresAfter Duration          `json:"expires_after"` // 0: never
@@ -53,6 +54,12 @@ type OnExpiry string
 const (
 	ExpiryDead OnExpiry = "dead" // dead with the reason expired
 	ExpiryDrop OnExpiry = "drop" // removed
+)
+
+// The dialects of a topic: the form of the callback, of its answer and of retry_if.
+const (
+	DialectOwn   = "wakecall"
+	DialectPHPDQ = "phpdq" // php-delayqueue's
 )
 
 // Durability is where a topic's jobs must be stored before their pushes, changes and deletions are answered.

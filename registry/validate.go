@@ -78,7 +78,8 @@ func NewTopic(name string) Topic {
 	return Topic{
 		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json", Headers: map[string]string{},
 		TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10, Retry: []Duration{},
-		Emails: []string{}, State: TopicActive, Durability: DurabilityMemory,
+		Dialect: DialectOwn,
+		Emails:  []string{}, State: TopicActive, Durability: DurabilityMemory,
 	}
 }
 
@@ -110,7 +111,7 @@ const (
 
 // CheckRetryIf compiles a retry_if expression. The application sets it, because package callback evaluates
 // expressions.
-var CheckRetryIf func(string) error
+var CheckRetryIf func(dialect, source string) error
 
 // Validate checks every field and reports all that is wrong, as *FieldErrors joined.
 func (t *Topic) Validate() error {
@@ -120,7 +121,7 @@ func (t *Topic) Validate() error {
 		between("delay", t.Delay, 0, maxDelay), between("ttr", t.TTR, MinTTR, t.MaxTTR()),
 		oneOf("priority", t.Priority, "high", "normal", "low"),
 		t.validAttempts(), t.validDelivery(), t.validRetry(),
-		t.validRetryIf(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
+		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
 		oneOf("on_expiry", string(t.OnExpiry), string(ExpiryDead), string(ExpiryDrop)), t.validEmails(), t.validSecrets(),
 		oneOf("durability", string(t.Durability), string(DurabilityMemory), string(DurabilityReplica)),
@@ -314,10 +315,18 @@ func (t *Topic) validRetryIf() error {
 	case t.RetryIf == "" || CheckRetryIf == nil:
 		return nil
 	}
-	if err := CheckRetryIf(t.RetryIf); err != nil {
+	if err := CheckRetryIf(t.Dialect, t.RetryIf); err != nil {
 		return malformed(field, "%v", err)
 	}
 	return nil
+}
+
+// validDialect refuses what php-delayqueue does not have: it calls with POST, and otherwise with GET.
+func (t *Topic) validDialect() error {
+	if t.Dialect == DialectPHPDQ && t.Method == "PUT" {
+		return outOfRange("method", "PUT does not go with the dialect %s; choose POST or GET", t.Dialect)
+	}
+	return oneOf("dialect", t.Dialect, DialectOwn, DialectPHPDQ)
 }
 
 func (t *Topic) validRate() error {

@@ -182,6 +182,29 @@ func TestInvalidTopics(t *testing.T) {
 	}
 }
 
+func TestTheDialectOfPHPDelayqueueHasItsOwnMarkAndMethods(t *testing.T) {
+	CheckRetryIf = func(dialect, source string) error {
+		if dialect != source {
+			return fmt.Errorf("compiled as %s", dialect)
+		}
+		return nil
+	}
+	defer func() { CheckRetryIf = nil }()
+	topic := NewTopic("a")
+	topic.CallbackURL, topic.Dialect, topic.RetryIf = "http://h/", DialectPHPDQ, "phpdq"
+	if err := topic.Validate(); err != nil {
+		t.Error(err)
+	}
+	topic.Method = "PUT"
+	if err := topic.Validate(); err == nil || !strings.Contains(err.Error(), "method: PUT") {
+		t.Errorf("PUT: %v", err)
+	}
+	topic.Method, topic.Dialect = "POST", "perl"
+	if err := topic.Validate(); err == nil || !strings.Contains(err.Error(), "dialect: ") {
+		t.Errorf("another dialect: %v", err)
+	}
+}
+
 func TestAllThatIsWrongIsTold(t *testing.T) {
 	t.Parallel()
 	x := topic("t")
@@ -195,7 +218,7 @@ func TestAllThatIsWrongIsTold(t *testing.T) {
 }
 
 func TestRetryIfIsCompiled(t *testing.T) {
-	CheckRetryIf = func(source string) error { return fmt.Errorf("%q: mistake at 1:4", source) }
+	CheckRetryIf = func(_, source string) error { return fmt.Errorf("%q: mistake at 1:4", source) }
 	defer func() { CheckRetryIf = nil }()
 	x := topic("t")
 	if err := x.Validate(); err != nil {

@@ -210,7 +210,7 @@ func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 		return nil, seal.ErrKey
 	}
 	return callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Dialect: t.Dialect,
 		Secrets: t.Secrets,
 	})
 }

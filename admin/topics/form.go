@@ -20,7 +20,7 @@ import (
 // topicForm is a topic as typed: texts, so that a wrong value can be shown again.
 type topicForm struct {
 	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
-	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Emails, Owner                                           string
+	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Emails, Owner, Dialect                                  string
 
 	Sign bool // give a new topic a signing secret
 }
@@ -35,7 +35,7 @@ type topicFormData struct {
 	Levels  []string
 	Safety  []string
 
-	Deliveries, Expiries []string
+	Deliveries, Expiries, Dialects []string
 }
 
 func formOf(t *registry.Topic) topicForm {
@@ -55,7 +55,7 @@ func formOf(t *registry.Topic) topicForm {
 		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight),
 		RateLimit:    strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
 		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Emails: strings.Join(t.Emails, " "),
-		Owner: t.Owner,
+		Owner: t.Owner, Dialect: t.Dialect,
 	}
 }
 
@@ -69,7 +69,7 @@ func readTopicForm(c echo.Context) topicForm {
 		MaxAttempts: v("max_attempts"), Retry: v("retry"),
 		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
 		ExpiresAfter: v("expires_after"), Emails: v("emails"),
-		Durability: v("durability"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
+		Durability: v("durability"), Dialect: v("dialect"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
 	}
 }
 
@@ -82,7 +82,7 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 		"state": string(state),
 	}
 	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter,
-		"durability": f.Durability, "delivery": f.Delivery, "on_expiry": f.OnExpiry} {
+		"durability": f.Durability, "delivery": f.Delivery, "on_expiry": f.OnExpiry, "dialect": f.Dialect} {
 		if text != "" {
 			fields[name] = text
 		}
@@ -126,6 +126,7 @@ func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Deliveries = []string{string(registry.DeliveryPush), string(registry.DeliveryPull)}
 	d.Expiries = []string{string(registry.ExpiryDead), string(registry.ExpiryDrop)}
 	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
+	d.Dialects = []string{registry.DialectOwn, registry.DialectPHPDQ}
 	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
 	return h.Render(c, status, "topic_form", d)
 }
@@ -268,16 +269,12 @@ const maxSample = 64 << 10
 
 // checkRetryIf tries an expression on a sample answer.
 func (h *Handler) checkRetryIf(c echo.Context) error {
-	program, err := callback.CompileRetryIf(c.FormValue("retry_if"))
-	if err != nil {
-		return h.Fragment(c, "topic_form#check", checkData{Text: err.Error()})
-	}
 	status, err := strconv.Atoi(strings.TrimSpace(c.FormValue("sample_status")))
 	if err != nil {
 		status = http.StatusOK
 	}
 	sample := c.FormValue("sample_body")
-	retry, err := program.Try(status, http.Header{"Content-Type": {"application/json"}},
+	retry, err := callback.TryRetryIf(c.FormValue("dialect"), c.FormValue("retry_if"), status, http.Header{"Content-Type": {"application/json"}},
 		[]byte(sample[:min(len(sample), maxSample)]))
 	d := checkData{OK: true, Text: h.T(c, "topic.retry_if_no")}
 	switch {

@@ -1,0 +1,141 @@
+package phpdq
+
+import (
+	"cmp"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// comparisons are PHP's operators. Values are nil, bool, float64, string, []any and map[string]any.
+var comparisons = map[string]func(a, b any) bool{
+	"==": equal, "!=": unequal, "<>": unequal,
+	"===": reflect.DeepEqual, "!==": func(a, b any) bool { return !reflect.DeepEqual(a, b) },
+	"<":  func(a, b any) bool { return order(a, b) == -1 },
+	"<=": func(a, b any) bool { o := order(a, b); return o == -1 || o == 0 },
+	">":  func(a, b any) bool { return order(a, b) == 1 },
+	">=": func(a, b any) bool { o := order(a, b); return o == 1 || o == 0 },
+}
+
+func equal(a, b any) bool   { return order(a, b) == 0 }
+func unequal(a, b any) bool { return !equal(a, b) }
+
+// unordered is the order of arrays with different keys.
+const unordered = 2
+
+// truth is PHP's conversion to bool.
+func truth(v any) bool {
+	switch x := v.(type) {
+	case bool:
+		return x
+	case float64:
+		return x != 0
+	case string:
+		return x != "" && x != "0"
+	case []any:
+		return len(x) > 0
+	case map[string]any:
+		return len(x) > 0
+	}
+	return false
+}
+
+// order compares loosely, as PHP 8 does: -1, 0, 1 or unordered.
+func order(a, b any) int {
+	textA, isTextA := a.(string)
+	textB, isTextB := b.(string)
+	_, isBoolA := a.(bool)
+	_, isBoolB := b.(bool)
+	switch {
+	case a == nil && isTextB:
+		return cmp.Compare("", textB)
+	case b == nil && isTextA:
+		return cmp.Compare(textA, "")
+	case a == nil || b == nil || isBoolA || isBoolB:
+		return cmp.Compare(asInt(truth(a)), asInt(truth(b)))
+	case isArray(a) || isArray(b):
+		return orderArrays(a, b)
+	}
+	numberA, isNumberA := asNumber(a)
+	numberB, isNumberB := asNumber(b)
+	if isNumberA && isNumberB {
+		return cmp.Compare(numberA, numberB)
+	}
+	return cmp.Compare(asText(a), asText(b)) // one is a text that is no number
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func asText(v any) string {
+	if f, ok := v.(float64); ok {
+		if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return strconv.FormatFloat(f, 'f', -1, 64)
+		}
+		return phpFloat(f)
+	}
+	s, _ := v.(string)
+	return s
+}
+
+// asNumber is the number of a value, also of a numeric text.
+func asNumber(v any) (float64, bool) {
+	if f, ok := v.(float64); ok {
+		return f, true
+	}
+	s, _ := v.(string)
+	s = strings.Trim(s, " \t\n\r\v\f")
+	if s == "" || strings.Trim(s, "0123456789+-.eE") != "" { // Go also reads hex, underlines, Inf and NaN
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil
+}
+
+func isArray(v any) bool {
+	switch v.(type) {
+	case []any, map[string]any:
+		return true
+	}
+	return false
+}
+
+// orderArrays: an array is more than anything else, and more than one with fewer members.
+func orderArrays(a, b any) int {
+	if !isArray(a) {
+		return -1
+	}
+	if !isArray(b) {
+		return 1
+	}
+	membersA, membersB := members(a), members(b)
+	if o := cmp.Compare(len(membersA), len(membersB)); o != 0 {
+		return o
+	}
+	for name, x := range membersA {
+		y, ok := membersB[name]
+		if !ok {
+			return unordered
+		}
+		if o := order(x, y); o != 0 {
+			return o
+		}
+	}
+	return 0
+}
+
+func members(v any) map[string]any {
+	if m, ok := v.(map[string]any); ok {
+		return m
+	}
+	m := map[string]any{}
+	for i, x := range v.([]any) {
+		m[strconv.Itoa(i)] = x
+	}
+	return m
+}

@@ -1,0 +1,129 @@
+package phpdq
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// TimeForm is how php-delayqueue writes times, in the time zone of its server.
+const TimeForm = "2006-01-02 15:04:05"
+
+// Members that php-delayqueue adds to a body.
+const (
+	notifyTime = "notify_time"     // when the call is due
+	setTime    = "dq_set_time"     // when the job was added, unless the caller says it
+	failures   = "exp_notify_nums" // how many calls have failed
+)
+
+// Body is a job's body as PHP has it: an array in order.
+type Body []member
+
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// As PHP, which takes the last of two members with a name.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+// Parse reads a body. The elements of a list have their indexes as names. Anything else is one member, body.
+func Parse(body []byte) (b Body) {
+	if !jsontext.Value(body).IsValid(lenient...) {
+		return Body{{"body", text(string(body))}}
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body), lenient...)
+	kind := d.PeekKind()
+	switch kind {
+	case 'n':
+		return nil
+	case '{', '[':
+		_, _ = d.ReadToken()
+	default:
+		return Body{{"body", body}}
+	}
+	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
+		name := strconv.Itoa(i)
+		if kind == '{' {
+			token, err := d.ReadToken()
+			if err != nil { // impossible: the body is valid
+				return b
+			}
+			name = token.String()
+		}
+		value, err := d.ReadValue()
+		if err != nil {
+			return b
+		}
+		b = b.with(name, value.Clone())
+	}
+	return b
+}
+
+func (b Body) index(name string) int {
+	for i := range b {
+		if b[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// with sets a member; a new one comes last.
+func (b Body) with(name string, value jsontext.Value) Body {
+	if i := b.index(name); i >= 0 {
+		b[i].value = value
+		return b
+	}
+	return append(b, member{name, value})
+}
+
+// Stamp adds when the job is due and when it was added, both in the time zone of the server.
+func (b Body) Stamp(due, added time.Time, zone *time.Location) Body {
+	b = b.with(notifyTime, text(due.In(zone).Format(TimeForm)))
+	if b.index(setTime) < 0 {
+		b = b.with(setTime, text(added.In(zone).Format(TimeForm)))
+	}
+	return b
+}
+
+// Failed adds how many calls have failed, to those that a job brought from a php-delayqueue.
+func (b Body) Failed(n int) Body {
+	if i := b.index(failures); i >= 0 {
+		before, _ := strconv.Atoi(string(b[i].value))
+		n += before
+	}
+	if n == 0 {
+		return b
+	}
+	return b.with(failures, jsontext.Value(strconv.Itoa(n)))
+}
+
+// JSON is the body as an object.
+func (b Body) JSON() []byte {
+	out := []byte{'{'}
+	for i, m := range b {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, text(m.name)...), ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+func text(s string) jsontext.Value {
+	v, err := jsontext.AppendQuote(nil, s)
+	if err != nil { // it is not UTF-8, and was made so
+		return v
+	}
+	return v
+}
+
+func textOf(v jsontext.Value) (s string) {
+	_ = json.Unmarshal(v, &s, json.JoinOptions(lenient...))
+	return s
+}

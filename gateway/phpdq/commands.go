@@ -1,0 +1,164 @@
+package phpdq
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/callback/phpdq"
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (s *Server) add(ctx context.Context, r *request) (answer, string) {
+	p, err := s.push(r)
+	if err != nil {
+		s.Endpoint.Log.Debug("refused a job", "topic", string(r.Topic), "id", string(r.ID), "error", err)
+		return failed, gateway.Refused
+	}
+	if s.Healthy() != nil {
+		return failed, gateway.Unavailable
+	}
+	result := s.Jobs.Push(ctx, *p)
+	if result.Err != nil {
+		return failed, s.why("add", result.Err)
+	}
+	return succeeded, gateway.Done
+}
+
+// Errors of an add.
+var (
+	errTopic   = errors.New("the topic is not registered")
+	errOffline = errors.New("the topic is offline")
+	errID      = errors.New("the id is not a text of 1 to 128 printable bytes, nor a number")
+	errTime    = errors.New("fix_time is not a time")
+)
+
+func (s *Server) push(r *request) (*queue.Push, error) {
+	topic, id := s.topic(r), idOf(r.ID)
+	switch {
+	case topic == nil:
+		return nil, errTopic
+	case topic.State == registry.TopicOffline:
+		return nil, errOffline
+	case id == "":
+		return nil, errID
+	}
+	p := &queue.Push{Topic: topic.Name, ID: id, Body: bodyOf(r.Body), OnDuplicate: queue.Replace}
+	p.Priority, _ = queue.ParsePriority(topic.Priority) // a topic that was stored is valid
+	if len(r.FixTime) == 0 || r.FixTime.Kind() == 'n' {
+		p.Delay = topic.Delay.Std()
+		return p, nil
+	}
+	due, ok := parseTime(textOf(r.FixTime), s.now().In(s.Zone))
+	if !ok {
+		return nil, errTime
+	}
+	p.DueAt = due
+	return p, nil
+}
+
+func (s *Server) get(ctx context.Context, r *request) (answer, string) {
+	job, result := s.find(ctx, "get", r)
+	if job == nil {
+		return failed, result
+	}
+	body := phpdq.Parse(job.Body).Failed(job.Attempts).Stamp(dueOf(job), job.CreatedAt, s.Zone)
+	return answer{1, "succ", body.JSON()}, gateway.Done
+}
+
+// dueOf is when the job's next call is due.
+func dueOf(j *queue.Job) time.Time {
+	if j.NextAt.After(j.DueAt) {
+		return j.NextAt
+	}
+	return j.DueAt
+}
+
+func (s *Server) del(ctx context.Context, r *request) (answer, string) {
+	job, result := s.find(ctx, "del", r)
+	if job == nil {
+		return failed, result
+	}
+	if err := s.Jobs.Delete(ctx, job.Topic, job.ID); err != nil {
+		return failed, s.why("del", err)
+	}
+	return succeeded, gateway.Done
+}
+
+// find is the job that a request names, unless it is dead: then it had its calls.
+func (s *Server) find(ctx context.Context, command string, r *request) (*queue.Job, string) {
+	topic, id := s.topic(r), idOf(r.ID)
+	if topic == nil || id == "" {
+		return nil, gateway.Refused
+	}
+	job, err := s.Jobs.Get(ctx, topic.Name, id)
+	switch {
+	case err != nil:
+		return nil, s.why(command, err)
+	case job.State == queue.Dead || job.Newer:
+		return nil, gateway.Refused
+	}
+	return job, gateway.Done
+}
+
+// why is the result of a command that the queue refused.
+func (s *Server) why(command string, err error) string {
+	if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrTooFar) || errors.Is(err, queue.ErrCollision) {
+		return gateway.Refused
+	}
+	s.Endpoint.Log.Warn("a command failed", "command", command, "error", err)
+	return gateway.Unavailable
+}
+
+// topic is the push topic that a request names.
+func (s *Server) topic(r *request) *registry.Topic {
+	topic := s.Topics().Topics.Get(strings.ToLower(textOf(r.Topic)))
+	if topic == nil || topic.Delivery == registry.DeliveryPull {
+		return nil
+	}
+	return topic
+}
+
+const maxID = 128
+
+// idOf is the id of a job, or empty when the request has none that Wakecall takes.
+func idOf(v jsontext.Value) string {
+	id := textOf(v)
+	unfit := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unfit) || strings.Trim(id, " ") != id {
+		return ""
+	}
+	return id
+}
+
+// textOf is a text or a number as PHP would use it for a name.
+func textOf(v jsontext.Value) (s string) {
+	switch v.Kind() {
+	case '"':
+		_ = json.Unmarshal(v, &s)
+	case '0':
+		s = string(v)
+	}
+	return s
+}
+
+// bodyOf is the job's body as it is stored. The Java client sends an object as a text.
+func bodyOf(v jsontext.Value) []byte {
+	switch v.Kind() {
+	case '"':
+		if inner := jsontext.Value(textOf(v)); inner.Kind() == '{' && inner.IsValid(duplicates) {
+			return inner
+		}
+	case 'n', jsontext.KindInvalid:
+		return []byte("{}")
+	}
+	return v
+}

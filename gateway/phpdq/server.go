@@ -1,0 +1,164 @@
+package phpdq
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Jobs is the queue as this protocol needs it.
+type Jobs interface {
+	Push(ctx context.Context, p queue.Push) queue.Result
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	Delete(ctx context.Context, topic, id string) error
+}
+
+// Options of a Server.
+type Options struct {
+	Endpoint *gateway.Endpoint
+	Jobs     Jobs
+	Topics   func() *registry.Snapshot
+	Healthy  func() error   // the journal's error; until it is nil, nothing is added
+	Zone     *time.Location // of the times that clients send and see
+}
+
+// Server answers clients of php-delayqueue.
+type Server struct {
+	Options
+	now func() time.Time
+}
+
+// New makes a server.
+func New(o Options) *Server { return &Server{o, time.Now} }
+
+// Serve serves l until ctx is done and then stops gracefully.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.Endpoint.TCP(ctx, l, s.serve)
+}
+
+// Limits of a connection. The client waits one second for an answer.
+const (
+	idleTimeout  = 5 * time.Minute // the original closes connections that are older
+	frameTimeout = 10 * time.Second
+	headSize     = 4
+	maxFrame     = 9999
+)
+
+// serve answers the requests of a connection, one after the other.
+func (s *Server) serve(ctx context.Context, c gateway.Conn) {
+	for ctx.Err() == nil {
+		frame, err := readFrame(c)
+		if err != nil {
+			return
+		}
+		more := s.serveOne(ctx, c, frame)
+		if !c.End() || !more {
+			return
+		}
+	}
+}
+
+var errFrame = errors.New("not a frame")
+
+// readFrame waits for a request and reads it. When its first byte is there, the request has begun.
+func readFrame(c gateway.Conn) ([]byte, error) {
+	var head [headSize]byte
+	_ = c.SetReadDeadline(time.Now().Add(idleTimeout))
+	n, err := io.ReadAtLeast(c, head[:], 1)
+	if err != nil {
+		return nil, err
+	}
+	c.Begin()
+	frame, err := readRest(c, head, n)
+	if err != nil {
+		c.End()
+	}
+	return frame, err
+}
+
+func readRest(c gateway.Conn, head [headSize]byte, n int) ([]byte, error) {
+	_ = c.SetReadDeadline(time.Now().Add(frameTimeout))
+	if _, err := io.ReadFull(c, head[n:]); err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, digit := range head {
+		if digit < '0' || digit > '9' {
+			return nil, errFrame
+		}
+		size = 10*size + int(digit-'0')
+	}
+	frame := make([]byte, size)
+	_, err := io.ReadFull(c, frame)
+	return frame, err
+}
+
+// serveOne answers a request, and reports whether the connection may go on.
+func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) bool {
+	if kind := jsontext.Value(frame).Kind(); kind != '{' && kind != '[' || !jsontext.Value(frame).IsValid(duplicates) {
+		return false
+	}
+	var r request
+	if err := json.Unmarshal(frame, &r, duplicates); err != nil {
+		return true // a list, or a command that is no text
+	}
+	handle := map[string]func(context.Context, *request) (answer, string){"add": s.add, "get": s.get, "del": s.del}[r.Cmd]
+	if handle == nil {
+		return true
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frameTimeout)
+	defer cancel()
+	a, result := handle(ctx, &r)
+	s.Endpoint.Observe(r.Cmd, result, began)
+	_ = c.SetWriteDeadline(time.Now().Add(frameTimeout))
+	_, err := c.Write(a.frame())
+	return err == nil
+}
+
+// duplicates are allowed, as by PHP, which takes the last one.
+var duplicates = jsontext.AllowDuplicateNames(true)
+
+// request is what a client sends. Members are read leniently: PHP knows no types.
+type request struct {
+	Cmd     string         `json:"cmd"`
+	Topic   jsontext.Value `json:"topic"`
+	ID      jsontext.Value `json:"id"`
+	Body    jsontext.Value `json:"body"`
+	FixTime jsontext.Value `json:"fix_time"`
+}
+
+// answer is what a client gets. Its data is an empty list without a job.
+type answer struct {
+	Code int            `json:"code"`
+	Msg  string         `json:"msg"`
+	Data jsontext.Value `json:"data"`
+}
+
+var (
+	noData    = jsontext.Value("[]")
+	succeeded = answer{1, "succ", noData}
+	failed    = answer{0, "fail", noData}
+)
+
+// frame is the answer as it is written, at once: the clients read its head by itself and then the rest by one read.
+func (a answer) frame() []byte {
+	b, err := json.Marshal(a, duplicates, jsontext.PreserveRawStrings(true))
+	if err != nil || len(b) > maxFrame { // a body that came through the API may be longer
+		return failed.frame()
+	}
+	head := make([]byte, headSize, headSize+len(b))
+	for i, n := headSize-1, len(b); i >= 0; i, n = i-1, n/10 {
+		head[i] = byte('0' + n%10)
+	}
+	return append(head, b...)
+}

@@ -1,0 +1,65 @@
+package phpdq
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// layouts are the ways to write a time that are not relative.
+var layouts = []string{
+	"2006-01-02 15:04:05", "2006-1-2 15:4:5", "2006-01-02 15:04", "2006-01-02", "2006/01/02 15:04:05", "2006/01/02 15:04",
+	"2006/01/02", "20060102150405", "20060102", "2006-01-02T15:04:05", "2006-01-02 15:04:05.999999999", time.RFC3339Nano,
+}
+
+// parseTime reads the forms of PHP's strtotime that make sense for a due time, in the time zone of now: dates and times,
+// @1767323045, now, tomorrow, and +1 day, +30 minutes and the like. What it does not know is no time: strtotime's false
+// would make the job due at once.
+func parseTime(s string, now time.Time) (time.Time, bool) {
+	s = strings.TrimSpace(s)
+	for _, layout := range layouts {
+		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	if unix, ok := strings.CutPrefix(s, "@"); ok {
+		n, err := strconv.ParseInt(unix, 10, 64)
+		return time.Unix(n, 0), err == nil
+	}
+	switch strings.ToLower(s) {
+	case "now":
+		return now, true
+	case "tomorrow":
+		return time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, now.Location()), true
+	}
+	return relativeTime(s, now)
+}
+
+func relativeTime(s string, now time.Time) (time.Time, bool) {
+	amount := strings.TrimLeft(s, "+ ")
+	end := strings.IndexFunc(amount, func(r rune) bool { return r < '0' || r > '9' })
+	if end <= 0 {
+		return now, false
+	}
+	n, err := strconv.Atoi(amount[:end])
+	if err != nil || n > 1_000_000_000 {
+		return now, false
+	}
+	switch strings.TrimSuffix(strings.ToLower(strings.TrimSpace(amount[end:])), "s") {
+	case "sec", "second":
+		return now.Add(time.Duration(n) * time.Second), true
+	case "min", "minute":
+		return now.Add(time.Duration(n) * time.Minute), true
+	case "hour":
+		return now.Add(time.Duration(n) * time.Hour), true
+	case "day":
+		return now.AddDate(0, 0, n), true
+	case "week":
+		return now.AddDate(0, 0, 7*n), true
+	case "month":
+		return now.AddDate(0, n, 0), true
+	case "year":
+		return now.AddDate(n, 0, 0), true
+	}
+	return now, false
+}
