@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,5 +227,40 @@ func TestBeanstalkByteByByte(t *testing.T) {
 	fmt.Fprint(c, "quit\r\n")
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("after quit: %v", err)
+	}
+}
+
+func TestBeanstalkLists(t *testing.T) {
+	t.Parallel()
+	w, addr := startGateway(t, "BEANSTALK")
+	c := dialBeanstalk(t, addr)
+	tube := beanstalk.NewTube(c, "emails")
+	id, err := tube.Put([]byte("x"), 7, 0, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, body, err := tube.PeekReady(); err != nil || got != id || string(body) != "x" {
+		t.Errorf("peek-ready: %d %q %v", got, body, err)
+	}
+	if tubes, err := c.ListTubes(); err != nil || !slices.Contains(tubes, "emails") || tubes[0] != "default" {
+		t.Errorf("list-tubes: %v %v", tubes, err)
+	}
+	raw, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	fmt.Fprint(raw, "watch emails\r\nlist-tubes-watched\r\nreserve\r\n")
+	want := "WATCHING 2\r\nOK 23\r\n---\n- default\n- emails\n\r\nRESERVED " + fmt.Sprint(id) + " 1\r\nx\r\n"
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(raw, got); err != nil || string(got) != want {
+		t.Errorf("%q %v, want %q", got, err, want)
+	}
+	// The job survives the gateway, and its connection's end gives it back.
+	w.KillRole("gateway")
+	waitListening(t, addr)
+	again := dialBeanstalk(t, addr)
+	if got, _, err := beanstalk.NewTubeSet(again, "emails").Reserve(90 * time.Second); err != nil || got != id {
+		t.Errorf("after the gateway was killed: %d %v", got, err)
 	}
 }

@@ -209,6 +209,16 @@ func TestGrapeClients(t *testing.T) {
 		}
 	}
 	g.want("DELETE", "/api/job/delete", "tube=Orders&jid=2", "", "true")
+	g.want("POST", "/api/job/produce", "tube=Orders&jid=3&ttr=60000", "x", "true")
+	if _, got := g.ask("GET", "/api/job/consume", "tube=Orders", ""); !strings.Contains(got, `"id":"3"`) {
+		t.Errorf("consume: %s", got)
+	}
+	g.want("PUT", "/api/job/failure", "tube=Orders&jid=3", "", "true")
+	g.want("DELETE", "/api/job/discard", "tube=Orders&jid=3", "", "true")
+	g.want("DELETE", "/api/job/discard", "tube=Orders&jid=3", "", "false")
+	if _, all := g.ask("GET", "/api/tube/stats", "", ""); !strings.HasPrefix(all, `[{"dateTime":`) {
+		t.Errorf("stats of all tubes: %s", all)
+	}
 	g.want("POST", "/api/tube/delete", "tube=Orders", "", "true")
 	g.want("GET", "/api/tube/list", "", "", `[]`)
 }

@@ -3,13 +3,16 @@ package test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/wakecall/wakecall/test/freeport"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -311,4 +314,107 @@ func TestLmstfyAttributes(t *testing.T) {
 	if job := l.consume("q", ""); job["attributes"] != nil {
 		t.Errorf("attributes of a client that does not know them: %v", job["attributes"])
 	}
+}
+
+func TestLmstfyPeekRepublishDestroy(t *testing.T) {
+	t.Parallel()
+	l := startLmstfy(t)
+	first := l.publish("q", "tries=5", "one")
+	l.publish("q", "", "two")
+	later := l.publish("q", "delay=3600", "later")
+	peeked := l.do("GET", "q/peek", "").must(t, 200).value
+	if peeked["job_id"] != first || peeked["remain_tries"] != 5.0 || peeked["msg"] != nil {
+		t.Errorf("peek: %v", peeked)
+	}
+	if job := l.do("GET", "q/job/"+later, "").must(t, 200).value; job["remain_tries"] != 0.0 || job["data"] == nil {
+		t.Errorf("a delayed job: %v", job)
+	}
+	again := l.do("PUT", "q/job/"+first+"?tries=2", "three").must(t, 201).value["job_id"]
+	l.do("GET", "q/job/"+first, "").must(t, 404)
+	if a := l.do("GET", "q/job/"+again.(string), "").must(t, 200); again == first {
+		t.Errorf("republished under the same id: %s", a.text)
+	}
+	l.do("DELETE", "q", "").must(t, 204)
+	if a := l.do("GET", "q/size", "").must(t, 200); a.value["size"] != 0.0 {
+		t.Errorf("after destroy: %s", a.text)
+	}
+	l.do("GET", "q/job/"+later, "").must(t, 200) // delayed jobs stay
+}
+
+func TestLmstfyAdminRoutes(t *testing.T) {
+	t.Parallel()
+	l := startLmstfy(t)
+	admin := func(method, path string) lmstfyAnswer { return l.ask(l.admin, method, path, "", nil) }
+	if a := admin("GET", "/pools").must(t, 200); a.text != "[\n    \"default\"\n]" {
+		t.Errorf("pools: %q", a.text)
+	}
+	if a := admin("GET", "/version").must(t, 200); a.value["version"] == "" {
+		t.Errorf("version: %s", a.text)
+	}
+	l.publish("Queue_1", "", "x")
+	harness.Eventually(t, time.Minute, "info lists the queue", func() error {
+		if a := admin("GET", "/info").must(t, 200); a.text != "{\n    \"shop\": [\n        \"Queue_1\"\n    ]\n}" {
+			return errors.New(a.text)
+		}
+		return nil
+	})
+	metrics := admin("GET", "/metrics").must(t, 200).text
+	for _, want := range []string{
+		`infra_lmstfy_redis_publish_queue_jobs{namespace="shop",pool="default",queue="Queue_1"} 1`,
+		`infra_lmstfy_redis_queue_sizes{namespace="shop",pool="default",queue="Queue_1"} 1`,
+		`infra_lmstfy_http_http_codes{api="publish",code="201",method="PUT",namespace="shop",pool="default"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics do not have %s", want)
+		}
+	}
+	if a := admin("GET", "/accesslog").must(t, 200); a.text != `{"status":"disabled"}` {
+		t.Errorf("access log: %s", a.text)
+	}
+	if a := admin("POST", "/accesslog?status=enable").must(t, 200); a.text != `{"status":"enabled"}` {
+		t.Errorf("access log: %s", a.text)
+	}
+	if a := admin("POST", "/accesslog?status=x").must(t, 400); a.text != `{"error":"invalid status"}` {
+		t.Errorf("access log: %s", a.text)
+	}
+	admin("GET", "/token/shop?pool=none").must(t, 400)
+	admin("GET", "/none").must(t, 404)
+	if a := l.ask(l.admin, "GET", "/limits", "", nil).must(t, 200); a.text != "[]" {
+		t.Errorf("limits: %s", a.text)
+	}
+}
+
+// TestLmstfyQueuesOfOneJob are made and emptied without a trace.
+func TestLmstfyQueuesOfOneJob(t *testing.T) {
+	t.Parallel()
+	l := startLmstfy(t)
+	db := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(l.w.Data, "redis", "redis.sock")})
+	defer db.Close()
+	keys := func() int64 {
+		n, err := db.DBSize(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	l.publish("warm", "", "x")
+	l.consumeAndAck("warm")
+	before := keys()
+	for i := range 50 {
+		queue := fmt.Sprintf("result-%d", i)
+		l.publish(queue, "", "x")
+		l.consumeAndAck(queue)
+	}
+	harness.Eventually(t, time.Minute, "the keys of the queues are gone", func() error {
+		if after := keys(); after > before+5 {
+			return fmt.Errorf("%d keys, before %d", after, before)
+		}
+		return nil
+	})
+}
+
+func (l *lmstfy) consumeAndAck(queue string) {
+	l.t.Helper()
+	job := l.consume(queue, "timeout=5")
+	l.do("DELETE", queue+"/job/"+job["job_id"].(string), "").must(l.t, 204)
 }
