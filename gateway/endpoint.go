@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,19 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 		},
 	}
 	return listen.HTTP(queue.Via(ctx, e.Name), l, srv, e.Options)
+}
+
+// Patient lets the request of an answer wait longer than readTimeout: net/http would end its context then.
+func Patient(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
+
+// WriteNow writes an answer that must reach its client, and reports whether it was sent.
+func WriteNow(w http.ResponseWriter, status int, text []byte) error {
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
 }
 
 func (e *Endpoint) count(n int64) {

@@ -86,13 +86,15 @@ func answered[In any](g *Gateway, f func(context.Context, In) (string, any, erro
 		var out answer
 		err := g.read(w, r, &in)
 		if err == nil {
+			gateway.Patient(w)
 			out.Message, out.Data, err = f(r.Context(), in)
 		}
 		if err != nil {
 			out = answer{Code: 1, Message: g.told(r, err)}
 		}
 		g.Observe(r.Pattern[1:], gateway.ResultOf(err), began)
-		g.write(w, out)
+		popped, _ := out.Data.(poppedJob)
+		g.write(w, r, out, popped.lease)
 	}
 }
 
@@ -121,14 +123,19 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-func (g *Gateway) write(w http.ResponseWriter, out any) {
+// write answers. A job that does not reach its client is released, and its attempt is not counted.
+func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
 	text, err := json.Marshal(out)
-	if err != nil {
-		g.Log.Error("an answer cannot be written", "error", err)
+	if err == nil {
+		w.Header().Set("Content-Type", contentType)
+		err = gateway.WriteNow(w, http.StatusOK, text)
+	}
+	if err == nil || lease == "" {
 		return
 	}
-	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(text) // a client that left does not read it
+	if err := g.store.giveBack(context.WithoutCancel(r.Context()), lease); err != nil {
+		g.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", err)
+	}
 }
 
 // failed is a failure whose cause is logged.

@@ -49,8 +49,9 @@ type popRequest struct {
 }
 
 type poppedJob struct {
-	ID   string `json:"id"`
-	Body string `json:"body"`
+	ID    string `json:"id"`
+	Body  string `json:"body"`
+	lease string
 }
 
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
@@ -65,7 +66,7 @@ func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	if job == nil {
 		return done, nil, nil
 	}
-	return done, poppedJob{ID: job.ID, Body: string(job.Body)}, nil
+	return done, poppedJob{ID: job.ID, Body: string(job.Body), lease: job.Lease}, nil
 }
 
 // named are the topics of a list with commas.

@@ -75,7 +75,9 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 
 // pop takes a job of the first of some topics that has a ready one. It returns nil when none came within wait.
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
-	r := pull.Request{TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}, Wait: wait}
+	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{
+		Order: queue.Listed, Max: 1, Alive: func() bool { return ctx.Err() == nil },
+	}}
 	for _, name := range names {
 		r.Topics = append(r.Topics, topicOf(name))
 	}
@@ -85,6 +87,11 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 	}
 	s.finder.Met(jobs[0].ID, jobs[0].Topic)
 	return &jobs[0], nil
+}
+
+// giveBack releases a job, and does not count its attempt.
+func (s *store) giveBack(ctx context.Context, lease string) error {
+	return s.queue.End(ctx, []queue.Ending{{Lease: lease, Verb: queue.Untake}})[0].Err
 }
 
 // remove ends the job of an id in any state. It is no error if there is none.

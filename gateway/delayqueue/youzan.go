@@ -28,6 +28,7 @@ type result struct {
 	Error   string  `json:"error,omitempty"`
 	ID      string  `json:"id,omitempty"`
 	Value   *string `json:"value,omitempty"`
+	lease   string
 }
 
 func (g *Gateway) command(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +48,7 @@ func (g *Gateway) command(w http.ResponseWriter, r *http.Request) {
 		out = result{Error: g.told(r, err)}
 	}
 	g.Observe("command", gateway.ResultOf(err), began)
-	g.write(w, out)
+	g.write(w, r, out, out.lease)
 }
 
 func (g *Gateway) run(ctx context.Context, in command) (result, error) {
@@ -78,5 +79,5 @@ func (g *Gateway) popNow(ctx context.Context, topic string) (result, error) {
 		return result{Success: true}, nil
 	}
 	body := string(job.Body)
-	return result{Success: true, ID: job.ID, Value: &body}, nil
+	return result{Success: true, ID: job.ID, Value: &body, lease: job.Lease}, nil
 }

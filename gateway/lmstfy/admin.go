@@ -90,7 +90,7 @@ func (out *reply) write(w http.ResponseWriter) {
 		answer(w, http.StatusInternalServerError, object{"error": "internal error"})
 		return
 	}
-	kind := "application/json; charset=utf-8"
+	kind := jsonType
 	if out.text {
 		kind = "text/plain; charset=utf-8"
 	}

@@ -270,6 +270,8 @@ func (r *request) number(name string, missing uint64, bits int) (uint64, error) 
 	return n, nil
 }
 
+const jsonType = "application/json; charset=utf-8"
+
 // object is written with its members in alphabetical order.
 type object map[string]any
 
@@ -283,7 +285,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		status, text = http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // a client that left does not read it
 }

@@ -1,10 +1,13 @@
 package lmstfy
 
 import (
+	"context"
+	"encoding/json"
 	"math"
 	"net/http"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 )
@@ -35,8 +38,10 @@ func (g *Gateway) consume(r *request) error {
 	for i, name := range r.queues {
 		topics[i] = g.topicOf(r.pool, r.namespace, name)
 	}
+	gateway.Patient(r.w)
 	jobs, err := g.Workers.Take(r.Context(), pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
 		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
+		Alive: func() bool { return r.Context().Err() == nil },
 	}})
 	if err != nil {
 		return err
@@ -44,8 +49,25 @@ func (g *Gateway) consume(r *request) error {
 	if len(jobs) == 0 {
 		return r.answer(http.StatusNotFound, object{"msg": "no job available"})
 	}
+	if err := r.answerJobs(jobs, count > 1); err != nil {
+		g.giveBack(r, jobs)
+		return nil // nobody reads an answer
+	}
 	g.metrics.consumed(r, jobs)
-	return r.answerJobs(jobs, count > 1)
+	return nil
+}
+
+// giveBack releases jobs that did not reach their client, and does not count it.
+func (g *Gateway) giveBack(r *request, jobs []queue.Leased) {
+	list := make([]queue.Ending, len(jobs))
+	for i := range jobs {
+		list[i] = queue.Ending{Lease: jobs[i].Lease, Verb: queue.Untake}
+	}
+	for _, done := range g.Queue.End(context.WithoutCancel(r.Context()), list) {
+		if done.Err != nil {
+			g.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
+		}
+	}
 }
 
 // answerJobs answers one job as an object, several as an array.
@@ -56,10 +78,16 @@ func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
 		list[i] = r.described(&job.Job, job.MaxAttempts-job.Attempt)
 		list[i]["msg"] = "new job"
 	}
-	if array {
-		return r.answer(http.StatusOK, list)
+	var value any = list
+	if !array {
+		value = list[0]
 	}
-	return r.answer(http.StatusOK, list[0])
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	r.w.Header().Set("Content-Type", jsonType)
+	return gateway.WriteNow(r.w, http.StatusOK, text)
 }
 
 func (r *request) described(job *queue.Job, remaining int) object {
