@@ -220,3 +220,12 @@ func (c *conn) Close() error {
 	})
 	return c.Conn.Close()
 }
+
+// CloseWrite lets net/http end an answer before the client has sent all of its request, without a reset that would
+// take the answer from the client.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package server_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWhatIsRefusedBeforeAHandlerIsAProblem: a malformed request, of whatever kind, is answered as any other that is
+// refused: as a problem with a request id, and without a reset of the connection.
+func TestWhatIsRefusedBeforeAHandlerIsAProblem(t *testing.T) {
+	t.Parallel()
+	r := start(t, listen(t))
+	for what, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"percent":  {"GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+		"no host":  {"GET /healthz HTTP/1.1\r\n\r\n", 400},
+		"bad host": {"GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
+		"header":   {"GET /healthz HTTP/1.1\r\nHost: h\r\nbad header: x\r\n\r\n", 400},
+		"line":     {"nonsense\r\n\r\n", 400},
+		"lengths":  {"POST /v1/jobs HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
+		"expect":   {"POST /v1/jobs HTTP/1.1\r\nHost: h\r\nExpect: cake\r\nContent-Length: 0\r\n\r\n", 417},
+		"encoding": {"POST /v1/jobs HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+		"version":  {"GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505},
+		"too much": {"GET /healthz HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", 431},
+	} {
+		t.Run(what, func(t *testing.T) {
+			conn, err := net.Dial("tcp", r.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
+			go func() { _, _ = io.WriteString(conn, c.request) }()
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var problem struct {
+				Status        int
+				Title, Detail string
+				RequestID     string `json:"request_id"`
+			}
+			id := resp.Header.Get("X-Request-Id")
+			if err := json.Unmarshal(body, &problem); err != nil || resp.StatusCode != c.status ||
+				problem.Status != c.status || problem.Detail == "" || problem.Title == "" || id == "" ||
+				problem.RequestID != id || resp.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%d %v\n%s\n%v", resp.StatusCode, resp.Header, body, err)
+			}
+		})
+	}
+}
