@@ -21,7 +21,7 @@ type heldQueue struct {
 	reached, release chan struct{}
 }
 
-func (q *heldQueue) Stats(context.Context, []string) (map[string]queue.Stats, error) {
+func (q *heldQueue) Counts(context.Context) (map[string]queue.Stats, error) {
 	if q.armed.CompareAndSwap(true, false) {
 		close(q.reached)
 		<-q.release

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -25,6 +26,12 @@ import (
 type fakeQueue struct {
 	mu    sync.Mutex
 	stats map[string]queue.Stats
+}
+
+func (q *fakeQueue) Counts(context.Context) (map[string]queue.Stats, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.stats), nil
 }
 
 func (q *fakeQueue) Stats(context.Context, []string) (map[string]queue.Stats, error) {

@@ -85,6 +85,27 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 	if _, body := s.get("/topics/shop.mail/edit"); !strings.Contains(body, `<option value="replica" selected>`) {
 		t.Error("the form does not show the durability")
 	}
+	// Two who edit one topic do not overwrite each other: the second sees both versions first.
+	etagOf := func(body string) string {
+		m := regexp.MustCompile(`name="etag" value="([^"]+)"`).FindStringSubmatch(body)
+		if m == nil {
+			t.Fatal("the form has no ETag")
+		}
+		return m[1]
+	}
+	_, opened := s.get("/topics/shop.mail/edit")
+	if status, _ := s.post("/topics/shop.mail/edit", form("title", "Theirs", "etag", etagOf(opened))...); status != http.StatusOK {
+		t.Errorf("the first: %d", status)
+	}
+	status, body = s.post("/topics/shop.mail/edit", form("title", "Yours", "etag", etagOf(opened))...)
+	if status != http.StatusConflict || !strings.Contains(body, "Theirs") || !strings.Contains(body, "Yours") ||
+		s.registry.Snapshot().Topics.Get("shop.mail").Title != "Theirs" {
+		t.Errorf("the second: %d\n%s", status, body)
+	}
+	s.post("/topics/shop.mail/edit", form("title", "Yours", "durability", "replica", "etag", etagOf(body))...)
+	if x := s.registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Yours" {
+		t.Errorf("after the second has seen both it is %+v", x)
+	}
 	if status, body := s.post("/topics/new", form("name", "shop.mail")...); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "already") {
 		t.Errorf("the same name again: %d", status)

@@ -3,10 +3,10 @@ package figures
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -55,12 +55,15 @@ type TopicTotals struct {
 type readings struct {
 	mu     sync.Mutex
 	asked  time.Time
+	took   time.Duration
 	counts Counts
 	totals map[string]TopicTotals
 }
 
 const (
 	countsFresh = 3 * time.Second
+	countsShare = 20     // counting takes at most a part of the time
+	oldestAsked = 10_000 // topics of which the age of their ready jobs is read
 	totalsKept  = 10_000 // topics
 )
 
@@ -70,8 +73,9 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := h.Now()
-	if now.Sub(r.asked) >= countsFresh || r.asked.IsZero() {
-		all, err := h.opts.Queue.Stats(ctx, page.TopicNames(h.Snapshot()))
+	if now.Sub(r.asked) >= max(countsFresh, countsShare*r.took) || r.asked.IsZero() {
+		all, err := h.readCounts(ctx)
+		r.took = h.Now().Sub(now)
 		if h.someAnswered(err) {
 			r.counts.Topics, r.counts.At = all, now
 		}
@@ -80,6 +84,27 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 	c := r.counts
 	c.Now = now
 	return c
+}
+
+// readCounts counts the jobs of the topics that have some.
+func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error) {
+	all, err := h.opts.Queue.Counts(ctx)
+	known := h.Snapshot().Topics
+	maps.DeleteFunc(all, func(topic string, _ queue.Stats) bool { return known.Get(topic) == nil })
+	var ready []string
+	for topic, s := range all {
+		if s.Ready > 0 && len(ready) < oldestAsked {
+			ready = append(ready, topic)
+		}
+	}
+	stats, statsErr := h.opts.Queue.Stats(ctx, ready)
+	for topic, s := range stats {
+		all[topic] = s
+	}
+	if err == nil {
+		err = statsErr
+	}
+	return all, err
 }
 
 // Totals reads the totals of topics. While no shard answers it returns what it read of them last.

@@ -3,6 +3,7 @@ package figures
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ type redis struct {
 	err   error
 }
 
+func (r *redis) Counts(context.Context) (map[string]queue.Stats, error) {
+	return maps.Clone(r.stats), r.err
+}
 func (r *redis) Stats(context.Context, []string) (map[string]queue.Stats, error) {
 	return r.stats, r.err
 }
@@ -39,7 +43,10 @@ func (twoShards) ListShards() []registry.Shard {
 
 type noTopics struct{}
 
-func (noTopics) Snapshot() *registry.Snapshot { return &registry.Snapshot{} }
+func (noTopics) Snapshot() *registry.Snapshot {
+	a, b := registry.NewTopic("a"), registry.NewTopic("b")
+	return &registry.Snapshot{Topics: registry.NewTopics(&a, &b)}
+}
 
 // TestWhatIsNotKnownIsNotZero: before the first answer nothing is known, later the last answer is, with its age; the
 // answer of some shards is one.

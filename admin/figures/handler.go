@@ -16,6 +16,7 @@ import (
 // Options of a Handler.
 type Options struct {
 	Queue interface {
+		Counts(ctx context.Context) (map[string]queue.Stats, error)
 		Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 		Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 		TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)

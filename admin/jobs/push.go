@@ -37,7 +37,20 @@ type pushData struct {
 
 func (h *Handler) pushPage(c echo.Context, status int, f pushForm, wrong map[string]string) error {
 	return h.Render(c, status, "push",
-		pushData{Form: f, Errors: wrong, Topics: page.TopicNames(h.Snapshot()), Levels: []string{"high", "normal", "low"}})
+		pushData{Form: f, Errors: wrong, Topics: h.suggested(), Levels: []string{"high", "normal", "low"}})
+}
+
+// suggestedTopics is how many topics the form suggests.
+const suggestedTopics = 1000
+
+func (h *Handler) suggested() (names []string) {
+	for name := range h.Snapshot().Topics.All() {
+		if len(names) == suggestedTopics {
+			break
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 func (h *Handler) pushJob(c echo.Context) error {

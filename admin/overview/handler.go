@@ -19,6 +19,7 @@ import (
 
 // Queue is what this room needs of the queue.
 type Queue interface {
+	Counts(ctx context.Context) (map[string]queue.Stats, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 }

@@ -22,7 +22,8 @@ type topicForm struct {
 	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
 	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Emails, Owner, Dialect                                  string
 
-	Sign bool // give a new topic a signing secret
+	Sign bool   // give a new topic a signing secret
+	ETag string // of the topic that is edited, as it was when the form was opened
 }
 
 type topicFormData struct {
@@ -36,6 +37,27 @@ type topicFormData struct {
 	Safety  []string
 
 	Deliveries, Expiries, Dialects []string
+
+	Conflicts []conflict // somebody else has changed the topic since the form was opened
+}
+
+// conflict is a field in which what is typed differs from what somebody else has saved meanwhile.
+type conflict struct{ Field, Theirs, Yours string }
+
+func conflicts(theirs, yours *registry.Topic) (list []conflict) {
+	a, b := jsonFields(theirs), jsonFields(yours)
+	for _, field := range page.SortedKeys(a) {
+		if string(a[field]) != string(b[field]) && field != "created_at" && field != "updated_at" {
+			list = append(list, conflict{field, string(a[field]), string(b[field])})
+		}
+	}
+	return list
+}
+
+func jsonFields(t *registry.Topic) (fields map[string]json.RawMessage) {
+	b, _ := json.Marshal(t.Public())
+	_ = json.Unmarshal(b, &fields)
+	return fields
 }
 
 func formOf(t *registry.Topic) topicForm {
@@ -55,7 +77,7 @@ func formOf(t *registry.Topic) topicForm {
 		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight),
 		RateLimit:    strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
 		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Emails: strings.Join(t.Emails, " "),
-		Owner: t.Owner, Dialect: t.Dialect,
+		Owner: t.Owner, Dialect: t.Dialect, ETag: t.ETag(),
 	}
 }
 
@@ -70,6 +92,7 @@ func readTopicForm(c echo.Context) topicForm {
 		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
 		ExpiresAfter: v("expires_after"), Emails: v("emails"),
 		Durability: v("durability"), Dialect: v("dialect"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
+		ETag: v("etag"),
 	}
 }
 
@@ -139,7 +162,7 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 		t.Name = ""
 	}
 	f := formOf(&t)
-	f.Sign = true
+	f.Sign, f.ETag = true, ""
 	return h.formPage(c, http.StatusOK, topicFormData{Form: f, New: true})
 }
 
@@ -155,7 +178,10 @@ func (h *Handler) createTopic(c echo.Context) error {
 		t.Secrets = []string{secret}
 	}
 	if err == nil {
-		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t)
+		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t, registry.IfNew)
+	}
+	if errors.Is(err, registry.ErrChanged) {
+		err = page.FieldError("name", "%s", h.T(c, "topic.name_taken", f.Name))
 	}
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f, New: true})
@@ -198,13 +224,39 @@ func (h *Handler) saveTopic(c echo.Context) error {
 	f.Name = was.Name
 	t, err := f.topic(was.State)
 	if err == nil {
-		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t)
+		var unchanged []registry.Condition
+		if f.ETag != "" {
+			unchanged = append(unchanged, registry.IfMatch(f.ETag))
+		}
+		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t, unchanged...)
+	}
+	if errors.Is(err, registry.ErrChanged) {
+		return h.conflictPage(c, f, t)
 	}
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f})
 	}
 	h.Flash(c, "success", "topic.saved", f.Name)
 	return h.Redirect(c, h.Below("/topics", f.Name))
+}
+
+// conflictPage shows both versions. Saving again overwrites the one that is shown.
+func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topic) error {
+	theirs, err := h.TopicOf(c)
+	if err != nil {
+		return err
+	}
+	f.ETag = theirs.ETag()
+	list := conflicts(theirs, yours)
+	if len(list) == 0 { // nothing that the form has, but a secret
+		_, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f.ETag))
+		if err != nil {
+			return err
+		}
+		h.Flash(c, "success", "topic.saved", f.Name)
+		return h.Redirect(c, h.Below("/topics", f.Name))
+	}
+	return h.formPage(c, http.StatusConflict, topicFormData{Form: f, Conflicts: list})
 }
 
 const secretBytes = 32

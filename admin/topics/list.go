@@ -88,12 +88,12 @@ func (d topicsData) Sorted(h Head) template.URL {
 type topicLine struct {
 	*registry.Topic
 	Note             registry.TopicNote
-	Totals           figures.TopicTotals
+	Totals           *figures.TopicTotals
 	Stats            queue.Stats
 	Open             bool          // its breaker
 	limit            time.Duration // how late it may be; 0: as it likes
 	figures.Answered               // of the Stats
-	figures.Vitals
+	*figures.Vitals
 	count string
 }
 
@@ -183,18 +183,40 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 		Count: q.Get("count"), States: topicStates, Counts: h.figures.Counts(ctx)}
 	d.Query = url.Values{"q": {d.Search}, "state": {d.State}, "sort": {d.Sort}, "count": {d.Count},
 		"page": {q.Get("page")}}.Encode()
-	lines := h.matchingTopics(d)
+	topics := h.matchingTopics(d)
 	key, down := strings.CutPrefix(d.Sort, "-")
-	by := topicSorts[key]
-	if by == nil {
-		d.Sort, key, by, down = "name", "name", topicSorts["name"], false
+	if topicSorts[key] == nil {
+		d.Sort, key, down = "name", "name", false
 	}
+	d.Pager = page.NewPager(q.Get("page"), len(topics), topicsEach)
+	var shown []*topicLine
+	if key == "name" { // as they are
+		if down {
+			slices.Reverse(topics)
+		}
+		shown = h.newLines(page.PageOf(d.Pager, topics), d)
+	} else {
+		lines := h.newLines(topics, d)
+		h.sortLines(ctx, lines, key, down)
+		shown = page.PageOf(d.Pager, lines)
+	}
+	h.fillTotals(ctx, shown)
+	h.fillVitals(ctx, shown)
+	for _, l := range shown {
+		l.Note = h.Snapshot().Notes.Get(l.Name)
+		d.Lines = append(d.Lines, *l)
+	}
+	return d
+}
+
+func (h *Handler) sortLines(ctx context.Context, lines []*topicLine, key string, down bool) {
 	switch key {
 	case "pushed", "delivered", "failed", "deleted":
-		h.fillTotals(ctx, lines)
+		h.fillTotals(ctx, busiest(lines))
 	case "health", "success", "p99":
 		h.fillVitals(ctx, busiest(lines))
 	}
+	by := topicSorts[key]
 	slices.SortFunc(lines, func(x, y *topicLine) int {
 		order := by(x, y)
 		if down {
@@ -202,17 +224,9 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 		}
 		return cmp.Or(order, strings.Compare(x.Name, y.Name))
 	})
-	d.Pager = page.NewPager(q.Get("page"), len(lines), topicsEach)
-	shown := page.PageOf(d.Pager, lines)
-	h.fillTotals(ctx, shown)
-	h.fillVitals(ctx, shown)
-	for _, l := range shown {
-		d.Lines = append(d.Lines, *l)
-	}
-	return d
 }
 
-// topicsJudged is of how many topics the health is read for sorting by it.
+// topicsJudged is of how many topics the health or the totals are read for sorting by them.
 const topicsJudged = 1000
 
 // busiest are the topics with the most jobs, if there are very many.
@@ -228,24 +242,36 @@ func busiest(lines []*topicLine) []*topicLine {
 
 var topicStates = []string{string(registry.TopicActive), string(registry.TopicPaused), string(registry.TopicOffline)}
 
-func (h *Handler) matchingTopics(d *topicsData) []*topicLine {
+// matchingTopics are the topics that the search chooses, by name.
+func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 	s := h.Snapshot()
 	d.All = s.Topics.Len()
-	rules := h.rules()
 	words := strings.Fields(strings.ToLower(d.Search))
-	var lines []*topicLine
+	topics := make([]*registry.Topic, 0, d.All)
 	for name, t := range s.Topics.All() {
 		if d.State != "" && string(t.State) != d.State {
 			continue
 		}
-		address, _, _ := strings.Cut(t.CallbackURL, "?") // the query is for admins
-		text := strings.ToLower(name + " " + t.Title + " " + t.Owner + " " + address)
-		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+		if len(words) == 0 {
+			topics = append(topics, t)
 			continue
 		}
-		l := h.newLine(t, d.Counts, rules)
-		l.count = d.Count
-		lines = append(lines, l)
+		address, _, _ := strings.Cut(t.CallbackURL, "?") // the query is for admins
+		text := strings.ToLower(name + " " + t.Title + " " + t.Owner + " " + address)
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			topics = append(topics, t)
+		}
+	}
+	return topics
+}
+
+// newLines are lines without what is read for them alone.
+func (h *Handler) newLines(topics []*registry.Topic, d *topicsData) []*topicLine {
+	rules := h.rules()
+	lines := make([]*topicLine, len(topics))
+	for i, t := range topics {
+		lines[i] = h.newLine(t, d.Counts, rules)
+		lines[i].count = d.Count
 	}
 	return lines
 }
@@ -258,10 +284,15 @@ func (h *Handler) rules() *alert.Rules {
 
 func (h *Handler) newLine(t *registry.Topic, counts figures.Counts, rules *alert.Rules) *topicLine {
 	return &topicLine{
-		Topic: t, Note: h.Snapshot().Notes.Get(t.Name), Stats: counts.Topics[t.Name], Answered: counts.Answered,
-		Vitals: figures.Vitals{Success: math.NaN()}, limit: rules.Objective(t.Name),
+		Topic: t, Stats: counts.Topics[t.Name], Answered: counts.Answered,
+		Vitals: noVitals, Totals: noTotals, limit: rules.Objective(t.Name),
 	}
 }
+
+var (
+	noVitals = &figures.Vitals{Success: math.NaN()}
+	noTotals = &figures.TopicTotals{}
+)
 
 func namesOf(lines []*topicLine) []string {
 	names := make([]string, len(lines))
@@ -274,7 +305,8 @@ func namesOf(lines []*topicLine) []string {
 func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
 	totals := h.figures.Totals(ctx, namesOf(lines))
 	for _, l := range lines {
-		l.Totals = totals[l.Name]
+		t := totals[l.Name]
+		l.Totals = &t
 	}
 }
 
@@ -283,7 +315,8 @@ func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
 	vitals := h.figures.Vitals(ctx, names)
 	limits, _ := h.queue.TopicLimits(ctx, names) // without a shard its breakers are not known
 	for _, l := range lines {
-		l.Vitals, l.Open = vitals[l.Name], h.isOpen(limits[l.Name])
+		v := vitals[l.Name]
+		l.Vitals, l.Open = &v, h.isOpen(limits[l.Name])
 	}
 }
 

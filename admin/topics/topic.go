@@ -56,7 +56,8 @@ type topicLive struct {
 
 func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	line := h.newLine(t, figures.Counts{}, h.rules())
-	line.Totals = h.figures.Totals(ctx, []string{t.Name})[t.Name]
+	totals := h.figures.Totals(ctx, []string{t.Name})[t.Name]
+	line.Totals, line.Note = &totals, h.Snapshot().Notes.Get(t.Name)
 	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
 	l := &topicLive{topicLine: line}
 	h.fillVitals(ctx, []*topicLine{line})
