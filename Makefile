@@ -76,6 +76,10 @@ chaos: need-all ## inject faults under load for SECONDS (1800) from SEED (random
 chaos-short: need-all ## the same for 90 seconds, with the race detector in every process
 	$(RACE) CHAOS_SECONDS=90 $(GO) test -race -count=1 -timeout 15m ./test/chaos/
 
+.PHONY: bad-day
+bad-day: need-redis build ## play 36 bad minutes of 41 topics in six, and count the mails and the lines of the overview
+	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) WAKECALL_BAD_DAY=10s $(GO) test -vet=off -count=1 -v -timeout 20m -run TestABadDay ./test/
+
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); \

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // fixedHistory answers every series with the same numbers.
@@ -66,20 +68,24 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 		o.History = fixedHistory{}
 	})
 	for _, a := range []alert.Alert{
-		{Key: "1", Kind: "shard_down", Severity: "critical", Subject: "Shard s1", Detail: "dial tcp: connection refused",
-			Shard: "s1"},
-		{Key: "2", Kind: "backlog", Severity: "warning", Subject: "1,200 jobs are ready", Topic: "shop.close"},
-		{Key: "3", Kind: "no_consumer", Severity: "critical", Subject: "no dispatcher takes any", Topic: "shop.close"},
+		{Key: "shard/s1", Kind: "shard_down", Severity: "critical", Shard: "s1", Causes: []alert.Cause{
+			{Kind: "shard_down", Severity: "critical", Text: "dial tcp: connection refused"}}},
+		{Key: "topic/shop.close", Kind: "no_consumer", Severity: "critical", Topic: "shop.close", Causes: []alert.Cause{
+			{Kind: "no_consumer", Severity: "critical", N: 1200, For: 3 * time.Minute},
+			{Kind: "late", Severity: "warning", N: 1200, For: 21 * time.Minute}}},
 		{Key: "4", Kind: "dead", Severity: "critical", Subject: "it is over"},
 	} {
-		_, _, err := store.RaiseAlert(t.Context(), a)
+		_, err := store.RaiseAlert(t.Context(), a)
 		must(t, err)
 	}
-	_, _, err := store.EndAlert(t.Context(), "4", "", time.Now())
+	_, err := store.EndAlert(t.Context(), "4", "", time.Now())
 	must(t, err)
-	s.as("look").wants("/", "Shard does not answer, s1: dial tcp: connection refused", `href="/shards/s1"`,
-		"shop.close: 1,200 jobs are ready",
-		`href="/topics/shop.close"`, "no dispatcher takes any", "120 in 15 min", "/charts/rates?span=15m")
+	s.as("look").wants("/", "shard s1 is down", "dial tcp: connection refused", `href="/shards/s1"`,
+		"topic shop.close is not consumed", "1200 jobs are ready and nothing was called for 3m", "the oldest for 21m",
+		`href="/topics/shop.close"`, "120 in 15 min", "/charts/rates?span=15m")
+	if _, page := s.get("/"); strings.Count(page, `href="/topics/shop.close"`) != 1 {
+		t.Error("one topic has several lines")
+	}
 	strip := s.admin.overview.Strip(t.Context())
 	if _, page := s.get("/"); strings.Contains(page, "it is over") || !strip.Unattended {
 		t.Errorf("an alert that ended is shown, or the strip does not tell that nobody consumes: %+v", strip)
@@ -209,20 +215,22 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	}
 	s.post("/alerts/mail", "mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com")
 	if status, _ := s.post("/alerts/recipients", "recipients",
-		"a@example.com\n\nb@example.com\n"); status != http.StatusOK {
+		"a@example.com critical\n\nb@example.com shop.* owner=shop\n"); status != http.StatusOK {
 		t.Errorf("recipients got %d", status)
 	}
 	rules := []string{
 		"ledger", "on", "no_consumer", "7m30s", "lateness", "0", "failing_share", "25", "failing_least",
 		"20", "dead_jobs", "3",
-		"remind_after", "1h",
+		"remind_after", "1h", "over_after", "2m", "group_wait", "30s", "digest_after", "10m", "max_per_hour", "12",
+		"language", "zh-Hans",
 	}
 	if status, body := s.post("/alerts/rules", rules...); status != http.StatusOK ||
 		!strings.Contains(body, `value="7m30s"`) || !strings.Contains(body, `value="1h"`) {
 		t.Errorf("rules got %d", status)
 	}
 	now, err := alert.Read(s.registry.Snapshot())
-	if err != nil || len(now.Recipients) != 2 || now.Rules.Shards || !now.Rules.Ledger ||
+	if err != nil || len(now.Recipients) != 2 || now.Recipients[1].Owners[0] != "shop" || now.MaxPerHour != 12 ||
+		now.Language != "zh-Hans" || now.Rules.Shards || !now.Rules.Ledger ||
 		now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
 		t.Errorf("the settings are %+v, %v", now, err)
 	}
@@ -268,12 +276,12 @@ func TestAlertsPage(t *testing.T) {
 		o.Alerts = store
 	})
 	for _, key := range []string{"a", "b"} {
-		if _, _, err := store.RaiseAlert(t.Context(),
+		if _, err := store.RaiseAlert(t.Context(),
 			alert.Alert{Key: key, Kind: "shard_down", Severity: "critical", Subject: "<script>" + key}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := store.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
+	if _, err := store.EndAlert(t.Context(), "b", "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.AddDelivery(t.Context(),
@@ -284,6 +292,62 @@ func TestAlertsPage(t *testing.T) {
 	s.as("look").wants("/alerts", "&lt;script&gt;a", "&lt;script&gt;b", "critical")
 	s.wants("/alerts/deliveries", "421 busy")
 	s.wants("/", "&lt;script&gt;a")
+}
+
+// TestTheWorstTenAreShown, one line a topic, in both languages; what is muted is counted.
+func TestTheWorstTenAreShown(t *testing.T) {
+	t.Parallel()
+	var store *alert.Store
+	s := open(t, func(o *Options) {
+		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		o.Alerts = store
+	})
+	for i := range 25 {
+		name, severity := fmt.Sprint("t", i), alert.Warning
+		if i == 24 {
+			severity = alert.Critical
+		}
+		_, err := store.RaiseAlert(t.Context(), alert.Alert{
+			Key: "topic/" + name, Kind: "breaker", Severity: severity, Topic: name,
+			Causes: []alert.Cause{
+				{Kind: "breaker", Severity: severity, N: 12, Answer: "429"}, {Kind: "late", For: 90 * time.Second},
+			},
+		})
+		must(t, err)
+	}
+	lines := func() int {
+		t.Helper()
+		_, body := s.get("/")
+		_, card, _ := strings.Cut(body, `id="wk-problems"`)
+		return strings.Count(card, "list-group-item-action")
+	}
+	s.as("look").wants("/", "and 16 more", "topic t24: the endpoint fails", "the endpoint answers 429: 12 calls in a row")
+	if n := lines(); n != 10 {
+		t.Errorf("there are %d lines", n)
+	}
+	if status, _ := s.post("/alerts/handle", "key", "topic/t24", "why", "mine"); status != http.StatusForbidden {
+		t.Errorf("a viewer acknowledges: %d", status)
+	}
+	s.as("ops")
+	s.post("/alerts/handle", "key", "topic/t24", "why", "being repaired")
+	s.post("/alerts/handle", "key", "topic/t1", "why", "known", "mute", "1", "for", "24h")
+	s.post("/alerts/handle", "key", "topic/gone", "why", "known")
+	if _, body := s.post("/alerts/handle", "key", "topic/t2", "why", " "); !strings.Contains(body, "Say why.") {
+		t.Error("no reason is asked for")
+	}
+	s.wants("/alerts", "Muted by ops: known. Until", "Acknowledged by ops: being repaired")
+	wait.For(t, "the overview to follow", func() bool {
+		_, body := s.get("/")
+		return strings.Contains(body, "and 15 more") && strings.Contains(body, "1 muted") &&
+			strings.Contains(body, "Acknowledged by ops: being repaired")
+	})
+	s.post("/alerts/handle", "key", "topic/t1", "undo", "1")
+	wait.For(t, "the overview to follow", func() bool {
+		_, body := s.get("/")
+		return strings.Contains(body, "and 16 more") && !strings.Contains(body, "muted")
+	})
+	s.post("/language", "choice", "zh-Hans")
+	s.wants("/", "端点返回 429：连续 12 次", "最早的已等待 1 分 30 秒", "还有 16 个")
 }
 
 func TestEveryPageCanBeParsedInEveryLanguage(t *testing.T) {

@@ -24,7 +24,7 @@ var (
 		"/topics/:topic/pause", "/topics/:topic/resume", "/topics/:topic/jobs", "/topics/:topic/matching",
 		"/topics/:topic/errors/clear", "/topics/:topic/test",
 		"/topics/:topic/jobs/:id", "/push", "/dead/redrive", "/dead/delete", "/dead/selected", "/tasks/:id/cancel",
-		"/shards/:name/state", "/processes/restart",
+		"/shards/:name/state", "/processes/restart", "/alerts/handle",
 	}
 	// pagesAbove are pages that not everybody sees, by the role they need.
 	pagesAbove = map[string]account.Role{

@@ -13,19 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Finding is something that is wrong now.
-type Finding struct {
-	Kind     string // shard_down, topic_failing, …
-	Severity string
-	Subject  string // in one line
-	Detail   string
-	Topic    string
-	Shard    string
-}
-
-// Key tells findings apart.
-func (f *Finding) Key() string { return f.Kind + "/" + f.Shard + "/" + f.Topic }
-
 // Storage is where alerts are kept and hosts agree on which one of them tells people; a Store is one.
 type Storage interface {
 	alertStorage
@@ -33,10 +20,11 @@ type Storage interface {
 }
 
 type alertStorage interface {
-	RaiseAlert(ctx context.Context, a Alert) (stored Alert, raised bool, err error)
-	EndAlert(ctx context.Context, key, host string, at time.Time) (stored Alert, ended bool, err error)
-	ClaimReminder(ctx context.Context, id uint64, after time.Duration, at time.Time) (bool, error)
+	RaiseAlert(ctx context.Context, a Alert) (stored Alert, err error)
+	EndAlert(ctx context.Context, key, host string, at time.Time) (over bool, err error)
 	ListAlerts(ctx context.Context, f Filter) ([]Alert, error)
+	ListTold(ctx context.Context) (map[string]*Told, error)
+	SaveTold(ctx context.Context, person string, t *Told) (saved bool, err error)
 }
 
 // Options of Alerts.
@@ -45,6 +33,8 @@ type Options struct {
 	Settings   func() (Settings, error)
 	Find       func(ctx context.Context, r Rules) ([]Finding, Judge) // all that is wrong now
 	Dead       func(ctx context.Context) []DeadTopic                 // unreported dead jobs; nil: no digests
+	Say        func(language string) Say
+	Owner      func(topic string) string // nil: none has one
 	Host       string
 	AdminURL   string       // of the web admin, for links; may be empty
 	Web        *http.Client // for webhooks: it decides where they may lead
@@ -60,9 +50,11 @@ type Alerts struct {
 
 	// For the goroutine of rounds only.
 	open       map[string]*openAlert // by key: what this host finds or has adopted
+	told       map[string]*Told      // by person
 	adopted    bool                  // open contains what an earlier run of this host left
 	lastAdopt  time.Time
-	lastDigest time.Time
+	lastTold   time.Time
+	lastDead   time.Time
 	storeHangs bool // a call to the store timed out in this round: there is no other in it
 
 	mu       sync.Mutex
@@ -84,10 +76,13 @@ func New(o Options) *Alerts {
 	if o.Every <= 0 {
 		o.Every = defaultEvery
 	}
+	if o.Owner == nil {
+		o.Owner = func(string) string { return "" }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Alerts{opts: o, open: map[string]*openAlert{}, settings: Defaults()}
+	a := &Alerts{opts: o, open: map[string]*openAlert{}, told: map[string]*Told{}, settings: Defaults()}
 	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
 	}, []string{"channel", "state"})
@@ -160,17 +155,17 @@ func (a *Alerts) round(ctx context.Context) {
 		return // this process ends, and may not have found all
 	}
 	now := time.Now().UTC()
-	found := map[string]bool{}
+	byKey := map[string][]Finding{}
 	for _, f := range findings {
-		found[f.Key()] = true
-		a.raise(ctx, s, f, now)
+		byKey[f.Key()] = append(byKey[f.Key()], f)
+	}
+	for key, list := range byKey {
+		a.raise(key, list, now)
 	}
 	for key, o := range a.open {
-		if !found[key] && over(o.alert) {
-			a.end(ctx, s, key, o, now)
-		}
+		a.settle(ctx, &s, key, o, over, now)
 	}
-	a.digests(ctx, s, now)
+	a.tell(ctx, &s, now)
 }
 
 func (a *Alerts) find(ctx context.Context, r Rules) ([]Finding, Judge) {

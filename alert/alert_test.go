@@ -20,6 +20,7 @@ import (
 	"github.com/wakecall/wakecall/test/dbtest"
 	"github.com/wakecall/wakecall/test/smtptest"
 	"github.com/wakecall/wakecall/test/wait"
+	"github.com/wakecall/wakecall/web"
 )
 
 var eventually = wait.For
@@ -66,6 +67,7 @@ func playFrom(t *testing.T, host string, store Storage, s *stage) *stage {
 	t.Helper()
 	s.a = New(Options{
 		Store: store, Host: host, Every: 20 * time.Millisecond, AdminURL: "http://admin.example/", Web: http.DefaultClient,
+		Say: english(t),
 		Settings: func() (Settings, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -76,7 +78,7 @@ func playFrom(t *testing.T, host string, store Storage, s *stage) *stage {
 			defer s.mu.Unlock()
 			blind := s.blind
 			s.looks++
-			return append([]Finding(nil), s.findings...), func(Alert) bool { return !blind }
+			return append([]Finding(nil), s.findings...), func(Finding) bool { return !blind }
 		},
 	})
 	s.a.outbox.waits = []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}
@@ -91,17 +93,26 @@ func playFrom(t *testing.T, host string, store Storage, s *stage) *stage {
 func mailTo(s *smtptest.Server, to ...string) Settings {
 	x := Defaults()
 	x.Mail = Mail{Host: s.Host, Port: s.Port, TLS: TLSOpportunistic, From: "Wakecall <wakecall@test.example>"}
-	x.Recipients = to
+	x.GroupWait, x.DigestAfter, x.Rules.OverAfter = 0, 0, 0
+	for _, address := range to {
+		x.Recipients = append(x.Recipients, Recipient{Address: address})
+	}
 	return x
 }
 
-var down = Finding{
-	Kind:     "shard_down",
-	Severity: Critical,
-	Subject:  "shard a is down",
-	Detail:   "connection <refused>",
-	Shard:    "a",
+// english are the texts of messages.
+func english(t testing.TB) func(string) Say {
+	t.Helper()
+	texts, err := web.LoadTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(language string) Say { return texts[language].T }
 }
+
+func testMessage(t testing.TB) *Message { return TestMessage("h1", "", english(t)("en")) }
+
+var down = Finding{Shard: "a", Cause: Cause{Kind: "shard_down", Severity: Critical, Text: "connection <refused>"}}
 
 func subjects(s *smtptest.Server) (list []string) {
 	for _, m := range s.Mails() {
@@ -195,16 +206,30 @@ func (a *away) QueueDelivery(ctx context.Context, holder string, d QueuedDeliver
 	return a.Storage.QueueDelivery(ctx, holder, d)
 }
 
-func (a *away) RaiseAlert(ctx context.Context, x Alert) (Alert, bool, error) {
+func (a *away) RaiseAlert(ctx context.Context, x Alert) (Alert, error) {
 	if err := a.err(ctx); err != nil {
-		return x, false, err
+		return x, err
 	}
 	return a.Storage.RaiseAlert(ctx, x)
 }
 
-func (a *away) EndAlert(ctx context.Context, key, host string, at time.Time) (Alert, bool, error) {
+func (a *away) ListTold(ctx context.Context) (map[string]*Told, error) {
 	if err := a.err(ctx); err != nil {
-		return Alert{}, false, err
+		return nil, err
+	}
+	return a.Storage.ListTold(ctx)
+}
+
+func (a *away) SaveTold(ctx context.Context, person string, t *Told) (bool, error) {
+	if err := a.err(ctx); err != nil {
+		return false, err
+	}
+	return a.Storage.SaveTold(ctx, person, t)
+}
+
+func (a *away) EndAlert(ctx context.Context, key, host string, at time.Time) (bool, error) {
+	if err := a.err(ctx); err != nil {
+		return false, err
 	}
 	return a.Storage.EndAlert(ctx, key, host, at)
 }
@@ -242,7 +267,14 @@ func TestTroubleIsToldWhileTheRegistryIsAway(t *testing.T) {
 func TestWhatAnEarlierRunLeftOpenEnds(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
-	if _, _, err := store.RaiseAlert(t.Context(), Alert{Key: down.Key(), Kind: down.Kind, Subject: down.Subject, Host: "h1"}); err != nil {
+	const told = `{"alerts":{"shard/a":{"title":"shard a is down"}}}`
+	for _, host := range []string{"h1"} {
+		a := Alert{Key: down.Key(), Kind: down.Kind, Causes: []Cause{down.Cause}, Host: host}
+		if _, err := store.RaiseAlert(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := dbtest.Run(store.db, "INSERT INTO alert_told VALUES ('mail ops@test.example', '"+told+"', 1)"); err != nil {
 		t.Fatal(err)
 	}
 	play(t, "h1", store, mailTo(smtp, "ops@test.example"))
@@ -260,22 +292,42 @@ func TestAStoreThatHangsHoldsUpNothing(t *testing.T) {
 	h := play(t, "h1", store, mailTo(smtp, "ops@test.example"))
 	var list []Finding
 	for i := range 5 {
-		list = append(
-			list,
-			Finding{Kind: "shard_down", Severity: Critical, Subject: fmt.Sprint("shard ", i), Shard: fmt.Sprint(i)},
-		)
+		list = append(list, Finding{Shard: fmt.Sprint(i), Cause: Cause{Kind: "shard_down", Severity: Critical}})
 	}
 	h.wrong(list[:2]...)
-	eventually(t, "what begins before", func() bool { return len(smtp.Mails()) == 2 })
+	eventually(t, "what begins before", func() bool { return told(smtp, "New", 0, 1) })
 	store.is(true)
 	began := time.Now()
 	h.wrong(list[2:]...)
-	eventually(t, "what begins and ends meanwhile", func() bool { return len(smtp.Mails()) == 7 })
+	eventually(t, "what begins and ends meanwhile", func() bool {
+		return told(smtp, "New", 2, 3, 4) && told(smtp, "Over", 0, 1)
+	})
+	before := len(smtp.Mails())
 	h.wrong(list...)
-	eventually(t, "what begins anew", func() bool { return len(smtp.Mails()) == 9 })
+	eventually(t, "what begins anew", func() bool { return len(smtp.Mails()) > before && told(smtp, "New", 0, 1) })
 	if took := time.Since(began); took > 12*time.Second {
 		t.Errorf("it took %s", took)
 	}
+}
+
+// told reports whether the mails name shards in a part.
+func told(s *smtptest.Server, part string, shards ...int) bool {
+	named := map[string]bool{}
+	for _, m := range s.Mails() {
+		text, _, _ := strings.Cut(m.Raw, "text/html")
+		_, lines, _ := strings.Cut(text, "\r\n"+part+"\r\n")
+		lines, _, _ = strings.Cut(lines, "\r\n\r\n")
+		for i := range 10 {
+			name := fmt.Sprintf("shard %d is down", i)
+			named[name] = named[name] || strings.Contains(lines, name)
+		}
+	}
+	for _, i := range shards {
+		if !named[fmt.Sprintf("shard %d is down", i)] {
+			return false
+		}
+	}
+	return true
 }
 
 // rounds waits until a host has looked so often again.
@@ -341,14 +393,14 @@ func TestABadServerIsTriedAgainAndShown(t *testing.T) {
 		return err == nil && len(list) > 0 && strings.Contains(list[0].Error, "mailbox busy")
 	})
 	smtp.Refuse(0, "")
-	h.wrong(down, Finding{Kind: "breaker", Subject: "topic t", Topic: "t"})
+	h.wrong(down, Finding{Topic: "t", Cause: Cause{Kind: "breaker", Severity: Critical}})
 	eventually(t, "a mail arrives", func() bool { return len(smtp.Mails()) > 0 })
 }
 
 func TestTheServersWordsAreShown(t *testing.T) {
 	t.Parallel()
 	smtp := smtptest.Start(t)
-	m := TestMessage("h1", "")
+	m := testMessage(t)
 	s := mailTo(smtp).Mail
 	smtp.Refuse(550, "no such user here")
 	if err := SendMail(t.Context(), s, "ops@test.example", m); err == nil || !strings.Contains(err.Error(), "550") ||
@@ -392,7 +444,7 @@ func TestAMailCanBeCalledOff(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		s := Mail{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, From: "a@b.example"}
-		go func() { ended <- SendMail(ctx, s, "ops@test.example", TestMessage("h", "")) }()
+		go func() { ended <- SendMail(ctx, s, "ops@test.example", testMessage(t)) }()
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -426,8 +478,8 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	m := TestMessage("h1", "http://admin.example")
-	m.Alert.Subject = `a "quoted" <subject>`
+	m := TestMessage("h1", "http://admin.example", english(t)("en"))
+	m.Title, m.Alert.Subject = `a "quoted" <subject>`, `a "quoted" <subject>`
 	for preset := range Presets {
 		w := Webhook{Name: preset, URL: seal.Text(srv.URL), Preset: preset}
 		if err := errors.Join(w.Validate(), SendWebhook(t.Context(), http.DefaultClient, w, m)); err != nil {
@@ -491,7 +543,7 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 			t.Context(),
 			http.DefaultClient,
 			Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: c.preset},
-			TestMessage("h", ""),
+			testMessage(t),
 		)
 		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s answers %s: %v", c.preset, c.answer, err)
@@ -506,13 +558,13 @@ func TestMessagesSayWhereToLook(t *testing.T) {
 		"https://h/w/dead?topic=orders": {Kind: "dead", Topic: "orders"},
 		"https://h/w/shards":            {Kind: "shard_down", Shard: "r1"},
 		"https://h/w/processes":         {Kind: "journal"},
-		"https://h/w/alerts/settings":   TestMessage("h", "").Alert,
+		"https://h/w/alerts/settings":   testMessage(t).Alert,
 	} {
 		if got := link("https://h/w/", &a); got != want {
 			t.Errorf("%s links to %s, want %s", a.Kind, got, want)
 		}
 	}
-	if m := TestMessage("h1", "https://h/"); m.Link == "" || !strings.Contains(m.Text(), m.Link) ||
+	if m := TestMessage("h1", "https://h/", english(t)("en")); m.Link == "" || !strings.Contains(m.Text(), m.Link) ||
 		!strings.Contains(m.HTML(), m.Link) {
 		t.Errorf("a test message is %s", m.Text())
 	}
@@ -525,8 +577,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	for field, damage := range map[string]func(*Settings){
-		"recipients":          func(s *Settings) { s.Recipients = []string{"nobody"} },
-		"mail.host":           func(s *Settings) { s.Recipients = []string{"a@b.example"} },
+		"recipients":          func(s *Settings) { s.Recipients = []Recipient{{Address: "nobody"}} },
+		"mail.host":           func(s *Settings) { s.Recipients = []Recipient{{Address: "a@b.example"}} },
 		"mail.port":           func(s *Settings) { s.Mail.Host, s.Mail.Port, s.Mail.From = "h", 70000, "a@b.example" },
 		"mail.from":           func(s *Settings) { s.Mail.Host = "h" },
 		"mail.tls":            func(s *Settings) { s.Mail.Host, s.Mail.From, s.Mail.TLS = "h", "a@b.example", "x" },
@@ -552,7 +604,7 @@ func TestAFloodOfMessagesBlocksNothing(t *testing.T) {
 	t.Parallel()
 	o := New(Options{Store: newStore(t)}).outbox
 	for i := range queueLength + 7 {
-		o.put(&outgoing{Delivery: Delivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: TestMessage("h", "")})
+		o.put(&outgoing{Delivery: Delivery{Channel: "mail", Recipient: fmt.Sprint(i)}, message: testMessage(t)})
 	}
 	failed := 0
 	for d := range o.pending {
@@ -575,9 +627,9 @@ func TestAMailServerThatHangsHoldsUpNoWebhook(t *testing.T) {
 	s.Mail = Mail{From: "wakecall@test.example"}
 	s.Mail.Host, s.Mail.Port = smtptest.Hanging(t)
 	for i := range 20 {
-		s.Recipients = append(s.Recipients, fmt.Sprintf("ops%d@test.example", i))
+		s.Recipients = append(s.Recipients, Recipient{Address: fmt.Sprintf("ops%d@test.example", i)})
 	}
-	s.Webhooks = []Webhook{{Name: "chat", URL: seal.Text(srv.URL), Preset: "slack"}}
+	s.Webhooks, s.GroupWait = []Webhook{{Name: "chat", URL: seal.Text(srv.URL), Preset: "slack"}}, 0
 	play(t, "h1", newStore(t), s).wrong(down)
 	select {
 	case <-called:

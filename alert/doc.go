@@ -3,23 +3,31 @@
 //
 // # The life of an alert
 //
-//	           a round finds it             every Settings.RemindAfter
-//	nothing ────────────────────> open ──────────────────────────────> open
-//	                 "begins"      │ no round finds it any more   "still"
-//	                               v
-//	                             ended  "is over"
+// An alert is an incident of a topic, a shard or the installation. It has one cause or several, which come and go while
+// it is open: an endpoint that answers 429, jobs that are late, jobs that died.
 //
-// Rounds (every five seconds) find what is wrong now: levels, not events. An alert neither begins nor ends in a round
-// that cannot judge it, because a shard does not answer. A host that has just started ends no alert of others before
-// it has watched for the span of the rule, such as ten minutes for dead jobs.
+//	           a round finds a cause              no cause was found for a while
+//	nothing ───────────────────────────> open ───────────────────────────────────> ended
 //
-// Of the hosts that find the same, the store tells one that it began, one that it still lasts, and one that it ended,
-// so only one message goes out. An alert is over when no host has found it for 90 seconds; other hosts end the alerts
-// of a host that died. While the store is away each host relies on its own memory and the last known settings,
-// because an outage of the registry must not delay a mail about Redis. Two hosts may then send the same message.
+// Rounds (every five seconds) find what is wrong now: levels, not events. A cause neither begins nor ends in a round
+// that cannot judge it, because a shard does not answer. A host that has just started ends nothing of others before
+// it has watched for the span of the rule, such as ten minutes for dead jobs. What is found near a limit ends at half
+// of it, and after Rules.OverAfter without a finding, so that what goes up and down is one alert. While a shard is down,
+// and for two minutes after that, topics that begin to be late are part of its alert.
 //
-// Dead jobs are reported in digests, by the host that claims them in the store. Deaths during a time without any
-// watch, without the store, or without one of the shards are reported later.
+// Of the hosts that find the same, the first raises the alert, the others are noted with it, and it is over when none
+// has found it for 90 seconds; other hosts end the alerts of a host that died.
+//
+// # Telling people
+//
+// What a person (a mail address, a webhook) was told is stored: which alerts began for it, when the last message went
+// out. Each round compares that with the open alerts, so nothing that began or ended is lost or told twice. Told.due has
+// the rules. Of the hosts that see that a message is due, the one that updates what was told sends it. While the store
+// is away each host relies on its own memory and the last known settings, because an outage of the registry must not
+// delay a mail about Redis; two hosts may then send the same message.
+//
+// Dead jobs are told to their topics' addresses, by the host that claims them in the store, with the same pauses. Deaths
+// during a time without any watch, without the store, or without one of the shards are reported later.
 //
 // # Sending
 //
@@ -31,6 +39,7 @@
 //
 // # Files
 //
-// watch.go and trend.go read the topics, judge.go has the rules, open.go the life of an alert, digest.go and
-// deaths.go the digests of dead jobs, outbox.go and send.go the sending, store.go and deliveries.go what is stored.
+// watch.go and trend.go read the topics, judge.go has the rules, cause.go what they find, open.go the life of an alert,
+// handled.go who looks after one. route.go, tell.go and people.go decide who is told when, compose.go and message.go
+// what, dead.go and deaths.go are about dead jobs. outbox.go and send.go send; store.go, told.go and deliveries.go store.
 package alert

@@ -20,7 +20,8 @@ const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: text/html\r\n\r\n<s
 
 func forgedMessage() *Message {
 	return &Message{
-		Phase: Begins, At: time.Now(), Link: "https://h/?a=" + "x", Lines: []string{"id-1: " + forged, strings.Repeat(forged, 200)},
+		Phase: Begins, At: time.Now(), Link: "https://h/?a=" + "x", Title: forged + strings.Repeat("long ", 1000),
+		Parts: []Part{{forged, []string{"id-1: " + forged, strings.Repeat(forged, 200)}}}, Thread: "t", First: true,
 		Alert: Alert{
 			Kind:     "shard_down",
 			Severity: Critical,
@@ -94,7 +95,7 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 		settings := Defaults()
 		settings.Mail = Mail{Host: s.Host, Port: s.Port, TLS: TLSNone, From: "wakecall@example.com"}
 		for what, change := range map[string]func(*Settings){
-			"recipients": func(s *Settings) { s.Recipients = []string{address} },
+			"recipients": func(s *Settings) { s.Recipients = []Recipient{{Address: address}} },
 			"mail.from":  func(s *Settings) { s.Mail.From = address },
 		} {
 			wrong := settings
@@ -130,6 +131,7 @@ func TestAWebhookSaysWhatItsAlertSays(t *testing.T) {
 	for preset := range Presets {
 		m := forgedMessage()
 		m.Alert.Detail += `","channel":"#all","x":"` + "\xff"
+		m.Parts = append(m.Parts, Part{Lines: []string{m.Alert.Detail}})
 		body, err := (&Webhook{Preset: preset}).body(m)
 		if err != nil {
 			t.Fatal(err)

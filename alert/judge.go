@@ -1,22 +1,15 @@
 package alert
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
-
-var shardSubjects = map[string]string{
-	"down": "is down", "partial": "answers only in part", "slow": "is slow", "memory": "is nearly full",
-	"eviction": "may evict jobs", "write_error": "cannot write its files", "link_down": "has a replica without its master",
-	"clock": "has another time than this host", "stepped": "had its clock set", "restarted": "was restarted",
-}
 
 var criticalShardKinds = []string{"down", "partial", "eviction", "write_error"}
 
@@ -28,12 +21,14 @@ func (w *Watch) shards(r Rules) []Finding {
 	var list []Finding
 	for _, f := range w.src.Shards() {
 		severity := Warning
-		if slices.Contains(criticalShardKinds, f.Kind) {
+		switch {
+		case slices.Contains(criticalShardKinds, f.Kind):
 			severity = Critical
+		case f.Kind == "restarted": // it is over
+			severity = Info
 		}
 		list = append(list, Finding{
-			Kind: "shard_" + f.Kind, Severity: severity, Shard: f.Shard, Detail: f.Detail,
-			Subject: "shard " + f.Shard + " " + cmp.Or(shardSubjects[f.Kind], f.Kind),
+			Shard: f.Shard, Cause: Cause{Kind: "shard_" + f.Kind, Severity: severity, Text: f.Detail},
 		})
 	}
 	return list
@@ -48,19 +43,13 @@ func (w *Watch) host(r Rules, now time.Time) []Finding {
 		w.registryAway = now
 	}
 	if r.Registry && !w.registryAway.IsZero() && now.Sub(w.registryAway) >= registryWait {
-		list = append(list, Finding{
-			Kind: "registry", Severity: Critical, Subject: "the registry's database does not answer",
-			Detail: "Pushes and callbacks go on with the last snapshot; nothing can be changed until it is back.",
-		})
+		list = append(list, Finding{Cause: Cause{Kind: "registry", Severity: Critical}})
 	}
 	if !r.Journal {
 		return list
 	}
 	if err := w.src.Journal(); err != nil {
-		list = append(list, Finding{
-			Kind: "journal", Severity: Critical, Subject: "the journal cannot be written",
-			Detail: err.Error() + ". A push is refused if its line in the request file cannot be written.",
-		})
+		list = append(list, Finding{Cause: Cause{Kind: "journal", Severity: Critical, Text: err.Error()}})
 	}
 	return list
 }
@@ -80,45 +69,53 @@ func (w *Watch) unknownTopics(ctx context.Context, r Rules, now time.Time) ([]Fi
 	w.unknown, w.unknownAsked = nil, now
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		w.unknown = append(w.unknown, Finding{
-			Kind: "topic_unknown", Severity: Critical, Topic: name,
-			Subject: "topic " + name + " has jobs and is not in the registry",
-			Detail: fmt.Sprintf("%d jobs wait. Nobody deleted the topic: this is another registry, or an old backup of it. "+
-				"Restore the right one, or register the topic again. To get rid of the jobs, delete it then.", counts[name]),
+			Topic: name, Cause: Cause{Kind: "topic_unknown", Severity: Critical, N: counts[name]},
 		})
 	}
 	return w.unknown, nil
 }
 
-// judgeTopic judges one topic by its recent readings.
-func judgeTopic(t *registry.Topic, recent *trend, r Rules, now time.Time) []Finding {
-	var list []Finding
-	add := func(kind, severity, subject, detail string) {
-		list = append(list, Finding{
-			Kind: kind, Severity: severity, Subject: "topic " + t.Name + " " + subject, Detail: detail, Topic: t.Name,
-		})
+// paused tells of a topic that nobody is called for though its jobs are ready.
+func paused(t *registry.Topic, n queue.Stats) []Finding {
+	if t.State == registry.TopicActive || n.Ready == 0 {
+		return nil
 	}
+	return []Finding{{Topic: t.Name, Cause: Cause{
+		Kind: "paused", Severity: Info, N: n.Ready, For: n.OldestReady.Round(time.Second),
+	}}}
+}
+
+// judgeTopic judges one topic by its recent readings.
+func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding {
+	var list []Finding
+	add := func(c Cause) { list = append(list, Finding{Topic: t.Name, Cause: c}) }
+	recent := w.trends[t.Name]
 	idle := recent.idle(now)
 	if limit := r.NoConsumer.Std(); t.State == registry.TopicActive && limit > 0 && idle >= limit {
-		add("no_consumer", Critical, "is not consumed", fmt.Sprintf(
-			"%d jobs are ready and nothing was called for %s: is a dispatcher running?",
-			recent.last.Ready, idle.Round(time.Second)))
+		add(Cause{Kind: "no_consumer", Severity: Critical, N: recent.last.Ready, For: idle.Round(time.Second)})
 	}
 	did := recent.since(failingSpan, now)
 	attempts := did.failed + did.delivered
-	enough := r.FailingShare > 0 && attempts >= max(1, r.FailingLeast)
-	if enough && float64(did.failed) >= r.FailingShare*float64(attempts) {
-		add("topic_failing", Warning, "fails",
-			fmt.Sprintf("%d of %d attempts in the last five minutes failed.", did.failed, attempts))
+	share := w.limit(r.FailingShare, "topic_failing//"+t.Name, now)
+	if share > 0 && attempts >= max(1, r.FailingLeast) && float64(did.failed) >= share*float64(attempts) {
+		add(Cause{Kind: "topic_failing", Severity: Warning, N: did.failed, Of: attempts})
 	}
 	if died := recent.since(trendSpan, now).died; r.DeadJobs > 0 && died >= r.DeadJobs {
-		add("dead", Warning, "has dead jobs",
-			fmt.Sprintf("%d jobs died in the last ten minutes; %d are dead altogether.", died, recent.last.Dead))
+		add(Cause{Kind: "dead", Severity: Warning, N: died, Of: recent.last.Dead})
 	}
 	if r.Ledger && recent.unevenRounds >= unevenRounds {
-		add("ledger", Critical, "has a ledger that does not add up",
-			recent.last.Ledger()+". A shard may have lost data: see `wakecall recover`.")
+		add(Cause{Kind: "ledger", Severity: Critical, Text: recent.last.Ledger()})
 	}
 	return list
+}
+
+// limit is a limit, or what is left of it for what was found a moment ago: what goes up and down around a limit is one
+// alert.
+func (w *Watch) limit(v float64, id string, now time.Time) float64 {
+	if now.Sub(w.found[id]) <= defaultSpan {
+		return calmShare * v
+	}
+	return v
 }
 
 // breakers judges which topics' endpoints are not called any more.
@@ -131,39 +128,74 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 		if l.BreakerOpen.IsZero() || !l.BreakerOpen.After(now.Add(-time.Minute)) {
 			continue
 		}
-		list = append(list, Finding{
-			Kind: "breaker", Severity: Critical, Topic: name,
-			Subject: "topic " + name + " has an endpoint that does not answer",
-			Detail: fmt.Sprintf("%d calls failed in a row; one probe at a time is made until it answers. Its jobs keep their "+
-				"attempts.", l.Failures),
-		})
+		list = append(list, Finding{Topic: name, Cause: Cause{Kind: "breaker", Severity: Critical, N: int64(l.Failures)}})
 	}
 	return list, err
 }
 
 // late judges which topics' calls are late: by the oldest job that waits or the calls of the last minute, whichever is
-// worse. A topic that was found late stays so until it is well below its limit.
+// worse.
 func (w *Watch) late(
 	ctx context.Context, r Rules, topics []string, read map[string]queue.TopicTotals, now time.Time,
 ) (list []Finding, err error) {
 	calls, err := w.src.Activity.Lateness(ctx, topics, now.Add(-lateSpan)) // with an error: of the shards that answer
 	for _, name := range topics {
-		t, limit := w.src.Snapshot().Topics.Get(name), r.Objective(name)
-		if limit <= 0 || t == nil || t.State != registry.TopicActive {
+		t, objective := w.src.Snapshot().Topics.Get(name), r.Objective(name)
+		if objective <= 0 || t == nil || t.State != registry.TopicActive {
 			continue
-		}
-		f := Finding{Kind: "late", Severity: Warning, Subject: "topic " + name + " is called late", Topic: name}
-		if found, ok := w.found[f.Key()]; ok && now.Sub(found) <= defaultSpan {
-			limit = time.Duration(float64(limit) * calmShare)
 		}
 		n, p99 := read[name].Stats, calls[name].Quantile(0.99)
-		if max(n.OldestReady, p99) <= limit {
-			continue
+		worst := max(n.OldestReady, p99)
+		if limit := w.limit(float64(objective), "late//"+name, now); float64(worst) > limit {
+			list = append(list, Finding{Topic: name, Cause: Cause{
+				Kind: "late", Severity: Warning, N: n.Ready, For: n.OldestReady.Round(time.Second), P99: p99, Limit: objective,
+			}})
 		}
-		f.Detail = fmt.Sprintf("The oldest of %d ready jobs has waited for %s; the 99th percentile of the last minute is %s "+
-			"after the due time. The objective is %s.", n.Ready, n.OldestReady.Round(time.Millisecond),
-			p99.Round(time.Millisecond), r.Objective(name))
-		list = append(list, f)
 	}
 	return list, err
+}
+
+const (
+	answersEvery  = time.Minute
+	answersARound = 20
+	answerOf      = 10 // attempts
+)
+
+// answered is what a topic's endpoint answered lately.
+type answered struct {
+	answer string
+	at     time.Time
+}
+
+// addAnswers says of findings about endpoints what those answer.
+func (w *Watch) addAnswers(ctx context.Context, list []Finding, now time.Time) {
+	reads := 0
+	for i := range list {
+		f := &list[i]
+		if f.Kind != "breaker" && f.Kind != "topic_failing" {
+			continue
+		}
+		known := w.answers[f.Topic]
+		if now.Sub(known.at) >= answersEvery && reads < answersARound {
+			reads++
+			known = answered{w.lastAnswer(ctx, f.Topic), now}
+			w.answers[f.Topic] = known
+		}
+		f.Answer = known.answer
+	}
+}
+
+// lastAnswer is the status of the last answer that was no success, or the reason why there was none.
+func (w *Watch) lastAnswer(ctx context.Context, topic string) string {
+	attempts, _ := w.src.Activity.Attempts(ctx, topic, answerOf) // what could be read of them
+	for _, a := range attempts {
+		switch {
+		case a.Outcome == "done" || a.Outcome == "snooze" || a.Outcome == "expired":
+		case a.Reason == "status" && a.Status > 0:
+			return strconv.Itoa(a.Status)
+		default:
+			return a.Reason
+		}
+	}
+	return ""
 }

@@ -1,15 +1,13 @@
 package alert
 
 import (
-	"fmt"
-	"hash/fnv"
 	"html/template"
 	"strings"
 	"time"
 	"unicode"
 )
 
-// Phase is what a message says about its alert.
+// Phase is what a message says about its alerts.
 type Phase string
 
 // The phases.
@@ -21,19 +19,23 @@ const (
 	Test   Phase = "test"
 )
 
-// Severities.
-const (
-	Critical = "critical"
-	Warning  = "warning"
-)
-
-// Message is what people receive about an alert.
+// Message is what people receive about alerts.
 type Message struct {
 	Phase Phase
-	Alert Alert
+	Alert Alert  // the worst of them
+	Title string // in one line; empty: that of the alert
+	Parts []Part
 	Link  string // to the admin; empty if its address is not known
 	At    time.Time
-	Lines []string // of a digest
+
+	Thread string // of the messages while something lasts
+	First  bool   // of the thread
+}
+
+// Part is a part of a message: what begins, what is over, what lasts, which jobs are dead.
+type Part struct {
+	Title string
+	Lines []string
 }
 
 // maxSubjectBytes limits the alert's part of a subject, because lines of a mail's header are limited.
@@ -52,62 +54,50 @@ func oneLine(s string) string {
 
 // Subject is the subject of a mail, and the first line of the text.
 func (m *Message) Subject() string {
-	s := oneLine(m.Alert.Subject)
-	if len(s) > maxSubjectBytes {
-		s = strings.ToValidUTF8(s[:maxSubjectBytes], "") + "…"
+	s := m.Title
+	if s == "" {
+		s = m.Alert.Subject
 	}
-	switch m.Phase {
-	case Lasts:
-		s = "still: " + s
-	case Ends:
-		s = "is over: " + s
+	if s = oneLine(s); len(s) > maxSubjectBytes {
+		s = strings.ToValidUTF8(s[:maxSubjectBytes], "") + "…"
 	}
 	return "[Wakecall] " + s
 }
 
 // Text is the message in plain text.
 func (m *Message) Text() string {
-	lines := append([]string{m.Subject()}, m.facts()...)
-	lines = append(lines, m.digest()...)
+	lines := []string{m.Subject()}
+	for _, p := range m.parts() {
+		if p.Title != "" {
+			lines = append(lines, "", p.Title)
+		}
+		lines = append(lines, p.Lines...)
+	}
 	if m.Link != "" {
-		lines = append(lines, m.Link)
+		lines = append(lines, "", m.Link)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (m *Message) digest() []string {
-	lines := make([]string, len(m.Lines))
-	for i, line := range m.Lines {
-		lines[i] = oneLine(line)
+// parts are the parts with lines that are safe.
+func (m *Message) parts() []Part {
+	list := make([]Part, 0, len(m.Parts))
+	for _, p := range m.Parts {
+		safe := Part{Title: oneLine(p.Title)}
+		for _, line := range p.Lines {
+			safe.Lines = append(safe.Lines, oneLine(line))
+		}
+		list = append(list, safe)
 	}
-	return lines
+	return list
 }
-
-func (m *Message) facts() []string {
-	var facts []string
-	if m.Alert.Detail != "" {
-		facts = append(facts, oneLine(m.Alert.Detail))
-	}
-	began, lasted := instant(m.Alert.BeganAt), m.At.Sub(m.Alert.BeganAt).Round(time.Second)
-	switch m.Phase {
-	case Begins:
-		facts = append(facts, "since "+began+", seen from "+m.Alert.Host)
-	case Lasts:
-		facts = append(facts, fmt.Sprintf("since %s (%s), seen from %s", began, lasted, m.Alert.Host))
-	case Ends:
-		facts = append(facts, fmt.Sprintf("it began %s and lasted %s", began, lasted))
-	}
-	return facts
-}
-
-func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 var page = template.Must(template.New("mail").Parse(`<!doctype html><html>
 <body style="font-family:system-ui,sans-serif;font-size:15px;color:#1d2530">
 <p style="border-left:4px solid {{.Colour}};padding:6px 12px;margin:0 0 12px"><strong>{{.Subject}}</strong></p>
-{{range .Facts}}<p style="margin:0 0 8px;white-space:pre-wrap">{{.}}</p>{{end}}
-{{if .Lines}}<table style="border-collapse:collapse">{{range .Lines}}
-<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;font-family:monospace;font-size:13px">{{.}}</td></tr>
+{{range .Parts}}{{with .Title}}<p style="margin:12px 0 4px"><strong>{{.}}</strong></p>{{end}}
+<table style="border-collapse:collapse">{{range .Lines}}
+<tr><td style="border-top:1px solid #dde3ea;padding:4px 8px;white-space:pre-wrap">{{.}}</td></tr>
 {{end}}</table>{{end}}
 {{if .Link}}<p><a href="{{.Link}}">{{.Link}}</a></p>{{end}}
 </body></html>`))
@@ -118,23 +108,15 @@ func (m *Message) HTML() string {
 	switch {
 	case m.Phase == Ends || m.Phase == Test:
 		colour = "#2fb344"
-	case m.Alert.Severity == Warning:
+	case m.Alert.Severity != Critical:
 		colour = "#f76707"
 	}
 	var b strings.Builder
 	err := page.Execute(&b, map[string]any{
-		"Subject": m.Subject(), "Facts": m.facts(), "Lines": m.digest(), "Link": m.Link, "Colour": template.CSS(colour),
+		"Subject": m.Subject(), "Parts": m.parts(), "Link": m.Link, "Colour": template.CSS(colour),
 	})
 	if err != nil {
 		return ""
 	}
 	return b.String()
-}
-
-// thread is the Message-ID of an alert's first mail. The others refer to it, so that mail programs show them
-// together.
-func (m *Message) thread() string {
-	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, m.Alert.Key, m.Alert.BeganAt.UnixMicro())
-	return fmt.Sprintf("<alert-%x@wakecall>", h.Sum64())
 }

@@ -2,27 +2,37 @@ package alert
 
 import (
 	"context"
-	"net/url"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
 
 // openAlert is an alert as this host knows it.
 type openAlert struct {
-	alert     Alert
-	stored    bool // the store knows it
-	toldBegin bool // people were told that it began
-	toldEnd   bool // people were told that it ended, which the store does not know yet
-	storedAt  time.Time
-	reminded  time.Time
+	alert    Alert
+	found    map[string]time.Time // by kind of cause: when it was found last
+	stored   bool                 // the store knows it
+	storedAt time.Time            // zero: it is to be stored now
+	over     bool                 // which the store does not know yet
 }
 
 const (
 	touchEvery = 30 * time.Second // for alerts that the store knows already
 	adoptEvery = time.Minute
 	staleAfter = 5 * time.Minute
-	adoptLimit = 1000
+	listLimit  = 1000
 )
+
+// listOpen lists the open alerts of all hosts.
+func (a *Alerts) listOpen(ctx context.Context) (list []Alert, err error) {
+	open := true
+	err = a.callStore(ctx, func(ctx context.Context) (err error) {
+		list, err = a.opts.Store.ListAlerts(ctx, Filter{Open: &open, Limit: listLimit})
+		return err
+	})
+	return list, err
+}
 
 // adopt takes over alerts whose finders are gone: those of an earlier run of this host, and those that nobody has
 // found for a while. They end when this host can tell that they are over.
@@ -30,173 +40,112 @@ func (a *Alerts) adopt(ctx context.Context, now time.Time) {
 	if now.Sub(a.lastAdopt) < adoptEvery {
 		return
 	}
-	onlyOpen := true
-	var list []Alert
-	err := a.callStore(ctx, func(ctx context.Context) (err error) {
-		list, err = a.opts.Store.ListAlerts(ctx, Filter{Open: &onlyOpen, Limit: adoptLimit})
-		return err
-	})
+	list, err := a.listOpen(ctx)
 	if err != nil {
 		return
 	}
 	for _, alert := range list {
 		mine := !a.adopted && alert.Host == a.opts.Host
 		if a.open[alert.Key] == nil && (mine || now.Sub(alert.LastSeenAt) >= staleAfter) {
-			a.open[alert.Key] = &openAlert{alert: alert, stored: true, toldBegin: true, reminded: alert.RemindedAt}
+			if len(alert.Causes) == 0 { // of an earlier version
+				alert.Causes = []Cause{{Kind: alert.Kind, Severity: alert.Severity, BeganAt: alert.BeganAt}}
+			}
+			a.open[alert.Key] = &openAlert{alert: alert, found: map[string]time.Time{}, stored: true, storedAt: now}
 		}
 	}
 	a.adopted, a.lastAdopt = true, now
 }
 
-// raise opens an alert for a finding or updates the open one, and tells people if it is new or has lasted.
-func (a *Alerts) raise(ctx context.Context, s Settings, f Finding, now time.Time) {
-	key := f.Key()
+// raise opens an alert for what is found about a subject, or updates the open one.
+func (a *Alerts) raise(key string, list []Finding, now time.Time) {
 	o := a.open[key]
-	if o == nil {
-		o = &openAlert{alert: Alert{
-			Key: key, Kind: f.Kind, Severity: f.Severity, Subject: f.Subject, Topic: f.Topic, Shard: f.Shard,
-			Host: a.opts.Host, BeganAt: now,
-		}, reminded: now}
+	if o == nil || o.over {
+		o = &openAlert{
+			alert: Alert{Key: key, Topic: list[0].Topic, Shard: list[0].Shard, Host: a.opts.Host, BeganAt: now},
+			found: map[string]time.Time{},
+		}
 		a.open[key] = o
-		a.opts.Logger.Error("an alert begins", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}
-	o.alert.Detail = f.Detail
-	if o.toldEnd {
-		o.toldEnd = false
-		a.tell(s, Begins, o.alert, now)
-	}
-	if !o.stored || now.Sub(o.storedAt) >= touchEvery {
-		a.store(ctx, s, o, now)
-	}
-	if now.Sub(o.reminded) >= s.RemindAfter.Std() {
-		a.remind(ctx, s, o, now)
+	for _, f := range list {
+		o.add(f.Cause, now)
 	}
 }
 
-func (a *Alerts) store(ctx context.Context, s Settings, o *openAlert, now time.Time) {
-	var stored Alert
-	var raised bool
+// add adds a cause that is found, or updates it.
+func (o *openAlert) add(c Cause, now time.Time) {
+	o.found[c.Kind], c.BeganAt = now, now
+	i := slices.IndexFunc(o.alert.Causes, func(x Cause) bool { return x.Kind == c.Kind })
+	if i < 0 {
+		o.alert.Causes, o.storedAt = append(o.alert.Causes, c), time.Time{}
+		return
+	}
+	c.BeganAt = o.alert.Causes[i].BeganAt
+	o.alert.Causes[i] = c
+}
+
+// settle drops the causes of an alert that are over, stores it, and closes it when it has none.
+func (a *Alerts) settle(ctx context.Context, s *Settings, key string, o *openAlert, over Judge, now time.Time) {
+	left := o.alert.Causes[:0:0]
+	for _, c := range o.alert.Causes {
+		f := Finding{Topic: o.alert.Topic, Shard: o.alert.Shard, Cause: c}
+		lately := now.Sub(o.found[c.Kind]) < s.calmFor(&f)
+		if o.found[c.Kind].Equal(now) || lately || !over(f) {
+			left = append(left, c)
+		}
+	}
+	if len(left) == 0 {
+		a.end(ctx, key, o, now)
+		return
+	}
+	if len(left) < len(o.alert.Causes) {
+		o.storedAt = time.Time{}
+	}
+	slices.SortFunc(left, worstFirst)
+	o.alert.Causes, o.alert.Kind, o.alert.Severity = left, left[0].Kind, left[0].Severity
+	say := a.opts.Say(s.Language)
+	o.alert.Subject, o.alert.Detail = o.alert.Title(say), strings.Join(o.alert.Details(say, brief), "; ")
+	if !slices.Contains(slices.Collect(maps.Values(o.found)), now) {
+		return // others may find it
+	}
+	if o.storedAt.IsZero() {
+		a.opts.Logger.Error("an alert", "subject", o.alert.Subject, "detail", o.alert.Detail)
+	}
+	if now.Sub(o.storedAt) >= touchEvery {
+		a.store(ctx, o, now)
+	}
+}
+
+func (a *Alerts) store(ctx context.Context, o *openAlert, now time.Time) {
 	report := o.alert
 	report.Host = a.opts.Host // another one may have raised it
+	var stored Alert
 	err := a.callStore(ctx, func(ctx context.Context) (err error) {
-		stored, raised, err = a.opts.Store.RaiseAlert(ctx, report)
+		stored, err = a.opts.Store.RaiseAlert(ctx, report)
 		return err
 	})
 	o.storedAt = now
-	if err != nil && !o.toldBegin { // people must be told, and the hosts cannot agree on who does it
-		o.toldBegin = true
-		a.tell(s, Begins, o.alert, now)
+	if err == nil && stored.ID != 0 {
+		o.alert, o.stored = stored, true
 	}
-	if err != nil || stored.ID == 0 {
-		return
-	}
-	tell := raised && !o.toldBegin
-	o.alert, o.stored, o.toldBegin = stored, true, true
-	if tell {
-		a.tell(s, Begins, o.alert, now)
-	}
-}
-
-func (a *Alerts) remind(ctx context.Context, s Settings, o *openAlert, now time.Time) {
-	o.reminded = now
-	if o.stored {
-		var claimed bool
-		err := a.callStore(ctx, func(ctx context.Context) (err error) {
-			claimed, err = a.opts.Store.ClaimReminder(ctx, o.alert.ID, s.RemindAfter.Std(), now)
-			return err
-		})
-		if err == nil && !claimed {
-			return
-		}
-	}
-	a.tell(s, Lasts, o.alert, now)
 }
 
 // end closes an alert that this host no longer finds. It is tried again while other hosts find it, or the store is
 // away.
-func (a *Alerts) end(ctx context.Context, s Settings, key string, o *openAlert, now time.Time) {
-	alert, ended := o.alert, true
-	if o.stored {
-		var stored Alert
-		err := a.callStore(ctx, func(ctx context.Context) (err error) {
-			stored, ended, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
-			return err
-		})
-		if err != nil {
-			if o.toldBegin && !o.toldEnd { // tell now, store later
-				o.toldEnd = true
-				a.tell(s, Ends, o.alert, now)
-			}
-			return
-		}
-		if !ended && stored.ID != 0 {
-			o.storedAt = time.Time{} // if this host finds it again, it says so at once
-			return
-		}
-		if ended {
-			alert = stored
-		}
-	}
-	delete(a.open, key)
-	a.opts.Logger.Info("an alert is over", "kind", alert.Kind, "subject", alert.Subject,
-		"lasted", now.Sub(alert.BeganAt).Round(time.Second).String())
-	if ended && o.toldBegin && !o.toldEnd {
-		a.tell(s, Ends, alert, now)
-	}
-}
-
-// tell queues a message about an alert for all recipients and webhooks.
-func (a *Alerts) tell(s Settings, p Phase, alert Alert, now time.Time) {
-	a.queue(s, &Message{Phase: p, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}, s.Recipients, true)
-}
-
-func (a *Alerts) queue(s Settings, m *Message, recipients []string, webhooks bool) {
-	put := func(channel, recipient string) {
-		a.outbox.put(&outgoing{message: m, Delivery: Delivery{
-			AlertID: m.Alert.ID, At: m.At, Channel: channel, Recipient: recipient, Subject: m.Subject(), State: Waiting,
-		}})
-	}
-	if s.Mail.Host != "" {
-		for _, to := range recipients {
-			put(mailChannel, to)
-		}
-	}
-	if !webhooks {
+func (a *Alerts) end(ctx context.Context, key string, o *openAlert, now time.Time) {
+	over := true
+	err := a.callStore(ctx, func(ctx context.Context) (err error) {
+		over, err = a.opts.Store.EndAlert(ctx, key, a.opts.Host, now)
+		return err
+	})
+	if err == nil && !over {
+		o.storedAt = time.Time{} // if this host finds it again, it says so at once
 		return
 	}
-	for _, w := range s.Webhooks {
-		put(w.Name, w.Preset)
+	if !o.over {
+		a.opts.Logger.Info("an alert is over", "subject", o.alert.Subject,
+			"lasted", now.Sub(o.alert.BeganAt).Round(time.Second).String())
 	}
-}
-
-// link is the page of the admin that an alert is about.
-func link(adminURL string, alert *Alert) string {
-	if adminURL == "" {
-		return ""
+	if o.over = true; err == nil {
+		delete(a.open, key)
 	}
-	page := "/alerts"
-	switch {
-	case alert.Kind == "dead" || alert.Kind == "dead_jobs":
-		page = "/dead?topic=" + url.QueryEscape(alert.Topic)
-	case alert.Topic != "":
-		page = "/topics/" + url.PathEscape(alert.Topic)
-	case alert.Shard != "":
-		page = "/shards"
-	case alert.Kind == "registry" || alert.Kind == "journal":
-		page = "/processes"
-	case alert.Kind == "test":
-		page = "/alerts/settings"
-	}
-	return strings.TrimRight(adminURL, "/") + page
-}
-
-// TestMessage is a message that tries out a channel.
-func TestMessage(host, adminURL string) *Message {
-	now := time.Now().UTC()
-	m := &Message{Phase: Test, At: now, Alert: Alert{
-		Kind: "test", Severity: Warning, Subject: "a test message", Host: host, BeganAt: now,
-		Detail: "If you read this, messages about alerts arrive.",
-	}}
-	m.Link = link(adminURL, &m.Alert)
-	return m
 }

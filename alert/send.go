@@ -166,12 +166,13 @@ func letter(s Mail, to string, m *Message) *gomail.Message {
 	l.SetHeader("Subject", strings.Join(strings.Fields(m.Subject()), " ")) // a header has one line
 	l.SetDateHeader("Date", m.At)
 	l.SetHeader("Auto-Submitted", "auto-generated")
-	switch m.Phase {
-	case Begins:
-		l.SetHeader("Message-ID", m.thread())
-	case Lasts, Ends:
-		l.SetHeader("In-Reply-To", m.thread())
-		l.SetHeader("References", m.thread())
+	switch thread := "<alert-" + m.Thread + "@wakecall>"; {
+	case m.Thread == "":
+	case m.First:
+		l.SetHeader("Message-ID", thread)
+	default: // mail programs show it with the first
+		l.SetHeader("In-Reply-To", thread)
+		l.SetHeader("References", thread)
 	}
 	l.SetBody("text/plain", m.Text()+"\n")
 	l.AddAlternative("text/html", m.HTML())

@@ -21,10 +21,14 @@ const SettingName = "alerts"
 // Settings are edited in the admin.
 type Settings struct {
 	Mail        Mail              `json:"mail"`
-	Recipients  []string          `json:"recipients"` // of all alerts
+	Recipients  []Recipient       `json:"recipients"`
 	Webhooks    []Webhook         `json:"webhooks"`
-	RemindAfter registry.Duration `json:"remind_after"` // of an alert that lasts
+	GroupWait   registry.Duration `json:"group_wait"`   // from the first alert to the message
+	DigestAfter registry.Duration `json:"digest_after"` // from that to the next message if there is something new
+	RemindAfter registry.Duration `json:"remind_after"` // between the messages that follow, while something lasts
+	MaxPerHour  int64             `json:"max_per_hour"` // messages to one recipient; 0: no limit
 	DeadDigest  bool              `json:"dead_digest"`  // mail digests of dead jobs to their topics' addresses
+	Language    string            `json:"language"`     // of messages
 	Rules       Rules             `json:"rules"`
 }
 
@@ -51,6 +55,7 @@ type Webhook struct {
 	Name     string    `json:"name"`
 	URL      seal.Text `json:"url"` // it often contains a token
 	Preset   string    `json:"preset"`
+	Only     Route     `json:"only"`
 	Template string    `json:"template"` // of the JSON body; empty: the preset's
 }
 
@@ -65,6 +70,7 @@ type Rules struct {
 	FailingShare float64           `json:"failing_share"` // of the attempts of five minutes, 0 to 1
 	FailingLeast int64             `json:"failing_least"` // with at least so many attempts
 	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
+	OverAfter    registry.Duration `json:"over_after"`    // since a topic's trouble was found last
 	Lateness     registry.Duration `json:"lateness"`      // of the oldest ready job, or the p99 of a minute
 
 	// Objectives of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off.
@@ -76,25 +82,37 @@ func (r *Rules) Objective(topic string) time.Duration {
 	if d, named := r.Objectives[topic]; named {
 		return d.Std()
 	}
-	longest, limit := -1, r.Lateness.Std()
+	longest, limit := 0, r.Lateness.Std()
 	for pattern, d := range r.Objectives {
-		begin, open := strings.CutSuffix(pattern, "*")
-		if open && len(begin) > longest && strings.HasPrefix(topic, begin) {
-			longest, limit = len(begin), d.Std()
+		if matches(pattern, topic) && len(pattern) > longest {
+			longest, limit = len(pattern), d.Std()
 		}
 	}
 	return limit
 }
 
+// calmMost is for how long at most other alerts than those of topics stay open.
+const calmMost = 30 * time.Second
+
+// calmFor is for how long something is not found before it is over: what comes and goes is one alert.
+func (s *Settings) calmFor(f *Finding) time.Duration {
+	if f.Topic == "" {
+		return min(s.Rules.OverAfter.Std(), calmMost)
+	}
+	return s.Rules.OverAfter.Std()
+}
+
 // Defaults are the settings of a new installation.
 func Defaults() Settings {
 	return Settings{
-		Mail: Mail{Port: 587, TLS: TLSOpportunistic}, Recipients: []string{}, Webhooks: []Webhook{},
-		RemindAfter: registry.Duration(30 * time.Minute), DeadDigest: true,
+		Mail: Mail{Port: 587, TLS: TLSOpportunistic}, Recipients: []Recipient{}, Webhooks: []Webhook{},
+		GroupWait: registry.Duration(30 * time.Second), DigestAfter: registry.Duration(10 * time.Minute),
+		RemindAfter: registry.Duration(30 * time.Minute), MaxPerHour: 10, DeadDigest: true, Language: "en",
 		Rules: Rules{
 			Shards: true, Registry: true, Journal: true, Ledger: true, Breaker: true,
 			NoConsumer:   registry.Duration(2 * time.Minute),
 			FailingShare: 0.5, FailingLeast: 20, DeadJobs: 10, Lateness: registry.Duration(5 * time.Second),
+			OverAfter: registry.Duration(2 * time.Minute),
 		},
 	}
 }
@@ -123,9 +141,7 @@ func (s *Settings) Validate() error {
 		errs = append(errs, wrong("recipients", "are %d; at most %d", len(s.Recipients), maxRecipients))
 	}
 	for _, to := range s.Recipients {
-		if _, err := mail.ParseAddress(to); err != nil {
-			errs = append(errs, wrong("recipients", "%.80q is not a mail address, like ops@example.com", to))
-		}
+		errs = append(errs, to.validate())
 	}
 	if len(s.Recipients) > 0 && s.Mail.Host == "" {
 		errs = append(errs, wrong("mail.host", "is missing: the recipients need an SMTP server"))
@@ -144,6 +160,9 @@ func (s *Settings) Validate() error {
 	}
 	if s.RemindAfter.Std() < minReminder {
 		errs = append(errs, wrong("remind_after", "%s is too short; at least %s", s.RemindAfter, minReminder))
+	}
+	if min(s.GroupWait, s.DigestAfter) < 0 || s.MaxPerHour < 0 {
+		errs = append(errs, wrong("rules", "durations and counts must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -175,7 +194,7 @@ func (r *Rules) validate() error {
 	if r.FailingShare < 0 || r.FailingShare > 1 {
 		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
 	}
-	if min(r.NoConsumer, r.Lateness) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
+	if min(r.NoConsumer, r.Lateness, r.OverAfter) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
 		return wrong("rules", "limits must not be negative; 0 switches a rule off")
 	}
 	for pattern, d := range r.Objectives {
@@ -199,12 +218,14 @@ func (w *Webhook) Validate() error {
 	if w.Name == mailChannel {
 		errs = append(errs, wrong("webhooks.name", "%q is the mail server's; choose another name", w.Name))
 	}
+	errs = append(errs, w.Only.validate("webhooks.only"))
 	u, err := url.Parse(string(w.URL))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		errs = append(errs, wrong("webhooks.url", "of %s is not an http:// or https:// address", w.Name))
 	}
 	// A quote in a server's answer must not end a string of the template: the answer could add members to the JSON.
-	if _, err := w.body(&Message{Alert: Alert{Detail: `"`}}); err != nil {
+	quote := &Message{Title: `"`, Alert: Alert{Subject: `"`, Detail: `"`}}
+	if _, err := w.body(quote); err != nil {
 		errs = append(errs, wrong("webhooks.template", "of %s: %v", w.Name, err))
 	}
 	return errors.Join(errs...)
@@ -220,7 +241,7 @@ var Presets = map[string]string{
 	"generic": `{"phase": {{json .Phase}}, "kind": {{json .Alert.Kind}}, "severity": {{json .Alert.Severity}}, ` +
 		`"subject": {{json .Alert.Subject}}, "detail": {{json .Alert.Detail}}, "topic": {{json .Alert.Topic}}, ` +
 		`"shard": {{json .Alert.Shard}}, "host": {{json .Alert.Host}}, "began_at": {{json .Alert.BeganAt}}, ` +
-		`"ended_at": {{json .Alert.EndedAt}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
+		`"ended_at": {{json .Alert.EndedAt}}, "causes": {{json .Alert.Causes}}, "link": {{json .Link}}, "text": {{json .Text}}}`,
 }
 
 // body renders the body of a request, which is always JSON.

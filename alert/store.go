@@ -2,6 +2,8 @@ package alert
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -9,13 +11,13 @@ import (
 	"github.com/wakecall/wakecall/database"
 )
 
-// Alert is something that is, or was, wrong.
+// Alert is an incident: a topic, a shard or the installation is, or was, in trouble, for one cause or several.
 type Alert struct {
 	ID         uint64     `json:"id"`
 	Key        string     `json:"key" gorm:"column:alert_key"` // what it is about: one alert of a key is open at a time
-	Kind       string     `json:"kind"`
+	Kind       string     `json:"kind"`                        // of its worst cause
 	Severity   string     `json:"severity"`
-	Subject    string     `json:"subject"`
+	Subject    string     `json:"subject"` // its title and details in the language of the messages
 	Topic      string     `json:"topic,omitempty"`
 	Shard      string     `json:"shard,omitempty"`
 	Detail     string     `json:"detail"`
@@ -23,8 +25,10 @@ type Alert struct {
 	BeganAt    time.Time  `json:"began_at"`
 	LastSeenAt time.Time  `json:"last_seen_at"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
-	RemindedAt time.Time  `json:"reminded_at"`              // when people were last told
+	RemindedAt time.Time  `json:"-"`                        // of earlier versions
 	Count      int        `json:"count" gorm:"column:seen"` // how often it was found
+	Causes     []Cause    `json:"causes,omitempty" gorm:"-"`
+	Handling   Handling   `json:"handling,omitzero" gorm:"-"`
 }
 
 // Store keeps alerts and messages about them in the registry's database. Hosts agree through
@@ -51,6 +55,20 @@ func (a *alertRow) alert() Alert {
 	return alert
 }
 
+// listedRow is an alert with what other tables have of it.
+type listedRow struct {
+	Row     alertRow `gorm:"embedded"`
+	Stored  string   // causes
+	Handled handled  `gorm:"embedded"`
+}
+
+func (l *listedRow) alert() Alert {
+	a := l.Row.alert()
+	_ = json.Unmarshal([]byte(l.Stored), &a.Causes) // none: of an earlier version
+	a.Handling = l.Handled.handling(a.ID)
+	return a
+}
+
 // The lengths of columns, in characters.
 const (
 	maxKey     = 191
@@ -63,13 +81,16 @@ const (
 func newAlertRow(a Alert, at time.Time) alertRow {
 	a.Key, a.Subject = database.Clip(a.Key, maxKey), database.Clip(a.Subject, maxSubject)
 	a.Detail, a.Host = database.Clip(a.Detail, maxDetail), database.Clip(a.Host, maxHost)
-	a.ID, a.BeganAt, a.LastSeenAt, a.RemindedAt, a.EndedAt, a.Count = 0, at, at, at, nil, 1
+	if a.BeganAt = a.BeganAt.UTC().Truncate(time.Microsecond); a.BeganAt.IsZero() {
+		a.BeganAt = at
+	}
+	a.ID, a.LastSeenAt, a.RemindedAt, a.EndedAt, a.Count = 0, at, at, nil, 1
 	return alertRow{Alert: a, OpenKey: &a.Key}
 }
 
-// RaiseAlert notes that a host finds something wrong. raised is true if that is new: of several hosts that find it,
-// one is told so. The alert is returned as it is stored.
-func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raised bool, err error) {
+// RaiseAlert notes that a host finds something wrong. The alert is returned as it is stored: what another host raised
+// is the same alert.
+func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, err error) {
 	stored = a
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
 		row := newAlertRow(a, database.Now())
@@ -77,13 +98,13 @@ func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, raised b
 		if res.Error != nil {
 			return res.Error
 		}
-		if raised = res.RowsAffected > 0; raised {
+		if res.RowsAffected > 0 {
 			stored = row.alert()
-			return s.addFinder(tx, row.ID, row.Host)
+			return s.noteFinder(tx, row.ID, &row)
 		}
 		return s.raiseAgain(tx, row, &stored)
 	})
-	return stored, raised, err
+	return stored, err
 }
 
 // raiseAgain updates an open alert. One that ended meanwhile stays ended; the next round raises it again.
@@ -93,83 +114,68 @@ func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 	if err != nil || !found {
 		return err
 	}
-	if err := s.addFinder(tx, open.ID, row.Host); err != nil { // first, so that nobody ends it now
+	if err := s.noteFinder(tx, open.ID, &row); err != nil { // first, so that nobody ends it now
 		return err
 	}
 	res := tx.Model(&alertRow{}).Where("open_key = ?", *row.OpenKey).Updates(map[string]any{
-		"last_seen_at": row.LastSeenAt, "detail": row.Detail, "severity": row.Severity, "seen": gorm.Expr("seen + 1"),
+		"last_seen_at": row.LastSeenAt, "kind": row.Kind, "severity": row.Severity, "subject": row.Subject,
+		"detail": row.Detail, "seen": gorm.Expr("seen + 1"),
 	})
 	if res.Error != nil || res.RowsAffected == 0 {
 		return res.Error
 	}
-	open.LastSeenAt, open.Detail, open.Severity = row.LastSeenAt, row.Detail, row.Severity
-	open.Count++
-	*stored = open.alert()
+	now := row.alert()
+	now.ID, now.Host, now.BeganAt, now.Count = open.ID, open.Host, open.BeganAt.UTC(), open.Count+1
+	*stored = now
 	return nil
 }
 
 // finderLife is how long a host counts as finding an alert after it said so.
 const finderLife = 90 * time.Second
 
-func (s *Store) addFinder(tx *gorm.DB, id uint64, host string) error {
-	return tx.Exec("REPLACE INTO alert_finders (alert_id, host, seen_at) VALUES (?, ?, "+s.db.Clock()+")", id, host).Error
+// noteFinder notes that a host finds an alert, and the causes as it finds them.
+func (s *Store) noteFinder(tx *gorm.DB, id uint64, row *alertRow) error {
+	causes, err := json.Marshal(row.Causes)
+	if err != nil {
+		return err
+	}
+	if err := tx.Exec("REPLACE INTO alert_causes (alert_id, causes) VALUES (?, ?)", id, string(causes)).Error; err != nil {
+		return err
+	}
+	const finder = "REPLACE INTO alert_finders (alert_id, host, seen_at) VALUES (?, ?, "
+	return tx.Exec(finder+s.db.Clock()+")", id, row.Host).Error
 }
 
-// EndAlert notes that a host no longer finds something wrong. The alert ends when no other host found it lately: one
-// host is told so. An alert that is returned without having ended is still open.
-func (s *Store) EndAlert(ctx context.Context, key, host string, at time.Time) (stored Alert, ended bool, err error) {
+// EndAlert notes that a host no longer finds something wrong, and reports whether the alert is over: it ends when no
+// other host found it lately.
+func (s *Store) EndAlert(ctx context.Context, key, host string, at time.Time) (over bool, err error) {
 	key, host = database.Clip(key, maxKey), database.Clip(host, maxHost)
 	err = s.db.Do(ctx, func(tx *gorm.DB) error {
 		var row alertRow
-		if open, err := database.Find(tx, &row, "open_key", key); err != nil || !open {
+		open, err := database.Find(tx, &row, "open_key", key)
+		if over = !open; err != nil || over {
 			return err
 		}
 		// Not one transaction: of two hosts that stop finding it at once, the later one must see that the other has.
 		if err := tx.Exec("DELETE FROM alert_finders WHERE alert_id = ? AND host = ?", row.ID, host).Error; err != nil {
 			return err
 		}
-		if ended, err = s.endUnfound(tx, &row, at); err != nil {
-			return err
-		}
-		if !ended {
-			row = alertRow{}
-			_, err = database.Find(tx, &row, "open_key", key)
-		}
-		stored = row.alert()
+		over, err = s.endUnfound(tx, row.ID, at)
 		return err
 	})
-	if err != nil {
-		return Alert{}, false, err
-	}
-	return stored, ended, nil
+	return over, err
 }
 
 // endUnfound ends an open alert that no host finds.
-func (s *Store) endUnfound(tx *gorm.DB, row *alertRow, at time.Time) (ended bool, err error) {
-	at = at.UTC().Truncate(time.Microsecond)
+func (s *Store) endUnfound(tx *gorm.DB, id uint64, at time.Time) (ended bool, err error) {
 	found := "EXISTS (SELECT 1 FROM alert_finders WHERE alert_id = alerts.id AND seen_at > " + s.db.Clock() + " - ?)"
 	res := tx.Model(&alertRow{}).
-		Where("id = ? AND open_key IS NOT NULL AND NOT "+found, row.ID, finderLife.Milliseconds()).
-		Updates(map[string]any{"open_key": nil, "ended_at": at})
+		Where("id = ? AND open_key IS NOT NULL AND NOT "+found, id, finderLife.Milliseconds()).
+		Updates(map[string]any{"open_key": nil, "ended_at": at.UTC().Truncate(time.Microsecond)})
 	if res.Error != nil || res.RowsAffected == 0 {
 		return false, res.Error
 	}
-	row.EndedAt = &at
-	return true, tx.Exec("DELETE FROM alert_finders WHERE alert_id = ?", row.ID).Error
-}
-
-// ClaimReminder reports whether this host is the one to tell people of an alert again after a time.
-func (s *Store) ClaimReminder(
-	ctx context.Context, id uint64, after time.Duration, at time.Time,
-) (claimed bool, err error) {
-	at = at.UTC().Truncate(time.Microsecond)
-	err = s.db.Do(ctx, func(tx *gorm.DB) error {
-		res := tx.Model(&alertRow{}).Where("id = ? AND open_key IS NOT NULL AND reminded_at <= ?", id, at.Add(-after)).
-			UpdateColumn("reminded_at", at)
-		claimed = res.RowsAffected > 0
-		return res.Error
-	})
-	return claimed, err
+	return true, tx.Exec("DELETE FROM alert_finders WHERE alert_id = ?", id).Error
 }
 
 // Filter selects alerts; zero fields select all.
@@ -181,13 +187,20 @@ type Filter struct {
 	Limit  int    // 0: 100
 }
 
-// ListAlerts lists alerts, the newest first.
+// ListAlerts lists alerts, the newest first; if they are the open ones, the worst first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
-	return database.List(ctx, s.db, f.query, (*alertRow).alert)
+	list, err := database.List(ctx, s.db, f.query, (*listedRow).alert)
+	if f.Open != nil && *f.Open {
+		slices.SortFunc(list, WorstFirst)
+	}
+	return list, err
 }
 
 func (f Filter) query(tx *gorm.DB) *gorm.DB {
-	q := tx.Order("id DESC").Limit(database.Limit(f.Limit))
+	q := tx.Table("alerts").Select("alerts.*, causes AS stored, handled_alert, handled_by, handled_why, handled_at, handled_until").
+		Joins("LEFT JOIN alert_causes ON alert_id = id").
+		Joins("LEFT JOIN alert_handled ON alert_handled.alert_key = alerts.alert_key").
+		Order("id DESC").Limit(database.Limit(f.Limit))
 	if f.Open != nil && *f.Open {
 		q = q.Where("open_key IS NOT NULL")
 	} else if f.Open != nil {

@@ -2,93 +2,134 @@ package alert
 
 import (
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/dbtest"
 )
 
-// TestOneHostIsToldOfAnAlert: of many that see the same, one sends the mail that it began, one each reminder, one
-// that it ended.
-func TestOneHostIsToldOfAnAlert(t *testing.T) {
+// TestOneHostTellsAPerson: of many that would send the same, one does.
+func TestOneHostTellsAPerson(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
-		ctx := t.Context()
-		atOnce := func(do func() bool) (told int) {
-			var mu sync.Mutex
+		for round := range 3 {
 			var wg sync.WaitGroup
-			for range 6 {
+			var told atomic.Int64
+			hosts := make([]*Told, 6)
+			for i := range hosts {
+				known, err := r.ListTold(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if hosts[i] = known["mail a@b.example"]; hosts[i] == nil {
+					hosts[i] = &Told{}
+				}
+				hosts[i].Stage++
+			}
+			for _, mine := range hosts {
 				wg.Go(func() {
-					if do() {
-						mu.Lock()
-						told++
-						mu.Unlock()
+					saved, err := r.SaveTold(t.Context(), "mail a@b.example", mine)
+					if err != nil {
+						t.Error(err)
+					}
+					if saved {
+						told.Add(1)
 					}
 				})
 			}
 			wg.Wait()
-			return told
-		}
-		must := func(ok bool, err error) bool {
-			if err != nil {
-				t.Error(err)
-			}
-			return ok
-		}
-		for round := range 2 {
-			raise := func() bool {
-				_, raised, err := r.RaiseAlert(
-					ctx,
-					Alert{
-						Key:      "shard/a",
-						Kind:     "shard_down",
-						Severity: "critical",
-						Subject:  "a is down",
-						Shard:    "a",
-						Host:     "h",
-					},
-				)
-				return must(raised, err)
-			}
-			if n := atOnce(raise); n != 1 {
-				t.Errorf("round %d: %d were told that it began", round, n)
-			}
-			a, raised, err := r.RaiseAlert(ctx, Alert{Key: "shard/a", Detail: "still", Host: "h"})
-			if err != nil || raised || a.Count < 2 || a.Subject != "a is down" {
-				t.Errorf("seen again: %+v, %v, %v", a, raised, err)
-			}
-			remind := func(at time.Time) func() bool {
-				return func() bool { return must(r.ClaimReminder(ctx, a.ID, 30*time.Minute, at)) }
-			}
-			if n := atOnce(remind(time.Now())); n != 0 {
-				t.Errorf("%d were to remind at once", n)
-			}
-			if n := atOnce(remind(time.Now().Add(31 * time.Minute))); n != 1 {
-				t.Errorf("%d were to remind", n)
-			}
-			open := true
-			if list, err := r.ListAlerts(ctx, Filter{Open: &open}); err != nil || len(list) != 1 ||
-				list[0].EndedAt != nil {
-				t.Errorf("open ones: %+v, %v", list, err)
-			}
-			end := func() bool {
-				_, ended, err := r.EndAlert(ctx, "shard/a", "h", time.Now())
-				return must(ended, err)
-			}
-			if n := atOnce(end); n != 1 {
-				t.Errorf("%d were told that it ended", n)
+			if known, err := r.ListTold(t.Context()); told.Load() != 1 || err != nil ||
+				known["mail a@b.example"].Stage != round+1 {
+				t.Errorf("round %d: %d hosts told, and it is %+v, %v", round, told.Load(), known["mail a@b.example"], err)
 			}
 		}
-		if list, err := r.ListAlerts(ctx, Filter{Kind: "shard_down"}); err != nil || len(list) != 2 ||
-			list[0].EndedAt == nil {
-			t.Errorf("the history: %+v, %v", list, err)
+	})
+}
+
+// TestAnAlertIsStoredWithItsCauses, and several hosts that find it find one.
+func TestAnAlertIsStoredWithItsCauses(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		r, open := NewStore(dbtest.Open(t, dsn)), true
+		causes := []Cause{{Kind: "breaker", Severity: Critical, N: 12, Answer: "429", BeganAt: time.Now().UTC().Round(0)}}
+		for _, kind := range []string{"breaker", "late"} {
+			for _, host := range []string{"h1", "h2"} {
+				a := Alert{Key: "topic/a", Topic: "a", Kind: kind, Severity: Critical, Causes: causes, Host: host}
+				if _, err := r.RaiseAlert(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		if err := r.AddDelivery(ctx, Delivery{AlertID: 1, At: time.Now(), Channel: "mail", Recipient: "a@b.example", State: "failed", Tries: 3, Error: "550 no"}); err != nil {
+		list, err := r.ListAlerts(t.Context(), Filter{Open: &open})
+		if err != nil || len(list) != 1 || list[0].Count != 4 || list[0].Kind != "late" || list[0].Host != "h1" ||
+			!slices.Equal(list[0].Causes, causes) {
+			t.Errorf("it is %+v, %v", list, err)
+		}
+		if err := r.AddDelivery(t.Context(), Delivery{
+			AlertID: 1, At: time.Now(), Channel: "mail", Recipient: "a@b.example", State: "failed", Tries: 3, Error: "550 no",
+		}); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := r.ListDeliveries(ctx, 10); err != nil || len(list) != 1 || list[0].Error != "550 no" {
+		if list, err := r.ListDeliveries(t.Context(), 10); err != nil || len(list) != 1 || list[0].Error != "550 no" {
 			t.Errorf("deliveries: %+v, %v", list, err)
+		}
+	})
+}
+
+// TestSomebodyLooksAfterAnAlert: an acknowledgement ends with it, a mute at its time.
+func TestSomebodyLooksAfterAnAlert(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		dbtest.Open(t, dsn)
+		reg, err := registry.Open(registry.Options{DSN: dsn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reg.Close()
+		r, open := NewStore(reg.DB()), true
+		raise := func() {
+			t.Helper()
+			if _, err := r.RaiseAlert(t.Context(), Alert{Key: "topic/a", Kind: "late", Host: "h"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		handle := func(why string, until time.Time) Handling {
+			t.Helper()
+			if err := Handle(t.Context(), reg, "ann", "topic/a", why, until); err != nil {
+				t.Fatal(err)
+			}
+			list, err := r.ListAlerts(t.Context(), Filter{Open: &open})
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			return list[0].Handling
+		}
+		if err := Handle(t.Context(), reg, "ann", "topic/a", "mine", time.Time{}); !errors.Is(err, ErrNoAlert) {
+			t.Errorf("one that does not exist: %v", err)
+		}
+		raise()
+		if h := handle("mine", time.Time{}); !h.Acknowledged() || h.By != "ann" || h.Why != "mine" || h.Muted(time.Now()) {
+			t.Errorf("acknowledged it is %+v", h)
+		}
+		if _, err := r.EndAlert(t.Context(), "topic/a", "h", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		raise()
+		if list, err := r.ListAlerts(t.Context(), Filter{Open: &open}); err != nil || list[0].Handling != (Handling{}) {
+			t.Errorf("the next one is %+v, %v", list, err)
+		}
+		h := handle("known", time.Now().Add(time.Hour))
+		if h.Acknowledged() || !h.Muted(time.Now()) || h.Muted(time.Now().Add(2*time.Hour)) {
+			t.Errorf("muted it is %+v", h)
+		}
+		if h := handle("", time.Time{}); h != (Handling{}) {
+			t.Errorf("undone it is %+v", h)
+		}
+		entries, err := reg.Audit(t.Context(), registry.AuditFilter{Object: "alert/topic/a"})
+		if err != nil || len(entries) != 3 || entries[1].Action != "mute" {
+			t.Errorf("the audit trail has %+v, %v", entries, err)
 		}
 	})
 }
@@ -98,32 +139,29 @@ func TestAnAlertIsOverWhenNoHostFindsIt(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		r := NewStore(dbtest.Open(t, dsn))
 		for _, host := range []string{"h1", "h2", "dead"} {
-			if _, _, err := r.RaiseAlert(t.Context(), Alert{Key: "k", Host: host}); err != nil {
+			if _, err := r.RaiseAlert(t.Context(), Alert{Key: "k", Host: host}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		leave := func(host string) (open, ended bool) {
+		leave := func(host string) bool {
 			t.Helper()
-			a, ended, err := r.EndAlert(t.Context(), "k", host, time.Now())
+			over, err := r.EndAlert(t.Context(), "k", host, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return a.ID != 0 && a.EndedAt == nil, ended
+			return over
 		}
-		if open, ended := leave("h1"); !open || ended {
-			t.Errorf("one of three left: open %v, ended %v", open, ended)
+		if leave("h1") {
+			t.Error("one of three left, and it is over")
 		}
 		if err := dbtest.Run(r.db, "UPDATE alert_finders SET seen_at = seen_at - 91000 WHERE host = 'dead'"); err != nil {
 			t.Fatal(err)
 		}
-		if open, ended := leave("h1"); !open || ended {
-			t.Errorf("one is left: open %v, ended %v", open, ended)
+		if leave("h1") {
+			t.Error("one is left, and it is over")
 		}
-		if open, ended := leave("h2"); open || !ended {
-			t.Errorf("all have left: open %v, ended %v", open, ended)
-		}
-		if open, ended := leave("h1"); open || ended {
-			t.Errorf("it is over: open %v, ended %v", open, ended)
+		if !leave("h2") || !leave("h1") {
+			t.Error("all have left, and it is not over")
 		}
 	})
 }

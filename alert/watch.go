@@ -42,15 +42,18 @@ type Sources struct {
 // ShardFinding is what the redis-checker finds wrong with a shard; Kind is one of its kinds.
 type ShardFinding struct{ Shard, Kind, Detail string }
 
-// Judge reports whether an alert that a round did not find is over. It is not while the round could not tell.
-type Judge func(a Alert) bool
+// Judge reports whether what a round did not find is over. It is not while the round could not tell.
+type Judge func(f Finding) bool
 
 // Watch finds what is wrong now. Its methods are for one goroutine.
 type Watch struct {
 	src    Sources
 	trends map[string]*trend    // by topic
-	found  map[string]time.Time // when each key was found last, at most trendSpan ago
+	found  map[string]time.Time // when each finding was found last, at most trendSpan ago
 	died   map[string]int64     // the counts of deaths that the store knows; nil before the first time
+
+	answers map[string]answered // by topic
+	outage  time.Time           // when a shard was found down last
 
 	began         time.Time // the first round
 	swept         time.Time // when all topics were checked for ready jobs; zero: the next round reads all that have jobs
@@ -71,13 +74,15 @@ const (
 	unevenRounds = 3
 	sweepEvery   = time.Minute
 	lateSpan     = time.Minute
+	// outageSpan is how long after an outage of a shard the lateness of topics is that of the outage.
+	outageSpan = 2 * time.Minute
 	// calmShare of a limit is where what was found ends: what goes up and down around a limit is one alert.
 	calmShare = 0.5
 )
 
 // NewWatch makes a watch.
 func NewWatch(s Sources) *Watch {
-	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}}
+	return &Watch{src: s, trends: map[string]*trend{}, found: map[string]time.Time{}, answers: map[string]answered{}}
 }
 
 // Find makes a round. The judge is about this round.
@@ -89,24 +94,38 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 	list := append(w.shards(r), w.host(r, now)...)
 	down := map[string]bool{}
 	for _, f := range list {
-		down[f.Shard] = down[f.Shard] || f.Kind == "shard_down"
+		if f.Kind == "shard_down" || f.Kind == "shard_partial" {
+			down[f.Shard], w.outage = down[f.Shard] || f.Kind == "shard_down", now
+		}
 	}
 	topics, unknown := w.topics(ctx, r, now)
-	list = append(list, topics...)
+	list = append(list, slices.DeleteFunc(topics, func(f Finding) bool { return w.byOutage(&f, now) })...)
+	w.addAnswers(ctx, list, now)
+	maps.DeleteFunc(w.answers, func(_ string, a answered) bool { return now.Sub(a.at) > trendSpan })
 	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
 	for _, f := range list {
-		w.found[f.Key()] = now
+		w.found[f.id()] = now
 	}
-	return list, func(a Alert) bool {
-		if unknown[a.Kind] || (a.Kind != "shard_down" && down[a.Shard]) {
+	return list, func(f Finding) bool {
+		if unknown[f.Kind] || (f.Kind != "shard_down" && down[f.Shard]) || w.waitsAnyway(&f, now) {
 			return false
 		}
 		since := w.began
-		if a.Topic != "" {
+		if f.Topic != "" {
 			since = w.completeSince
 		}
-		return !since.IsZero() && (now.Sub(since) >= span(a.Kind, r) || !w.found[a.Key].Before(since))
+		return !since.IsZero() && (now.Sub(since) >= span(f.Kind, r) || !w.found[f.id()].Before(since))
 	}
+}
+
+// waitsAnyway reports whether jobs wait because a shard is, or was, down.
+func (w *Watch) waitsAnyway(f *Finding, now time.Time) bool {
+	return (f.Kind == "late" || f.Kind == "no_consumer") && now.Sub(w.outage) < outageSpan
+}
+
+// byOutage reports whether a finding about a topic that was all right only says that.
+func (w *Watch) byOutage(f *Finding, now time.Time) bool {
+	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
 }
 
 // topics judges the topics. unknown are the kinds that this round could not judge.
@@ -117,8 +136,9 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) (list []Find
 		if t == nil {
 			continue
 		}
+		list = append(list, paused(t, read[name].Stats)...)
 		if complete {
-			list = append(list, judgeTopic(t, w.trends[name], r, now)...)
+			list = append(list, w.judgeTopic(t, r, now)...)
 		}
 	}
 	broken, brokenErr := w.breakers(ctx, r, names, now)

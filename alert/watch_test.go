@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,8 @@ type world struct {
 	err     error // of every question to the queue
 	reads   int   // of single topics
 	told    map[string]int64
-	lost    error // of the registry
+	last    []activity.Attempt // nil: one died, one was delivered
+	lost    error              // of the registry
 }
 
 func (w *world) Active(context.Context, time.Time) ([]string, error) { return w.active, w.err }
@@ -52,6 +54,9 @@ func (w *world) TopicLimits(context.Context, []string) (map[string]queue.TopicLi
 	return w.limits, w.err
 }
 func (w *world) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
+	if w.last != nil {
+		return w.last, nil
+	}
 	return []activity.Attempt{
 		{ID: "2", Outcome: "dead", Error: "the endpoint answered 500"},
 		{ID: "1", Outcome: "done"},
@@ -147,7 +152,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 		"paused": {
 			9 * time.Minute,
 			func(w *world) { w.topics["a"].State = registry.TopicPaused; w.totals["a"] = waiting(3, time.Hour) },
-			nil,
+			[]string{"paused a"},
 		},
 		"ledger": {time.Minute, func(w *world) {
 			w.totals["a"] = queue.TopicTotals{Total: queue.Totals{Pushed: 5, Delivered: 3}}
@@ -217,9 +222,10 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 		watch.Dead(t.Context())
 		kinds(t, watch, defaultSpan)
 		over := func() (list []string) {
-			_, judge := watch.Find(t.Context(), Defaults().Rules)
+			found, judge := watch.Find(t.Context(), Defaults().Rules)
 			for _, kind := range []string{"no_consumer", "topic_failing", "dead", "breaker", "late", "ledger"} {
-				if judge(Alert{Kind: kind, Topic: "a"}) {
+				is := func(f Finding) bool { return f.Kind == kind }
+				if !slices.ContainsFunc(found, is) && judge(Finding{Topic: "a", Cause: Cause{Kind: kind}}) {
 					list = append(list, kind)
 				}
 			}
@@ -236,7 +242,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Errorf("with a shard away %q are over", got)
 		}
 		_, judge := watch.Find(t.Context(), Defaults().Rules)
-		if judge(Alert{Kind: "shard_memory", Shard: "r2"}) || !judge(Alert{Kind: "shard_memory", Shard: "r1"}) {
+		if judge(Finding{Shard: "r2", Cause: Cause{Kind: "shard_memory"}}) || !judge(Finding{Shard: "r1", Cause: Cause{Kind: "shard_memory"}}) {
 			t.Error("what a shard that is down says of itself cannot be over; another's can")
 		}
 		w.err, w.shards, w.limits = nil, nil, limits
@@ -255,7 +261,7 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Errorf("half a minute later %q are over", got)
 		}
 		kinds(t, watch, trendSpan)
-		if got := over(); len(got) != 6 {
+		if got := over(); len(got) != 5 {
 			t.Errorf("ten minutes later %q are over", got)
 		}
 	})
@@ -272,7 +278,7 @@ func TestANewWatchEndsNothing(t *testing.T) {
 		for time.Since(began) < 15*time.Minute {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
 			for kind, topic := range map[string]string{"shard_down": "", "shard_slow": "", "registry": "", "ledger": "a", "no_consumer": "a", "topic_failing": "a", "dead": "a"} {
-				if _, known := ends[kind]; !known && judge(Alert{Kind: kind, Topic: topic}) {
+				if _, known := ends[kind]; !known && judge(Finding{Topic: topic, Cause: Cause{Kind: kind}}) {
 					ends[kind] = time.Since(began)
 				}
 			}
@@ -296,7 +302,7 @@ func TestWhatAWatchFoundItselfEndsAtOnce(t *testing.T) {
 	list, _ := watch.Find(t.Context(), Defaults().Rules)
 	w.shards = nil
 	_, judge := watch.Find(t.Context(), Defaults().Rules)
-	if !judge(Alert{Key: list[0].Key(), Kind: list[0].Kind, Shard: "r1"}) {
+	if !judge(list[0]) {
 		t.Error("it is not over")
 	}
 }
@@ -320,12 +326,12 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 	w.active = []string{"a", "b"}
 	r.Objectives = map[string]registry.Duration{"a": registry.Duration(time.Second)}
 	r.Lateness = 0
-	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].Key() != "late//a" {
+	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].id() != "late//a" {
 		t.Errorf("found %+v", list)
 	}
 	r.Lateness = registry.Duration(time.Second)
 	r.Objectives["a"] = 0
-	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].Key() != "late//b" {
+	if list, _ := watch.Find(t.Context(), r); len(list) != 1 || list[0].id() != "late//b" {
 		t.Errorf("with the rule off for a %+v", list)
 	}
 }
@@ -392,6 +398,56 @@ func TestATopicIsLateWhileItsJobsWait(t *testing.T) {
 		}
 		if late(2*time.Second, 0) {
 			t.Error("it stays late")
+		}
+	})
+}
+
+// TestAFailingEndpointIsSaidToAnswerWhatItAnswers.
+func TestAFailingEndpointIsSaidToAnswerWhatItAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.limits["a"] = queue.TopicLimits{Failures: 12, BreakerOpen: time.Now().Add(time.Hour)}
+		say := english(t)("en")
+		for _, c := range []struct {
+			last activity.Attempt
+			want string
+		}{
+			{activity.Attempt{Outcome: "retry", Reason: "status", Status: 429}, "the endpoint answers 429: 12 calls"},
+			{activity.Attempt{Outcome: "retry", Reason: "timeout"}, "the endpoint does not answer in time"},
+			{activity.Attempt{Outcome: "dead", Reason: "refused"}, "the endpoint refuses connections"},
+			{activity.Attempt{Outcome: "retry", Reason: "retry_if", Status: 200}, "answers for which retry_if is true"},
+		} {
+			w.last = []activity.Attempt{{Outcome: "done", Status: 200}, c.last}
+			list, _ := watch.Find(t.Context(), Defaults().Rules)
+			if len(list) != 1 || !strings.Contains(list[0].Say(say, brief), c.want) {
+				t.Errorf("%+v is said as %+v", c.last, list)
+			}
+			time.Sleep(answersEvery)
+		}
+	})
+}
+
+// TestAnOutageOfAShardIsOneAlert: that topics are late after it is the outage, until it is long over.
+func TestAnOutageOfAShardIsOneAlert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.totals["b"] = waiting(3, time.Minute)
+		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b"}) {
+			t.Errorf("before it %q", got)
+		}
+		w.shards = []ShardFinding{{Shard: "r1", Kind: "down"}}
+		w.totals["a"] = waiting(3, time.Minute)
+		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b", "shard_down r1"}) {
+			t.Errorf("in it %q", got)
+		}
+		w.shards = nil
+		if got := kinds(t, watch, time.Minute); !slices.Equal(got, []string{"late b"}) {
+			t.Errorf("a minute after it %q", got)
+		}
+		if got := kinds(t, watch, outageSpan); !slices.Contains(got, "late a") {
+			t.Errorf("jobs wait still, and there are %q", got)
 		}
 	})
 }

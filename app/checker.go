@@ -15,11 +15,16 @@ import (
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
 	"github.com/wakecall/wakecall/setup"
+	"github.com/wakecall/wakecall/web"
 )
 
 // newChecker is the redis-checker: it checks shards, and does whatever else one process of a host has to do.
 func (p *parts) newChecker() (role, error) {
-	web, err := p.newCaller()
+	caller, err := p.newCaller()
+	if err != nil {
+		return role{}, err
+	}
+	say, err := sayings()
 	if err != nil {
 		return role{}, err
 	}
@@ -38,7 +43,7 @@ func (p *parts) newChecker() (role, error) {
 		{"samples", p.newSampler(c).Run},
 		{"secret rotation", p.endRotations},
 		{"draining", p.newDrainer().Run},
-		{"alerts", p.newAlerts(c, web.Client()).Run},
+		{"alerts", p.newAlerts(c, caller.Client(), say).Run},
 	}
 	s := newServices(p.log)
 	return role{
@@ -68,7 +73,7 @@ func (p *parts) newDrainer() *drain.Drainer {
 }
 
 // newAlerts raises alerts from the findings of the checker and the numbers of the queue.
-func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
+func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(string) alert.Say) *alert.Alerts {
 	store := alert.NewStore(p.registry.DB())
 	watch := alert.NewWatch(alert.Sources{
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
@@ -81,7 +86,9 @@ func (p *parts) newAlerts(c *checker.Checker, web *http.Client) *alert.Alerts {
 		Settings: func() (alert.Settings, error) { return alert.Read(p.registry.Snapshot()) },
 		Find:     watch.Find,
 		Dead:     watch.Dead,
-		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: web, Logger: p.log, Registerer: p.metrics,
+		Say:      say,
+		Owner:    p.ownerOf,
+		Host:     hostName(), AdminURL: setup.PublicAdminURL(p.cfg), Web: hooks, Logger: p.log, Registerer: p.metrics,
 	})
 }
 
@@ -111,6 +118,22 @@ func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
 		}
 	}
 	return unknown, nil
+}
+
+// sayings are the texts of messages by language.
+func sayings() (func(language string) alert.Say, error) {
+	texts, err := web.LoadTexts()
+	if err != nil {
+		return nil, err
+	}
+	return func(language string) alert.Say { return texts[web.MatchLanguage(language, "")].T }, nil
+}
+
+func (p *parts) ownerOf(topic string) string {
+	if t := p.registry.Snapshot().Topics.Get(topic); t != nil {
+		return t.Owner
+	}
+	return ""
 }
 
 func shardFindings(c *checker.Checker) []alert.ShardFinding {

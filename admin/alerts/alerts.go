@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
@@ -14,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
+	"github.com/wakecall/wakecall/web"
 )
 
 // Routes registers the pages.
@@ -22,6 +24,7 @@ func (h *Handler) Routes(g *echo.Group) {
 	g.GET("/alerts", h.alertsPage)
 	g.GET("/alerts/deliveries", h.deliveriesPage)
 	g.GET("/alerts/settings", admin(h.alertSettings))
+	g.POST("/alerts/handle", h.Need(account.RoleOperator, h.handle))
 	g.POST("/alerts/mail", admin(h.saveMail))
 	g.POST("/alerts/mail/test", admin(h.testMail))
 	g.POST("/alerts/recipients", admin(h.saveRecipients))
@@ -38,7 +41,7 @@ var alertKinds = []string{
 	"shard_down", "shard_partial", "shard_slow", "shard_memory", "shard_eviction", "shard_write_error",
 	"shard_link_down", "shard_clock", "shard_stepped", "shard_restarted", "registry", "topic_unknown", "journal",
 	"no_consumer", "topic_failing", "breaker", "dead", "dead_jobs",
-	"late", "ledger",
+	"late", "ledger", "paused",
 }
 
 type alertsData struct {
@@ -76,6 +79,30 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "alerts", d)
 }
 
+// handle acknowledges an alert, mutes it for a time, or undoes that.
+func (h *Handler) handle(c echo.Context) error {
+	why, until := strings.TrimSpace(c.FormValue("why")), time.Time{}
+	if d, err := time.ParseDuration(c.FormValue("for")); err == nil && d > 0 && c.FormValue("mute") != "" {
+		until = h.Now().Add(d)
+	}
+	if c.FormValue("undo") != "" {
+		why = ""
+	} else if why == "" {
+		h.Flash(c, "danger", "alerts.handled_why")
+		return h.Back(c, "/alerts")
+	}
+	err := alert.Handle(c.Request().Context(), h.registry, page.Actor(c), c.FormValue("key"), why, until)
+	switch {
+	case errors.Is(err, alert.ErrNoAlert):
+		h.Flash(c, "warning", "alerts.handled_over")
+	case err != nil:
+		return err
+	default:
+		h.Flash(c, "success", "alerts.handled_saved")
+	}
+	return h.Back(c, "/alerts")
+}
+
 func (h *Handler) deliveriesPage(c echo.Context) error {
 	var list []alert.Delivery
 	if store := h.opts.Alerts; store != nil {
@@ -92,6 +119,7 @@ type alertSettingsData struct {
 	HasPass  bool
 	TLS      []string
 	To       string // the recipients, one a line
+	Spoken   []web.Language
 	Switches []ruleSwitch
 	Limits   []ruleLimit
 	Late     string // the objectives of topics, one a line
@@ -105,12 +133,15 @@ type alertSettingsData struct {
 // TypedURL is the address of the webhook being added, which whoever typed it may see.
 func (d alertSettingsData) TypedURL() string { return string(d.Hook.URL) }
 
-type webhookView struct{ Name, Preset, Host string }
+// TypedOnly is what it is to be sent.
+func (d alertSettingsData) TypedOnly() string { return routeText(d.Hook.Only) }
+
+type webhookView struct{ Name, Preset, Host, Only string }
 
 // showSettings makes what the page shows: of settings as they are, or as they were typed.
 func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 	d := alertSettingsData{
-		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: strings.Join(s.Recipients, "\n"),
+		Settings: s, HasPass: s.Mail.Password != "", TLS: mailTLS, To: recipientsText(s.Recipients), Spoken: web.Languages,
 		Presets: webhookPresets, Errors: errs,
 		Late: objectivesText(s.Rules.Objectives),
 	}
@@ -122,7 +153,7 @@ func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 		d.Limits = append(d.Limits, ruleLimit{name, limitText(&s, name), errs[name]})
 	}
 	for _, w := range s.Webhooks {
-		d.Hooks = append(d.Hooks, webhookView{w.Name, w.Preset, webhookHost(w)})
+		d.Hooks = append(d.Hooks, webhookView{w.Name, w.Preset, webhookHost(w), routeText(w.Only)})
 	}
 	return d
 }
@@ -211,7 +242,7 @@ func (h *Handler) testMail(c echo.Context) error {
 	to := strings.TrimSpace(c.FormValue("to"))
 	if err == nil {
 		s := alert.Defaults()
-		s.Mail, s.Recipients = m, []string{to}
+		s.Mail, s.Recipients = m, []alert.Recipient{{Address: to}}
 		err = s.Validate()
 	}
 	if err != nil {
@@ -223,7 +254,12 @@ func (h *Handler) testMail(c echo.Context) error {
 			return alert.SendMail(c.Request().Context(), m, to, message)
 		}
 	}
-	return h.showTest(c, to, send(m, to, alert.TestMessage(h.Host, h.opts.AdminURL)))
+	return h.showTest(c, to, send(m, to, h.testMessage(c)))
+}
+
+func (h *Handler) testMessage(c echo.Context) *alert.Message {
+	say := func(key string, args ...any) string { return h.T(c, key, args...) }
+	return alert.TestMessage(h.Host, h.opts.AdminURL, say)
 }
 
 // showTest shows the result of a test, with the server's own error.
@@ -245,7 +281,12 @@ func (h *Handler) errorTexts(c echo.Context, err error) []string {
 
 func (h *Handler) saveRecipients(c echo.Context) error {
 	return h.changeSettings(c, func(s *alert.Settings) error {
-		s.Recipients = lines(c.FormValue("recipients"))
+		s.Recipients = []alert.Recipient{}
+		for _, line := range lines(c.FormValue("recipients")) {
+			var r alert.Recipient
+			_ = r.UnmarshalText([]byte(line)) // has no error
+			s.Recipients = append(s.Recipients, r)
+		}
 		return nil
 	})
 }
@@ -262,7 +303,10 @@ func (h *Handler) addWebhook(c echo.Context) error {
 }
 
 func typedWebhook(c echo.Context) alert.Webhook {
+	var only alert.Route
+	_ = only.UnmarshalText([]byte(c.FormValue("webhooks.only"))) // has no error
 	return alert.Webhook{
+		Only: only,
 		Name: strings.TrimSpace(c.FormValue("webhooks.name")), Preset: c.FormValue("preset"),
 		URL: seal.Text(strings.TrimSpace(c.FormValue("webhooks.url"))), Template: c.FormValue("webhooks.template"),
 	}
@@ -287,5 +331,5 @@ func (h *Handler) testWebhook(c echo.Context) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
 	defer cancel()
 	return h.showTest(c, s.Webhooks[i].Name,
-		alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], alert.TestMessage(h.Host, h.opts.AdminURL)))
+		alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], h.testMessage(c)))
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/wakecall/wakecall/alert"
 )
 
-// Registry keeps the settings.
+// Registry keeps the settings and who looks after alerts.
 type Registry interface {
+	alert.Changer
 	PutSetting(ctx context.Context, actor, name string, value any) error
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/web"
 )
 
 // The choices of the forms; their texts are alerts.tls_… and alerts.preset_….
@@ -27,6 +28,20 @@ func webhookHost(w alert.Webhook) string {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host + "/…"
+}
+
+// recipientsText writes the recipients as the form has them.
+func recipientsText(list []alert.Recipient) string {
+	var b strings.Builder
+	for _, r := range list {
+		b.WriteString(r.String() + "\n")
+	}
+	return b.String()
+}
+
+func routeText(r alert.Route) string {
+	text, _ := r.MarshalText() // has no error
+	return string(text)
 }
 
 // ruleLimit is a limit of the form of the rules; 0 switches its rule off. Its text is alerts.limit_NAME.
@@ -52,19 +67,22 @@ func switches(s *alert.Settings) map[string]*bool {
 
 var (
 	switchNames = []string{"shards", "registry", "journal", "ledger", "breaker", "dead_digest"}
-	limitNames  = []string{"no_consumer", "lateness", "failing_share", "failing_least", "dead_jobs",
-		"remind_after"}
+	limitNames  = []string{"no_consumer", "lateness", "failing_share", "failing_least", "dead_jobs", "over_after",
+		"group_wait", "digest_after", "remind_after", "max_per_hour"}
 )
 
 func durations(s *alert.Settings) map[string]*registry.Duration {
 	return map[string]*registry.Duration{
 		"no_consumer": &s.Rules.NoConsumer, "lateness": &s.Rules.Lateness,
+		"over_after": &s.Rules.OverAfter, "group_wait": &s.GroupWait, "digest_after": &s.DigestAfter,
 		"remind_after": &s.RemindAfter,
 	}
 }
 
 func counts(s *alert.Settings) map[string]*int64 {
-	return map[string]*int64{"failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs}
+	return map[string]*int64{
+		"failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs, "max_per_hour": &s.MaxPerHour,
+	}
 }
 
 // limitText writes a limit as the form has it.
@@ -100,6 +118,9 @@ func readRules(s *alert.Settings, get func(string) string) error {
 		if err := readLimit(s, name, strings.TrimSpace(get(name))); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if language := get("language"); language != "" {
+		s.Language = web.MatchLanguage(language, "")
 	}
 	objectives, err := readObjectives(get("objectives"))
 	s.Rules.Objectives = objectives

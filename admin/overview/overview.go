@@ -66,7 +66,7 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 
 // overviewLive is what changes by itself.
 type overviewLive struct {
-	Problems  []issue
+	Problems  issues
 	Now       *rates // nil: history tells nothing yet
 	Shards    []*shards.ShardView
 	Tree      *master.Tree
@@ -144,7 +144,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 			o.TreeErr = err.Error()
 		}
 	}
-	o.Problems = h.issues(ctx, o)
+	o.Problems = h.issues(o, h.openAlerts(ctx))
 	o.Busy = h.busy(o)
 	return o
 }

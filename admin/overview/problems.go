@@ -1,7 +1,6 @@
 package overview
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,21 +14,30 @@ import (
 
 const (
 	restartRecent = 10 * time.Minute // since a process ended by itself
-	alertsShown   = 20
+	issuesShown   = 10
+	alertsListed  = 1000
 )
+
+// issues are what is wrong right now: the worst of it, how much more, and how many alerts are muted.
+type issues struct {
+	List        []issue
+	More, Muted int
+}
+
+// Count is how many there are, shown or not.
+func (i issues) Count() int { return len(i.List) + i.More }
 
 // issue is something that is wrong right now.
 type issue struct {
-	Severity string // danger, warning
+	Severity string // danger, warning, info
 	Key      string // of its text
 	Args     []any
-	Kind     string // of the alert that it is, instead of a Key: it is said with Text
-	Text     string
-	To       string // a path of the admin
+	Alert    *alert.Alert // that it is, instead of a Key
+	To       string       // a path of the admin
 }
 
 // issues are the current problems: those that only this process can see, and the open alerts.
-func (h *Handler) issues(ctx context.Context, o *overviewLive) []issue {
+func (h *Handler) issues(o *overviewLive, open []alert.Alert) (all issues) {
 	var list []issue
 	if !h.registry.Up() {
 		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
@@ -37,7 +45,17 @@ func (h *Handler) issues(ctx context.Context, o *overviewLive) []issue {
 	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
 		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
 	}
-	return append(append(list, h.processIssues(o)...), h.alertIssues(ctx)...)
+	list = append(list, h.processIssues(o)...)
+	for i := range open {
+		if open[i].Handling.Muted(h.Now()) {
+			all.Muted++
+			continue
+		}
+		list = append(list, alertIssue(&open[i]))
+	}
+	all.More = max(0, len(list)-issuesShown)
+	all.List = list[:len(list)-all.More]
+	return all
 }
 
 func (h *Handler) processIssues(o *overviewLive) []issue {
@@ -69,36 +87,32 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// openAlerts are the newest alerts that have not ended.
-func (h *Handler) openAlerts(ctx context.Context, kind string) []alert.Alert {
+// openAlerts are the alerts that have not ended, the worst first.
+func (h *Handler) openAlerts(ctx context.Context) []alert.Alert {
 	if h.opts.Alerts == nil {
 		return nil
 	}
 	open := true
-	alerts, err := h.opts.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Kind: kind, Limit: alertsShown})
+	alerts, err := h.opts.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsListed})
 	if err != nil {
 		h.Log.Debug("list the open alerts", "error", err)
 	}
 	return alerts
 }
 
-func (h *Handler) alertIssues(ctx context.Context) []issue {
-	var list []issue
-	for _, al := range h.openAlerts(ctx, "") {
-		i := issue{Severity: "danger", Kind: al.Kind, Text: cmp.Or(al.Detail, al.Subject), To: "/alerts"}
-		if al.Severity == "warning" || al.Severity == "info" {
-			i.Severity = "warning"
-		}
-		switch {
-		case al.Topic != "":
-			i.To = "/topics/" + al.Topic
-		case al.Shard != "":
-			i.To = "/shards/" + al.Shard
-		}
-		if about := al.Topic + al.Shard; about != "" {
-			i.Text = about + ": " + i.Text
-		}
-		list = append(list, i)
+func alertIssue(a *alert.Alert) issue {
+	i := issue{Severity: "danger", Alert: a, To: "/alerts"}
+	switch a.Severity {
+	case alert.Warning:
+		i.Severity = "warning"
+	case alert.Info:
+		i.Severity = "info"
 	}
-	return list
+	switch {
+	case a.Topic != "":
+		i.To = "/topics/" + a.Topic
+	case a.Shard != "":
+		i.To = "/shards/" + a.Shard
+	}
+	return i
 }

@@ -3,16 +3,18 @@ package overview
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 )
 
 // enrich adds to the strip what the living jobs do not tell: how the last quarter of an hour's attempts went, and how
 // late they were.
 func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
-	s.Unattended = len(h.openAlerts(ctx, "no_consumer")) > 0
+	s.Unattended = slices.ContainsFunc(h.openAlerts(ctx), func(a alert.Alert) bool { return a.Has("no_consumer") })
 	if f := h.opts.Lateness; f != nil {
 		if late, known := f(ctx, 0.95); known {
 			s.LatenessP95 = late

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 )
@@ -28,9 +30,13 @@ func (b *Base) funcs(language string) template.FuncMap {
 			return Num(n)
 		},
 		"num": Num, "dec": dec, "percent": percent, "bytes": ByteSize, "json": prettyJSON,
-		"dur":     func(v any) string { return inWords(t, Duration(v)) },
-		"ms":      func(v float64) string { return inWords(t, milliseconds(v)) },
-		"ago":     func(at any) template.HTML { return b.ago(language, at) },
+		"dur": func(v any) string { return inWords(t, Duration(v)) },
+		"ms":  func(v float64) string { return inWords(t, milliseconds(v)) },
+		"ago": func(at any) template.HTML { return b.ago(language, at) },
+		"span": func(text string) string {
+			d, _ := time.ParseDuration(text)
+			return inWords(t, Duration(d))
+		},
 		"instant": instant, "clock": clock,
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
@@ -38,9 +44,22 @@ func (b *Base) funcs(language string) template.FuncMap {
 		"text":       func(key string, args []any) string { return t(key, worded(t, args)...) },
 		"message":    func(text string) string { return b.stored(language, text) },
 		"check":      func(format string, args []any) string { return b.message(language, format, args...) },
+		"title":      func(a alert.Alert) string { return a.Title(t) },
+		"details":    func(a alert.Alert) []string { return b.details(language, &a) },
 		"last_error": func(j queue.Job) string { return b.stored(language, bulk.LastError(&j)) },
 		"add":        func(x, y int) int { return x + y },
 	}
+}
+
+// details are the causes of an alert in a language.
+func (b *Base) details(language string, a *alert.Alert) []string {
+	said := *a
+	said.Causes = slices.Clone(a.Causes)
+	for i := range said.Causes {
+		said.Causes[i].Text = b.stored(language, said.Causes[i].Text)
+	}
+	t := func(key string, args ...any) string { return b.texts[language].T(key, args...) }
+	return said.Details(t, func(d time.Duration) string { return inWords(t, Duration(d)) })
 }
 
 // dict makes a map of pairs, to give a template several values.

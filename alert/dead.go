@@ -3,7 +3,6 @@ package alert
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
@@ -11,24 +10,23 @@ import (
 
 // DeadTopic is a topic with jobs that died lately.
 type DeadTopic struct {
-	Topic      string
-	Recipients []string // the topic's addresses
-	Count      int64
-	Last       []DeadJob // some of them, the latest first
+	Topic      string    `json:"topic"`
+	Recipients []string  `json:"-"` // the topic's addresses
+	Count      int64     `json:"count"`
+	Last       []DeadJob `json:"last"` // some of them, the latest first
 }
 
 // DeadJob is one of them.
 type DeadJob struct {
-	ID    string
-	Error string
+	ID    string `json:"id"`
+	Error string `json:"error"`
 }
 
-const (
-	digestEvery = time.Minute
-	digestJobs  = 20
-	// deadAttempts is how many of a topic's last attempts are searched for dead jobs.
-	deadAttempts = 100
-)
+// deadShown is how many jobs of a topic a message names.
+const deadShown = 10
+
+// deadAttempts is how many of a topic's last attempts are searched for dead jobs.
+const deadAttempts = 100
 
 // Dead lists the topics with addresses whose jobs died and that no host has reported yet.
 func (w *Watch) Dead(ctx context.Context) []DeadTopic {
@@ -77,40 +75,30 @@ func (w *Watch) lastDead(ctx context.Context, topic string, n int64) []DeadJob {
 	}
 	var jobs []DeadJob
 	for _, a := range attempts {
-		if int64(len(jobs)) < n && (a.Outcome == "dead" || a.Outcome == "expired") {
+		if int64(len(jobs)) < min(n, deadShown) && (a.Outcome == "dead" || a.Outcome == "expired") {
 			jobs = append(jobs, DeadJob{ID: a.ID, Error: cmp.Or(a.Error, a.Reason)})
 		}
 	}
 	return jobs
 }
 
-// digests mails dead jobs to their topics' addresses, at most one mail per topic and minute.
-func (a *Alerts) digests(ctx context.Context, s Settings, now time.Time) {
-	if a.opts.Dead == nil || a.storeHangs || now.Sub(a.lastDigest) < digestEvery {
+// collectDead notes for the topics' addresses which jobs died.
+func (a *Alerts) collectDead(ctx context.Context, s *Settings, now time.Time) {
+	if a.opts.Dead == nil || a.storeHangs || now.Sub(a.lastDead) < s.GroupWait.Std() {
 		return
 	}
-	a.lastDigest = now
-	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	a.lastDead = now
+	limited, cancel := context.WithTimeout(ctx, findLimit)
 	defer cancel()
-	dead := a.opts.Dead(ctx)
+	dead := a.opts.Dead(limited)
 	if !s.DeadDigest {
 		return
 	}
 	for _, d := range dead {
-		alert := Alert{
-			Kind: "dead_jobs", Severity: Warning, Topic: d.Topic, Subject: digestSubject(d), Host: a.opts.Host, BeganAt: now,
+		for _, to := range d.Recipients {
+			t := a.toldTo(person{channel: mailChannel, address: to})
+			t.add(d, now)
+			t.unsaved = true
 		}
-		m := &Message{Phase: Digest, Alert: alert, Link: link(a.opts.AdminURL, &alert), At: now}
-		for _, j := range d.Last[:min(len(d.Last), digestJobs)] {
-			m.Lines = append(m.Lines, j.ID+": "+j.Error)
-		}
-		a.queue(s, m, d.Recipients, false)
 	}
-}
-
-func digestSubject(d DeadTopic) string {
-	if d.Count == 1 {
-		return "a job of " + d.Topic + " is dead"
-	}
-	return fmt.Sprint(d.Count) + " jobs of " + d.Topic + " are dead"
 }

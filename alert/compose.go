@@ -1,0 +1,156 @@
+package alert
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// partLines is how many lines a part of a message has at most.
+const partLines = 200
+
+// compose writes a message with all the news.
+func (a *Alerts) compose(n *news, say Say, now time.Time) *Message {
+	m := &Message{At: now, Phase: n.phase()}
+	lead := slices.Concat(n.begun, n.still)
+	if len(n.begun) > 0 {
+		lead = n.begun
+	}
+	switch {
+	case len(lead) > 0:
+		slices.SortFunc(lead, WorstFirst)
+		m.Alert = lead[0]
+		m.Title = lead[0].Title(say)
+	case len(n.over) > 0:
+		m.Alert = Alert{ID: n.over[0].ID, Severity: n.over[0].Severity, Subject: n.over[0].Title, BeganAt: n.over[0].BeganAt}
+		m.Title = n.over[0].Title
+	default:
+		m.Alert = Alert{Kind: "dead_jobs", Severity: Warning, Topic: n.dead[0].Topic, BeganAt: now, Host: a.opts.Host}
+		m.Title = deadTitle(n.dead[0], say)
+	}
+	m.Title = n.title(m, say, max(len(lead), len(n.over), len(n.dead)))
+	m.Alert.Subject = m.Title
+	m.Link = link(a.opts.AdminURL, &m.Alert)
+	if len(n.begun)+len(n.still)+len(n.over)+len(n.dead) > 1 {
+		m.Link = link(a.opts.AdminURL, &Alert{})
+	}
+	m.add(say("alerts.part_begun"), alertLines(n.begun, say, now), say)
+	m.add(say("alerts.part_over"), overLines(n, say, now), say)
+	m.add(say("alerts.part_still"), alertLines(n.still, say, now), say)
+	m.add(say("alerts.part_dead"), deadLines(n.dead, say), say)
+	return m
+}
+
+func (n *news) phase() Phase {
+	switch {
+	case len(n.begun) > 0:
+		return Begins
+	case len(n.still) > 0:
+		return Lasts
+	case len(n.over) > 0:
+		return Ends
+	}
+	return Digest
+}
+
+// title is the subject: the worst of several alerts, and how many more there are.
+func (n *news) title(m *Message, say Say, count int) string {
+	title := m.Title
+	if count > 1 {
+		title = say("alerts.subject_more", count-1, title)
+	}
+	switch m.Phase {
+	case Lasts:
+		return say("alerts.subject_still", title)
+	case Ends:
+		return say("alerts.subject_over", title)
+	}
+	return title
+}
+
+// add adds a part if there is something in it.
+func (m *Message) add(title string, lines []string, say Say) {
+	if len(lines) == 0 {
+		return
+	}
+	if more := len(lines) - partLines; more > 0 {
+		lines = append(lines[:partLines:partLines], say("alerts.part_more", more))
+	}
+	m.Parts = append(m.Parts, Part{title, lines})
+}
+
+func alertLines(list []Alert, say Say, now time.Time) (lines []string) {
+	slices.SortFunc(list, WorstFirst)
+	for _, a := range list {
+		line := say("alerts.line", a.Title(say), say("alerts.severity_"+a.Severity), instant(a.BeganAt),
+			age(a.BeganAt, now), strings.Join(a.Details(say, brief), "; "))
+		if h := a.Handling; h.Acknowledged() {
+			line += " " + say("alerts.acknowledged", h.By, h.Why)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func overLines(n *news, say Say, now time.Time) (lines []string) {
+	for _, a := range n.over {
+		line := say("alerts.line_over", a.Title, instant(a.BeganAt), age(a.BeganAt, now))
+		if left, ok := n.left[a.Key]; ok {
+			line += ". " + strings.Join(append([]string{left.Title(say)}, left.Details(say, brief)...), ": ")
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func deadLines(list []DeadTopic, say Say) (lines []string) {
+	for _, d := range list {
+		lines = append(lines, deadTitle(d, say))
+		for _, j := range d.Last {
+			lines = append(lines, j.ID+": "+j.Error)
+		}
+	}
+	return lines
+}
+
+func deadTitle(d DeadTopic, say Say) string { return say("alerts.title_dead_jobs", d.Count, d.Topic) }
+
+// age is how long something lasts; the database rounds when it began.
+func age(began, now time.Time) string { return brief(max(0, now.Sub(began)).Round(time.Second)) }
+
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// link is the page of the admin that an alert is about.
+func link(adminURL string, alert *Alert) string {
+	if adminURL == "" {
+		return ""
+	}
+	page := "/alerts"
+	switch {
+	case alert.Kind == "dead" || alert.Kind == "dead_jobs":
+		page = "/dead?topic=" + url.QueryEscape(alert.Topic)
+	case alert.Topic != "":
+		page = "/topics/" + url.PathEscape(alert.Topic)
+	case alert.Shard != "":
+		page = "/shards"
+	case alert.Kind == "registry" || alert.Kind == "journal":
+		page = "/processes"
+	case alert.Kind == "test":
+		page = "/alerts/settings"
+	}
+	return strings.TrimRight(adminURL, "/") + page
+}
+
+// TestMessage is a message that tries out a channel.
+func TestMessage(host, adminURL string, say Say) *Message {
+	now := time.Now().UTC()
+	m := &Message{Phase: Test, At: now, Title: say("alerts.test_subject"), Alert: Alert{
+		Kind: "test", Severity: Warning, Subject: say("alerts.test_subject"), Host: host, BeganAt: now,
+		Detail: say("alerts.test_text"),
+	}}
+	m.Parts = []Part{{Lines: []string{m.Alert.Detail, fmt.Sprint(host, ", ", instant(now))}}}
+	m.Link = link(adminURL, &m.Alert)
+	return m
+}

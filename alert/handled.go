@@ -1,0 +1,100 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Handling says who looks after an alert. Acknowledged, it is not told again until it gets worse or is over. Muted, it
+// is not told at all until then, also when it ends and begins anew.
+type Handling struct {
+	By    string    `json:"by"`
+	Why   string    `json:"why"`
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until,omitzero"` // of a mute; zero: it is acknowledged
+}
+
+// Acknowledged reports whether somebody looks after the alert.
+func (h Handling) Acknowledged() bool { return h.By != "" && h.Until.IsZero() }
+
+// Muted reports whether nobody wants to hear of it now.
+func (h Handling) Muted(now time.Time) bool { return now.Before(h.Until) }
+
+type handledRow struct {
+	AlertKey string  `gorm:"primaryKey"`
+	Handled  handled `gorm:"embedded"`
+}
+
+type handled struct {
+	HandledAlert uint64
+	HandledBy    string
+	HandledWhy   string
+	HandledAt    *time.Time
+	HandledUntil *time.Time
+}
+
+func (handledRow) TableName() string { return "alert_handled" }
+
+// handling is that of an alert: an earlier one's acknowledgement is not.
+func (r *handled) handling(alert uint64) Handling {
+	if r.HandledAt == nil || r.HandledUntil == nil && r.HandledAlert != alert {
+		return Handling{}
+	}
+	h := Handling{By: r.HandledBy, Why: r.HandledWhy, At: r.HandledAt.UTC()}
+	if r.HandledUntil != nil {
+		h.Until = r.HandledUntil.UTC()
+	}
+	return h
+}
+
+// Changer makes changes with an audit entry; a *registry.Registry is one.
+type Changer interface {
+	Change(
+		ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *registry.Changed) error,
+	) error
+}
+
+// ErrNoAlert says that the alert is over.
+var ErrNoAlert = errors.New("the alert is over")
+
+const maxWhy = 500
+
+// Handle stores who looks after an open alert; with a zero until it is acknowledged, else muted. An empty reason ends
+// that. Errors: ErrNoAlert.
+func Handle(ctx context.Context, c Changer, actor, key, why string, until time.Time) error {
+	action := "acknowledge"
+	switch {
+	case why == "":
+		action = "unmute"
+	case !until.IsZero():
+		action = "mute"
+	}
+	return c.Change(ctx, actor, action, "alert/"+key, func(tx *gorm.DB, c *registry.Changed) error {
+		if why == "" {
+			return tx.Where("alert_key = ?", key).Delete(&handledRow{}).Error
+		}
+		var open alertRow
+		if err := database.MustFind(tx, &open, "open_key", key, ErrNoAlert); err != nil {
+			return err
+		}
+		at := database.Now()
+		h := handled{
+			HandledAlert: open.ID, HandledBy: database.Clip(strings.TrimPrefix(actor, "user/"), maxHost),
+			HandledWhy: database.Clip(why, maxWhy),
+			HandledAt:  &at,
+		}
+		if !until.IsZero() {
+			end := until.UTC().Truncate(time.Microsecond)
+			h.HandledUntil = &end
+		}
+		c.After = h.handling(open.ID)
+		return database.Upsert(tx).Create(&handledRow{key, h}).Error
+	})
+}

@@ -1,0 +1,192 @@
+package alert
+
+import (
+	"crypto/rand"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Told is what a person was told and what waits to be told.
+type Told struct {
+	Alerts map[string]ToldAlert `json:"alerts"`          // by key: what was told to begin and not to be over
+	Dead   map[string]DeadTopic `json:"dead"`            // by topic: not told yet
+	DeadAt time.Time            `json:"dead_at"`         // since when
+	Last   time.Time            `json:"last"`            // message
+	Stage  int                  `json:"stage,omitempty"` // how many messages since all was well
+	Sent   []time.Time          `json:"sent"`            // messages of the last hour
+	Thread string               `json:"thread"`
+
+	version int64 // in the store; 0: it is not there
+	unsaved bool  // the store was away
+}
+
+// ToldAlert is one of them.
+type ToldAlert struct {
+	Key      string    `json:"-"`
+	ID       uint64    `json:"id"`
+	Severity string    `json:"severity"`
+	Title    string    `json:"title"`
+	Better   bool      `json:"better,omitempty"` // it concerns the whole installation and is not critical any more
+	BeganAt  time.Time `json:"began_at"`
+}
+
+// is reports whether it is the same incident, not a later one of the same subject.
+func (t *ToldAlert) is(a *Alert) bool {
+	return t.ID == a.ID && a.ID != 0 || t.BeganAt.Sub(a.BeganAt).Abs() < time.Second
+}
+
+// news is what a person could be told now.
+type news struct {
+	begun []Alert // or got worse
+	over  []ToldAlert
+	left  map[string]Alert // of over, those that nobody has to be told of any more
+	still []Alert          // told before
+	dead  []DeadTopic
+	first time.Time // when the first of begun began
+	nudge bool      // some of still is not acknowledged
+}
+
+// news compares the open alerts with what a person was told. wants selects those that concern the person; unknown are
+// keys of alerts that may be open.
+func (t *Told) news(open []Alert, wants func(*Alert) bool, unknown map[string]bool, now time.Time) (n news) {
+	isOpen := map[string]bool{}
+	maps.Copy(isOpen, unknown)
+	n.left = map[string]Alert{}
+	for _, a := range open {
+		was, told := t.Alerts[a.Key]
+		if !wants(&a) && (!told || a.Severity == Info) || was.Better && a.Severity != Critical {
+			n.left[a.Key] = a
+			continue
+		}
+		isOpen[a.Key] = true
+		switch {
+		case a.Handling.Muted(now):
+		case !told || was.Better || !was.is(&a) || rank(a.Severity) > rank(was.Severity):
+			n.begun = append(n.begun, a)
+			if n.first.IsZero() || a.BeganAt.Before(n.first) {
+				n.first = a.BeganAt
+			}
+		default:
+			n.still = append(n.still, a)
+			n.nudge = n.nudge || !a.Handling.Acknowledged() && rank(a.Severity) >= rank(Warning)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Alerts)) {
+		if !isOpen[key] {
+			a := t.Alerts[key]
+			a.Key = key
+			n.over = append(n.over, a)
+		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(t.Dead)) {
+		n.dead = append(n.dead, t.Dead[topic])
+	}
+	return n
+}
+
+// better notes which of the alerts that were told at once are not critical any more. That they are over is news, and so
+// is it if they get critical again.
+func (t *Told) better(open []Alert) {
+	for _, a := range open {
+		was, told := t.Alerts[a.Key]
+		if told && !was.Better && a.Topic == "" && was.Severity == Critical && a.Severity != Critical {
+			was.Better, t.unsaved = true, true
+			t.Alerts[a.Key] = was
+		}
+	}
+}
+
+// due reports whether a message goes out now.
+//
+// The first one of an episode waits for GroupWait, so that it has all that begins with it. What is new later is told
+// DigestAfter after that, then every RemindAfter, with a reminder of what lasts. What is critical for the whole
+// installation is told at once, and so is that all is over. No one gets more than MaxPerHour.
+func (t *Told) due(n *news, s *Settings, now time.Time) bool {
+	changed := len(n.begun)+len(n.over)+len(n.dead) > 0
+	if !changed && !n.nudge {
+		return false
+	}
+	if most := int(s.MaxPerHour); most > 0 && len(t.Sent) >= most && now.Sub(t.Sent[len(t.Sent)-most]) < time.Hour {
+		return false
+	}
+	lasts := len(t.Alerts) > 0
+	switch {
+	case slices.ContainsFunc(n.begun, func(a Alert) bool { return a.urgent() }):
+		return true
+	case lasts && len(n.begun)+len(n.still) == 0 && len(n.over) == len(t.Alerts):
+		return true
+	case !lasts && len(n.begun) > 0:
+		return now.Sub(n.first) >= s.GroupWait.Std()
+	case !lasts && t.Stage == 0:
+		return now.Sub(t.DeadAt) >= s.GroupWait.Std()
+	case t.Stage == 1 && changed:
+		return now.Sub(t.Last) >= min(s.DigestAfter, s.RemindAfter).Std()
+	}
+	return now.Sub(t.Last) >= s.RemindAfter.Std()
+}
+
+// after is what the person was told after a message with all the news.
+func (t *Told) after(n *news, say Say, now time.Time) *Told {
+	next := &Told{
+		Alerts: maps.Clone(t.Alerts), Last: now, Stage: t.Stage + 1, Thread: t.Thread, version: t.version,
+		Sent: append(slices.DeleteFunc(slices.Clone(t.Sent), func(at time.Time) bool { return now.Sub(at) > time.Hour }), now),
+	}
+	if next.Alerts == nil {
+		next.Alerts = map[string]ToldAlert{}
+	}
+	for _, a := range n.over {
+		delete(next.Alerts, a.Key)
+		if left, ok := n.left[a.Key]; ok && left.Severity != Info { // the message says so
+			next.Alerts[a.Key] = ToldAlert{a.Key, left.ID, left.Severity, left.Title(say), false, left.BeganAt}
+		}
+	}
+	for _, a := range n.begun {
+		next.Alerts[a.Key] = ToldAlert{a.Key, a.ID, a.Severity, a.Title(say), false, a.BeganAt}
+	}
+	switch {
+	case len(next.Alerts) == 0 && len(n.over) > 0:
+		next.Stage, next.Thread = 0, ""
+	case len(t.Alerts) == 0 && len(n.begun) > 0:
+		next.Stage, next.Thread = 1, rand.Text()
+	}
+	return next
+}
+
+// calm ends an episode of digests after which nothing was to be told for a while.
+func (t *Told) calm(s *Settings, now time.Time) {
+	if len(t.Alerts) == 0 && now.Sub(t.Last) >= s.RemindAfter.Std() {
+		t.Stage, t.Thread = 0, ""
+	}
+}
+
+// add notes dead jobs that are to be told.
+func (t *Told) add(d DeadTopic, now time.Time) {
+	if len(t.Dead) == 0 {
+		t.Dead, t.DeadAt = map[string]DeadTopic{}, now
+	}
+	was := t.Dead[d.Topic]
+	d.Count += was.Count
+	d.Last = append(slices.Clone(d.Last), was.Last...)
+	d.Last = d.Last[:min(len(d.Last), deadShown)]
+	t.Dead[d.Topic] = d
+}
+
+// merge adds what this host told while the store was away to what the store has.
+func (t *Told) merge(mine *Told) {
+	for key, a := range mine.Alerts {
+		if _, told := t.Alerts[key]; !told {
+			if t.Alerts == nil {
+				t.Alerts = map[string]ToldAlert{}
+			}
+			t.Alerts[key] = a
+		}
+	}
+	if mine.Last.After(t.Last) {
+		t.Last, t.Stage, t.Sent, t.Thread = mine.Last, mine.Stage, mine.Sent, mine.Thread
+	}
+	for _, d := range mine.Dead {
+		t.add(d, mine.DeadAt)
+	}
+	t.unsaved = true
+}

@@ -1,0 +1,253 @@
+package test
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/test/smtptest"
+)
+
+// badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429 and
+// refuse connections, a topic is paused, one may be called five times a second and has far too many jobs, and its
+// Redis stands still for a while. Two people are on call. The day is compressed: minute is how long one of its minutes
+// takes, and the pauses between messages are as much shorter.
+type badDay struct {
+	*installation
+	t      *testing.T
+	smtp   *smtptest.Server
+	minute time.Duration
+	began  time.Time
+}
+
+const badDayTopics, badDayJobs, badDayLimited = 41, 7500, 2500
+
+var (
+	onCall  = []string{"ann@test.example", "bob@test.example"}
+	failing = []string{"answers.500", "answers.500x", "answers.503", "answers.429", "answers.429x", "hangs", "hangs.too", "refuses"}
+)
+
+// TestABadDayIsFewMailsAndLines: `make bad-day` takes more time for it.
+func TestABadDayIsFewMailsAndLines(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	minute, err := time.ParseDuration(cmp.Or(os.Getenv("WAKECALL_BAD_DAY"), "2s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := harness.StartRedis(t, harness.RedisOptions{})
+	d := &badDay{t: t, smtp: smtptest.Start(t), minute: minute, installation: start(t, onRedis(redis))}
+	d.mailing(t, d.smtp, d.settings)
+	d.WaitRole("redis-checker", 1)
+	d.WaitRole("admin", 1)
+	d.register()
+	d.began = time.Now()
+	d.push()
+	overview := d.signedIn()
+	d.forecasts(overview)
+
+	d.until(5)
+	d.MustPutTopic(t, "paused", M{"callback_url": d.endpoint.URL("/paused"), "state": "paused"})
+	d.until(20)
+	before := len(d.smtp.Mails())
+	redis.Pause()
+	waitMail(t, d.smtp, onCall[0], "shard redis-1 is down")
+	waitMail(t, d.smtp, onCall[1], "shard redis-1 is down")
+	if n := len(d.smtp.Mails()) - before; n > len(onCall) {
+		t.Errorf("%d mails about the outage", n)
+	}
+	redis.Resume()
+	d.until(36)
+	d.judgeMails()
+	d.judgeOverview(overview)
+}
+
+func (d *badDay) settings(s *alert.Settings) {
+	s.Recipients = nil
+	for _, to := range onCall {
+		s.Recipients = append(s.Recipients, alert.Recipient{Address: to})
+	}
+	s.GroupWait = registry.Duration(d.minute / 2)
+	s.DigestAfter = registry.Duration(10 * d.minute)
+	s.RemindAfter = registry.Duration(max(time.Minute, 30*d.minute))
+	s.Rules.OverAfter = registry.Duration(2 * d.minute)
+}
+
+// until waits for a minute of the day.
+func (d *badDay) until(minute int) {
+	time.Sleep(time.Until(d.began.Add(time.Duration(minute) * d.minute)))
+}
+
+func (d *badDay) register() {
+	answers := map[string]harness.Behaviour{
+		"answers.500": harness.Status(http.StatusInternalServerError), "answers.500x": harness.Status(http.StatusInternalServerError),
+		"answers.503": harness.Status(http.StatusServiceUnavailable), "answers.429": harness.Status(http.StatusTooManyRequests),
+		"answers.429x": harness.Status(http.StatusTooManyRequests), "hangs": harness.Hang(), "hangs.too": harness.Hang(),
+	}
+	for _, name := range failing {
+		fields := M{"ttr": "1s", "max_attempts": 3, "retry": []string{"2s", "5s"}, "emails": onCall}
+		if name == "refuses" {
+			fields["callback_url"] = fmt.Sprintf("http://127.0.0.1:%d/", freeport.TCP(d.t))
+		}
+		d.put(d.t, name, answers[name], fields)
+	}
+	d.put(d.t, "paused", nil, nil)
+	d.put(d.t, "limited", nil, M{"rate_limit": 5})
+	for _, name := range d.healthy() {
+		d.put(d.t, name, nil, nil)
+	}
+}
+
+func (d *badDay) healthy() (names []string) {
+	for n := range badDayTopics - len(failing) - 2 {
+		names = append(names, fmt.Sprintf("fine.%02d", n))
+	}
+	return names
+}
+
+// push spreads jobs over the day, and those of the limited topic over two real minutes, which is what its forecast is
+// about.
+func (d *badDay) push() {
+	topics := slices.Concat(failing, d.healthy(), []string{"paused"})
+	var jobs []M
+	for n := range badDayJobs {
+		due := time.Duration(n) * 33 * d.minute / badDayJobs
+		jobs = append(jobs, M{"topic": topics[n%len(topics)], "body": n, "delay": due.Seconds()})
+	}
+	for n := range badDayLimited {
+		jobs = append(jobs, M{"topic": "limited", "body": n, "delay": float64(n) * 120 / badDayLimited})
+	}
+	for some := range slices.Chunk(jobs, 1000) {
+		d.MustDo(d.t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": some})
+	}
+}
+
+// signedIn returns what reads a page of the admin, or a part of one.
+func (d *badDay) signedIn() func(path string, part bool) string {
+	password, err := os.ReadFile(filepath.Join(d.Data, "admin-password"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	jar, _ := cookiejar.New(nil) // has no errors without options
+	browser := &http.Client{Jar: jar, Timeout: soon}
+	res, err := browser.PostForm(d.AdminURL()+"/login",
+		url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return func(path string, part bool) string {
+		r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.AdminURL()+path, nil)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if part {
+			r.Header.Set("HX-Request", "true")
+		}
+		res, err := browser.Do(r)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			d.t.Fatalf("%s answered %s, %v", path, res.Status, err)
+		}
+		return string(body)
+	}
+}
+
+// limitedLate is what 2,500 jobs due within two minutes at five a second come to; that begins with a minute of the
+// forecast or in the middle of one.
+var limitedLate = regexp.MustCompile(`limited will be [56] to ([89]|10) min late`)
+
+// forecasts checks that the first screen says how late the limited topic will be.
+func (d *badDay) forecasts(overview func(string, bool) string) {
+	if part := overview("/overview/late", true); !limitedLate.MatchString(part) {
+		d.t.Errorf("the forecast is %s", part)
+	}
+}
+
+// textOf is the plain text of a mail.
+func textOf(t *testing.T, m smtptest.Mail) string {
+	t.Helper()
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, raw, _ := strings.Cut(m.Raw, "\r\n\r\n")
+	part, err := multipart.NewReader(strings.NewReader(raw), params["boundary"]).NextPart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (d *badDay) judgeMails() {
+	texts := map[string]string{}
+	for _, m := range d.smtp.Mails() {
+		texts[m.To] += "\n--- " + textOf(d.t, m)
+	}
+	n := len(d.smtp.Mails())
+	d.t.Logf("%d mails:%s", n, texts[onCall[0]])
+	if n > 6 || len(texts) != len(onCall) {
+		d.t.Errorf("%d mails to %d people, want at most 6 to %d:%s", n, len(texts), len(onCall), texts[onCall[1]])
+	}
+	for _, to := range onCall {
+		for _, name := range failing {
+			if !strings.Contains(texts[to], "topic "+name+": the endpoint fails") {
+				d.t.Errorf("no mail to %s says that %s fails:%s", to, name, texts[to])
+			}
+		}
+	}
+}
+
+var overviewLine = regexp.MustCompile(`class="list-group-item [^>]*href="([^"]*)"`)
+
+func (d *badDay) judgeOverview(overview func(string, bool) string) {
+	page := overview("/", false)
+	seen := map[string]bool{}
+	lines := overviewLine.FindAllStringSubmatch(page, -1)
+	d.t.Logf("%d lines of the overview", len(lines))
+	for _, line := range lines {
+		if seen[line[1]] {
+			d.t.Errorf("%s has two lines", line[1])
+		}
+		seen[line[1]] = true
+	}
+	if len(lines) < 2 || len(lines) > 10 {
+		d.t.Errorf("there are %d lines", len(lines))
+	}
+	alerts := overview("/alerts", false)
+	for _, name := range failing {
+		if !strings.Contains(alerts, "topic "+name+": the endpoint fails") {
+			d.t.Errorf("%s is not among the alerts", name)
+		}
+	}
+	for _, want := range []string{"topic paused is paused", "topic limited is late", "answers 429", "does not answer in time",
+		"refuses connections"} {
+		if !strings.Contains(alerts, want) {
+			d.t.Errorf("the alerts lack %q", want)
+		}
+	}
+}
