@@ -46,11 +46,13 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	m.journal.OnSync(m.sync)
 	recorder := record.Recorder{Journal: m.journal}
 	m.queue = queue.Open(queue.Options{Accepted: recorder.Accepted, Changed: recorder.Changed})
-	if err := m.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
+	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
+	if err := m.queue.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
 	k, err := recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond, Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond, Settle: time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
 		Shards: func() []recovery.KeptShard { return []recovery.KeptShard{m.queue.Shards()[0]} },
 	})
 	if err != nil {
@@ -114,7 +116,8 @@ func (m *machine) load(n int) {
 	}
 }
 
-// cut takes the power away: of the journal there is what was synced, in another directory; of Redis what it had some time ago.
+// cut takes the power away: of the journal there is what was synced, in another directory; of Redis what it had some
+// time ago.
 func (m *machine) cut(forget func()) (dir string, answers map[string]string) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -138,8 +141,8 @@ func (m *machine) cut(forget func()) (dir string, answers map[string]string) {
 	return dir, answers
 }
 
-// TestAPowerCutLosesNothingThatWasAnswered, with Options.Sync, whatever Redis had on its disk by then: twenty times, at any
-// moment, without a stop between, so that what one cut left is cut again.
+// TestAPowerCutLosesNothingThatWasAnswered, with Options.Sync, whatever Redis had on its disk by then: twenty times, at
+// any moment, without a stop between, so that what one cut left is cut again.
 func TestAPowerCutLosesNothingThatWasAnswered(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts redis-server twenty times")

@@ -335,8 +335,8 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	}
 	// Brought back, the old job lives beside the one that has its place.
 	for range 2 {
-		if n, err := f.q.Restore(f.ctx, []Job{*lost[0]}); err != nil || n > 1 {
-			t.Fatal(n, err)
+		if effect := f.replay(lost[0]); effect != EffectStored && effect != EffectNone {
+			t.Fatal(effect)
 		}
 	}
 	if j := f.get("t", old[0]); j.ID != old[0] || !j.CreatedAt.Equal(lost[0].CreatedAt) ||
@@ -354,12 +354,22 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 	f.clean()
 }
 
-// TestAJobThatLivesIsNotBroughtBack, though it has no locator.
-func TestAJobThatLivesIsNotBroughtBack(t *testing.T) {
+// replay brings a job back from a journal that an operator names.
+func (f *fixture) replay(j *Job) Effect {
+	f.Helper()
+	effects, err := f.s.Replay(f.ctx, 0, ReplayByHand, "", false, []Entry{{Kind: EntryStored, Revision: j.Revision, Job: *j}})
+	if err != nil || len(effects) != 1 {
+		f.Fatal(effects, err)
+	}
+	return effects[0]
+}
+
+// TestAJobThatExistsIsNotStoredTwice, though it has no locator.
+func TestAJobThatExistsIsNotStoredTwice(t *testing.T) {
 	f := newFixture(t)
 	j := f.get("t", f.pushPlaced("t", time.Hour))
-	if n, err := f.q.Restore(f.ctx, []Job{*j}); n != 0 || err != nil {
-		t.Fatal(n, err)
+	if effect := f.replay(j); effect == EffectStored {
+		t.Fatal(effect)
 	}
 	f.stats("t", 1, 0, 0, 0)
 }

@@ -17,8 +17,8 @@ import (
 // the revision that the data holds tells which changes it has, and the journals of the hosts have the rest, each with
 // its revision.
 //
-// The scripts work only while run names the server that answers (lua/shared/serverguard.lua). A server that is new, or has
-// lost everything, therefore answers nothing until it has been compared:
+// The scripts work only while run names the server that answers (lua/shared/serverguard.lua). A server that is new, or
+// has lost everything, therefore answers nothing until it has been compared:
 //
 //	attend      one process for each journal, every second: this host is at work, and its journal reaches this far. The
 //	            first one that meets a new server begins a comparison: its name, and the revision after which lines are
@@ -166,7 +166,9 @@ const replayStep = 100
 // Replay applies lines of a journal to a bucket. name is the comparison's, ignored by hand. All entries must be of
 // topics in this bucket. dry only tells what would be done. On an error some may have been applied; they may be
 // replayed again.
-func (s *Shard) Replay(ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry) ([]Effect, error) {
+func (s *Shard) Replay(
+	ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
+) ([]Effect, error) {
 	effects := make([]Effect, 0, len(entries))
 	for chunk := range slices.Chunk(entries, replayStep) {
 		some, err := s.replay(ctx, bucket, m, name, dry, chunk)
@@ -178,7 +180,9 @@ func (s *Shard) Replay(ctx context.Context, bucket int, m ReplayMode, name strin
 	return effects, nil
 }
 
-func (s *Shard) replay(ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry) ([]Effect, error) {
+func (s *Shard) replay(
+	ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
+) ([]Effect, error) {
 	args := make([]any, 3, 3+11*len(entries))
 	args[0], args[1], args[2] = string(m), name, ""
 	if dry {
@@ -227,7 +231,8 @@ func (s *Shard) appendEntry(args []any, e *Entry) ([]any, error) {
 	if !j.CreatedAt.IsZero() {
 		created = j.CreatedAt.UnixMilli()
 	}
-	return append(args, string(e.Kind), e.Revision, e.Since, j.Topic, s.address(j.Topic, j.ID), j.ID, created, record, long, died, attempts), nil
+	return append(args, string(e.Kind), e.Revision, e.Since, j.Topic, s.address(j.Topic, j.ID), j.ID, created, record,
+		long, died, attempts), nil
 }
 
 // ComparedBy is what a host tells a bucket when it has replayed its journal.
@@ -269,7 +274,9 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 }
 
 // Survey lists jobs of a topic in a state, also before the bucket is open. next is "" at the end.
-func (s *Shard) Survey(ctx context.Context, topic string, state State, cursor string) (jobs []Job, next string, err error) {
+func (s *Shard) Survey(
+	ctx context.Context, topic string, state State, cursor string,
+) (jobs []Job, next string, err error) {
 	v, err := s.eval(ctx, s.bucketOf(topic), survey, topic, string(state), cursor, listStep)
 	if err != nil {
 		return nil, "", fmt.Errorf("survey %s in shard %s: %w", topic, s.name, err)
@@ -288,7 +295,8 @@ func (s *Shard) Adopt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Compared(ctx, bucket, ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After, Force: true}); err != nil {
+		by := ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After, Force: true}
+		if _, err := s.Compared(ctx, bucket, by); err != nil {
 			return err
 		}
 		s.nodes[bucket].down.Store(false)

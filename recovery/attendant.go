@@ -93,7 +93,8 @@ func (a *attendant) attend(ctx context.Context) {
 		return
 	}
 	if err != nil && !a.failed {
-		a.opts.Logger.Warn("the journal cannot be compared with a shard; trying again", "shard", a.shard.Name(), "error", err)
+		a.opts.Logger.Warn("the journal cannot be compared with a shard; trying again",
+			"shard", a.shard.Name(), "error", err)
 	}
 	a.failed = err != nil
 }
@@ -183,7 +184,8 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 			return err
 		}
 		if !c.Open {
-			a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, bucket, queue.Gap{After: c.After, Upto: opened.Upto}})
+			gap := queue.Gap{After: c.After, Upto: opened.Upto}
+			a.late = append(a.late, lateLines{time.Now().Add(a.opts.Again), end, bucket, gap})
 		}
 	}
 	a.tell(a.shard.Name(), &report, nil)
@@ -207,7 +209,9 @@ func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.
 }
 
 // replay replays what the buckets miss, and finds the highest revision of each in the journal.
-func (a *attendant) replay(ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report) error {
+func (a *attendant) replay(
+	ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report,
+) error {
 	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: len(a.hosts.others()) == 0}
 	missing := map[int]*bounds{}
 	var from journal.Position
@@ -292,7 +296,9 @@ const openEvery = 50 * time.Millisecond
 
 // open tells a bucket that this host's journal has been replayed, and waits until all other hosts at work have said so
 // too.
-func (a *attendant) open(ctx context.Context, bucket int, c queue.Comparison, highest int64, end journal.Position, began time.Time) (queue.Opened, error) {
+func (a *attendant) open(
+	ctx context.Context, bucket int, c queue.Comparison, highest int64, end journal.Position, began time.Time,
+) (queue.Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
 	for {
@@ -308,7 +314,7 @@ func (a *attendant) open(ctx context.Context, bucket int, c queue.Comparison, hi
 			return opened, errAnother
 		case opened.Open:
 			if force && len(others) > 0 {
-				a.opts.Logger.Warn("other hosts did not compare their journals in time; what only they know is replayed when they are back",
+				a.opts.Logger.Warn("other hosts did not replay their journals in time; they do when they are back",
 					"shard", a.shard.Name(), "hosts", others, "waited", a.opts.Patience)
 			}
 			return opened, nil
@@ -326,7 +332,8 @@ func (a *attendant) open(ctx context.Context, bucket int, c queue.Comparison, hi
 func (a *attendant) replayLate(ctx context.Context, l *lateLines) error {
 	var r Report
 	missed := queue.Comparison{Open: true, Position: l.from.String(), Missed: []queue.Gap{l.gap}}
-	if err := a.replay(ctx, queue.ReplayLate, map[int]queue.Comparison{l.bucket: missed}, map[int]int64{}, &r); err != nil {
+	bucket := map[int]queue.Comparison{l.bucket: missed}
+	if err := a.replay(ctx, queue.ReplayLate, bucket, map[int]int64{}, &r); err != nil {
 		return err
 	}
 	a.tell(a.shard.Name(), &r, nil)

@@ -37,7 +37,7 @@ type fold struct {
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead by now
-	merged      map[key]*journal.RequestLine // of jobs that older versions changed, whose lines have only what was changed
+	merged      map[key]*journal.RequestLine // by older versions, whose lines have only what was changed
 }
 
 func newFold(part, parts int) *fold {
@@ -121,7 +121,8 @@ func (f *fold) decides(l *line) bool {
 	case queue.EntryDelivered:
 		return true // its job may have been accepted by another host
 	case queue.EntryDied:
-		return j.state == l.revision && j.ending == dead // it goes with the content, too, but another host may have a newer one
+		// It goes with the content, too, but another host may have a newer one.
+		return j.state == l.revision && j.ending == dead
 	}
 	if l.kind == queue.EntryDeleted {
 		return j.state == l.revision && j.deleted()

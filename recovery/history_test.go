@@ -18,7 +18,8 @@ import (
 // attendant attends the host's only shard, when it is told to.
 func (h *host) attendant(t fataler) *attendant {
 	k, err := NewKeeper(KeeperOptions{
-		Dir: h.dir, Shards: func() []KeptShard { return nil }, Queue: h.queue, Patience: 20 * time.Second, Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Dir: h.dir, Shards: func() []KeptShard { return nil }, Queue: h.queue, Patience: 20 * time.Second,
+		Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("keeper: %v", err)
@@ -204,7 +205,8 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 		attendAll(rt, b, a)
 		attendAll(rt, a, b)
 		do := []func(*rapid.T){
-			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead, w.DeleteDead, w.DropTopic,
+			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead,
+			w.DeleteDead, w.DropTopic,
 			func(rt *rapid.T) { attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")]) },
 		}
 		for range rapid.IntRange(1, 2).Draw(rt, "losses") {
@@ -226,7 +228,7 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 				rt.Fatalf("a server that was not compared answers: %v", err)
 			}
 			attendAll(rt, a, b)
-			eventually(t, "the shard answers", func() bool { return w.hosts[0].queue.Ready() == nil && w.hosts[1].queue.Ready() == nil })
+			ready(t, w.hosts[0], w.hosts[1])
 			w.check(rt)
 		}
 		_ = w.hosts[0].queue.Close()

@@ -31,18 +31,20 @@ type Pusher interface {
 
 // KeeperOptions of a Keeper.
 type KeeperOptions struct {
-	Dir      string // of this host's journal
-	Shards   func() []KeptShard
-	Changed  <-chan struct{} // ticks when Shards may have changed; nil: they never do
-	Queue    Pusher          // for the spool, which is drained when a shard takes pushes
-	Topic    func(string) bool
-	Told     func(shard string, r Report, err error) // called when a shard had lost something, or could not be compared; may be nil
-	Every    time.Duration                           // how often a shard is polled; 0: a second
-	Quiet    time.Duration                           // how often it is attended when nothing happens; 0: 10 s
-	Again    time.Duration                           // after which lines that came late are looked for; 0: 15 s
-	Patience time.Duration                           // how long other hosts are waited for; 0: 30 s
-	Settle   time.Duration                           // how long hosts that are not known may attend an empty shard; 0: 300 ms
-	Logger   *slog.Logger
+	Dir     string // of this host's journal
+	Shards  func() []KeptShard
+	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
+	Queue   Pusher          // for the spool, which is drained when a shard takes pushes
+	Topic   func(string) bool
+	// Told is called when a shard had lost something, or could not be compared; it may be nil.
+	Told     func(shard string, r Report, err error)
+	Every    time.Duration // how often a shard is polled; 0: a second
+	Quiet    time.Duration // how often it is attended when nothing happens; 0: 10 s
+	Again    time.Duration // after which lines that came late are looked for; 0: 15 s
+	Patience time.Duration // how long other hosts are waited for; 0: 30 s
+	// Settle is for how long hosts that are not known may attend an empty shard; 0: 300 ms.
+	Settle time.Duration
+	Logger *slog.Logger
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -70,10 +72,11 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 			*d = to
 		}
 	}
-	k := &Keeper{opts: o, host: host, hosts: loadHosts(o.Dir, host), recovered: prometheus.NewCounterVec(prometheus.CounterOpts{
+	k := &Keeper{opts: o, host: host, hosts: loadHosts(o.Dir, host)}
+	k.recovered = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_recovered_jobs_total",
 		Help: "Jobs that a shard had lost, by what was done: pushed, ended, changed, failed.",
-	}, []string{"shard", "what"})}
+	}, []string{"shard", "what"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(k.recovered)
 	}
@@ -93,18 +96,23 @@ func (k *Keeper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	pershard.Run(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s KeptShard) { newAttendant(k, s).run(ctx) })
+	pershard.Run(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s KeptShard) {
+		newAttendant(k, s).run(ctx)
+	})
 	return nil
 }
 
 func (k *Keeper) tell(shard string, r *Report, err error) {
-	for what, n := range map[string]int{"pushed": r.Pushed + r.Restored, "ended": r.Ended, "changed": r.Changed, "failed": r.Failed} {
+	for what, n := range map[string]int{
+		"pushed": r.Pushed + r.Restored, "ended": r.Ended, "changed": r.Changed, "failed": r.Failed,
+	} {
 		k.recovered.WithLabelValues(shard, what).Add(float64(n))
 	}
 	if err == nil && r.Quiet() {
 		return
 	}
-	k.opts.Logger.Warn("a shard had lost data; the journal was replayed", "shard", shard, "done", r.String(), "error", err)
+	k.opts.Logger.Warn("a shard had lost data; the journal was replayed",
+		"shard", shard, "done", r.String(), "error", err)
 	if k.opts.Told != nil {
 		k.opts.Told(shard, *r, err)
 	}
@@ -137,9 +145,11 @@ func (k *Keeper) drain(ctx context.Context, failedBefore bool) (failed bool) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		k.opts.Logger.Warn("pushes that were taken while no shard was up are in a shard now", "pushed", r.Pushed, "refused", r.Failed+r.Unknown)
+		k.opts.Logger.Warn("pushes that were taken while no shard was up are in a shard now",
+			"pushed", r.Pushed, "refused", r.Failed+r.Unknown)
 	case !failedBefore:
-		k.opts.Logger.Warn("pushes that were taken while no shard was up cannot be stored yet; trying again", "error", err)
+		k.opts.Logger.Warn("pushes that were taken while no shard was up cannot be stored yet; trying again",
+			"error", err)
 	}
 	return err != nil
 }

@@ -159,8 +159,8 @@ func entryOf(l *line) queue.Entry {
 	case l.kind == queue.EntryStored:
 		r := l.request
 		e.Job = queue.Job{
-			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), TTR: r.TTR, MaxAttempts: r.MaxAttempts,
-			CreatedAt: r.CreatedAt, DueAt: r.DueAt,
+			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), TTR: r.TTR,
+			MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
 		}
 	default:
 		e.Job = queue.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}
@@ -183,6 +183,8 @@ func died(j *queue.Job, a *journal.AttemptLine) {
 		j.DeadReason = "expired"
 	}
 	if !a.StartedAt.IsZero() {
-		j.History = []queue.Attempt{{N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error}}
+		j.History = []queue.Attempt{{
+			N: a.N, StartedAt: a.StartedAt.UnixMilli(), TookMS: float64(a.Took) / 1e6, Status: a.Status, Error: a.Error,
+		}}
 	}
 }

@@ -15,8 +15,10 @@ type Shard interface {
 	Name() string
 	Buckets() int
 	BucketOf(topic string) int
-	Replay(ctx context.Context, bucket int, m queue.ReplayMode, name string, dry bool, entries []queue.Entry) ([]queue.Effect, error)
-	Survey(ctx context.Context, topic string, state queue.State, cursor string) (jobs []queue.Job, next string, err error)
+	Replay(
+		ctx context.Context, bucket int, m queue.ReplayMode, name string, dry bool, entries []queue.Entry,
+	) ([]queue.Effect, error)
+	Survey(ctx context.Context, topic string, state queue.State, cursor string) ([]queue.Job, string, error)
 }
 
 // Options say what Recover compares.

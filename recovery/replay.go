@@ -30,7 +30,8 @@ type Report struct {
 func (r *Report) Quiet() bool { return r.Missing+r.Ended+r.Changed+r.Restored == 0 }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again", r.Pushed, r.Ended, r.Changed, r.Restored)
+	return fmt.Sprintf("%d jobs pushed again, %d deleted again, %d changed again, %d dead again",
+		r.Pushed, r.Ended, r.Changed, r.Restored)
 }
 
 // count adds what replaying an entry did. dry is nothing, since nothing is done then.
@@ -190,7 +191,8 @@ func (p *pass) flush(bucket int) error {
 
 // clear deletes the jobs of a topic that are older than a revision: one by one, since newer ones may be among them.
 func (p *pass) clear(topic string, revision int64) error {
-	if err := p.add(queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}); err != nil {
+	cleared := queue.Entry{Kind: queue.EntryCleared, Revision: revision, Job: queue.Job{Topic: topic}}
+	if err := p.add(cleared); err != nil {
 		return err
 	}
 	bucket := p.shard.BucketOf(topic)
@@ -207,8 +209,8 @@ func (p *pass) clear(topic string, revision int64) error {
 				return err
 			}
 			for _, j := range jobs {
-				e := queue.Entry{Kind: queue.EntryDeleted, Revision: revision, Job: queue.Job{Topic: topic, ID: j.ID, CreatedAt: j.CreatedAt}}
-				if err := p.add(e); err != nil {
+				j := queue.Job{Topic: topic, ID: j.ID, CreatedAt: j.CreatedAt}
+				if err := p.add(queue.Entry{Kind: queue.EntryDeleted, Revision: revision, Job: j}); err != nil {
 					return err
 				}
 			}

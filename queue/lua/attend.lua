@@ -4,14 +4,15 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    host, position of the end of its journal, '1' when the host leaves, a name for a comparison that begins,
 --         which no other has had.
--- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches, the
---         position that the host noted last, or '', '' or what an older version noted of the host ('same', 'until MS'), 1
---         when the bucket holds nothing; the comparisons that the host has missed, each as name, after and upto; '', then
---         host and when it was heard of (0: it left), for all}.
+-- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches,
+--         the position that the host noted last, or '', '' or what an older version noted of the host ('same',
+--         'until MS'), 1 when the bucket holds nothing; the comparisons that the host has missed, each as name, after
+--         and upto; '', then host and when it was heard of (0: it left), of all others}.
 -- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is what the data reached when the
 --         server came. hosts has "at comparison position" of each host: when it was heard of (negative: it left then),
 --         the comparison that it has done last ('-': none) and how far its journal had been written.
-local KEPT = 7 * 86400000 -- a host that was silent for so long is forgotten: when it is back it reads all of its journal
+-- A host that was silent for so long is forgotten: when it is back it reads all of its journal.
+local KEPT = 7 * 86400000
 local id = serverID()
 local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 local open = call('GET', P .. 'run') == id

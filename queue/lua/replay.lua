@@ -1,18 +1,20 @@
 #!lua
--- Applies lines of a journal to what the bucket holds: of all that journals say about a job the line with the highest revision
--- decides, in whatever order and from however many hosts they come.
+-- Applies lines of a journal to what the bucket holds: of all that journals say about a job the line with the highest
+-- revision decides, in whatever order and from however many hosts they come.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    'compare', 'late' or 'hand'; name of the comparison ('' by hand); '1' to change nothing; then eleven a line:
---         kind, revision, of stored jobs the last revision known at which they were alive (0: not known), topic, address (see find), id, creation in ms, record, the body again when it has a key of its own, else '',
---         when the job died in ms, or '', attempts as in a:PAGE, or ''. Kinds: 'stored' (the whole job; with the time of its
---         death if it died later), 'deleted', 'delivered', 'died', 'redriven', 'cleared' (the jobs of a topic).
+--         kind, revision, of stored jobs the last revision known at which they were alive (0: not known), topic,
+--         address (see find), id, creation in ms, record, the body again when it has a key of its own, else '', when
+--         the job died in ms, or '', attempts as in a:PAGE, or ''. Kinds: 'stored' (the whole job; with the time of
+--         its death if it died later), 'deleted', 'delivered', 'died', 'redriven', 'cleared' (the jobs of a topic).
 -- Returns for each what was done: 'stored', 'replaced', 'removed', 'buried', 'revived', or '' for nothing.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script. The same lines again change nothing.
 --
--- rv has for each job, by its address, the highest revisions that were replayed: c of its content, l when it was alive, s of its
--- state k ('deleted', 'died', 'redriven'), d the creations that were delivered, of a job that died before its content came also at and a; and for
--- each topic, behind 'T', when it was cleared. Lines that come late, or by hand, may be older than what has happened since: they
--- bring back what is missing and remove what ended, and leave alone what somebody may have changed.
+-- rv has for each job, by its address, the highest revisions that were replayed: c of its content, l when it was
+-- alive, s of its state k ('deleted', 'died', 'redriven'), d the creations that were delivered, of a job that died
+-- before its content came also at and a; and for each topic, behind 'T', when it was cleared. Lines that come late, or
+-- by hand, may be older than what has happened since: they bring back what is missing and remove what ended, and leave
+-- alone what somebody may have changed.
 local NONE = -9e15
 local mode, name, dry = ARGV[1], ARGV[2], ARGV[3] == '1'
 local comparing = mode == 'compare'
@@ -124,7 +126,7 @@ function kinds.stored()
   end
   local ended = known.k == 'deleted' and known.s > line.rev or delivered(line.created)
   local at, attempts = line.at, line.attempts
-  if comparing or known.k == 'redriven' then at, attempts = nil, '' end -- a line of the death follows, with its revision
+  if comparing or known.k == 'redriven' then at, attempts = nil, '' end -- the death has a line of its own
   if known.k == 'died' and known.s > known.l then at, attempts = known.at, known.a end
   known.c = line.rev
   keep()
@@ -164,7 +166,8 @@ function kinds.deleted()
   return take(function(created) return line.created > 0 and created > line.created end)
 end
 
--- The line of a delivery has the revision of what was delivered, when its host knows it: an older job of the id was replaced by that.
+-- The line of a delivery has the revision of what was delivered, when its host knows it: an older job of the id was
+-- replaced by that.
 function kinds.delivered()
   local newest = comparing and line.rev ~= 0 and line.rev > known.c
   if line.rev ~= 0 then known.c = math.max(known.c, line.rev) end
@@ -218,9 +221,11 @@ end
 
 local out = {}
 for i = 4, #ARGV, 11 do
-  line = {kind = ARGV[i], rev = tonumber(ARGV[i + 1]), since = tonumber(ARGV[i + 2]), topic = ARGV[i + 3], address = ARGV[i + 4],
-    id = ARGV[i + 5], created = tonumber(ARGV[i + 6]), record = ARGV[i + 7], long = ARGV[i + 8], at = tonumber(ARGV[i + 9]),
-    attempts = ARGV[i + 10]}
+  line = {
+    kind = ARGV[i], rev = tonumber(ARGV[i + 1]), since = tonumber(ARGV[i + 2]), topic = ARGV[i + 3],
+    address = ARGV[i + 4], id = ARGV[i + 5], created = tonumber(ARGV[i + 6]), record = ARGV[i + 7],
+    long = ARGV[i + 8], at = tonumber(ARGV[i + 9]), attempts = ARGV[i + 10],
+  }
   if line.kind ~= 'cleared' then know() end
   out[#out + 1] = kinds[line.kind]()
 end

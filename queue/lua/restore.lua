@@ -1,5 +1,5 @@
 #!lua
--- Stores jobs that are known from a journal or another shard, as they were: with their creation times and attempts.
+-- Stores jobs that are known from another shard, as they were: with their creation times and attempts.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body
 --         when that gets a key of its own, else ''; 'd', or 'x' for a dead one; when it becomes ready, or died, in
