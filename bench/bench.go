@@ -29,6 +29,7 @@ type scale struct {
 	growth             int // delayed jobs in the end
 	mass               int // jobs that are due in the same second
 	topics             int // registered on the idle installation
+	manyTopics         int // of the group topics
 	pageTopics         int // and on the one whose pages are looked at
 	settle, idle       time.Duration
 	redisBenchRequests int
@@ -38,13 +39,13 @@ var (
 	fullScale = scale{
 		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000,
 		lateMin: time.Second, lateMax: 10 * time.Second, latePush: 20 * time.Second,
-		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, pageTopics: 5000,
+		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, manyTopics: 100_000, pageTopics: 5000,
 		settle: 20 * time.Second, idle: 30 * time.Second, redisBenchRequests: 300_000,
 	}
 	quickScale = scale{
 		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,
 		lateMin: time.Second, lateMax: 2 * time.Second, latePush: 4 * time.Second,
-		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, pageTopics: 1000,
+		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, manyTopics: 5000, pageTopics: 1000,
 		settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
 	}
 )
@@ -72,6 +73,7 @@ var groups = []group{
 	growthGroup,
 	idleGroup,
 	pagesGroup,
+	topicsGroup,
 }
 
 // Groups are the names that Options.Only takes, with what each measures.

@@ -22,15 +22,16 @@ import (
 
 // installation is a private Wakecall in a directory and on ports of its own.
 type installation struct {
-	dir   string
-	addr  string // of the API
-	admin string // address of the web admin
-	token string
-	cmd   *exec.Cmd
-	done  chan struct{} // closed when the master has ended
-	ready time.Duration // from the start of the process until /readyz said yes
-	api   *client.Client
-	redis *redis.Client
+	dir     string
+	addr    string // of the API
+	admin   string
+	metrics string // address of /metrics
+	token   string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the master has ended
+	ready   time.Duration // from the start of the process until /readyz said yes
+	api     *client.Client
+	redis   *redis.Client
 
 	servers []*exec.Cmd // more shards, see addShards
 }
@@ -60,7 +61,7 @@ func (in *installation) start(ctx context.Context, binary string) error {
 	if err != nil {
 		return err
 	}
-	in.addr, in.admin = ports[0], ports[1]
+	in.addr, in.admin, in.metrics = ports[0], ports[1], ports[2]
 	log, err := os.OpenFile(in.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

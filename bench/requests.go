@@ -47,10 +47,12 @@ func singlePushes(topic, token string) func(conn int) func() []byte {
 // batch says what the jobs of a batch push are like.
 type batch struct {
 	topic string
-	token string
-	size  int
-	delay func() time.Duration
-	id    func(conn, n int, delay time.Duration) string // default: jobID; "" leaves it to the server
+	// topics is over how many topics the jobs go round robin; 0: all to topic.
+	topics int
+	token  string
+	size   int
+	delay  func() time.Duration
+	id     func(conn, n int, delay time.Duration) string // default: jobID; "" leaves it to the server
 }
 
 // source makes batches with ids of the caller's own, so every request is a new one.
@@ -76,7 +78,11 @@ func (b batch) request(conn, first, size int) []byte {
 			s.WriteByte(',')
 		}
 		delay := b.delay()
-		s.WriteString(`{"topic":"` + b.topic + `",`)
+		topic := b.topic
+		if b.topics > 0 {
+			topic = manyTopic((conn*b.topics/batchConnections + first + i) % b.topics)
+		}
+		s.WriteString(`{"topic":"` + topic + `",`)
 		if id := id(conn, first+i, delay); id != "" {
 			s.WriteString(`"id":"` + id + `",`)
 		}
