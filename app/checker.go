@@ -78,7 +78,7 @@ func (p *parts) newAlerts(c *checker.Checker, hooks *http.Client, say func(strin
 	watch := alert.NewWatch(alert.Sources{
 		Queue: p.queue, Activity: activity.NewReader(p.queue), Snapshot: p.registry.Snapshot, RegistryUp: p.registry.Up,
 		Unknown: p.unknownTopics,
-		Journal: p.journal.Probe,
+		Journal: p.journal.Try,
 		Shards:  func() []alert.ShardFinding { return shardFindings(c) }, ClaimDeaths: store.ClaimDeaths,
 	})
 	return alert.New(alert.Options{

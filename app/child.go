@@ -52,6 +52,18 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	return err
 }
 
+// status is what a role shows of itself, and what the process cannot write.
+func (p *parts) status(r role) map[string]any {
+	s := map[string]any{}
+	if r.status != nil {
+		s = r.status()
+	}
+	if err := p.journal.Healthy(); err != nil {
+		s["journal"] = "cannot be written: " + err.Error()
+	}
+	return s
+}
+
 // shareCores divides the processors among the dispatchers: with more threads than processors a callback cost 5 % more
 // (two dispatchers on two cores). GOMAXPROCS takes precedence.
 func shareCores(processes int) {
@@ -66,9 +78,7 @@ func (p *parts) serveChild(ctx context.Context, c *child.Child) error {
 		return err
 	}
 	c.SetGatherer(p.metrics)
-	if r.status != nil {
-		c.SetStatus(r.status)
-	}
+	c.SetStatus(func() map[string]any { return p.status(r) })
 	c.Version = p.version
 	c.Ready()
 	return p.run(ctx, r.run)

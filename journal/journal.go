@@ -171,6 +171,18 @@ func (j *Journal) Probe() error {
 	return nil
 }
 
+// Try is Probe, but writes also when the journal is healthy, for a process that hardly ever writes to it: the other
+// processes' disk may be full.
+func (j *Journal) Try() error {
+	if err := j.Probe(); err != nil {
+		return err
+	}
+	if err := j.scratch(); err != nil {
+		return fmt.Errorf("writing to the journal's directory: %w", err)
+	}
+	return nil
+}
+
 const probeEvery = time.Second
 
 func (j *Journal) mayProbe() bool {

@@ -21,6 +21,9 @@ import (
 // wantedSpace is how much of a disk should be free.
 const wantedSpace = 256 << 20
 
+// neededSpace is what the journal wants to find free before it counts as writable.
+const neededSpace = 256 << 10
+
 func checkDirs(cfg *conf.Config) []Finding {
 	findings := []Finding{checkDir("data_dir", cfg.DataPath())}
 	if cfg.Journal.Dir != "" {
@@ -53,6 +56,10 @@ func checkDir(what, dir string) Finding {
 	free, err := freeSpace(at)
 	if err != nil {
 		return failedErr(what, err, "")
+	}
+	if free < neededSpace {
+		return failed(what, fmt.Sprintf("%s cannot be written: it has only %s free", dir, printable.Bytes(free)),
+			"Free some space: pushes are refused")
 	}
 	if free < wantedSpace {
 		return warn(what, fmt.Sprintf("%s has only %s free", dir, printable.Bytes(free)),

@@ -218,6 +218,23 @@ func TestTheJournalsDiskIsFull(t *testing.T) {
 		return nil
 	})
 	harness.Eventually(t, soon, "callbacks to go on", func() error { return ledger.AllCalled(i.endpoint) })
+	db := i.registryFile(t)
+	harness.Eventually(t, soon, "an alert that names the place and the reason", func() error {
+		var detail string
+		if err := db.QueryRow(`SELECT detail FROM alerts WHERE kind = 'journal'`).Scan(&detail); err != nil {
+			return err
+		}
+		if !strings.Contains(detail, disk.Dir) || !strings.Contains(detail, "no space left") {
+			return errors.New(detail)
+		}
+		return nil
+	})
+	if output := i.succeeds(t, "ps"); !strings.Contains(output, "journal cannot be written") {
+		t.Errorf("wakecall ps does not tell:\n%s", output)
+	}
+	if code, output := i.Run("check"); code == 0 || !strings.Contains(output, disk.Dir+" cannot be written") {
+		t.Errorf("wakecall check: code %d\n%s", code, output)
+	}
 	if err := disk.Free(); err != nil {
 		t.Fatal(err)
 	}

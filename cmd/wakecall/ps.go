@@ -99,6 +99,7 @@ type status struct {
 	Concurrency int               `json:"concurrency"`
 	Findings    []checker.Finding `json:"findings"`
 	Services    []serviceStatus   `json:"services"`
+	Journal     string            `json:"journal"`     // why it cannot be written
 	Connections map[string]int64  `json:"connections"` // of a gateway, by protocol
 }
 
@@ -139,6 +140,9 @@ func doing(p master.Process) string {
 	}
 	if len(s.Findings) > 0 {
 		parts = append(parts, printable.Count(len(s.Findings), "finding"))
+	}
+	if s.Journal != "" {
+		parts = append(parts, "journal "+s.Journal)
 	}
 	if p.Restarts > 0 && p.LastExit != "" {
 		parts = append(parts, "last exit: "+p.LastExit)
