@@ -123,7 +123,7 @@ func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
 		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.listCommand(),
 		p.topicCommand(), p.statsCommand(), p.shardCommand(),
-		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.configCommand(), p.versionCommand(),
+		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(), p.versionCommand(),
 		p.benchCommand(),
 		p.benchHelperCommand())
 }

@@ -1,0 +1,24 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/importer"
+	"github.com/wakecall/wakecall/setup"
+)
+
+// Import imports topics and jobs of another system. o needs Old, and what the command line says.
+func Import(
+	ctx context.Context, cfg *conf.Config, version string, log *slog.Logger, o importer.Options,
+) (report importer.Report, err error) {
+	p, err := openParts(ctx, cfg, "import", version, log)
+	if err != nil {
+		return report, setup.ExplainRegistry(cfg, err)
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	o.Registry, o.Jobs, o.Journal, o.Logger = p.editedRegistry(), p.queue, cfg.JournalDir(), p.log
+	return importer.Run(ctx, o)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/importer"
+	"github.com/wakecall/wakecall/logging"
+	"github.com/wakecall/wakecall/printable"
+)
+
+const aboutImport = `Imports topics and waiting jobs of another system while its producers and consumers still run: each job is in
+one of the two systems. An import that was interrupted is started again in the same way, on the same host. Run it on a host
+of Wakecall, with its configuration.`
+
+func (p *program) importCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "import", GroupID: groupCare, Short: "import topics and waiting jobs of another system", Long: aboutImport,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noArgs,
+	}
+	cmd.AddCommand(p.importPHPDQ())
+	return cmd
+}
+
+// importFrom completes a command that imports; open opens the old system and says how to close it.
+func (p *program) importFrom(
+	cmd *cobra.Command, open func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error),
+) *cobra.Command {
+	dry := cmd.Flags().Bool("dry-run", false, "count topics and jobs, and import nothing")
+	follow := cmd.Flags().Bool("follow", false, "go on until interrupted, for producers that still use the old system")
+	s := addSettings(cmd)
+	cmd.Args = noArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := p.load(s)
+		if err != nil {
+			return err
+		}
+		old, closeOld, err := open(cmd, cfg)
+		if err != nil {
+			return err
+		}
+		defer closeOld()
+		began, shown := p.now(), p.now()
+		o := importer.Options{Old: old, DryRun: *dry, Follow: *follow, Progress: func(r importer.Report) {
+			if now := p.now(); now.Sub(shown).Milliseconds() >= 500 {
+				shown = now
+				fmt.Fprintf(p.err, "\r%s", importBar(&r, now.Sub(began).Seconds()))
+			}
+		}}
+		report, err := app.Import(cmd.Context(), cfg, version, logging.New(cfg, p.err, "import"), o)
+		if shown != began {
+			fmt.Fprintln(p.err)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; %d jobs were imported, start it again to go on", err, report.Imported)
+		}
+		return p.show(report, func(w io.Writer) error { return importTable(w, &report, *dry) })
+	}
+	return p.addOutputFlag(cmd)
+}
+
+func importBar(r *importer.Report, seconds float64) string {
+	const width = 30
+	done := r.Imported + r.Kept + r.Refused
+	share := min(1, float64(done)/float64(max(1, r.Waiting)))
+	bar := strings.Repeat("=", int(share*width)) + strings.Repeat(" ", width-int(share*width))
+	return fmt.Sprintf("[%s] %3.0f %%  %d of %s, %.0f a second ",
+		bar, 100*share, done, printable.Count(r.Waiting, "job"), float64(done)/max(seconds, 0.001))
+}
+
+func importTable(w io.Writer, r *importer.Report, dry bool) error {
+	pairs := []string{
+		"topics", strconv.Itoa(r.Topics), "  not registered yet", strconv.Itoa(r.Made), "jobs waiting", strconv.Itoa(r.Waiting),
+	}
+	if !dry {
+		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import", strconv.Itoa(r.Resumed),
+			"exist, pushed later", strconv.Itoa(r.Kept), "refused", strconv.Itoa(r.Refused))
+	}
+	return fields(w, pairs...)
+}
+
+func (p *program) importPHPDQ() *cobra.Command {
+	cmd := &cobra.Command{Use: "phpdq", Short: "import from a php-delayqueue"}
+	mysql := cmd.Flags().String("mysql", "", "`DSN` of its database: mysql://user:pw@tcp(host:3306)/dq")
+	shards := cmd.Flags().StringArray("redis", nil,
+		"`HOST:PORT[:PASSWORD]` of its Redis; repeat it for each (default: those of the table dq_redis)")
+	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
+		if *mysql == "" {
+			return nil, nil, usagef("%s: --mysql is missing", cmd.CommandPath())
+		}
+		return importer.OpenPHPDQ(cmd.Context(), *mysql, *shards, cfg.Gateways.Location())
+	})
+}

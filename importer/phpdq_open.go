@@ -1,0 +1,64 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"github.com/wakecall/wakecall/database"
+	"github.com/wakecall/wakecall/seal"
+)
+
+// OpenPHPDQ reads the registry of a php-delayqueue from its MySQL and opens its shards, or those that are given. close
+// closes them.
+func OpenPHPDQ(ctx context.Context, dsn string, shards []string, zone *time.Location) (p *PHPDQ, closeAll func(), err error) {
+	var topics []phpTopic
+	var rows []struct{ TContent string }
+	db, err := database.Open(dsn, seal.Key{})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = db.Read(ctx, func(tx *gorm.DB) error {
+		if err := tx.Table("dq_topic").Order("id").Find(&topics).Error; err != nil {
+			return err
+		}
+		return tx.Table("dq_redis").Order("id").Find(&rows).Error
+	})
+	_ = db.Close()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the tables of php-delayqueue: %w", err)
+	}
+	if len(shards) == 0 {
+		for _, row := range rows {
+			shards = append(shards, row.TContent)
+		}
+	}
+	if len(shards) == 0 {
+		return nil, nil, errNoShard
+	}
+	var clients []*redis.Client
+	closeAll = func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}
+	for _, shard := range shards {
+		master, _, _ := strings.Cut(shard, ",") // behind it a replica
+		parts := strings.SplitN(strings.TrimSpace(master), ":", 3)
+		if len(parts) < 2 {
+			closeAll()
+			return nil, nil, fmt.Errorf("%.60q is not host:port[:password]", parts[0])
+		}
+		o := &redis.Options{Addr: strings.TrimSpace(parts[0]) + ":" + strings.TrimSpace(parts[1]), ContextTimeoutEnabled: true}
+		if len(parts) == 3 {
+			o.Password = strings.TrimSpace(parts[2])
+		}
+		o.MaxRetries = -1 // a claim whose answer is lost is found among the claims that are left
+		clients = append(clients, redis.NewClient(o))
+	}
+	return NewPHPDQ(topics, clients, zone), closeAll, nil
+}

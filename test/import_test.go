@@ -1,0 +1,205 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/test/dbtest"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// phpDelayqueue is the storage of a php-delayqueue: its tables and a Redis.
+type phpDelayqueue struct {
+	dsn   string
+	redis *redis.Client
+	addr  string
+}
+
+func startPHPDelayqueue(t *testing.T, callback string) *phpDelayqueue {
+	t.Helper()
+	server, db := harness.StartRedis(t, harness.RedisOptions{}), dbtest.StartServer(t)
+	old := &phpDelayqueue{addr: server.Addr()}
+	old.dsn = db.DSN("dq")
+	old.redis = redis.NewClient(&redis.Options{Addr: old.addr})
+	t.Cleanup(func() { _ = old.redis.Close() })
+	db.Exec(t, "",
+		"CREATE DATABASE dq",
+		"CREATE TABLE dq.dq_redis (id INT AUTO_INCREMENT PRIMARY KEY, t_name VARCHAR(200) NOT NULL, t_content VARCHAR(2048) NOT NULL)",
+		`CREATE TABLE dq.dq_topic (id INT AUTO_INCREMENT PRIMARY KEY, t_name VARCHAR(1024) NOT NULL DEFAULT '',
+			delay INT NOT NULL DEFAULT 0, callback VARCHAR(1024) NOT NULL DEFAULT '', timeout INT NOT NULL DEFAULT 3000,
+			email VARCHAR(1024) NOT NULL DEFAULT '', topic VARCHAR(255) NOT NULL DEFAULT '',
+			re_notify_flag VARCHAR(1024) NOT NULL DEFAULT '重试标记', createor VARCHAR(1024) NOT NULL DEFAULT '',
+			status TINYINT NOT NULL DEFAULT 1, method VARCHAR(32) NOT NULL DEFAULT 'GET', priority INT NOT NULL DEFAULT 2
+			) DEFAULT CHARSET=utf8mb4`,
+		"INSERT INTO dq.dq_redis (t_name, t_content) VALUES ('one', '"+old.addr+"')",
+		`INSERT INTO dq.dq_topic (t_name, delay, callback, timeout, email, topic, createor, priority) VALUES
+			('关闭订单', 1800, '`+callback+`', 2000, 'a@x.example,b@x.example', 'Order_Close', 'li', 1)`,
+		`INSERT INTO dq.dq_topic (delay, callback, topic, re_notify_flag, method, status) VALUES
+			(5, '`+callback+`', 'mail', '{res.code}!=200', 'post', 2)`)
+	return old
+}
+
+// add stores jobs as the server of a php-delayqueue does.
+func (old *phpDelayqueue) add(t *testing.T, topic string, ids []string, due time.Time) {
+	t.Helper()
+	_, err := old.redis.Pipelined(ctx, func(c redis.Pipeliner) error {
+		for _, id := range ids {
+			c.HSet(ctx, "dq_job_info", topic+":"+id, `{"id":"`+id+`","notify_time":"`+due.Local().Format(time.DateTime)+
+				`","dq_set_time":"`+time.Now().Format(time.DateTime)+`"}`)
+			c.ZAdd(ctx, "dq_bucket_1", redis.Z{Score: float64(due.Unix()), Member: topic + ":" + id})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func numbered(prefix string, n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprint(prefix, i))
+	}
+	return ids
+}
+
+func TestImportOfPHPDelayqueue(t *testing.T) {
+	t.Parallel()
+	i := start(t, harness.Options{})
+	i.endpoint.Set("/h.php", harness.Text(200, "OK"))
+	old := startPHPDelayqueue(t, i.endpoint.URL("/h.php"))
+	due := time.Now().Add(time.Hour).Truncate(time.Second)
+	old.add(t, "Order_Close", numbered("", 1200), due)
+	old.add(t, "gone", []string{"1"}, due)
+	if err := old.redis.HSet(ctx, "dq_job_info", "Order_Close:ready", `{"id":"ready","exp_notify_nums":3}`).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.redis.RPush(ctx, "dq_2ready_queue", "Order_Close:ready", "Order_Close:deleted").Err(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		code, out := i.Run(append([]string{"import", "phpdq", "--mysql", old.dsn}, args...)...)
+		if code != 0 {
+			t.Fatalf("exit %d: %s", code, out)
+		}
+		return out
+	}
+	if out := run("--dry-run"); !strings.Contains(out, "1203") {
+		t.Errorf("the dry run says %s", out)
+	}
+	if n := i.Do(ctx, "GET", "/v1/topics/order_close", nil).Status; n != 404 {
+		t.Errorf("a dry run registered a topic: %d", n)
+	}
+	out := run()
+	var topic struct {
+		Title, Dialect, Method, Priority, TTR, Delay, Owner, State string
+		RetryIf                                                    string `json:"retry_if"`
+		Max                                                        int    `json:"max_attempts"`
+		Emails                                                     []string
+	}
+	get := func(name string) {
+		t.Helper()
+		if err := i.MustDo(t, 200, "GET", "/v1/topics/"+name, nil).JSON(&topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if get("order_close"); topic.Title != "关闭订单" || topic.Dialect != "phpdq" || topic.Method != "GET" || topic.Priority != "high" ||
+		topic.TTR != "2s" || topic.Delay != "30m0s" || topic.Owner != "li" || topic.State != "active" || topic.RetryIf != "" ||
+		topic.Max != 12 || len(topic.Emails) != 2 {
+		t.Errorf("registered as %+v", topic)
+	}
+	if get("mail"); topic.Method != "POST" || topic.State != "offline" || topic.RetryIf != "{res.code}!=200" || topic.Priority != "normal" {
+		t.Errorf("registered as %+v", topic)
+	}
+	calls := i.endpoint.WaitCalls(t, "order_close", 1)
+	if q := calls[0].Query; q.Get("id") != "ready" || q.Get("exp_notify_nums") != "3" {
+		t.Errorf("called with %v", q)
+	}
+	if stats := i.MustStats(t, "order_close"); stats.Delayed != 1200 {
+		t.Errorf("%+v, want 1200 delayed; %s", stats, out)
+	}
+	if job := i.MustGet(t, "order_close", "7"); !job.DueAt.Equal(due) || job.State != "delayed" {
+		t.Errorf("job 7 is %+v, want it due at %s", job, due)
+	}
+	left := old.redis.HGetAll(ctx, "dq_job_info").Val()
+	if len(left) != 1 || old.redis.ZCard(ctx, "dq_bucket_1").Val() != 1 || old.redis.HLen(ctx, "dq_wakecall_claims").Val() != 0 {
+		t.Errorf("the old Redis has %v, want only the job of a topic that is not registered", left)
+	}
+	// Added there again after the import: newer than the job here.
+	old.add(t, "Order_Close", []string{"7"}, due.Add(time.Hour))
+	harness.Eventually(t, soon, "the clock to be a second further", func() error {
+		if !time.Now().Truncate(time.Second).After(i.MustGet(t, "order_close", "7").CreatedAt) {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	old.add(t, "Order_Close", []string{"7"}, due.Add(time.Hour))
+	run()
+	if job := i.MustGet(t, "order_close", "7"); !job.DueAt.Equal(due.Add(time.Hour)) {
+		t.Errorf("job 7 is due at %s, as before", job.DueAt)
+	}
+}
+
+// An import that is killed anywhere is started again: every job is called exactly once.
+func TestAKilledImportLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	const jobs = 20_000
+	i := start(t, harness.Options{})
+	i.endpoint.Set("/h.php", harness.Text(200, "OK"))
+	old := startPHPDelayqueue(t, i.endpoint.URL("/h.php"))
+	old.add(t, "Order_Close", numbered("", jobs), time.Now())
+	began := time.Now()
+	kills := 0
+	for n := 1; ; n++ {
+		cmd := exec.Command(harness.Binary(t), "import", "phpdq", "--mysql", old.dsn)
+		cmd.Dir, cmd.Env = i.Dir, append(os.Environ(), "WAKECALL_DATA_DIR="+i.Data)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		delay := 300 * time.Millisecond
+		switch {
+		case n > 8:
+			delay = time.Minute
+		case n%2 == 0: // behind the wait at the beginning of an import that goes on
+			delay = 3500*time.Millisecond + time.Duration(n)*50*time.Millisecond
+		}
+		kill := time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		kill.Stop()
+		if err == nil {
+			break
+		}
+		if kills++; n > 8 {
+			t.Fatalf("the import does not end: %v", err)
+		}
+	}
+	t.Logf("%d jobs in %s with %d kills", jobs, time.Since(began), kills)
+	if n := old.redis.Exists(ctx, "dq_job_info", "dq_bucket_1", "dq_wakecall_claims").Val(); n > 0 {
+		t.Errorf("the old Redis still has %d of the keys", n)
+	}
+	harness.Eventually(t, soon, "all jobs to be called", func() error {
+		if stats := i.MustStats(t, "order_close"); stats.Delayed+stats.Ready+stats.Running > 0 {
+			return fmt.Errorf("%+v", stats)
+		}
+		return nil
+	})
+	times := map[string]int{}
+	for _, c := range i.endpoint.Calls("order_close") {
+		times[c.ID]++
+	}
+	double := 0
+	for _, n := range times {
+		if n > 1 {
+			double++
+		}
+	}
+	if len(times) != jobs || double > 0 {
+		t.Errorf("%d of %d jobs were called, %d of them twice", len(times), jobs, double)
+	}
+}
