@@ -78,11 +78,12 @@ type request struct {
 	method      string
 	path        string // escaped
 	query       url.Values
-	body        []byte // nil: none
-	contentType string // default: application/json
-	repeatable  bool   // carrying it out twice has the same result as once
-	status      *int   // when set, receives the answer's status
-	match       string // If-Match
+	body        []byte        // nil: none
+	contentType string        // default: application/json
+	repeatable  bool          // carrying it out twice has the same result as once
+	status      *int          // when set, receives the answer's status
+	match       string        // If-Match
+	waits       time.Duration // how long the server may let it wait
 	etag        *string
 }
 
@@ -130,7 +131,13 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(req)
+	h := c.http
+	if r.waits > 0 && h.Timeout > 0 {
+		patient := *h
+		patient.Timeout += r.waits
+		h = &patient
+	}
+	resp, err := h.Do(req)
 	if err != nil {
 		return c.transportError(ctx, err)
 	}

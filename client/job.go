@@ -45,7 +45,11 @@ type Push struct {
 	Priority    string          // High, Normal or Low
 	TTR         time.Duration   // how long one attempt may take
 	MaxAttempts int
-	OnDuplicate string // Keep, Replace or Refuse
+	OnDuplicate string            // Keep, Replace or Refuse
+	TTL         time.Duration     // not delivered later than that after the push; 0: no limit
+	ExpiresAt   time.Time         // instead of TTL
+	Headers     map[string]string // of this job
+	Retry       []time.Duration   // waits between its attempts
 }
 
 // After is a Push.Delay.
@@ -53,24 +57,27 @@ func After(d time.Duration) *time.Duration { return &d }
 
 // Job is a job as the API shows it. Only Get returns the body and the history.
 type Job struct {
-	Topic         string          `json:"topic"`
-	ID            string          `json:"id"`
-	State         string          `json:"state"`
-	DueAt         time.Time       `json:"due_at"` // as pushed or changed; retries do not move it
-	Priority      string          `json:"priority"`
-	Attempts      int             `json:"attempts"` // made so far
-	CreatedAt     time.Time       `json:"created_at"`
-	MaxAttempts   int             `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
-	TTR           Duration        `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
-	NextAttemptAt *time.Time      `json:"next_attempt_at,omitempty"` // of a delayed job that waits for its retry
-	LeaseUntil    *time.Time      `json:"lease_until,omitempty"`     // of a running job
-	DeadAt        *time.Time      `json:"dead_at,omitempty"`         // of a dead job
-	DeadReason    string          `json:"dead_reason,omitempty"`     // of a dead job
-	Duplicate     bool            `json:"duplicate,omitempty"`       // of a push: the id lived already
-	ContentType   string          `json:"content_type,omitempty"`    // of the body
-	Body          json.RawMessage `json:"body,omitempty"`            // JSON as it is; other text as a JSON string
-	BodyBase64    []byte          `json:"body_base64,omitempty"`     // of a body that is no text
-	History       []Attempt       `json:"history,omitempty"`         // the last 20 attempts, oldest first
+	Topic         string            `json:"topic"`
+	ID            string            `json:"id"`
+	State         string            `json:"state"`
+	DueAt         time.Time         `json:"due_at"` // as pushed or changed; retries do not move it
+	Priority      string            `json:"priority"`
+	Attempts      int               `json:"attempts"` // made so far
+	CreatedAt     time.Time         `json:"created_at"`
+	MaxAttempts   int               `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
+	TTR           Duration          `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
+	NextAttemptAt *time.Time        `json:"next_attempt_at,omitempty"` // of a delayed job that waits for its retry
+	LeaseUntil    *time.Time        `json:"lease_until,omitempty"`     // of a running job
+	DeadAt        *time.Time        `json:"dead_at,omitempty"`         // of a dead job
+	DeadReason    string            `json:"dead_reason,omitempty"`     // of a dead job
+	ExpiresAt     *time.Time        `json:"expires_at,omitempty"`      // not delivered later than that
+	Headers       map[string]string `json:"headers,omitempty"`         // of its own
+	Retry         []Duration        `json:"retry,omitempty"`           // of its own
+	Duplicate     bool              `json:"duplicate,omitempty"`       // of a push: the id lived already
+	ContentType   string            `json:"content_type,omitempty"`    // of the body
+	Body          json.RawMessage   `json:"body,omitempty"`            // JSON as it is; other text as a JSON string
+	BodyBase64    []byte            `json:"body_base64,omitempty"`     // of a body that is no text
+	History       []Attempt         `json:"history,omitempty"`         // the last 20 attempts, oldest first
 }
 
 // Attempt is one callback.
@@ -219,14 +226,18 @@ func (p Push) repeatable() bool { return p.ID != "" && p.OnDuplicate != Refuse }
 
 // wirePush is everything of a Push but the body.
 type wirePush struct {
-	Topic       string `json:"topic,omitempty"`
-	ID          string `json:"id,omitempty"`
-	Delay       string `json:"delay,omitempty"`
-	DueAt       string `json:"due_at,omitempty"`
-	Priority    string `json:"priority,omitempty"`
-	TTR         string `json:"ttr,omitempty"`
-	MaxAttempts int    `json:"max_attempts,omitempty"`
-	OnDuplicate string `json:"on_duplicate,omitempty"`
+	Topic       string            `json:"topic,omitempty"`
+	ID          string            `json:"id,omitempty"`
+	Delay       string            `json:"delay,omitempty"`
+	DueAt       string            `json:"due_at,omitempty"`
+	Priority    string            `json:"priority,omitempty"`
+	TTR         string            `json:"ttr,omitempty"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	OnDuplicate string            `json:"on_duplicate,omitempty"`
+	TTL         string            `json:"ttl,omitempty"`
+	ExpiresAt   string            `json:"expires_at,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Retry       []Duration        `json:"retry,omitempty"`
 }
 
 // encode appends the body itself, because encoding/json would compact and escape it.
@@ -245,6 +256,16 @@ func (p Push) encode() ([]byte, error) {
 	}
 	if p.TTR != 0 {
 		w.TTR = p.TTR.String()
+	}
+	if p.TTL != 0 {
+		w.TTL = p.TTL.String()
+	}
+	if !p.ExpiresAt.IsZero() {
+		w.ExpiresAt = formatInstant(p.ExpiresAt)
+	}
+	w.Headers = p.Headers
+	for _, d := range p.Retry {
+		w.Retry = append(w.Retry, Duration(d))
 	}
 	head, err := encode(w)
 	if err != nil {

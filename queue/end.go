@@ -24,6 +24,12 @@ const (
 	ExtendLeased             // the lease ends later
 )
 
+var verbNames = [...]string{
+	Ack: "ack", GiveBack: "release", Untake: "untake", Fail: "fail", BuryLeased: "bury", ExtendLeased: "extend",
+}
+
+func (v Verb) String() string { return verbNames[v] }
+
 var verbs = [...]string{Ack: "A", GiveBack: "L", Untake: "H", Fail: "F", BuryLeased: "B", ExtendLeased: "E"}
 
 // Ending is what becomes of one job, which is named by a lease, or by its topic and id: older protocols know no leases.

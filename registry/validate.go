@@ -88,7 +88,7 @@ const (
 	MaxTTR       = time.Hour
 	MinTTR       = 100 * time.Millisecond
 	maxDelay     = 365 * 24 * time.Hour
-	maxRetryWait = 30 * 24 * time.Hour
+	MaxRetryWait = 30 * 24 * time.Hour
 	maxRetries   = 50
 	maxAttempts  = 1000
 
@@ -253,23 +253,26 @@ var ownHeaders = map[string]bool{
 	"user-agent": true, "trailer": true, "te": true, "upgrade": true, "keep-alive": true, "expect": true,
 }
 
-func (t *Topic) validHeaders() error {
+func (t *Topic) validHeaders() error { return ValidHeaders(t.Headers) }
+
+// ValidHeaders checks headers of a topic, or of one job.
+func ValidHeaders(headers map[string]string) error {
 	const field = "headers"
-	if len(t.Headers) > maxHeaders {
-		return outOfRange(field, "are %d; at most %d", len(t.Headers), maxHeaders)
+	if len(headers) > maxHeaders {
+		return outOfRange(field, "are %d; at most %d", len(headers), maxHeaders)
 	}
 	sum := 0
 	seen := map[string]bool{}
-	for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
+	for _, k := range slices.Sorted(maps.Keys(headers)) {
 		name := strings.ToLower(k)
-		if err := validHeader(k, t.Headers[k]); err != nil {
+		if err := validHeader(k, headers[k]); err != nil {
 			return err
 		}
 		if seen[name] {
 			return malformed(field, "%.60q is a duplicate; upper and lower case are the same", k)
 		}
 		seen[name] = true
-		sum += len(k) + len(t.Headers[k])
+		sum += len(k) + len(headers[k])
 	}
 	if sum > maxHeaderSum {
 		return outOfRange(field, "are %d bytes together; at most %d", sum, maxHeaderSum)
@@ -298,8 +301,8 @@ func (t *Topic) validRetry() error {
 		return outOfRange(field, "has %d entries; at most %d, because the last one repeats", len(t.Retry), maxRetries)
 	}
 	for i, d := range t.Retry {
-		if d.Std() < 0 || d.Std() > maxRetryWait {
-			return outOfRange(field, "entry %d (%s) is not between 0s and %s", i+1, d, days(maxRetryWait))
+		if d.Std() < 0 || d.Std() > MaxRetryWait {
+			return outOfRange(field, "entry %d (%s) is not between 0s and %s", i+1, d, days(MaxRetryWait))
 		}
 	}
 	return nil

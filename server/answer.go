@@ -85,26 +85,33 @@ func (p *Problem) view() problemView {
 
 // jobView is a job without body and history.
 type jobView struct {
-	Topic         string            `json:"topic"`
-	ID            string            `json:"id"`
-	State         queue.State       `json:"state"`
-	DueAt         instant           `json:"due_at"`
-	Priority      string            `json:"priority"`
-	Attempts      int               `json:"attempts"`
-	CreatedAt     instant           `json:"created_at"`
-	TTR           registry.Duration `json:"ttr,omitzero"`          // unless it is the topic's
-	MaxAttempts   int               `json:"max_attempts,omitzero"` // unless it is the topic's
-	NextAttemptAt instant           `json:"next_attempt_at,omitzero"`
-	LeaseUntil    instant           `json:"lease_until,omitzero"`
-	DeadReason    *string           `json:"dead_reason,omitzero"`
-	DeadAt        instant           `json:"dead_at,omitzero"`
-	Duplicate     bool              `json:"duplicate,omitzero"`
+	Topic         string              `json:"topic"`
+	ID            string              `json:"id"`
+	State         queue.State         `json:"state"`
+	DueAt         instant             `json:"due_at"`
+	Priority      string              `json:"priority"`
+	Attempts      int                 `json:"attempts"`
+	CreatedAt     instant             `json:"created_at"`
+	TTR           registry.Duration   `json:"ttr,omitzero"`          // unless it is the topic's
+	MaxAttempts   int                 `json:"max_attempts,omitzero"` // unless it is the topic's
+	ExpiresAt     instant             `json:"expires_at,omitzero"`
+	Headers       map[string]string   `json:"headers,omitzero"` // beside the topic's
+	Retry         []registry.Duration `json:"retry,omitzero"`   // unless it is the topic's
+	NextAttemptAt instant             `json:"next_attempt_at,omitzero"`
+	LeaseUntil    instant             `json:"lease_until,omitzero"`
+	DeadReason    *string             `json:"dead_reason,omitzero"`
+	DeadAt        instant             `json:"dead_at,omitzero"`
+	Duplicate     bool                `json:"duplicate,omitzero"`
 }
 
 func viewOfJob(j *queue.Job) jobView {
 	v := jobView{
 		Topic: j.Topic, ID: j.ID, State: j.State, DueAt: instant(j.DueAt), Priority: j.Priority.String(),
 		Attempts: j.Attempts, CreatedAt: instant(j.CreatedAt), TTR: registry.Duration(j.TTR), MaxAttempts: j.MaxAttempts,
+		ExpiresAt: instant(j.ExpiresAt), Headers: j.Headers,
+	}
+	for _, d := range j.Retry {
+		v.Retry = append(v.Retry, registry.Duration(d))
 	}
 	switch {
 	case j.State == queue.Delayed && !j.NextAt.Equal(j.DueAt):

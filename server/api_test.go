@@ -633,7 +633,7 @@ func TestOptionsNeeded(t *testing.T) {
 		t.Error("made a server of nothing")
 	}
 	reg := prometheus.NewRegistry()
-	opts := server.Options{Jobs: newFakeJobs(), Registry: newFakeRegistry(), Registerer: reg}
+	opts := server.Options{Jobs: newFakeJobs(), Workers: &fakeWorkers{}, Registry: newFakeRegistry(), Registerer: reg}
 	if _, err := server.New(opts); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (s *Server) decodeMember(c *call, in *input, member []byte) error {
 	}
 	err = in.complete(topic, s.limits.MaxBody)
 	if err != nil {
-		s.metrics.pushed(topic.Name, resultRefused)
+		s.countPush(topic.Name, resultRefused)
 	}
 	return err
 }
@@ -135,10 +135,10 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 	for i := range results {
 		p := &b.pushes[i]
 		if results[i].Err != nil {
-			s.metrics.pushed(p.Topic, resultOf(pushProblem(&results[i], p)))
+			s.countPush(p.Topic, resultOf(pushProblem(&results[i], p)))
 			continue
 		}
-		s.metrics.pushed(p.Topic, storedResult(p, &results[i]))
+		s.countPush(p.Topic, storedResult(p, &results[i]))
 	}
 }
 

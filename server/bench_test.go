@@ -42,7 +42,7 @@ const benchPush = `{"id":"order-000000000000000042","body":{"order":42,"note":"s
 func benchServer(b *testing.B) (http.Handler, string) {
 	reg := newFakeRegistry()
 	token := reg.grant("all", "*", registry.RightPush)
-	s, err := server.New(server.Options{Jobs: noJobs{}, Registry: reg})
+	s, err := server.New(server.Options{Jobs: noJobs{}, Workers: &fakeWorkers{}, Registry: reg})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -402,6 +402,7 @@ type api struct {
 	t        *testing.T
 	jobs     *fakeJobs
 	registry *fakeRegistry
+	workers  *fakeWorkers
 	server   *server.Server
 	url      string
 	client   *http.Client
@@ -410,9 +411,9 @@ type api struct {
 
 func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	t.Helper()
-	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry()}
-	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage)
-	opts := server.Options{Jobs: a.jobs, Registry: a.registry, Version: "0.0.0-test"}
+	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry(), workers: &fakeWorkers{}}
+	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage, registry.RightConsume)
+	opts := server.Options{Jobs: a.jobs, Workers: a.workers, Registry: a.registry, Version: "0.0.0-test"}
 	for _, f := range adjust {
 		f(&opts)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 
@@ -23,11 +24,16 @@ const (
 	fieldTTR
 	fieldMaxAttempts
 	fieldOnDuplicate
+	fieldTTL
+	fieldExpiresAt
+	fieldHeaders
+	fieldRetry
 )
 
 // singleFields, batchFields and changeFields are what a push, a member of a batch and a change may have.
 const (
-	singleFields = fieldID | fieldBody | changeFields | fieldTTR | fieldMaxAttempts | fieldOnDuplicate
+	singleFields = fieldID | fieldBody | changeFields | fieldTTR | fieldMaxAttempts | fieldOnDuplicate |
+		fieldTTL | fieldExpiresAt | fieldHeaders | fieldRetry
 	batchFields  = singleFields | fieldTopic
 	changeFields = fieldBody | fieldDelay | fieldDueAt | fieldPriority
 )
@@ -40,7 +46,7 @@ type input struct {
 
 // fieldNames are in the order of the bits.
 var fieldNames = [...]string{"topic", "id", "body", "delay", "due_at", "priority", "ttr", "max_attempts",
-	"on_duplicate"}
+	"on_duplicate", "ttl", "expires_at", "headers", "retry"}
 
 // fieldOf returns 0 for an unknown name. The name that it returns is not allocated.
 func fieldOf(name string) (fields, string) {
@@ -129,11 +135,19 @@ func (in *input) set(f fields, name string, v jsontext.Value) (err error) {
 	case fieldPriority:
 		p.Priority, err = priorityOf(name, v)
 	case fieldTTR:
-		p.TTR, err = ttrOf(name, v)
+		p.TTR, err = ttrOf(name, v, registry.MaxPullTTR)
 	case fieldMaxAttempts:
-		p.MaxAttempts, err = integerOf(name, v, 1, maxAttempts)
+		p.MaxAttempts, err = integerOf(name, v, math.MinInt32, math.MaxInt32)
 	case fieldOnDuplicate:
 		p.OnDuplicate, err = onDuplicateOf(name, v)
+	case fieldTTL:
+		p.TTL, err = ttlOf(name, v)
+	case fieldExpiresAt:
+		p.ExpiresAt, err = instantOf(name, v)
+	case fieldHeaders:
+		p.Headers, err = headersOf(name, v)
+	case fieldRetry:
+		p.Retry, err = waitsOf(name, v)
 	}
 	return err
 }
@@ -148,6 +162,9 @@ func (in *input) complete(topic *registry.Topic, maxBody int) error {
 		return tooLarge("body", "body: %d bytes; the limit is %d", len(p.Body), maxBody)
 	}
 	if err := in.oneTime(); err != nil {
+		return err
+	}
+	if err := in.withinTopic(topic); err != nil {
 		return err
 	}
 	p.Topic = topic.Name
@@ -166,6 +183,25 @@ func (in *input) complete(topic *registry.Topic, maxBody int) error {
 func (in *input) oneTime() error {
 	if in.given&fieldDelay != 0 && in.given&fieldDueAt != 0 {
 		return badField("due_at", "given together with delay; give one of them")
+	}
+	if in.given&fieldTTL != 0 && in.given&fieldExpiresAt != 0 {
+		return badField("expires_at", "given together with ttl; give one of them")
+	}
+	return nil
+}
+
+// withinTopic checks what pull topics allow and others do not, and the other way round.
+func (in *input) withinTopic(topic *registry.Topic) error {
+	p := &in.push
+	if registry.IsNamespace(topic.Name) {
+		return badField("topic", "%s is a namespace; push to a topic below it", topic.Name)
+	}
+	if most := topic.MaxTTR(); p.TTR > most {
+		return outOfRange("ttr", "%s is not between %s and %s", p.TTR, minTTR, most)
+	}
+	_, most := topic.AttemptBounds()
+	if in.given&fieldMaxAttempts != 0 && (p.MaxAttempts < 1 || p.MaxAttempts > most) {
+		return outOfRange("max_attempts", "%d is not between 1 and %d", p.MaxAttempts, most)
 	}
 	return nil
 }

@@ -42,7 +42,11 @@ var withoutTopic = map[string]string{
 	"/v1/jobs":   "each member is judged: TestABatchIsJudgedByMember",
 	"/v1/topics": "lists what the token manages: TestTopicsOfAToken",
 	"/v1/shards": "wants the right to read somewhere: TestRights", "/healthz": "", "/readyz": "", "/openapi.yaml": "",
-	"/docs": "",
+	"/docs":       "",
+	"/v1/reserve": "each topic is judged: TestWhatIsWrongWithAReserve",
+	"/v1/leases":  "each lease is judged by its topic: TestLeasesAreEnded", "/v1/leases/{lease}/ack": "so is one",
+	"/v1/leases/{lease}/release": "", "/v1/leases/{lease}/fail": "", "/v1/leases/{lease}/bury": "",
+	"/v1/leases/{lease}/extend": "",
 }
 
 // TestEveryRouteIsWithinTheRights goes over all that the API serves, so that a new route cannot be forgotten: without a

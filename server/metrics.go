@@ -1,11 +1,14 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/topicmetric"
 )
 
@@ -24,6 +27,8 @@ type metrics struct {
 	pushes   *topicmetric.Counter
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	reserved *topicmetric.Counter
+	leases   *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
@@ -37,10 +42,14 @@ func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 			Name: "wakecall_http_requests_in_flight", Help: "Requests of the API under way.",
 		}),
 	}
+	m.reserved = topicmetric.New("wakecall_reserved_total", "Jobs that workers reserved, by topic or namespace.", topics)
+	m.leases = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wakecall_leases_total", Help: "What workers did with leases, by verb and result.",
+	}, []string{"verb", "result"})
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.pushes, m.duration, m.inFlight} {
+	for _, c := range []prometheus.Collector{m.pushes, m.duration, m.inFlight, m.reserved, m.leases} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -64,4 +73,22 @@ func methodLabel(method string) string {
 		return method
 	}
 	return "other"
+}
+
+// taken counts jobs that workers reserved. label is the name under which a topic is counted.
+func (m *metrics) taken(jobs []queue.Leased, label func(topic string) string) {
+	for i := range jobs {
+		m.reserved.Inc(label(jobs[i].Topic))
+	}
+}
+
+func (m *metrics) ended(d *queue.Ended) {
+	result := "done"
+	switch {
+	case errors.Is(d.Err, queue.ErrLease):
+		result = "over"
+	case d.Err != nil:
+		result = resultUnavailable
+	}
+	m.leases.WithLabelValues(d.Verb.String(), result).Inc()
 }

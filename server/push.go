@@ -38,7 +38,7 @@ func (s *Server) push(h handler, params ...string) echo.HandlerFunc {
 			err = h(c)
 		}
 		if err != nil {
-			s.metrics.pushed(c.topic.Name, resultOf(err))
+			s.countPush(c.topic.Name, resultOf(err))
 		}
 		return err
 	})
@@ -55,7 +55,7 @@ func (s *Server) pushJSON(c *call) error {
 }
 
 // rawOptions are the query parameters of a raw push.
-var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate"}
+var rawOptions = []string{"delay", "due_at", "priority", "ttr", "max_attempts", "on_duplicate", "ttl", "expires_at"}
 
 func (s *Server) pushRaw(c *call) error {
 	var in input
@@ -97,7 +97,7 @@ func (s *Server) store(c *call, in *input, body *buffer) error {
 		return pushProblem(&result, p)
 	}
 	body.lent = false
-	s.metrics.pushed(p.Topic, storedResult(p, &result))
+	s.countPush(p.Topic, storedResult(p, &result))
 	status := http.StatusOK
 	switch {
 	case result.Job.State == queue.Spooled:
@@ -162,3 +162,6 @@ func pushProblem(r *queue.Result, p *queue.Push) error {
 	}
 	return err
 }
+
+// countPush counts a push of a topic, which must have settings, since a client could make up any number of names.
+func (s *Server) countPush(topic, result string) { s.metrics.pushed(s.label(topic), result) }

@@ -19,6 +19,8 @@ const (
 	mayManage = registry.RightManage // read and change topics, re-drive and delete dead jobs in bulk
 )
 
+const mayConsume = registry.RightConsume // reserve jobs of pull topics and end their leases
+
 // routes registers what openapi.yaml describes; a test compares the two.
 func (s *Server) routes() {
 	e := s.echo
@@ -39,6 +41,12 @@ func (s *Server) routes() {
 	e.POST(job+"/run", s.onJob(mayPush, s.runJob))
 	e.POST(topic+"/dead/retry", s.onTopic(mayManage, s.retryDead))
 	e.DELETE(topic+"/dead", s.onTopic(mayManage, s.deleteDead))
+	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))
+	e.POST("/v1/reserve", s.onAnyTopic(mayConsume, s.reserveAny))
+	e.POST("/v1/leases", s.onAnyTopic(mayConsume, s.endLeases))
+	for name := range endings {
+		e.POST("/v1/leases/:lease/"+name, s.onAnyTopic(mayConsume, s.endLease(name)))
+	}
 	e.GET(topic+"/stats", s.onTopic(mayRead, s.stats))
 
 	e.GET("/v1/topics", s.onAnyTopic(mayManage, s.listTopics, "limit", "cursor", "prefix", "state", "owner"))

@@ -12,9 +12,10 @@ import (
 // Run serves on l until ctx is done and then stops gracefully, as package listen explains. It returns when every request
 // has ended, or ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	defer s.stop()
 	return listen.HTTP(ctx, refusals{l}, s.httpServer(), listen.Options{
 		MaxConns: s.limits.MaxConns, TLS: s.opts.TLS, ShutdownTimeout: s.opts.ShutdownTimeout, LameDuck: s.opts.LameDuck,
-		Replaced: s.opts.Replaced, Draining: func() { s.draining.Store(true) },
+		Replaced: s.opts.Replaced, Draining: func() { s.draining.Store(true); s.stop() },
 	})
 }
 

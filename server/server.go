@@ -107,10 +107,11 @@ func orDefault[T int | int64 | time.Duration](value *T, def T) {
 	}
 }
 
-// Options of a Server. Jobs and Registry are needed; the rest has defaults.
+// Options of a Server. Jobs, Workers and Registry are needed; the rest has defaults.
 type Options struct {
 	Jobs     Jobs
 	Registry Registry
+	Workers  Workers
 	// Healthy is the journal's error. Until it is nil, pushes and edits are refused.
 	Healthy func() error
 	Limits  Limits
@@ -140,6 +141,8 @@ type Server struct {
 	buffers  *buffers
 	docs     *docs
 	draining atomic.Bool
+	stopping context.Context // ends when the server begins to stop
+	stop     context.CancelFunc
 }
 
 // New makes a server. It fails when the metrics are already registered or an embedded file is broken.
@@ -148,8 +151,8 @@ func New(opts Options) (*Server, error) {
 		jobs: opts.Jobs, registry: opts.Registry, healthy: opts.Healthy,
 		limits: opts.Limits.withDefaults(), opts: opts, log: opts.Logger,
 	}
-	if s.jobs == nil || s.registry == nil {
-		return nil, errors.New("the server needs Jobs and a Registry")
+	if s.jobs == nil || s.registry == nil || opts.Workers == nil {
+		return nil, errors.New("the server needs Jobs, Workers and a Registry")
 	}
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }
@@ -157,6 +160,7 @@ func New(opts Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
 	if s.metrics, err = newMetrics(opts.Registerer, opts.MetricTopics); err != nil {

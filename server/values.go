@@ -11,13 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 // Limits of a push's fields.
 const (
 	minTTR              = 100 * time.Millisecond
-	maxTTR              = time.Hour
-	maxAttempts         = 1000
 	maxContentTypeBytes = 127
 )
 
@@ -96,10 +95,11 @@ func delayOf(field string, v jsontext.Value) (time.Duration, error) {
 	return d, nil
 }
 
-func ttrOf(field string, v jsontext.Value) (time.Duration, error) {
+// ttrOf is a value that must be a TTR, up to most.
+func ttrOf(field string, v jsontext.Value, most time.Duration) (time.Duration, error) {
 	d, err := durationOf(field, v)
-	if err == nil && (d < minTTR || d > maxTTR) {
-		err = outOfRange(field, "%s is not between %s and %s", d, minTTR, maxTTR)
+	if err == nil && (d < minTTR || d > most) {
+		err = outOfRange(field, "%s is not between %s and %s", d, minTTR, most)
 	}
 	return d.Truncate(time.Millisecond), err
 }
@@ -226,4 +226,61 @@ func parseContentType(value string) (string, error) {
 		return "", badField("Content-Type", "%q is not a media type like text/plain", clip(value))
 	}
 	return value, nil
+}
+
+// ttlOf is a value that must be a time to live.
+func ttlOf(field string, v jsontext.Value) (time.Duration, error) {
+	d, err := durationOf(field, v)
+	if err == nil && (d < time.Millisecond || d > queue.MaxDelay) {
+		err = outOfRange(field, "%s is not between 1ms and 10 years", d)
+	}
+	return d.Truncate(time.Millisecond), err
+}
+
+// headersOf is a value that must be headers of one job, as a topic may have them.
+func headersOf(field string, v jsontext.Value) (map[string]string, error) {
+	headers := map[string]string{}
+	err := decode(v, func(d *decoder) error {
+		return d.object("an object of texts", func(d *decoder, token jsontext.Token) error {
+			name := token.String()
+			value, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			if _, twice := headers[name]; twice {
+				return badField(field, "%q is there twice", clip(name))
+			}
+			headers[name], err = textOf(field, value)
+			return err
+		})
+	})
+	if err == nil {
+		err = registry.ValidHeaders(headers)
+	}
+	return headers, err
+}
+
+// waitsOf is a value that must be waits between attempts, as a topic may have them.
+func waitsOf(field string, v jsontext.Value) ([]time.Duration, error) {
+	var waits []time.Duration
+	err := decode(v, func(d *decoder) error {
+		return d.array(field, func() error {
+			v, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			wait, err := durationOf(field, v)
+			switch {
+			case err != nil:
+				return err
+			case len(waits) == queue.MaxWaits:
+				return outOfRange(field, "more than %d entries; the last one repeats", queue.MaxWaits)
+			case wait < 0 || wait > registry.MaxRetryWait:
+				return outOfRange(field, "%s is not between 0s and %s", wait, registry.MaxRetryWait)
+			}
+			waits = append(waits, wait)
+			return nil
+		})
+	})
+	return waits, err
 }

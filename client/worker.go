@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Worker takes jobs of pull topics and has each handled, several at once.
+type Worker struct {
+	Client *Client
+	Topics []string
+	// Handle does a job. When it returns nil the job is done; an error is a failed attempt, unless it is Released or
+	// Buried. Its context ends when the lease is over, or StopTimeout after the worker was stopped.
+	Handle      func(ctx context.Context, job *LeasedJob) error
+	Concurrency int           // jobs at once; 0: one
+	TTR         time.Duration // how long a lease lasts without being extended; 0: the job's, or its topic's
+	Order       string        // Fair or Listed; empty: Fair
+	StopTimeout time.Duration // for the jobs at hand when the worker is stopped; 0: 30 s
+	Failed      func(error)   // told of what the worker tries again, and of leases that it lost; nil: nobody is
+}
+
+// released and buried are errors of a handler that do not count as a failed attempt.
+type released struct{ after time.Duration }
+
+func (r released) Error() string { return "released" }
+
+type buried struct{ error }
+
+// Released is the error of a handler that cannot do the job now: it is ready again after a time, and the attempt is not
+// counted.
+func Released(after time.Duration) error { return released{after} }
+
+// Buried is the error of a handler that will never do the job: it is dead at once.
+func Buried(reason error) error { return buried{reason} }
+
+const (
+	workerWait   = 20 * time.Second // of one Reserve
+	maxPause     = 10 * time.Second // after calls that failed
+	endTimeout   = 10 * time.Second // for the end of a lease, after the job
+	shortestHalf = 250 * time.Millisecond
+)
+
+// Run works until ctx ends; then it takes no more jobs and waits for those at hand. It fails when the server refuses
+// what it asks for: a topic that does not exist, a token without the right.
+func (w *Worker) Run(ctx context.Context) error {
+	stopTimeout := w.StopTimeout
+	if stopTimeout <= 0 {
+		stopTimeout = 30 * time.Second
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(stopTimeout, stop)
+		context.AfterFunc(work, func() { timer.Stop() })
+	})()
+	places := make(chan struct{}, max(w.Concurrency, 1))
+	for pause := time.Duration(0); ; {
+		n := w.free(ctx, places)
+		if n == 0 {
+			running.Wait()
+			return nil
+		}
+		jobs, err := w.Client.Reserve(ctx, Reserve{
+			Topics: w.Topics, Max: n, Wait: workerWait, TTR: w.TTR, Order: w.Order,
+		})
+		for range n - len(jobs) {
+			<-places
+		}
+		for i := range jobs {
+			running.Go(func() {
+				defer func() { <-places }()
+				w.do(work, &jobs[i])
+			})
+		}
+		switch {
+		case err == nil || ctx.Err() != nil:
+			pause = 0
+			continue
+		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable):
+			return fmt.Errorf("reserve jobs: %w", err)
+		}
+		w.failed(fmt.Errorf("reserve jobs: %w", err))
+		pause = min(max(2*pause, 100*time.Millisecond), maxPause)
+		_ = sleep(ctx, pause/2+rand.N(pause/2))
+	}
+}
+
+// free waits for a free place and takes all that are free, at most as many as a Reserve may ask for; none when ctx ends.
+func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
+	if ctx.Err() != nil {
+		return 0
+	}
+	select {
+	case <-ctx.Done():
+		return 0
+	case places <- struct{}{}:
+	}
+	for n = 1; n < 100; n++ {
+		select {
+		case places <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// do has one job handled, and ends its lease.
+func (w *Worker) do(ctx context.Context, job *LeasedJob) {
+	handling, cancel := context.WithCancelCause(ctx)
+	var extending sync.WaitGroup
+	extending.Go(func() { w.extend(handling, cancel, job) })
+	err := w.handle(handling, job)
+	lost := context.Cause(handling)
+	cancel(nil)
+	extending.Wait()
+	if errors.Is(lost, ErrConflict) { // another worker may have the job
+		w.failed(fmt.Errorf("%s/%s: %w", job.Topic, job.ID, lost))
+		return
+	}
+	if err != nil && ctx.Err() != nil { // stopped in the middle
+		err = Released(0)
+	}
+	w.end(job, err)
+}
+
+func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return w.Handle(ctx, job)
+}
+
+// extend extends the lease whenever half of it is over. A lease that is over ends the handling.
+func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) {
+	until := job.LeasedUntil
+	for {
+		if sleep(ctx, max(time.Until(until)/2, shortestHalf)) != nil {
+			return
+		}
+		next, err := w.Client.Extend(ctx, job.Lease, w.TTR)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrConflict):
+			cancel(err)
+			return
+		case err == nil:
+			until = next
+		}
+	}
+}
+
+// end says what became of a job, again while the server does not answer.
+func (w *Worker) end(job *LeasedJob, result error) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		err := w.endOnce(ctx, job.Lease, result)
+		if err == nil {
+			return
+		}
+		err = fmt.Errorf("end the lease of %s/%s: %w", job.Topic, job.ID, err)
+		if again := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnreachable); !again || sleep(ctx, pause) != nil {
+			w.failed(err)
+			return
+		}
+	}
+}
+
+func (w *Worker) endOnce(ctx context.Context, lease string, result error) error {
+	var back released
+	var dead buried
+	switch {
+	case result == nil:
+		return w.Client.Ack(ctx, lease)
+	case errors.As(result, &back):
+		return w.Client.Release(ctx, lease, back.after)
+	case errors.As(result, &dead):
+		return w.Client.Bury(ctx, lease, dead.Error())
+	}
+	return w.Client.Fail(ctx, lease, result.Error())
+}
+
+func (w *Worker) failed(err error) {
+	if w.Failed != nil {
+		w.Failed(err)
+	}
+}

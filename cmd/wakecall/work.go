@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/client"
+)
+
+// workFlags are the flags of `wakecall work`.
+type workFlags struct {
+	exec, order                string
+	concurrency                int
+	ttr, releaseDelay, timeout time.Duration
+}
+
+// exitRelease is the exit status of a command that gives its job back (EX_TEMPFAIL of sysexits.h).
+const exitRelease = 75
+
+func (p *program) workCommand() *cobra.Command {
+	var f workFlags
+	cmd := &cobra.Command{
+		Use: "work TOPIC... --exec CMD", GroupID: groupUse, Short: "run a command for each job of pull topics",
+		Long: `Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and
+WAKECALL_TOPIC, WAKECALL_ID, WAKECALL_ATTEMPT, WAKECALL_MAX_ATTEMPTS, WAKECALL_PRIORITY and WAKECALL_CONTENT_TYPE in
+its environment. Exit status 0 ends the job, 75 gives it back without counting the attempt; any other is a failed
+attempt, whose reason is the end of standard error. Leases are extended while commands run. The first SIGTERM or
+SIGINT lets the commands end that run.`,
+		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
+		ValidArgsFunction: p.completeTopics,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s: TOPIC is missing", cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.exec, "exec", "", "the `COMMAND`, run by sh -c")
+	flags.IntVar(&f.concurrency, "concurrency", 1, "how many commands run at once")
+	flags.StringVar(&f.order, "order", "fair", "of several topics: fair, or listed (the first with a ready job)")
+	flags.DurationVar(&f.ttr, "ttr", 0, "how long a lease lasts without being extended (default: the job's, or its topic's)")
+	flags.DurationVar(&f.releaseDelay, "release-delay", 0, "a job that is given back is ready after this time")
+	flags.DurationVar(&f.timeout, "stop-timeout", 30*time.Second, "how long a stop lets commands run on")
+	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if f.exec == "" {
+			return usagef("%s: --exec is missing", cmd.CommandPath())
+		}
+		if f.concurrency < 1 {
+			return usagef("%s: --concurrency must be at least 1", cmd.CommandPath())
+		}
+		return p.work(ctx, c, f, args)
+	})
+	return p.addClientFlags(cmd)
+}
+
+func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topics []string) error {
+	w := &client.Worker{
+		Client: c, Topics: topics, Concurrency: f.concurrency, TTR: f.ttr, Order: f.order, StopTimeout: f.timeout,
+		Handle: func(ctx context.Context, job *client.LeasedJob) error { return runCommand(ctx, f, job) },
+		Failed: func(err error) { _, _ = fmt.Fprintln(p.err, "wakecall work:", err) },
+	}
+	return w.Run(ctx)
+}
+
+// runCommand runs the command for one job. What it prints goes where this program's output goes, and the end of its
+// standard error is the reason of a failure.
+func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", f.exec)
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(job.Payload()), os.Stdout
+	last := &tail{}
+	cmd.Stderr = last
+	cmd.Env = append(os.Environ(), "WAKECALL_TOPIC="+job.Topic, "WAKECALL_ID="+job.ID,
+		"WAKECALL_ATTEMPT="+strconv.Itoa(job.Attempt), "WAKECALL_MAX_ATTEMPTS="+strconv.Itoa(job.MaxAttempts),
+		"WAKECALL_PRIORITY="+job.Priority, "WAKECALL_CONTENT_TYPE="+job.ContentType)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C on the terminal is for this program
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit) && exit.ExitCode() == exitRelease:
+		return client.Released(f.releaseDelay)
+	}
+	if text := last.String(); text != "" {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// tail passes on what is written, and remembers its end.
+type tail struct{ end []byte }
+
+const tailBytes = 400
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.end = append(t.end, b...)
+	t.end = t.end[max(0, len(t.end)-tailBytes):]
+	return os.Stderr.Write(b)
+}
+
+func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.end), "")) }

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// endings are what can become of a lease, by the last part of the path, with the members of their requests.
+var endings = map[string]struct {
+	verb   queue.Verb
+	fields []string
+}{
+	"ack":     {queue.Ack, []string{"result"}},
+	"release": {queue.GiveBack, []string{"delay"}},
+	"fail":    {queue.Fail, []string{"reason"}},
+	"bury":    {queue.BuryLeased, []string{"reason"}},
+	"extend":  {queue.ExtendLeased, []string{"ttr"}},
+}
+
+const (
+	maxEndBytes  = 64 << 10
+	maxEndings   = 1000
+	maxEndsBytes = 8 << 20
+	maxReason    = 512
+)
+
+// endLease is the route of one lease and one verb.
+func (s *Server) endLease(name string) handler {
+	return func(c *call) error {
+		lease, err := pathText(c, "lease")
+		if err != nil {
+			return err
+		}
+		return s.withBody(c, maxEndBytes, func(body *buffer) error {
+			e := queue.Ending{Lease: lease, Verb: endings[name].verb}
+			if len(body.b) > 0 {
+				if err := readEnding(body.b, &e, endings[name].fields); err != nil {
+					return err
+				}
+			}
+			if err := s.mayEnd(c, lease); err != nil {
+				return err
+			}
+			if err := s.writable(); err != nil {
+				return err
+			}
+			d := s.opts.Workers.End(c.editing(), []queue.Ending{e})[0]
+			s.metrics.ended(&d)
+			if d.Err != nil {
+				return leaseProblem(d.Err)
+			}
+			if e.Verb == queue.ExtendLeased {
+				return s.answer(c, http.StatusOK, &extendedView{instant(d.At)})
+			}
+			return c.NoContent(http.StatusNoContent)
+		})
+	}
+}
+
+type extendedView struct {
+	LeasedUntil instant `json:"leased_until"`
+}
+
+// mayEnd checks the right on the topic of a lease. A text that is no lease is one that is over.
+func (s *Server) mayEnd(c *call, lease string) error {
+	ref, err := queue.LeaseOf(lease)
+	if err != nil {
+		return leaseProblem(err)
+	}
+	return allow(c.token, mayConsume, ref.Topic)
+}
+
+func leaseProblem(err error) error {
+	if errors.Is(err, queue.ErrLease) {
+		return &Problem{Status: http.StatusConflict, cause: err,
+			Detail: "the lease is over: it ended or expired, and another worker may have the job"}
+	}
+	return err
+}
+
+// readEnding reads the object of one ending, with its lease where fields say so.
+func readEnding(data []byte, e *queue.Ending, fields []string) error {
+	if err := checkUTF8(data); err != nil {
+		return err
+	}
+	return decodeObject(data, "an object", endingVisitor(e, fields))
+}
+
+func endingVisitor(e *queue.Ending, fields []string) func(*decoder, jsontext.Token) error {
+	seen := map[string]bool{}
+	return func(d *decoder, token jsontext.Token) error {
+		name := token.String()
+		switch {
+		case !slices.Contains(fields, name):
+			return unknownField(name, fields...)
+		case seen[name]:
+			return badField(name, "duplicate field")
+		}
+		seen[name] = true
+		if name == "result" { // any value
+			_, err := d.raw()
+			return err
+		}
+		v, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		return setEnding(e, name, v)
+	}
+}
+
+func setEnding(e *queue.Ending, name string, v jsontext.Value) (err error) {
+	switch name {
+	case "lease":
+		e.Lease, err = textOf(name, v)
+	case "delay":
+		e.Delay, err = delayOf(name, v)
+	case "ttr":
+		e.TTR, err = ttrOf(name, v, registry.MaxPullTTR)
+	case "reason":
+		e.Error, err = textOf(name, v)
+		if err == nil && len(e.Error) > maxReason {
+			err = outOfRange(name, "%d bytes; the limit is %d", len(e.Error), maxReason)
+		}
+	}
+	return err
+}
+
+// endedView is the result of one member of a batch.
+type endedView struct {
+	Lease       string       `json:"lease"`
+	State       queue.State  `json:"state,omitzero"` // done when the job is gone
+	LeasedUntil instant      `json:"leased_until,omitzero"`
+	NextAt      instant      `json:"next_at,omitzero"` // when a delayed job becomes ready
+	Error       *problemView `json:"error,omitzero"`
+}
+
+// endLeases ends many leases. Each has its own result, in the order of the request.
+func (s *Server) endLeases(c *call) error {
+	return s.withBody(c, maxEndsBytes, func(body *buffer) error {
+		list, err := readEndings(body.b)
+		if err != nil {
+			return err
+		}
+		if err := s.writable(); err != nil {
+			return err
+		}
+		views := make([]endedView, len(list))
+		var allowed []int
+		var todo []queue.Ending
+		for i := range list {
+			views[i].Lease = list[i].Lease
+			if err := s.mayEnd(c, list[i].Lease); err != nil {
+				views[i].setError(err)
+				continue
+			}
+			allowed, todo = append(allowed, i), append(todo, list[i])
+		}
+		for k, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), todo) {
+			s.metrics.ended(&d)
+			views[allowed[k]].set(&d)
+		}
+		return s.answer(c, http.StatusOK, map[string]any{"results": views})
+	})
+}
+
+func (v *endedView) setError(err error) {
+	view := problemOf(leaseProblem(err)).view()
+	v.Error = &view
+}
+
+func (v *endedView) set(d *queue.Ended) {
+	if d.Err != nil {
+		v.setError(d.Err)
+		return
+	}
+	v.State = cmp.Or(d.State, "done")
+	switch d.State {
+	case queue.Running:
+		v.LeasedUntil = instant(d.At)
+	case queue.Delayed:
+		v.NextAt = instant(d.At)
+	}
+}
+
+// readEndings reads {"ack":[…],"release":[…],…}, whose members are leases, or objects with a lease.
+func readEndings(data []byte) (list []queue.Ending, err error) {
+	if err := checkUTF8(data); err != nil {
+		return nil, err
+	}
+	names := []string{"ack", "release", "fail", "bury", "extend"}
+	seen := map[string]bool{}
+	err = decodeObject(data, `an object like {"ack":["LEASE"]}`, func(d *decoder, token jsontext.Token) error {
+		name := token.String()
+		kind, known := endings[name]
+		switch {
+		case !known:
+			return unknownField(name, names...)
+		case seen[name]:
+			return badField(name, "duplicate field")
+		}
+		seen[name] = true
+		return d.array(name, func() error {
+			if len(list) == maxEndings {
+				return outOfRange(name, "more than %d leases; send them in several requests", maxEndings)
+			}
+			e := queue.Ending{Verb: kind.verb}
+			err := readMember(d, name, &e, kind.fields)
+			list = append(list, e)
+			return err
+		})
+	})
+	if err == nil && len(list) == 0 {
+		err = outOfRange("ack", "no lease is named; give 1 to %d", maxEndings)
+	}
+	return list, err
+}
+
+func readMember(d *decoder, name string, e *queue.Ending, fields []string) error {
+	if d.PeekKind() == '{' {
+		return d.object("an object", endingVisitor(e, append([]string{"lease"}, fields...)))
+	}
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	e.Lease, err = textOf(name, v)
+	return err
+}

@@ -1,0 +1,240 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/server"
+)
+
+// fakeWorkers gives out what is ready, and ends every lease that names a topic.
+type fakeWorkers struct {
+	mu    sync.Mutex
+	ready []queue.Leased
+	asked pull.Request
+	ended []queue.Ending
+	waits chan struct{} // ticks when somebody waits
+}
+
+func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
+	f.mu.Lock()
+	f.asked = r
+	jobs := f.ready[:min(len(f.ready), r.Max)]
+	f.ready = f.ready[len(jobs):]
+	f.mu.Unlock()
+	if len(jobs) > 0 || r.Wait <= 0 {
+		return jobs, nil
+	}
+	if f.waits != nil {
+		f.waits <- struct{}{}
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (f *fakeWorkers) End(_ context.Context, list []queue.Ending) []queue.Ended {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, list...)
+	done := make([]queue.Ended, len(list))
+	for i, e := range list {
+		ref, _ := queue.LeaseOf(e.Lease)
+		done[i] = queue.Ended{Ref: ref, Verb: e.Verb, At: time.Unix(1900000000, 0)}
+		switch {
+		case ref.ID == "over":
+			done[i].Err = fmt.Errorf("x: %w", queue.ErrLease)
+		case e.Verb == queue.GiveBack:
+			done[i].State = queue.Delayed
+		case e.Verb == queue.ExtendLeased:
+			done[i].State = queue.Running
+		}
+	}
+	return done
+}
+
+// leases of jobs x and over of the topics p and other, made by a queue: the shard main, a reference and a token.
+const (
+	leaseX     = "AQRtYWluAXABeAQBATEyMzQ1Njc4"
+	leaseOver  = "AQRtYWluAXAEb3ZlcgQBATEyMzQ1Njc4"
+	leaseOther = "AQRtYWluBW90aGVyAXgEAQExMjM0NTY3OA"
+)
+
+func newPullAPI(t *testing.T, adjust ...func(*server.Options)) *api {
+	a := newAPI(t, adjust...)
+	for _, name := range []string{"p", "other", "made.*"} {
+		topic := registry.NewTopic(name)
+		topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 7
+		a.registry.edit(func(s *registry.Snapshot) { s.Topics = s.Topics.With(name, &topic) })
+	}
+	return a
+}
+
+func TestReserveAnswersWithJobs(t *testing.T) {
+	a := newPullAPI(t)
+	job := queue.Job{Topic: "p", ID: "x", Body: []byte(`{ "a":1 }`), DueAt: time.Unix(1, 0), LeaseUntil: time.Unix(2, 0)}
+	text, binary := job, job
+	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3, map[string]string{"X-A": "b"}
+	binary.ContentType, binary.Body = "image/png", []byte{0xff, 0}
+	a.workers.ready = []queue.Leased{{Job: job, Lease: "L1", Attempt: 1}, {Job: text, Lease: "L2", Attempt: 2},
+		{Job: binary, Lease: "L3", Attempt: 1}}
+	r := a.do("POST", "/v1/topics/p/reserve", `{"max":5,"ttr":"2h"}`).want(200)
+	if !strings.Contains(r.body, `"body":{ "a":1 }`) || !strings.Contains(r.body, `"body":"hi"`) ||
+		!strings.Contains(r.body, `"body_base64":"/wA="`) {
+		t.Errorf("bodies of %s", r.body)
+	}
+	jobs := r.json()["jobs"].([]any)
+	first, second := jobs[0].(map[string]any), jobs[1].(map[string]any)
+	if first["lease"] != "L1" || first["max_attempts"] != 7.0 || first["leased_until"] != "1970-01-01T00:00:02.000Z" ||
+		second["max_attempts"] != 3.0 || second["headers"].(map[string]any)["X-A"] != "b" || second["attempt"] != 2.0 {
+		t.Errorf("jobs %s", r.body)
+	}
+	if a.workers.asked.Max != 5 || a.workers.asked.TTR != 2*time.Hour || a.workers.asked.Topics[0] != "p" {
+		t.Errorf("asked %+v", a.workers.asked)
+	}
+	if r := a.do("POST", "/v1/reserve", `{"topics":["p","made.~x"],"order":"listed"}`).want(200); r.body != `{"jobs":[]}` {
+		t.Errorf("of nothing: %s", r.body)
+	}
+	if a.workers.asked.Order != queue.Listed || len(a.workers.asked.Topics) != 2 {
+		t.Errorf("asked %+v", a.workers.asked)
+	}
+}
+
+func TestWhatIsWrongWithAReserve(t *testing.T) {
+	a := newPullAPI(t)
+	for body, field := range map[string]string{
+		`{}`: "topics", `{"topics":[]}`: "topics", `{"topics":["p","p"]}`: "topics", `{"topics":"p"}`: "topics",
+		`{"topics":["p"],"max":"1"}`: "max", `{"topics":["p"],"order":"lifo"}`: "order", `{"topics":["p"],"x":1}`: "x",
+		`{"topics":["p"],"max":1,"max":1}`: "max",
+	} {
+		a.do("POST", "/v1/reserve", body).problem(400, field)
+	}
+	for body, field := range map[string]string{
+		`{"max":0}`: "max", `{"max":101}`: "max", `{"wait":"11m"}`: "wait", `{"wait":"-1s"}`: "wait", `{"ttr":"25h"}`: "ttr",
+	} {
+		a.do("POST", "/v1/topics/p/reserve", body).problem(422, field)
+	}
+	a.do("POST", "/v1/topics/shop.orders/reserve", `{}`).problem(409, "", "pull")
+	a.do("POST", "/v1/topics/none/reserve", `{}`).problem(404, "")
+	a.do("POST", "/v1/topics/made.*/reserve", `{}`).problem(409, "")
+	a.token = a.registry.grant("pusher", "*", registry.RightPush)
+	a.do("POST", "/v1/topics/p/reserve", `{}`).problem(403, "")
+	a.token = a.registry.grant("mine", "p", registry.RightConsume)
+	a.do("POST", "/v1/topics/p/reserve", "").want(200)
+	a.do("POST", "/v1/reserve", `{"topics":["p","other"]}`).problem(403, "")
+}
+
+func TestLeasesAreEnded(t *testing.T) {
+	a := newPullAPI(t)
+	for name, body := range map[string]string{
+		"ack": `{"result":{"any":[1]}}`, "release": `{"delay":"5s"}`, "fail": `{"reason":"no stock"}`, "bury": `{"reason":"bad"}`,
+	} {
+		a.do("POST", "/v1/leases/"+leaseX+"/"+name, body).want(204)
+		a.do("POST", "/v1/leases/"+leaseX+"/"+name, "").want(204)
+		a.do("POST", "/v1/leases/"+leaseOver+"/"+name, "").problem(409, "", "over")
+		a.do("POST", "/v1/leases/nonsense/"+name, "").problem(409, "")
+		a.do("POST", "/v1/leases/"+leaseX+"/"+name, `{"x":1}`).problem(400, "x")
+	}
+	if r := a.do("POST", "/v1/leases/"+leaseX+"/extend", `{"ttr":90}`).want(200); r.json()["leased_until"] == "" {
+		t.Error(r.body)
+	}
+	for _, e := range a.workers.ended {
+		switch {
+		case e.Verb == queue.GiveBack && e.Delay != 5*time.Second && e.Delay != 0,
+			e.Verb == queue.Fail && e.Error != "no stock" && e.Error != "",
+			e.Verb == queue.ExtendLeased && e.TTR != 90*time.Second:
+			t.Errorf("ending %+v", e)
+		}
+	}
+	a.token = a.registry.grant("mine", "p", registry.RightConsume)
+	a.do("POST", "/v1/leases/"+leaseOther+"/ack", "").problem(403, "")
+	r := a.do("POST", "/v1/leases", `{"ack":["`+leaseX+`",{"lease":"`+leaseOver+`","result":1}],"release":[{"lease":"`+leaseX+
+		`","delay":1}],"extend":["`+leaseX+`"],"bury":["`+leaseOther+`","x"]}`).want(200)
+	var got []string
+	for _, v := range r.json()["results"].([]any) {
+		x := v.(map[string]any)
+		if e, failed := x["error"].(map[string]any); failed {
+			got = append(got, fmt.Sprint(e["status"]))
+		} else {
+			got = append(got, fmt.Sprint(x["state"]))
+		}
+	}
+	if want := "done 409 delayed running 403 409"; strings.Join(got, " ") != want {
+		t.Errorf("results %v; want %s", got, want)
+	}
+	for body, field := range map[string]string{`{"ack":"x"}`: "ack", `{"keep":["x"]}`: "keep", `{"ack":[1]}`: "ack",
+		`{"ack":[{"lease":1}]}`: "lease", `{"ack":[{"delay":1}]}`: "delay"} {
+		a.do("POST", "/v1/leases", body).problem(400, field)
+	}
+	a.do("POST", "/v1/leases", `{}`).problem(422, "ack")
+	a.do("POST", "/v1/leases", `{"ack":[`+strings.Repeat(`"x",`, 1000)+`"x"]}`).problem(422, "ack")
+}
+
+// TestAClientThatLeavesGetsNoJob, and one that waits is let go when the server stops.
+func TestAClientThatLeavesGetsNoJob(t *testing.T) {
+	w := &fakeWorkers{waits: make(chan struct{})}
+	a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
+	ctx, cancel := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, "POST", a.url+"/v1/topics/p/reserve", strings.NewReader(`{"wait":"10m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+a.token)
+	ended := make(chan error)
+	go func() {
+		resp, err := http.DefaultClient.Do(request)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		ended <- err
+	}()
+	<-w.waits
+	alive := w.asked.Alive
+	if !alive() {
+		t.Error("a worker who waits counts as gone")
+	}
+	cancel()
+	<-ended
+	for deadline := time.Now().Add(time.Minute); alive(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a worker who left counts as there")
+		}
+	}
+}
+
+func TestAJobHasItsOwnTimeHeadersAndWaits(t *testing.T) {
+	a := newPullAPI(t)
+	r := a.do("POST", "/v1/topics/p/jobs", `{"body":1,"ttl":"1h","headers":{"X-Order":"42"},"retry":["5s",60],"ttr":"24h",`+
+		`"max_attempts":65535}`).want(201)
+	p := a.jobs.last
+	if p.TTL != time.Hour || p.Headers["X-Order"] != "42" || len(p.Retry) != 2 || p.Retry[1] != time.Minute ||
+		p.TTR != 24*time.Hour || p.MaxAttempts != 65535 {
+		t.Errorf("pushed %+v; answered %s", p, r.body)
+	}
+	a.do("POST", "/v1/topics/p/jobs", `{"body":1,"expires_at":"2030-01-01T00:00:00Z"}`).want(201)
+	if !a.jobs.last.ExpiresAt.Equal(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("expires at %v", a.jobs.last.ExpiresAt)
+	}
+	for body, field := range map[string]string{
+		`{"body":1,"ttl":"1h","expires_at":1}`: "expires_at", `{"body":1,"headers":[]}`: "", `{"body":1,"headers":{"Host":"x"}}`: "headers",
+		`{"body":1,"headers":{"A":1}}`: "headers", `{"body":1,"retry":"5s"}`: "retry",
+	} {
+		a.do("POST", "/v1/topics/p/jobs", body).problem(400, field)
+	}
+	for body, field := range map[string]string{
+		`{"body":1,"ttl":"-1s"}`: "ttl", `{"body":1,"retry":["-1s"]}`: "retry", `{"body":1,"ttr":"25h"}`: "ttr",
+	} {
+		a.do("POST", "/v1/topics/p/jobs", body).problem(422, field)
+	}
+	a.do("POST", "/v1/topics/shop.orders/jobs", `{"body":1,"ttr":"2h"}`).problem(422, "ttr")
+	a.do("POST", "/v1/topics/shop.orders/jobs", `{"body":1,"max_attempts":1001}`).problem(422, "max_attempts")
+	a.do("POST", "/v1/topics/made.*/jobs", `{"body":1}`).problem(400, "topic")
+	a.do("POST", "/v1/topics/made.q/jobs", `{"body":1}`).want(201)
+}
