@@ -51,11 +51,14 @@ type RequestLine struct {
 	TTR         time.Duration
 	MaxAttempts int
 	ContentType string
-	Body        []byte        // byte for byte; nil: none, or unchanged
-	Count       int           // of redrive, drop and clear: how many jobs
-	OnDuplicate string        // of spool: keep or replace
-	Via         string        // the protocol in which the request came; empty: the API
-	Delay       time.Duration // of spool without a DueAt: from TS on, by the host's clock
+	ExpiresAt   time.Time         // in milliseconds
+	Headers     map[string]string // of the job
+	Retry       []time.Duration   // waits of the job, in milliseconds
+	Body        []byte            // byte for byte; nil: none, or unchanged
+	Count       int               // of redrive, drop and clear: how many jobs
+	OnDuplicate string            // of spool: keep or replace
+	Via         string            // the protocol in which the request came; empty: the API
+	Delay       time.Duration     // of spool without a DueAt: from TS on, by the host's clock
 }
 
 // AttemptLine is one attempt, or the end of a job without one.
@@ -72,7 +75,7 @@ type AttemptLine struct {
 	Reason    string
 	Error     string
 	Shard     string
-	Revision  int64  // of the death of a job
+	Revision  int64  // of the death of a job, and of every end of a worker's lease
 	Process   string // empty: Options.Process
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,11 @@ func TestRequestLineRoundTrip(t *testing.T) {
 			DueAt: instants().Draw(t, "due"), CreatedAt: instants().Draw(t, "created"), Priority: "high",
 			TTR: durations(time.Microsecond).Draw(t, "ttr"), MaxAttempts: rapid.Int().Draw(t, "max"),
 			ContentType: hostileText().Draw(t, "type"), Count: rapid.Int().Draw(t, "count"),
+		}
+		if rapid.Bool().Draw(t, "has extras") {
+			name, value := strings.ToValidUTF8(hostileText().Draw(t, "header"), ""), strings.ToValidUTF8(hostileText().Draw(t, "value"), "")
+			want.ExpiresAt, want.Headers = instants().Draw(t, "expires"), map[string]string{name: value}
+			want.Retry = []time.Duration{durations(time.Microsecond).Draw(t, "wait")}
 		}
 		if rapid.Bool().Draw(t, "has body") {
 			want.Body = []byte(hostileText().Draw(t, "body"))

@@ -1,4 +1,4 @@
-package pull
+package pull_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/harness"
@@ -18,7 +19,7 @@ import (
 
 type fixture struct {
 	*testing.T
-	hub   *Hub
+	hub   *pull.Hub
 	q     *queue.Queue
 	redis *harness.Redis
 }
@@ -47,7 +48,7 @@ func newFixture(t *testing.T, topics ...string) *fixture {
 		t.Fatal(err)
 	}
 	snapshot := &registry.Snapshot{Topics: registry.NewTopics(table...)}
-	h := New(Options{Queue: q, Topics: func() *registry.Snapshot { return snapshot }})
+	h := pull.New(pull.Options{Queue: q, Topics: func() *registry.Snapshot { return snapshot }})
 	f := &fixture{T: t, hub: h, q: q, redis: r}
 	f.run(h.Run)
 	shards := func() (list []timer.Shard) {
@@ -75,8 +76,8 @@ func (f *fixture) push(topic, id string, delay time.Duration) {
 	}
 }
 
-func request(w time.Duration, topics ...string) Request {
-	return Request{TakeRequest: queue.TakeRequest{Topics: topics, Max: 1}, Wait: w}
+func request(w time.Duration, topics ...string) pull.Request {
+	return pull.Request{TakeRequest: queue.TakeRequest{Topics: topics, Max: 1}, Wait: w}
 }
 
 // taken is what a worker got.
@@ -87,7 +88,7 @@ type taken struct {
 }
 
 // worker takes in the background.
-func (f *fixture) worker(ctx context.Context, r Request) <-chan taken {
+func (f *fixture) worker(ctx context.Context, r pull.Request) <-chan taken {
 	got := make(chan taken, 1)
 	go func() {
 		jobs, err := f.hub.Take(ctx, r)

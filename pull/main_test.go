@@ -1,4 +1,4 @@
-package pull
+package pull_test
 
 import (
 	"testing"

@@ -67,11 +67,11 @@ func opOf(d *queue.Ended) journal.Op {
 func attemptOf(d *queue.Ended) journal.AttemptLine {
 	line := journal.AttemptLine{
 		Topic: d.Topic, ID: d.ID, CreatedAt: d.CreatedAt, N: d.Attempt, StartedAt: d.StartedAt, Took: d.Took,
-		Outcome: journal.Done, Error: d.Error, Shard: d.Shard,
+		Outcome: journal.Done, Error: d.Error, Shard: d.Shard, Revision: d.Revision,
 	}
 	switch {
 	case d.State == queue.Dead:
-		line.Outcome, line.Reason, line.Revision = journal.Dead, d.Reason, d.Revision
+		line.Outcome, line.Reason = journal.Dead, d.Reason
 	case d.Verb == queue.Fail:
 		line.Outcome = journal.Retry
 	}
@@ -98,6 +98,7 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 		lines = append(lines, journal.RequestLine{
 			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, Revision: r.Job.Revision, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
 			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
+			ExpiresAt: r.Job.ExpiresAt, Headers: p.Headers, Retry: p.Retry,
 			Via: p.Via,
 		})
 	}
@@ -131,6 +132,7 @@ func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
 	return journal.RequestLine{
 		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt, ChangedAt: j.ChangedAt,
 		Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
+		ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
 		Via: j.Via,
 	}
 }

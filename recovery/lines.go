@@ -161,6 +161,7 @@ func entryOf(l *line) queue.Entry {
 		e.Job = queue.Job{
 			Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: priorityOf(r), TTR: r.TTR,
 			MaxAttempts: r.MaxAttempts, CreatedAt: r.CreatedAt, DueAt: r.DueAt,
+			ExpiresAt: r.ExpiresAt, Headers: r.Headers, Retry: r.Retry,
 		}
 	default:
 		e.Job = queue.Job{Topic: l.request.Topic, ID: l.request.ID, CreatedAt: l.request.CreatedAt}

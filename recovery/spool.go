@@ -61,7 +61,11 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 		}
 		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked, Delay: p.Delay,
-			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body}
+			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
+			ExpiresAt: p.ExpiresAt, Headers: p.Headers, Retry: p.Retry}
+		if p.TTL > 0 { // by this host's clock, since no shard has one now
+			lines[i].ExpiresAt = now.Add(p.TTL)
+		}
 		if p.OnDuplicate == queue.Replace {
 			lines[i].OnDuplicate = replaceText
 		}
@@ -251,6 +255,7 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
+		ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
 		Priority: priorityOf(l), OnDuplicate: queue.Keep,
 	}
 	if l.DueAt.IsZero() { // what is left of its delay: its shard's clock may be another than this host's

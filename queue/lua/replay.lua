@@ -97,7 +97,7 @@ end
 -- A job that is there without what the line says of it: whether the line's content is to take its place.
 local function outdated(ref, rec)
   local _, created, flags = decode(rec)
-  if not created or flags >= 32 then return false end
+  if not created or flags >= NEWER then return false end
   if comparing then return true end
   if created ~= line.created then return created < line.created end
   return mode == 'hand'
@@ -109,7 +109,7 @@ local function take(stays)
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   if not ref then return '' end
   local due, created, flags = decode(rec)
-  if not created or flags >= 32 or stays(created, stateOf(line.topic, ref, page, due)) then return '' end
+  if not created or flags >= NEWER or stays(created, stateOf(line.topic, ref, page, due)) then return '' end
   if dry then return 'removed' end
   local state = stateOf(line.topic, ref, page, due)
   total(line.kind == 'delivered' and 'd' or state == 'x' and 'o' or 'x', line.topic, 1)
@@ -187,7 +187,7 @@ function kinds.died()
   if not ref or known.l > line.rev or not comparing then return '' end
   local due, created, flags = decode(rec)
   local state = stateOf(line.topic, ref, page, due)
-  if created ~= line.created or flags >= 32 or state == 'x' then return '' end
+  if created ~= line.created or flags >= NEWER or state == 'x' then return '' end
   if not dry then bury(ref, state, page, index, line.at, line.attempts) end
   return 'buried'
 end
@@ -199,7 +199,7 @@ function kinds.redriven()
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   if not ref or known.l > line.rev or not comparing then return '' end
   local _, created, flags = decode(rec)
-  if line.created > 0 and created ~= line.created or flags >= 32 then return '' end
+  if line.created > 0 and created ~= line.created or flags >= NEWER then return '' end
   if not call('ZSCORE', P .. 'x:' .. line.topic, ref) then return '' end
   if not dry then
     detach(line.topic, ref, 'x')
