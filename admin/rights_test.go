@@ -16,7 +16,7 @@ import (
 // an admin.
 var (
 	forEverybody = []string{
-		"/login", "/login/code", "/logout", "/language", "/theme",
+		"/login", "/login/code", "/logout", "/language", "/theme", "/zone",
 		"/account/password", "/account/totp/begin", "/account/totp/finish", "/account/totp/clear",
 		"/account/sessions/:id/end", "/account/sessions/end",
 	}

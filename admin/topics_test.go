@@ -257,7 +257,7 @@ func TestAJobIsFoundShownAndChanged(t *testing.T) {
 		!strings.Contains(body, "127.0.0.1") && !strings.Contains(body, "Due") {
 		t.Errorf("the search: %s", body)
 	}
-	s.shows("/search?id=nothing", "No job has this id")
+	s.shows("/search?id=nothing", "Nothing found")
 	s.post(path, "do", "due", "due_at", "2031-01-02T03:04")
 	if j, err := q.Get(t.Context(), "shop.close", "order/42"); err != nil || j.DueAt.Year() != 2031 {
 		t.Errorf("after the change %+v, %v", j, err)

@@ -97,6 +97,9 @@ type Check struct {
 	Name   string // reachable, tls, answer, speed, redirect, size, signature, twice
 	Mark   Mark
 	Detail string
+
+	Format string // of Detail: the message's code, by which it is translated
+	Args   []any
 }
 
 // Report is what Probe found.
@@ -167,7 +170,7 @@ func (c *Caller) Probe(ctx context.Context, e *Endpoint, r *Request) *Report {
 }
 
 func (r *Report) add(name string, mark Mark, format string, args ...any) {
-	r.Checks = append(r.Checks, Check{name, mark, fmt.Sprintf(format, args...)})
+	r.Checks = append(r.Checks, Check{name, mark, fmt.Sprintf(format, args...), format, args})
 }
 
 func (r *Report) reached(m *met) {

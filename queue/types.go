@@ -140,6 +140,11 @@ type Stats struct {
 	OldestReady                   time.Duration // how long the oldest ready job has been due; 0 without one
 }
 
+// Of is the count of a state.
+func (s Stats) Of(state State) int64 {
+	return map[State]int64{Delayed: s.Delayed, Ready: s.Ready, Running: s.Running, Dead: s.Dead}[state]
+}
+
 // Errors of single jobs. Each is wrapped with the topic and the id.
 var (
 	ErrNotFound  = errors.New("no such job")

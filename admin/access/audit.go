@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/page"
@@ -50,8 +49,8 @@ func (h *Handler) auditPage(c echo.Context) error {
 		Object: strings.TrimSpace(c.QueryParam("object")), Actor: strings.TrimSpace(c.QueryParam("actor")),
 		Action: strings.TrimSpace(c.QueryParam("action")), Limit: auditPage + 1,
 	}
-	f.Since, _ = time.Parse(page.MinuteForm, c.QueryParam("since")) // nonsense leaves nothing out
-	f.Until, _ = time.Parse(page.MinuteForm, c.QueryParam("until"))
+	f.Since, _ = page.Minute(c.QueryParam("since"), page.Zone(c)) // nonsense leaves nothing out
+	f.Until, _ = page.Minute(c.QueryParam("until"), page.Zone(c))
 	f.Before, _ = page.ID(c.QueryParam("cursor")) // nonsense is the beginning
 	list, err := h.registry.Audit(c.Request().Context(), f)
 	if err != nil {

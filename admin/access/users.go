@@ -113,7 +113,7 @@ func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any)
 	if p := page.ProblemOf(err); p.Status >= http.StatusInternalServerError && !page.IsRefusal(err) {
 		return err
 	}
-	h.FlashText(c, "danger", err.Error())
+	h.FlashText(c, "danger", h.Explain(c, err))
 	return h.Redirect(c, to)
 }
 

@@ -103,7 +103,7 @@ type deadGroup struct {
 // readDeadFilter reads the filter of the form and ignores malformed times.
 func readDeadFilter(c echo.Context) bulk.Filter {
 	form, _ := c.FormParams()
-	f, _ := readFilter(form)
+	f, _ := readFilter(form, page.Zone(c))
 	f.State = queue.Dead
 	return f
 }

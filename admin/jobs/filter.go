@@ -12,23 +12,23 @@ import (
 )
 
 // readFilter takes a filter from a form or a query.
-func readFilter(form url.Values) (bulk.Filter, error) {
+func readFilter(form url.Values, zone *time.Location) (bulk.Filter, error) {
 	v := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	f := bulk.Filter{
 		Topic: v("topic"), State: queue.State(v("state")), ID: v("id"), Error: v("error"), Text: v("text"),
 		Reason: v("reason"),
 	}
 	var err error
-	if f.Since, err = page.Minute(form.Get("since")); err != nil {
+	if f.Since, err = page.Minute(form.Get("since"), zone); err != nil {
 		return f, err
 	}
-	f.Until, err = page.Minute(form.Get("until"))
+	f.Until, err = page.Minute(form.Get("until"), zone)
 	return f, err
 }
 
 // readTopicFilter is readFilter for the jobs of a topic.
-func readTopicFilter(topic string, form url.Values) (bulk.Filter, error) {
-	f, err := readFilter(form)
+func readTopicFilter(topic string, form url.Values, zone *time.Location) (bulk.Filter, error) {
+	f, err := readFilter(form, zone)
 	f.Topic = topic
 	return f, err
 }
@@ -53,8 +53,8 @@ func filterQuery(f bulk.Filter) string {
 }
 
 // readDue reads the new due time of several jobs: due_at is an instant, shift how far to move each.
-func readDue(form url.Values) (at time.Time, shift time.Duration, err error) {
-	if at, err = page.Minute(form.Get("due_at")); err != nil || !at.IsZero() {
+func readDue(form url.Values, zone *time.Location) (at time.Time, shift time.Duration, err error) {
+	if at, err = page.Minute(form.Get("due_at"), zone); err != nil || !at.IsZero() {
 		return at, 0, tooFar(err, at)
 	}
 	text := strings.TrimSpace(form.Get("shift"))

@@ -118,7 +118,7 @@ func (h *Handler) actOnOne(c echo.Context) error {
 	topic, id, do := page.Param(c, "topic"), page.Param(c, "id"), c.FormValue("do")
 	if err := h.actOnJob(c, topic, id, do); err != nil {
 		if isFieldError(err) || isJobRefusal(err) {
-			h.FlashText(c, "danger", err.Error())
+			h.FlashText(c, "danger", h.Explain(c, err))
 			return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
 		}
 		return err
@@ -140,18 +140,18 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	case "delete":
 		return h.queue.Delete(ctx, topic, id)
 	case "due":
-		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"))
+		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"), page.Zone(c))
 	}
 	return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("there is no action %.40q", do))
 }
 
-func (h *Handler) changeDue(ctx context.Context, topic, id, delay, at string) error {
+func (h *Handler) changeDue(ctx context.Context, topic, id, delay, at string, zone *time.Location) error {
 	change := queue.Change{}
 	switch {
 	case at != "":
-		due, err := time.Parse(page.MinuteForm, at)
+		due, err := page.Minute(at, zone)
 		if err != nil {
-			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30 (UTC)", at)
+			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30", at)
 		}
 		change.DueAt = &due
 	default:
@@ -175,34 +175,6 @@ func isFieldError(err error) bool {
 func isJobRefusal(err error) bool {
 	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
 		errors.Is(err, queue.ErrNewer)
-}
-
-type searchData struct {
-	ID   string
-	Jobs []*queue.Job
-	Away string
-}
-
-// searchPage finds a job by its id in any topic; the only one is shown at once.
-func (h *Handler) searchPage(c echo.Context) error {
-	d := searchData{ID: strings.TrimSpace(c.QueryParam("id"))}
-	if d.ID == "" {
-		return h.Redirect(c, "/topics")
-	}
-	if h.Snapshot().Topics.Get(d.ID) != nil {
-		return h.Redirect(c, h.Below("/topics", d.ID))
-	}
-	jobs, err := h.queue.Find(c.Request().Context(), d.ID, page.TopicNames(h.Snapshot()))
-	if err != nil && !queue.IsPartial(err) {
-		return err
-	}
-	if err != nil {
-		d.Away = err.Error()
-	}
-	if d.Jobs = jobs; len(jobs) == 1 && d.Away == "" {
-		return h.Redirect(c, h.Below("/topics", jobs[0].Topic, "jobs", jobs[0].ID))
-	}
-	return h.Render(c, http.StatusOK, "search", d)
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {

@@ -60,7 +60,7 @@ type JobList struct {
 func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, all int64) (l JobList, err error) {
 	query := c.QueryParams()
 	query.Set("state", string(state))
-	f, err := readTopicFilter(topic, query)
+	f, err := readTopicFilter(topic, query, page.Zone(c))
 	l.Matching = newMatching(topic, f)
 	if errors.As(err, &l.Matching.Problem) {
 		return l, nil
@@ -159,9 +159,9 @@ func (h *Handler) countMatching(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := readTopicFilter(t.Name, c.QueryParams())
+	f, err := readTopicFilter(t.Name, c.QueryParams(), page.Zone(c))
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+		return echo.NewHTTPError(http.StatusBadRequest, h.Explain(c, err))
 	}
 	m := newMatching(t.Name, f)
 	h.count(c.Request().Context(), &m, countLimit)
@@ -175,7 +175,7 @@ func (h *Handler) startBulk(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := readBulk(t.Name, form)
+	p, err := readBulk(t.Name, form, page.Zone(c))
 	if err != nil {
 		return h.refuse(c, err)
 	}
@@ -199,12 +199,12 @@ func (h *Handler) topicForm(c echo.Context) (*registry.Topic, url.Values, error)
 	return t, form, nil
 }
 
-func readBulk(topic string, form url.Values) (p bulk.Params, err error) {
+func readBulk(topic string, form url.Values, zone *time.Location) (p bulk.Params, err error) {
 	p.Do = form.Get("do")
-	if p.Filter, err = readTopicFilter(topic, form); err != nil || p.Do != bulk.Due {
+	if p.Filter, err = readTopicFilter(topic, form, zone); err != nil || p.Do != bulk.Due {
 		return p, err
 	}
-	p.At, p.Shift, err = readDue(form)
+	p.At, p.Shift, err = readDue(form, zone)
 	return p, err
 }
 
@@ -232,7 +232,7 @@ func (h *Handler) bulkJobs(c echo.Context) error {
 	}
 	do := bulk.Action{Do: form.Get("do")}
 	if do.Do == bulk.Due {
-		if do.At, do.Shift, err = readDue(form); err != nil {
+		if do.At, do.Shift, err = readDue(form, page.Zone(c)); err != nil {
 			return h.refuse(c, err)
 		}
 	}

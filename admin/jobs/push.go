@@ -57,7 +57,7 @@ func (h *Handler) pushJob(c echo.Context) error {
 	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
 	f := pushForm{v("topic"), c.FormValue("id"), c.FormValue("body"), v("delay"), v("due_at"), v("priority"),
 		v("max_attempts"), v("on_duplicate")}
-	p, err := h.pushOf(f)
+	p, err := h.pushOf(f, page.Zone(c))
 	if err != nil {
 		fields, rest := h.FieldErrors(c, err)
 		if rest != nil {
@@ -88,7 +88,7 @@ var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep
 	"error": queue.Refuse}
 
 // pushOf checks a form as the API checks a push.
-func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
+func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
 	t := h.Snapshot().Topics.Get(f.Topic)
@@ -109,7 +109,7 @@ func (h *Handler) pushOf(f pushForm) (*queue.Push, error) {
 	} else if len(p.Body) > maxPushBody {
 		errs = append(errs, page.FieldError("body", "has %d bytes; at most %d", len(p.Body), maxPushBody))
 	}
-	return p, errors.Join(append(errs, setWhen(p, f, t), setLimits(p, f, t))...)
+	return p, errors.Join(append(errs, setWhen(p, f, t, zone), setLimits(p, f, t))...)
 }
 
 func validID(id string) error {
@@ -121,11 +121,11 @@ func validID(id string) error {
 	return nil
 }
 
-func setWhen(p *queue.Push, f pushForm, t *registry.Topic) error {
+func setWhen(p *queue.Push, f pushForm, t *registry.Topic, zone *time.Location) error {
 	if f.DueAt != "" {
-		at, err := time.Parse(page.MinuteForm, f.DueAt)
+		at, err := page.Minute(f.DueAt, zone)
 		if err != nil {
-			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30 (UTC)", f.DueAt)
+			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30", f.DueAt)
 		}
 		p.DueAt = at
 		return nil

@@ -54,5 +54,26 @@ func (h *Handler) Strip(ctx context.Context) *page.Strip {
 		SuccessRate: math.NaN(), LatenessP95: -1,
 	}
 	h.enrich(ctx, s)
+	s.Wrong = h.wrong(ctx)
+	s.Wrong["dead"] = int(s.Dead)
 	return s
+}
+
+// wrong counts what the pages show as wrong, by their entries in the menu.
+func (h *Handler) wrong(ctx context.Context) map[string]int {
+	o := h.overviewLive(ctx)
+	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(h.openAlerts(ctx))}
+	for _, s := range o.Shards {
+		if s.Down() {
+			wrong["shards"]++
+		}
+	}
+	if o.Tree != nil {
+		for _, p := range o.Tree.Processes {
+			if p.State == "waiting" {
+				wrong["processes"]++
+			}
+		}
+	}
+	return wrong
 }

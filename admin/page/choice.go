@@ -17,6 +17,7 @@ const (
 
 func (b *Base) ChoiceRoutes(g *echo.Group) {
 	g.POST("/language", b.choose(langCookie, func(v string) bool { return web.MatchLanguage(v, "") == v }))
+	g.POST("/zone", b.choose(zoneCookie, knownZone))
 	g.POST("/theme", b.choose(themeCookie, func(v string) bool { return v == "light" || v == "dark" || v == "auto" }))
 }
 

@@ -25,6 +25,8 @@ func (b *Base) Explain(c echo.Context, err error) string {
 	var localized *bulk.LocalizedError
 	var away *queue.UnavailableError
 	switch lang := Lang(c); {
+	case errors.As(err, &field) && field.Field != "":
+		return field.Field + ": " + b.detail(c, field)
 	case errors.As(err, &field):
 		return b.detail(c, field)
 	case errors.As(err, &localized):

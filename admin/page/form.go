@@ -26,13 +26,13 @@ func MinuteText(at time.Time) string {
 
 const MinuteForm = "2006-01-02T15:04" // of times as browsers send them
 
-// Minute reads a time as browsers send it; empty is the zero time.
-func Minute(text string) (time.Time, error) {
+// Minute reads a time of a zone as browsers send it; empty is the zero time.
+func Minute(text string, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	for _, form := range []string{MinuteForm, MinuteForm + ":05"} {
-		if at, err := time.Parse(form, text); err == nil {
+		if at, err := time.ParseInLocation(form, text, zone); err == nil {
 			return at, nil
 		}
 	}

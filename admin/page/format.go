@@ -37,7 +37,7 @@ func (b *Base) funcs(language string) template.FuncMap {
 			d, _ := time.ParseDuration(text)
 			return inWords(t, Duration(d))
 		},
-		"instant": instant, "clock": clock,
+		"instant": func(at any) template.HTML { return b.instant(language, at) }, "clock": clock,
 		"dict": dict, "list": func(v ...any) []any { return v },
 		"join": func(sep string, v []string) string { return strings.Join(v, sep) },
 		"str":  func(v any) string { return fmt.Sprint(v) }, "lower": strings.ToLower,
@@ -227,39 +227,54 @@ func toTime(v any) time.Time {
 	return time.Time{}
 }
 
-// instant writes a time in UTC. The browser adds its own zone as a title.
-func instant(v any) template.HTML {
+// instant writes a time and how long ago or ahead it is. Times are in UTC until the page's script writes them in the
+// user's zone.
+func (b *Base) instant(language string, v any) template.HTML {
 	at := toTime(v)
 	if at.IsZero() {
 		return "–"
 	}
-	at = at.UTC()
-	return timeElement(at, at.Format("2006-01-02 15:04:05"))
+	return timeElement(at, at.UTC().Format(time.DateTime), "full", b.relative(language, at), true)
 }
 
-// clock writes the hour and minute of a time in UTC.
-func clock(at time.Time) template.HTML { return timeElement(at, at.UTC().Format("15:04")) }
+// clock writes the hour and minute of a time.
+func clock(at time.Time) template.HTML {
+	return timeElement(at, at.UTC().Format("15:04"), "clock", "", true)
+}
 
-// ago writes how long ago or ahead a time is.
+// ago writes how long ago or ahead a time is, and the time.
 func (b *Base) ago(language string, v any) template.HTML {
 	at := toTime(v)
 	if at.IsZero() {
 		return "–"
 	}
+	return timeElement(at, at.UTC().Format(time.DateTime), "short", b.relative(language, at), false)
+}
+
+func (b *Base) relative(language string, at time.Time) string {
 	texts := b.texts[language]
 	d := b.Now().Sub(at)
 	switch {
 	case d.Abs() < time.Second:
-		return timeElement(at, texts.T("common.now"))
+		return texts.T("common.now")
 	case d < 0:
-		return timeElement(at, texts.T("common.ahead", inWords(texts.T, Duration((-d).Round(time.Second)))))
+		return texts.T("common.ahead", inWords(texts.T, Duration((-d).Round(time.Second))))
 	}
-	return timeElement(at, texts.T("common.ago", inWords(texts.T, Duration(d.Round(time.Second)))))
+	return texts.T("common.ago", inWords(texts.T, Duration(d.Round(time.Second))))
 }
 
-func timeElement(at time.Time, text string) template.HTML {
-	begin := `<time class="wk-nowrap" datetime="` + at.UTC().Format(time.RFC3339Nano) + `">`
-	return template.HTML(begin + template.HTMLEscapeString(text) + `</time>`)
+// timeElement writes a time as it is and relative to now, the more important first.
+func timeElement(at time.Time, absolute, form, relative string, absoluteFirst bool) template.HTML {
+	begin := `<time class="wk-time" datetime="` + at.UTC().Format(time.RFC3339Nano) + `">`
+	own := `<span data-at="` + form + `">` + absolute + `</span>`
+	if relative == "" {
+		return template.HTML(begin + own + `</time>`)
+	}
+	relative = template.HTMLEscapeString(relative)
+	if absoluteFirst {
+		return template.HTML(begin + own + ` <small class="text-secondary">` + relative + `</small></time>`)
+	}
+	return template.HTML(begin + relative + ` <small class="text-secondary">` + own + `</small></time>`)
 }
 
 // prettyJSON indents JSON and returns other text unchanged.

@@ -147,6 +147,9 @@ func (b *Base) Fail(err error, c echo.Context) {
 	if p.Status >= http.StatusInternalServerError {
 		b.Log.Error("page failed", "method", c.Request().Method, "path", c.Request().URL.Path, "error", err)
 	}
+	if p.Detail == err.Error() {
+		p.Detail = b.Explain(c, err)
+	}
 	if renderErr := b.answerProblem(c, p); renderErr != nil {
 		b.Log.Error("render the page of an error", "error", renderErr)
 		_ = c.String(p.Status, http.StatusText(p.Status)+"\n")

@@ -24,6 +24,7 @@ type View struct {
 	Page    string // the template: marks the place in the navigation, too
 	Lang    string
 	Theme   string // light, dark or auto
+	Zone    string // of times: browser, UTC or a named one
 	User    *account.User
 	URL     *url.URL // of the request, below the base path
 	Flashes []Flash
@@ -80,7 +81,7 @@ func (b *Base) view(c echo.Context, page string, data any) *View {
 	u.Path = strings.TrimPrefix(u.Path, b.BasePath)
 	u.RawPath = strings.TrimPrefix(u.RawPath, b.BasePath)
 	return &View{
-		Page: page, Lang: Lang(c), Theme: theme(c), User: Viewer(c), URL: &u, Strip: b.lastStrip(), Version: b.Version,
+		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u, Strip: b.lastStrip(), Version: b.Version,
 		Data: data, base: b.BasePath,
 	}
 }

@@ -16,7 +16,8 @@ type Strip struct {
 	Missing     []string  // shards that do not answer
 	SuccessRate float64   // of the last minutes, 0 to 1; NaN: no attempts
 	LatenessP95 time.Duration
-	Unattended  bool // jobs are ready, and nobody takes any: the alert no_consumer
+	Wrong       map[string]int // how much is wrong, by the entry of the menu that shows it
+	Unattended  bool           // jobs are ready, and nobody takes any: the alert no_consumer
 }
 
 // HasRate reports whether there were attempts.

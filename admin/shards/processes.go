@@ -148,7 +148,7 @@ func (h *Handler) ordered(c echo.Context, done string, order func(context.Contex
 	select {
 	case err := <-result:
 		if err != nil {
-			h.FlashText(c, "danger", err.Error())
+			h.FlashText(c, "danger", h.Explain(c, err))
 		} else {
 			h.Flash(c, "success", done)
 		}

@@ -209,11 +209,11 @@ func (h *Handler) shardSave(c echo.Context) error {
 func (h *Handler) shardTest(c echo.Context) error {
 	s, _, err := h.typedShard(c)
 	if err != nil {
-		var field *registry.FieldError
-		if errors.As(err, &field) {
-			return h.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + h.Explain(c, err)})
+		fields, rest := h.FieldErrors(c, err)
+		if rest != nil {
+			return rest
 		}
-		return err
+		return h.Fragment(c, "partials/shard_test", shardTest{Err: "URL: " + fields["url"]})
 	}
 	if s.Name == "" {
 		s.Name = "new"

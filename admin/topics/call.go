@@ -59,7 +59,7 @@ func (h *Handler) testPage(c echo.Context, do string) error {
 		return h.Render(c, http.StatusUnprocessableEntity, "topic_test", d)
 	}
 	if err := h.testCall(c.Request().Context(), d, do); err != nil {
-		d.Errors = map[string]string{"body": err.Error()}
+		d.Errors = map[string]string{"body": h.Explain(c, err)}
 	}
 	if d.Sent != nil {
 		jobs.MaskSent(c, d.Sent, t)

@@ -16,7 +16,7 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 		return err
 	}
 	if err != nil {
-		d.Away = err.Error()
+		d.Away = h.Explain(c, err)
 	}
 	d.Forecast = &f
 	d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)

@@ -331,7 +331,7 @@ func (h *Handler) checkRetryIf(c echo.Context) error {
 	d := checkData{OK: true, Text: h.T(c, "topic.retry_if_no")}
 	switch {
 	case err != nil:
-		d = checkData{Text: err.Error()}
+		d = checkData{Text: h.Explain(c, err)}
 	case retry:
 		d.Text = h.T(c, "topic.retry_if_yes")
 	}

@@ -170,11 +170,7 @@ func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 }
 
 // Count is how many jobs are in a state.
-func (d *topicData) Count(s queue.State) int64 {
-	n := d.Live.Totals.Stats
-	return map[queue.State]int64{queue.Delayed: n.Delayed, queue.Ready: n.Ready, queue.Running: n.Running,
-		queue.Dead: n.Dead}[s]
-}
+func (d *topicData) Count(s queue.State) int64 { return d.Live.Totals.Stats.Of(s) }
 
 // fullest is the state that a visitor wants to see first: dead jobs want something done, then the one with most jobs.
 func (d *topicData) fullest() queue.State {

@@ -112,12 +112,55 @@
     const part = event.target.form && event.target.form.dataset.stale;
     if (part) for (const button of $(part).querySelectorAll("button")) button.disabled = true;
   });
-  // "/" goes to the search box.
+  // "/" and ctrl-K go to the search box; the arrows walk through what it finds.
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;
     const search = $("#wk-search");
-    if (search) { event.preventDefault(); search.focus(); }
+    if (!search) return;
+    const typing = event.target.closest("input, textarea, select, [contenteditable]");
+    if (event.key === "k" && (event.ctrlKey || event.metaKey) || event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+    if (!event.target.closest(".wk-search")) return;
+    const found = [...$("#wk-found").querySelectorAll("a")];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      (found[found.indexOf(event.target) + step] || search).focus();
+    } else if (event.key === "Escape") { showFound(false); search.focus(); }
   });
+  function showFound(on) {
+    const list = $("#wk-found");
+    if (!list) return;
+    list.classList.toggle("show", on && list.childElementCount > 0);
+    $("#wk-search").setAttribute("aria-expanded", String(on && list.childElementCount > 0));
+  }
+  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "wk-found") showFound(true); });
+  document.addEventListener("focusin", (event) => { if (!event.target.closest(".wk-search")) showFound(false); });
+  document.addEventListener("click", (event) => { if (!event.target.closest(".wk-search")) showFound(false); });
+
+  // --- what is wrong is counted in the menu, and in the title of the tab ----------------------------------------------
+  const title = document.title;
+  function count(wrong) {
+    for (const badge of document.querySelectorAll("[data-count-of]")) {
+      const n = wrong[badge.dataset.countOf] || 0;
+      badge.textContent = n > 999 ? "999+" : n;
+      badge.hidden = !n;
+    }
+    document.title = (wrong.overview ? `(${wrong.overview}) ` : "") + title;
+  }
+
+  // --- times: all of them in one zone, the one that the user chose ----------------------------------------------------
+  const choice = document.documentElement.dataset.zone;
+  const zone = choice && choice !== "browser" ? choice : undefined;
+  const iso = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" }); // 2026-11-22 17:03:12
+  const full = (at) => iso.format(at);
+  const atForms = {
+    full,
+    clock: (at) => full(at).slice(11, 16),
+    short: (at) => (full(at).slice(0, 10) === full(new Date()).slice(0, 10) ? full(at).slice(11) : full(at).slice(5, 16)),
+  };
 
   // --- charts --------------------------------------------------------------------------------------------------------
   // <div class="wk-chart" data-chart="/overview/chart?span=15m" data-chart-every="10">, which answers
@@ -134,17 +177,18 @@
     return color;
   };
   // The axis of time in the reader's language, with seconds nowhere and the day where a new one begins.
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric" });
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone });
+  const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric", timeZone: zone });
   const moment = new Intl.DateTimeFormat(document.documentElement.lang,
-    { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+    { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: zone });
   const ticks = (_, list) => list.map((t, i) => {
     const at = new Date(t * 1000);
-    const midnight = at.getHours() + at.getMinutes() === 0;
+    const midnight = clock.format(at) === "00:00";
     return midnight || (i > 0 && t - list[i - 1] >= 86400) ? day.format(at) : clock.format(at);
   });
   const rounded = (n, by, unit) => +(n / by).toFixed(n / by < 10 ? 1 : 0) + unit;
-  const milliseconds = (n) => (n < 1000 ? +n.toPrecision(3) + " ms" : n < 120e3 ? rounded(n, 1e3, " s") : n < 72e5 ? rounded(n, 6e4, " min") : rounded(n, 36e5, " h"));
+  const units = (document.body.dataset.units || "").split("|"); // of milliseconds, seconds, minutes, hours
+  const milliseconds = (n) => (n < 1000 ? +n.toPrecision(3) + units[0] : n < 120e3 ? rounded(n, 1e3, units[1]) : n < 72e5 ? rounded(n, 6e4, units[2]) : rounded(n, 36e5, units[3]));
   const said = (n, unit) => (n == null ? "" : unit === "ms" ? milliseconds(n) : short(n) + (unit || ""));
   const short = (n) => (n == null ? "–" : Math.abs(n) >= 1e6 ? +(n / 1e6).toFixed(1) + "M" : Math.abs(n) >= 1e4 ? +(n / 1e3).toFixed(1) + "k" : String(+n.toPrecision(4)));
   // Points with nothing on either side, which no line shows.
@@ -209,9 +253,21 @@
       if (box.dataset.chartJson) draw(box, JSON.parse(box.dataset.chartJson));
       else { box.dataset.loaded = Date.now(); load(box); }
     }
+    const wrong = root.querySelector("[data-wrong]");
+    if (wrong) count(JSON.parse(wrong.dataset.wrong));
     for (const bar of root.querySelectorAll("[data-width]")) bar.style.width = bar.dataset.width + "%";
-    for (const time of root.querySelectorAll("time[datetime]:not([title])")) time.title = new Date(time.dateTime).toLocaleString();
+    for (const part of root.querySelectorAll("time[datetime] [data-at]")) {
+      const time = part.closest("time");
+      if (time.title) continue;
+      const at = new Date(time.dateTime);
+      part.textContent = atForms[part.dataset.at](at);
+      time.title = full(at) + " " + (zone || Intl.DateTimeFormat().resolvedOptions().timeZone);
+    }
   }
   document.addEventListener("htmx:afterSettle", (e) => enhance(e.target));
-  document.addEventListener("DOMContentLoaded", () => { enhance(document); open(); });
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const name of document.querySelectorAll("[data-zone-name]")) name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
+    enhance(document);
+    open();
+  });
 })();

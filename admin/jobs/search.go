@@ -1,0 +1,129 @@
+package jobs
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/queue"
+)
+
+const (
+	foundMost    = 8   // of each kind
+	searchStep   = 500 // jobs of one call to the queue
+	searchTyping = 200 * time.Millisecond
+	searchAsked  = 2 * time.Second
+)
+
+// place is a page of the admin that the search finds.
+type place struct{ Path, Key, Role string }
+
+var places = []place{
+	{"/", "nav.overview", "viewer"}, {"/topics", "nav.topics", "viewer"}, {"/push", "nav.push", "operator"},
+	{"/dead", "nav.dead", "viewer"}, {"/tasks", "nav.tasks", "viewer"}, {"/shards", "nav.shards", "viewer"},
+	{"/alerts", "nav.alerts", "viewer"}, {"/alerts/settings", "alerts.settings_title", "admin"},
+	{"/processes", "nav.processes", "viewer"}, {"/access", "nav.access", "admin"}, {"/audit", "nav.audit", "viewer"},
+	{"/account", "nav.account", "viewer"},
+}
+
+type searchData struct {
+	Text   string
+	Places []place
+	Topics []string
+	Jobs   []*queue.Job
+	Some   bool // not all jobs were looked through
+	Away   string
+}
+
+// searchPage finds pages, topics, and jobs by their ids or how these begin; htmx asks while somebody types. What is
+// meant without doubt is shown at once.
+func (h *Handler) searchPage(c echo.Context) error {
+	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
+	typing := page.IsFragment(c)
+	if d.Text == "" {
+		if typing {
+			return h.Fragment(c, "partials/found", d)
+		}
+		return h.Redirect(c, "/topics")
+	}
+	if !typing && h.Snapshot().Topics.Get(d.Text) != nil {
+		return h.Redirect(c, h.Below("/topics", d.Text))
+	}
+	limit := searchAsked
+	if typing {
+		limit = searchTyping
+	}
+	if err := h.findJobs(c.Request().Context(), &d, limit); err != nil {
+		d.Away = h.Explain(c, err)
+	}
+	h.findNames(c, &d)
+	if typing {
+		return h.Fragment(c, "partials/found", d)
+	}
+	if len(d.Jobs) == 1 && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && d.Jobs[0].ID == d.Text {
+		return h.Redirect(c, h.Below("/topics", d.Jobs[0].Topic, "jobs", d.Jobs[0].ID))
+	}
+	return h.Render(c, http.StatusOK, "search", d)
+}
+
+// findNames finds topics and pages.
+func (h *Handler) findNames(c echo.Context, d *searchData) {
+	text := strings.ToLower(d.Text)
+	for name, t := range h.Snapshot().Topics.All() {
+		if len(d.Topics) < foundMost && strings.Contains(name+" "+strings.ToLower(t.Title), text) {
+			d.Topics = append(d.Topics, name)
+		}
+	}
+	for _, p := range places {
+		if strings.Contains(strings.ToLower(h.T(c, p.Key)), text) {
+			d.Places = append(d.Places, p)
+		}
+	}
+}
+
+// findJobs finds jobs with an id, and those whose ids begin with it among as many as can be looked through in time.
+func (h *Handler) findJobs(ctx context.Context, d *searchData, limit time.Duration) error {
+	until := time.Now().Add(limit)
+	exact, err := h.queue.Find(ctx, d.Text, page.TopicNames(h.Snapshot()))
+	d.Jobs = exact
+	if err != nil {
+		return err
+	}
+	counts := h.figures.Counts(ctx)
+	for _, state := range []queue.State{queue.Dead, queue.Running, queue.Ready, queue.Delayed} {
+		for _, topic := range page.SortedKeys(counts.Topics) {
+			n := counts.Topics[topic]
+			if n.Of(state) == 0 {
+				continue
+			}
+			if err := h.findPrefix(ctx, d, topic, state, until); err != nil || len(d.Jobs) >= foundMost || d.Some {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *Handler) findPrefix(ctx context.Context, d *searchData, topic string, state queue.State, until time.Time) error {
+	for cursor := ""; ; {
+		if d.Some = time.Now().After(until); d.Some {
+			return nil
+		}
+		jobs, next, err := h.queue.List(ctx, topic, state, cursor, searchStep)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			if strings.HasPrefix(jobs[i].ID, d.Text) && jobs[i].ID != d.Text && len(d.Jobs) < foundMost {
+				d.Jobs = append(d.Jobs, &jobs[i])
+			}
+		}
+		if cursor = next; cursor == "" || len(d.Jobs) >= foundMost {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// TestChineseIsChineseThroughout: what other packages say in English is translated by the code of its message, also
+// where only its text was stored.
+func TestChineseIsChineseThroughout(t *testing.T) {
+	t.Parallel()
+	q := newDeadQueue("a", 1)
+	q.jobs["a"][0].History[0].Error = "timed out: no complete answer within 1m30s"
+	s := deadSite(t, q).as("root")
+	s.post("/language", "choice", "zh-Hans")
+	s.shows("/dead", "超时：1 分 30 秒内没有完整的响应")
+	if _, body := s.post("/topics/new", "name", "b", "callback_url", "ftp://h", "ttr", "2h"); !strings.Contains(body,
+		"应为 http:// 或 https://") || !strings.Contains(body, "不在 0.1 秒 到 1 小时 之间") && !strings.Contains(body, "不在 100 毫秒 到") {
+		t.Errorf("a wrong form says\n%s", body)
+	}
+	if _, body := s.get("/topics/nowhere"); !strings.Contains(body, "没有这个主题") {
+		t.Errorf("a topic that does not exist:\n%s", body)
+	}
+}
+
+// TestTimesOfFormsAreInTheChosenZone: what is typed means that zone, and is shown again as it was typed.
+func TestTimesOfFormsAreInTheChosenZone(t *testing.T) {
+	t.Parallel()
+	died := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC) // 10:00 in Shanghai
+	q := newDeadQueue("a", 1)
+	q.jobs["a"][0].DeadAt = died
+	s := deadSite(t, q)
+	s.admin.jobs.SetPatience(time.Minute)
+	path := "/dead?since=2026-11-22T09:30&until=2026-11-22T10:30"
+	s.shows(path, "0 jobs")
+	s.post("/zone", "choice", "Asia/Shanghai")
+	s.shows(path, "1 job of one topic", `value="2026-11-22T09:30"`, `data-zone="Asia/Shanghai"`)
+	s.post("/zone", "choice", "browser")
+	at, err := url.Parse(s.url)
+	must(t, err)
+	s.client.Jar.SetCookies(at, []*http.Cookie{{Name: "wakecall_browser_zone", Value: "Asia/Shanghai", Path: "/"}})
+	s.shows(path, "1 job of one topic", `data-zone="browser"`)
+	if status, _ := s.post("/zone", "choice", "Mars/Olympus"); status != http.StatusBadRequest {
+		t.Errorf("a zone that does not exist got %d", status)
+	}
+}
+
+// TestTheSearchFindsTopicsIDsAndPages, and only pages that its user may see.
+func TestTheSearchFindsTopicsIDsAndPages(t *testing.T) {
+	t.Parallel()
+	s, q := shop(t)
+	s.topic("order.pay")
+	for _, p := range []queue.Push{{ID: "order-17"}, {ID: "order-18"}, {ID: "other"}} {
+		p.Topic, p.Body, p.Delay = "shop.close", []byte(`1`), time.Hour
+		must(t, q.Push(t.Context(), p).Err)
+	}
+	s.as("look")
+	found := func(text string) string {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/search?id="+text, nil)
+		must(t, err)
+		r.Header.Set("HX-Request", "true")
+		_, body := s.send(r)
+		return body
+	}
+	if body := found("order"); !strings.Contains(body, `href="/topics/order.pay"`) ||
+		!strings.Contains(body, `href="/topics/shop.close/jobs/order-17"`) || !strings.Contains(body, "order-18") ||
+		strings.Contains(body, "other") {
+		t.Errorf("a prefix finds\n%s", body)
+	}
+	if body := found("acc"); !strings.Contains(body, `href="/account"`) || strings.Contains(body, `href="/access"`) {
+		t.Errorf("a viewer finds\n%s", body)
+	}
+	if body := s.as("root").shows("/search?id=acc"); !strings.Contains(body, `href="/access"`) {
+		t.Error("an admin does not find a page")
+	}
+}
+
+// TestTheMenuCountsWhatIsWrong: with no shard there is a problem, which the menu and the title of the tab count.
+func TestTheMenuCountsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	q := newDeadQueue("a", 7)
+	s := deadSite(t, q)
+	strip := s.admin.overview.Strip(t.Context())
+	if strip.Wrong["dead"] != 7 || strip.Wrong["overview"] != 1 {
+		t.Errorf("what is wrong is counted as %v", strip.Wrong)
+	}
+	s.admin.page.SetStrip(strip)
+	s.shows("/", `data-count-of="dead"`, `&#34;dead&#34;: 7`)
+}
+
+func TestTopicsAreSortedByHealthBothWays(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	for _, name := range []string{"a", "b", "c"} {
+		s.topic(name)
+	}
+	s.queue.stats = map[string]queue.Stats{"a": {}, "b": {Ready: 3, OldestReady: time.Hour}, "c": {Ready: 9}}
+	s.post("/topics/c/pause")
+	for query, want := range map[string]string{"health": "bca", "-health": "acb", "ready": "cba", "-ready": "abc",
+		"oldest": "bac", "name": "abc", "-name": "cba"} {
+		body, order := s.shows("/topics?sort="+query), ""
+		for _, part := range strings.Split(body, `class="fw-bold" href="/topics/`)[1:] {
+			order += part[:1]
+		}
+		if order != want {
+			t.Errorf("by %s: %s, want %s", query, order, want)
+		}
+	}
+	s.shows("/topics", "late", "paused", "healthy", `data-live="topics:`)
+}
