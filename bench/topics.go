@@ -168,7 +168,7 @@ func (s *suite) changeTopics(ctx context.Context, in *installation) ([]Raw, erro
 
 // pushOverTopics pushes jobs to one topic and over all, and looks at what depends on topics with jobs.
 func (s *suite) pushOverTopics(ctx context.Context, in *installation) ([]Raw, error) {
-	b := batch{topic: manyTopic(0), token: in.token, size: batchSize, delay: between(time.Hour, 2*time.Hour)}
+	b := batch{topic: manyTopic(0), token: in.token, size: batchSize, delay: between(time.Hour, time.Hour+time.Minute)}
 	one, _, _, err := s.batchLoad(ctx, in, b, batchConnections)
 	if err != nil {
 		return nil, err
