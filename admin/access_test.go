@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
@@ -120,6 +121,50 @@ func TestATokenIsShownOnce(t *testing.T) {
 	if status, body := s.post("/access/tokens", "name", "x", "topics", "*"); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(body, "at least one of push") {
 		t.Errorf("a token without rights got %d\n%s", status, body)
+	}
+}
+
+func TestExpiryAndLastUseOfTokensAreShown(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC().Truncate(time.Second)
+	s := open(t, func(o *Options) { o.Now = func() time.Time { return now } }).as("root")
+	form := []string{"name", "shop", "rights", "push", "topics", "*", "expires"}
+	for expires, word := range map[string]string{"soon": "neither a duration", "-1h": "not in the future"} {
+		status, body := s.post("/access/tokens", append(form, expires)...)
+		if status != http.StatusUnprocessableEntity || !strings.Contains(body, word) ||
+			!strings.Contains(body, `value="`+expires+`"`) {
+			t.Errorf("%s got %d\n%s", expires, status, body)
+		}
+	}
+	at := now.Add(2 * time.Hour).Format("2006-01-02 15:04:05")
+	if status, body := s.post("/access/tokens", append(form, " 2h ")...); status != http.StatusOK ||
+		!strings.Contains(body, at) {
+		t.Fatalf("got %d\n%s", status, body)
+	}
+	s.post("/access/tokens", append(form, "")...)
+	row := func(language string, n int) string {
+		_, body := s.post("/language", "choice", language, "back", "/access")
+		_, tokens, _ := strings.Cut(body, `id="h-tokens"`)
+		return strings.Split(tokens, "<tr>")[n+1]
+	}
+	for language, words := range map[string][4]string{
+		"en": {"never", "expired", ">Expires<", ">Last used<"}, "zh-Hans": {"永不过期", "已过期", ">过期时间<", ">上次使用<"},
+	} {
+		if head := row(language, 0); !strings.Contains(head, words[2]) || !strings.Contains(head, words[3]) {
+			t.Errorf("%s: the head is\n%s", language, head)
+		}
+		mine, other := row(language, 1), row(language, 2)
+		if !strings.Contains(mine, at) || strings.Contains(mine, words[1]) || !strings.Contains(other, words[0]) {
+			t.Errorf("%s: the rows are\n%s\n%s", language, mine, other)
+		}
+	}
+	must(t, s.registry.NoteTokenUses(t.Context(), []uint64{s.registry.ListTokens()[0].ID}, now))
+	used := now.Truncate(time.Minute).Format(time.RFC3339)
+	now = now.Add(2 * time.Hour)
+	for language, word := range map[string]string{"en": "expired", "zh-Hans": "已过期"} {
+		if mine := row(language, 1); !strings.Contains(mine, word) || !strings.Contains(mine, `datetime="`+used) {
+			t.Errorf("%s: the row is\n%s", language, mine)
+		}
 	}
 }
 

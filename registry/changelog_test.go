@@ -88,7 +88,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 				"delete shard": func(*rapid.T) { r, name := at(); _ = r.DeleteShard(ctx, "me", name) },
 				"token": func(rt *rapid.T) {
 					r, name := at()
-					_, token, err := r.CreateToken(ctx, "me", name, []Right{RightRead}, []string{"*"})
+					_, token, err := r.CreateToken(ctx, "me", name, []Right{RightRead}, []string{"*"}, nil)
 					if err != nil {
 						rt.Fatal(err)
 					}

@@ -123,7 +123,7 @@ func TestAudit(t *testing.T) {
 		if err := r.PutShard(t.Context(), "me", Shard{"s", "redis://:hidden@h:2", ShardDraining}); err != nil {
 			t.Fatal(err)
 		}
-		_, token, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"shop.*"})
+		_, token, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"shop.*"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,12 +171,12 @@ func TestTokens(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		r := open(t, Options{DSN: dsn})
-		secret, tok, err := r.CreateToken(ctx, "me", "team", []Right{RightPush}, []string{"shop.*", "bank.pay"})
+		secret, tok, err := r.CreateToken(ctx, "me", "team", []Right{RightPush}, []string{"shop.*", "bank.pay"}, nil)
 		if err != nil || !strings.HasPrefix(secret, "wk_") || len(secret) < 43 ||
 			strings.Contains(fmt.Sprint(*tok), secret) {
 			t.Fatalf("%s, %+v, %v", secret, tok, err)
 		}
-		second, _, err := r.CreateToken(ctx, "me", "team", []Right{RightManage, RightRead}, []string{"*"})
+		second, _, err := r.CreateToken(ctx, "me", "team", []Right{RightManage, RightRead}, []string{"*"}, nil)
 		if err != nil || second == secret {
 			t.Fatal(second, err)
 		}

@@ -182,7 +182,7 @@ func readTokens(tx *gorm.DB, s *Snapshot) error {
 	for i := range rows {
 		s.Tokens[rows[i].Hash] = rows[i].token()
 	}
-	return nil
+	return readExpiries(tx, s.Tokens)
 }
 
 func readSettings(tx *gorm.DB, s *Snapshot) error {

@@ -28,7 +28,7 @@ func TestTheDatabaseMayGoAndComeBack(t *testing.T) {
 	x := topic("t")
 	x.Secrets = []string{oneSecret}
 	put(t, r, x)
-	secret, _, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"})
+	secret, _, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

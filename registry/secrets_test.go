@@ -65,7 +65,7 @@ func TestNoTokenIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := r.CreateToken(t.Context(), "test", "ci", []Right{RightPush}, []string{"*"})
+	secret, _, err := r.CreateToken(t.Context(), "test", "ci", []Right{RightPush}, []string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -25,17 +26,19 @@ func newSecret(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// CreateToken makes an API token and returns it; it cannot be read again. Errors: *FieldError, ErrUnavailable.
+// CreateToken makes an API token and returns it; it cannot be read again. It never expires if expires is nil. Errors:
+// *FieldError, ErrUnavailable.
 func (r *Registry) CreateToken(
-	ctx context.Context, actor, name string, rights []Right, topics []string,
+	ctx context.Context, actor, name string, rights []Right, topics []string, expires *time.Time,
 ) (secret string, t *Token, err error) {
-	if err := validToken(name, rights, topics); err != nil {
+	now := database.Now()
+	if err := errors.Join(validToken(name, rights, topics), validExpiry(expires, now)); err != nil {
 		return "", nil, err
 	}
 	secret = newSecret("wk_")
 	t = &Token{
 		Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics),
-		CreatedAt: database.Now(),
+		CreatedAt: now, ExpiresAt: expires,
 	}
 	err = r.Change(ctx, actor, "create", "token", func(tx *gorm.DB, c *Changed) error {
 		row := newTokenRow(t)
@@ -44,7 +47,10 @@ func (r *Registry) CreateToken(
 		}
 		t.ID = row.ID
 		c.Object, c.After = tokenObject(t), t
-		return nil
+		if expires == nil {
+			return nil
+		}
+		return tx.Create(&tokenAccessRow{Token: t.ID, ExpiresAt: expires}).Error
 	})
 	if err != nil {
 		return "", nil, err
@@ -105,8 +111,15 @@ func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) err
 		if err := database.MustFind(tx, &row, "id", id, fmt.Errorf("%d: %w", id, ErrNoToken)); err != nil {
 			return err
 		}
-		c.Before = row.token()
-		return tx.Delete(&row).Error
+		before := row.token()
+		c.Before = before
+		if err := readExpiries(tx, map[string]*Token{before.Hash: before}); err != nil {
+			return err
+		}
+		if err := tx.Delete(&row).Error; err != nil {
+			return err
+		}
+		return tx.Delete(&tokenAccessRow{Token: id}).Error
 	})
 }
 

@@ -128,12 +128,13 @@ const (
 
 // Token is an API token as the registry knows it: by its hash.
 type Token struct {
-	ID        uint64    `json:"id"`
-	Name      string    `json:"name"`
-	Hash      string    `json:"hash"` // hex SHA-256 of the token
-	Rights    []Right   `json:"rights"`
-	Topics    []string  `json:"topics"` // patterns: *, shop.*, shop.orders
-	CreatedAt time.Time `json:"created_at"`
+	ID        uint64     `json:"id"`
+	Name      string     `json:"name"`
+	Hash      string     `json:"hash"` // hex SHA-256 of the token
+	Rights    []Right    `json:"rights"`
+	Topics    []string   `json:"topics"` // patterns: *, shop.*, shop.orders
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"` // nil: never
 }
 
 // Allows reports whether the token grants a right on a topic.

@@ -236,7 +236,7 @@ func TestTokensAndPatternsAreValidated(t *testing.T) {
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	push, all := []Right{RightPush}, []string{"*"}
 	token := func(name string, rights []Right, topics []string) error {
-		_, _, err := r.CreateToken(t.Context(), "me", name, rights, topics)
+		_, _, err := r.CreateToken(t.Context(), "me", name, rights, topics, nil)
 		return err
 	}
 	for _, c := range []struct {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,6 +29,13 @@ func (s *Server) authenticate(r *http.Request) (*registry.Token, error) {
 			Status: http.StatusUnauthorized, Detail: "the token is unknown or was revoked", challenge: ` error="invalid_token"`,
 		}
 	}
+	if token.Expired(s.opts.Now()) {
+		return nil, &Problem{
+			Status: http.StatusUnauthorized, Detail: "the token expired at " + token.ExpiresAt.Format(time.RFC3339),
+			challenge: ` error="invalid_token"`,
+		}
+	}
+	s.uses.note(token.ID)
 	return token, nil
 }
 

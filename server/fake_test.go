@@ -284,6 +284,7 @@ type fakeRegistry struct {
 	snapshot *registry.Snapshot
 	fail     error
 	actor    string
+	uses     []string // of tokens, as they were stored
 }
 
 func (f *fakeRegistry) Snapshot() *registry.Snapshot {
@@ -354,6 +355,22 @@ func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string, condit
 		s.Topics = registry.NewTopics(slices.Collect(maps.Values(topics))...)
 	})
 	return nil
+}
+
+func (f *fakeRegistry) NoteTokenUses(_ context.Context, ids []uint64, at time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uses = append(f.uses, fmt.Sprint(ids, at.UTC().Format(" 15:04:05")))
+	return f.fail
+}
+
+// storedUses are the uses stored since the last call.
+func (f *fakeRegistry) storedUses() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	uses := f.uses
+	f.uses = nil
+	return uses
 }
 
 func (f *fakeRegistry) Refresh(context.Context) {}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/wakecall/wakecall/listen"
 )
@@ -13,6 +14,11 @@ import (
 // has ended, or ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.stop()
+	uses, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
+	var storing sync.WaitGroup
+	storing.Go(func() { s.storeUses(uses) })
+	defer storing.Wait()
+	defer stop()
 	return listen.HTTP(ctx, refusals{l}, s.httpServer(), listen.Options{
 		MaxConns: s.limits.MaxConns, TLS: s.opts.TLS, ShutdownTimeout: s.opts.ShutdownTimeout, LameDuck: s.opts.LameDuck,
 		Replaced: s.opts.Replaced, Draining: func() { s.draining.Store(true); s.stop() },

@@ -67,6 +67,7 @@ type Registry interface {
 		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 	) ([]registry.Done, error)
 	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
+	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
 	Up() bool // whether the database answers
 }
 
@@ -126,6 +127,7 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: metrics are not exported
 	// MetricTopics is how many topics have metrics of their own; 0: 1,000.
 	MetricTopics int
+	Now          func() time.Time // for tests
 }
 
 // Server is the HTTP API.
@@ -140,6 +142,7 @@ type Server struct {
 	metrics  *metrics
 	buffers  *buffers
 	docs     *docs
+	uses     tokenUses
 	draining atomic.Bool
 	stopping context.Context // ends when the server begins to stop
 	stop     context.CancelFunc
@@ -161,6 +164,9 @@ func New(opts Options) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	if s.opts.Now == nil {
+		s.opts.Now = time.Now
+	}
 	s.buffers = newBuffers(s.limits.MaxBuffered)
 	var err error
 	if s.metrics, err = newMetrics(opts.Registerer, opts.MetricTopics); err != nil {

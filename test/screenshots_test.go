@@ -127,7 +127,7 @@ func (i *installation) peopled(t *testing.T) {
 	must(users.NoteSignIn(ctx, "anna", "10.1.4.23"))
 	must(users.NoteSignIn(ctx, "bob", "10.1.4.77"))
 	must(users.SetDisabled(ctx, "user/admin", "bob", true))
-	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead}, []string{"shop.*"})
+	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead}, []string{"shop.*"}, nil)
 	must(err)
 	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {
 		x := registry.NewTopic(name)

@@ -4,6 +4,7 @@ package access
 
 import (
 	"context"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,10 +34,11 @@ type Users interface {
 
 // Tokens are the tokens of the API.
 type Tokens interface {
-	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string) (string,
-		*registry.Token, error)
+	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string,
+		expires *time.Time) (string, *registry.Token, error)
 	RevokeToken(ctx context.Context, actor string, id uint64) error
 	ListTokens() []*registry.Token
+	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
 }
 
 // Handler serves the pages of this room.

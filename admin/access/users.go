@@ -1,10 +1,12 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
@@ -37,9 +39,10 @@ type accessForms struct {
 }
 
 type tokenForm struct {
-	Name   string
-	Rights []string
-	Topics string
+	Name    string
+	Rights  []string
+	Topics  string
+	Expires string
 }
 
 // Has reports whether a right is chosen.
@@ -47,7 +50,7 @@ func (f tokenForm) Has(right string) bool { return slices.Contains(f.Rights, rig
 
 type accessData struct {
 	Users    []userLine
-	Tokens   []*registry.Token
+	Tokens   []tokenLine
 	Sessions []sessionLine
 	Roles    []account.Role
 	Rights   []registry.Right
@@ -61,6 +64,12 @@ type userLine struct {
 	TOTP bool
 }
 
+type tokenLine struct {
+	*registry.Token
+	Expired bool
+	UsedAt  time.Time // zero: never
+}
+
 var (
 	roles  = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
 	rights = []registry.Right{registry.RightPush, registry.RightRead, registry.RightManage, registry.RightConsume}
@@ -72,8 +81,11 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 	if err != nil {
 		return err
 	}
-	data := accessData{Tokens: h.registry.ListTokens(), Roles: roles, Rights: rights, TOTP: h.totp != nil,
+	data := accessData{Roles: roles, Rights: rights, TOTP: h.totp != nil,
 		accessForms: forms}
+	if data.Tokens, err = h.tokens(ctx); err != nil {
+		return err
+	}
 	for _, u := range list {
 		line := userLine{User: u, Self: u.Name == page.Viewer(c).Name}
 		if line.TOTP, err = h.hasTOTP(ctx, u.Name); err != nil {
@@ -85,6 +97,14 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 		return err
 	}
 	return h.Render(c, status, "access", data)
+}
+
+func (h *Handler) tokens(ctx context.Context) (lines []tokenLine, err error) {
+	uses, err := h.registry.TokenUses(ctx)
+	for _, t := range h.registry.ListTokens() {
+		lines = append(lines, tokenLine{t, t.Expired(h.Now()), uses[t.ID]})
+	}
+	return lines, err
 }
 
 func (h *Handler) createUser(c echo.Context) error {
@@ -186,13 +206,19 @@ func (h *Handler) createToken(c echo.Context) error {
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
-	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics")}
+	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics"),
+		strings.TrimSpace(c.FormValue("expires"))}
 	chosen := make([]registry.Right, len(form.Rights))
 	for i, r := range form.Rights {
 		chosen[i] = registry.Right(r)
 	}
-	patterns := page.Words(form.Topics)
-	secret, t, err := h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name, chosen, patterns)
+	expires, err := registry.ParseExpiry(form.Expires, h.Now())
+	var secret string
+	var t *registry.Token
+	if err == nil {
+		secret, t, err = h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name, chosen,
+			page.Words(form.Topics), expires)
+	}
 	if err == nil {
 		if err := h.KeepSecret(c, fmt.Sprint(keyToken, t.ID), secret); err != nil {
 			return err
