@@ -12,7 +12,6 @@ import (
 // Push stores one job.
 func (q *Queue) Push(ctx context.Context, p Push) Result {
 	p.Via = viaOf(ctx)
-	p.Via = viaOf(ctx)
 	push := []Push{p}
 	shards := *q.shards.Load()
 	if len(shards) != 1 || shards[0].State() != "active" || tooFar(&p) != nil {
@@ -24,7 +23,6 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can
 // take it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
-	pushes = withVia(ctx, pushes)
 	pushes = withVia(ctx, pushes)
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))

@@ -136,8 +136,9 @@ type DrainOptions struct {
 }
 
 // Drain brings what is in a journal's spool to the shards, in the order in which it came. Only one process may do it at
-// a time: it is the keeper's. After an error it is still there. A push of which the journal has a later line was
-// brought by a drain that did not come to its end.
+// a time: it is the keeper's. After an error it is still there. What a drain brings names its line in the spool, so that
+// the next drain leaves it out if that one did not come to its end. It also leaves out a push of a job that was changed
+// since in another way.
 func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
 	var report Report
 	since, err := claimSpool(dir)
@@ -171,7 +172,11 @@ func (d *drain) run() error {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, &d.report.Torn)); err != nil {
 			return err
 		}
-		if err != nil || l.Op != journal.OpSpool || brought[keyOf(l.Topic, l.ID)].After(l.TS) {
+		if err != nil || l.Op != journal.OpSpool {
+			continue
+		}
+		via := brought.viaOf(&l)
+		if brought.drained[via] || brought.changed[keyOf(l.Topic, l.ID)].After(l.TS) {
 			continue
 		}
 		d.report.Jobs++
@@ -180,7 +185,9 @@ func (d *drain) run() error {
 			d.Logger.Warn("a spooled push is left out: its topic is not registered any more", "topic", l.Topic, "id", l.ID)
 			continue
 		}
-		if batch = append(batch, pushOf(&l)); len(batch) == replayStep {
+		p := pushOf(&l)
+		p.Via = via
+		if batch = append(batch, p); len(batch) == replayStep {
 			if err := d.push(batch); err != nil {
 				return err
 			}
@@ -190,18 +197,40 @@ func (d *drain) run() error {
 	return d.push(batch)
 }
 
-// brought is when the last line of each job was written that is no spooled push.
-func (d *drain) brought() (map[key]time.Time, error) {
-	last := map[key]time.Time{}
+// brought is what the journal says of spooled pushes.
+type brought struct {
+	drained map[string]bool   // by viaOf: it was pushed
+	changed map[key]time.Time // when the last line of a job was written that is of no drain
+	spooled map[string]int    // how many lines of the spool have had the same time and id
+}
+
+const viaSpool = "spool "
+
+// viaOf names a line of the spool. It is asked once for each, in their order.
+func (b *brought) viaOf(l *journal.RequestLine) string {
+	via := viaSpool + l.TS.UTC().Format(time.RFC3339Nano) + " " + l.Topic + "/" + l.ID
+	b.spooled[via]++
+	if n := b.spooled[via]; n > 1 {
+		via += " " + strconv.Itoa(n)
+	}
+	return via
+}
+
+func (d *drain) brought() (*brought, error) {
+	b := &brought{drained: map[string]bool{}, changed: map[key]time.Time{}, spooled: map[string]int{}}
 	for l, err := range journal.ReadRequests(d.dir, journal.Range{Since: d.since}) {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, new(int))); err != nil {
 			return nil, err
 		}
-		if err == nil && l.Op != journal.OpSpool && l.ID != "" {
-			last[keyOf(l.Topic, l.ID)] = l.TS
+		switch {
+		case err != nil || l.Op == journal.OpSpool || l.ID == "":
+		case strings.HasPrefix(l.Via, viaSpool):
+			b.drained[l.Via] = true
+		default:
+			b.changed[keyOf(l.Topic, l.ID)] = l.TS
 		}
 	}
-	return last, nil
+	return b, nil
 }
 
 // push pushes one after the other those of one id: a later one may replace an earlier one.

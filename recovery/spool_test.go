@@ -1,6 +1,8 @@
 package recovery
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -55,4 +57,42 @@ func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 			wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == tt.want })
 		})
 	}
+}
+
+// interrupted is a queue that takes some calls and then none.
+type interrupted struct {
+	Pusher
+	calls int
+}
+
+func (q *interrupted) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
+	if q.calls--; q.calls < 0 {
+		results := make([]queue.Result, len(pushes))
+		for i := range results {
+			results[i].Err = &queue.UnavailableError{Reason: "down", Err: errors.New("interrupted")}
+		}
+		return results
+	}
+	return q.Pusher.PushBatch(ctx, pushes)
+}
+
+// TestAnInterruptedDrainLosesNoReplacement of a push that it brought before.
+func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
+	url, _ := startRedis(t)
+	h := newHost(t, url)
+	h.adopt(t)
+	spool := NewSpool(h.dir, h.journal)
+	first := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte("old"), Priority: queue.Normal}
+	second := first
+	second.Body, second.OnDuplicate = []byte("new"), queue.Replace
+	if _, err := spool.Keep([]queue.Push{first, second}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Drain(t.Context(), DrainOptions{Queue: &interrupted{h.queue, 1}}, h.dir); err == nil {
+		t.Fatal("the drain was not interrupted")
+	}
+	if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+		t.Fatal(err)
+	}
+	wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "new" })
 }
