@@ -99,7 +99,9 @@ func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats
 	counts, err := m.c.opts.Jobs.Counts(ctx)
 	active, activeErr := m.c.opts.Jobs.Active(ctx, time.Now().Add(-topicmetric.Kept))
 	for _, topic := range active {
-		counts[topic] = counts[topic] // also those without jobs
+		if _, ok := counts[topic]; !ok { // one without jobs
+			counts[topic] = queue.Stats{}
+		}
 	}
 	maps.DeleteFunc(counts, func(topic string, _ queue.Stats) bool { return !m.c.opts.Known(topic) })
 	own = slices.Collect(maps.Keys(counts))

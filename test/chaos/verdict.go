@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/wakecall/wakecall/queue"
 )
 
 // slack is how long, in milliseconds, a call may be on its way from a dispatcher to the endpoint's clock on a machine
@@ -201,13 +203,22 @@ func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 			continue
 		}
 		replaced := r.Result == acknowledged && slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
-			return later.Result == acknowledged && counts(later) && later.End <= c.At-slack
+			return later.Result == acknowledged && counts(later) && later.End <= c.At-settled(later)
 		})
 		if !replaced {
 			standing = append(standing, r)
 		}
 	}
 	return standing
+}
+
+// settled is how long, in milliseconds, after its answer a request may not count yet. A call that was reserved just
+// before a replace may still start; a change is refused then.
+func settled(r event) float64 {
+	if r.Kind == evPush {
+		return slack + float64(queue.StartWindow.Milliseconds())
+	}
+	return slack
 }
 
 // dueAt says whether a call may come, and from when on.
