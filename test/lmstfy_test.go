@@ -418,3 +418,46 @@ func (l *lmstfy) consumeAndAck(queue string) {
 	job := l.consume(queue, "timeout=5")
 	l.do("DELETE", queue+"/job/"+job["job_id"].(string), "").must(l.t, 204)
 }
+
+// TestImportOfLmstfy brings a token and the jobs that wait.
+func TestImportOfLmstfy(t *testing.T) {
+	t.Parallel()
+	l := startLmstfy(t)
+	old := harness.StartRedis(t, harness.RedisOptions{})
+	db := redis.NewClient(&redis.Options{Addr: old.Addr()})
+	defer db.Close()
+	const token, jobs = "a-token-of-the-old-lmstfy", 1500
+	_, err := db.Pipelined(t.Context(), func(c redis.Pipeliner) error {
+		c.HSet(t.Context(), "tk/default/old", token, "of old")
+		for i := range jobs {
+			id := fmt.Sprintf("01ARZ3NDEKTSV4RRFF%08d", i)
+			c.Set(t.Context(), "j/old/Q/"+id, "body "+id, time.Hour)
+			c.LPush(t.Context(), "q/old/Q", "\x02\x00\x1a\x00"+id)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := "redis://" + old.Addr()
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--dry-run"); code != 0 || !strings.Contains(out, "1500") {
+		t.Fatalf("dry run: %d %s", code, out)
+	}
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from); code != 0 {
+		t.Fatalf("import: %d %s", code, out)
+	}
+	header := map[string]string{"X-Token": token}
+	until(t, "the old token is known", func() bool {
+		return l.ask(l.api, "GET", "/api/old/Q/peek", "", header).status == 200
+	})
+	if size := l.ask(l.api, "GET", "/api/old/Q/size", "", header); size.value["size"] != float64(jobs) {
+		t.Errorf("size: %s", size.text)
+	}
+	first := l.ask(l.api, "GET", "/api/old/Q", "", header).must(t, 200).value
+	if first["job_id"] != "01ARZ3NDEKTSV4RRFF00000000" || first["remain_tries"] != 1.0 {
+		t.Errorf("the first job is %v", first)
+	}
+	if left, err := db.Keys(t.Context(), "*").Result(); err != nil || len(left) != 2 {
+		t.Errorf("left in the old Redis: %v %v, want its token and our number", left, err)
+	}
+}

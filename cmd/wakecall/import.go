@@ -25,7 +25,7 @@ func (p *program) importCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args: noArgs,
 	}
-	cmd.AddCommand(p.importPHPDQ())
+	cmd.AddCommand(p.importPHPDQ(), p.importLmstfy())
 	return cmd
 }
 
@@ -96,5 +96,16 @@ func (p *program) importPHPDQ() *cobra.Command {
 			return nil, nil, usagef("%s: --mysql is missing", cmd.CommandPath())
 		}
 		return importer.OpenPHPDQ(cmd.Context(), *mysql, *shards, cfg.Gateways.Location())
+	})
+}
+
+func (p *program) importLmstfy() *cobra.Command {
+	cmd := &cobra.Command{Use: "lmstfy", Short: "import from a lmstfy: tokens, limits and waiting jobs of its default pool"}
+	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/0")
+	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
+		if *from == "" {
+			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
+		}
+		return app.OpenLmstfy(*from)
 	})
 }

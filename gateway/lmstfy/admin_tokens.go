@@ -69,8 +69,8 @@ func (g *Gateway) newToken(r *http.Request) (reply, error) {
 		own = newID(time.Now(), 0)[:10] + rand.Text()
 	}
 	err := g.Tokens.Add(r.Context(), pool, namespace, own, description)
-	if errors.Is(err, errTokenExists) {
-		return reply{}, bad(errTokenExists.Error())
+	if errors.Is(err, ErrTokenExists) {
+		return reply{}, bad(ErrTokenExists.Error())
 	}
 	if err != nil {
 		return reply{}, err
@@ -112,7 +112,7 @@ func (g *Gateway) putLimit(r *http.Request, status int, replace bool) (reply, er
 	}
 	pool, token := g.splitToken(r.PathValue("token"))
 	err = g.Tokens.SetLimit(r.Context(), pool, r.PathValue("ns"), token, &l, replace)
-	if errors.Is(err, errLimitExists) {
+	if errors.Is(err, ErrLimitExists) {
 		return reply{}, told(http.StatusInternalServerError, fmt.Sprintf("throttler token(%s) has already exists", token))
 	}
 	return reply{status: status, value: object{"limiter": l}}, err

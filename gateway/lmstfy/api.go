@@ -69,7 +69,7 @@ type request struct {
 }
 
 // topic is where the jobs of the request's first queue are.
-func (r *request) topic() string { return r.g.topicOf(r.pool, r.namespace, r.queues[0]) }
+func (r *request) topic() string { return r.g.TopicOf(r.pool, r.namespace, r.queues[0]) }
 
 // A problem is an error that the client is told.
 type problem struct {

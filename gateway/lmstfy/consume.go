@@ -36,7 +36,7 @@ func (g *Gateway) consume(r *request) error {
 	}
 	topics := make([]string, len(r.queues))
 	for i, name := range r.queues {
-		topics[i] = g.topicOf(r.pool, r.namespace, name)
+		topics[i] = g.TopicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w)
 	jobs, err := g.Workers.Take(r.Context(), pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{

@@ -41,7 +41,8 @@ func (g *Gateway) root(pool string) string {
 	return namespaceRoot + "-" + registry.EscapeName(pool)
 }
 
-func (g *Gateway) topicOf(pool, namespace, queue string) string {
+// TopicOf is the topic of a queue.
+func (g *Gateway) TopicOf(pool, namespace, queue string) string {
 	return g.root(pool) + "." + registry.EscapeName(namespace) + "." + registry.EscapeName(queue)
 }
 

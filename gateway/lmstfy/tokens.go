@@ -121,8 +121,8 @@ func (t *Tokens) List(pool, namespace string) ([]Token, error) {
 
 // The refusals of changes.
 var (
-	errTokenExists = database.NewRefusal("the token has already existed")
-	errLimitExists = database.NewRefusal("the token has a limit already")
+	ErrTokenExists = database.NewRefusal("the token has already existed")
+	ErrLimitExists = database.NewRefusal("the token has a limit already")
 )
 
 // actor is who changes tokens, in the audit trail.
@@ -133,7 +133,7 @@ func (t *Tokens) edit(ctx context.Context, pool, namespace string, edit func(of 
 	return t.registry.EditSetting(ctx, actor, settingName(pool, namespace), &of, func() error { return edit(&of) })
 }
 
-// Add adds a token. Errors: errTokenExists.
+// Add adds a token. Errors: ErrTokenExists.
 func (t *Tokens) Add(ctx context.Context, pool, namespace, token, description string) error {
 	return t.edit(ctx, pool, namespace, func(of *tokensOf) error {
 		switch known := find(of.Tokens, token); {
@@ -142,7 +142,7 @@ func (t *Tokens) Add(ctx context.Context, pool, namespace, token, description st
 		case known.LimitOnly:
 			known.LimitOnly, known.Description = false, description
 		default:
-			return errTokenExists
+			return ErrTokenExists
 		}
 		return nil
 	})
@@ -157,7 +157,7 @@ func (t *Tokens) Delete(ctx context.Context, pool, namespace, token string) erro
 }
 
 // SetLimit sets the limit of a token, which need not exist; only a new one unless replace. A nil limit removes it.
-// Errors: errLimitExists.
+// Errors: ErrLimitExists.
 func (t *Tokens) SetLimit(ctx context.Context, pool, namespace, token string, l *Limit, replace bool) error {
 	return t.edit(ctx, pool, namespace, func(of *tokensOf) error {
 		known := find(of.Tokens, token)
@@ -166,7 +166,7 @@ func (t *Tokens) SetLimit(ctx context.Context, pool, namespace, token string, l 
 			known = &of.Tokens[len(of.Tokens)-1]
 		}
 		if known.Limit != nil && !replace {
-			return errLimitExists
+			return ErrLimitExists
 		}
 		known.Limit = l
 		of.Tokens = slices.DeleteFunc(of.Tokens, func(t Token) bool { return t.LimitOnly && t.Limit == nil })

@@ -1,0 +1,120 @@
+package importer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+func le16(n int) []byte { return binary.LittleEndian.AppendUint16(nil, uint16(n)) }
+
+func lmstfyText(s string) string { return string(le16(len(s))) + s }
+
+// oldLmstfy is a Redis as lmstfy leaves it.
+func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
+	t.Helper()
+	o, err := redis.ParseURL(harness.StartRedis(t, harness.RedisOptions{}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := redis.NewClient(o)
+	t.Cleanup(func() { _ = db.Close() })
+	topicOf := func(ns, q string) string { return "lmstfy." + registry.EscapeName(ns) + "." + registry.EscapeName(q) }
+	return &Lmstfy{Redis: db, Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf}, db
+}
+
+func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
+	t.Parallel()
+	l, db := oldLmstfy(t)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		id := "ready" + strconv.Itoa(i)
+		must(db.Set(ctx, "j/shop/q/"+id, "body "+id, time.Hour).Err())
+		must(db.LPush(ctx, "q/shop/q", string(le16(2))+lmstfyText(id)).Err())
+	}
+	must(db.LPush(ctx, "q/shop/q", string(le16(1))+lmstfyText("acked")).Err())
+	due := time.Now().Add(time.Hour).Unix()
+	timer := func(id string, tries int) {
+		member := lmstfyText("shop") + lmstfyText("later") + string(le16(tries)) + lmstfyText(id)
+		must(db.ZAdd(ctx, "timer_set", redis.Z{Score: float64(due), Member: member}).Err())
+		must(db.Set(ctx, "j/shop/later/"+id, "\x00\xff", 0).Err())
+	}
+	timer("delayed", 5)
+	timer("leased for the last time", 0)
+	attributes := "1" + "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	timer(attributes, 1)
+	must(db.Set(ctx, "j/shop/later/"+attributes, `{"body":"aGk=","attributes":{"a":"b"}}`, 0).Err())
+
+	if n, err := l.Waiting(ctx); n != 7 || err != nil {
+		t.Errorf("%d jobs wait, %v", n, err)
+	}
+	ready, err := l.Claim(ctx, 100)
+	must(err)
+	if len(ready) != 3 {
+		t.Fatalf("claimed %d ready jobs, want 3", len(ready))
+	}
+	for i, job := range ready {
+		p := job.Push
+		if p.ID != "ready"+strconv.Itoa(i) || p.Topic != "lmstfy.shop.q" || string(p.Body) != "body "+p.ID || p.MaxAttempts != 2 {
+			t.Errorf("job %d is %+v", i, p)
+		}
+		if left := time.Until(p.ExpiresAt); left > time.Hour || left < 50*time.Minute {
+			t.Errorf("it expires in %s, want about an hour", left)
+		}
+	}
+	if again, err := l.Claim(ctx, 100); err != nil || len(again) != 2 {
+		t.Fatalf("then %d jobs of the timer, %v", len(again), err)
+	} else {
+		byID := map[string]Job{}
+		for _, job := range again {
+			byID[job.Push.ID] = job
+		}
+		if p := byID["delayed"].Push; p.DueAt.Unix() != due || string(p.Body) != "\x00\xff" || !p.ExpiresAt.IsZero() {
+			t.Errorf("the delayed job is %+v", p)
+		}
+		if p := byID[attributes].Push; string(p.Body) != "hi" || fmt.Sprint(p.Headers) != "map[a:b]" {
+			t.Errorf("the job with attributes is %+v", p)
+		}
+	}
+	left, err := l.Left(ctx)
+	if err != nil || len(left) != 5 {
+		t.Fatalf("%d claims are left, %v", len(left), err)
+	}
+	must(l.Drop(ctx, left))
+	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 3 {
+		t.Errorf("keys at the end: %v %v, want the job that is leased for the last time and the number", keys, err)
+	}
+	if none, err := l.Claim(ctx, 100); len(none) != 0 || err != nil {
+		t.Errorf("then %d jobs, %v", len(none), err)
+	}
+}
+
+func TestLmstfyTokensAreRead(t *testing.T) {
+	t.Parallel()
+	l, db := oldLmstfy(t)
+	if err := db.HSet(t.Context(), "tk/default/shop", "secret", "the shop").Err(); err != nil {
+		t.Fatal(err)
+	}
+	limit := `{"read":1,"write":2,"interval":3}`
+	if err := db.HSet(t.Context(), "__throttler_keys__", "default/shop/secret", limit).Err(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.Tokens(t.Context())
+	want := LmstfyToken{"shop", "secret", "the shop", 1, 2, 3}
+	if err != nil || len(list) != 1 || list[0] != want {
+		t.Errorf("%+v %v, want %+v", list, err, want)
+	}
+}
