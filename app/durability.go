@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strings"
 
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/setup"
 )
 
 // durability is a topic's durability; of an unknown topic it is the default.
@@ -18,13 +21,25 @@ func (p *parts) durability(topic string) queue.Durability {
 	return d
 }
 
-// editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep.
+// editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep, and a
+// Redis that is a shard already.
 type editedRegistry struct {
 	*registry.Registry
+	cfg     *conf.Config
 	canKeep func(context.Context, queue.Durability) error
 }
 
-func (p *parts) editedRegistry() *editedRegistry { return &editedRegistry{p.registry, p.queue.CanKeep} }
+func (p *parts) editedRegistry() *editedRegistry {
+	return &editedRegistry{p.registry, p.cfg, p.queue.CanKeep}
+}
+
+// PutShard refuses a Redis that is a shard already.
+func (r *editedRegistry) PutShard(ctx context.Context, actor string, s registry.Shard) error {
+	if err := errors.Join(s.Validate(), setup.CheckDuplicate(ctx, r.cfg, r.ListShards(), s)); err != nil {
+		return err
+	}
+	return r.Registry.PutShard(ctx, actor, s)
+}
 
 func (r *editedRegistry) PutTopic(
 	ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,

@@ -125,6 +125,7 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 			f.off = 0
 			f.health = queue.ShardHealth{
 				RunID: "2", Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full", LinkDown: true,
+				SameAs: "other",
 			}
 		})
 		pass(11 * time.Second)

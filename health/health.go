@@ -28,6 +28,8 @@ const (
 	Stepped    Kind = "stepped"     // the clock jumped by more than ClockStep
 	Restarted  Kind = "restarted"   // another server process answers, or its data is older than it was
 
+	Duplicate Kind = "duplicate" // the same Redis as another shard
+
 	Version   Kind = "version"   // older than OldestRedis
 	NoAOF     Kind = "aof"       // the append-only file is off
 	Unlimited Kind = "maxmemory" // there is no maxmemory
@@ -65,6 +67,10 @@ type rule struct {
 const setPolicy = "Set noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"
 
 var rules = []rule{
+	{Duplicate, Critical, true, duplicate,
+		"It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
+			"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
+			"(wakecall shard rename)"},
 	{Version, Critical, false, oldVersion, "Install Redis 7.0 or newer, or Valkey"},
 	{WriteError, Critical, true, func(h queue.ShardHealth) string { return h.WriteError },
 		"It refuses every write until its disk has room again; its log says more"},
@@ -88,6 +94,13 @@ func when(holds func(queue.ShardHealth) bool, detail string) func(queue.ShardHea
 		}
 		return ""
 	}
+}
+
+func duplicate(h queue.ShardHealth) string {
+	if h.SameAs == "" {
+		return ""
+	}
+	return "it is the same Redis as shard " + h.SameAs
 }
 
 func oldVersion(h queue.ShardHealth) string {

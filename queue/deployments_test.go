@@ -73,7 +73,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			q := Open(Options{})
 			defer func() { _ = q.Close() }()
-			if err := q.SetShards(t.Context(), []ShardConfig{{"a", start(t), "active"}}); err != nil {
+			if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: start(t), State: "active"}}); err != nil {
 				t.Fatal(err)
 			}
 			s := q.Shards()[0]

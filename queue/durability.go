@@ -70,7 +70,9 @@ func (s *Shard) runReplicated(
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout+s.replicaWait()) // for a connection, the script and the replica
 	defer cancel()
-	v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
+	if err = s.identify(ctx); err == nil {
+		v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
+	}
 	switch {
 	case err == nil || errors.Is(err, redis.Nil):
 		return v, unsafe, nil

@@ -33,6 +33,7 @@ import (
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a dispatcher, or of a server for workers
+//	shard          which shard the data is, in bucket 0, see identity.go
 //	run            the run id of the server that the hosts have compared with their journals: on another one no script
 //	               works, see shards_compare.go
 //	hosts          HASH: host → when it attended last (ms), the comparison it has done last, how far its journal reaches

@@ -18,6 +18,9 @@ type ShardConfig struct {
 	Name  string
 	URL   string // as in redis.nodes of the configuration
 	State string // active, draining (takes no new jobs) or offline
+	// Identity is what the shard's data says it is, see identity.go. "": it is not asked.
+	Identity string
+	Former   string // earlier names of the shard, with spaces between
 }
 
 // Options of a Queue. Zero values take the defaults that are named.
@@ -47,11 +50,13 @@ type Options struct {
 type Queue struct {
 	opts   Options
 	pace   movePace
-	turn   atomic.Uint64            // whose shard Take asks first
-	shards atomic.Pointer[[]*Shard] // by name, offline ones left out
-	takers atomic.Pointer[[]*Shard] // the active ones; states that are read one by one may all seem inactive
+	turn   atomic.Uint64                     // whose shard Take asks first
+	shards atomic.Pointer[[]*Shard]          // by name, offline ones left out, and those that another is already
+	names  atomic.Pointer[map[string]string] // identity → name, of all shards of the registry
+	takers atomic.Pointer[[]*Shard]          // the active ones; states that are read one by one may all seem inactive
 
 	mu     sync.Mutex // of the following and of changes to shards
+	all    []*Shard   // shards, and those that another is already
 	topics iter.Seq[TopicConf]
 	// topicsVersion counts changes of topics' limits.
 	topicsVersion uint64
@@ -81,7 +86,9 @@ func Open(o Options) *Queue {
 // Close ends all connections. Nothing may be called any more.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	shards := slices.Clone(*q.shards.Swap(&[]*Shard{}))
+	q.shards.Store(&[]*Shard{})
+	shards := q.all
+	q.all = nil
 	for s, t := range q.retired {
 		if t.Stop() {
 			shards = append(shards, s)
@@ -113,21 +120,26 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	old := map[string]*Shard{}
-	for _, s := range *q.shards.Load() {
+	for _, s := range q.all {
 		old[s.name] = s
 	}
+	names := map[string]string{}
+	for _, c := range configs {
+		if c.Identity != "" {
+			names[c.Identity] = c.Name
+		}
+	}
+	q.names.Store(&names)
 	var list []*Shard
 	var errs []error
-	states := map[*Shard]string{}
 	for _, c := range configs {
 		if c.State == "offline" {
 			continue
 		}
 		s := old[c.Name]
-		if s == nil || s.url != c.URL {
+		if s == nil || s.url != c.URL || s.identity != c.Identity {
 			var err error
-			resync := func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) }
-			if s, err = openShard(c, q.opts, resync); err != nil {
+			if s, err = openShard(c, q.opts, q); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -136,28 +148,42 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 			}
 		} else {
 			delete(old, c.Name)
+			s.identified.Store(false) // its data may be another shard's now
 		}
-		states[s] = c.State
+		s.state.Store(c.State)
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b *Shard) int { return cmp.Compare(a.name, b.name) })
-	q.shards.Store(&list)
-	var takers []*Shard
-	for s, state := range states {
-		s.state.Store(state)
-		if state == "active" {
-			takers = append(takers, s)
-		}
-	}
-	q.takers.Store(&takers)
+	q.all = list
+	q.relist()
 	for _, s := range old {
 		q.retire(s)
 	}
 	return errors.Join(errs...)
 }
 
-// Shards are those in use, by name.
-func (q *Queue) Shards() []*Shard { return slices.Clone(*q.shards.Load()) }
+// relist leaves out shards that another is already. q.mu is held.
+func (q *Queue) relist() {
+	list, takers := []*Shard{}, []*Shard{}
+	for _, s := range q.all {
+		if s.SameAs() != "" {
+			continue
+		}
+		list = append(list, s)
+		if s.State() == "active" {
+			takers = append(takers, s)
+		}
+	}
+	q.shards.Store(&list)
+	q.takers.Store(&takers)
+}
+
+// Shards are those of the registry that are not offline, by name.
+func (q *Queue) Shards() []*Shard {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.all)
+}
 
 // Ready returns why no push can be taken now, or nil.
 func (q *Queue) Ready() error {

@@ -58,7 +58,7 @@ func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Scri
 const survey = "survey"
 
 // unguarded are the scripts that work before the server has been compared.
-var unguarded = []string{"attend", "compared", "replay", "configure", survey}
+var unguarded = []string{"attend", "compared", "replay", "configure", "identify", survey}
 
 // guardsOf is what a script checks first.
 func guardsOf(name string, cluster bool) string {
@@ -165,6 +165,10 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 	n := s.nodes[bucket]
 	if n.down.Load() && (n.reason() != comparing || !slices.Contains(unguarded, script)) {
 		return nil, s.unavailable(n.reason(), n.why.Load().(error))
+	}
+	err := s.identify(ctx)
+	if err != nil {
+		return nil, s.failed(ctx, bucket, err)
 	}
 	v, err := s.eval(ctx, bucket, script, args...)
 	if err == nil || errors.Is(err, redis.Nil) {

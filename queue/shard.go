@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,12 @@ type Shard struct {
 	nodes       []*bucketState
 	log         *slog.Logger
 	resync      func(context.Context, *Shard) error // sets the topics' limits again
+
+	identity   string
+	former     string
+	queue      *Queue
+	identified atomic.Bool            // its data is known to be its own
+	sameAs     atomic.Pointer[string] // the shard that it is already; nil: none
 
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
@@ -78,10 +85,11 @@ func (s *Shard) smallHashes(bucket int) smallHashes {
 	return smallHashes{smallHash(bucket), s.locators, s.nodes[bucket].splits.Load()}
 }
 
-func openShard(c ShardConfig, o Options, resync func(context.Context, *Shard) error) (*Shard, error) {
+func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 	s := &Shard{
-		name: c.Name, url: c.URL, seed: xxhash.Sum64String(c.Name),
-		log: o.Logger.With("shard", c.Name), resync: resync,
+		name: c.Name, url: c.URL, seed: xxhash.Sum64String(cmp.Or(c.Identity, c.Name)),
+		log: o.Logger.With("shard", c.Name), identity: c.Identity, former: c.Former, queue: q,
+		resync: func(ctx context.Context, s *Shard) error { return q.syncTopics(ctx, nil, s) },
 	}
 	client, buckets, err := connect(c.URL, o, 0)
 	if err != nil {
@@ -179,8 +187,10 @@ func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	case "script":
 		return fmt.Errorf("shard %s: %w", s.name, err)
 	case "connection":
+		s.identified.Store(false)
 		return s.unavailable(reason, fmt.Errorf("%w: %w", errConnection, err))
 	}
+	s.identified.Store(false)
 	s.markDown(bucket, err)
 	return s.unavailable(reason, err)
 }
@@ -196,7 +206,10 @@ func (s *Shard) unavailable(reason string, err error) error {
 // reasonOf names what an error of Redis or of the connection means for the shard.
 func reasonOf(err error) string {
 	var ne net.Error
+	var same *sameError
 	switch {
+	case errors.As(err, &same):
+		return "duplicate"
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "full"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -296,7 +309,10 @@ func (s *Shard) proven(ctx context.Context) error {
 func (s *Shard) revive(bucket int, n *bucketState) {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	_, err := s.eval(ctx, bucket, "probe")
+	err := s.identify(ctx)
+	if err == nil {
+		_, err = s.eval(ctx, bucket, "probe")
+	}
 	if err != nil && reasonOf(err) != "full" {
 		n.why.Store(fmt.Errorf("%w", err))
 		return

@@ -106,6 +106,9 @@ func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, l
 	if leaves {
 		flag = "1"
 	}
+	if err := s.Identify(ctx); err != nil { // or a second name would open a shard without the lines of the first
+		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)
+	}
 	v, err := s.eval(ctx, bucket, "attend", host, position, flag, rand.Text())
 	if err != nil {
 		return Comparison{}, fmt.Errorf("attend shard %s: %w", s.name, err)

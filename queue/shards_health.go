@@ -30,7 +30,8 @@ type ShardHealth struct {
 	LinkDown   bool   // a replica that lost its master
 	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
 	Jobs       int64
-	Moved      int64 // jobs that it lately gave to other shards, see Drain
+	Moved      int64  // jobs that it lately gave to other shards, see Drain
+	SameAs     string // the shard that it is already, under another name; it is not used then
 
 	started, now time.Time // see Server
 }
@@ -54,6 +55,13 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 		err = s.info(ctx, &h)
 	}
 	if err == nil {
+		err = s.Identify(ctx)
+		var same *sameError
+		if errors.As(err, &same) {
+			h.SameAs, err = same.of, nil
+		}
+	}
+	if err == nil && h.SameAs == "" { // otherwise they are the other one's
 		h.Jobs, err = s.jobs(ctx)
 	}
 	if err == nil && h.State == "draining" {
@@ -69,7 +77,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 
 // Health asks all shards at once.
 func (q *Queue) Health(ctx context.Context) []ShardHealth {
-	shards := *q.shards.Load()
+	shards := q.Shards()
 	list := make([]ShardHealth, len(shards))
 	var wg sync.WaitGroup
 	for i, s := range shards {

@@ -23,7 +23,7 @@ func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
 	f = &fixture{T: t, ctx: t.Context(), q: q}
 	states = func(a, b string) {
 		t.Helper()
-		if err := q.SetShards(t.Context(), []ShardConfig{{"a", urlA, a}, {"b", urlB, b}}); err != nil {
+		if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -374,7 +374,7 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	url, _ := startRedis(t)
 	states := func(a, b string) {
 		t.Helper()
-		if err := r.q.SetShards(t.Context(), []ShardConfig{{"a", r.s.url, a}, {"b", url, b}}); err != nil {
+		if err := r.q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: r.s.url, State: a}, {Name: "b", URL: url, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -140,7 +140,7 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	host := func(a string) *fixture {
 		q := Open(Options{Timeout: 500 * time.Millisecond})
 		t.Cleanup(func() { _ = q.Close() })
-		if err := q.SetShards(t.Context(), []ShardConfig{{"a", a, "active"}, {"b", urlB, "active"}}); err != nil {
+		if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 			t.Fatal(err)
 		}
 		return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
@@ -174,14 +174,14 @@ func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	set(ShardConfig{"a", urlA, "active"})
+	set(ShardConfig{Name: "a", URL: urlA, State: "active"})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(stop)
 		for range 300 {
-			set(ShardConfig{"a", urlA, "draining"}, ShardConfig{"b", urlB, "active"})
-			set(ShardConfig{"a", urlA, "active"}, ShardConfig{"b", urlB, "draining"})
+			set(ShardConfig{Name: "a", URL: urlA, State: "draining"}, ShardConfig{Name: "b", URL: urlB, State: "active"})
+			set(ShardConfig{Name: "a", URL: urlA, State: "active"}, ShardConfig{Name: "b", URL: urlB, State: "draining"})
 		}
 	})
 	for range 4 {
@@ -209,7 +209,7 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 	q := Open(Options{Timeout: 500 * time.Millisecond})
 	defer func() { _ = q.Close() }()
 	ctx := t.Context()
-	if err := q.SetShards(ctx, []ShardConfig{{"a", urlA, "active"}, {"b", urlB, "active"}}); err != nil {
+	if err := q.SetShards(ctx, []ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	on := map[string]int{}
@@ -248,7 +248,7 @@ func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
 	f.push("t", "1", 0)
 	jobs := f.reserve(1)
 	elsewhere, _ := startRedis(t)
-	if err := f.q.SetShards(f.ctx, []ShardConfig{{"a", elsewhere, "active"}}); err != nil {
+	if err := f.q.SetShards(f.ctx, []ShardConfig{{Name: "a", URL: elsewhere, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	if held := f.settle(Done, nil, jobs...); !held[0] {

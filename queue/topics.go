@@ -74,7 +74,7 @@ func (q *Queue) changeTopics(ctx context.Context, all iter.Seq[TopicConf], chang
 	}
 	q.topicsVersion++
 	q.mu.Unlock()
-	return q.syncTopics(ctx, changed, q.Shards()...)
+	return q.syncTopics(ctx, changed, (*q.shards.Load())...)
 }
 
 // syncTopics brings shards up to the present version of the topics' limits: with those that changed since the version

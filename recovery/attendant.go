@@ -236,7 +236,7 @@ func (a *attendant) replay(
 		return nil
 	}
 	s := &source{dirs: []string{a.opts.Dir}, from: journal.Range{From: from}, wants: func(l *line) bool {
-		if !isOf(l, a.shard.Name()) {
+		if !isOf(l, a.shard) {
 			return false
 		}
 		bucket := a.shard.BucketOf(l.topic())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/journal"
@@ -13,6 +15,7 @@ import (
 // Shard is the part of a queue.Shard that a recovery needs.
 type Shard interface {
 	Name() string
+	Former() string // earlier names, with spaces between
 	Buckets() int
 	BucketOf(topic string) int
 	Replay(
@@ -39,7 +42,9 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 	var report Report
 	inUse := map[string]bool{}
 	for _, s := range o.Shards {
-		inUse[s.Name()] = true
+		for _, name := range namesOf(s) {
+			inUse[name] = true
+		}
 	}
 	home := o.home()
 	for _, s := range o.Shards {
@@ -47,7 +52,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 			continue
 		}
 		src := &source{dirs: o.Dirs, from: journal.Range{Since: o.Since}, wants: func(l *line) bool {
-			return isOf(l, s.Name()) || s == home && !inUse[l.shard()]
+			return isOf(l, s) || s == home && !inUse[l.shard()]
 		}}
 		t := &target{shard: s, mode: queue.ReplayByHand, names: map[int]string{}, dry: o.DryRun, topic: o.Topic}
 		for b := range s.Buckets() {
@@ -75,7 +80,10 @@ func (o *Options) home() Shard {
 }
 
 // isOf says whether a line is about a shard. Old lines of dead jobs and of cleared topics name none.
-func isOf(l *line, shard string) bool { return l.shard() == shard || l.shard() == "" }
+func isOf(l *line, s Shard) bool { return l.shard() == "" || slices.Contains(namesOf(s), l.shard()) }
+
+// namesOf are the names under which journals have a shard.
+func namesOf(s Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
 
 func (r *Report) add(o *Report) {
 	r.Jobs += o.Jobs

@@ -79,7 +79,9 @@ func visible(v any) string {
 	case *Topic:
 		v = visibleTopic(x)
 	case *Shard:
-		v = Shard{Name: x.Name, URL: MaskURL(x.URL), State: x.State}
+		public := *x
+		public.URL = MaskURL(x.URL)
+		v = public
 	case *Token:
 		c := *x
 		c.Hash = seal.Mask

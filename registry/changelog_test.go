@@ -83,7 +83,7 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 				"end":    func(*rapid.T) { r, _ := at(); _ = r.EndRotations(ctx, time.Now()) },
 				"shard": func(rt *rapid.T) {
 					r, name := at()
-					_ = r.PutShard(ctx, "me", Shard{name, "redis://" + text.Draw(rt, "host") + "h:6379", ShardActive})
+					_ = r.PutShard(ctx, "me", Shard{Name: name, URL: "redis://" + text.Draw(rt, "host") + "h:6379", State: ShardActive})
 				},
 				"delete shard": func(*rapid.T) { r, name := at(); _ = r.DeleteShard(ctx, "me", name) },
 				"token": func(rt *rapid.T) {

@@ -82,7 +82,7 @@ func TestWhatIsAsItWasChangesNothing(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		announced := 0
 		r := open(t, Options{DSN: dsn, SecretKey: seal.Key{}, Announce: func(context.Context, int64) { announced++ }})
-		shard := Shard{"one", "redis://h:1", ShardActive}
+		shard := Shard{Name: "one", URL: "redis://h:1", State: ShardActive}
 		for range 2 {
 			put(t, r, topic("t"))
 			if err := r.PutShard(t.Context(), "me", shard); err != nil {
@@ -120,7 +120,8 @@ func TestAudit(t *testing.T) {
 		if err := r.DeleteTopic(t.Context(), strings.Repeat("long ", 100), "shop.close"); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.PutShard(t.Context(), "me", Shard{"s", "redis://:hidden@h:2", ShardDraining}); err != nil {
+		shard := Shard{Name: "s", URL: "redis://:hidden@h:2", State: ShardDraining}
+		if err := r.PutShard(t.Context(), "me", shard); err != nil {
 			t.Fatal(err)
 		}
 		_, token, err := r.CreateToken(t.Context(), "me", "team", []Right{RightPush}, []string{"shop.*"}, nil)
@@ -221,8 +222,8 @@ func TestShards(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
 		ctx := t.Context()
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
-		first := Shard{"local", "redis://:pw@h:1", ShardActive}
-		for _, seed := range [][]Shard{nil, {first}, {first, {"other", "redis://h:2", ShardActive}}} {
+		first := Shard{Name: "local", URL: "redis://:pw@h:1", State: ShardActive, Identity: "i"}
+		for _, seed := range [][]Shard{nil, {first}, {first, {Name: "other", URL: "redis://h:2", State: ShardActive}}} {
 			for _, r := range []*Registry{a, b} {
 				if err := r.SeedShards(ctx, seed); err != nil {
 					t.Fatal(err)
@@ -248,7 +249,10 @@ func TestShards(t *testing.T) {
 		if err := a.SeedShards(ctx, []Shard{first}); err != nil || len(a.ListShards()) != 0 {
 			t.Errorf("what was deleted was seeded again: %v", err)
 		}
-		for _, wrong := range []Shard{{"A", "redis://h", ShardActive}, {"a", "", ShardActive}, {"a", "redis://h", "asleep"}} {
+		for _, wrong := range []Shard{
+			{Name: "A", URL: "redis://h", State: ShardActive}, {Name: "a", URL: "", State: ShardActive},
+			{Name: "a", URL: "redis://h", State: "asleep"},
+		} {
 			var fe *FieldError
 			if err := a.PutShard(ctx, "me", wrong); !errors.As(err, &fe) {
 				t.Errorf("%+v: %v", wrong, err)
@@ -257,14 +261,92 @@ func TestShards(t *testing.T) {
 	})
 }
 
+// TestAShardKeepsItsIdentity: under another name, address and state it is the shard that it was.
+func TestAShardKeepsItsIdentity(t *testing.T) {
+	dbtest.OnBoth(t, func(t *testing.T, dsn string) {
+		ctx := t.Context()
+		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
+		if err := a.PutShard(ctx, "me", Shard{Name: "one", URL: "redis://h:1", State: ShardActive}); err != nil {
+			t.Fatal(err)
+		}
+		identity := a.ListShards()[0].Identity
+		if identity == "" || identity == "one" {
+			t.Fatalf("identity = %q", identity)
+		}
+		if err := a.PutShard(ctx, "me", Shard{Name: "one", URL: "redis://h:2", State: ShardDraining}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range [][2]string{{"one", "two"}, {"two", "three"}} {
+			if err := a.RenameShard(ctx, "me", name[0], name[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Refresh(ctx)
+		want := Shard{Name: "three", URL: "redis://h:2", State: ShardDraining, Identity: identity, Former: "one two"}
+		for _, r := range []*Registry{a, b} {
+			if got := r.ListShards(); len(got) != 1 || got[0] != want {
+				t.Errorf("shards = %+v; want %+v", got, want)
+			}
+		}
+		var field *FieldError
+		if err := a.PutShard(ctx, "me", Shard{Name: "one", URL: "redis://h:3", State: ShardActive}); !errors.As(err, &field) {
+			t.Errorf("a new shard under a former name of another: %v", err)
+		}
+		if err := a.PutShard(ctx, "me", Shard{Name: "else", URL: "redis://h:3", State: ShardActive}); err != nil {
+			t.Fatal(err)
+		}
+		for _, taken := range []string{"three", "two"} {
+			if err := a.RenameShard(ctx, "me", "else", taken); !errors.As(err, &field) {
+				t.Errorf("rename to %s, which is taken: %v", taken, err)
+			}
+		}
+		if err := a.DeleteShard(ctx, "me", "else"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range [][2]string{{"three", "two"}, {"two", "three"}} {
+			if err := a.RenameShard(ctx, "me", name[0], name[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if former := a.ListShards()[0].Former; former != "one two three" {
+			t.Errorf("former names: %q", former)
+		}
+		if err := a.RenameShard(ctx, "me", "two", "four"); !errors.Is(err, ErrNoShard) {
+			t.Errorf("rename of nothing: %v", err)
+		}
+		trail, err := a.Audit(ctx, AuditFilter{Object: "shard/three", Action: "rename"})
+		if err != nil || len(trail) != 2 || !strings.Contains(string(trail[0].Before), `"two"`) {
+			t.Errorf("audit trail: %+v, %v", trail, err)
+		}
+	})
+}
+
+// TestAShardOfAnEarlierVersionIsKnownByItsName, also after it was renamed.
+func TestAShardOfAnEarlierVersionIsKnownByItsName(t *testing.T) {
+	t.Parallel()
+	r := open(t, Options{DSN: dbtest.SQLite(t)})
+	err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
+		return tx.Create(&shardRow{"old", "redis://h:1", string(ShardActive)}).Error
+	})
+	if err == nil {
+		err = r.RenameShard(t.Context(), "me", "old", "new")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.ListShards(); len(got) != 1 || got[0].Name != "new" || got[0].Identity != "old" {
+		t.Errorf("shards = %+v", got)
+	}
+}
+
 func TestShardsOfBeforeTheFirstStartAreNotSeededOver(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
-	mine := Shard{"redis-1", "redis://mine", ShardActive}
+	mine := Shard{Name: "redis-1", URL: "redis://mine", State: ShardActive, Identity: "i"}
 	if err := r.PutShard(t.Context(), "me", mine); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.SeedShards(t.Context(), []Shard{{"redis-1", "redis://other", ShardActive}}); err != nil {
+	if err := r.SeedShards(t.Context(), []Shard{{Name: "redis-1", URL: "redis://other", State: ShardActive}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.ListShards(); len(got) != 1 || got[0] != mine {

@@ -161,6 +161,14 @@ func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 	if err := tx.Order("name").Find(&rows).Error; err != nil {
 		return err
 	}
+	var identities []shardIdentityRow
+	if err := tx.Find(&identities).Error; err != nil {
+		return err
+	}
+	known := map[string]shardIdentityRow{}
+	for _, row := range identities {
+		known[row.Shard] = row
+	}
 	s.Shards = []Shard{}
 	for i := range rows {
 		shard, err := rows[i].shard(r.db.Key)
@@ -168,6 +176,7 @@ func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 			r.opts.Logger.Error("the URL of a shard is encrypted under another key: this host does not use it",
 				"shard", shard.Name)
 		}
+		shard.identify(known[shard.Name])
 		s.Shards = append(s.Shards, shard)
 	}
 	return nil

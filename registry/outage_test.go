@@ -120,7 +120,7 @@ func TestSnapshotsOnDisk(t *testing.T) {
 	x.Secrets, x.Headers, x.Retry = []string{oneSecret}, map[string]string{"X-Team": "shop"}, []Duration{1}
 	plain := topic("u")
 	s := &Snapshot{
-		Revision: 3, mark: "M", Topics: NewTopics(&x, &plain), Shards: []Shard{{"one", "redis://:pw@h", ShardDraining}},
+		Revision: 3, mark: "M", Topics: NewTopics(&x, &plain), Shards: []Shard{{Name: "one", URL: "redis://:pw@h", State: ShardDraining}},
 		Tokens: map[string]*Token{"ab": {ID: 1, Hash: "ab", Rights: []Right{RightRead}, Topics: []string{"*"}}},
 	}
 	for range 2 { // the second replaces the first

@@ -71,7 +71,7 @@ func wantSecrets(t *testing.T, r *Registry) {
 func putSecrets(t *testing.T, r *Registry) {
 	t.Helper()
 	put(t, r, secretTopic("shop.close"))
-	if err := r.PutShard(t.Context(), "me", Shard{"one", secretURL, ShardActive}); err != nil {
+	if err := r.PutShard(t.Context(), "me", Shard{Name: "one", URL: secretURL, State: ShardActive}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -225,7 +225,7 @@ func TestALostKeyIsReplaced(t *testing.T) {
 		if note := r.Snapshot().Notes.Get("shop.close"); note.PauseReason != forgotten {
 			t.Errorf("it is paused because %q", note.PauseReason)
 		}
-		if list := r.ListShards(); len(list) != 1 || list[0] != (Shard{"one", "", ShardOffline}) {
+		if list := r.ListShards(); len(list) != 1 || list[0].URL != "" || list[0].State != ShardOffline {
 			t.Errorf("the shards are %v", list)
 		}
 		putSecrets(t, r)

@@ -1,10 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -36,17 +39,61 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 		names := make([]string, len(shards))
 		for i, s := range shards {
 			names[i] = s.Name
-			row, err := sealedShard(r.db.Key, s)
-			if err == nil {
-				err = tx.Create(row).Error
-			}
-			if err != nil {
+			if err := r.createShard(tx, &s); err != nil {
 				return err
 			}
 		}
 		c.After = names
 		return nil
 	})
+}
+
+// createShard stores a new shard, with an identity that nothing else has unless it brings one.
+func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
+	if err := checkFormer(tx, s); err != nil {
+		return err
+	}
+	s.Identity = cmp.Or(s.Identity, rand.Text())
+	row, err := sealedShard(r.db.Key, *s)
+	if err != nil {
+		return err
+	}
+	if err := tx.Create(row).Error; err != nil {
+		return err
+	}
+	return database.Upsert(tx).Create(&shardIdentityRow{s.Name, s.Identity, s.Former}).Error
+}
+
+// checkFormer refuses a name that another shard had: the journals have its jobs under that name.
+func checkFormer(tx *gorm.DB, s *Shard) error {
+	var rows []shardIdentityRow
+	if err := tx.Find(&rows).Error; err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Identity != s.Identity && slices.Contains(strings.Fields(row.Former), s.Name) {
+			return malformed("name", "%s was the name of shard %s, and the journals still use it", s.Name, row.Shard)
+		}
+	}
+	return nil
+}
+
+// identify takes what is stored of the shard's identity. A shard of an earlier version is known by its name.
+func (s *Shard) identify(row shardIdentityRow) {
+	s.Identity, s.Former = cmp.Or(row.Identity, s.Name), row.Former
+}
+
+// readShard reads a shard, without its URL when that is encrypted under another key.
+func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err error) {
+	var row shardRow
+	if found, err = database.Find(tx, &row, "name", name); err != nil || !found {
+		return s, false, err
+	}
+	var identity shardIdentityRow
+	_, err = database.Find(tx, &identity, "shard", name)
+	s, _ = row.shard(r.db.Key)
+	s.identify(identity)
+	return s, true, err
 }
 
 // Validate checks all but the form of the URL, and reports all that is wrong.
@@ -67,24 +114,66 @@ func (r *Registry) PutShard(ctx context.Context, actor string, s Shard) error {
 		return err
 	}
 	return r.Change(ctx, actor, "put", "shard/"+s.Name, func(tx *gorm.DB, c *Changed) error {
-		var row shardRow
-		found, err := database.Find(tx, &row, "name", s.Name)
+		was, found, err := r.readShard(tx, s.Name)
 		if err != nil {
 			return err
 		}
-		if was, err := row.shard(r.db.Key); found && err == nil {
-			if was == s {
-				return ErrUnchanged
-			}
-			c.Before = &was
+		if !found {
+			c.After = &s
+			return r.createShard(tx, &s)
 		}
-		c.After = &s
+		s.Identity, s.Former = was.Identity, was.Former
+		if was == s {
+			return ErrUnchanged
+		}
+		c.Before, c.After = &was, &s
 		next, err := sealedShard(r.db.Key, s)
 		if err != nil {
 			return err
 		}
-		return database.Upsert(tx).Create(next).Error
+		return tx.Save(next).Error
 	})
+}
+
+// RenameShard gives a shard another name. Its data stays what it is: jobs, leases and what hosts have noted there.
+// Errors: ErrNoShard, *FieldError, ErrUnavailable.
+func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) error {
+	if err := validName("shard", to); err != nil {
+		return err
+	}
+	return r.Change(ctx, actor, "rename", "shard/"+to, func(tx *gorm.DB, c *Changed) error {
+		was, found, err := r.readShard(tx, name)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("%.80q: %w", name, ErrNoShard)
+		}
+		if was.URL == "" {
+			return malformed("url", "of shard %s is encrypted under another key, or lost: enter it first", name)
+		}
+		_, taken, err := r.readShard(tx, to)
+		if err != nil {
+			return err
+		}
+		if taken {
+			return malformed("name", "%s is the name of another shard", to)
+		}
+		is := was
+		is.Name = to
+		if !slices.Contains(strings.Fields(was.Former), name) {
+			is.Former = strings.TrimSpace(was.Former + " " + name)
+		}
+		c.Before, c.After = &was, &is
+		if err := removeShard(tx, name); err != nil {
+			return err
+		}
+		return r.createShard(tx, &is)
+	})
+}
+
+func removeShard(tx *gorm.DB, name string) error {
+	return errors.Join(tx.Delete(&shardRow{Name: name}).Error, tx.Delete(&shardIdentityRow{Shard: name}).Error)
 }
 
 // OtherActive reports whether another shard than this one is active. Without one, this one cannot be drained.
@@ -95,14 +184,15 @@ func OtherActive(shards []Shard, name string) bool {
 // DeleteShard removes a shard from the registry; its jobs stay in it. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	return r.Change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *Changed) error {
-		var row shardRow
-		if err := database.MustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoShard)); err != nil {
+		was, found, err := r.readShard(tx, name)
+		if err != nil {
 			return err
 		}
-		if was, err := row.shard(r.db.Key); err == nil {
-			c.Before = &was
+		if !found {
+			return fmt.Errorf("%.80q: %w", name, ErrNoShard)
 		}
-		return tx.Delete(&row).Error
+		c.Before = &was
+		return removeShard(tx, name)
 	})
 }
 

@@ -25,6 +25,11 @@ type (
 		URL   string
 		State string
 	}
+	shardIdentityRow struct {
+		Shard    string `gorm:"primaryKey"`
+		Identity string
+		Former   string
+	}
 	tokenRow struct {
 		ID        uint64 `gorm:"primaryKey"`
 		Name      string
@@ -50,11 +55,12 @@ type (
 	}
 )
 
-func (topicRow) TableName() string    { return "topics" }
-func (shardRow) TableName() string    { return "shards" }
-func (tokenRow) TableName() string    { return "tokens" }
-func (auditRow) TableName() string    { return "audit" }
-func (revisionRow) TableName() string { return "revision" }
+func (topicRow) TableName() string         { return "topics" }
+func (shardRow) TableName() string         { return "shards" }
+func (shardIdentityRow) TableName() string { return "shard_identities" }
+func (tokenRow) TableName() string         { return "tokens" }
+func (auditRow) TableName() string         { return "audit" }
+func (revisionRow) TableName() string      { return "revision" }
 
 // errSpec is for a topic that somebody else than Wakecall stored.
 var errSpec = database.NewRefusal("what is stored is not a topic")

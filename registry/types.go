@@ -98,6 +98,9 @@ type Shard struct {
 	Name  string     `json:"name"`
 	URL   string     `json:"url"` // as in redis.nodes, or ManagedShard; it may contain a password: mask it in logs
 	State ShardState `json:"state"`
+	// Identity is what its data is known by, see queue.ShardConfig. It stays when the shard gets another name or URL.
+	Identity string `json:"identity,omitempty"`
+	Former   string `json:"former,omitempty"` // its earlier names, with spaces between
 }
 
 // ManagedShard is the URL of the redis-server that the master runs itself; each installation resolves it in its own

@@ -22,7 +22,7 @@ func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snaps
 	findings := make([][]Finding, len(shards))
 	var wg sync.WaitGroup
 	for i, s := range shards {
-		wg.Go(func() { findings[i] = checkShard(ctx, cfg, s) })
+		wg.Go(func() { findings[i] = checkShard(ctx, cfg, s, shards) })
 	}
 	wg.Wait()
 	var all []Finding
@@ -32,7 +32,7 @@ func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snaps
 	return append(all, unregistered(cfg, snapshot)...)
 }
 
-func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []Finding {
+func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []registry.Shard) []Finding {
 	what := "redis " + s.Name
 	if s.State == registry.ShardOffline {
 		return []Finding{fine(what, "is offline in the registry; not checked")}
@@ -52,6 +52,9 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard) []Findi
 	h, problems := health.Try(ctx, shard)
 	if !h.Up {
 		return []Finding{unreachableShard(what, s, h.Err)}
+	}
+	if h.SameAs = sameAs(ctx, shard, s, all); h.SameAs != "" {
+		problems = append(problems, health.Judge(h)[0])
 	}
 	findings := []Finding{describeShard(what, h)}
 	for _, p := range problems {

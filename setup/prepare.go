@@ -95,8 +95,14 @@ func Seed(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog
 const seedTries = 3
 
 func seedOnce(ctx context.Context, cfg *conf.Config, r *registry.Registry, log *slog.Logger) error {
-	if err := r.SeedShards(ctx, seedShards(cfg)); err != nil {
-		return err
+	if len(r.Snapshot().Shards) == 0 {
+		shards, err := checkSeed(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		if err := r.SeedShards(ctx, shards); err != nil {
+			return err
+		}
 	}
 	created, err := r.Bootstrap(ctx, cfg.DataPath(), account.CreateFirst)
 	for _, path := range created {

@@ -21,7 +21,9 @@ func ShardConfigs(cfg *conf.Config, shards []registry.Shard) []queue.ShardConfig
 		if url == registry.ManagedShard {
 			url = "unix://" + cfg.RedisSocket()
 		}
-		list = append(list, queue.ShardConfig{Name: s.Name, URL: url, State: string(s.State)})
+		list = append(list, queue.ShardConfig{
+			Name: s.Name, URL: url, State: string(s.State), Identity: s.Identity, Former: s.Former,
+		})
 	}
 	return list
 }
@@ -47,10 +49,11 @@ func PlannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Sha
 	return seedShards(cfg)
 }
 
-// OpenShard connects to one shard, which must not be offline.
+// OpenShard connects to one shard, which must not be offline. Its data is left as it is: it gets no identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
 	done := func() { _ = q.Close() }
+	s.Identity = ""
 	if err := q.SetShards(ctx, ShardConfigs(cfg, []registry.Shard{s})); err != nil {
 		done()
 		return nil, nil, err

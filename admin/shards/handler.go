@@ -21,6 +21,7 @@ type Queue interface {
 // Registry is what this room needs of the registry.
 type Registry interface {
 	PutShard(ctx context.Context, actor string, s registry.Shard) error
+	RenameShard(ctx context.Context, actor, name, to string) error
 	DeleteShard(ctx context.Context, actor, name string) error
 	ListShards() []registry.Shard
 }

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -138,6 +139,7 @@ func (h *Handler) shardPage(c echo.Context) error {
 
 type shardForm struct {
 	New    bool
+	Name   string         // the new name as typed; "": as it is
 	Shard  registry.Shard // its URL as typed
 	Errors map[string]string
 }
@@ -162,7 +164,7 @@ func (h *Handler) typedShard(c echo.Context) (s registry.Shard, stored *registry
 		Name: strings.TrimSpace(c.FormValue("name")), URL: strings.TrimSpace(c.FormValue("url")),
 		State: registry.ShardState(c.FormValue("state")),
 	}
-	if name := page.Param(c, "name"); name != "" {
+	if name := cmp.Or(page.Param(c, "name"), c.FormValue("was")); name != "" {
 		s.Name = name
 	}
 	before := ""
@@ -190,8 +192,14 @@ func (h *Handler) shardSave(c echo.Context) error {
 	if isNew && stored != nil {
 		err = errors.Join(page.FieldError("name", "%s", h.T(c, "shards.taken")), err)
 	}
+	name := strings.TrimSpace(c.FormValue("name"))
 	if err = errors.Join(err, s.Validate()); err == nil {
 		err = h.registry.PutShard(c.Request().Context(), page.Actor(c), s)
+	}
+	if err == nil && name != "" && name != s.Name {
+		if err = h.registry.RenameShard(c.Request().Context(), page.Actor(c), s.Name, name); err == nil {
+			s.Name = name
+		}
 	}
 	fields, rest := h.FieldErrors(c, err)
 	if rest != nil {
@@ -199,7 +207,8 @@ func (h *Handler) shardSave(c echo.Context) error {
 	}
 	if len(fields) > 0 {
 		s.URL = c.FormValue("url")
-		return h.Render(c, http.StatusUnprocessableEntity, "shard_form", shardForm{New: isNew, Shard: s, Errors: fields})
+		form := shardForm{New: isNew, Name: name, Shard: s, Errors: fields}
+		return h.Render(c, http.StatusUnprocessableEntity, "shard_form", form)
 	}
 	h.Flash(c, "success", "shards.saved", s.Name)
 	return h.Redirect(c, h.Below("/shards", s.Name))

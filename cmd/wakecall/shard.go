@@ -22,13 +22,13 @@ import (
 
 func (p *program) shardCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "shard", GroupID: groupCare, Short: "list, add, drain and delete the Redis deployments that hold the jobs",
-		Args: noArgs,
+		Use: "shard", GroupID: groupCare,
+		Short: "list, add, rename, drain and delete the Redis deployments that hold the jobs", Args: noArgs,
 		Long: "The registry has the list of shards; redis.nodes seeds it at the first start and is not read afterwards.\n" +
 			"list calls the API; the other commands change the registry's database directly.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(),
+	cmd.AddCommand(p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(), p.shardRenameCommand(),
 		p.shardDrainCommand(), p.shardDeleteCommand())
 	return cmd
 }
@@ -102,6 +102,9 @@ func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Re
 	if err := setup.CheckPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
 		return err
 	}
+	if err := errors.Join(s.Validate(), setup.CheckDuplicate(ctx, cfg, r.ListShards(), s)); err != nil {
+		return err
+	}
 	if err := r.PutShard(ctx, actor(), s); err != nil {
 		return err
 	}
@@ -134,6 +137,25 @@ func (p *program) shardPutCommand() *cobra.Command {
 	states := []string{string(registry.ShardActive), string(registry.ShardDraining), string(registry.ShardOffline)}
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return p.addOutputFlag(cmd)
+}
+
+func (p *program) shardRenameCommand() *cobra.Command {
+	return p.addOutputFlag(&cobra.Command{
+		Use: "rename OLD NEW", Short: "give a shard another name", Args: exactArgs("OLD", "NEW"),
+		Long: "Its jobs, leases and address stay. Processes follow within a second; its charts begin anew.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
+				if err := r.RenameShard(cmd.Context(), actor(), args[0], args[1]); err != nil {
+					return err
+				}
+				s, err := registered(r.Snapshot(), args[1])
+				if err != nil {
+					return err
+				}
+				return p.showShard(s, "is the new name of "+args[0])
+			})
+		},
+	})
 }
 
 func (p *program) shardURL(flag string) (string, error) {

@@ -1,0 +1,93 @@
+package setup
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// CheckDuplicate refuses to register a Redis that is a shard already: draining one of the two names would destroy the
+// jobs of both. A Redis that does not answer is not refused; the processes leave it alone when it answers and is
+// another shard. Errors: *registry.FieldError.
+func CheckDuplicate(ctx context.Context, cfg *conf.Config, registered []registry.Shard, s registry.Shard) error {
+	for _, other := range registered {
+		if other.Name == s.Name && other.URL == s.URL {
+			return nil
+		}
+	}
+	for _, other := range registered {
+		if other.Name != s.Name && other.URL == s.URL {
+			return duplicateOf(s, other.Name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*cfg.Redis.Timeout)
+	defer cancel()
+	identifyAll(ctx, cfg, registered) // one may have been flushed
+	s.State = registry.ShardActive
+	shard, done, err := OpenShard(ctx, cfg, s)
+	if err != nil {
+		return &registry.FieldError{Field: "url", Detail: err.Error()}
+	}
+	defer done()
+	if other := sameAs(ctx, shard, s, registered); other != "" {
+		return duplicateOf(s, other)
+	}
+	return nil
+}
+
+// sameAs is the name of the other shard that the data of a shard is; "" for none.
+func sameAs(ctx context.Context, shard *queue.Shard, s registry.Shard, registered []registry.Shard) string {
+	is, err := shard.Identity(ctx)
+	if err != nil || is == "" {
+		return ""
+	}
+	for _, other := range registered {
+		if other.Name != s.Name && other.Identity == is {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+func duplicateOf(s registry.Shard, other string) error {
+	return &registry.FieldError{Field: "url", Detail: fmt.Sprintf("is the Redis of shard %[1]s: under two names, "+
+		"draining one would destroy the jobs of both. To give it another name: wakecall shard rename %[1]s %[2]s. "+
+		"To give it another address: wakecall shard put %[1]s --url URL", other, s.Name)}
+}
+
+// identifyAll makes sure that the data of each shard that answers has its identity, and returns those whose data is
+// another shard's.
+func identifyAll(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (duplicates map[string]string) {
+	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
+	defer q.Close()
+	_ = q.SetShards(ctx, ShardConfigs(cfg, shards)) // whose URL is wrong is left out, and refused elsewhere
+	duplicates = map[string]string{}
+	for _, s := range q.Shards() {
+		if s.Identify(ctx) != nil && s.SameAs() != "" {
+			duplicates[s.Name()] = s.SameAs()
+		}
+	}
+	return duplicates
+}
+
+// checkSeed refuses redis.nodes that name one Redis twice, and returns the shards with identities.
+func checkSeed(ctx context.Context, cfg *conf.Config) ([]registry.Shard, error) {
+	shards := seedShards(cfg)
+	for i := range shards {
+		shards[i].Identity = rand.Text()
+	}
+	if cfg.ManagedRedis() || len(shards) < 2 {
+		return shards, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*cfg.Redis.Timeout)
+	defer cancel()
+	for name, other := range identifyAll(ctx, cfg, shards) {
+		return nil, fmt.Errorf("redis.nodes: node %s is the same Redis as node %s: name it once",
+			name[len("redis-"):], other[len("redis-"):])
+	}
+	return shards, nil
+}
