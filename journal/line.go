@@ -51,7 +51,8 @@ type RequestLine struct {
 	TTR         time.Duration
 	MaxAttempts int
 	ContentType string
-	ExpiresAt   time.Time         // in milliseconds
+	ExpiresAt   time.Time         // by Redis's clock; in milliseconds
+	TTL         time.Duration     // of spool without an ExpiresAt: from TS on, by the host's clock
 	Headers     map[string]string // of the job
 	Retry       []time.Duration   // waits of the job, in milliseconds
 	Body        []byte            // byte for byte; nil: none, or unchanged

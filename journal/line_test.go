@@ -74,7 +74,8 @@ func TestRequestLineRoundTrip(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "has extras") {
 			name, value := strings.ToValidUTF8(hostileText().Draw(t, "header"), ""), strings.ToValidUTF8(hostileText().Draw(t, "value"), "")
-			want.ExpiresAt, want.Headers = instants().Draw(t, "expires"), map[string]string{name: value}
+			want.TTL = durations(time.Microsecond).Draw(t, "ttl")
+			want.ExpiresAt, want.Headers = instants().Draw(t, "expires"), map[string]string{name: value, "ts": value}
 			want.Retry = []time.Duration{durations(time.Microsecond).Draw(t, "wait")}
 		}
 		if rapid.Bool().Draw(t, "has body") {
@@ -90,6 +91,14 @@ func TestRequestLineRoundTrip(t *testing.T) {
 			t.Fatalf("%q is read as\n%#v\nwant\n%#v", line, got, want)
 		}
 	})
+}
+
+func TestHeadersThatAreNotUTF8AreWritten(t *testing.T) {
+	l := RequestLine{Op: OpPush, ID: "x", Headers: map[string]string{"ts\xff": "\xfe"}}
+	var got RequestLine
+	if err := json.Unmarshal(l.append(nil, noon), &got); err != nil || got.Headers["ts\ufffd"] != "\ufffd" {
+		t.Fatalf("%+v, %v", got, err)
+	}
 }
 
 func TestAttemptLineRoundTrip(t *testing.T) {

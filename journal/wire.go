@@ -5,8 +5,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"strings"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -21,28 +22,29 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 
 // requestWire is a RequestLine as it is in a file. ts has to be the first member.
 type requestWire struct {
-	TS          timestamp         `json:"ts"`
-	Op          Op                `json:"op,omitzero"`
-	Topic       string            `json:"topic,omitzero"`
-	ID          string            `json:"id,omitzero"`
-	Shard       string            `json:"shard,omitzero"`
-	Revision    int64             `json:"rev,omitzero"`
-	DueAt       millis            `json:"due_at,omitzero"`
-	CreatedAt   millis            `json:"created_at,omitzero"`
-	ChangedAt   millis            `json:"changed_at,omitzero"`
-	Priority    string            `json:"priority,omitzero"`
-	TTR         float64           `json:"ttr,omitzero"` // seconds
-	MaxAttempts int               `json:"max_attempts,omitzero"`
-	ContentType string            `json:"content_type,omitzero"`
-	ExpiresAt   millis            `json:"expires_at,omitzero"`
-	Headers     map[string]string `json:"headers,omitzero"`
-	Retry       []float64         `json:"retry,omitzero"` // seconds
-	Count       int               `json:"count,omitzero"`
-	OnDuplicate string            `json:"on_duplicate,omitzero"`
-	Delay       float64           `json:"delay,omitzero"` // seconds
-	Via         string            `json:"via,omitzero"`
-	Body        text              `json:"body,omitzero"`
-	Base64      base64Texts       `json:",embed"`
+	TS          timestamp   `json:"ts"`
+	Op          Op          `json:"op,omitzero"`
+	Topic       string      `json:"topic,omitzero"`
+	ID          string      `json:"id,omitzero"`
+	Shard       string      `json:"shard,omitzero"`
+	Revision    int64       `json:"rev,omitzero"`
+	DueAt       millis      `json:"due_at,omitzero"`
+	CreatedAt   millis      `json:"created_at,omitzero"`
+	ChangedAt   millis      `json:"changed_at,omitzero"`
+	Priority    string      `json:"priority,omitzero"`
+	TTR         float64     `json:"ttr,omitzero"` // seconds
+	MaxAttempts int         `json:"max_attempts,omitzero"`
+	ContentType string      `json:"content_type,omitzero"`
+	ExpiresAt   millis      `json:"expires_at,omitzero"`
+	TTL         float64     `json:"ttl,omitzero"` // seconds
+	Headers     pairs       `json:"headers,omitzero"`
+	Retry       []float64   `json:"retry,omitzero"` // seconds
+	Count       int         `json:"count,omitzero"`
+	OnDuplicate string      `json:"on_duplicate,omitzero"`
+	Delay       float64     `json:"delay,omitzero"` // seconds
+	Via         string      `json:"via,omitzero"`
+	Body        text        `json:"body,omitzero"`
+	Base64      base64Texts `json:",embed"`
 }
 
 // AppendRequest appends a line as it is in a file.
@@ -56,7 +58,8 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 		ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
 		ContentType: raw.move("content_type", l.ContentType), Count: l.Count,
 		OnDuplicate: l.OnDuplicate, Delay: l.Delay.Seconds(), Via: l.Via, Body: l.Body,
-		ExpiresAt: millis(l.ExpiresAt), Headers: validTexts(l.Headers),
+		ExpiresAt: millis(l.ExpiresAt), TTL: l.TTL.Seconds(),
+		Headers: pairsOf(l.Headers),
 	}
 	for _, d := range l.Retry {
 		w.Retry = append(w.Retry, d.Seconds())
@@ -67,21 +70,6 @@ func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	}
 	w.Base64 = raw
 	return appendLine(b, &w)
-}
-
-// validTexts is the same texts as UTF-8, which is how a job stores them.
-func validTexts(texts map[string]string) map[string]string {
-	for name, value := range texts {
-		if utf8.ValidString(name) && utf8.ValidString(value) {
-			continue
-		}
-		valid := make(map[string]string, len(texts))
-		for name, value := range texts {
-			valid[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(value, "\ufffd")
-		}
-		return valid
-	}
-	return texts
 }
 
 // UnmarshalJSON reads a line of a request file.
@@ -97,7 +85,7 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts,
 		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count, OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second), Body: w.Body,
 	}
-	l.ExpiresAt, l.Headers = time.Time(w.ExpiresAt), w.Headers
+	l.ExpiresAt, l.TTL, l.Headers = time.Time(w.ExpiresAt), toDuration(w.TTL, time.Second), w.Headers.texts()
 	for _, seconds := range w.Retry {
 		l.Retry = append(l.Retry, toDuration(seconds, time.Second))
 	}
@@ -298,6 +286,27 @@ func (t text) AppendText(b []byte) ([]byte, error) { return append(b, t...), nil
 func (t *text) UnmarshalText(b []byte) error {
 	*t = append([]byte{}, b...)
 	return nil
+}
+
+// pairs are names and their texts: an object could have {"ts":" in it, with which only lines begin.
+type pairs [][2]string
+
+func pairsOf(texts map[string]string) (p pairs) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		p = append(p, [2]string{name, texts[name]})
+	}
+	return p
+}
+
+func (p pairs) texts() map[string]string {
+	if len(p) == 0 {
+		return nil
+	}
+	texts := make(map[string]string, len(p))
+	for _, pair := range p {
+		texts[pair[0]] = pair[1]
+	}
+	return texts
 }
 
 // suffix64 is what the name of a text that is not UTF-8 ends with: such a text is written in base64.

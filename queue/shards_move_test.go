@@ -59,6 +59,7 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	f.push("t", "long", 90*time.Minute, long, func(p *Push) {
 		p.Priority, p.TTR, p.MaxAttempts, p.ContentType = High,
 			time.Minute, 7, "text/plain"
+		p.TTL, p.Headers, p.Retry = 3*time.Hour, map[string]string{"k": "v"}, []time.Duration{time.Second, time.Minute}
 	})
 	f.push("t", "minute", time.Minute)
 	f.push("t", "soon", 3*time.Second)

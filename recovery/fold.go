@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"errors"
+	"time"
 
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
@@ -143,6 +144,9 @@ func (f *fold) entry(l *line) (queue.Entry, bool) {
 	e := entryOf(l)
 	j := f.jobs[l.key]
 	e.Since = j.since
+	if j.ending == redriven && j.state > j.content {
+		e.Job.ExpiresAt = time.Time{} // as the redrive did
+	}
 	if l.kind == queue.EntryDelivered && j.created == l.created {
 		e.Revision = j.content
 	}

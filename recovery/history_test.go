@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -66,12 +67,15 @@ func (w *world) push(t *rapid.T, onDuplicate queue.OnDuplicate) {
 		Delay:    rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(t, "delay"),
 		Priority: rapid.SampledFrom([]queue.Priority{queue.High, queue.Normal, queue.Low}).Draw(t, "priority"),
 	}
+	if rapid.Bool().Draw(t, "extras") {
+		p.TTL, p.Retry, p.Headers = time.Hour, []time.Duration{time.Hour}, map[string]string{"n": fmt.Sprint(w.n)}
+	}
 	r := w.host(t).queue.Push(context.Background(), p)
 	if r.Err != nil {
 		t.Fatalf("push: %v", r.Err)
 	}
 	if !r.Duplicate || onDuplicate == queue.Replace {
-		p.DueAt = r.Job.DueAt
+		p.DueAt, p.ExpiresAt = r.Job.DueAt, r.Job.ExpiresAt
 		w.jobs[id] = &wanted{push: p}
 	}
 }
@@ -92,6 +96,9 @@ func (w *world) Run(t *rapid.T) {
 	id := w.id(t)
 	job, err := w.host(t).queue.RunNow(context.Background(), "t", id)
 	if err == nil {
+		if w.jobs[id].dead {
+			w.jobs[id].push.ExpiresAt = time.Time{}
+		}
 		w.jobs[id].push.DueAt, w.jobs[id].dead = job.DueAt, false
 	}
 }
@@ -140,6 +147,7 @@ func (w *world) RedriveDead(t *rapid.T) {
 	}
 	for _, id := range which {
 		w.jobs[id].dead, w.jobs[id].push.DueAt = false, time.Time{} // now
+		w.jobs[id].push.ExpiresAt = time.Time{}
 	}
 }
 
@@ -185,6 +193,9 @@ func (w *world) check(t *rapid.T) {
 			t.Fatalf("%s is %s %s, want %s %s", id, job.Priority, job.Body, want.push.Priority, want.push.Body)
 		case !want.push.DueAt.IsZero() && !job.DueAt.Equal(want.push.DueAt):
 			t.Fatalf("%s is due %s, want %s", id, job.DueAt, want.push.DueAt)
+		case !job.ExpiresAt.Equal(want.push.ExpiresAt) || !maps.Equal(job.Headers, want.push.Headers) ||
+			!slices.Equal(job.Retry, want.push.Retry):
+			t.Fatalf("%s is %+v, want %+v", id, job, want.push)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -408,6 +409,49 @@ func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
 		st, err := h.queue.Stats(t.Context(), []string{"t"})
 		return err == nil && st["t"].Delayed == 3
 	})
+}
+
+// TestWhatAJobHasOfItsOwnComesBack: its expiry, headers and waits, whether the line of its push or
+// of a change has it.
+func TestWhatAJobHasOfItsOwnComesBack(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	h.keep(t, time.Second)
+	ready(t, h)
+	own := queue.Push{Topic: "t", Delay: time.Hour, TTL: 2 * time.Hour, Headers: map[string]string{"ts": "1", "Über": `"`},
+		Retry: []time.Duration{1500 * time.Millisecond, time.Minute}}
+	instant := own
+	own.ID, instant.ID, instant.TTL, instant.ExpiresAt = "pushed", "changed", 0, time.Now().Add(3*time.Hour)
+	before := map[string]*queue.Job{}
+	for _, p := range []queue.Push{own, instant} {
+		if r := h.queue.Push(t.Context(), p); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	body := []byte("new")
+	if err := h.change(t.Context(), "t", "changed", queue.Change{Body: &body}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"pushed", "changed"} {
+		j, err := h.queue.Get(t.Context(), "t", id)
+		if err != nil || len(j.Headers) != 2 || len(j.Retry) != 2 || j.ExpiresAt.IsZero() {
+			t.Fatal(j, err)
+		}
+		before[id] = j
+	}
+	if got := before["pushed"]; !got.ExpiresAt.Equal(got.CreatedAt.Add(2 * time.Hour)) {
+		t.Fatalf("%+v", got)
+	}
+	client.FlushAll(t.Context())
+	eventually(t, "the jobs to be back", func() bool {
+		st, err := h.queue.Stats(t.Context(), []string{"t"})
+		return err == nil && st["t"].Delayed == 2
+	})
+	for id, want := range before {
+		if got, err := h.queue.Get(t.Context(), "t", id); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is\n%+v, %v, want\n%+v", id, got, err, want)
+		}
+	}
 }
 
 // TestAPushIsKnownThatWasAnsweredTheSecondTime: the journal could not take it at first, so the job existed when it was

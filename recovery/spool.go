@@ -59,13 +59,15 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 			asked = asked.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC() // never early
 			due = asked
 		}
-		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR, MaxAttempts: p.MaxAttempts, CreatedAt: now, DueAt: due}
+		expires := p.ExpiresAt
+		if p.TTL > 0 {
+			expires = now.Add(p.TTL) // a guess, too
+		}
+		jobs[i] = queue.Job{Topic: p.Topic, ID: p.ID, State: queue.Spooled, Priority: p.Priority, TTR: p.TTR,
+			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked, Delay: p.Delay,
 			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
-			ExpiresAt: p.ExpiresAt, Headers: p.Headers, Retry: p.Retry}
-		if p.TTL > 0 { // by this host's clock, since no shard has one now
-			lines[i].ExpiresAt = now.Add(p.TTL)
-		}
+			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry}
 		if p.OnDuplicate == queue.Replace {
 			lines[i].OnDuplicate = replaceText
 		}
@@ -284,8 +286,10 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
 		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
-		ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
-		Priority: priorityOf(l), OnDuplicate: queue.Keep,
+		Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry, OnDuplicate: queue.Keep,
+	}
+	if l.TTL > 0 { // what is left of it; at least something, since 0 is no limit
+		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))
 	}
 	if l.DueAt.IsZero() { // what is left of its delay: its shard's clock may be another than this host's
 		p.Delay = max(0, time.Until(l.TS.Add(l.Delay+time.Millisecond))) // TS has lost a part of a millisecond

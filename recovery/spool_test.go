@@ -3,6 +3,8 @@ package recovery
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,4 +97,35 @@ func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "new" })
+}
+
+// TestASpooledJobKeepsWhatItHasOfItsOwn: its expiry, counted from when it was accepted, its headers and its waits.
+func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
+	url, _ := startRedis(t)
+	h := newHost(t, url)
+	h.adopt(t)
+	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	headers, retry := map[string]string{"k": "v"}, []time.Duration{time.Second, time.Minute}
+	push := func(id string) queue.Push {
+		return queue.Push{Topic: fixtureTopic, ID: id, Delay: time.Minute, Headers: headers, Retry: retry}
+	}
+	instant, ttl, over := push("instant"), push("ttl"), push("over")
+	instant.ExpiresAt, ttl.TTL, over.TTL, over.Delay = at, time.Hour, time.Nanosecond, 0
+	jobs, err := NewSpool(h.dir, h.journal).Keep([]queue.Push{instant, ttl, over})
+	if err != nil || !jobs[0].ExpiresAt.Equal(at) || jobs[1].ExpiresAt.Sub(jobs[1].CreatedAt) != time.Hour {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+	if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+		t.Fatal(err)
+	}
+	own := func(expires func(time.Time) bool) func(*queue.Job) bool {
+		return func(j *queue.Job) bool {
+			return maps.Equal(j.Headers, headers) && slices.Equal(j.Retry, retry) && expires(j.ExpiresAt)
+		}
+	}
+	wantJob(t, h.queue, "instant", queue.Delayed, own(at.Equal))
+	wantJob(t, h.queue, "ttl", queue.Delayed, own(func(e time.Time) bool {
+		return !e.IsZero() && !e.After(jobs[1].ExpiresAt.Add(20*time.Second))
+	}))
+	wantJob(t, h.queue, "over", queue.Ready, own(func(e time.Time) bool { return !e.IsZero() && e.Before(at) }))
 }

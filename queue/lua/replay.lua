@@ -126,6 +126,7 @@ function kinds.stored()
   end
   local ended = known.k == 'deleted' and known.s > line.rev or delivered(line.created)
   local at, attempts = line.at, line.attempts
+  if known.k == 'redriven' and known.s > line.rev then line.record = unlimited(line.record) end
   if comparing or known.k == 'redriven' then at, attempts = nil, '' end -- the death has a line of its own
   if known.k == 'died' and known.s > known.l then at, attempts = known.at, known.a end
   known.c = line.rev
@@ -200,14 +201,17 @@ function kinds.redriven()
   if not ref or known.l > line.rev or not comparing then return '' end
   local _, created, flags = decode(rec)
   if line.created > 0 and created ~= line.created or flags >= NEWER then return '' end
-  if not call('ZSCORE', P .. 'x:' .. line.topic, ref) then return '' end
+  local dead = call('ZSCORE', P .. 'x:' .. line.topic, ref)
   if not dry then
-    detach(line.topic, ref, 'x')
-    restartAttempts(page, index)
-    makeDue(line.topic, ref, page, index, rec)
-    total('v', line.topic, 1)
+    if dead then
+      detach(line.topic, ref, 'x')
+      restartAttempts(page, index)
+      makeDue(line.topic, ref, page, index, rec)
+      total('v', line.topic, 1)
+    end
+    liftExpiry(page, index)
   end
-  return 'revived'
+  return dead and 'revived' or ''
 end
 
 -- The jobs that were there are deleted one by one, by lines of the same revision.

@@ -105,14 +105,16 @@ local function remove(topic, ref, page, index, rec)
   removeFrom(topic, ref, page, index, flags or 0, stateOf(topic, ref, page, due), locator(topic, id or ''))
 end
 
--- Makes a job that had expired, or may soon, not expire any more.
-local function liftExpiry(page, index)
-  local rec = read(page, index)
+-- A record of a job that does not expire.
+local function unlimited(rec)
   local _, _, flags, _, at = decode(rec)
   local extras = extrasAt(rec, flags, at)
-  if not extras then return end
-  call('LSET', P .. 'p:' .. page, index, string.sub(rec, 1, extras + 1) .. struct.pack('>I6', 0) .. string.sub(rec, extras + 8))
+  if not extras then return rec end
+  return string.sub(rec, 1, extras + 1) .. struct.pack('>I6', 0) .. string.sub(rec, extras + 8)
 end
+
+-- Makes a job that had expired, or may soon, not expire any more.
+local function liftExpiry(page, index) call('LSET', P .. 'p:' .. page, index, unlimited(read(page, index))) end
 
 -- Makes a job ready now under the reference that it has. It must not be in an unopened page.
 local function makeDue(topic, ref, page, index, rec)
