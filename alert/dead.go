@@ -31,6 +31,9 @@ const deadAttempts = 100
 // Dead lists the topics with addresses whose jobs died and that no host has reported yet.
 func (w *Watch) Dead(ctx context.Context) []DeadTopic {
 	if w.completeSince.IsZero() { // the counts are not known
+		if w.died == nil && w.src.Snapshot().Topics.Len() == 0 {
+			w.claim(ctx, nil) // a new installation: nobody was told of any death
+		}
 		return nil
 	}
 	counts := map[string]Deaths{}
