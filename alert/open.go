@@ -74,6 +74,7 @@ func (a *Alerts) raise(key string, list []Finding, now time.Time) {
 // add adds a cause that is found, or updates it.
 func (o *openAlert) add(c Cause, now time.Time) {
 	o.found[c.Kind], c.BeganAt = now, now
+	o.alert.Causes = slices.Clone(o.alert.Causes) // messages that are not stored yet have those before
 	i := slices.IndexFunc(o.alert.Causes, func(x Cause) bool { return x.Kind == c.Kind })
 	if i < 0 {
 		o.alert.Causes, o.storedAt = append(o.alert.Causes, c), time.Time{}

@@ -141,8 +141,8 @@ type Stats struct {
 }
 
 // Of is the count of a state.
-func (s Stats) Of(state State) int64 {
-	return map[State]int64{Delayed: s.Delayed, Ready: s.Ready, Running: s.Running, Dead: s.Dead}[state]
+func (st Stats) Of(state State) int64 {
+	return map[State]int64{Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead}[state]
 }
 
 // Errors of single jobs. Each is wrapped with the topic and the id.

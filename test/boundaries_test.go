@@ -39,15 +39,21 @@ var mayImport = map[string][]string{
 	"logging":    {"conf", "journal", "printable"},
 	"web":        {},
 	"connlimit":  {},
-	"timer":      parts,
-	"dispatcher": append([]string{"activity"}, parts...),
-	"admin":      append([]string{"activity", "alert", "bulk", "connlimit", "health", "history", "seal", "topicfile", "web", "master"}, parts...), // it talks to a running master
-	"checker":    append([]string{"health"}, parts...),
-	"server":     append([]string{"connlimit", "web"}, parts...),
-	"master":     parts,
-	"bench":      {"client", "conf"},
-	"scripts":    {},
-	"test":       {"database", "migrations", "server"}, // the OpenAPI document; databases for tests
+	"listen":     {"connlimit"},
+	"pull":       {"pershard", "queue", "registry"},
+	"gateway":    append([]string{"connlimit", "listen", "pull", "seal"}, parts...),
+	"importer":   append([]string{"seal"}, parts...),
+
+	"topicmetric": {},
+	"timer":       parts,
+	"dispatcher":  append([]string{"activity", "topicmetric"}, parts...),
+	"admin":       append([]string{"activity", "alert", "bulk", "connlimit", "health", "history", "seal", "topicfile", "web", "master"}, parts...), // it talks to a running master
+	"checker":     append([]string{"health", "topicmetric"}, parts...),
+	"server":      append([]string{"connlimit", "listen", "pull", "seal", "topicmetric", "web"}, parts...),
+	"master":      parts,
+	"bench":       {"client", "conf"},
+	"scripts":     {},
+	"test":        {"database", "migrations", "server"}, // the OpenAPI document; databases for tests
 }
 
 var parts = []string{"pershard", "queue", "database", "registry", "callback", "journal", "conf"}

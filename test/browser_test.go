@@ -152,7 +152,7 @@ func TestEveryPageIsSound(t *testing.T) {
 		return harness.Equal("the theme", theme, "dark")
 	})
 	b.Submit(`button[name=choice][value=zh-Hans]`)
-	for path, word := range map[string]string{"/": "总览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账目平衡", "/push": "推送任务"} {
+	for path, word := range map[string]string{"/": "总览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账本平衡", "/push": "推送任务"} {
 		b.Open(path)
 		b.Shows(soon, word)
 	}
