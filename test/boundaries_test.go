@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"master":      parts,
 	"bench":       {"client", "conf"},
 	"scripts":     {},
-	"test":        {"database", "migrations", "server"}, // the OpenAPI document; databases for tests
+	"test":        {"database", "migrations", "queue", "server"}, // the OpenAPI document; databases; promised times
 }
 
 var parts = []string{"pershard", "queue", "database", "registry", "callback", "journal", "conf"}
