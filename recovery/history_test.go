@@ -111,7 +111,16 @@ func (w *world) Delete(t *rapid.T) {
 	}
 }
 
+// nextMillisecond returns when the clock shows another one: the lines of attempts have no revisions.
+func nextMillisecond() {
+	for now := time.Now().UnixMilli(); time.Now().UnixMilli() == now; {
+		runtime.Gosched()
+	}
+}
+
 func (w *world) Attempt(t *rapid.T) {
+	nextMillisecond()
+	defer nextMillisecond()
 	w.n++
 	v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
 	_, id, err := w.host(t).work(context.Background(), fmt.Sprint(w.n), v)
@@ -122,10 +131,6 @@ func (w *world) Attempt(t *rapid.T) {
 	case id == "":
 	case v == queue.Done:
 		delete(w.jobs, id)
-		// The line of a delivery names the job by the millisecond of its creation.
-		for now := time.Now().UnixMilli(); time.Now().UnixMilli() == now; {
-			runtime.Gosched()
-		}
 	case v == queue.Bury:
 		w.jobs[id].dead = true
 	}
