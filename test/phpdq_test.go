@@ -199,10 +199,13 @@ func TestHangupRefusesNoClientOfAGateway(t *testing.T) {
 	if got := i.MustStats(t, "mail").Delayed; int(got) != want {
 		t.Errorf("%d jobs wait, want %d", got, want)
 	}
-	tree := i.Metrics().MustDo(t, 200, "GET", "/metrics", nil)
-	if !strings.Contains(string(tree.Body), `wakecall_gateway_requests_total{command="add"`) {
-		t.Error("the metrics do not count the gateway's requests")
-	}
+	harness.Eventually(t, soon, "the metrics to count the gateway's requests", func() error {
+		answer := i.Metrics().Do(t.Context(), "GET", "/metrics", nil)
+		if !strings.Contains(string(answer.Body), `wakecall_gateway_requests_total{command="add"`) {
+			return fmt.Errorf("%.2000s", answer.Body[strings.Index(string(answer.Body), "wakecall_gateway")+1:])
+		}
+		return nil
+	})
 	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "phpdq") {
 		t.Errorf("ps shows no gateway: %s", out)
 	}
