@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -194,9 +195,15 @@ func TestAPushWhoseAnswerWasLostIsInTwoShards(t *testing.T) {
 	for n := range 2 * jobs { // without ids, so that no shard is asked about them before
 		batch = append(batch, M{"topic": topic, "body": n, "delay": []string{"4s", "1h"}[n%2]})
 	}
-	for n := range 10 { // both shards have the script then
-		i.MustPush(t, topic, M{"id": fmt.Sprint("warm-", n), "body": 1, "delay": "1h"})
-	}
+	n := 0
+	harness.Eventually(t, soon, "both shards to have the script", func() error {
+		for range 10 {
+			n++
+			i.MustPush(t, topic, M{"id": fmt.Sprint("warm-", n), "body": 1, "delay": "1h"})
+		}
+		return errors.Join(harness.Equal("jobs in a", fmt.Sprint(a.Do("HEXISTS", "wk:{0}:nd", topic)), "1"),
+			harness.Equal("jobs in b", fmt.Sprint(b.Do("HEXISTS", "wk:{0}:nd", topic)), "1"))
+	})
 	before := a.Do("HGET", "wk:{0}:nd", topic)
 	p.Swallow(1)
 	answer := i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": batch})
