@@ -43,7 +43,6 @@ type parts struct {
 	setsLimits bool // of all topics, when a shard may not have them; all processes set those of topics that change
 	topics     int  // when the garbage collector was tuned
 
-	workers       *pull.Hub // of gateways
 	lmstfyGateway *lmstfy.Gateway
 }
 

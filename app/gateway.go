@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/gateway/phpdq"
 	"github.com/wakecall/wakecall/listen"
 	"github.com/wakecall/wakecall/master"
-	"github.com/wakecall/wakecall/pull"
 )
 
 // serveFunc serves a gateway's listener until its context is done.
@@ -57,9 +55,6 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 	if err != nil {
 		return role{}, fmt.Errorf("register the metrics of gateways: %w", err)
 	}
-	p.workers = pull.New(pull.Options{
-		Queue: p.queue, Changed: p.shardsChanged(), Topics: p.registry.Snapshot, Logger: p.log,
-	})
 	var list []gateway.Listener
 	for _, g := range gateways {
 		l := listeners[g.key]
@@ -77,13 +72,7 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 		return role{}, errNoGateway
 	}
 	return role{
-		run: func(ctx context.Context) error {
-			waking, stop := context.WithCancel(context.WithoutCancel(ctx))
-			var woken sync.WaitGroup
-			woken.Go(func() { _ = p.workers.Run(waking) }) // until no worker waits any more
-			defer func() { stop(); woken.Wait() }()
-			return gateway.Run(ctx, list)
-		},
+		run:    func(ctx context.Context) error { return gateway.Run(ctx, list) },
 		status: func() map[string]any { return gateway.Status(list) },
 	}, nil
 }

@@ -45,7 +45,7 @@ const lmstfyPool = "default"
 func (p *parts) lmstfy(e *gateway.Endpoint) *lmstfy.Gateway {
 	if p.lmstfyGateway == nil {
 		p.lmstfyGateway = lmstfy.New(e, lmstfy.Options{
-			Queue: p.queue, Workers: p.workers, Tokens: lmstfy.NewTokens(p.registry), Pools: []string{lmstfyPool},
+			Queue: p.queue, Workers: p.pull, Tokens: lmstfy.NewTokens(p.registry), Pools: []string{lmstfyPool},
 			Version: p.version,
 		})
 	}
@@ -59,7 +59,7 @@ func lmstfyNamespace(name string) registry.Topic {
 }
 
 func (p *parts) serveDelayQueue(e *gateway.Endpoint) serveFunc {
-	g := delayqueue.New(e, p.queue, p.workers, int64(p.cfg.Server.MaxBody))
+	g := delayqueue.New(e, p.queue, p.pull, int64(p.cfg.Server.MaxBody))
 	return p.ensured(g.Serve, namespace(delayqueue.Namespace, "delay-queue", nil))
 }
 
@@ -72,7 +72,7 @@ func (p *parts) serveGrape(e *gateway.Endpoint) serveFunc {
 const beanstalkBody = 65535
 
 func (p *parts) serveBeanstalk(e *gateway.Endpoint) serveFunc {
-	g := beanstalk.New(e, p.queue, p.workers, p.registry, beanstalkBody, p.version)
+	g := beanstalk.New(e, p.queue, p.pull, p.registry, beanstalkBody, p.version)
 	return p.ensured(g.Serve, namespace(beanstalk.Namespace, "beanstalkd", nil))
 }
 

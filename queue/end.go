@@ -45,6 +45,15 @@ type Ending struct {
 	Retry []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
 }
 
+// Untaken are the endings of jobs that reached no worker.
+func Untaken(jobs []Leased) []Ending {
+	list := make([]Ending, len(jobs))
+	for i := range jobs {
+		list[i] = Ending{Lease: jobs[i].Lease, Verb: Untake}
+	}
+	return list
+}
+
 // Ended is the outcome of one Ending.
 type Ended struct {
 	// Err is ErrLease, ErrNotFound, ErrState, an *UnavailableError, or nil.

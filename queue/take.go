@@ -280,11 +280,7 @@ func (s *Shard) giveBack(bucket int, jobs []Leased) {
 	if len(jobs) == 0 {
 		return
 	}
-	list := make([]Ending, len(jobs))
-	for i := range jobs {
-		list[i] = Ending{Lease: jobs[i].Lease, Verb: Untake}
-	}
-	for _, r := range s.end(s.ctx, bucket, list) {
+	for _, r := range s.end(s.ctx, bucket, Untaken(jobs)) {
 		if r.Err != nil && !errors.Is(r.Err, ErrLease) {
 			s.log.Warn("a job that reached no worker cannot be released; its lease expires", "error", r.Err)
 		}

@@ -196,11 +196,7 @@ func (s *Server) label(topic string) string {
 
 // untake releases jobs that did not reach their worker.
 func (s *Server) untake(c *call, jobs []queue.Leased) {
-	list := make([]queue.Ending, len(jobs))
-	for i := range jobs {
-		list[i] = queue.Ending{Lease: jobs[i].Lease, Verb: queue.Untake}
-	}
-	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), list) {
+	for _, d := range s.opts.Workers.End(context.WithoutCancel(c.ctx()), queue.Untaken(jobs)) {
 		if d.Err != nil && !errors.Is(d.Err, queue.ErrLease) {
 			s.log.Warn("a job that did not reach its worker comes back when its lease expires",
 				"topic", d.Topic, "id", d.ID, "err", d.Err)

@@ -2,7 +2,6 @@ package beanstalk
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,20 +90,14 @@ func (k *conn) execute(c command) error {
 		return err
 	case isFull(err):
 		return k.reply("OUT_OF_MEMORY")
-	case isWriteError(err):
-		return err
 	}
 	k.Log.Error("a command failed", "command", c.name, "error", err)
-	return errors.Join(k.reply("INTERNAL_ERROR"), k.w.Flush())
+	return k.reply("INTERNAL_ERROR")
 }
 
 func isFull(err error) bool {
 	var away *queue.UnavailableError
 	return errors.As(err, &away) && away.Reason == "full"
-}
-
-func isWriteError(err error) bool {
-	return errors.Is(err, io.ErrShortWrite) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // named runs a command whose argument is the name of a tube.

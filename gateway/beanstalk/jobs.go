@@ -116,7 +116,7 @@ func (k *conn) reserve(until time.Time) error {
 	}
 }
 
-// forEver is how long a reserve waits before it looks again.
+// forEver is how long a reserve without a timeout waits at a time.
 const forEver = 10 * time.Minute
 
 // takeOne takes a job of the watched tubes that are not paused. It returns none after wait, or when there may be
@@ -190,18 +190,13 @@ func (k *conn) reserved(job *queue.Leased) error {
 
 var errForeign = errors.New("the id of the job is not a number")
 
-// heldBy is the job of an id if the connection holds it.
+// endHeld ends a job that the connection holds and answers word, or that it holds none.
 func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 	h := k.held[id]
 	if h == nil {
 		return k.reply("NOT_FOUND")
 	}
 	e.Lease = h.lease
-	return k.ended(id, e, word)
-}
-
-// ended ends a job, and answers word, or that there is none.
-func (k *conn) ended(id uint64, e queue.Ending, word string) error {
 	done := k.queue.End(k.ctx, []queue.Ending{e})[0]
 	if missing(done.Err) {
 		delete(k.held, id)

@@ -59,11 +59,7 @@ func (g *Gateway) consume(r *request) error {
 
 // giveBack releases jobs that did not reach their client, and does not count it.
 func (g *Gateway) giveBack(r *request, jobs []queue.Leased) {
-	list := make([]queue.Ending, len(jobs))
-	for i := range jobs {
-		list[i] = queue.Ending{Lease: jobs[i].Lease, Verb: queue.Untake}
-	}
-	for _, done := range g.Queue.End(context.WithoutCancel(r.Context()), list) {
+	for _, done := range g.Queue.End(context.WithoutCancel(r.Context()), queue.Untaken(jobs)) {
 		if done.Err != nil {
 			g.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
 		}
