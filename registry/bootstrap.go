@@ -61,8 +61,7 @@ func (r *Registry) Bootstrap(
 func (f *firstAccess) createToken(tx *gorm.DB) error {
 	f.token = newSecret("wk_")
 	return tx.Create(newTokenRow(&Token{
-		Name: "first", Hash: HashToken(f.token), Rights: []Right{RightPush, RightRead, RightManage, RightConsume}, Topics: []string{"*"},
-		CreatedAt: database.Now(),
+		Name: "first", Hash: HashToken(f.token), Rights: Rights, Topics: []string{"*"}, CreatedAt: database.Now(),
 	})).Error
 }
 

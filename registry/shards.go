@@ -100,7 +100,7 @@ func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err
 func (s Shard) Validate() error {
 	errs := []error{
 		validName("shard", s.Name),
-		oneOf("state", string(s.State), string(ShardActive), string(ShardDraining), string(ShardOffline)),
+		oneOf("state", s.State, ShardActive, ShardDraining, ShardOffline),
 	}
 	if s.URL == "" {
 		errs = append(errs, malformed("url", "is missing: the address of a Redis, like redis://:password@host:6379/0"))

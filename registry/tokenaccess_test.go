@@ -49,6 +49,34 @@ func TestATokenMayExpire(t *testing.T) {
 	})
 }
 
+// What a token covers is told by its rights and by the letters of its patterns.
+func TestATokenCoversWhatAllowsLess(t *testing.T) {
+	t.Parallel()
+	token := func(rights, topics string) *Token {
+		var list []Right
+		for _, r := range strings.Fields(rights) {
+			list = append(list, Right(r))
+		}
+		return &Token{Rights: list, Topics: strings.Fields(topics)}
+	}
+	for _, c := range []struct {
+		rights, topics string
+		want           bool
+	}{
+		{"push read", "shop.* bank", true}, {"push", "shop.orders", true}, {"push", "shop.o*", true}, {"push", "bank", true},
+		{"manage", "bank", false}, {"push manage", "bank", false}, {"push", "*", false}, {"push", "shop*", false},
+		{"push", "shop.", true}, {"push", "shop", false}, {"push", "bank*", false}, {"push", "bank.*", false},
+		{"push", "shop.* other", false},
+	} {
+		if got := token("push read", "shop.* bank").Covers(token(c.rights, c.topics)); got != c.want {
+			t.Errorf("%s on %s: %t", c.rights, c.topics, got)
+		}
+	}
+	if all := token("push read", "*"); !all.Covers(token("push", "* a a*")) {
+		t.Error("all topics do not cover some")
+	}
+}
+
 // The last use is to the minute, never goes back, and is no change that others would read.
 func TestLastUsesOfTokens(t *testing.T) {
 	dbtest.OnBoth(t, func(t *testing.T, dsn string) {

@@ -83,7 +83,7 @@ func validToken(name string, rights []Right, topics []string) error {
 		errs = append(errs, malformed("name", "is missing: say whose token it is"))
 	}
 	if len(rights) == 0 {
-		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage, consume"))
+		errs = append(errs, malformed("rights", "are missing: give at least one of push, read, manage, consume, tokens"))
 	}
 	if len(topics) == 0 {
 		errs = append(errs, malformed("topics", "are missing: give at least one pattern, like shop.* or *"))
@@ -92,8 +92,7 @@ func validToken(name string, rights []Right, topics []string) error {
 		errs = append(errs, outOfRange("topics", "are %d patterns; at most %d", len(topics), maxPatterns))
 	}
 	for i, x := range rights {
-		errs = append(errs, oneOf("rights", string(x), string(RightPush), string(RightRead), string(RightManage),
-			string(RightConsume)))
+		errs = append(errs, oneOf("rights", x, Rights...))
 		if slices.Contains(rights[:i], x) {
 			errs = append(errs, malformed("rights", "%s is listed twice", x))
 		}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/seal"
@@ -127,7 +128,12 @@ const (
 	RightManage Right = "manage"
 	// RightConsume allows to reserve jobs of pull topics and to end their leases.
 	RightConsume Right = "consume"
+	// RightTokens allows to list, make and revoke tokens that the token itself covers.
+	RightTokens Right = "tokens"
 )
+
+// Rights are all rights.
+var Rights = []Right{RightPush, RightRead, RightManage, RightConsume, RightTokens}
 
 // Token is an API token as the registry knows it: by its hash.
 type Token struct {
@@ -148,6 +154,21 @@ func (t *Token) Allows(r Right, topic string) bool {
 		}
 	}
 	return false
+}
+
+// Covers reports whether another token allows nothing that this one does not.
+func (t *Token) Covers(other *Token) bool {
+	for _, r := range other.Rights {
+		if !slices.Contains(t.Rights, r) {
+			return false
+		}
+	}
+	for _, pattern := range other.Topics { // what a pattern begins with is longer in a narrower one
+		if !matchAny(t.Topics, pattern) {
+			return false
+		}
+	}
+	return true
 }
 
 // Snapshot is a consistent, immutable view of the registry. Its maps must not be written to.

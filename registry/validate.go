@@ -123,9 +123,9 @@ func (t *Topic) Validate() error {
 		t.validAttempts(), t.validDelivery(), t.validRetry(),
 		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
-		oneOf("on_expiry", string(t.OnExpiry), string(ExpiryDead), string(ExpiryDrop)), t.validEmails(), t.validSecrets(),
-		oneOf("durability", string(t.Durability), string(DurabilityMemory), string(DurabilityReplica)),
-		oneOf("state", string(t.State), string(TopicActive), string(TopicPaused), string(TopicOffline)),
+		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(),
+		oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
+		oneOf("state", t.State, TopicActive, TopicPaused, TopicOffline),
 	)
 }
 
@@ -154,14 +154,18 @@ func (t *Topic) validDelivery() error {
 	if IsNamespace(t.Name) && t.Delivery != DeliveryPull {
 		return malformed("delivery", "the topics of a namespace (%s) are pull topics; set it to pull", t.Name)
 	}
-	return oneOf("delivery", string(t.Delivery), string(DeliveryPush), string(DeliveryPull))
+	return oneOf("delivery", t.Delivery, DeliveryPush, DeliveryPull)
 }
 
-func oneOf(field, v string, allowed ...string) error {
+func oneOf[T ~string](field string, v T, allowed ...T) error {
 	if slices.Contains(allowed, v) {
 		return nil
 	}
-	return outOfRange(field, "%.60q is none of %s", v, strings.Join(allowed, ", "))
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	return outOfRange(field, "%.60q is none of %s", v, strings.Join(names, ", "))
 }
 
 func between(field string, d Duration, low, high time.Duration) error {

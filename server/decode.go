@@ -175,6 +175,25 @@ func (d *decoder) raw() ([]byte, error) {
 	return d.data[start:d.InputOffset()], nil
 }
 
+// text reads a field that must be text.
+func (d *decoder) text(field string) (string, error) {
+	v, err := d.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	return textOf(field, v)
+}
+
+// texts reads a field that must be an array of texts.
+func (d *decoder) texts(field string) (list []string, err error) {
+	err = d.array(field, func() error {
+		text, err := d.text(field)
+		list = append(list, text)
+		return err
+	})
+	return list, err
+}
+
 // textOf is a value that must be text.
 func textOf(field string, v jsontext.Value) (string, error) {
 	if v.Kind() != '"' {

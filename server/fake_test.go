@@ -357,6 +357,40 @@ func (f *fakeRegistry) DeleteTopic(_ context.Context, actor, name string, condit
 	return nil
 }
 
+func (f *fakeRegistry) ListTokens() []*registry.Token {
+	return slices.SortedFunc(maps.Values(f.Snapshot().Tokens), func(a, b *registry.Token) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+func (f *fakeRegistry) CreateToken(
+	_ context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time,
+) (string, *registry.Token, error) {
+	if f.fail != nil {
+		return "", nil, f.fail
+	}
+	f.actor = actor
+	secret := f.grant(name, strings.Join(topics, " "), rights...)
+	token := f.Snapshot().Tokens[hashOf(secret)]
+	token.ID, token.ExpiresAt, token.CreatedAt = uint64(1000+len(f.Snapshot().Tokens)), expires, time.Now()
+	return secret, token, nil
+}
+
+func (f *fakeRegistry) RevokeToken(_ context.Context, actor string, id uint64) error {
+	if f.fail != nil {
+		return f.fail
+	}
+	f.actor = actor
+	f.edit(func(s *registry.Snapshot) {
+		maps.DeleteFunc(s.Tokens, func(_ string, t *registry.Token) bool { return t.ID == id })
+	})
+	return nil
+}
+
+func (f *fakeRegistry) TokenUses(context.Context) (map[uint64]time.Time, error) {
+	return map[uint64]time.Time{1: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}, f.fail
+}
+
 func (f *fakeRegistry) NoteTokenUses(_ context.Context, ids []uint64, at time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

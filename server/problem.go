@@ -104,7 +104,8 @@ func problemOf(err error) *Problem {
 func storeProblem(err error) *Problem {
 	p := &Problem{Detail: err.Error(), cause: err}
 	switch {
-	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard):
+	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
+		errors.Is(err, registry.ErrNoToken):
 		p.Status = http.StatusNotFound
 	case errors.Is(err, queue.ErrRunning), errors.Is(err, queue.ErrDuplicate), errors.Is(err, queue.ErrDead):
 		p.Status = http.StatusConflict
@@ -121,7 +122,7 @@ func storeProblem(err error) *Problem {
 		p.Detail = "cursor: not a cursor of this list; start again without it"
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
-		p.Detail = "the registry's database is unreachable, so topics cannot be changed now; pushes and callbacks go on"
+		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed now; pushes and callbacks go on"
 	case errors.Is(err, seal.ErrKey):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
 		p.Detail = "this host has another secret key than the registry, so it can neither read nor store secrets"

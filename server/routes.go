@@ -17,9 +17,10 @@ const (
 	mayPush   = registry.RightPush   // push, change, run and delete single jobs
 	mayRead   = registry.RightRead   // read jobs, counts and shards
 	mayManage = registry.RightManage // read and change topics, re-drive and delete dead jobs in bulk
-)
 
-const mayConsume = registry.RightConsume // reserve jobs of pull topics and end their leases
+	mayConsume = registry.RightConsume // reserve jobs of pull topics and end their leases
+	mayTokens  = registry.RightTokens  // list, create and revoke tokens within the token's own rights
+)
 
 // routes registers what openapi.yaml describes; a test compares the two.
 func (s *Server) routes() {
@@ -55,6 +56,10 @@ func (s *Server) routes() {
 	e.PUT(topic, s.authed(s.putTopic))
 	e.DELETE(topic, s.onTopic(mayManage, s.deleteTopic, "drop"))
 	e.GET("/v1/shards", s.onAnyTopic(mayRead, s.shards))
+
+	e.GET("/v1/tokens", s.onAnyTopic(mayTokens, s.listTokens))
+	e.POST("/v1/tokens", s.onAnyTopic(mayTokens, s.createToken))
+	e.DELETE("/v1/tokens/:token", s.onAnyTopic(mayTokens, s.revokeToken))
 }
 
 // Routes lists the routes as "METHOD /path/{parameter}".

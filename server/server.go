@@ -59,6 +59,16 @@ type Jobs interface {
 	Shards
 }
 
+// Tokens are the API's tokens.
+type Tokens interface {
+	ListTokens() []*registry.Token
+	CreateToken(ctx context.Context, actor, name string, rights []registry.Right, topics []string, expires *time.Time) (
+		secret string, t *registry.Token, err error)
+	RevokeToken(ctx context.Context, actor string, id uint64) error
+	TokenUses(ctx context.Context) (map[uint64]time.Time, error)
+	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
+}
+
 // Registry is the registry as the API needs it.
 type Registry interface {
 	Snapshot() *registry.Snapshot
@@ -67,7 +77,7 @@ type Registry interface {
 		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 	) ([]registry.Done, error)
 	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
-	NoteTokenUses(ctx context.Context, ids []uint64, at time.Time) error
+	Tokens
 	Up() bool // whether the database answers
 }
 

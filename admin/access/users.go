@@ -70,10 +70,7 @@ type tokenLine struct {
 	UsedAt  time.Time // zero: never
 }
 
-var (
-	roles  = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
-	rights = []registry.Right{registry.RightPush, registry.RightRead, registry.RightManage, registry.RightConsume}
-)
+var roles = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
 
 func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {
 	ctx := c.Request().Context()
@@ -81,7 +78,7 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 	if err != nil {
 		return err
 	}
-	data := accessData{Roles: roles, Rights: rights, TOTP: h.totp != nil,
+	data := accessData{Roles: roles, Rights: registry.Rights, TOTP: h.totp != nil,
 		accessForms: forms}
 	if data.Tokens, err = h.tokens(ctx); err != nil {
 		return err

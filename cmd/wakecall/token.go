@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/registry"
+)
+
+func (p *program) tokenCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "token", GroupID: groupCare, Short: "list, create and revoke API tokens", Args: noArgs,
+		Long: "The commands read and change the registry's database directly, so they work without a token and while no\n" +
+			"server runs. Servers follow within a second.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(p.tokenListCommand(), p.tokenCreateCommand(), p.tokenRevokeCommand())
+	return cmd
+}
+
+// tokenView is a token as the API shows it.
+type tokenView struct {
+	ID         uint64           `json:"id"`
+	Name       string           `json:"name"`
+	Rights     []registry.Right `json:"rights"`
+	Topics     []string         `json:"topics"`
+	CreatedAt  time.Time        `json:"created_at"`
+	ExpiresAt  *time.Time       `json:"expires_at"`
+	LastUsedAt *time.Time       `json:"last_used_at"`
+	Token      string           `json:"token,omitempty"` // only of a new one
+}
+
+func viewOfToken(t *registry.Token) tokenView {
+	return tokenView{
+		ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+	}
+}
+
+func (p *program) tokenListCommand() *cobra.Command {
+	return p.addOutputFlag(&cobra.Command{
+		Use: "list", Short: "show the tokens, when they expire and when they were last used", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
+				uses, err := r.TokenUses(cmd.Context())
+				if err != nil {
+					return err
+				}
+				views := []tokenView{}
+				for _, t := range r.ListTokens() {
+					v := viewOfToken(t)
+					if used, ok := uses[t.ID]; ok {
+						v.LastUsedAt = &used
+					}
+					views = append(views, v)
+				}
+				return p.show(views, func(w io.Writer) error { return p.tokenTable(w, views) })
+			})
+		},
+	})
+}
+
+func (p *program) tokenTable(w io.Writer, views []tokenView) error {
+	var rows [][]string
+	for _, v := range views {
+		expires, used := "never", "never"
+		if v.ExpiresAt != nil {
+			expires = instant(*v.ExpiresAt, p.now())
+		}
+		if v.LastUsedAt != nil { // it is stored to the minute
+			used = v.LastUsedAt.UTC().Format("2006-01-02T15:04Z")
+		}
+		rows = append(rows, []string{
+			strconv.FormatUint(v.ID, 10), v.Name, rightsText(v.Rights), strings.Join(v.Topics, ","), expires, used,
+		})
+	}
+	return table(w, []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED"}, rows)
+}
+
+func rightsText(rights []registry.Right) string {
+	var b strings.Builder
+	for i, r := range rights {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(string(r))
+	}
+	return b.String()
+}
+
+func (p *program) tokenCreateCommand() *cobra.Command {
+	var rights, topics []string
+	expires := ""
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "create a token, and show it once", Args: exactArgs("NAME"),
+		Example: "  wakecall token create shop --rights push,read --topics 'shop.*' --expires 90d",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			until, err := registry.ParseExpiry(expires, p.now())
+			if err != nil {
+				return &usageError{err}
+			}
+			chosen := make([]registry.Right, len(rights))
+			for i, r := range rights {
+				chosen[i] = registry.Right(r)
+			}
+			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
+				secret, t, err := r.CreateToken(cmd.Context(), actor(), args[0], chosen, topics, until)
+				if errors.As(err, new(*registry.FieldError)) {
+					return &usageError{err}
+				}
+				if err != nil {
+					return err
+				}
+				v := viewOfToken(t)
+				v.Token = secret
+				return p.show(v, func(w io.Writer) error { return p.showNewToken(w, v) })
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&rights, "rights", nil, "what it may do: `RIGHTS` of push, read, manage, consume, tokens")
+	flags.StringSliceVar(&topics, "topics", nil, "`PATTERNS` of topics: *, shop.*, shop.orders")
+	flags.StringVar(&expires, "expires", "", "when: a duration (90d, 12h) or an instant of RFC 3339 (default: never)")
+	all := strings.Split(rightsText(registry.Rights), ",")
+	_ = cmd.RegisterFlagCompletionFunc("rights", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+	return p.addOutputFlag(cmd)
+}
+
+func (p *program) showNewToken(w io.Writer, v tokenView) error {
+	fmt.Fprintln(p.err, "The token is not shown again.")
+	return fields(w, "id", strconv.FormatUint(v.ID, 10), "name", v.Name, "rights", rightsText(v.Rights),
+		"topics", strings.Join(v.Topics, ","), "expires", instantOf(v.ExpiresAt, p.now()), "token", v.Token)
+}
+
+func (p *program) tokenRevokeCommand() *cobra.Command {
+	return p.addOutputFlag(&cobra.Command{
+		Use: "revoke ID", Aliases: []string{"delete"}, Short: "revoke a token", Args: exactArgs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := strconv.ParseUint(args[0], 10, 63)
+			if err != nil {
+				return usagef("%q is not the id of a token; wakecall token list shows them", args[0])
+			}
+			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
+				if err := r.RevokeToken(cmd.Context(), actor(), id); err != nil {
+					return fmt.Errorf("token %w; wakecall token list shows them", err)
+				}
+				return p.show(map[string]any{"id": id, "revoked": true}, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "revoked token %d\n", id)
+					return err
+				})
+			})
+		},
+	})
+}

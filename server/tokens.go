@@ -1,0 +1,147 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/registry"
+)
+
+// maxTokenBytes bounds the JSON of a new token.
+const maxTokenBytes = 64 << 10
+
+// tokenView is a token as the API shows it.
+type tokenView struct {
+	ID         uint64           `json:"id"`
+	Name       string           `json:"name"`
+	Rights     []registry.Right `json:"rights"`
+	Topics     []string         `json:"topics"`
+	CreatedAt  instant          `json:"created_at"`
+	ExpiresAt  *instant         `json:"expires_at"`
+	LastUsedAt *instant         `json:"last_used_at"`
+	Token      string           `json:"token,omitempty"` // only of a new one
+}
+
+func viewOfToken(t *registry.Token, used time.Time) tokenView {
+	v := tokenView{ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: instant(t.CreatedAt)}
+	if t.ExpiresAt != nil {
+		v.ExpiresAt = (*instant)(t.ExpiresAt)
+	}
+	if !used.IsZero() {
+		v.LastUsedAt = (*instant)(&used)
+	}
+	return v
+}
+
+// covered lists the tokens that a token may see and revoke: those that allow nothing that it does not allow itself.
+func (s *Server) covered(by *registry.Token) []*registry.Token {
+	return slices.DeleteFunc(s.registry.ListTokens(), func(t *registry.Token) bool { return !by.Covers(t) })
+}
+
+func (s *Server) listTokens(c *call) error {
+	uses, err := s.registry.TokenUses(c.ctx())
+	if err != nil {
+		return err
+	}
+	views := []tokenView{}
+	for _, t := range s.covered(c.token) {
+		views = append(views, viewOfToken(t, uses[t.ID]))
+	}
+	return s.answer(c, http.StatusOK, map[string]any{"tokens": views})
+}
+
+// createToken makes a token that allows less than the one that asks for it, so a token that was stolen gives nobody
+// more than it has. It makes none that makes further ones: those are the admin's and the command line's.
+func (s *Server) createToken(c *call) error {
+	return s.withBody(c, maxTokenBytes, func(body *buffer) error {
+		want, err := decodeNewToken(body.b, s.opts.Now())
+		if err != nil {
+			return err
+		}
+		if want.ExpiresAt == nil {
+			want.ExpiresAt = c.token.ExpiresAt
+		}
+		if err := mayCreate(c.token, want); err != nil {
+			return err
+		}
+		secret, t, err := s.registry.CreateToken(c.ctx(), c.actor(), want.Name, want.Rights, want.Topics, want.ExpiresAt)
+		if err != nil {
+			return err
+		}
+		view := viewOfToken(t, time.Time{})
+		view.Token = secret
+		return s.answer(c, http.StatusCreated, view)
+	})
+}
+
+func mayCreate(token, want *registry.Token) error {
+	switch until := token.ExpiresAt; {
+	case slices.Contains(want.Rights, mayTokens):
+		return &Problem{Status: http.StatusForbidden, Field: "rights",
+			Detail: "a token with the right tokens is created in the admin, or with wakecall token create"}
+	case !token.Covers(want):
+		return &Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf(
+			"the token %s can only create tokens within its own rights and topic patterns", clip(token.Name))}
+	case until != nil && want.ExpiresAt.After(*until):
+		return outOfRange("expires", "is after the token %s itself expires, at %s", clip(token.Name),
+			until.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// revokeToken says of a token that is not covered what it says of one that does not exist.
+func (s *Server) revokeToken(c *call) error {
+	id, err := strconv.ParseUint(c.Param("token"), 10, 63)
+	if err != nil {
+		return badField("token", "%q is not the id of a token", clip(c.Param("token")))
+	}
+	s.registry.Refresh(c.ctx()) // another server may have made it a moment ago
+	if !slices.ContainsFunc(s.covered(c.token), func(t *registry.Token) bool { return t.ID == id }) {
+		return notFound("there is no token %d within the rights of this one; GET /v1/tokens lists them", id)
+	}
+	if err := s.registry.RevokeToken(c.ctx(), c.actor(), id); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// decodeNewToken leaves what the fields may be to the registry.
+func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
+	if err := checkUTF8(data); err != nil {
+		return nil, err
+	}
+	t, expires := &registry.Token{}, ""
+	fields := map[string]func(d *decoder) error{
+		"name":    func(d *decoder) (err error) { t.Name, err = d.text("name"); return err },
+		"expires": func(d *decoder) (err error) { expires, err = d.text("expires"); return err },
+		"topics":  func(d *decoder) (err error) { t.Topics, err = d.texts("topics"); return err },
+		"rights": func(d *decoder) error {
+			rights, err := d.texts("rights")
+			for _, r := range rights {
+				t.Rights = append(t.Rights, registry.Right(r))
+			}
+			return err
+		},
+	}
+	err := decodeObject(data, "an object", func(d *decoder, token jsontext.Token) error {
+		name := token.String()
+		read, known := fields[name]
+		if !known {
+			return unknownField(name, "name", "rights", "topics", "expires")
+		}
+		if read == nil {
+			return badField(name, "duplicate field")
+		}
+		fields[name] = nil
+		return read(d)
+	})
+	if err == nil {
+		t.ExpiresAt, err = registry.ParseExpiry(expires, now)
+	}
+	return t, err
+}
