@@ -48,7 +48,7 @@ var pictures = []picture{
 }
 
 // TestScreenshots makes pictures: make screenshots.
-//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 360, 1280 and 2560 wide, in both languages; WAKECALL_SCREENSHOTS_ONLY is an
+//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both languages; WAKECALL_SCREENSHOTS_ONLY is an
 //     expression that their names must fit
 //   - WAKECALL_PICTURES: a directory for those of the documents
 func TestScreenshots(t *testing.T) {
@@ -78,7 +78,7 @@ func TestScreenshots(t *testing.T) {
 		b.Speak(language)
 		for _, dark := range []bool{false, true} {
 			b.Dark(dark)
-			for _, width := range []int64{360, 1280, 2560} {
+			for _, width := range []int64{390, 768, 1440, 2560} {
 				b.Size(width, 900)
 				for _, path := range append(pages, "/topics/mail.welcome?tab=attempts", "/audit?object=topic/shop.*", "/alerts/settings", "/nothing") {
 					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(path), width, map[bool]string{false: "light", true: "dark"}[dark], language)
