@@ -71,6 +71,26 @@ func TestTheRequestIsAsPromised(t *testing.T) {
 	}
 }
 
+// TestAJobsHeadersReplaceTheEndpoints in every form of a callback; nothing replaces Wakecall's own.
+func TestAJobsHeadersReplaceTheEndpoints(t *testing.T) {
+	var got http.Header
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
+	c := caller(t, Options{})
+	for _, dialect := range []string{"", DialectPHPDQ} {
+		e := endpoint(t, EndpointSpec{URL: url, Dialect: dialect, Headers: map[string]string{"X-A": "topic", "X-B": "topic"}})
+		r := job()
+		r.Headers = map[string]string{"x-a": "job", "X-C": "job", "wakecall-id": "forged"}
+		c.Do(t.Context(), e, r)
+		if got.Get("X-A") != "job" || got.Get("X-B") != "topic" || got.Get("X-C") != "job" || got.Get("Wakecall-Id") == "forged" {
+			t.Errorf("dialect %q: %v", dialect, got)
+		}
+		r.Headers = map[string]string{"X-A": "b\r\nX-D: c"}
+		if o := c.Do(t.Context(), e, r); o.Class != Failure || o.Reason != "protocol" {
+			t.Errorf("dialect %q: a line break: %+v", dialect, o)
+		}
+	}
+}
+
 func TestGetAndFormSendMembers(t *testing.T) {
 	var got *http.Request
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _ = r.ParseForm(); got = r })

@@ -65,6 +65,7 @@ func (c *Caller) phpdqMessage(e *Endpoint, r *Request, now time.Time) (m message
 		due = now // of a retry, this call
 	}
 	body := phpdq.Parse(r.Body).Failed(r.Attempt-1).Stamp(due, r.CreatedAt, c.phpZone)
+	m.job = r.Headers
 	m.own = append(c.ownHeaders(r), field{"User-Agent", phpdqAgent})
 	m.url = e.url
 	if e.method == http.MethodGet {

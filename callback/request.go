@@ -23,7 +23,8 @@ type Request struct {
 	Topic       string
 	ID          string
 	Body        []byte
-	ContentType string // empty: application/json
+	ContentType string            // empty: application/json
+	Headers     map[string]string // of the job; they replace those of the endpoint
 	Priority    string
 	Attempt     int // from 1
 	MaxAttempts int
@@ -42,12 +43,14 @@ const instant = "2006-01-02T15:04:05.000Z"
 
 var (
 	errBody   = errors.New("the body is not a JSON object, which a query or form is made of")
-	errHeader = errors.New("the job's content type cannot be sent as a header")
+	errHeader = errors.New("the job's content type or one of its headers cannot be sent as a header")
 )
 
-// message is what is sent: the endpoint's headers, those of own, which replace them, and body.
+// message is what is sent: the endpoint's headers, those of the job, which replace them, those of own, which replace
+// both, and body.
 type message struct {
 	url  *url.URL
+	job  map[string]string
 	own  []field
 	body []byte
 }
@@ -55,10 +58,15 @@ type message struct {
 type field struct{ name, value string } // name in canonical form
 
 func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err error) {
+	for name, value := range r.Headers {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return m, errHeader
+		}
+	}
 	if e.phpdq != nil {
 		return c.phpdqMessage(e, r, now), nil
 	}
-	m.url, m.body = e.url, r.Body
+	m.url, m.job, m.body = e.url, r.Headers, r.Body
 	typ := r.ContentType
 	if typ == "" {
 		typ = e.typ
@@ -103,9 +111,12 @@ func (m *message) sign(e *Endpoint, r *Request, now time.Time) {
 }
 
 func (m *message) header(e *Endpoint) http.Header {
-	h := make(http.Header, len(m.own)+len(e.headers))
+	h := make(http.Header, len(m.own)+len(e.headers)+len(m.job))
 	for name, values := range e.headers {
 		h[name] = values
+	}
+	for name, value := range m.job {
+		h.Set(name, value)
 	}
 	values := make([]string, len(m.own)) // of all fields at once
 	for i, f := range m.own {

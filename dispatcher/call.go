@@ -257,12 +257,20 @@ func (s *source) decide(o *outcome, out *callback.Outcome, topic *registry.Topic
 	case n >= most:
 		o.Verdict, o.Settlement.Reason = queue.Bury, "attempts"
 	default:
-		o.Verdict, o.Delay = queue.Retry, max(topic.RetryDelay(n), out.RetryAfter)
+		o.Verdict, o.Delay = queue.Retry, max(retryDelay(o.Lease, topic, n), out.RetryAfter)
 	}
 	if out.Class == callback.Snooze && o.Verdict != queue.Snooze {
 		o.reason = "snoozes"
 		o.Attempt.Error = fmt.Sprintf("the endpoint asked to be called again %d times in a row", maxSnoozes)
 	}
+}
+
+// retryDelay is how long after attempt n the next one is due, by the waits of the job if it has its own.
+func retryDelay(l *queue.Lease, topic *registry.Topic, n int) time.Duration {
+	if len(l.Retry) > 0 {
+		return l.Retry[min(n, len(l.Retry))-1]
+	}
+	return topic.RetryDelay(n)
 }
 
 func (s *source) call(
@@ -281,8 +289,9 @@ func (s *source) call(
 		return callback.Outcome{Class: callback.Failure, Reason: uncallable, Err: err.Error(), EndpointDown: true}
 	}
 	return s.d.opts.Caller.Do(s.d.calls, e, &callback.Request{
-		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Priority: r.Priority.String(),
-		Attempt: n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
+		Topic: r.Topic, ID: r.ID, Body: r.Body, ContentType: r.ContentType, Headers: r.Headers,
+		Priority: r.Priority.String(),
+		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
 		Begin:   func() error { return s.begins(s.d.calls, r, ttr) },
 		Judging: judging,
 	})

@@ -279,6 +279,38 @@ func TestAFailureIsRetriedUntilYesOrDeath(t *testing.T) {
 	}
 }
 
+// TestAJobsOwnHeadersAndWaitsCount, over those of its topic, whose next attempt would be a minute later.
+func TestAJobsOwnHeadersAndWaitsCount(t *testing.T) {
+	i := start(t)
+	i.topic("t", func(x *registry.Topic) {
+		x.Retry = []registry.Duration{registry.Duration(time.Hour)}
+		x.Headers = map[string]string{"X-A": "topic"}
+	})
+	var mu sync.Mutex
+	var headers []string
+	i.hook("a", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		headers = append(headers, r.Header.Get("X-A"))
+		mu.Unlock()
+		if i.called("a") < 4 {
+			http.Error(w, "not yet", 404)
+		}
+	})
+	r := i.q.Push(t.Context(), queue.Push{
+		Topic: "t", ID: "a", Priority: queue.Normal, Headers: map[string]string{"X-A": "job"},
+		Retry: []time.Duration{time.Millisecond, 50 * time.Millisecond},
+	})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	eventually(t, "a is delivered", func() bool { return i.gone("t", "a") })
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(headers, []string{"job", "job", "job", "job"}) {
+		t.Errorf("X-A of the calls: %q", headers)
+	}
+}
+
 func TestASlowTopicLeavesPlacesForOthers(t *testing.T) {
 	i := start(t)
 	release := make(chan struct{})
