@@ -78,6 +78,7 @@ type Job struct {
 	Body          json.RawMessage   `json:"body,omitempty"`            // JSON as it is; other text as a JSON string
 	BodyBase64    []byte            `json:"body_base64,omitempty"`     // of a body that is no text
 	History       []Attempt         `json:"history,omitempty"`         // the last 20 attempts, oldest first
+	ETag          string            `json:"-"`                         // of Get, Change and Run; another one after each change
 }
 
 // Attempt is one callback.
@@ -295,16 +296,19 @@ type Change struct {
 	Delay    *time.Duration  // from now
 	Priority string          // empty: as it is
 	Body     json.RawMessage // nil: as it is
+	ETag     string          // only if it is still the job's; empty: any
 }
 
-// Change edits a delayed or ready job. ErrConflict: it is running or dead.
+// Change edits a delayed or ready job. ErrConflict: it is running or dead. ErrChanged: it has another ETag.
 func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job, error) {
 	body, err := ch.encode()
 	if err != nil {
 		return nil, err
 	}
 	// A delay counts from its arrival, so repeating it would move the job again.
-	return c.job(ctx, request{method: http.MethodPatch, path: jobPath(topic, id), body: body, repeatable: ch.Delay == nil})
+	return c.job(ctx, request{
+		method: http.MethodPatch, path: jobPath(topic, id), body: body, repeatable: ch.Delay == nil && ch.ETag == "", match: ch.ETag,
+	})
 }
 
 func (ch Change) encode() ([]byte, error) {
@@ -326,7 +330,12 @@ func (ch Change) encode() ([]byte, error) {
 // Delete removes a job. No callback starts after it returned nil. ErrNotFound: it does not exist.
 func (c *Client) Delete(ctx context.Context, topic, id string) error {
 	// Not repeated after a 503: the second answer could be ErrNotFound although the first request deleted the job.
-	return c.do(ctx, request{method: http.MethodDelete, path: jobPath(topic, id)}, nil)
+	return c.DeleteIf(ctx, topic, id, "")
+}
+
+// DeleteIf is Delete of a job whose ETag is still this one. Errors: as Delete, and ErrChanged.
+func (c *Client) DeleteIf(ctx context.Context, topic, id, etag string) error {
+	return c.do(ctx, request{method: http.MethodDelete, path: jobPath(topic, id), match: etag}, nil)
 }
 
 // Run makes a job due now; a dead job starts again with attempt 1.
@@ -336,6 +345,7 @@ func (c *Client) Run(ctx context.Context, topic, id string) (*Job, error) {
 
 func (c *Client) job(ctx context.Context, r request) (*Job, error) {
 	var job Job
+	r.etag = &job.ETag
 	if err := c.do(ctx, r, &job); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrTooFar, ErrNewer,
+// Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar, ErrNewer,
 // *UnavailableError. Beside an error that is Stored it returns the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
 	when := ""
@@ -34,25 +34,32 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 			ownKey = "1"
 		}
 	}
-	return q.change(ctx, Changed, topic, id, "change", when, priority, given, body, ownKey)
+	return q.change(ctx, Changed, topic, id, c.Match, "change", when, priority, given, body, ownKey)
 }
 
 // RunNow makes a job due now; a dead one starts its attempts again. A job that is ready or running stays as it is.
 // Errors: ErrNotFound, ErrNewer, *UnavailableError.
 func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
-	return q.change(ctx, MadeDue, topic, id, "run")
+	return q.RunIf(ctx, topic, id, nil)
+}
+
+// RunIf is RunNow under a condition. Errors: as RunNow, and ErrChanged.
+func (q *Queue) RunIf(ctx context.Context, topic, id string, m Match) (*Job, error) {
+	return q.change(ctx, MadeDue, topic, id, m, "run")
 }
 
 // change changes the first job of this id that it finds, and then copies in other shards, which a push left there
 // when its answer was lost: these would be delivered unchanged. Errors of the copies are ignored, since the job is
 // changed. A shard that cannot be asked may have the job, so nothing is changed in the shards after it.
-func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, what ...any) (job *Job, err error) {
+func (q *Queue) change(
+	ctx context.Context, kind ChangeKind, topic, id string, m Match, what ...any,
+) (job *Job, err error) {
 	var unsafe error
 	missed := false
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
 		if job != nil {
 			if s.hasOther(ctx, topic, job) {
-				_, _, _ = q.changeIn(ctx, s, kind, topic, id, what...)
+				_, _, _ = q.changeIn(ctx, s, kind, topic, id, nil, what...)
 			}
 			return false, nil
 		}
@@ -60,7 +67,7 @@ func (q *Queue) change(ctx context.Context, kind ChangeKind, topic, id string, w
 			return false, nil
 		}
 		var err error
-		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, what...)
+		job, unsafe, err = q.changeIn(ctx, s, kind, topic, id, m, what...)
 		missed = err != nil
 		return false, err
 	})
@@ -78,16 +85,18 @@ func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 }
 
 // The results of change.lua beside a description.
-const changedNone, changedRunning = "none", "running"
+const changedNone, changedRunning, changedOther = "none", "running", "other"
 
-var changeErrors = map[string]error{changedRunning: ErrRunning, "dead": ErrDead, "newer": ErrNewer}
+var changeErrors = map[string]error{
+	changedRunning: ErrRunning, "dead": ErrDead, "newer": ErrNewer, changedOther: ErrChanged,
+}
 
 // changeIn changes a job in one shard; it returns no job when the shard has none of this id. unsafe says why no
 // replica has confirmed the change, though the topic's durability asks for that.
 func (q *Queue) changeIn(
-	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, what ...any,
+	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, m Match, what ...any,
 ) (job *Job, unsafe, err error) {
-	args := append([]any{topic, s.address(topic, id), id}, what...)
+	args := append([]any{topic, s.address(topic, id), id, m.String()}, what...)
 	o, err := s.do(ctx, s.bucketOf(topic), q.durability(topic), "change", args...)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +107,7 @@ func (q *Queue) changeIn(
 	}
 	result, _ := reply[2].(string) // "" with a description
 	switch refused := changeErrors[result]; {
-	case o.repeated && (result == changedNone || result == changedRunning):
+	case o.repeated && (result == changedNone || result == changedRunning || result == changedOther):
 		// The first try may have made it due, and it may have been reserved and delivered since.
 		return nil, nil, s.unavailable("connection", errDoubtful)
 	case result == changedNone:

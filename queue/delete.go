@@ -14,8 +14,8 @@ type removal struct {
 	unsafe error // why no replica has confirmed it, though the durability asks for that
 }
 
-func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r removal, err error) {
-	o, err := s.do(ctx, s.bucketOf(topic), d, "delete", topic, s.address(topic, id), id)
+func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durability) (r removal, err error) {
+	o, err := s.do(ctx, s.bucketOf(topic), d, "delete", topic, s.address(topic, id), id, m.String())
 	if err != nil {
 		return r, err
 	}
@@ -29,13 +29,15 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 	letter, _ := reply[0].(string)
 	revision, _ := reply[2].(int64)
 	switch {
+	case o.repeated && (letter == "" || letter == changedOther):
+		return r, s.unavailable("connection", errDoubtful)
+	case letter == changedOther:
+		return r, fmt.Errorf("delete %s/%s: %w", topic, id, ErrChanged)
 	case letter != "":
 		r.job = &Job{
 			Topic: topic, ID: id, Shard: s.name, State: stateNames[letter],
 			CreatedAt: millis(reply[1]), Revision: revision,
 		}
-	case o.repeated:
-		return r, s.unavailable("connection", errDoubtful)
 	}
 	return r, nil
 }
@@ -43,11 +45,11 @@ func (s *Shard) remove(ctx context.Context, topic, id string, d Durability) (r r
 // removeAll removes every copy of a job: a push whose shard failed before it answered may have left one there beside
 // that in the next shard. So when a shard before the first that has the job cannot be asked, the answer is not that it
 // is done.
-func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, err error) {
+func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (running bool, err error) {
 	found := false
 	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
 	for _, s := range q.searchOrder(topic, id) {
-		r, err := s.remove(ctx, topic, id, q.durability(topic))
+		r, err := s.remove(ctx, topic, id, m, q.durability(topic))
 		var un *UnavailableError
 		switch {
 		case errors.As(err, &un):
@@ -62,6 +64,7 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 			continue
 		}
 		unsafe = cmp.Or(unsafe, r.unsafe)
+		m = nil // a copy has another ETag
 		found, running = true, running || r.job.State == Running
 		if err := q.record(ctx, Deleted, *r.job); err != nil {
 			return running, err
@@ -81,7 +84,12 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string) (running bool, 
 // Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not
 // stopped. Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Delete(ctx context.Context, topic, id string) error {
-	running, err := q.removeAll(ctx, topic, id)
+	return q.DeleteIf(ctx, topic, id, nil)
+}
+
+// DeleteIf is Delete under a condition. Errors: as Delete, and ErrChanged.
+func (q *Queue) DeleteIf(ctx context.Context, topic, id string, m Match) error {
+	running, err := q.removeAll(ctx, topic, id, m)
 	if running && (err == nil || Stored(err)) {
 		err = cmp.Or(outwaitStart(ctx), err)
 	}

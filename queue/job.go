@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,6 +30,7 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 	if err := decodeAttempts(j, attempts); err != nil && !j.Newer {
 		return nil, fmt.Errorf("describe %s/%s: %w", topic, j.ID, err)
 	}
+	j.ETag = etagOf(ref, j.State, d[2], record, attempts)
 	switch j.State {
 	case Delayed:
 		j.NextAt = millis(d[2])
@@ -37,6 +40,22 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 		j.DeadAt = millis(d[2])
 	}
 	return j, nil
+}
+
+// etagOf names the state of a job: what it has, where it is and the attempts made. matches in lua/shared compares it.
+func etagOf(ref int64, state State, at any, record, attempts string) string {
+	letter, time := "r", int64(0)
+	switch state {
+	case Delayed:
+		letter = "d"
+		time, _ = at.(int64)
+	case Running:
+		letter = "u"
+	case Dead:
+		letter = "x"
+	}
+	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record)) // what Redis has; no secret
+	return hex.EncodeToString(sum[:8])
 }
 
 // Ref names a job.

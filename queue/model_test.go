@@ -127,7 +127,7 @@ func (m *model) Open(t *rapid.T) {
 
 func (m *model) Delete(t *rapid.T) {
 	topic, id := m.key(t)
-	r, err := m.s.remove(t.Context(), topic, id, Memory)
+	r, err := m.s.remove(t.Context(), topic, id, nil, Memory)
 	if err != nil || (r.job != nil) != (m.jobs[topic+"/"+id] != nil) {
 		t.Fatalf("delete = %+v, %v", r, err)
 	}

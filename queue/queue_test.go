@@ -192,6 +192,61 @@ func TestChangesAndRunNow(t *testing.T) {
 	f.clean()
 }
 
+// TestAnETagIsOfOneState: it is the same while a job is as it was, however it is read, another one after each thing
+// that happens to the job, and what has another one is not changed, made due or deleted.
+func TestAnETagIsOfOneState(t *testing.T) {
+	f := newFixture(t)
+	seen := map[string]bool{}
+	current := func(what string) Match {
+		t.Helper()
+		etag := f.get("t", "a").ETag
+		if listed, err := f.q.Find(f.ctx, "a", []string{"t"}); err != nil || listed[0].ETag != etag || len(etag) != 16 {
+			t.Fatalf("%s: %q, in a list %+v, %v", what, etag, listed, err)
+		}
+		if seen[etag] {
+			t.Errorf("%s: it has an ETag that it had before", what)
+		}
+		seen[etag] = true
+		return Match{etag}
+	}
+	soon, later := time.Minute, time.Hour
+	body := []byte(strings.Repeat("y", 2000))
+	f.push("t", "a", time.Hour)
+	pushed := current("pushed")
+	j, err := f.q.Change(f.ctx, "t", "a", Change{Delay: &soon, Body: &body, Match: pushed})
+	changed := current("changed")
+	if err != nil || !slices.Equal(changed, Match{j.ETag}) {
+		t.Fatalf("change: %+v, %v", j, err)
+	}
+	for _, m := range []Match{pushed, {}} {
+		if _, err := f.q.Change(f.ctx, "t", "a", Change{Delay: &later, Match: m}); !errors.Is(err, ErrChanged) {
+			t.Errorf("change of another state: %v", err)
+		}
+		if _, err := f.q.RunIf(f.ctx, "t", "a", m); !errors.Is(err, ErrChanged) {
+			t.Errorf("run of another state: %v", err)
+		}
+		if err := f.q.DeleteIf(f.ctx, "t", "a", m); !errors.Is(err, ErrChanged) {
+			t.Errorf("deletion of another state: %v", err)
+		}
+	}
+	if j, err = f.q.RunIf(f.ctx, "t", "a", append(pushed, changed...)); err != nil || !slices.Equal(current("ready"), Match{j.ETag}) {
+		t.Fatalf("run: %+v, %v", j, err)
+	}
+	ls := f.reserve(1)
+	current("running")
+	f.settle(Retry, func(s *Settlement) { s.Delay = time.Hour }, ls...)
+	current("after an attempt")
+	if _, err := f.q.RunNow(f.ctx, "t", "a"); err != nil {
+		t.Fatal(err)
+	}
+	f.settle(Bury, func(s *Settlement) { s.Reason = "attempts" }, f.reserve(1)...)
+	if err := f.q.DeleteIf(f.ctx, "t", "a", current("dead")); err != nil {
+		t.Fatal(err)
+	}
+	f.gone("t", "a")
+	f.clean()
+}
+
 func TestListsGoThroughEveryJobOnce(t *testing.T) {
 	f := newFixture(t)
 	var batch []Push

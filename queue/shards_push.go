@@ -250,7 +250,7 @@ func (b *batch) removeReplaced(ctx context.Context) {
 			if s.name == r.Job.Shard { // its script has replaced the job
 				continue
 			}
-			removed, err := s.remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, Memory)
+			removed, err := s.remove(ctx, b.pushes[i].Topic, b.pushes[i].ID, nil, Memory)
 			if err == nil && removed.job != nil {
 				err = b.q.record(ctx, MovedOut, *removed.job)
 			}

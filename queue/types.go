@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -103,6 +104,7 @@ type Job struct {
 	Snoozes     int       // in a row, since the last attempt that counted
 	History     []Attempt // the last HistoryLimit attempts, oldest first
 	Via         string    // of a changed job, for the journal: as in Push
+	ETag        string    // changes with every change of the job; empty of one that was just pushed
 	Newer       bool      // of a newer format: only topic, id, shard, state, priority and times are known
 }
 
@@ -132,6 +134,17 @@ type Change struct {
 	Delay    *time.Duration
 	Priority *Priority
 	Body     *[]byte
+	Match    Match
+}
+
+// Match is a condition of a change: that the job has one of these ETags. nil: it may have any.
+type Match []string
+
+func (m Match) String() string {
+	if m == nil {
+		return ""
+	}
+	return " " + strings.Join(m, " ") // not empty, so that of none nothing matches
 }
 
 // Stats are the counts of one topic.
@@ -151,6 +164,7 @@ var (
 	ErrRunning   = errors.New("the job is running")
 	ErrDuplicate = errors.New("the id already exists")
 	ErrDead      = errors.New("the job is dead")
+	ErrChanged   = errors.New("the job was changed meanwhile") // it has none of the ETags of a Match
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
 	// ErrNewer is for a job that only a newer version can read; it waits for that version.
 	ErrNewer = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know")

@@ -448,8 +448,12 @@ func TestWhatAJobHasOfItsOwnComesBack(t *testing.T) {
 		return err == nil && st["t"].Delayed == 2
 	})
 	for id, want := range before {
-		if got, err := h.queue.Get(t.Context(), "t", id); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s is\n%+v, %v, want\n%+v", id, got, err, want)
+		got, err := h.queue.Get(t.Context(), "t", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.ETag = got.ETag; !reflect.DeepEqual(got, want) { // its place is another
+			t.Errorf("%s is\n%+v, want\n%+v", id, got, want)
 		}
 	}
 }

@@ -421,6 +421,24 @@ func TestTopicsAreListedInPages(t *testing.T) {
 	}
 }
 
+// TestTwoWhoEditOneJob do not overwrite each other.
+func TestTwoWhoEditOneJob(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/topics/shop.orders/jobs/42"
+	a.do("PUT", path+"?delay=1h", `{}`).want(201)
+	etag := a.do("GET", path, "").want(200).header.Get("ETag")
+	after := a.do("PATCH", path, `{"delay":"2h"}`, "If-Match", etag).want(200).header.Get("ETag")
+	if etag == "" || after == "" || after == etag {
+		t.Fatalf("ETags %q, %q", etag, after)
+	}
+	a.do("PATCH", path, `{"delay":"3h"}`, "If-Match", etag).problem(412, "", "read it again")
+	a.do("POST", path+"/run", "", "If-Match", etag).problem(412, "")
+	a.do("DELETE", path, "", "If-Match", "W/"+after).problem(412, "")
+	a.do("POST", path+"/run", "", "If-Match", `"other", `+after).want(202)
+	a.do("DELETE", path, "", "If-Match", "*").want(204)
+	a.do("DELETE", path, "", "If-Match", "*").want(404)
+}
+
 // TestTwoWhoEditOneTopic do not overwrite each other.
 func TestTwoWhoEditOneTopic(t *testing.T) {
 	a := newAPI(t)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -117,6 +118,7 @@ func (f *fakeJobs) find(topic, id string) (*queue.Job, error) {
 	if job == nil {
 		return nil, fmt.Errorf("%s/%s: %w", topic, id, queue.ErrNotFound)
 	}
+	job.ETag = cmp.Or(job.ETag, "e")
 	return job, nil
 }
 
@@ -138,7 +140,11 @@ func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (
 	case job.State == queue.Dead:
 		return nil, fmt.Errorf("change: %w", queue.ErrDead)
 	}
+	if err := changed(job, c.Match); err != nil {
+		return nil, err
+	}
 	f.did("change %s/%s", topic, id)
+	job.ETag += "x"
 	f.change = c
 	if c.DueAt != nil {
 		job.DueAt = *c.DueAt
@@ -155,7 +161,14 @@ func (f *fakeJobs) Change(_ context.Context, topic, id string, c queue.Change) (
 	return job, nil
 }
 
-func (f *fakeJobs) Delete(ctx context.Context, topic, id string) error {
+func changed(job *queue.Job, m queue.Match) error {
+	if m != nil && !slices.Contains(m, job.ETag) {
+		return fmt.Errorf("%s: %w", job.ID, queue.ErrChanged)
+	}
+	return nil
+}
+
+func (f *fakeJobs) DeleteIf(ctx context.Context, topic, id string, m queue.Match) error {
 	if f.hold != nil {
 		f.holding <- struct{}{}
 		<-f.hold
@@ -165,7 +178,11 @@ func (f *fakeJobs) Delete(ctx context.Context, topic, id string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, err := f.find(topic, id); err != nil {
+	job, err := f.find(topic, id)
+	if err != nil {
+		return err
+	}
+	if err := changed(job, m); err != nil {
 		return err
 	}
 	f.did("delete %s/%s", topic, id)
@@ -173,11 +190,14 @@ func (f *fakeJobs) Delete(ctx context.Context, topic, id string) error {
 	return nil
 }
 
-func (f *fakeJobs) RunNow(_ context.Context, topic, id string) (*queue.Job, error) {
+func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m queue.Match) (*queue.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	job, err := f.find(topic, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := changed(job, m); err != nil {
 		return nil, err
 	}
 	f.did("run %s/%s", topic, id)

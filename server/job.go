@@ -21,6 +21,7 @@ func (s *Server) getJob(c *call) error {
 	if err != nil {
 		return c.jobProblem(err)
 	}
+	setETag(c, job.ETag)
 	return s.answerWhole(c, job)
 }
 
@@ -37,6 +38,7 @@ func (s *Server) changeJob(c *call) error {
 		if err := s.writable(); err != nil {
 			return err
 		}
+		change.Match = c.jobMatch()
 		body.lent = true
 		job, err := s.jobs.Change(c.editing(), c.topic.Name, c.id, change)
 		if err != nil {
@@ -51,7 +53,7 @@ func (s *Server) deleteJob(c *call) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if err := s.jobs.Delete(c.editing(), c.topic.Name, c.id); err != nil {
+	if err := s.jobs.DeleteIf(c.editing(), c.topic.Name, c.id, c.jobMatch()); err != nil {
 		return c.jobProblem(err)
 	}
 	return c.NoContent(http.StatusNoContent)
@@ -61,7 +63,7 @@ func (s *Server) runJob(c *call) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	job, err := s.jobs.RunNow(c.editing(), c.topic.Name, c.id)
+	job, err := s.jobs.RunIf(c.editing(), c.topic.Name, c.id, c.jobMatch())
 	if err != nil {
 		return c.jobProblem(err)
 	}
@@ -69,8 +71,24 @@ func (s *Server) runJob(c *call) error {
 }
 
 func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
+	setETag(c, job.ETag)
 	view := viewOfJob(job)
 	return s.answer(c, status, &view)
+}
+
+func setETag(c *call, etag string) {
+	if etag != "" {
+		c.Response().Header().Set("ETag", `"`+etag+`"`)
+	}
+}
+
+// jobMatch is the If-Match of a request about a job. The job must exist anyway, so any is no condition.
+func (c *call) jobMatch() queue.Match {
+	etags, any := c.ifMatch()
+	if any {
+		return nil
+	}
+	return etags
 }
 
 // jobProblem explains the queue's errors about one job.
@@ -81,6 +99,9 @@ func (c *call) jobProblem(err error) error {
 		return notFound("there is no job %s in topic %s; a job that was delivered or deleted is gone", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
+	case errors.Is(err, queue.ErrChanged):
+		return &Problem{Status: http.StatusPreconditionFailed, cause: err,
+			Detail: "job " + id + " of topic " + topic + " was changed meanwhile; read it again"}
 	case errors.Is(err, queue.ErrDead):
 		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
 	case errors.Is(err, queue.ErrTooFar):

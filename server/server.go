@@ -33,8 +33,8 @@ type JobReader interface {
 // JobEditor changes single jobs.
 type JobEditor interface {
 	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
-	Delete(ctx context.Context, topic, id string) error
-	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
+	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
+	RunIf(ctx context.Context, topic, id string, m queue.Match) (*queue.Job, error)
 }
 
 // BulkEditor changes many jobs of a topic.

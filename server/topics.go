@@ -103,22 +103,31 @@ func (s *Server) putTopic(c *call) error {
 
 // conditions are those of an edit (RFC 9110): If-Match, and If-None-Match of any.
 func (c *call) conditions() (list []registry.Condition) {
-	h := c.Request().Header
-	if match := strings.Join(h.Values("If-Match"), ","); match == "*" {
+	etags, any := c.ifMatch()
+	if any {
 		list = append(list, registry.IfExists)
-	} else if match != "" {
-		var etags []string
-		for etag := range strings.SplitSeq(match, ",") {
-			if etag, ok := strings.CutPrefix(strings.TrimSpace(etag), `"`); ok { // weak ones never match
-				etags = append(etags, strings.TrimSuffix(etag, `"`))
-			}
-		}
+	} else if etags != nil {
 		list = append(list, registry.IfMatch(etags...))
 	}
-	if h.Get("If-None-Match") == "*" {
+	if c.Request().Header.Get("If-None-Match") == "*" {
 		list = append(list, registry.IfNew)
 	}
 	return list
+}
+
+// ifMatch are the ETags of If-Match, nil without one; any says that it is *.
+func (c *call) ifMatch() (etags []string, any bool) {
+	match := strings.Join(c.Request().Header.Values("If-Match"), ",")
+	if match == "" || match == "*" {
+		return nil, match == "*"
+	}
+	etags = []string{}
+	for etag := range strings.SplitSeq(match, ",") {
+		if etag, ok := strings.CutPrefix(strings.TrimSpace(etag), `"`); ok { // weak ones never match
+			etags = append(etags, strings.TrimSuffix(etag, `"`))
+		}
+	}
+	return etags, false
 }
 
 // donePut is what became of one topic of several.

@@ -23,6 +23,7 @@ func TestPull(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
 	t.Run("verbs of a lease", i.pullVerbs)
+	t.Run("an edit of a state", i.pullETag)
 	t.Run("a worker waits", i.pullWaits)
 	t.Run("Worker does what its handler says", i.pullWorker)
 	t.Run("wakecall work runs a command", i.pullCommand)
@@ -58,6 +59,24 @@ func reserveOne(t *testing.T, c *client.Client, topics ...string) client.LeasedJ
 		t.Fatalf("reserved %d jobs, %v", len(jobs), err)
 	}
 	return jobs[0]
+}
+
+// pullETag: who ends a job by an ETag that it no longer has, ends nothing.
+func (i *installation) pullETag(t *testing.T) {
+	topic, c := i.pullTopic(t, nil), i.client(t)
+	i.MustPush(t, topic, M{"id": "x", "body": 1, "delay": "1h"})
+	read, err := c.Get(t.Context(), topic, "x")
+	must(t, err)
+	soon := time.Minute
+	changed, err := c.Change(t.Context(), topic, "x", client.Change{Delay: &soon, ETag: read.ETag})
+	must(t, err)
+	if _, err := c.Change(t.Context(), topic, "x", client.Change{Delay: &soon, ETag: read.ETag}); !errors.Is(err, client.ErrChanged) {
+		t.Errorf("second change: %v", err)
+	}
+	if err := c.DeleteIf(t.Context(), topic, "x", read.ETag); !errors.Is(err, client.ErrChanged) {
+		t.Errorf("deletion: %v", err)
+	}
+	must(t, c.DeleteIf(t.Context(), topic, "x", changed.ETag))
 }
 
 func (i *installation) pullVerbs(t *testing.T) {

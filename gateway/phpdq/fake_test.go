@@ -57,7 +57,7 @@ func (f *fakeJobs) Get(_ context.Context, topic, id string) (*queue.Job, error) 
 	return job, f.down
 }
 
-func (f *fakeJobs) Delete(_ context.Context, topic, id string) error {
+func (f *fakeJobs) DeleteIf(_ context.Context, topic, id string, _ queue.Match) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.jobs[topic+"/"+id] == nil {

@@ -19,7 +19,7 @@ import (
 type Jobs interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
-	Delete(ctx context.Context, topic, id string) error
+	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 }
 
 // Options of a Server.

@@ -1,18 +1,19 @@
 #!lua
 -- Changes a delayed or ready job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, address (see find), id, what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from
+-- ARGV    topic, address (see find), id, etags that it may have (see matches), what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from
 --         now, 'ms'), priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
--- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'newer' (of
---         a format that is not known here), or the description of the job as it is now.
+-- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'other' (it
+--         has another etag), 'newer' (of a format that is not known here), or the description of the job as it is now.
 -- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time
 --         stay.
-local topic, id, what = ARGV[1], ARGV[3], ARGV[4]
+local topic, id, what = ARGV[1], ARGV[3], ARGV[5]
 local n, field = struct.unpack('>I3c8', ARGV[2])
 local ref, page, index, rec = find(topic, ARGV[2], id)
 if not ref then return {now, 0, 'none'} end
 local due, created, flags, _, at = decode(rec)
 if not at then return {now, 0, 'newer'} end
+if not matches(ARGV[4], topic, ref, page, index, rec) then return {now, 0, 'other'} end
 local state, time = stateOf(topic, ref, page, due)
 
 if what == 'run' then
@@ -34,7 +35,7 @@ end
 if state == 'u' then return {now, 0, 'running'} end
 if state == 'x' then return {now, 0, 'dead'} end
 
-local when, priority, given, body, ownKey = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local when, priority, given, body, ownKey = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 if what == 'run' then when, priority, given = '+0', '', '' end
 if state == 'r' then time = due end
 if when ~= '' then

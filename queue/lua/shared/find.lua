@@ -47,6 +47,16 @@ local function find(topic, address, id)
   return ref, page, index, rec
 end
 
+-- Whether a job is in one of the states that etags name, with spaces between ('' any); etagOf in job.go makes them.
+local function matches(etags, topic, ref, page, index, rec)
+  if etags == '' then return true end
+  local state, at = stateOf(topic, ref, page, (decode(rec)))
+  if state == 'f' then state = 'd' end
+  local attempts = call('HGET', P .. 'a:' .. page, index) or ''
+  local text = string.format('%d %s %d ', ref, state, state == 'd' and at or 0) .. attempts .. rec
+  return string.find(etags, string.sub(redis.sha1hex(text), 1, 16), 1, true) ~= nil
+end
+
 -- A job as described in job.go reads it: reference, state, its time, record, body key's value, attempts. whole: with
 -- its long body.
 local function describe(topic, ref, page, index, rec, whole)
