@@ -129,10 +129,13 @@ benchstat: need-redis ## compare the packages' benchmarks with those of the comm
 	$(GO) run $(BENCHSTAT) base=dist/base.txt here=dist/here.txt
 
 .PHONY: screenshots
+screenshots: TRAFFIC ?= 1h
 screenshots: need-all ## take pictures of every page of the web admin (dist/screenshots), and those of the documents
 	@fc-list :lang=zh | grep -q . || scripts/install a-font-for-chinese=fonts-wqy-microhei
 	mkdir -p dist/screenshots docs/screenshots
-	WAKECALL_SCREENSHOTS=$(CURDIR)/dist/screenshots WAKECALL_PICTURES=$(CURDIR)/docs/screenshots $(GO) test -count=1 -timeout 30m -run TestScreenshots ./test/
+	WAKECALL_SCREENSHOTS=$(CURDIR)/dist/screenshots WAKECALL_PICTURES=$(CURDIR)/docs/screenshots WAKECALL_TRAFFIC=$(TRAFFIC) \
+		$(GO) test -count=1 -timeout 2h -run TestScreenshots ./test/
+	WAKECALL_PICTURES=$(CURDIR)/docs/screenshots $(MAKE) bad-day
 
 .PHONY: clean
 clean: ## remove what the other targets made, but not ./data

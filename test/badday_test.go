@@ -76,6 +76,22 @@ func TestABadDayIsFewMailsAndLines(t *testing.T) {
 	d.until(36)
 	d.judgeMails()
 	d.judgeOverview(overview)
+	d.pictures()
+}
+
+// pictures shows the bad day in the documents.
+func (d *badDay) pictures() {
+	dir := os.Getenv("WAKECALL_PICTURES")
+	if dir == "" {
+		return
+	}
+	b := d.signIn(d.t)
+	for name, dark := range map[string]bool{"bad-day": false, "bad-day-dark": true} {
+		b.Dark(dark)
+		b.Size(1440, 900)
+		settled(d.t, b, "/")
+		b.Screenshot(filepath.Join(dir, name+".webp"))
+	}
 }
 
 func (d *badDay) settings(s *alert.Settings) {

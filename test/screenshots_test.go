@@ -1,7 +1,10 @@
 package test
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,6 +54,7 @@ var pictures = []picture{
 //   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both languages; WAKECALL_SCREENSHOTS_ONLY is an
 //     expression that their names must fit
 //   - WAKECALL_PICTURES: a directory for those of the documents
+//   - WAKECALL_TRAFFIC: how long jobs are pushed before (1m)
 func TestScreenshots(t *testing.T) {
 	all, docs := os.Getenv("WAKECALL_SCREENSHOTS"), os.Getenv("WAKECALL_PICTURES")
 	if all == "" && docs == "" {
@@ -61,7 +65,11 @@ func TestScreenshots(t *testing.T) {
 	i.peopled(t)
 	b := i.furnished(t)
 	b.Expect("/nothing") // a page that there is not
-	i.busy(t, 60*time.Second)
+	traffic, err := time.ParseDuration(cmp.Or(os.Getenv("WAKECALL_TRAFFIC"), "1m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.busy(t, traffic)
 	if docs != "" {
 		for _, p := range pictures {
 			b.Speak(p.language)
@@ -145,17 +153,31 @@ func (i *installation) peopled(t *testing.T) {
 	must(r.SetPauseReason(ctx, "user/wei", "crm.sync", "The CRM is being moved until Monday"))
 }
 
-// busy pushes for a while, so that charts have something to show.
-func (i *installation) busy(t *testing.T, long time.Duration) {
+// busy pushes for a while, now more and now less, so that the charts show a lively installation.
+func (i *installation) busy(t *testing.T, span time.Duration) {
 	t.Helper()
-	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{"title": "Welcome mails", "max_attempts": 1, "emails": []string{"mail-team@shop.example"}})
-	n := 0
-	harness.Stays(t, long, "the charts fill", func() error {
+	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{
+		"title": "Welcome mails", "max_attempts": 1, "emails": []string{"mail-team@shop.example"},
+	})
+	began, n, dead := time.Now(), 0, time.Time{}
+	harness.Stays(t, span, "the charts fill", func() error {
+		wave := 1 + math.Sin(2*math.Pi*time.Since(began).Minutes()/17)
+		if rand.Float64() > wave/6 { // some 30 jobs a second
+			return nil
+		}
 		n++
 		for _, topic := range []string{"shop.close", "shop.ship", "shop.ship", "shop.refund"} {
-			i.Push(ctx, topic, M{"body": M{"order": n}, "priority": []string{"high", "normal", "normal", "low"}[n%4], "delay": fmt.Sprint(n%5, "s")})
+			i.Push(ctx, topic, M{
+				"body": M{"order": n}, "priority": []string{"high", "normal", "normal", "low"}[n%4], "delay": fmt.Sprint(n%300, "s"),
+			})
 		}
-		i.Push(ctx, "crm.sync", M{"body": M{"customer": n}, "delay": fmt.Sprint(n%50, "m")})
+		if n%10 == 0 {
+			i.Push(ctx, "crm.sync", M{"body": M{"customer": n}, "delay": fmt.Sprint(n%50, "m")})
+		}
+		if time.Since(dead) > 5*time.Minute {
+			dead = time.Now()
+			i.Push(ctx, "mail.welcome", M{"body": M{"customer": n}})
+		}
 		return nil
 	})
 }
