@@ -172,7 +172,7 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 // otherwise count an attempt when their leases expire. It holds no places meanwhile; jobs that then find none are
 // released.
 func (s *source) recover(r queue.Reserve, err error) (more bool) {
-	s.d.opts.Logger.Warn("jobs cannot be reserved; trying again",
+	s.d.opts.Logger.Log(s.ctx, queue.LevelOf(err), "jobs cannot be reserved; trying again",
 		"shard", s.shard.Name(), "bucket", s.bucket, "error", err)
 	r.Again = true
 	backoff, left := minBackoff, lastTries

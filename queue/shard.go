@@ -246,11 +246,11 @@ func (s *Shard) markDown(bucket int, err error) {
 	if n.down.Swap(true) {
 		return
 	}
-	level := slog.LevelWarn
 	if n.reason() == comparing { // as at every start
-		level = slog.LevelInfo
+		s.log.Info("shard is being compared with the journals", "bucket", bucket)
+	} else {
+		s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
 	}
-	s.log.Log(s.ctx, level, "shard does not answer", "bucket", bucket, "error", err)
 	if s.probing.Swap(true) {
 		return
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 )
@@ -192,3 +193,13 @@ func (e *UnavailableError) Error() string {
 	return "no shard is available: " + e.Reason + ": " + e.Err.Error()
 }
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// LevelOf is at what level the error of a shard is logged: every start waits until its shards were compared with the
+// hosts' journals, which is no trouble.
+func LevelOf(err error) slog.Level {
+	var un *UnavailableError
+	if errors.As(err, &un) && un.Reason == comparing {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}

@@ -183,7 +183,8 @@ func (t *Timer) step(ctx context.Context, s Shard, n int, b *bucket) {
 // failed delays the next step of a bucket.
 func (t *Timer) failed(s Shard, n int, b *bucket, err error) {
 	if b.backoff == 0 {
-		t.opts.Logger.Warn("due jobs cannot be moved; trying again", "shard", s.Name(), "bucket", n, "error", err)
+		t.opts.Logger.Log(context.Background(), queue.LevelOf(err), "due jobs cannot be moved; trying again",
+			"shard", s.Name(), "bucket", n, "error", err)
 	}
 	t.metrics.failures.Inc()
 	b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
