@@ -219,7 +219,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		t.Errorf("recipients got %d", status)
 	}
 	rules := []string{
-		"ledger", "on", "no_consumer", "7m30s", "lateness", "0", "failing_share", "25", "failing_least",
+		"ledger", "on", "no_consumer", "7m30s", "no_worker", "4m", "no_worker_jobs", "50", "lateness", "0", "failing_share", "25", "failing_least",
 		"20", "dead_jobs", "3",
 		"remind_after", "1h", "over_after", "2m", "group_wait", "30s", "digest_after", "10m", "max_per_hour", "12",
 		"language", "zh-Hans",
@@ -231,7 +231,7 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 	now, err := alert.Read(s.registry.Snapshot())
 	if err != nil || len(now.Recipients) != 2 || now.Recipients[1].Owners[0] != "shop" || now.MaxPerHour != 12 ||
 		now.Language != "zh-Hans" || now.Rules.Shards || !now.Rules.Ledger ||
-		now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
+		now.Rules.NoWorkerJobs != 50 || now.Rules.FailingShare != 0.25 || now.Rules.Lateness != 0 {
 		t.Errorf("the settings are %+v, %v", now, err)
 	}
 	late := append(slices.Clone(rules), "objectives", "shop.* 30s\norders 500ms\n")

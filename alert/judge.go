@@ -90,9 +90,8 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 	var list []Finding
 	add := func(c Cause) { list = append(list, Finding{Topic: t.Name, Cause: c}) }
 	recent := w.trends[t.Name]
-	idle := recent.idle(now)
-	if limit := r.NoConsumer.Std(); t.State == registry.TopicActive && limit > 0 && idle >= limit {
-		add(Cause{Kind: "no_consumer", Severity: Critical, N: recent.last.Ready, For: idle.Round(time.Second)})
+	if kind, found := w.nobodyTakes(t, r, now); found {
+		add(Cause{Kind: kind, Severity: Critical, N: recent.last.Ready, For: recent.idle(now).Round(time.Second)})
 	}
 	did := recent.since(failingSpan, now)
 	attempts := did.failed + did.delivered
@@ -107,6 +106,20 @@ func (w *Watch) judgeTopic(t *registry.Topic, r Rules, now time.Time) []Finding 
 		add(Cause{Kind: "ledger", Severity: Critical, Text: recent.last.Ledger()})
 	}
 	return list
+}
+
+// nobodyTakes reports whether nobody takes the jobs of a topic that are ready: no dispatcher, or no worker of a pull
+// topic, where some jobs may wait until a worker comes.
+func (w *Watch) nobodyTakes(t *registry.Topic, r Rules, now time.Time) (kind string, found bool) {
+	kind, limit, least := "no_consumer", r.NoConsumer.Std(), float64(1)
+	if t.Delivery == registry.DeliveryPull {
+		kind, limit = "no_worker", r.NoWorker.Std()
+		least = w.limit(float64(r.NoWorkerJobs), "no_worker//"+t.Name, now)
+	}
+	recent := w.trends[t.Name]
+	found = t.State == registry.TopicActive && limit > 0 && least > 0 && recent.idle(now) >= limit &&
+		float64(recent.last.Ready) >= least
+	return kind, found
 }
 
 // limit is a limit, or what is left of it for what was found a moment ago: what goes up and down around a limit is one
@@ -140,10 +153,11 @@ func (w *Watch) late(
 ) (list []Finding, err error) {
 	calls, err := w.src.Activity.Lateness(ctx, topics, now.Add(-lateSpan)) // with an error: of the shards that answer
 	for _, name := range topics {
-		t, objective := w.src.Snapshot().Topics.Get(name), r.Objective(name)
-		if objective <= 0 || t == nil || t.State != registry.TopicActive {
+		t := w.src.Snapshot().Topics.Get(name)
+		if t == nil || t.State != registry.TopicActive || r.Objective(t) <= 0 {
 			continue
 		}
+		objective := r.Objective(t)
 		n, p99 := read[name].Stats, calls[name].Quantile(0.99)
 		worst := max(n.OldestReady, p99)
 		if limit := w.limit(float64(objective), "late//"+name, now); float64(worst) > limit {

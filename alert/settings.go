@@ -61,30 +61,36 @@ type Webhook struct {
 
 // Rules define what an alert is. A limit of zero switches its rule off.
 type Rules struct {
-	Shards       bool              `json:"shards"`        // findings of the redis-checker
-	Registry     bool              `json:"registry"`      // its database does not answer
-	Journal      bool              `json:"journal"`       // it cannot be written
-	Ledger       bool              `json:"ledger"`        // it does not add up
-	Breaker      bool              `json:"breaker"`       // an endpoint is not called because its breaker is open
-	NoConsumer   registry.Duration `json:"no_consumer"`   // nothing is called for so long though jobs are ready
-	FailingShare float64           `json:"failing_share"` // of the attempts of five minutes, 0 to 1
-	FailingLeast int64             `json:"failing_least"` // with at least so many attempts
-	DeadJobs     int64             `json:"dead_jobs"`     // of a topic within ten minutes
-	OverAfter    registry.Duration `json:"over_after"`    // since a topic's trouble was found last
-	Lateness     registry.Duration `json:"lateness"`      // of the oldest ready job, or the p99 of a minute
+	Shards       bool              `json:"shards"`         // findings of the redis-checker
+	Registry     bool              `json:"registry"`       // its database does not answer
+	Journal      bool              `json:"journal"`        // it cannot be written
+	Ledger       bool              `json:"ledger"`         // it does not add up
+	Breaker      bool              `json:"breaker"`        // an endpoint is not called because its breaker is open
+	NoConsumer   registry.Duration `json:"no_consumer"`    // nothing is called for so long though jobs are ready
+	NoWorker     registry.Duration `json:"no_worker"`      // nobody takes jobs of a pull topic for so long
+	NoWorkerJobs int64             `json:"no_worker_jobs"` // though so many are ready
+	FailingShare float64           `json:"failing_share"`  // of the attempts of five minutes, 0 to 1
+	FailingLeast int64             `json:"failing_least"`  // with at least so many attempts
+	DeadJobs     int64             `json:"dead_jobs"`      // of a topic within ten minutes
+	OverAfter    registry.Duration `json:"over_after"`     // since a topic's trouble was found last
+	Lateness     registry.Duration `json:"lateness"`       // of the oldest ready job, or the p99 of a minute
 
 	// Objectives of topics' lateness, by pattern (orders or shop.*); 0 switches the rule off.
 	Objectives map[string]registry.Duration `json:"objectives"`
 }
 
-// Objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one.
-func (r *Rules) Objective(topic string) time.Duration {
-	if d, named := r.Objectives[topic]; named {
+// Objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one. That is
+// not for pull topics, whose workers come when they like.
+func (r *Rules) Objective(t *registry.Topic) time.Duration {
+	if d, named := r.Objectives[t.Name]; named {
 		return d.Std()
 	}
 	longest, limit := 0, r.Lateness.Std()
+	if t.Delivery == registry.DeliveryPull {
+		limit = 0
+	}
 	for pattern, d := range r.Objectives {
-		if matches(pattern, topic) && len(pattern) > longest {
+		if matches(pattern, t.Name) && len(pattern) > longest {
 			longest, limit = len(pattern), d.Std()
 		}
 	}
@@ -110,7 +116,8 @@ func Defaults() Settings {
 		RemindAfter: registry.Duration(30 * time.Minute), MaxPerHour: 10, DeadDigest: true, Language: "en",
 		Rules: Rules{
 			Shards: true, Registry: true, Journal: true, Ledger: true, Breaker: true,
-			NoConsumer:   registry.Duration(2 * time.Minute),
+			NoConsumer: registry.Duration(2 * time.Minute),
+			NoWorker:   registry.Duration(5 * time.Minute), NoWorkerJobs: 300,
 			FailingShare: 0.5, FailingLeast: 20, DeadJobs: 10, Lateness: registry.Duration(5 * time.Second),
 			OverAfter: registry.Duration(2 * time.Minute),
 		},
@@ -194,7 +201,7 @@ func (r *Rules) validate() error {
 	if r.FailingShare < 0 || r.FailingShare > 1 {
 		return wrong("rules.failing_share", "%v is not a share between 0 and 1", r.FailingShare)
 	}
-	if min(r.NoConsumer, r.Lateness, r.OverAfter) < 0 || min(r.FailingLeast, r.DeadJobs) < 0 {
+	if min(r.NoConsumer, r.NoWorker, r.Lateness, r.OverAfter) < 0 || min(r.NoWorkerJobs, r.FailingLeast, r.DeadJobs) < 0 {
 		return wrong("rules", "limits must not be negative; 0 switches a rule off")
 	}
 	for pattern, d := range r.Objectives {

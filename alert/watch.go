@@ -120,7 +120,7 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 
 // waitsAnyway reports whether jobs wait because a shard is, or was, down.
 func (w *Watch) waitsAnyway(f *Finding, now time.Time) bool {
-	return (f.Kind == "late" || f.Kind == "no_consumer") && now.Sub(w.outage) < outageSpan
+	return (f.Kind == "late" || f.Kind == "no_consumer" || f.Kind == "no_worker") && now.Sub(w.outage) < outageSpan
 }
 
 // byOutage reports whether a finding about a topic that was all right only says that.
@@ -154,6 +154,8 @@ func span(kind string, r Rules) time.Duration {
 	switch kind {
 	case "no_consumer":
 		return r.NoConsumer.Std()
+	case "no_worker":
+		return r.NoWorker.Std()
 	case "topic_failing":
 		return failingSpan
 	case "dead":

@@ -179,6 +179,39 @@ func TestEachTroubleIsFound(t *testing.T) {
 	}
 }
 
+// TestAPullTopicWithoutWorkersIsFound: five minutes while 300 jobs wait. Fewer jobs may wait for a worker; around the
+// limit it is one alert, and a worker ends it.
+func TestAPullTopicWithoutWorkersIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.topics["a"].Delivery = registry.DeliveryPull
+		w.totals["a"] = waiting(299, time.Hour)
+		if got := kinds(t, watch, 10*time.Minute); len(got) != 0 {
+			t.Errorf("with 299 jobs %q", got)
+		}
+		w.topics["b"].Delivery = registry.DeliveryPull
+		w.totals["b"] = waiting(300, time.Hour)
+		if got := kinds(t, watch, 4*time.Minute); len(got) != 0 {
+			t.Errorf("after 4 minutes %q", got)
+		}
+		found := []string{"no_worker b"}
+		if got := kinds(t, watch, 3*time.Minute); !slices.Equal(got, found) {
+			t.Errorf("after 7 minutes %q", got)
+		}
+		w.totals["b"] = waiting(160, time.Hour)
+		if got := kinds(t, watch, time.Minute); !slices.Equal(got, found) {
+			t.Errorf("with 160 jobs left %q", got)
+		}
+		taken := waiting(160, time.Hour)
+		taken.Stats.Ready, taken.Stats.Running = 159, 1
+		w.totals["b"] = taken
+		if got := kinds(t, watch, time.Minute); len(got) != 0 {
+			t.Errorf("with a worker %q", got)
+		}
+	})
+}
+
 func waiting(n int64, oldest time.Duration) queue.TopicTotals {
 	return queue.TopicTotals{Total: queue.Totals{Pushed: n}, Stats: queue.Stats{Ready: n, OldestReady: oldest}}
 }
@@ -317,9 +350,13 @@ func TestATopicsObjectiveIsItsOwn(t *testing.T) {
 		"shop.mail": 0,
 	}
 	for topic, want := range map[string]time.Duration{"other": time.Minute, "shop.orders": time.Second, "shop.mail": 0} {
-		if got := r.Objective(topic); got != want {
+		if got := r.Objective(&registry.Topic{Name: topic}); got != want {
 			t.Errorf("the objective of %s is %s, want %s", topic, got, want)
 		}
+	}
+	pull := registry.Topic{Name: "jobs", Delivery: registry.DeliveryPull}
+	if own, common := r.Objective(&pull), Defaults().Rules; own != time.Minute || common.Objective(&pull) != 0 {
+		t.Errorf("the objective of a pull topic is %s, by default %s", own, common.Objective(&pull))
 	}
 	w, watch := newWorld()
 	w.late["a"], w.late["b"] = activity.Histogram{200: 100}, activity.Histogram{200: 100}

@@ -67,13 +67,13 @@ func switches(s *alert.Settings) map[string]*bool {
 
 var (
 	switchNames = []string{"shards", "registry", "journal", "ledger", "breaker", "dead_digest"}
-	limitNames  = []string{"no_consumer", "lateness", "failing_share", "failing_least", "dead_jobs", "over_after",
+	limitNames  = []string{"no_consumer", "no_worker", "no_worker_jobs", "lateness", "failing_share", "failing_least", "dead_jobs", "over_after",
 		"group_wait", "digest_after", "remind_after", "max_per_hour"}
 )
 
 func durations(s *alert.Settings) map[string]*registry.Duration {
 	return map[string]*registry.Duration{
-		"no_consumer": &s.Rules.NoConsumer, "lateness": &s.Rules.Lateness,
+		"no_consumer": &s.Rules.NoConsumer, "no_worker": &s.Rules.NoWorker, "lateness": &s.Rules.Lateness,
 		"over_after": &s.Rules.OverAfter, "group_wait": &s.GroupWait, "digest_after": &s.DigestAfter,
 		"remind_after": &s.RemindAfter,
 	}
@@ -81,7 +81,7 @@ func durations(s *alert.Settings) map[string]*registry.Duration {
 
 func counts(s *alert.Settings) map[string]*int64 {
 	return map[string]*int64{
-		"failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs, "max_per_hour": &s.MaxPerHour,
+		"no_worker_jobs": &s.Rules.NoWorkerJobs, "failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs, "max_per_hour": &s.MaxPerHour,
 	}
 }
 

@@ -77,12 +77,12 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	return o, nil
 }
 
-// busiest are the active topics with the most jobs to call.
+// busiest are the active topics with the most jobs to call. Those of pull topics are not called.
 func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	topics := h.Snapshot().Topics
 	var names []string
 	for name, s := range stats {
-		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 {
+		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull && s.Delayed+s.Ready > 0 {
 			names = append(names, name)
 		}
 	}

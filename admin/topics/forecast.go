@@ -7,9 +7,15 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
+// fillForecast shows when jobs fall due, and of a push topic how late they will be called: what workers of a pull topic
+// can do nobody knows. Of the topics of a namespace there is no forecast.
 func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
+	if registry.IsNamespace(d.Name) {
+		return nil
+	}
 	ctx := c.Request().Context()
 	f, err := h.queue.Forecast(ctx, d.Name)
 	if err != nil && !queue.IsPartial(err) {
@@ -19,7 +25,9 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 		d.Away = h.Explain(c, err)
 	}
 	d.Forecast = &f
-	d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)
+	if d.Topic.Delivery != registry.DeliveryPull {
+		d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)
+	}
 	d.Late = figures.Predict(&f, d.Live.Totals.Ready, d.Capacity.Rate)
 	d.Minutes = h.figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], d.Capacity.Rate)
 	d.Hours = h.figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], d.Capacity.Rate)

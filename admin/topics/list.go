@@ -285,7 +285,7 @@ func (h *Handler) rules() *alert.Rules {
 func (h *Handler) newLine(t *registry.Topic, counts figures.Counts, rules *alert.Rules) *topicLine {
 	return &topicLine{
 		Topic: t, Stats: counts.Topics[t.Name], Answered: counts.Answered,
-		Vitals: noVitals, Totals: noTotals, limit: rules.Objective(t.Name),
+		Vitals: noVitals, Totals: noTotals, limit: rules.Objective(t),
 	}
 }
 
