@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,7 +18,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/admin/topics"
-	"github.com/wakecall/wakecall/connlimit"
+	"github.com/wakecall/wakecall/listen"
 )
 
 // Admin is the web admin.
@@ -114,7 +113,6 @@ const (
 	readTimeout   = 30 * time.Second
 	writeTimeout  = time.Minute
 	idleTimeout   = 2 * time.Minute
-	restWithin    = 3 * time.Second // of connections with a request, before those that have none are closed
 )
 
 // Run serves on l until ctx is done and then stops gracefully: streams end at once, requests have ShutdownTimeout. l is
@@ -123,47 +121,15 @@ func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tasks := make(chan error, 1)
 	go func() { tasks <- a.jobs.Runner().Run(inner) }()
-	conns := newBusyConns()
-	limited := connlimit.New(l, connlimit.Max(maxConns))
-	srv := &http.Server{
-		ConnState: conns.note, ConnContext: connlimit.ConnContext, Handler: connlimit.Track(a),
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelDebug),
-	}
-	if a.opts.TLS != nil {
-		srv.TLSConfig = a.opts.TLS.Clone()
-	}
-	served := make(chan error, 1)
-	go func() { served <- serve(srv, limited) }()
-	var err error
-	select {
-	case err = <-served:
-		err = errors.Join(fmt.Errorf("serve the admin on %s: %w", l.Addr(), err), srv.Close())
-	case <-ctx.Done():
-		a.page.Hub.Close()  // streams would go on for ever
-		_ = limited.Close() // a successor accepts, if there is one
-		<-served            // from here on every connection that was accepted is known
-		conns.wait(min(restWithin, a.opts.ShutdownTimeout/3))
-		err = a.stop(srv)
-	}
+	err := listen.HTTP(ctx, l, &http.Server{
+		Handler: a, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelDebug),
+	}, listen.Options{
+		MaxConns: maxConns, TLS: a.opts.TLS, ShutdownTimeout: a.opts.ShutdownTimeout, Draining: a.page.Hub.Close,
+		Refusal: page.Refusal,
+	})
 	a.page.Hub.Close()
 	stop()
 	return errors.Join(err, <-tasks)
-}
-
-func serve(srv *http.Server, l net.Listener) error {
-	if srv.TLSConfig != nil {
-		return srv.ServeTLS(l, "", "")
-	}
-	return srv.Serve(l)
-}
-
-func (a *Admin) stop(srv *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), a.opts.ShutdownTimeout)
-	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("requests to the admin were still under way after %s: %w", a.opts.ShutdownTimeout,
-			err), srv.Close())
-	}
-	return nil
 }

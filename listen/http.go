@@ -16,6 +16,9 @@ import (
 // ShutdownTimeout later; l is closed then. It sets the Handler, BaseContext, ConnContext and TLSConfig of srv.
 func HTTP(ctx context.Context, l net.Listener, srv *http.Server, o Options) error {
 	s := &httpListener{Options: o.withDefaults(), srv: srv}
+	if s.Refusal != nil {
+		l = refusals{l, s.Refusal}
+	}
 	s.conns = connlimit.New(l, connlimit.Max(s.MaxConns))
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // stopping does not cancel requests
 	defer cancel()
@@ -52,13 +55,13 @@ func (s *httpListener) prepare(base context.Context) {
 	s.srv.BaseContext = func(net.Listener) context.Context { return base }
 	s.srv.ConnContext = connlimit.ConnContext
 	if s.TLS != nil {
-		s.srv.TLSConfig = s.TLS.Clone()
+		s.srv.TLSConfig = withProtocols(s.TLS)
 	}
 }
 
 func (s *httpListener) serve() error {
-	if s.srv.TLSConfig != nil {
-		return s.srv.ServeTLS(s.conns, "", "")
+	if s.TLS != nil {
+		return s.srv.Serve(newHandshakes(s.conns, s.srv.TLSConfig, s.srv.ReadHeaderTimeout, s.Refusal))
 	}
 	return s.srv.Serve(s.conns)
 }

@@ -18,6 +18,7 @@ type Options struct {
 	TLS      *tls.Config   // nil: plain HTTP
 	LameDuck time.Duration // how long a stopping listener still accepts; default 500ms, negative: not at all
 	Draining func()        // called when the stop begins; may be nil
+	Refusal  Refusal       // answers what net/http refuses; nil: net/http does
 }
 
 func (o Options) withDefaults() Options {

@@ -2,10 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/wakecall/wakecall/listen"
 )
@@ -19,10 +22,22 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	storing.Go(func() { s.storeUses(uses) })
 	defer storing.Wait()
 	defer stop()
-	return listen.HTTP(ctx, refusals{l}, s.httpServer(), listen.Options{
+	return listen.HTTP(ctx, l, s.httpServer(), listen.Options{
 		MaxConns: s.limits.MaxConns, TLS: s.opts.TLS, ShutdownTimeout: s.opts.ShutdownTimeout, LameDuck: s.opts.LameDuck,
-		Replaced: s.opts.Replaced, Draining: func() { s.draining.Store(true); s.stop() },
+		Replaced: s.opts.Replaced, Draining: func() { s.draining.Store(true); s.stop() }, Refusal: refusal,
 	})
+}
+
+// refusal is a problem, as any other refusal.
+func refusal(status int, detail string) (http.Header, []byte) {
+	p := &Problem{Status: status, Detail: detail}
+	view := p.view()
+	view.Type, view.RequestID = "about:blank", rand.Text()
+	body, err := json.Marshal(view)
+	if err != nil {
+		body = []byte("{}")
+	}
+	return http.Header{"Content-Type": problemType, headerRequestID: {view.RequestID}}, body
 }
 
 // maxStreams is how many requests a connection of HTTP/2 may have under way.

@@ -1,0 +1,113 @@
+package listen
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+)
+
+// Refusal makes the answer to a request that net/http refuses before a handler sees it, such as one with a malformed
+// header. detail says what is wrong.
+type Refusal func(status int, detail string) (h http.Header, body []byte)
+
+// net/http has no hook for these answers: it writes a fixed text to the connection, at once, which no answer of a handler
+// begins like. So the connections of HTTP/1.1 look at what is written to them. (HTTP/2 has answers of its own: a malformed
+// request is the error of its stream, and a header that is too large a page of net/http.)
+type refusals struct {
+	net.Listener
+	refuse Refusal
+}
+
+func (l refusals) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return refusingConn{c, l.refuse}, nil
+}
+
+type refusingConn struct {
+	net.Conn
+	refuse Refusal
+}
+
+func (c refusingConn) Write(b []byte) (int, error) { return c.refuse.write(c.Conn, b) }
+
+// CloseWrite is for net/http; see package connlimit, which calls it.
+func (c refusingConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// refusingTLS is the same inside of TLS.
+type refusingTLS struct {
+	*tls.Conn
+	refuse Refusal
+}
+
+func (c refusingTLS) Write(b []byte) (int, error) { return c.refuse.write(c.Conn, b) }
+
+const (
+	refusalHead = "HTTP/1.1 "
+	statusAt    = len(refusalHead)
+	detailsAt   = statusAt + len("400 ")
+)
+
+var (
+	textRefusal        = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
+	expectationRefusal = []byte("HTTP/1.1 417 Expectation Failed\r\nConnection: close\r\n")
+	noTLSRefusal       = []byte("HTTP/1.0 400 Bad Request\r\n\r\n")
+)
+
+// write costs an answer one comparison of a byte, unless it begins like one of the class 4xx or 5xx.
+func (refuse Refusal) write(c net.Conn, b []byte) (int, error) {
+	if len(b) <= detailsAt || b[statusAt] < '4' {
+		return c.Write(b)
+	}
+	status, detail := refused(b)
+	if status == 0 {
+		return c.Write(b)
+	}
+	if _, err := c.Write(refuse.answer(status, detail)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// refused is the status of an answer that net/http made itself, and what is wrong; 0: it is a handler's.
+func refused(b []byte) (status int, detail string) {
+	line, text, fixed := bytes.Cut(b, textRefusal)
+	switch {
+	case bytes.HasPrefix(b, noTLSRefusal):
+		text = bytes.TrimSpace(b[len(noTLSRefusal):])
+	case bytes.HasPrefix(b, expectationRefusal):
+		text = []byte("Expect: only 100-continue is known")
+	case !fixed || !bytes.HasPrefix(line, []byte(refusalHead)) || bytes.Contains(line, []byte("\r\n")):
+		return 0, ""
+	}
+	status, err := strconv.Atoi(string(b[statusAt : detailsAt-1]))
+	if err != nil {
+		return 0, ""
+	}
+	return status, string(text)
+}
+
+// answer is a whole answer.
+func (refuse Refusal) answer(status int, detail string) []byte {
+	h, body := refuse(status, detail)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Connection", "close")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	_ = h.Write(&b) // to memory
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
