@@ -103,18 +103,26 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 	if err != nil {
 		return 0, err
 	}
-	if len(reply)%3 != 1 {
+	if len(reply)%4 != 1 {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
 	revision, _ := reply[0].(int64)
-	jobs := make([]Job, 0, len(reply)/3)
-	for v := range slices.Chunk(reply[1:], 3) {
+	var jobs, renewed []Job
+	for v := range slices.Chunk(reply[1:], 4) {
 		ref, _ := v[0].(int64)
 		id, _ := v[1].(string)
-		jobs = append(jobs, Job{
-			Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]),
-			Revision: revision + int64(len(jobs)),
-		})
+		job := Job{Topic: topic, ID: givenID(ref, id), Shard: s.name, CreatedAt: millis(v[2]), Revision: revision}
+		revision++
+		if whole, err := s.described(topic, v[3]); err == nil && !whole.Newer {
+			whole.Revision = job.Revision
+			renewed = append(renewed, *whole)
+			continue
+		}
+		jobs = append(jobs, job)
 	}
-	return len(jobs), q.record(ctx, kind, jobs...)
+	n := len(jobs) + len(renewed)
+	if err := q.record(ctx, MadeDue, renewed...); err != nil { // a whole line, which has what they got
+		return n, err
+	}
+	return n, q.record(ctx, kind, jobs...)
 }

@@ -23,7 +23,7 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 // PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can
 // take it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
-	pushes = withVia(ctx, pushes)
+	pushes = WithVia(ctx, pushes)
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
 	todo := make([]int, 0, len(pushes))
 	for i := range pushes {

@@ -17,7 +17,8 @@ func viaOf(ctx context.Context) string {
 	return name
 }
 
-func withVia(ctx context.Context, pushes []Push) []Push {
+// WithVia names in pushes the protocol that ctx has.
+func WithVia(ctx context.Context, pushes []Push) []Push {
 	via := viaOf(ctx)
 	if via == "" {
 		return pushes

@@ -67,7 +67,7 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 			MaxAttempts: p.MaxAttempts, ExpiresAt: expires, Headers: p.Headers, Retry: p.Retry, CreatedAt: now, DueAt: due}
 		lines[i] = journal.RequestLine{TS: now, Op: journal.OpSpool, Topic: p.Topic, ID: p.ID, DueAt: asked, Delay: p.Delay,
 			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
-			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry}
+			ExpiresAt: p.ExpiresAt, TTL: p.TTL, Headers: p.Headers, Retry: p.Retry, Via: p.Via}
 		if p.OnDuplicate == queue.Replace {
 			lines[i].OnDuplicate = replaceText
 		}
@@ -208,9 +208,12 @@ type brought struct {
 
 const viaSpool = "spool "
 
-// viaOf names a line of the spool. It is asked once for each, in their order.
+// viaOf names a line of the spool, and the protocol in which it came. It is asked once for each, in their order.
 func (b *brought) viaOf(l *journal.RequestLine) string {
 	via := viaSpool + l.TS.UTC().Format(time.RFC3339Nano) + " " + l.Topic + "/" + l.ID
+	if l.Via != "" {
+		via += " via " + l.Via
+	}
 	b.spooled[via]++
 	if n := b.spooled[via]; n > 1 {
 		via += " " + strconv.Itoa(n)

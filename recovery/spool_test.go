@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -128,4 +132,35 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 		return !e.IsZero() && !e.After(jobs[1].ExpiresAt.Add(20*time.Second))
 	}))
 	wantJob(t, h.queue, "over", queue.Ready, own(func(e time.Time) bool { return !e.IsZero() && e.Before(at) }))
+}
+
+// TestASpooledPushKeepsItsProtocol in the journal, and an interrupted drain still knows what it brought.
+func TestASpooledPushKeepsItsProtocol(t *testing.T) {
+	url, _ := startRedis(t)
+	h := newHost(t, url)
+	q := NewSpooledQueue(h.queue, NewSpool(h.dir, h.journal), func() error { return nil })
+	push := queue.Push{Topic: fixtureTopic, ID: "one", Body: []byte("1")}
+	if r := q.Push(queue.Via(t.Context(), "lmstfy"), push); r.Err != nil || r.Job.State != queue.Spooled {
+		t.Fatalf("%+v", r)
+	}
+	h.adopt(t)
+	for range 2 {
+		if err := os.WriteFile(filepath.Join(h.dir, drainingName), []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var via []string
+	for l, err := range journal.ReadRequests(h.dir, journal.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		via = append(via, string(l.Op)+" "+l.Via)
+	}
+	if len(via) != 2 || via[0] != "spool lmstfy" || !strings.HasPrefix(via[1], "push spool ") ||
+		!strings.HasSuffix(via[1], " via lmstfy") {
+		t.Errorf("the journal has %q", via)
+	}
 }

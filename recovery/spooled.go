@@ -30,19 +30,19 @@ func (q *SpooledQueue) Push(ctx context.Context, p queue.Push) queue.Result {
 		return r
 	}
 	results := []queue.Result{r}
-	q.keep([]queue.Push{p}, results)
+	q.keep(ctx, []queue.Push{p}, results)
 	return results[0]
 }
 
 // PushBatch spools those that no shard could take.
 func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result {
 	results := q.Queue.PushBatch(ctx, pushes)
-	q.keep(pushes, results)
+	q.keep(ctx, pushes, results)
 	return results
 }
 
 // keep spools what found no shard. Those that want to be refused if their id lives cannot be told whether it does.
-func (q *SpooledQueue) keep(pushes []queue.Push, results []queue.Result) {
+func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []queue.Result) {
 	var which []int
 	var wanted []queue.Push
 	for i := range results {
@@ -54,7 +54,7 @@ func (q *SpooledQueue) keep(pushes []queue.Push, results []queue.Result) {
 	if len(wanted) == 0 {
 		return
 	}
-	jobs, err := q.spool.Keep(wanted)
+	jobs, err := q.spool.Keep(queue.WithVia(ctx, wanted))
 	for k, i := range which {
 		if err != nil {
 			results[i].Err = &queue.UnavailableError{Reason: "journal", RetryAfter: spoolRetry, Err: err}

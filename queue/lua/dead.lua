@@ -3,7 +3,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts and time to live in ms that redriven
 --         jobs get ('' as they are; an expiry is lifted), then pairs (address (see find), id).
--- Returns {revision of the first, then reference, id as in the record and creation in ms of each}.
+-- Returns {revision of the first, then reference, id as in the record and creation in ms of each, and its description if
+--         it got another limit, else ''}.
 -- Keeps   invariants 1 to 5. Ids of jobs that are not dead are skipped.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max, ttl = ARGV[4], ARGV[5]
@@ -46,7 +47,7 @@ for _, ref in ipairs(refs) do
   elseif call('ZSCORE', dead, ref) then -- and not an id that came twice
     local due, created, _, id = decode(rec)
     local n = #out
-    out[n + 1], out[n + 2], out[n + 3] = ref, id or '', created or 0
+    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = ref, id or '', created or 0, ''
     if what == 'delete' or not due then
       remove(topic, ref, page, index, rec)
       total('o', topic, 1)
@@ -54,11 +55,15 @@ for _, ref in ipairs(refs) do
       detach(topic, ref, 'x')
       restartAttempts(page, index)
       makeDue(topic, ref, page, index, renewed(rec))
-      if ttl == '' then liftExpiry(page, index) end
+      if ttl == '' then
+        liftExpiry(page, index)
+      else
+        out[n + 4] = describe(topic, ref, page, index, read(page, index), true)
+      end
       total('v', topic, 1)
     end
   end
 end
-if #out > 1 then out[1] = revise((#out - 1) / 3) end
+if #out > 1 then out[1] = revise((#out - 1) / 4) end
 finish()
 return out
