@@ -125,9 +125,9 @@ func (s *settler) send(st []queue.Settlement) []bool {
 	}
 }
 
-// record writes attempts to the journal: before their settlement, so that a delivery is known whatever happens, but
-// deaths afterwards, since settling gives a death the revision that orders it. A journal that cannot be written stops
-// no job.
+// record writes attempts to the journal: before their settlement, so that a delivery is known whatever happens, with
+// the revision of the reservation; but deaths afterwards, since settling gives a death the revision that orders it. A
+// journal that cannot be written stops no job.
 func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
 	lines := make([]journal.AttemptLine, 0, len(batch))
@@ -138,7 +138,10 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 		line := journal.AttemptLine{
 			Topic: o.Lease.Topic, ID: o.Lease.ID, CreatedAt: o.Lease.CreatedAt, N: o.Lease.Attempts + 1,
 			Outcome: journalOutcomes[o.Verdict], Reason: o.reason, Shard: o.Lease.Shard,
-			Revision: o.Lease.Revision,
+			Revision: o.Lease.Reservation,
+		}
+		if deaths {
+			line.Revision = o.Lease.Revision
 		}
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took

@@ -76,7 +76,7 @@ type AttemptLine struct {
 	Reason    string
 	Error     string
 	Shard     string
-	Revision  int64  // of the death of a job, and of every end of a worker's lease
+	Revision  int64  // of a job's death, of a delivery's reservation, and of every end of a worker's lease
 	Process   string // empty: Options.Process
 }
 

@@ -128,6 +128,7 @@ func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
 	results := make([]Result, len(pushes))
 	for i := range pushes {
 		results[i].Job = s.fresh(&pushes[i], dueAt(&pushes[i], now), now)
+		results[i].Job.Revision = revision + int64(i)
 	}
 	for k := pushedHead; k < len(reply); k += 2 {
 		n, ok := reply[k].(int64)
@@ -135,9 +136,6 @@ func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
 			return nil, errReply
 		}
 		results[n-1] = s.duplicate(&pushes[n-1], results[n-1].Job, reply[k+1], o.repeated)
-	}
-	for i := range results {
-		results[i].Job.Revision = revision + int64(i)
 	}
 	return results, nil
 }
@@ -159,13 +157,18 @@ func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 		return Result{Job: stored, Duplicate: !again}
 	}
 	v, ok := answer.([]any)
-	if !ok || len(v) != 2 || v[0] != answerKept && v[0] != answerRefused {
+	if !ok || len(v) != 3 || v[0] != answerKept && v[0] != answerRefused {
 		return Result{Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, errReply)}
 	}
 	job, err := s.described(p.Topic, v[1])
-	switch {
-	case err != nil:
+	if err != nil {
 		return Result{Err: err}
+	}
+	job.Revision = stored.Revision
+	if called, _ := v[2].(int64); called > 0 { // or a line of this push would outlive the job's delivery
+		job.Revision = called
+	}
+	switch {
 	case again && isOwn(p, job):
 		return Result{Job: *job}
 	}

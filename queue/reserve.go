@@ -42,12 +42,14 @@ type Reserved struct {
 	More bool // there may be others, behind places of jobs that are gone
 }
 
-// Lease is a reserved job. Job.Attempts is the number made before this one.
+// Lease is a reserved job. Job.Attempts is the number made before this one, Job.Revision that of the job's death once it
+// was settled as dead.
 type Lease struct {
 	Job
-	Token   string
-	ref     int64
-	hasKeys bool // it has attempts or a body key to remove
+	Token       string
+	Reservation int64 // revision of the Reserve: whatever has a lower one is what is called now, or older
+	ref         int64
+	hasKeys     bool // it has attempts or a body key to remove
 }
 
 // Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved anyway: the same request
@@ -62,7 +64,7 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 
 // The length of what the answer of reserve.lua begins with, and of each job in it.
 const (
-	reservedHead = 3
+	reservedHead = 4
 	reservedJob  = 6
 )
 
@@ -76,12 +78,15 @@ func (s *Shard) reserved(v any, token string) (Reserved, error) {
 		s.logNewer(newer)
 	}
 	out := Reserved{Now: millis(reply[0]), More: reply[1] == int64(1)}
+	revision, _ := reply[3].(int64)
+	token += ":" + strconv.FormatInt(revision, 10)
 	for job := range slices.Chunk(reply[reservedHead:], reservedJob) {
 		l, err := s.leased(job, token)
 		if err != nil {
 			s.log.Error("a reserved job cannot be read; it dies when enough leases have expired", "error", err)
 			continue
 		}
+		l.Reservation = revision
 		out.Jobs = append(out.Jobs, l)
 	}
 	return out, nil

@@ -57,7 +57,7 @@ const (
 // Entry is a line of a journal for Replay.
 type Entry struct {
 	Kind     EntryKind
-	Revision int64 // of delivered ones: of the content that was delivered; 0 when it is not known
+	Revision int64 // 0 of delivered ones by older versions, unless what was delivered is known
 	Since    int64 // of stored ones: the last revision known at which the job was alive; 0: it is not known
 	Job      Job   // Topic, ID and CreatedAt; more by Kind
 }

@@ -252,6 +252,7 @@ func (a *attendant) replay(
 // bounds are which lines a bucket misses.
 type bounds struct {
 	gaps  []queue.Gap
+	late  bool       // others change jobs meanwhile
 	older *time.Time // since when lines of versions before revisions are missing; nil: none are
 }
 
@@ -259,7 +260,7 @@ type bounds struct {
 // is the one that the host has compared its journal with.
 func boundsOf(c *queue.Comparison) bounds {
 	if c.Open {
-		return bounds{gaps: c.Missed}
+		return bounds{gaps: c.Missed, late: true}
 	}
 	b := bounds{gaps: []queue.Gap{{After: c.After, Upto: math.MaxInt64}}}
 	ms, isOlder := strings.CutPrefix(c.Older, "until ")
@@ -282,7 +283,7 @@ const clockSlack = time.Second
 func (b *bounds) nothing() bool { return len(b.gaps) == 0 && b.older == nil }
 
 func (b *bounds) has(l *line) bool {
-	if l.kind == queue.EntryDelivered { // has no revision, and is true of its job for ever
+	if l.kind == queue.EntryDelivered && (l.revision == 0 || !b.late) { // the data may hold the reservation, but not its end
 		return true
 	}
 	if l.older {

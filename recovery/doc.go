@@ -13,7 +13,7 @@
 //	line of the journal                 what replaying it does
 //	push, replace, change, run, move    the job is stored as the line has it, in place of an older content
 //	delete, drop, leave, clear          the job is removed
-//	delivered                           the job of that creation is removed
+//	delivered                           the job is removed, unless it was changed since it was reserved
 //	dead                                the job is dead, with its last attempt
 //	redrive                             the dead job is ready again
 //

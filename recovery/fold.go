@@ -13,6 +13,7 @@ type ending uint8
 const (
 	living ending = iota
 	deleted
+	delivered
 	dead
 	redriven
 )
@@ -24,7 +25,7 @@ type latest struct {
 	state   int64 // revision of the line that says how it ended, or that it did not
 	created int64 // of the content, ms
 	ending  ending
-	done    bool // the content was delivered
+	done    bool // the content was delivered, by a line without a revision
 }
 
 // maxJobs is how many jobs one pass over the journal tracks, at about 110 bytes each.
@@ -48,6 +49,10 @@ func newFold(part, parts int) *fold {
 
 func (f *fold) mine(l *line) bool { return l.key[0]%f.parts == f.part }
 
+var endings = map[queue.EntryKind]ending{
+	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead, queue.EntryRedriven: redriven,
+}
+
 // add takes in a line. All requests come before all attempts.
 func (f *fold) add(l *line) error {
 	if l.kind == queue.EntryCleared {
@@ -57,22 +62,22 @@ func (f *fold) add(l *line) error {
 	if !f.mine(l) {
 		return nil
 	}
-	j, known := f.jobs[l.key]
+	j := f.jobs[l.key]
 	switch l.kind {
 	case queue.EntryStored:
 		f.store(&j, l)
-	case queue.EntryDelivered:
-		if !known || j.content == 0 || j.created != l.created {
-			return nil // of an earlier job of the id, or of one that another host accepted
-		}
-		j.done = true
 	default:
-		if known && j.state != 0 && l.revision <= j.state {
+		if l.revision == 0 { // of a delivery, by an older version
+			if j.content == 0 || j.created != l.created {
+				return nil // of an earlier job of the id, or of one that another host accepted
+			}
+			j.done = true
+			break
+		}
+		if j.state != 0 && (l.revision < j.state || l.revision == j.state && l.kind != queue.EntryDelivered) {
 			return nil
 		}
-		j.state, j.ending = l.revision, map[queue.EntryKind]ending{
-			queue.EntryDeleted: deleted, queue.EntryDied: dead, queue.EntryRedriven: redriven,
-		}[l.kind]
+		j.state, j.ending = l.revision, endings[l.kind]
 	}
 	if l.kind == queue.EntryDied {
 		f.deaths[l.key] = l.attempt
@@ -104,9 +109,11 @@ func (f *fold) store(j *latest, l *line) {
 	}
 }
 
-// deleted says whether the last word is that the job was deleted.
-func (j *latest) deleted() bool {
-	return j.ending == deleted && (j.content == 0 || j.state > j.content)
+// ended says whether the last word is that the job is gone. A push that found it while it was called has the revision
+// of that call.
+func (j *latest) ended() bool {
+	return j.done || j.ending == deleted && (j.content == 0 || j.state > j.content) ||
+		j.ending == delivered && (j.content == 0 || j.state >= j.content)
 }
 
 // decides says whether a line is the last word on its job, so that it is to be replayed.
@@ -118,15 +125,15 @@ func (f *fold) decides(l *line) bool {
 	switch l.kind {
 	case queue.EntryStored:
 		at, wasCleared := f.cleared[l.topic()]
-		return j.content == l.revision && !j.deleted() && !j.done && !(wasCleared && l.revision < at)
+		return j.content == l.revision && !j.ended() && !(wasCleared && l.revision < at)
 	case queue.EntryDelivered:
-		return true // its job may have been accepted by another host
+		return l.revision == 0 || j.state == l.revision && j.ended() // 0: its job may have been accepted by another host
 	case queue.EntryDied:
 		// It goes with the content, too, but another host may have a newer one.
 		return j.state == l.revision && j.ending == dead
 	}
 	if l.kind == queue.EntryDeleted {
-		return j.state == l.revision && j.deleted()
+		return j.state == l.revision && j.ended()
 	}
 	return j.state == l.revision && j.ending == redriven
 }
@@ -147,7 +154,7 @@ func (f *fold) entry(l *line) (queue.Entry, bool) {
 	if j.ending == redriven && j.state > j.content {
 		e.Job.ExpiresAt = time.Time{} // as the redrive did
 	}
-	if l.kind == queue.EntryDelivered && j.created == l.created {
+	if l.kind == queue.EntryDelivered && l.revision == 0 && j.created == l.created {
 		e.Revision = j.content
 	}
 	if d := f.deaths[l.key]; l.kind == queue.EntryStored && f.jobs[l.key].ending == dead && d != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -46,12 +45,20 @@ func attendAll(t fataler, attendants ...*attendant) {
 type world struct {
 	hosts [2]*host
 	jobs  map[string]*wanted
+	calls []call // that ended, and are not settled
+	pull  bool
 	n     int
 }
 
+type call struct {
+	lease *queue.Lease
+	job   *wanted
+}
+
 type wanted struct {
-	push queue.Push
-	dead bool
+	push   queue.Push
+	dead   bool
+	called bool // its delivery is in the journal, and not settled
 }
 
 func (w *world) host(t *rapid.T) *host { return w.hosts[rapid.IntRange(0, 1).Draw(t, "host")] }
@@ -111,19 +118,14 @@ func (w *world) Delete(t *rapid.T) {
 	}
 }
 
-// nextMillisecond returns when the clock shows another one: the lines of attempts have no revisions.
-func nextMillisecond() {
-	for now := time.Now().UnixMilli(); time.Now().UnixMilli() == now; {
-		runtime.Gosched()
-	}
-}
-
 func (w *world) Attempt(t *rapid.T) {
-	nextMillisecond()
-	defer nextMillisecond()
 	w.n++
 	v := rapid.SampledFrom([]queue.Verdict{queue.Done, queue.Retry, queue.Bury}).Draw(t, "verdict")
-	_, id, err := w.host(t).work(context.Background(), fmt.Sprint(w.n), v)
+	work := w.host(t).work
+	if w.pull {
+		work = w.host(t).pulled
+	}
+	_, id, err := work(context.Background(), fmt.Sprint(w.n), v)
 	if err != nil {
 		t.Fatalf("attempt: %v", err)
 	}
@@ -134,6 +136,67 @@ func (w *world) Attempt(t *rapid.T) {
 	case v == queue.Bury:
 		w.jobs[id].dead = true
 	}
+}
+
+// Deliver delivers a job; the journal knows, the shard does not yet.
+func (w *world) Deliver(t *rapid.T) {
+	if w.pull {
+		return
+	}
+	w.n++
+	h := w.host(t)
+	l, err := h.reserve(context.Background(), fmt.Sprint(w.n))
+	if err != nil {
+		t.Fatalf("reserve: %v", err)
+	}
+	if l == nil {
+		return
+	}
+	if err := h.attempted(l, queue.Done); err != nil {
+		t.Fatalf("attempt: %v", err)
+	}
+	w.jobs[l.ID].called = true
+	w.calls = append(w.calls, call{l, w.jobs[l.ID]})
+}
+
+func (w *world) Settle(t *rapid.T) {
+	if len(w.calls) == 0 {
+		return
+	}
+	c := w.calls[0]
+	w.calls = w.calls[1:]
+	is := w.jobs[c.lease.ID] == c.job
+	held, err := w.host(t).settle(context.Background(), c.lease, queue.Done)
+	if err != nil || held != is {
+		t.Fatalf("settled %s: %v, %v", c.lease.ID, held, err)
+	}
+	if is {
+		delete(w.jobs, c.lease.ID)
+	}
+}
+
+// lose is what a loss does to the jobs: what was delivered by a journal is gone.
+func (w *world) lose() {
+	maps.DeleteFunc(w.jobs, func(_ string, j *wanted) bool { return j.called })
+}
+
+// configure has the topic's settings where they were lost.
+func (w *world) configure(t *rapid.T) {
+	topics := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: w.pull}})
+	if err := w.hosts[0].queue.SetTopics(context.Background(), topics); err != nil {
+		t.Fatalf("topics: %v", err)
+	}
+}
+
+// pulled is what work is for a worker of a pull topic.
+func (h *host) pulled(ctx context.Context, _ string, v queue.Verdict) (topic, id string, err error) {
+	jobs, err := h.queue.Take(ctx, queue.TakeRequest{Topics: []string{"t"}, Max: 1})
+	if len(jobs) == 0 {
+		return "", "", err
+	}
+	verb := map[queue.Verdict]queue.Verb{queue.Done: queue.Ack, queue.Retry: queue.Fail, queue.Bury: queue.BuryLeased}[v]
+	ended := h.queue.End(ctx, []queue.Ending{{Lease: jobs[0].Lease, Verb: verb, Retry: []time.Duration{time.Hour}}})
+	return jobs[0].Topic, jobs[0].ID, ended[0].Err
 }
 
 func (w *world) dead(ids ...string) (list []string) {
@@ -158,6 +221,29 @@ func (w *world) RedriveDead(t *rapid.T) {
 	for _, id := range which {
 		w.jobs[id].dead, w.jobs[id].push.DueAt = false, time.Time{} // now
 		w.jobs[id].push.ExpiresAt = time.Time{}
+	}
+}
+
+func (w *world) RedriveAs(t *rapid.T) {
+	which := w.dead()
+	as := queue.Renewal{MaxAttempts: rapid.IntRange(0, 7).Draw(t, "attempts")}
+	if rapid.Bool().Draw(t, "ttl") {
+		as.TTL = time.Hour
+	}
+	n, err := w.host(t).queue.RedriveAs(context.Background(), "t", 100, as)
+	if err != nil || n != len(which) {
+		t.Fatalf("re-drove %d of %v, %v", n, which, err)
+	}
+	for _, id := range which {
+		job, err := w.hosts[0].queue.Get(context.Background(), "t", id)
+		if err != nil || job.ExpiresAt.IsZero() != (as.TTL == 0) {
+			t.Fatalf("re-drove %+v, %v", job, err)
+		}
+		p := &w.jobs[id].push
+		w.jobs[id].dead, p.DueAt, p.ExpiresAt = false, job.DueAt, job.ExpiresAt
+		if as.MaxAttempts > 0 {
+			p.MaxAttempts = as.MaxAttempts
+		}
 	}
 }
 
@@ -204,7 +290,7 @@ func (w *world) check(t *rapid.T) {
 		case !want.push.DueAt.IsZero() && !job.DueAt.Equal(want.push.DueAt):
 			t.Fatalf("%s is due %s, want %s", id, job.DueAt, want.push.DueAt)
 		case !job.ExpiresAt.Equal(want.push.ExpiresAt) || !maps.Equal(job.Headers, want.push.Headers) ||
-			!slices.Equal(job.Retry, want.push.Retry):
+			!slices.Equal(job.Retry, want.push.Retry) || job.MaxAttempts != want.push.MaxAttempts:
 			t.Fatalf("%s is %+v, want %+v", id, job, want.push)
 		}
 	}
@@ -221,14 +307,21 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 			rt.Fatalf("flush: %v", err)
 		}
 		w := &world{hosts: [2]*host{newHost(t, url), newHost(t, url)}, jobs: map[string]*wanted{}}
+		w.pull = rapid.Bool().Draw(rt, "pull")
 		a, b := w.hosts[0].attendant(t), w.hosts[1].attendant(t)
 		attendAll(rt, a)
 		attendAll(rt, b, a)
 		attendAll(rt, a, b)
+		w.configure(rt)
 		do := []func(*rapid.T){
 			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead,
-			w.DeleteDead, w.DropTopic,
-			func(rt *rapid.T) { attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")]) },
+			w.RedriveAs, w.DeleteDead, w.DropTopic, w.Deliver, w.Settle,
+			func(rt *rapid.T) {
+				for len(w.calls) > 0 { // or it would be left to its lease, which the data has as long as it has the position
+					w.Settle(rt)
+				}
+				attendAll(rt, []*attendant{a, b}[rapid.IntRange(0, 1).Draw(rt, "attends")])
+			},
 		}
 		for range rapid.IntRange(1, 2).Draw(rt, "losses") {
 			steps := rapid.IntRange(1, 20).Draw(rt, "steps")
@@ -250,7 +343,9 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 			}
 			attendAll(rt, a, b)
 			ready(t, w.hosts[0], w.hosts[1])
+			w.lose()
 			w.check(rt)
+			w.configure(rt)
 		}
 		_ = w.hosts[0].queue.Close()
 		_ = w.hosts[1].queue.Close()

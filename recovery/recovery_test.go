@@ -70,6 +70,7 @@ func newHost(t *testing.T, url string) *host {
 			return record.Recorder{Journal: h.journal}.Accepted(pushes, results)
 		},
 		Changed: record.Recorder{Journal: h.journal}.Changed,
+		Ended:   record.Recorder{Journal: h.journal}.Ended,
 	})
 	t.Cleanup(func() { _, _ = h.queue.Close(), h.journal.Close() })
 	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
@@ -108,28 +109,54 @@ func (h *host) change(ctx context.Context, topic, id string, c queue.Change) err
 // work reserves one job and ends its attempt as a dispatcher does: a delivery is in the journal before it is settled, a
 // death after.
 func (h *host) work(ctx context.Context, token string, v queue.Verdict) (topic, id string, err error) {
-	s := h.queue.Shards()[0]
-	got, err := s.Reserve(ctx, 0, queue.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"})
-	if err != nil || len(got.Jobs) == 0 {
+	l, err := h.reserve(ctx, token)
+	if l == nil || err != nil {
 		return "", "", err
 	}
-	l := got.Jobs[0]
-	outcome := map[queue.Verdict]journal.Outcome{queue.Done: journal.Done, queue.Retry: journal.Retry, queue.Bury: journal.Dead}[v]
-	record := func() error {
-		return h.journal.Attempts([]journal.AttemptLine{{Topic: l.Topic, ID: l.ID, CreatedAt: l.CreatedAt, N: l.Attempts + 1, StartedAt: time.Now(),
-			Outcome: outcome, Shard: l.Shard, Revision: l.Revision}})
-	}
 	if v != queue.Bury {
-		err = record()
+		err = h.attempted(l, v)
 	}
-	st := queue.Settlement{Lease: l, Verdict: v, Delay: time.Hour, Attempt: &queue.Attempt{StartedAt: time.Now().UnixMilli()}}
 	if err == nil {
-		_, err = s.Settle(ctx, 0, []queue.Settlement{st})
+		_, err = h.settle(ctx, l, v)
 	}
 	if err == nil && v == queue.Bury {
-		err = record()
+		err = h.attempted(l, v)
 	}
 	return l.Topic, l.ID, err
+}
+
+// reserve returns nil when no job is ready.
+func (h *host) reserve(ctx context.Context, token string) (*queue.Lease, error) {
+	reserve := queue.Reserve{Worker: "w", Token: token, Max: 1, Pattern: "0102010201"}
+	got, err := h.queue.Shards()[0].Reserve(ctx, 0, reserve)
+	if err != nil || len(got.Jobs) == 0 {
+		return nil, err
+	}
+	return got.Jobs[0], nil
+}
+
+// attempted writes the line of an attempt, as a dispatcher does.
+func (h *host) attempted(l *queue.Lease, v queue.Verdict) error {
+	line := journal.AttemptLine{
+		Topic: l.Topic, ID: l.ID, CreatedAt: l.CreatedAt, N: l.Attempts + 1, StartedAt: time.Now(), Shard: l.Shard,
+		Revision: l.Reservation,
+	}
+	switch v {
+	case queue.Done:
+		line.Outcome = journal.Done
+	case queue.Bury:
+		line.Outcome, line.Revision = journal.Dead, l.Revision
+	default:
+		line.Outcome = journal.Retry
+	}
+	return h.journal.Attempts([]journal.AttemptLine{line})
+}
+
+func (h *host) settle(ctx context.Context, l *queue.Lease, v queue.Verdict) (held bool, err error) {
+	attempt := &queue.Attempt{StartedAt: time.Now().UnixMilli()}
+	st := queue.Settlement{Lease: l, Verdict: v, Delay: time.Hour, Attempt: attempt}
+	was, err := h.queue.Shards()[0].Settle(ctx, 0, []queue.Settlement{st})
+	return err == nil && was[0], err
 }
 
 // memory is what a Redis holds at a moment.

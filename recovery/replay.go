@@ -73,10 +73,10 @@ func (r *Report) countJobs(f *fold) {
 		}
 		r.Jobs++
 		switch {
-		case j.deleted():
-			r.Deleted++
-		case j.done:
+		case j.ended() && (j.done || j.ending == delivered):
 			r.Delivered++
+		case j.ended():
+			r.Deleted++
 		case j.ending == dead:
 			r.Dead++
 		}

@@ -7,8 +7,8 @@
 --         ms (6 bytes), key of the small hash (behind one byte of length), address (see find), and its record from
 --         the flags on.
 -- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An
---         answer is 'replaced', 'collision' (another id has the same locator), {'kept', description} or {'refused',
---         description}.
+--         answer is 'replaced', 'collision' (another id has the same locator), or {'kept' or 'refused', description, revision of
+--         the reservation under which the job is called, 0 when it is not}.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script before it has written anything. The same
 --         call again finds the jobs that it stored by their ids.
 --
@@ -153,7 +153,7 @@ local function duplicate(i, topic, mode, address, id)
     total('y', topic, 1)
     answer = 'replaced'
   elseif ref then
-    answer = {ANSWERS[mode % 4], describe(topic, ref, page, index, rec, true)}
+    answer = {ANSWERS[mode % 4], describe(topic, ref, page, index, rec, true), reservationOf(ref)}
   end
   out[#out + 1], out[#out + 2] = i, answer
   return answer == 'replaced'

@@ -11,7 +11,8 @@
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script. The same lines again change nothing.
 --
 -- rv has for each job, by its address, the highest revisions that were replayed: c of its content, l when it was
--- alive, s of its state k ('deleted', 'died', 'redriven'), d the creations that were delivered, of a job that died
+-- alive, s of its state k ('deleted', 'delivered', 'died', 'redriven'), d the creations that were delivered by
+-- lines without a revision, of a job that died
 -- before its content came also at and a; and for each topic, behind 'T', when it was cleared. Lines that come late, or
 -- by hand, may be older than what has happened since: they bring back what is missing and remove what ended, and leave
 -- alone what somebody may have changed.
@@ -109,7 +110,7 @@ local function take(stays)
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   if not ref then return '' end
   local due, created, flags = decode(rec)
-  if not created or flags >= NEWER or stays(created, stateOf(line.topic, ref, page, due)) then return '' end
+  if not created or flags >= NEWER or stays(created, stateOf(line.topic, ref, page, due), ref) then return '' end
   if dry then return 'removed' end
   local state = stateOf(line.topic, ref, page, due)
   total(line.kind == 'delivered' and 'd' or state == 'x' and 'o' or 'x', line.topic, 1)
@@ -124,7 +125,8 @@ function kinds.stored()
     keep()
     return ''
   end
-  local ended = known.k == 'deleted' and known.s > line.rev or delivered(line.created)
+  local ended = known.k == 'deleted' and known.s > line.rev or known.k == 'delivered' and known.s >= line.rev
+    or delivered(line.created)
   local at, attempts = line.at, line.attempts
   if known.k == 'redriven' and known.s > line.rev then line.record = unlimited(line.record) end
   if comparing or known.k == 'redriven' then at, attempts = nil, '' end -- the death has a line of its own
@@ -167,16 +169,23 @@ function kinds.deleted()
   return take(function(created) return line.created > 0 and created > line.created end)
 end
 
--- The line of a delivery has the revision of what was delivered, when its host knows it: an older job of the id was
--- replaced by that.
+-- The line of a delivery has the revision of its reservation, or of the end of a worker's lease: what the job was by
+-- then is over. When the data has that revision, it holds the end as well, or the reservation. Lines of older versions
+-- have none, or that of the job's content as far as their host knows it.
 function kinds.delivered()
-  local newest = comparing and line.rev ~= 0 and line.rev > known.c
-  if line.rev ~= 0 then known.c = math.max(known.c, line.rev) end
-  if not delivered(line.created) then known.d[#known.d + 1] = line.created end
+  if line.rev == 0 then
+    if not delivered(line.created) then known.d[#known.d + 1] = line.created end
+  elseif line.rev <= known.s then
+    return ''
+  else
+    known.s, known.k = line.rev, 'delivered'
+  end
   keep()
-  return take(function(created, state)
-    if created ~= line.created then return not newest end
-    return state == 'u' and not comparing
+  if known.c > line.rev and line.rev ~= 0 then return '' end
+  return take(function(created, state, ref)
+    if not comparing then return created ~= line.created or state == 'u' end
+    if line.rev == 0 then return created ~= line.created end
+    return line.rev <= after and reservationOf(ref) ~= line.rev
   end)
 end
 

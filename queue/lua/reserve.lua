@@ -4,14 +4,15 @@
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in
 --         ms, '1' when the token is asked again, then pairs (topic, how many more of it).
 -- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs that
---         were put off since their format is newer, or ''; then six of each job: topic, lease's end, reference,
---         record, value of its body key or '', attempts or ''}.
+--         were put off since their format is newer, or ''; revision of the reservation, 0 of one without jobs; then
+--         six of each job: topic, lease's end, reference, record, value of its body key or '', attempts or ''}.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is
 --         stored under the worker's name, so the same token asked again returns the same jobs (those still leased
---         under it).
+--         under it). The token of the leases is the one given and, behind a colon, the reservation's revision: it
+--         orders the line of a delivery, which is written before the lease ends (see replay.lua).
 local worker, topicMax, cap, grace = ARGV[1], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 token, wanted = ARGV[2], tonumber(ARGV[3])
-out, size, reservation = {now, 0, ''}, 3, {token}
+out, size = {now, 0, '', 0}, 4
 
 -- When a dispatcher polls, mostly nothing is ready: that costs two commands.
 local rings = call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2')
@@ -20,12 +21,15 @@ if ARGV[8] ~= '1' and rings == 0 then
   return out
 end
 
-if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ' ' then
-  for ref in string.gmatch(call('GETRANGE', P .. 'v:' .. worker, #token + 1, -1), '%S+') do
-    answerAgain(ref, token)
-  end
+if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ':' then
+  local revision, refs = string.match(call('GETRANGE', P .. 'v:' .. worker, #token + 1, -1), '^(%d+)(.*)$')
+  out[4] = tonumber(revision)
+  for ref in string.gmatch(refs, '%S+') do answerAgain(ref, token .. ':' .. revision) end
   return out
 end
+out[4] = revise(1)
+token = token .. string.format(':%d', out[4])
+reservation = {token}
 
 local busy = {}
 for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end

@@ -71,6 +71,11 @@ local function stateOf(topic, ref, page, due)
   return 'r', 0
 end
 
+-- The revision of the reservation under which a dispatcher has a job, 0 when none has.
+local function reservationOf(ref)
+  return tonumber(string.match(call('HGET', P .. 'tok', ref) or '', ':(%d+)$') or 0)
+end
+
 -- Takes a live job out of what holds it (invariant 1). Its record, locator and attempts stay.
 local function detach(topic, ref, state)
   if state == 'd' then
