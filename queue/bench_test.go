@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -183,4 +184,50 @@ func BenchmarkDrain(b *testing.B) {
 	if n, err := q.Drain(b.Context(), q.Shards()[0], "me"); n != b.N || err != nil {
 		b.Fatal(n, err)
 	}
+}
+
+// benchTopics is over how many topics BenchmarkPushOverTopics pushes in turn.
+const benchTopics = 100_000
+
+func overTopics(from, n int, within time.Duration) []Push {
+	delay := func(i int) time.Duration { return time.Hour + time.Duration(i)*7919*time.Millisecond%within }
+	list := pushes(from, n, delay)
+	for i := range list {
+		list[i].Topic = fmt.Sprintf("bench.many.%06d", (from+i)%benchTopics)
+	}
+	return list
+}
+
+// BenchmarkPushOverTopics pushes jobs to many topics in turn, and reports the bytes of Redis a job.
+func BenchmarkPushOverTopics(b *testing.B) {
+	for _, within := range []time.Duration{time.Minute, time.Hour} {
+		b.Run(within.String(), func(b *testing.B) { benchOverTopics(b, within) })
+	}
+}
+
+func benchOverTopics(b *testing.B, within time.Duration) {
+	q, s := benchQueue(b)
+	confs := make([]TopicConf, benchTopics)
+	for i := range confs {
+		confs[i] = TopicConf{Name: fmt.Sprintf("bench.many.%06d", i), TTR: 10 * time.Second, MaxAttempts: 10}
+	}
+	if err := q.SetTopics(b.Context(), slices.Values(confs)); err != nil {
+		b.Fatal(err)
+	}
+	used := func() float64 {
+		var n float64
+		_, _ = fmt.Sscan(parseInfo(s.client.Info(b.Context(), "memory").Val())["used_memory"], &n)
+		return n
+	}
+	before := used()
+	measured(b, s, b.N, func() {
+		for i := 0; i < b.N; i += 1000 {
+			for _, r := range q.PushBatch(b.Context(), overTopics(i, min(1000, b.N-i), within)) {
+				if r.Err != nil {
+					b.Fatal(r.Err)
+				}
+			}
+		}
+	})
+	b.ReportMetric((used()-before)/float64(b.N), "bytes/job")
 }

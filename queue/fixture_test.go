@@ -94,6 +94,13 @@ func fixtureOn(t *testing.T, url string, o Options) *fixture {
 	return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
 }
 
+// thinUpTo sets how many delayed jobs a thin topic has.
+func (f *fixture) thinUpTo(jobs int) {
+	for _, s := range f.q.Shards() {
+		s.scripts = loadScripts(s.locators, longHash, jobs, false)
+	}
+}
+
 func (f *fixture) push(topic, id string, delay time.Duration, more ...func(*Push)) Result {
 	f.Helper()
 	p := Push{Topic: topic, ID: id, Body: []byte(`{"id":"` + id + `"}`), Delay: delay, Priority: Normal}

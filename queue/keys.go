@@ -18,7 +18,7 @@ import (
 //	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference
 //	b:REF          STRING: a body longer than longBody
 //	a:PAGE         HASH: index → attempts of a job that has had one
-//	d:TOPIC        ZSET: delayed jobs that are near, or wait for a retry, by time
+//	d:TOPIC        ZSET: delayed jobs that are near, wait for a retry, or are of a thin topic, by time
 //	due            ZSET: topics by their next event
 //	r:PRI:TOPIC    LIST: ready jobs
 //	q:PRI          LIST: the ring of topics with ready jobs
@@ -91,3 +91,8 @@ const (
 	hashParts = 3
 	longHash  = 32
 )
+
+// thinTopic is how many delayed jobs a topic has before pages of a minute pay: each page takes 250 bytes beside its
+// records, the place in d:TOPIC that a job has instead takes 20 as long as Redis keeps the set small (128 members),
+// and 100 in a large one.
+const thinTopic = 100

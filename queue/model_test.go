@@ -337,7 +337,17 @@ func (m *model) Check(t *rapid.T) {
 	}
 }
 
-func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) { checkAgainstModel(t, newFixture(t)) }
+func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
+	f := newFixture(t)
+	f.thinUpTo(0)
+	checkAgainstModel(t, f)
+}
+
+func TestTheQueueDoesItWithTopicsThatAreThinAtTimes(t *testing.T) {
+	f := newFixture(t)
+	f.thinUpTo(2)
+	checkAgainstModel(t, f)
+}
 
 func TestTheQueueDoesItWhileSmallHashesAreSplit(t *testing.T) {
 	f := newFixture(t)

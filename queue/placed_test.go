@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,8 +162,12 @@ func TestAPlacedJobIsFoundByItsPlace(t *testing.T) {
 	f.clean()
 }
 
-// openPages has the minute of every page of a topic come that is not open yet.
+// openPages has the minute of every page of a topic come that is not open yet, and that of jobs in d:TOPIC which are
+// as far away.
 func openPages(ctx context.Context, s *Shard, topic string) error {
+	if err := bringNear(ctx, s, topic); err != nil {
+		return err
+	}
 	pages := s.client.ZRangeWithScores(ctx, prefix(0)+"pg:"+topic, 0, -1).Val()
 	for _, z := range pages {
 		key := prefix(0) + "p:" + z.Member.(string)
@@ -174,7 +179,7 @@ func openPages(ctx context.Context, s *Shard, topic string) error {
 		s.client.HDel(ctx, prefix(0)+"cur", topic+"/"+fmt.Sprintf("%.0f", z.Score))
 		s.client.ZAdd(ctx, prefix(0)+"pg:"+topic, redis.Z{Score: 60000, Member: z.Member})
 	}
-	if len(pages) > 0 {
+	if s.client.Exists(ctx, prefix(0)+"d:"+topic, prefix(0)+"pg:"+topic).Val() > 0 {
 		s.client.ZAdd(ctx, prefix(0)+"due", redis.Z{Score: 1, Member: topic})
 	}
 	for more := true; more; {
@@ -183,6 +188,31 @@ func openPages(ctx context.Context, s *Shard, topic string) error {
 			return err
 		}
 		more = a.More
+	}
+	return nil
+}
+
+func bringNear(ctx context.Context, s *Shard, topic string) error {
+	now := time.Now()
+	far := strconv.FormatInt(now.Add(30*time.Minute).UnixMilli(), 10)
+	key := prefix(0) + "d:" + topic
+	refs, err := s.client.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: far, Max: "+inf"}).Result()
+	if err != nil {
+		return err
+	}
+	due := now.UnixMilli() - 1
+	for _, z := range refs {
+		ref, err := strconv.ParseInt(z.Member.(string), 10, 64)
+		if err != nil {
+			return err
+		}
+		page, index := prefix(0)+fmt.Sprint("p:", ref>>2>>indexBits), ref>>2&(1<<indexBits-1)
+		rec := s.client.LIndex(ctx, page, index).Val()
+		if rec[:6] != string(appendUint48(nil, int64(z.Score))) {
+			continue // it waits for a retry
+		}
+		s.client.LSet(ctx, page, index, string(appendUint48(nil, due))+rec[6:])
+		s.client.ZAdd(ctx, key, redis.Z{Score: float64(due), Member: z.Member})
 	}
 	return nil
 }
@@ -235,6 +265,7 @@ func TestAPlacedJobGoesThroughEveryState(t *testing.T) {
 
 func TestAChangedJobKeepsTheIDThatNamedItsPlace(t *testing.T) {
 	f := newFixture(t)
+	f.thinUpTo(0)
 	delay, body, low := 2*time.Hour, []byte(strings.Repeat("y", 3000)), Low
 	for name, change := range map[string]func(id string) (*Job, error){
 		"change": func(id string) (*Job, error) {

@@ -17,18 +17,18 @@ const (
 
 // appendPushes appends pushes of a bucket as push.lua reads them.
 func appendPushes(args []any, pushes []Push, small smallHashes) []any {
-	args = append(slices.Grow(args, len(pushes)+8), small.splits)
+	args = append(slices.Grow(args, len(pushes)+8), small.splits, 0)
+	runs := len(args) - 1
+	for from, i := 0, 1; i <= len(pushes); i++ {
+		if i == len(pushes) || pushes[i].Topic != pushes[from].Topic {
+			args = append(args, pushes[from].Topic, i-from)
+			from = i
+		}
+	}
+	args[runs] = (len(args) - runs) / 2
 	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one after the other
-	for len(pushes) > 0 {
-		n := 1
-		for n < len(pushes) && pushes[n].Topic == pushes[0].Topic {
-			n++
-		}
-		args = append(args, pushes[0].Topic, n)
-		for i := range pushes[:n] {
-			args, b = appendPush(args, b, small, &pushes[i])
-		}
-		pushes = pushes[n:]
+	for i := range pushes {
+		args, b = appendPush(args, b, small, &pushes[i])
 	}
 	return args
 }

@@ -27,11 +27,11 @@ var (
 var leasing = map[string]bool{"reserve": true, "take": true}
 
 // loadScripts returns the scripts of a shard by the names of their files.
-func loadScripts(locators uint32, long int, cluster bool) map[string]*redis.Script {
+func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redis.Script {
 	shared := readShared(sharedOuter) + "return (function()\n" + readShared(sharedInner)
 	shared = strings.NewReplacer(
 		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts),
-		"@LONG@", strconv.Itoa(long),
+		"@LONG@", strconv.Itoa(long), "@THIN@", strconv.Itoa(thin),
 	).Replace(shared)
 	files, err := luaFiles.ReadDir("lua")
 	if err != nil {

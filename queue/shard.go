@@ -102,7 +102,7 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 	}
 	s.client, s.timeout, s.locators = client, o.Timeout, uint32(locators/buckets)
 	s.state.Store(c.State)
-	s.scripts = loadScripts(s.locators, longHash, buckets > 1)
+	s.scripts = loadScripts(s.locators, longHash, thinTopic, buckets > 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for b := range buckets {
 		n := &bucketState{}

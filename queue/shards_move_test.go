@@ -200,6 +200,7 @@ func TestACopyThatComesLateIsRefused(t *testing.T) {
 // TestAMoveThatWasCutOffIsFinished: whichever step was the last, the job is in one shard after the next time.
 func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 	f, states := twoShards(t, Options{})
+	f.thinUpTo(0)
 	f.push("t", "copied", time.Hour)
 	f.push("t", "changed", time.Hour)
 	f.push("t", "removed", time.Hour)

@@ -9,7 +9,7 @@ import (
 
 // splitAt has so many small hashes, each of which is long with so many locators.
 func (f *fixture) splitAt(small uint32, long int) {
-	f.s.locators, f.s.scripts = small, loadScripts(small, long, false)
+	f.s.locators, f.s.scripts = small, loadScripts(small, long, 0, false)
 }
 
 // halfSplit has a shard's small hashes split once, half of them twice.

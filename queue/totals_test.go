@@ -1,9 +1,12 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // balances checks the ledger: what was accepted has ended or exists.
@@ -78,7 +81,11 @@ func TestADayEnds(t *testing.T) {
 	today := time.Now().UTC()
 	rewind := func(days int) {
 		t.Helper()
-		if err := f.s.client.HSet(f.ctx, prefix(0)+"t:t", "day", today.Unix()/86400-int64(days)).Err(); err != nil {
+		at := float64(today.AddDate(0, 0, -days).UnixMilli())
+		if err := errors.Join(
+			f.s.client.HSet(f.ctx, prefix(0)+"t:t", "day", today.Unix()/86400-int64(days)).Err(),
+			f.s.client.ZAdd(f.ctx, prefix(0)+"act", redis.Z{Score: at, Member: "t"}).Err(),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

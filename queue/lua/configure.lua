@@ -35,13 +35,12 @@ local function recount(topic, from, to)
   end
   if live == 0 then return end
   for where, n in pairs({[from or topic] = -live, [to or topic] = live}) do
-    totals[where] = totals[where] or {}
-    totals[where].p = (totals[where].p or 0) + n
+    addTotal('p', where, n)
   end
 end
 
 local function switch(topic, was)
-  confs[topic] = nil
+  confs[topic], settings[topic] = nil, nil
   local is = confOf(topic)
   if is.namespace ~= was.namespace then recount(topic, was.namespace, is.namespace) end
   if is.pull and not was.pull then leaveRings(topic) end

@@ -1,8 +1,8 @@
 #!lua
 -- Stores jobs, PAGE - 1 at most.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by; then for each run of jobs of one topic: topic, how many,
---         and each job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what
+-- ARGV    how many splits the keys of small hashes go by; how many runs of jobs of one topic there are, and of each its
+--         topic and how many; then each job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what
 --         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place, bit 4: its expiry is a time to live), time in
 --         ms (6 bytes), key of the small hash (behind one byte of length), address (see find), and its record from
 --         the flags on.
@@ -40,6 +40,7 @@ end
 -- priority. Where a page gets full, codes past a limit have another base.
 local groups, groupOf = 0, {}
 local groupTopic, slots, fields, records, sizes, readied = {}, {}, {}, {}, {}, {}
+local thin = {} -- of topics: false, true, or the number of their group
 local bases, nextBases, limits = {}, {}, {}
 
 -- By the jobs' numbers. Only jobs with a body key have bodies, and only near ones dues.
@@ -47,26 +48,42 @@ local args, bodies, dues, group, codes = {}, {}, {}, {}, {}
 local jobs = 0
 
 local function addToGroup(i, topic, slot, record, priority)
-  local bySlot = groupOf[topic]
-  local g, n = bySlot[slot], 1
+  local lone, bySlot = thin[topic], groupOf[topic]
+  local g, n = lone ~= true and (lone or bySlot[slot]), 1
   if g then
     n = sizes[g] + 1
     records[g][n] = record
   else
     g = groups + 1
-    groups, bySlot[slot] = g, g
+    groups = g
+    if lone then thin[topic] = g else bySlot[slot] = g end
     groupTopic[g], slots[g], records[g], readied[g] = topic, slot, {record}, 0
     fields[g] = slot ~= 0 and topic .. '/' .. format('%d', slot) or topic
   end
   sizes[g], group[i], codes[i] = n, g, n * 4 + priority
 end
 
+local function findThin(runs)
+  local names, sizes = {}, {}
+  for i = 3, 2 * runs + 2, 2 do
+    local topic = ARGV[i]
+    if not sizes[topic] then names[#names + 1] = topic end
+    sizes[topic] = (sizes[topic] or 0) + ARGV[i + 1]
+  end
+  know(names)
+  for _, topic in ipairs(names) do
+    thin[topic] = isThin(topic, sizes[topic])
+    if not thin[topic] then groupOf[topic] = {} end
+  end
+end
+
 local function sortIntoGroups()
-  local at, last, nearest = 2, #ARGV, now + LEAD
-  while at < last do
-    local topic, size = ARGV[at], tonumber(ARGV[at + 1])
-    at = at + 2
-    groupOf[topic] = groupOf[topic] or {}
+  local runs, nearest = tonumber(ARGV[2]), now + LEAD
+  local at = 2 * runs + 3
+  findThin(runs)
+  for run = 3, 2 * runs + 2, 2 do
+    local topic, size = ARGV[run], ARGV[run + 1]
+    local latest = thin[topic] and math.huge or nearest
     for i = jobs + 1, jobs + size do
       local arg = ARGV[at]
       local mode, due, keyLength = unpackStruct('>BI6B', arg)
@@ -76,7 +93,7 @@ local function sortIntoGroups()
       if hasBodyKey(flags) then bodies[i], at = ARGV[at], at + 1 end
       if mode % PLACED < INSTANT then due = now + due end
       local slot = due - due % SLOT
-      if slot <= nearest then slot, dues[i] = 0, due end
+      if slot <= latest then slot, dues[i] = 0, due end
       local record = packStruct('>I6', due) .. CREATED .. sub(arg, tail)
       if mode >= TTL then record = living(record) end
       addToGroup(i, topic, slot, record, flags % 4)
@@ -85,29 +102,53 @@ local function sortIntoGroups()
   end
 end
 
+local spare, fresh = 0, 0 -- numbers of pages that are taken and not used, and the last of them
+local function newPage()
+  if spare == 0 then spare, fresh = 1, call('INCR', P .. 'seq') end
+  spare = spare - 1
+  return format('%d', fresh - spare)
+end
+
+local current, filled = {}, {} -- for cur: fields and new pages, and the fields whose pages are full
+
 -- Appends the records of a group to its page, and those that it has no room for to a new one.
 local function write(g, page)
   local topic, field, left, fits = groupTopic[g], fields[g], records[g], 0
   while true do
-    local n, length = #left, 0
-    if page then
-      length = call('RPUSH', P .. 'p:' .. page, unpack(left))
-    else
-      page = format('%d', call('INCR', P .. 'seq'))
+    local n, length, new = #left, 0, not page
+    if new then
+      page = newPage()
       length = call('RPUSH', P .. 'p:' .. page, topic, unpack(left))
-      call('HSET', P .. 'cur', field, page, '', TABLE)
       if slots[g] ~= 0 then call('ZADD', P .. 'pg:' .. topic, slots[g], page) end
+    else
+      length = call('RPUSH', P .. 'p:' .. page, unpack(left))
     end
     local base = (page * PAGE + length - n - 1 - fits) * 4
     if bases[g] then nextBases[g] = base else bases[g] = base end
-    if length >= PAGE then call('HDEL', P .. 'cur', field) end
     local over = length - PAGE
-    if over <= 0 then return end
+    if over < 0 then
+      if new then current[#current + 1], current[#current + 2] = field, page end
+      return
+    end
+    filled[#filled + 1] = field
+    if over == 0 then return end
     left = call('RPOP', P .. 'p:' .. page, over)
     for k = 1, floor(over / 2) do left[k], left[over + 1 - k] = left[over + 1 - k], left[k] end
     fits, page = n - over, false
     limits[g] = fits * 4 + 3
   end
+end
+
+local function writeAll(pages)
+  for g = 1, groups do
+    if not pages[g + 1] then spare = spare + 1 end
+  end
+  if spare > 0 then fresh = call('INCRBY', P .. 'seq', spare) end
+  for g = 1, groups do write(g, pages[g + 1]) end
+  many('HDEL', P .. 'cur', filled)
+  if #current == 0 then return end
+  current[#current + 1], current[#current + 2] = '', TABLE
+  many('HSET', P .. 'cur', current)
 end
 
 local nears = {} -- topic → times and references
@@ -125,10 +166,11 @@ local function arrive(i, g, ref, text)
     readied[g] = readied[g] + 1
     return
   end
+  event(topic, due)
+  if sizes[g] == 1 then return call('ZADD', P .. 'd:' .. topic, format('%d', due), text) end
   local times = nears[topic]
   if not times then times = {}; nears[topic] = times end
   times[#times + 1], times[#times + 2] = format('%d', due), text
-  event(topic, due)
 end
 
 local function takeBack(topic, page, index)
@@ -176,7 +218,7 @@ end
 sortIntoGroups()
 local pages = call('HMGET', P .. 'cur', '/', unpack(fields))
 knowSplits(pages[1])
-for g = 1, groups do write(g, pages[g + 1]) end
+writeAll(pages)
 out[2], out[3] = splits, revise(jobs)
 local other = splits ~= tonumber(ARGV[1])
 for i = 1, jobs do

@@ -25,6 +25,7 @@ local NEWER = 64      -- flags from here on are of record formats that this vers
 local LOCATORS = @LOCATORS@
 local PARTS = @PARTS@ -- a small hash is split into so many
 local LONG = @LONG@   -- when all hold so many locators on average
+local THIN = @THIN@   -- delayed jobs that a thin topic has at most
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this at the latest
 local NOTCOMPARED = 'NOTCOMPARED this server has not been compared with the journals of the hosts yet'
@@ -37,9 +38,11 @@ local TABLE = string.rep('-', 65)
 local TOTALS = 'pdfrzxkevoy'
 
 -- What the script has read of topics and pages, and what it gathers for finish() to write once.
-local topics, pageKeys, confs = {}, {}, {}
+local topics, pageKeys, settings, confs = {}, {}, {}, {}
+local known = {} -- how many delayed jobs a topic has, without what counts has
 local splits, turn, parts -- see locators.lua
 local counts, totals, events, readies = {}, {}, {}, {}
+local happened = {} -- topics that totals has
 local wakeTimers, wakeDispatchers = false, false
 local told = {} -- pull topics that have something for the workers who wait
 

@@ -2,10 +2,10 @@
 
 -- Appends a record to the page for its time, and the job to what holds it until then. Returns the reference; the
 -- caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long it waits:
--- pages are opened by due times.
+-- pages are opened by due times. So are all jobs of a thin topic.
 local function store(topic, priority, at, rec, due)
   local slot = at - at % SLOT
-  local near = slot - LEAD <= now or at ~= due
+  local near = slot - LEAD <= now or at ~= due or isThin(topic, 1)
   local field = near and topic or topic .. '/' .. slot
   local page = call('HGET', P .. 'cur', field)
   local length

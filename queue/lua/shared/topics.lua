@@ -1,4 +1,29 @@
--- What a script gathers about topics, and finish(), which writes it once at the end.
+-- What a script gathers about topics, and finish(), which writes it once at the end. A call may be about hundreds of
+-- topics: what they have in common keys is read and written at once.
+
+-- RPUSH, ZADD and the like of many arguments, in steps that unpack() can take. Returns the last answer.
+local function many(command, key, args)
+  local answer
+  for i = 1, #args, 1000 do answer = call(command, key, unpack(args, i, math.min(i + 999, #args))) end
+  return answer
+end
+
+-- HMGET and the like of many fields.
+local function ask(command, key, fields)
+  if #fields <= 1000 then return call(command, key, unpack(fields)) end
+  local out = {}
+  for i = 1, #fields, 1000 do
+    local some = call(command, key, unpack(fields, i, math.min(i + 999, #fields)))
+    for k = 1, #some do out[i + k - 1] = some[k] end
+  end
+  return out
+end
+
+local function keysOf(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  return keys
+end
 
 -- The settings of a topic's namespace, and its name; nil when it is in none.
 local function namespaceOf(topic)
@@ -16,13 +41,23 @@ local function namespaceOf(topic)
   end
 end
 
+-- What conf has of a topic itself; false when it has no settings of its own.
+local function settingsOf(topic)
+  local s = settings[topic]
+  if s == nil then
+    s = call('HGET', P .. 'conf', topic)
+    settings[topic] = s
+  end
+  return s
+end
+
 -- A topic's settings; conf has them as "ttr max_attempts paused max_in_flight rate", and behind that the mode if it is
 -- not 0: 1 for a pull topic, 2 when expired jobs are removed. Without any of its own it has those of its namespace.
 local function confOf(topic)
   local c = confs[topic]
   if c then return c end
   c = {ttr = 10000, max = 10, paused = false, flight = 0, rate = 0}
-  local s, namespace = call('HGET', P .. 'conf', topic), nil
+  local s, namespace = settingsOf(topic), nil
   if not s then s, namespace = namespaceOf(topic) end
   if s and s ~= '' then
     local ttr, max, paused, flight, rate, mode = string.match(s, '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%d*)')
@@ -36,7 +71,21 @@ end
 
 -- The namespace of a topic, or nil. Only names with a dot have one.
 local function inNamespace(topic)
-  return string.find(topic, '.', 1, true) and confOf(topic).namespace
+  return string.find(topic, '.', 1, true) and not settingsOf(topic) and confOf(topic).namespace
+end
+
+-- Reads at once what is to be known of topics.
+local function know(names)
+  local of, delayed = ask('HMGET', P .. 'conf', names), ask('HMGET', P .. 'nd', names)
+  for i, topic in ipairs(names) do settings[topic], known[topic] = of[i], delayed[i] or 0 end
+end
+
+-- Whether a topic is thin with n more delayed jobs: it has so few that they are all in d:TOPIC and in one page. Pages
+-- of a minute would have few records each, and a key takes 250 bytes.
+local function isThin(topic, n)
+  local delayed = known[topic] or call('HGET', P .. 'nd', topic) or 0
+  known[topic] = delayed
+  return delayed + (counts.nd and counts.nd[topic] or 0) + n <= THIN
 end
 
 local function count(state, topic, n)
@@ -45,44 +94,50 @@ local function count(state, topic, n)
   c[topic] = (c[topic] or 0) + n
 end
 
--- Of a topic that is made by use nothing may be left, so its namespace counts.
-local function total(what, topic, n)
-  topic = inNamespace(topic) or topic
-  local t = totals[topic]
-  if not t then t = {}; totals[topic] = t end
-  t[what] = (t[what] or 0) + n
+local function addTotal(what, topic, n)
+  local t = totals[what]
+  if not t then t = {}; totals[what] = t end
+  t[topic] = (t[topic] or 0) + n
+  happened[topic] = true
 end
 
+-- Of a topic that is made by use nothing may be left, so its namespace counts.
+local function total(what, topic, n) addTotal(what, inNamespace(topic) or topic, n) end
+
 -- The first event of a day (UTC) stores the counts of the day before, and where the totals stand now.
-local function newDay(key, was, today)
+local function newDay(key, today)
   local have = call('HGETALL', key)
   local at = {}
   for i = 1, #have, 2 do at[have[i]] = have[i + 1] end
-  local brought = {}
+  local was = at.day
+  if was == today then return end
+  local began, brought = {'day', today}, {}
   for what in string.gmatch(TOTALS, '.') do
-    local n = at[what] or 0
-    brought[#brought + 1] = string.format('%d', n - (at['s' .. what] or 0))
-    call('HSET', key, 's' .. what, n)
+    local n = at[what]
+    brought[#brought + 1] = string.format('%d', (n or 0) - (at['s' .. what] or 0))
+    if n then began[#began + 1], began[#began + 2] = 's' .. what, n end
   end
   if was then
-    call('HSET', key, 'D:' .. was, table.concat(brought, ' '))
+    began[#began + 1], began[#began + 2] = 'D:' .. was, table.concat(brought, ' ')
     for day = math.max(was, today - 64) - DAYS, today - DAYS - 1 do call('HDEL', key, 'D:' .. day) end
   end
-  call('HSET', key, 'day', today)
+  call('HSET', key, unpack(began))
   call('ZREMRANGEBYSCORE', P .. 'act', '-inf', now - DAYS * 86400000)
 end
 
+-- act has when a topic's totals were written last, so it tells when a day is new.
 local function writeTotals()
-  local today = string.format('%d', floor(now / 86400000))
-  for topic, t in pairs(totals) do
-    local key = P .. 't:' .. topic
-    local last = call('HMGET', key, 'day', 'at')
-    if last[1] ~= today then newDay(key, last[1], today) end
-    if now - (last[2] or 0) >= 1000 then
-      call('HSET', key, 'at', string.format('%d', now))
-      call('ZADD', P .. 'act', string.format('%d', now), topic)
-    end
-    for what, n in pairs(t) do call('HINCRBY', key, what, string.format('%d', n)) end
+  local names = keysOf(happened)
+  if #names == 0 then return end
+  local today, last, active = floor(now / 86400000), ask('ZMSCORE', P .. 'act', names), {}
+  for i, topic in ipairs(names) do
+    local at = tonumber(last[i] or 0)
+    if floor(at / 86400000) ~= today then newDay(P .. 't:' .. topic, string.format('%d', today)) end
+    if now - at >= 1000 then active[#active + 1], active[#active + 2] = string.format('%d', now), topic end
+  end
+  many('ZADD', P .. 'act', active)
+  for what, byTopic in pairs(totals) do
+    for topic, n in pairs(byTopic) do call('HINCRBY', P .. 't:' .. topic, what, string.format('%d', n)) end
   end
 end
 
@@ -121,13 +176,6 @@ local function putBack(topic, ref)
   count('nr', topic, 1)
 end
 
--- RPUSH, ZADD and the like of many arguments, in steps that unpack() can take.
-local function many(command, key, args)
-  for i = 1, #args, 1000 do
-    call(command, key, unpack(args, i, math.min(i + 999, #args)))
-  end
-end
-
 -- Puts a topic back into the rings, since its limits may leave something.
 local function unpark(topic)
   for p = 0, 2 do
@@ -151,15 +199,42 @@ local function purge(topic)
   end
 end
 
-local function writeCount(state, topic, n)
-  local left = call('HINCRBY', P .. state, topic, string.format('%d', n))
-  if n > 0 and not string.find(topic, '.', 1, true) or not confOf(topic).pull then return end
+-- What follows from a count that changed by n.
+local function counted(state, topic, n, left)
+  local namespace = inNamespace(topic)
+  if not namespace and (n > 0 or not confOf(topic).pull) then return end
   if state == 'nr' and n < 0 and left <= 0 then purge(topic) end
   if state == 'nu' and n < 0 and confOf(topic).flight > 0 then told[topic] = true end
-  local namespace = inNamespace(topic)
   if not namespace then return end
   if left == 0 then call('HDEL', P .. state, topic) end
   call('HINCRBY', P .. state, namespace, string.format('%d', n))
+end
+
+local function writeCounts(state, changes)
+  local names, args = {}, {}
+  for topic, n in pairs(changes) do
+    if n ~= 0 then names[#names + 1] = topic end
+  end
+  if #names == 0 then return end
+  local have = ask('HMGET', P .. state, names)
+  for i, topic in ipairs(names) do
+    have[i] = (have[i] or 0) + changes[topic]
+    args[2 * i - 1], args[2 * i] = topic, string.format('%d', have[i])
+  end
+  many('HSET', P .. state, args)
+  for i, topic in ipairs(names) do counted(state, topic, changes[topic], have[i]) end
+end
+
+local function writeEvents()
+  local args, first = {}, math.huge
+  for topic, at in pairs(events) do
+    first = math.min(first, at)
+    args[#args + 1], args[#args + 2] = string.format('%d', at), topic
+  end
+  if first == math.huge then return end
+  local head = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')[2]
+  wakeTimers = wakeTimers or not head or first < tonumber(head)
+  for i = 1, #args, 1000 do call('ZADD', P .. 'due', 'LT', unpack(args, i, math.min(i + 999, #args))) end
 end
 
 -- Tells the workers who wait for a topic, once.
@@ -174,25 +249,12 @@ end
 local function finish()
   for p, byTopic in pairs(readies) do
     for topic, refs in pairs(byTopic) do
-      local key = P .. 'r:' .. p .. ':' .. topic
-      local before = call('LLEN', key)
-      many('RPUSH', key, refs)
-      offer(topic, p, before == 0)
+      offer(topic, p, many('RPUSH', P .. 'r:' .. p .. ':' .. topic, refs) == #refs)
     end
   end
-  for state, byTopic in pairs(counts) do
-    for topic, n in pairs(byTopic) do
-      if n ~= 0 then writeCount(state, topic, n) end
-    end
-  end
+  for state, changes in pairs(counts) do writeCounts(state, changes) end
   writeTotals()
-  for topic, at in pairs(events) do
-    local known = call('ZSCORE', P .. 'due', topic)
-    if not known or at < tonumber(known) then
-      if call('ZCOUNT', P .. 'due', '-inf', at) == 0 then wakeTimers = true end
-      call('ZADD', P .. 'due', at, topic)
-    end
-  end
+  writeEvents()
   tell()
   if wakeTimers then call('PUBLISH', P .. 'wake', 'T') end
   if wakeDispatchers and call('DEL', P .. 'idle') == 1 then call('PUBLISH', P .. 'wake', 'D') end
