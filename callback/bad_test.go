@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -76,6 +77,20 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 				_, err = io.WriteString(c, "x")
 			}
 		}, "timeout", true},
+		{"drips a name", func(_ int, c net.Conn) {
+			readRequest(c)
+			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nX-Lo")
+			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
+				_, err = io.WriteString(c, "x")
+			}
+		}, "timeout", true},
+		{"drips whole headers", func(_ int, c net.Conn) {
+			readRequest(c)
+			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			for tick := time.NewTicker(20 * time.Millisecond); err == nil; <-tick.C {
+				_, err = io.WriteString(c, "X-A: b\r\n")
+			}
+		}, "timeout", true},
 		{"drips a status", func(_ int, c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 2")
@@ -94,16 +109,23 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 		}, "reset", false},
 	}
 	c := caller(t, Options{})
-	for _, x := range cases {
-		t.Run(x.name, func(t *testing.T) {
+	for i := range 2 * len(cases) {
+		x, long := cases[i/2], i%2 == 1
+		t.Run(fmt.Sprint(x.name, ", long body: ", long), func(t *testing.T) {
 			url, _ := raw(t, x.handle)
 			r := job()
+			if long { // it goes another way
+				r.Body = fmt.Appendf(nil, "%q", strings.Repeat("x", 32<<10))
+			}
 			r.Timeout = 300 * time.Millisecond
 			start := time.Now()
 			o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), r)
 			took := time.Since(start)
 			if o.Class != Failure || !o.EndpointDown || (x.reason != "" && o.Reason != x.reason) {
 				t.Fatalf("outcome = %+v", o)
+			}
+			if x.reason == "timeout" && !strings.HasPrefix(o.Err, "timed out: ") {
+				t.Errorf("it says %q", o.Err)
 			}
 			if took > r.Timeout+100*time.Millisecond || (x.whole && took < r.Timeout) {
 				t.Fatalf("it took %v with a TTR of %v", took, r.Timeout)

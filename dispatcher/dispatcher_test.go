@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/callback"
@@ -192,6 +193,27 @@ func (i *installation) lateness(id string) time.Duration {
 		i.t.Fatalf("called %v before its due time", -time.Duration(late.Load()))
 	}
 	return time.Duration(late.Load())
+}
+
+// A job that is pushed with a due time long past is not late before it is there.
+func TestAJobIsNotLateBeforeItsPush(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	i := start(t, func(o *Options) { o.Registerer = reg })
+	past := queue.Push{Topic: "t", ID: "past", Body: []byte(`{}`), DueAt: time.UnixMilli(1)}
+	if r := i.q.Push(t.Context(), past); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	eventually(t, "the job is delivered", func() bool { return i.gone("t", "past") })
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if h := f.GetMetric()[0].GetHistogram(); f.GetName() == "wakecall_lateness_seconds" &&
+			(h.GetSampleCount() != 1 || h.GetSampleSum() > time.Hour.Seconds()) {
+			t.Errorf("it was late by %g s", h.GetSampleSum())
+		}
+	}
 }
 
 // blind is a shard whose cheap looks see nothing, so that only wake-ups help.

@@ -262,6 +262,16 @@ func TestLostLeasesKeepTheLastAttempts(t *testing.T) {
 	}
 }
 
+// A job that is pushed with a due time long past has waited since its push.
+func TestTheOldestReadyJobWaitsSinceItsPush(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", 0, func(p *Push) { p.DueAt = time.UnixMilli(1) })
+	m, err := f.q.Stats(f.ctx, []string{"t"})
+	if s := m["t"]; err != nil || s.Ready != 1 || s.OldestReady > time.Hour {
+		t.Errorf("stats = %+v, %v", s, err)
+	}
+}
+
 func (f *fixture) advanceUntilReady(topic string) {
 	f.Helper()
 	eventually(f.T, "the job is ready", func() bool {

@@ -67,7 +67,7 @@ local function describe(topic, ref, page, index, rec, whole)
   return {ref, state, at or 0, rec, body or '', attempts or ''}
 end
 
--- How long the oldest ready job of a topic has been due, in ms.
+-- How long the oldest ready job of a topic has been due, in ms: at most since its push, which may name a time long past.
 local function oldestReady(topic)
   local oldest = 0
   for p = 0, 2 do
@@ -75,9 +75,9 @@ local function oldestReady(topic)
     for _, ref in ipairs(refs) do
       local page, index = placeOf(ref)
       local rec = read(page, index)
-      local due = rec and decode(rec)
+      local due, created = decode(rec or '')
       if due then
-        oldest = math.max(oldest, now - due)
+        oldest = math.max(oldest, now - math.max(due, created))
         break
       end
     end
