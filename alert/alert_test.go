@@ -125,6 +125,7 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	settings := mailTo(smtp, "ops@test.example")
+	settings.Rules.OverAfter = registry.Duration(time.Second) // the hosts find its end one after the other
 	hosts := []*stage{play(t, "h1", store, settings), play(t, "h2", store, settings), play(t, "h3", store, settings)}
 	for _, h := range hosts {
 		h.wrong(down)

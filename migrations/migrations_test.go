@@ -68,6 +68,9 @@ func TestANewerSchemaIsLeftAlone(t *testing.T) {
 
 func TestProcessesOfOneMachineMigrateOneAfterTheOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.db")
+	if err := open(t, path).PingContext(t.Context()); err != nil { // SQLite does not wait while a file turns to WAL
+		t.Fatal(err)
+	}
 	const processes = 8
 	steps, errs := [processes]int{}, [processes]error{}
 	var wg sync.WaitGroup

@@ -20,6 +20,7 @@ import (
 	"github.com/wakecall/wakecall/journal"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/record"
+	"github.com/wakecall/wakecall/test/race"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -527,7 +528,11 @@ func TestTenThousandJobsAreBackInFiveSeconds(t *testing.T) {
 		eventually(t, "the last job to be back", func() bool { _, err := h.queue.Get(t.Context(), "t", "9999"); return err == nil })
 		best = min(best, time.Since(began))
 	}
-	if best > 5*time.Second {
+	limit := 5 * time.Second
+	if race.Enabled {
+		limit *= 3
+	}
+	if best > limit {
 		t.Errorf("it took %s", best)
 	}
 }

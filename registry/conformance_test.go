@@ -281,7 +281,11 @@ func TestAShardKeepsItsIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.Refresh(ctx)
+		eventually(t, "the names are known to the other process", func() bool {
+			b.Refresh(ctx)
+			list := b.ListShards()
+			return len(list) == 1 && list[0].Name == "three"
+		})
 		want := Shard{Name: "three", URL: "redis://h:2", State: ShardDraining, Identity: identity, Former: "one two"}
 		for _, r := range []*Registry{a, b} {
 			if got := r.ListShards(); len(got) != 1 || got[0] != want {

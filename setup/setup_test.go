@@ -14,10 +14,16 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
+
+func TestMain(m *testing.M) {
+	database.Timeout *= 5 // the machine may be busy
+	m.Run()
+}
 
 func TestFirstStepsSeedTheShardsOnce(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -32,6 +32,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 	if info, err := os.Stat(memoryDir); err == nil && info.IsDir() && os.Getenv("TMPDIR") == "" {
 		_ = os.Setenv("TMPDIR", memoryDir)
 	}
+	database.Timeout = 5 * database.Timeout
 	_ = flag.Set("test.parallel", parallelTests) // a -parallel on the command line counts: flags are parsed later
 	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
 		shared.stop()
