@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-var criticalShardKinds = []string{"down", "duplicate", "partial", "eviction", "write_error"}
+var criticalShardKinds = []string{"down", "duplicate", "forbidden", "partial", "eviction", "write_error"}
 
 // shards judges the findings of the redis-checker.
 func (w *Watch) shards(r Rules) []Finding {

@@ -2,11 +2,14 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/health"
 	"github.com/wakecall/wakecall/queue"
@@ -68,6 +71,67 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill()
+}
+
+// TestAUserWithoutRightsIsFound whatever it may not do; pushes find the shard away, and all is well once it may.
+func TestAUserWithoutRightsIsFound(t *testing.T) {
+	sock := filepath.Join(t.TempDir(), "s")
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", t.TempDir(), "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	root := redis.NewClient(&redis.Options{Network: "unix", Addr: sock})
+	t.Cleanup(func() { _ = root.Close() })
+	grant := func(rules ...any) {
+		t.Helper()
+		args := append([]any{"ACL", "SETUSER", "us", "reset", "on", ">pw", "~wk:*", "&wk:*", "+@all", "-@admin"}, rules...)
+		wait.For(t, "the rights", func() bool { return root.Do(t.Context(), args...).Err() == nil })
+	}
+	grant()
+	q := queue.Open(queue.Options{Timeout: time.Second})
+	t.Cleanup(func() { _ = q.Close() })
+	shards := []queue.ShardConfig{{Name: "a", URL: "unix://us:pw@" + sock, State: "active"}}
+	if err := q.SetShards(t.Context(), shards); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Shards()[0].Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
+	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
+	c := New(Options{
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 20 * time.Millisecond,
+		Notify: func(f Finding) {
+			if f.Ended.IsZero() {
+				begun <- f
+			} else {
+				ended <- f
+			}
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	if err := push(); err != nil {
+		t.Fatalf("the rights that the documentation names do not suffice: %v", err)
+	}
+	for _, lacks := range []string{"-info", "-time", "-evalsha", "-publish", "resetkeys"} {
+		grant(lacks)
+		want(t, begun, health.Forbidden)
+		wait.For(t, "a push without "+lacks+" to find the shard away", func() bool {
+			var un *queue.UnavailableError
+			err := push()
+			return lacks == "-publish" || errors.As(err, &un) && queue.Forbidden(q.Ready()) // not every push publishes
+		})
+		grant()
+		want(t, ended, health.Forbidden)
+		wait.For(t, "pushes to be taken again", func() bool { return push() == nil })
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 }
 
 // want waits for a finding of a kind and passes over others: the machine may be busy.

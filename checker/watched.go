@@ -38,6 +38,10 @@ func (w *watched) ping(ctx context.Context, s Shard) verdicts {
 		return nil
 	}
 	w.last = took
+	if queue.Forbidden(err) {
+		w.failures++
+		return w.judge(queue.ShardHealth{Err: err.Error(), Forbidden: true})
+	}
 	if err != nil {
 		if w.failures++; w.failures >= health.DownAfter {
 			return verdicts{health.Down: err.Error()}
@@ -79,6 +83,10 @@ func (w *watched) judgeClock(judged verdicts, clock time.Time, took time.Duratio
 
 // judge judges what a shard says of itself.
 func (w *watched) judge(h queue.ShardHealth) verdicts {
+	if h.Forbidden {
+		p := health.JudgeWatched(h)[0]
+		return verdicts{p.Kind: p.Detail + ". " + p.Advice, health.Down: "", health.Partial: ""}
+	}
 	if !h.Up {
 		if w.blind++; w.blind >= health.PartialAfter {
 			return verdicts{health.Partial: h.Err}

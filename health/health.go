@@ -29,6 +29,7 @@ const (
 	Restarted  Kind = "restarted"   // another server process answers, or its data is older than it was
 
 	Duplicate Kind = "duplicate" // the same Redis as another shard
+	Forbidden Kind = "forbidden" // its user lacks rights
 
 	Version   Kind = "version"   // older than OldestRedis
 	NoAOF     Kind = "aof"       // the append-only file is off
@@ -67,6 +68,9 @@ type rule struct {
 const setPolicy = "Set noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"
 
 var rules = []rule{
+	{Forbidden, Critical, true, forbidden,
+		"Grant its user what Wakecall needs: ACL SETUSER NAME ~wk:* &wk:* +@all -@admin. Until then the shard takes no " +
+			"push, and its jobs are not called"},
 	{Duplicate, Critical, true, duplicate,
 		"It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
 			"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
@@ -94,6 +98,13 @@ func when(holds func(queue.ShardHealth) bool, detail string) func(queue.ShardHea
 		}
 		return ""
 	}
+}
+
+func forbidden(h queue.ShardHealth) string {
+	if !h.Forbidden {
+		return ""
+	}
+	return h.Err
 }
 
 func duplicate(h queue.ShardHealth) string {

@@ -223,8 +223,7 @@ func reasonOf(err error) string {
 		return "readonly"
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "loading"
-	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"),
-		redis.HasErrorPrefix(err, "NOPERM"):
+	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), Forbidden(err):
 		return "password"
 	case redis.HasErrorPrefix(err, "CLUSTERDOWN"), redis.HasErrorPrefix(err, "MASTERDOWN"),
 		redis.HasErrorPrefix(err, "TRYAGAIN"), redis.HasErrorPrefix(err, "NOBUCKET"):

@@ -32,6 +32,7 @@ type ShardHealth struct {
 	Jobs       int64
 	Moved      int64  // jobs that it lately gave to other shards, see Drain
 	SameAs     string // the shard that it is already, under another name; it is not used then
+	Forbidden  bool   // Err is that the user lacks rights
 
 	started, now time.Time // see Server
 }
@@ -69,10 +70,29 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 			err = nil
 		}
 	}
+	if err == nil && h.SameAs == "" {
+		err = s.permitted(ctx)
+	}
 	if h.Up = err == nil; !h.Up {
-		h.Err = err.Error()
+		h.Err, h.Forbidden = err.Error(), Forbidden(err)
 	}
 	return h
+}
+
+// permitted tries a script: its commands need rights, too.
+func (s *Shard) permitted(ctx context.Context) error {
+	_, err := s.eval(ctx, 0, "probe")
+	if Forbidden(err) {
+		return fmt.Errorf("scripts on shard %s: %w", s.name, err)
+	}
+	return nil // any other trouble has findings of its own
+}
+
+// Forbidden says whether an error of Redis is that the user lacks rights (ACL). It has a prefix outside of scripts only.
+func Forbidden(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") || err != nil &&
+		(strings.Contains(err.Error(), "The user executing the script can't") ||
+			strings.Contains(err.Error(), "ACL failure in script"))
 }
 
 // Health asks all shards at once.

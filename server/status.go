@@ -39,7 +39,11 @@ func (s *Server) ready(c echo.Context) error {
 		return unavailable(err, 5*time.Second, "the journal cannot be written, so nothing is accepted%s", why)
 	}
 	if err := s.jobs.Ready(); err != nil {
-		return unavailable(err, time.Second, "no shard can take a push now")
+		why := ""
+		if queue.Forbidden(err) {
+			why = ": the user of Redis lacks rights (ACL)"
+		}
+		return unavailable(err, time.Second, "no shard can take a push now%s", why)
 	}
 	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
 }

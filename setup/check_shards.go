@@ -51,7 +51,7 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	defer cancel()
 	h, problems := health.Try(ctx, shard)
 	if !h.Up {
-		return []Finding{unreachableShard(what, s, h.Err)}
+		return []Finding{unreachableShard(what, s, h)}
 	}
 	if h.SameAs = sameAs(ctx, shard, s, all); h.SameAs != "" {
 		problems = append(problems, health.Judge(h)[0])
@@ -68,8 +68,8 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	return findings
 }
 
-func unreachableShard(what string, s registry.Shard, text string) Finding {
-	advice := "Is Redis running there, and is its address right?"
+func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Finding {
+	text, advice := h.Err, "Is Redis running there, and is its address right?"
 	switch {
 	case isPasswordError(text):
 		advice = passwordAdvice
@@ -77,8 +77,8 @@ func unreachableShard(what string, s registry.Shard, text string) Finding {
 		advice = "The master runs it: if `wakecall up` is running, its log says why it does not answer"
 	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
 		advice = "Is a firewall in between?"
-	case strings.Contains(text, "NOPERM"):
-		advice = "Grant the user all commands on the keys wk:*, and to publish and subscribe"
+	case h.Forbidden:
+		advice = health.Judge(h)[0].Advice
 	}
 	return failed(what, text, advice)
 }
