@@ -22,6 +22,7 @@ import (
 //	due            ZSET: topics by their next event
 //	r:PRI:TOPIC    LIST: ready jobs
 //	q:PRI          LIST: the ring of topics with ready jobs
+//	exp            ZSET: TOPIC with jobs that expire, by when to sweep it for expired ones
 //	park           ZSET: PRI:TOPIC out of the ring, by when to check it again
 //	lease, tok     ZSET of running jobs by the lease's end, HASH of their lease tokens (and one that makes it a table)
 //	x:TOPIC        ZSET: dead jobs by when they died

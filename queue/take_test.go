@@ -308,6 +308,50 @@ func TestATopicChangesItsDelivery(t *testing.T) {
 	}
 }
 
+// TestExpiredJobsAreSwept though nobody takes jobs: they are dead, or removed, and nothing remembers their topic.
+func TestExpiredJobsAreSwept(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "dead", Pull: true}, TopicConf{Name: "drop", Pull: true, Drop: true}, TopicConf{Name: "push"})
+	names := []string{"dead", "drop", "push"}
+	for _, topic := range names {
+		f.push(topic, "later", 0, func(p *Push) { p.TTL = time.Hour })
+		f.push(topic, "soon", 0, func(p *Push) { p.TTL = time.Millisecond })
+		f.push(topic, "delayed", 50*time.Millisecond, func(p *Push) { p.TTL = time.Millisecond })
+	}
+	minuteOver := func() {
+		for _, topic := range names {
+			f.s.client.ZAddXX(f.ctx, prefix(0)+"exp", redis.Z{Member: topic})
+		}
+	}
+	eventually(t, "they are swept", func() bool {
+		minuteOver()
+		f.advance()
+		st, err := f.q.Stats(f.ctx, names)
+		return err == nil && st["dead"].Dead == 2 && st["push"].Dead == 2 && st["drop"].Ready == 1
+	})
+	f.stats("dead", 0, 1, 0, 2)
+	f.stats("drop", 0, 1, 0, 0)
+	f.stats("push", 0, 1, 0, 2)
+	if j := f.get("dead", "soon"); j.DeadReason != "expired" {
+		t.Errorf("swept: %+v", j)
+	}
+	for _, topic := range names {
+		if err := f.q.Delete(f.ctx, topic, "later"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.q.DeleteDead(f.ctx, topic, nil, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "no topic is remembered", func() bool {
+		minuteOver()
+		f.advance()
+		return f.s.client.Exists(f.ctx, prefix(0)+"exp").Val() == 0
+	})
+	f.reserve(1) // finds nothing, and leaves nothing of the list
+	f.clean()
+}
+
 func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Pull: true},

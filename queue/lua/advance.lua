@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; opens the pages of the coming
---         minute. When nothing is due it splits small hashes, see locators.lua. KEYS[1] the bucket's prefix.
+-- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; ends ready jobs whose own time
+--         is over; opens the pages of the coming minute. When nothing is due it splits small hashes, see locators.lua. KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
 -- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was
 --         left), µs that now leaves out}.
 -- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher or worker dies
 --         at its limit.
 local EXPIRED = 25 -- bytes of an expired lease behind the reason, see attempts.go; the last 20 are kept
+local SWEPT = 100 -- jobs of a ready list that a sweep reads
 local PAUSE = 4 -- ms from one call that splits small hashes, which takes one or two, to the next
 
 local function head(key)
@@ -14,11 +15,13 @@ local function head(key)
   return at and tonumber(at) or math.huge
 end
 
--- When something is to be done next, by the heads of the three sets; -1 when nothing is to come. When a timer polls,
--- there is mostly no lease and no parked topic, which one command shows.
+-- When something is to be done next, by the heads of the four sets; -1 when nothing is to come. When a timer polls,
+-- there is mostly no lease, no parked topic and no job that expires, which one command shows.
 local function soonest(due)
   local at = due
-  if call('EXISTS', P .. 'lease', P .. 'park') > 0 then at = math.min(at, head('lease'), head('park')) end
+  if call('EXISTS', P .. 'lease', P .. 'park', P .. 'exp') > 0 then
+    at = math.min(at, head('lease'), head('park'), head('exp'))
+  end
   return at < math.huge and floor(at) or -1
 end
 
@@ -170,6 +173,49 @@ for _, topic in ipairs(due) do
     if at <= now then more = 1 end
   end
 end
+
+-- Ends those of the first jobs of a ready list whose time is over. Returns how many, and when to look again.
+local function sweepList(topic, key)
+  local ended, again = 0, now + SWEEP
+  for _, ref in ipairs(call('LRANGE', key, 0, SWEPT - 1)) do
+    local page, index = placeOf(ref)
+    local rec = read(page, index)
+    local due, _, flags, _, at = decode(rec or '')
+    local expires = at and expiryOf(rec, flags, at) or 0
+    if expires > now then
+      again = math.min(again, expires)
+    elseif expires > 0 and stateOf(topic, tonumber(ref), page, due) == 'r' then
+      call('LREM', key, 1, ref)
+      expire(topic, ref, page, index, rec)
+      ended = ended + 1
+    end
+  end
+  return ended, again
+end
+
+-- Sweeps the ready lists of a topic. It is swept again while it has jobs.
+local function sweep(topic)
+  local ended, again = 0, now + SWEEP
+  for p = 0, 2 do
+    local n, at = sweepList(topic, P .. 'r:' .. p .. ':' .. topic)
+    ended, again = ended + n, math.min(again, math.max(at, now + 1000))
+    if n == SWEPT then again = now end
+  end
+  local left = 0
+  for _, state in ipairs({'nd', 'nr', 'nu'}) do
+    left = left + (call('HGET', P .. state, topic) or 0) + (counts[state] and counts[state][topic] or 0)
+  end
+  if left <= 0 then
+    call('ZREM', P .. 'exp', topic)
+  else
+    call('ZADD', P .. 'exp', again, topic)
+  end
+  if again == now then more = 1 end
+end
+
+local expiring = call('ZRANGE', P .. 'exp', '-inf', now, 'BYSCORE', 'LIMIT', 0, 8)
+for _, topic in ipairs(expiring) do sweep(topic) end
+if #expiring == 8 then more = 1 end
 
 finish()
 local next = soonest(head('due'))

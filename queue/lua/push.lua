@@ -96,6 +96,7 @@ local function sortIntoGroups()
       if slot <= latest then slot, dues[i] = 0, due end
       local record = packStruct('>I6', due) .. CREATED .. sub(arg, tail)
       if mode >= TTL then record = living(record) end
+      if flags % 64 >= 32 then noteExpiry(topic, expiryOf(record, flags, 15 + byte(record, 14))) end
       addToGroup(i, topic, slot, record, flags % 4)
     end
     jobs = jobs + size

@@ -16,3 +16,18 @@ local function restartAttempts(page, index)
   local made, _, reason, history = readAttempts(page, index)
   if made then writeAttempts(page, index, 0, 0, string.match(reason, '@.*$') or '', history) end
 end
+
+-- Ends a ready job whose own time is over. The caller takes it out of its ready list.
+local function expire(topic, ref, page, index, rec)
+  if confOf(topic).drop then
+    total('x', topic, 1)
+    return remove(topic, tonumber(ref), page, index, rec)
+  end
+  local made, snoozes, _, history = readAttempts(page, index)
+  writeAttempts(page, index, made or 0, snoozes or 0, 'expired', history or '[]')
+  call('ZADD', P .. 'x:' .. topic, now, ref)
+  count('nr', topic, -1)
+  count('nx', topic, 1)
+  total('k', topic, 1)
+  total('e', topic, 1)
+end

@@ -29,6 +29,7 @@ local THIN = @THIN@   -- delayed jobs that a thin topic has at most
 local WINDOW = 32     -- calls in flight that a topic starts with
 local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this at the latest
 local NOTCOMPARED = 'NOTCOMPARED this server has not been compared with the journals of the hosts yet'
+local SWEEP = 60000   -- topics with jobs that expire are swept after this at the latest
 local DAYS = 40       -- finished days that t:TOPIC keeps
 -- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first
 -- field on.

@@ -52,21 +52,6 @@ local function setAside(topic, ref, page, index, rec)
   total('k', topic, 1)
 end
 
--- A job whose own time is over.
-local function expire(topic, ref, page, index, rec)
-  if confOf(topic).drop then
-    total('x', topic, 1)
-    return remove(topic, tonumber(ref), page, index, rec)
-  end
-  local made, snoozes, _, history = readAttempts(page, index)
-  writeAttempts(page, index, made or 0, snoozes or 0, 'expired', history or '[]')
-  call('ZADD', P .. 'x:' .. topic, now, ref)
-  count('nr', topic, -1)
-  count('nx', topic, 1)
-  total('k', topic, 1)
-  total('e', topic, 1)
-end
-
 -- usual is when a lease of the topic ends.
 local function lease(topic, ref, page, index, rec, usual)
   local flags, length = byte(rec, 13, 14)

@@ -1,5 +1,13 @@
 -- How jobs are stored, held and removed.
 
+-- Notes that a topic has a job that expires, so that advance.lua sweeps the topic from then on.
+local expiring = {}
+local function noteExpiry(topic, expires)
+  if expires == 0 or expiring[topic] then return end
+  expiring[topic] = true
+  call('ZADD', P .. 'exp', 'NX', math.max(now + 1000, math.min(expires, now + SWEEP)), topic)
+end
+
 -- Appends a record to the page for its time, and the job to what holds it until then. Returns the reference; the
 -- caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long it waits:
 -- pages are opened by due times. So are all jobs of a thin topic.
@@ -18,6 +26,8 @@ local function store(topic, priority, at, rec, due)
     if not near then call('ZADD', P .. 'pg:' .. topic, slot, page) end
   end
   if length >= PAGE then call('HDEL', P .. 'cur', field) end
+  local _, _, flags, _, rest = decode(rec)
+  if rest then noteExpiry(topic, expiryOf(rec, flags, rest)) end
   local ref = (page * PAGE + length - 1) * 4 + priority
   if at <= now then
     ready(topic, priority, ref)
