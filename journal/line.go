@@ -77,6 +77,7 @@ type AttemptLine struct {
 	Error     string
 	Shard     string
 	Revision  int64  // of a job's death, of a delivery's reservation, and of every end of a worker's lease
+	Result    string // JSON: what the worker who acked says
 	Process   string // empty: Options.Process
 }
 

@@ -110,6 +110,7 @@ func TestAttemptLineRoundTrip(t *testing.T) {
 			Status:  rapid.Int().Draw(t, "status"),
 			Outcome: Lost, Reason: hostileText().Draw(t, "reason"), Error: hostileText().Draw(t, "error"),
 			Shard: hostileText().Draw(t, "shard"), Process: "p" + hostileText().Draw(t, "process"),
+			Result: hostileText().Draw(t, "result"),
 		}
 		line := want.append(nil, noon, "other")
 		checkLine(t, line)

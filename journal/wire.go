@@ -111,6 +111,7 @@ type attemptWire struct {
 	Shard     string      `json:"shard,omitzero"`
 	Revision  int64       `json:"rev,omitzero"`
 	Process   string      `json:"process,omitzero"`
+	Result    string      `json:"result,omitzero"`
 	Base64    base64Texts `json:",embed"`
 }
 
@@ -124,7 +125,7 @@ func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 		CreatedAt: millis(l.CreatedAt), N: l.N, StartedAt: millis(l.StartedAt),
 		TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status, Outcome: l.Outcome,
 		Reason: raw.move("reason", l.Reason), Error: raw.move("error", l.Error), Shard: raw.move("shard", l.Shard),
-		Revision: l.Revision, Process: raw.move("process", cmp.Or(l.Process, process)),
+		Revision: l.Revision, Process: raw.move("process", cmp.Or(l.Process, process)), Result: raw.move("result", l.Result),
 	}
 	w.Base64 = raw
 	return appendLine(b, &w)
@@ -141,7 +142,7 @@ func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 		CreatedAt: time.Time(w.CreatedAt), N: w.N, StartedAt: time.Time(w.StartedAt),
 		Took: toDuration(w.TookMS, time.Millisecond), Status: w.Status, Outcome: w.Outcome,
 		Reason: w.Base64.or("reason", w.Reason), Error: w.Base64.or("error", w.Error), Shard: w.Base64.or("shard", w.Shard),
-		Revision: w.Revision, Process: w.Base64.or("process", w.Process),
+		Revision: w.Revision, Process: w.Base64.or("process", w.Process), Result: w.Base64.or("result", w.Result),
 	}
 	return nil
 }

@@ -34,15 +34,16 @@ var verbs = [...]string{Ack: "A", GiveBack: "L", Untake: "H", Fail: "F", BuryLea
 
 // Ending is what becomes of one job, which is named by a lease, or by its topic and id: older protocols know no leases.
 type Ending struct {
-	Lease string
-	Ref           // without a lease
-	In    []State // without a lease: the states in which the job may be; none: Running
-	Verb  Verb
-	Delay time.Duration // of GiveBack
-	TTR   time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
-	Error string        // of Fail and BuryLeased
-	via   string
-	Retry []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
+	Lease  string
+	Ref            // without a lease
+	In     []State // without a lease: the states in which the job may be; none: Running
+	Verb   Verb
+	Delay  time.Duration // of GiveBack
+	TTR    time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
+	Error  string        // of Fail and BuryLeased
+	Result string        // of Ack, for the journal: JSON
+	via    string
+	Retry  []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
 }
 
 // Untaken are the endings of jobs that reached no worker.
@@ -72,6 +73,7 @@ type Ended struct {
 	Error     string
 	Reason    string // why it is dead
 	Via       string // the protocol, see Via
+	Result    string
 }
 
 // ErrState is the error of a job that is in none of the states in which it may be.
@@ -237,7 +239,7 @@ func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 	d := Ended{
 		Ref: Ref{t.topic, t.id}, Shard: s.name, Verb: e.Verb, Was: stateNames[was], State: stateNames[became],
 		At: millis(v[2]), CreatedAt: millis(v[3]), Revision: revision, Attempt: max(int(made), t.attempt),
-		StartedAt: t.taken, Error: e.Error, Via: e.via,
+		StartedAt: t.taken, Error: e.Error, Via: e.via, Result: e.Result,
 	}
 	if !t.taken.IsZero() {
 		d.Took = max(0, time.Since(t.taken))

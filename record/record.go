@@ -68,6 +68,7 @@ func attemptOf(d *queue.Ended) journal.AttemptLine {
 	line := journal.AttemptLine{
 		Topic: d.Topic, ID: d.ID, CreatedAt: d.CreatedAt, N: d.Attempt, StartedAt: d.StartedAt, Took: d.Took,
 		Outcome: journal.Done, Error: d.Error, Shard: d.Shard, Revision: d.Revision,
+		Result: d.Result,
 	}
 	switch {
 	case d.State == queue.Dead:

@@ -82,6 +82,7 @@ func TestWhatWorkersDidIsRecorded(t *testing.T) {
 		return queue.Ended{
 			Ref: queue.Ref{Topic: "t", ID: "x"}, Shard: "main", Verb: v, Was: was, State: is, CreatedAt: at, Attempt: 2,
 			StartedAt: at, Took: time.Second, Error: "why", Revision: 5, Reason: "because", Via: "grape",
+			Result: `{"n":1}`,
 		}
 	}
 	failed := ended(queue.Ack, queue.Running, "")
@@ -100,7 +101,7 @@ func TestWhatWorkersDidIsRecorded(t *testing.T) {
 	var outcomes []journal.Outcome
 	for _, l := range got.attempts {
 		outcomes = append(outcomes, l.Outcome)
-		if l.Topic != "t" || l.ID != "x" || !l.CreatedAt.Equal(at) || l.N != 2 || l.Took != time.Second || l.Shard != "main" ||
+		if l.Result != `{"n":1}` || l.Topic != "t" || l.ID != "x" || !l.CreatedAt.Equal(at) || l.N != 2 || l.Took != time.Second || l.Shard != "main" ||
 			l.Revision != 5 || (l.Outcome == journal.Dead) != (l.Reason == "because") {
 			t.Errorf("attempt %+v", l)
 		}

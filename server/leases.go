@@ -106,7 +106,8 @@ func endingVisitor(e *queue.Ending, fields []string) func(*decoder, jsontext.Tok
 		}
 		seen[name] = true
 		if name == "result" { // any value
-			_, err := d.raw()
+			value, err := d.raw()
+			e.Result = string(value)
 			return err
 		}
 		v, err := d.ReadValue()
