@@ -30,7 +30,7 @@ const (
 	hangAfter  = time.Second           // a call that takes longer hangs
 	judgeAfter = 5 * time.Millisecond  // and so does a retry_if that is evaluated for longer
 	asideRatio = 2                     // calls aside, for each place
-	spareShare = 16                    // places for one spare one
+	spareShare = 32                    // places for one spare one
 	starveFor  = 50 * time.Millisecond // without a place that gets free, before the spare ones are used
 	batchWait  = time.Millisecond      // for which freed places gather, so that jobs are not reserved one by one
 

@@ -190,6 +190,11 @@ func exponential(mean time.Duration) func(string) time.Duration {
 	}
 }
 
+// unequal endpoints: those of high jobs are slow, those of low ones quick.
+func unequal(topic string) time.Duration {
+	return [3]time.Duration{500 * time.Millisecond, 50 * time.Millisecond, 5 * time.Millisecond}[priorityOf(topic)]
+}
+
 // shares are those of the priorities, in percent.
 func shares(starts []started) (s [3]float64) {
 	for _, x := range starts {
@@ -231,31 +236,48 @@ func TestPrioritiesAreKept(t *testing.T) {
 		"nothing high":                    {scene{named(0, 1, 1), constant(200 * time.Millisecond), 256, 1, 1, default532}, [3]float64{0, 60, 40}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.play(t, func(e *endpointsOf, _ []*rings) {
-				for enough := false; !enough; {
-					time.Sleep(4 * time.Second)
-					e.mu.Lock()
-					enough = len(e.starts) >= 1000
-					e.mu.Unlock()
-				}
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				begin := 0
-				first := e.starts[0].at
-				for k := 1; k <= len(e.starts); k++ {
-					second := k < len(e.starts) && e.starts[k].at.Sub(e.starts[begin].at) < time.Second
-					if k-begin < 500 || second {
-						continue
-					}
-					if d := off(shares(e.starts[begin:k]), c.want); d > 2 {
-						t.Errorf("%d starts after %v: %.1f", k-begin, e.starts[begin].at.Sub(first), shares(e.starts[begin:k]))
-					}
-					begin = k
-				}
-				if d := off(shares(e.starts), c.want); d > 1 {
-					t.Errorf("of all %d starts: %.1f", len(e.starts), shares(e.starts))
-				}
-			})
+			c.play(t, func(e *endpointsOf, _ []*rings) { e.judge(t, c.want) })
+		})
+	}
+}
+
+// judge waits for a thousand starts, and judges them.
+func (e *endpointsOf) judge(t *testing.T, want [3]float64) {
+	for enough := false; !enough; {
+		time.Sleep(4 * time.Second)
+		e.mu.Lock()
+		enough = len(e.starts) >= 1000
+		e.mu.Unlock()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	begin := 0
+	first := e.starts[0].at
+	for k := 1; k <= len(e.starts); k++ {
+		second := k < len(e.starts) && e.starts[k].at.Sub(e.starts[begin].at) < time.Second
+		if k-begin < 500 || second {
+			continue
+		}
+		if d := off(shares(e.starts[begin:k]), want); d > 2 {
+			t.Errorf("%d starts after %v: %.1f", k-begin, e.starts[begin].at.Sub(first), shares(e.starts[begin:k]))
+		}
+		begin = k
+	}
+	if d := off(shares(e.starts), want); d > 1 {
+		t.Errorf("of all %d starts: %.1f", len(e.starts), shares(e.starts))
+	}
+}
+
+// TestASlowPriorityIsServedAsOften: it holds more places. In the first seconds spare places are used while it fills
+// those, so they are not judged.
+func TestASlowPriorityIsServedAsOften(t *testing.T) {
+	for _, topics := range []map[string]int{named(1, 1, 1), named(10, 1, 10)} {
+		scene{topics, unequal, 256, 1, 1, "0120010210"}.play(t, func(e *endpointsOf, _ []*rings) {
+			time.Sleep(3 * time.Second)
+			e.mu.Lock()
+			e.starts = nil
+			e.mu.Unlock()
+			e.judge(t, [3]float64{50, 30, 20})
 		})
 	}
 }
