@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +84,41 @@ func TestTheSearchFindsTopicsIDsAndPages(t *testing.T) {
 	}
 	if body := s.as("root").shows("/search?id=acc"); !strings.Contains(body, `href="/access"`) {
 		t.Error("an admin does not find a page")
+	}
+}
+
+// slowFinder takes longer for each call than a page may take. It tells the time.
+type slowFinder struct {
+	*queue.Queue
+	took atomic.Int64
+}
+
+func (q *slowFinder) Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error) {
+	q.took.Add(int64(150 * time.Millisecond))
+	return q.Queue.Find(ctx, id, topics)
+}
+
+// TestASearchOfManyTopicsShowsAPageAtOnce, and goes on from there.
+func TestASearchOfManyTopicsShowsAPageAtOnce(t *testing.T) {
+	t.Parallel()
+	q := &slowFinder{Queue: realQueue(t)}
+	began := time.Now()
+	s := open(t, func(o *Options) {
+		o.Queue, o.Now = q, func() time.Time { return began.Add(time.Duration(q.took.Load())) }
+	})
+	for i := range 1001 {
+		s.topic(fmt.Sprintf("many.%04d", i))
+	}
+	must(t, q.Push(t.Context(), queue.Push{Topic: "many.1000", ID: "order-17", Delay: time.Hour}).Err)
+	page := s.as("look").shows("/search?id=order-17", "/search?on=1&amp;id=order-17")
+	if took := time.Duration(q.took.Load()); took > 200*time.Millisecond || strings.Contains(page, "many.1000") {
+		t.Errorf("the page took %v", took)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/search?on=1&id=order-17", nil)
+	must(t, err)
+	r.Header.Set("HX-Request", "true")
+	if _, body := s.send(r); !strings.Contains(body, `href="/topics/many.1000/jobs/order-17"`) {
+		t.Errorf("the search goes on and finds\n%s", body)
 	}
 }
 

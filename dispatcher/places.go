@@ -41,7 +41,7 @@ const (
 
 func newPlaces(n int, pattern string) *places {
 	p := &places{
-		total: n, spare: n / spareShare, free: n, sources: 1, held: map[string]int{},
+		total: n, spare: (n + spareShare/2) / spareShare, free: n, sources: 1, held: map[string]int{},
 		freed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for i := range p.weights {

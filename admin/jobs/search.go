@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 const (
 	foundMost    = 8   // of each kind
 	searchStep   = 500 // jobs of one call to the queue
-	searchTyping = 200 * time.Millisecond
-	searchAsked  = 2 * time.Second
+	searchTopics = 250 // topics of one call
+	searchAtOnce = 100 * time.Millisecond
+	searchOn     = 2 * time.Second // behind a page that is shown, and a search for the id alone
 )
 
 // place is a page of the admin that the search finds.
@@ -36,11 +38,13 @@ type searchData struct {
 	Topics []string
 	Jobs   []*queue.Job
 	Some   bool // not all jobs were looked through
+	cut    bool // not all topics were asked for the id
+	More   bool // the page searches on
 	Away   string
 }
 
 // searchPage finds pages, topics, and jobs by their ids or how these begin; htmx asks while somebody types. What is
-// meant without doubt is shown at once.
+// meant without doubt is shown at once. A page shows what is found at once, and then searches on.
 func (h *Handler) searchPage(c echo.Context) error {
 	d := searchData{Text: strings.TrimSpace(c.QueryParam("id"))}
 	typing := page.IsFragment(c)
@@ -53,18 +57,16 @@ func (h *Handler) searchPage(c echo.Context) error {
 	if !typing && h.Snapshot().Topics.Get(d.Text) != nil {
 		return h.Redirect(c, h.Below("/topics", d.Text))
 	}
-	limit := searchAsked
-	if typing {
-		limit = searchTyping
-	}
-	if err := h.findJobs(c.Request().Context(), &d, limit); err != nil {
+	on := typing && c.QueryParam("on") != ""
+	if err := h.findJobs(c.Request().Context(), &d, on); err != nil {
 		d.Away = h.Explain(c, err)
 	}
+	d.More = d.Some && !typing
 	h.findNames(c, &d)
 	if typing {
 		return h.Fragment(c, "partials/found", d)
 	}
-	if len(d.Jobs) == 1 && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && d.Jobs[0].ID == d.Text {
+	if len(d.Jobs) == 1 && len(d.Topics)+len(d.Places) == 0 && d.Away == "" && !d.cut && d.Jobs[0].ID == d.Text {
 		return h.Redirect(c, h.Below("/topics", d.Jobs[0].Topic, "jobs", d.Jobs[0].ID))
 	}
 	return h.Render(c, http.StatusOK, "search", d)
@@ -86,12 +88,22 @@ func (h *Handler) findNames(c echo.Context, d *searchData) {
 }
 
 // findJobs finds jobs with an id, and those whose ids begin with it among as many as can be looked through in time.
-func (h *Handler) findJobs(ctx context.Context, d *searchData, limit time.Duration) error {
-	until := time.Now().Add(limit)
-	exact, err := h.queue.Find(ctx, d.Text, page.TopicNames(h.Snapshot()))
-	d.Jobs = exact
-	if err != nil {
-		return err
+// When it searches on, all topics are asked for the id itself.
+func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
+	until := h.Now().Add(searchAtOnce)
+	for some := range slices.Chunk(page.TopicNames(h.Snapshot()), searchTopics) {
+		if d.cut = !on && h.Now().After(until); d.cut {
+			d.Some = true
+			return nil
+		}
+		exact, err := h.queue.Find(ctx, d.Text, some)
+		d.Jobs = append(d.Jobs, exact...)
+		if err != nil {
+			return err
+		}
+	}
+	if on {
+		until = h.Now().Add(searchOn)
 	}
 	counts := h.figures.Counts(ctx)
 	for _, state := range []queue.State{queue.Dead, queue.Running, queue.Ready, queue.Delayed} {
@@ -110,7 +122,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, limit time.Durati
 
 func (h *Handler) findPrefix(ctx context.Context, d *searchData, topic string, state queue.State, until time.Time) error {
 	for cursor := ""; ; {
-		if d.Some = time.Now().After(until); d.Some {
+		if d.Some = h.Now().After(until); d.Some {
 			return nil
 		}
 		jobs, next, err := h.queue.List(ctx, topic, state, cursor, searchStep)
