@@ -9,6 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/gateway/beanstalk"
+	"github.com/wakecall/wakecall/gateway/delayqueue"
+	"github.com/wakecall/wakecall/gateway/grape"
 	"github.com/wakecall/wakecall/gateway/lmstfy"
 	"github.com/wakecall/wakecall/importer"
 	"github.com/wakecall/wakecall/setup"
@@ -24,28 +27,86 @@ func Import(
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	o.Registry, o.Jobs, o.Journal, o.Logger = p.editedRegistry(), p.queue, cfg.JournalDir(), p.log
-	if l, ok := o.Old.(*importer.Lmstfy); ok && !o.DryRun {
-		if err := p.importTokens(ctx, l); err != nil {
+	if !o.DryRun {
+		if err := p.prepareImport(ctx, o.Old); err != nil {
 			return report, err
 		}
 	}
 	return importer.Run(ctx, o)
 }
 
-// OpenLmstfy is the Redis of a lmstfy; close closes it.
-func OpenLmstfy(from string) (old *importer.Lmstfy, closeRedis func(), err error) {
+// prepareImport brings what an old system has beside topics and jobs.
+func (p *parts) prepareImport(ctx context.Context, old importer.Old) (err error) {
+	switch old := old.(type) {
+	case *importer.Lmstfy:
+		return p.importTokens(ctx, old)
+	case *importer.Grape:
+		tubes, err := old.Tubes(ctx)
+		if err != nil {
+			return err
+		}
+		return grape.CreateTubes(ctx, p.registry, tubes...)
+	case *importer.Beanstalkd:
+		last, err := old.LastID()
+		if err != nil {
+			return err
+		}
+		old.Offset, err = beanstalk.Offset(ctx, p.registry, old.Addr, last)
+		return err
+	}
+	return nil
+}
+
+// OpenDelayQueue is the Redis of a delay-queue; close closes it.
+func OpenDelayQueue(from string) (old *importer.DelayQueue, closeRedis func(), err error) {
+	db, closeRedis, err := openOld(from)
+	return &importer.DelayQueue{
+		Redis: db, Namespace: namespace(delayqueue.Namespace, "delay-queue", nil), TopicOf: delayqueue.TopicOf,
+		ContentOf: delayqueue.ContentType,
+	}, closeRedis, err
+}
+
+// OpenGrape is the Redis of a Grape; close closes it.
+func OpenGrape(from, group string, base64 bool) (old *importer.Grape, closeRedis func(), err error) {
+	db, closeRedis, err := openOld(from)
+	return &importer.Grape{
+		Redis: db, Group: group, Base64: base64, Namespace: namespace(grape.Namespace, "Grape", nil), TopicOf: grape.TopicOf,
+	}, closeRedis, err
+}
+
+// OpenBeanstalkd is a beanstalkd; close closes the connection.
+func OpenBeanstalkd(ctx context.Context, addr string) (old *importer.Beanstalkd, closeConn func(), err error) {
+	old = &importer.Beanstalkd{
+		Addr: addr, Namespace: namespace(beanstalk.Namespace, "beanstalkd", nil), TopicOf: beanstalk.TopicOf,
+		PriorityOf: beanstalk.LevelOf,
+	}
+	if err := old.Open(ctx); err != nil {
+		return nil, nil, err
+	}
+	return old, old.Close, nil
+}
+
+func openOld(from string) (db *redis.Client, closeRedis func(), err error) {
 	o, err := redis.ParseURL(from)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the Redis of lmstfy: %w", err)
+		return nil, nil, fmt.Errorf("the old Redis: %w", err)
 	}
-	o.MaxRetries = -1 // a claim whose answer is lost is found among the claims that are left
-	db := redis.NewClient(o)
+	db = importer.Connect(o)
+	return db, func() { _ = db.Close() }, nil
+}
+
+// OpenLmstfy is the Redis of a lmstfy; close closes it.
+func OpenLmstfy(from string) (old *importer.Lmstfy, closeRedis func(), err error) {
+	db, closeRedis, err := openOld(from)
+	if err != nil {
+		return nil, nil, err
+	}
 	g := lmstfy.New(&gateway.Endpoint{}, lmstfy.Options{Pools: []string{lmstfyPool}})
 	old = &importer.Lmstfy{
 		Redis: db, Namespace: lmstfyNamespace(g.NamespaceOf(lmstfyPool)),
 		TopicOf: func(namespace, queue string) string { return g.TopicOf(lmstfyPool, namespace, queue) },
 	}
-	return old, func() { _ = db.Close() }, nil
+	return old, closeRedis, nil
 }
 
 // importTokens brings the tokens of a lmstfy and their limits. Those that exist stay as they are.

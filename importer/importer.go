@@ -14,6 +14,8 @@ import (
 
 // Old is a system to import from.
 type Old interface {
+	// Lock returns ErrLocked while another import from this system runs.
+	Lock(ctx context.Context) error
 	// Topics are those to register.
 	Topics(ctx context.Context) ([]registry.Topic, error)
 	// Waiting is how many jobs wait.
@@ -80,6 +82,11 @@ const (
 // Run imports until nothing waits in the old system, or with Follow until ctx is done.
 func Run(ctx context.Context, o Options) (r Report, err error) {
 	i := &run{Options: o}
+	if !o.DryRun {
+		if err := o.Old.Lock(ctx); err != nil {
+			return i.Report, err
+		}
+	}
 	if err := i.topics(ctx); err != nil {
 		return i.Report, err
 	}
@@ -318,7 +325,7 @@ func (i *run) refused(job Job, err, before error) error {
 		return fmt.Errorf("push %s/%s: %w", job.Push.Topic, job.Push.ID, err)
 	}
 	i.Refused++
-	i.Logger.Warn("a job cannot be imported; its claim stays in the old Redis",
+	i.Logger.Warn("a job cannot be imported; its claim stays in the old system",
 		"topic", job.Push.Topic, "id", job.Push.ID, "error", err)
 	return before
 }

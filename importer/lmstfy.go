@@ -40,6 +40,8 @@ type Lmstfy struct {
 	Redis     *redis.Client
 	Namespace registry.Topic                       // with the settings of all queues
 	TopicOf   func(namespace, queue string) string // where the gateway has the jobs of a queue
+
+	found []string // the keys of ready queues
 }
 
 // Topics implements Old.
@@ -47,51 +49,34 @@ func (l *Lmstfy) Topics(context.Context) ([]registry.Topic, error) {
 	return []registry.Topic{l.Namespace}, nil
 }
 
-// queues are the keys of the ready queues that have jobs.
-func (l *Lmstfy) queues(ctx context.Context) ([]string, error) { return l.keys(ctx, lmstfyReady+"*") }
-
-func (l *Lmstfy) keys(ctx context.Context, pattern string) (keys []string, err error) {
-	found := l.Redis.Scan(ctx, 0, pattern, 1000).Iterator()
-	for found.Next(ctx) {
-		keys = append(keys, found.Val())
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("list the keys %s: %w", pattern, err)
-	}
-	return keys, nil
-}
+// Lock implements Old.
+func (l *Lmstfy) Lock(ctx context.Context) error { return alone(ctx, l.Redis) }
 
 // Waiting implements Old.
 func (l *Lmstfy) Waiting(ctx context.Context) (int, error) {
-	queues, err := l.queues(ctx)
+	queues, err := scan(ctx, l.Redis, lmstfyReady+"*")
 	if err != nil {
 		return 0, err
 	}
-	sum := int64(0)
-	counts, err := l.Redis.Pipelined(ctx, func(c redis.Pipeliner) error {
-		c.ZCard(ctx, lmstfyTimer)
-		c.HLen(ctx, lmstfyClaims)
-		for _, key := range queues {
-			c.LLen(ctx, key)
-		}
-		return nil
-	})
-	for _, n := range counts {
-		sum += n.(*redis.IntCmd).Val()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("count the jobs: %w", err)
-	}
-	return int(sum), nil
+	return length(ctx, l.Redis, queues, []string{lmstfyTimer}, []string{lmstfyClaims})
 }
 
-// Claim implements Old.
-func (l *Lmstfy) Claim(ctx context.Context, n int) ([]Job, error) {
-	queues, err := l.queues(ctx)
-	if err != nil {
+// Claim implements Old. It looks for ready queues when those that it knows are empty: each job has a key of its own, so a
+// scan of a million jobs takes as long as many claims.
+func (l *Lmstfy) Claim(ctx context.Context, n int) (jobs []Job, err error) {
+	if l.found != nil {
+		if jobs, err = l.claimAny(ctx, l.found, n); len(jobs) > 0 || err != nil {
+			return jobs, err
+		}
+	}
+	if l.found, err = scan(ctx, l.Redis, lmstfyReady+"*"); err != nil {
 		return nil, err
 	}
-	for _, key := range append(queues, lmstfyTimer) {
+	return l.claimAny(ctx, l.found, n)
+}
+
+func (l *Lmstfy) claimAny(ctx context.Context, queues []string, n int) ([]Job, error) {
+	for _, key := range append(queues[:len(queues):len(queues)], lmstfyTimer) {
 		source := strings.TrimPrefix(key, lmstfyReady)
 		if key == lmstfyTimer {
 			source = "timer"
@@ -205,7 +190,7 @@ type LmstfyToken struct {
 
 // Tokens are those of the default pool.
 func (l *Lmstfy) Tokens(ctx context.Context) (list []LmstfyToken, err error) {
-	keys, err := l.keys(ctx, lmstfyTokens+lmstfyPool+"/*")
+	keys, err := scan(ctx, l.Redis, lmstfyTokens+lmstfyPool+"/*")
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/test/harness"
 )
 
 func le16(n int) []byte { return binary.LittleEndian.AppendUint16(nil, uint16(n)) }
@@ -20,12 +19,7 @@ func lmstfyText(s string) string { return string(le16(len(s))) + s }
 // oldLmstfy is a Redis as lmstfy leaves it.
 func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
 	t.Helper()
-	o, err := redis.ParseURL(harness.StartRedis(t, harness.RedisOptions{}).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := redis.NewClient(o)
-	t.Cleanup(func() { _ = db.Close() })
+	db := oldRedis(t)
 	topicOf := func(ns, q string) string { return "lmstfy." + registry.EscapeName(ns) + "." + registry.EscapeName(q) }
 	return &Lmstfy{Redis: db, Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf}, db
 }

@@ -29,10 +29,8 @@ const (
 var (
 	//go:embed phpdq_claim.lua
 	phpClaimSource string
-	//go:embed phpdq_drop.lua
-	phpDropSource string
 
-	phpClaim, phpDrop = redis.NewScript(phpClaimSource), redis.NewScript(phpDropSource)
+	phpClaim = redis.NewScript(phpClaimSource)
 )
 
 // PHPDQ is a php-delayqueue.
@@ -69,6 +67,16 @@ func (p *PHPDQ) Topics(context.Context) (list []registry.Topic, err error) {
 		list = append(list, t)
 	}
 	return list, nil
+}
+
+// Lock implements Old.
+func (p *PHPDQ) Lock(ctx context.Context) error {
+	for _, shard := range p.shards {
+		if err := alone(ctx, shard); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // queues are the keys of jobs that wait, buckets before ready queues.
@@ -197,7 +205,7 @@ func (p *PHPDQ) Drop(ctx context.Context, jobs []Job) error {
 	for _, job := range jobs {
 		args = append(args, job.Key.(phpKey).name)
 	}
-	return phpDrop.Run(ctx, first.shard, []string{phpClaims}, args...).Err()
+	return dropScript.Run(ctx, first.shard, []string{phpClaims}, args...).Err()
 }
 
 // job is a waiting job as a push. Its due time is the score, or else the notify_time of its body.

@@ -53,12 +53,11 @@ func OpenPHPDQ(ctx context.Context, dsn string, shards []string, zone *time.Loca
 			closeAll()
 			return nil, nil, fmt.Errorf("%.60q is not host:port[:password]", parts[0])
 		}
-		o := &redis.Options{Addr: strings.TrimSpace(parts[0]) + ":" + strings.TrimSpace(parts[1]), ContextTimeoutEnabled: true}
+		o := &redis.Options{Addr: strings.TrimSpace(parts[0]) + ":" + strings.TrimSpace(parts[1])}
 		if len(parts) == 3 {
 			o.Password = strings.TrimSpace(parts[2])
 		}
-		o.MaxRetries = -1 // a claim whose answer is lost is found among the claims that are left
-		clients = append(clients, redis.NewClient(o))
+		clients = append(clients, Connect(o))
 	}
 	return NewPHPDQ(topics, clients, zone), closeAll, nil
 }

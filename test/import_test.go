@@ -2,8 +2,6 @@ package test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -155,30 +153,7 @@ func TestAKilledImportLosesAndDoublesNothing(t *testing.T) {
 	old := startPHPDelayqueue(t, i.endpoint.URL("/h.php"))
 	old.add(t, "Order_Close", numbered("", jobs), time.Now())
 	began := time.Now()
-	kills := 0
-	for n := 1; ; n++ {
-		cmd := exec.Command(harness.Binary(t), "import", "phpdq", "--mysql", old.dsn)
-		cmd.Dir, cmd.Env = i.Dir, append(os.Environ(), "WAKECALL_DATA_DIR="+i.Data)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		delay := 300 * time.Millisecond
-		switch {
-		case n > 8:
-			delay = time.Minute
-		case n%2 == 0: // behind the wait at the beginning of an import that goes on
-			delay = 3500*time.Millisecond + time.Duration(n)*50*time.Millisecond
-		}
-		kill := time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
-		err := cmd.Wait()
-		kill.Stop()
-		if err == nil {
-			break
-		}
-		if kills++; n > 8 {
-			t.Fatalf("the import does not end: %v", err)
-		}
-	}
+	kills := killedImport(t, i, "phpdq", "--mysql", old.dsn)
 	t.Logf("%d jobs in %s with %d kills", jobs, time.Since(began), kills)
 	if n := old.redis.Exists(ctx, "dq_job_info", "dq_bucket_1", "dq_wakecall_claims").Val(); n > 0 {
 		t.Errorf("the old Redis still has %d of the keys", n)

@@ -25,7 +25,7 @@ func (p *program) importCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args: noArgs,
 	}
-	cmd.AddCommand(p.importPHPDQ(), p.importLmstfy())
+	cmd.AddCommand(p.importPHPDQ(), p.importLmstfy(), p.importDelayQueue(), p.importGrape(), p.importBeanstalk())
 	return cmd
 }
 
@@ -107,5 +107,40 @@ func (p *program) importLmstfy() *cobra.Command {
 			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
 		}
 		return app.OpenLmstfy(*from)
+	})
+}
+
+func (p *program) importDelayQueue() *cobra.Command {
+	cmd := &cobra.Command{Use: "delayqueue", Short: "import the waiting jobs of a delay-queue (ouqiang's)"}
+	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/1")
+	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
+		if *from == "" {
+			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
+		}
+		return app.OpenDelayQueue(*from)
+	})
+}
+
+func (p *program) importGrape() *cobra.Command {
+	cmd := &cobra.Command{Use: "grape", Short: "import the tubes and waiting jobs of a Grape"}
+	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/0")
+	group := cmd.Flags().String("namespace", "", "`NAME` that its keys begin with")
+	base64 := cmd.Flags().Bool("base64", false, "bodies are stored in base64, as by earlier versions of Grape")
+	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
+		if *from == "" {
+			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
+		}
+		return app.OpenGrape(*from, *group, *base64)
+	})
+}
+
+func (p *program) importBeanstalk() *cobra.Command {
+	cmd := &cobra.Command{Use: "beanstalk", Short: "import the waiting jobs of a beanstalkd"}
+	from := cmd.Flags().String("addr", "", "`HOST:PORT` of it")
+	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
+		if *from == "" {
+			return nil, nil, usagef("%s: --addr is missing", cmd.CommandPath())
+		}
+		return app.OpenBeanstalkd(cmd.Context(), *from)
 	})
 }

@@ -23,8 +23,8 @@ func ttrOf(seconds uint64) time.Duration {
 
 func delayOf(seconds uint64) time.Duration { return min(time.Duration(seconds)*time.Second, maxDelay) }
 
-// levelOf is Wakecall's priority, which only people see: the topic has the exact one.
-func levelOf(priority uint32) queue.Priority {
+// LevelOf is Wakecall's priority, which only people see: the topic has the exact one.
+func LevelOf(priority uint32) queue.Priority {
 	switch {
 	case priority < urgent:
 		return queue.High
@@ -49,8 +49,8 @@ func (k *conn) put(args []string, body []byte) error {
 	}
 	priority := uint32(n[0])
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: topicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
-		ContentType: "application/octet-stream", Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: levelOf(priority),
+		Topic: TopicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
+		ContentType: "application/octet-stream", Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: LevelOf(priority),
 	})
 	if result.Err != nil {
 		return result.Err
@@ -65,7 +65,7 @@ func format(id uint64) string { return strconv.FormatUint(id, 10) }
 
 func (k *conn) stored(tube string, priority uint32, id uint64) {
 	k.tubes.met(tube, priority)
-	k.finder.Met(format(id), topicOf(tube, priority))
+	k.finder.Met(format(id), TopicOf(tube, priority))
 }
 
 func (k *conn) reserveForever([]string, []byte) error { return k.reserve(time.Time{}) }
@@ -303,8 +303,8 @@ func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time
 		return err
 	}
 	result := k.queue.Push(k.ctx, queue.Push{
-		Topic: topicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
-		TTR: job.TTR, Priority: levelOf(priority), OnDuplicate: queue.Replace,
+		Topic: TopicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
+		TTR: job.TTR, Priority: LevelOf(priority), OnDuplicate: queue.Replace,
 	})
 	if result.Err != nil {
 		return result.Err

@@ -22,11 +22,12 @@ const (
 	defaultTube = "default"
 )
 
-func topicOf(tube string, priority uint32) string {
+// TopicOf is the topic that has the jobs of a tube with a priority.
+func TopicOf(tube string, priority uint32) string {
 	return fmt.Sprintf("%s%s.%010d", prefix, registry.EscapeName(tube), priority)
 }
 
-// parseTopic is what topicOf made a topic of.
+// parseTopic is what TopicOf made a topic of.
 func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 	name, text, _ := strings.Cut(strings.TrimPrefix(topic, prefix), ".")
 	n, err := strconv.ParseUint(text, 10, 32)
@@ -155,7 +156,7 @@ func (t *tubes) topics(name string) (topics []string) {
 	defer t.mu.Unlock()
 	if known := t.find(name); known != nil {
 		for _, priority := range slices.Sorted(maps.Keys(known.priorities)) {
-			topics = append(topics, topicOf(name, priority))
+			topics = append(topics, TopicOf(name, priority))
 		}
 	}
 	return topics
@@ -194,7 +195,7 @@ func (t *tubes) plan(names []string) plan {
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.priority, b.priority) })
 	for _, at := range places {
-		p.topics = append(p.topics, topicOf(at.tube, at.priority))
+		p.topics = append(p.topics, TopicOf(at.tube, at.priority))
 	}
 	return p
 }

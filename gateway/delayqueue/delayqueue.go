@@ -18,24 +18,26 @@ const popWait = 178 * time.Second
 
 // The texts of answers, as clients know them.
 const (
-	done        = "操作成功"
-	added       = "添加成功"
-	notAdded    = "添加失败"
-	notPopped   = "获取Job失败"
-	notDeleted  = "删除失败"
-	notFetched  = "查询失败"
-	notDone     = "操作失败"
-	notRead     = "读取request body失败"
-	notJSON     = "解析json失败"
-	noID        = "job id不能为空"
-	noTopic     = "topic 不能为空"
-	noPopTopic  = "topic不能为空"
-	wrongDelay  = "delay 取值范围1 - (2^31 - 1)"
-	wrongTTR    = "ttr 取值范围1 - 86400"
-	maxDelay    = 1 << 31
-	maxTTR      = 86400
-	contentType = "text/plain; charset=utf-8"
+	done       = "操作成功"
+	added      = "添加成功"
+	notAdded   = "添加失败"
+	notPopped  = "获取Job失败"
+	notDeleted = "删除失败"
+	notFetched = "查询失败"
+	notDone    = "操作失败"
+	notRead    = "读取request body失败"
+	notJSON    = "解析json失败"
+	noID       = "job id不能为空"
+	noTopic    = "topic 不能为空"
+	noPopTopic = "topic不能为空"
+	wrongDelay = "delay 取值范围1 - (2^31 - 1)"
+	wrongTTR   = "ttr 取值范围1 - 86400"
+	maxDelay   = 1 << 31
+	maxTTR     = 86400
 )
+
+// ContentType is that of answers, and of the bodies of jobs.
+const ContentType = "text/plain; charset=utf-8"
 
 // A Gateway serves the protocol.
 type Gateway struct {
@@ -127,7 +129,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
 	text, err := json.Marshal(out)
 	if err == nil {
-		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Content-Type", ContentType)
 		err = gateway.WriteNow(w, http.StatusOK, text)
 	}
 	if err == nil || lease == "" {

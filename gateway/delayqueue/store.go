@@ -31,7 +31,8 @@ const Namespace = "delayqueue.*"
 
 const prefix = "delayqueue."
 
-func topicOf(name string) string { return prefix + registry.EscapeName(name) }
+// TopicOf is the topic that has the jobs of a topic of delay-queue.
+func TopicOf(name string) string { return prefix + registry.EscapeName(name) }
 
 func nameOf(topic string) string {
 	name, _ := registry.UnescapeName(strings.TrimPrefix(topic, prefix))
@@ -49,13 +50,13 @@ func newStore(q Queue, w Workers) *store { return &store{q, w, gateway.NewFinder
 
 // push stores a job in place of the one that has its id, in whatever topic that is.
 func (s *store) push(ctx context.Context, in pushRequest) error {
-	topic := topicOf(in.Topic)
+	topic := TopicOf(in.Topic)
 	others, err := s.finder.Search(ctx, in.ID)
 	if err != nil {
 		return err
 	}
 	result := s.queue.Push(ctx, queue.Push{
-		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: contentType, Priority: queue.Normal,
+		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: ContentType, Priority: queue.Normal,
 		Delay: time.Duration(in.Delay) * time.Second, TTR: time.Duration(in.TTR) * time.Second,
 		OnDuplicate: queue.Replace,
 	})
@@ -79,7 +80,7 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 		Order: queue.Listed, Max: 1, Alive: func() bool { return ctx.Err() == nil },
 	}}
 	for _, name := range names {
-		r.Topics = append(r.Topics, topicOf(name))
+		r.Topics = append(r.Topics, TopicOf(name))
 	}
 	jobs, err := s.workers.Take(ctx, r)
 	if err != nil || len(jobs) == 0 {

@@ -29,7 +29,8 @@ type tubes struct {
 	Tubes []string `json:"tubes"`
 }
 
-func topicOf(tube string) string { return prefix + registry.EscapeName(tube) }
+// TopicOf is the topic that has the jobs of a tube.
+func TopicOf(tube string) string { return prefix + registry.EscapeName(tube) }
 
 // created lists the tubes.
 func (g *Gateway) created() ([]string, error) {
@@ -55,7 +56,7 @@ func (g *Gateway) known(name string) (topic string, err error) {
 	if !slices.Contains(list, name) {
 		return "", bad(codeUnknownTube, "unknown tube name '"+name+"'")
 	}
-	return topicOf(name), nil
+	return TopicOf(name), nil
 }
 
 func (g *Gateway) createTube(r *request) (any, error) {
@@ -63,11 +64,18 @@ func (g *Gateway) createTube(r *request) (any, error) {
 	if err := checkTube(name); err != nil {
 		return nil, err
 	}
-	return true, g.editTubes(r.Context(), func(list []string) []string {
-		if slices.Contains(list, name) {
-			return list
+	return true, CreateTubes(r.Context(), g.registry, name)
+}
+
+// CreateTubes creates those that do not exist.
+func CreateTubes(ctx context.Context, r Registry, names ...string) error {
+	return editTubes(ctx, r, func(list []string) []string {
+		for _, name := range names {
+			if !slices.Contains(list, name) {
+				list = append(list, name)
+			}
 		}
-		return append(list, name)
+		return list
 	})
 }
 
@@ -81,7 +89,7 @@ func (g *Gateway) deleteTube(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = g.editTubes(r.Context(), func(list []string) []string {
+	err = editTubes(r.Context(), g.registry, func(list []string) []string {
 		return slices.DeleteFunc(list, func(tube string) bool { return tube == name })
 	})
 	if err != nil {
@@ -91,9 +99,9 @@ func (g *Gateway) deleteTube(r *request) (any, error) {
 	return true, err
 }
 
-func (g *Gateway) editTubes(ctx context.Context, edit func([]string) []string) error {
+func editTubes(ctx context.Context, r Registry, edit func([]string) []string) error {
 	var list tubes
-	return g.registry.EditSetting(ctx, actor, setting, &list, func() error {
+	return r.EditSetting(ctx, actor, setting, &list, func() error {
 		list.Tubes = edit(list.Tubes)
 		return nil
 	})
@@ -138,7 +146,7 @@ func (g *Gateway) statsOf(r *request) (any, error) {
 func (g *Gateway) stats(ctx context.Context, names []string) ([]tubeStats, error) {
 	topics := make([]string, len(names))
 	for i, name := range names {
-		topics[i] = topicOf(name)
+		topics[i] = TopicOf(name)
 	}
 	counts := map[string]queue.Stats{}
 	if len(topics) > 0 {

@@ -1,0 +1,140 @@
+package importer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// beanstalkConn is a connection to a beanstalkd. Requests are written together and their answers read then.
+type beanstalkConn struct {
+	c net.Conn
+	r *bufio.Reader
+}
+
+// How long beanstalkd may take to accept a connection, and to answer what was sent together.
+const (
+	beanstalkDial   = 5 * time.Second
+	beanstalkAnswer = 30 * time.Second
+)
+
+func dialBeanstalkd(ctx context.Context, addr string) (*beanstalkConn, error) {
+	d := net.Dialer{Timeout: beanstalkDial}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to beanstalkd: %w", err)
+	}
+	return &beanstalkConn{c: c, r: bufio.NewReader(c)}, nil
+}
+
+// beanstalkReply is the words of an answer, and its body.
+type beanstalkReply struct {
+	words []string
+	body  []byte
+}
+
+func (r *beanstalkReply) is(word string) bool { return r.words[0] == word }
+
+// id is the first argument.
+func (r *beanstalkReply) id() uint64 {
+	if len(r.words) < 2 {
+		return 0
+	}
+	id, _ := strconv.ParseUint(r.words[1], 10, 64)
+	return id
+}
+
+// number is a value of a YAML body.
+func (r *beanstalkReply) number(key string) uint64 {
+	n, _ := strconv.ParseUint(r.text(key), 10, 64)
+	return n
+}
+
+func (r *beanstalkReply) text(key string) string {
+	for line := range strings.Lines(string(r.body)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ": "); name == key {
+			return strings.Trim(value, `"`)
+		}
+	}
+	return ""
+}
+
+// list is a YAML body that is a list.
+func (r *beanstalkReply) list() (items []string) {
+	for line := range strings.Lines(string(r.body)) {
+		if item, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			items = append(items, strings.Trim(item, `"`))
+		}
+	}
+	return items
+}
+
+// ask sends requests and reads an answer to each.
+func (b *beanstalkConn) ask(requests ...string) ([]beanstalkReply, error) {
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	_ = b.c.SetDeadline(time.Now().Add(beanstalkAnswer))
+	sent := make(chan error, 1)
+	go func() { // beanstalkd stops reading while nobody reads its answers
+		_, err := io.WriteString(b.c, strings.Join(requests, "\r\n")+"\r\n")
+		sent <- err
+	}()
+	replies := make([]beanstalkReply, 0, len(requests))
+	var err error
+	for range requests {
+		var r beanstalkReply
+		if r, err = b.read(); err != nil {
+			_ = b.c.Close() // ends the write
+			break
+		}
+		replies = append(replies, r)
+	}
+	if err = errors.Join(err, <-sent); err != nil {
+		return nil, fmt.Errorf("ask beanstalkd: %w", err)
+	}
+	return replies, nil
+}
+
+// one is ask for one request, whose answer must be of a kind.
+func (b *beanstalkConn) one(request, want string) (beanstalkReply, error) {
+	replies, err := b.ask(request)
+	if err != nil {
+		return beanstalkReply{}, err
+	}
+	if !replies[0].is(want) {
+		line, _, _ := strings.Cut(request, "\r\n")
+		return replies[0], fmt.Errorf("beanstalkd answers %q with %q", line, strings.Join(replies[0].words, " "))
+	}
+	return replies[0], nil
+}
+
+func (b *beanstalkConn) read() (r beanstalkReply, err error) {
+	line, err := b.r.ReadString('\n')
+	if err != nil {
+		return r, err
+	}
+	r.words = strings.Fields(line)
+	if len(r.words) == 0 {
+		return r, errors.New("an empty answer")
+	}
+	switch r.words[0] {
+	case "OK", "RESERVED", "FOUND":
+	default:
+		return r, nil
+	}
+	size, err := strconv.Atoi(r.words[len(r.words)-1])
+	if err != nil || size < 0 {
+		return r, fmt.Errorf("the answer %q has no length", strings.TrimSpace(line))
+	}
+	body := make([]byte, size+2)
+	_, err = io.ReadFull(b.r, body)
+	r.body = body[:size]
+	return r, err
+}

@@ -1,0 +1,179 @@
+package importer
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// Keys of delay-queue as they are unless it was configured otherwise, and ours beside them.
+const (
+	delayQueueBuckets = "dq_bucket_"
+	delayQueueReady   = "dq_queue_"
+	delayQueueClaims  = "wakecall_claims"
+	delayQueueNumber  = "wakecall_number"
+)
+
+var (
+	//go:embed delayqueue_claim.lua
+	delayQueueClaimSource string
+
+	delayQueueClaim = redis.NewScript(delayQueueClaimSource)
+)
+
+// DelayQueue is the Redis of a delay-queue (ouqiang's).
+type DelayQueue struct {
+	Redis     *redis.Client
+	Namespace registry.Topic            // with the settings of all topics
+	TopicOf   func(topic string) string // where the gateway has the jobs of a topic
+	ContentOf string                    // content type that the gateway gives bodies
+	keys      []string                  // buckets and ready queues
+}
+
+func (d *DelayQueue) claims() *claims { return &claims{d.Redis, delayQueueClaims, "delayqueue"} }
+
+// Topics implements Old.
+func (d *DelayQueue) Topics(context.Context) ([]registry.Topic, error) {
+	return []registry.Topic{d.Namespace}, nil
+}
+
+// Lock implements Old.
+func (d *DelayQueue) Lock(ctx context.Context) error { return alone(ctx, d.Redis) }
+
+// find lists the buckets and the ready queues.
+func (d *DelayQueue) find(ctx context.Context) error {
+	buckets, err := scan(ctx, d.Redis, delayQueueBuckets+"*")
+	if err != nil {
+		return err
+	}
+	ready, err := scan(ctx, d.Redis, delayQueueReady+"*")
+	d.keys = append(ready, buckets...)
+	return err
+}
+
+func isBucket(key string) bool { return strings.HasPrefix(key, delayQueueBuckets) }
+
+// Waiting implements Old. It also counts entries of jobs that were finished.
+func (d *DelayQueue) Waiting(ctx context.Context) (int, error) {
+	if err := d.find(ctx); err != nil {
+		return 0, err
+	}
+	var ready, buckets []string
+	for _, key := range d.keys {
+		if isBucket(key) {
+			buckets = append(buckets, key)
+		} else {
+			ready = append(ready, key)
+		}
+	}
+	return length(ctx, d.Redis, ready, buckets, []string{delayQueueClaims})
+}
+
+// stuckAfter is how long the head of a bucket stays when no delay-queue runs: its timers look every second.
+const stuckAfter = 3 * time.Second
+
+// Claim implements Old.
+func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
+	jobs, err := d.claimAny(ctx, n, time.Time{})
+	if len(jobs) > 0 || err != nil {
+		return jobs, err
+	}
+	if err := d.find(ctx); err != nil { // there may be new topics
+		return nil, err
+	}
+	if jobs, err := d.claimAny(ctx, n, time.Time{}); len(jobs) > 0 || err != nil {
+		return jobs, err
+	}
+	before, now, err := d.heads(ctx)
+	if err != nil || len(before) == 0 {
+		return nil, err
+	}
+	pause(ctx, stuckAfter)
+	after, _, err := d.heads(ctx)
+	if err != nil || !slices.Equal(before, after) {
+		return nil, err
+	}
+	return d.claimAny(ctx, n, now)
+}
+
+// heads are the first due entries of the buckets.
+func (d *DelayQueue) heads(ctx context.Context) (heads []string, now time.Time, err error) {
+	if now, err = d.Redis.Time(ctx).Result(); err != nil {
+		return nil, now, err
+	}
+	for _, key := range d.keys {
+		if !isBucket(key) {
+			continue
+		}
+		// Old servers do not know what replaces this command.
+		first, err := d.Redis.Do(ctx, "ZRANGEBYSCORE", key, "-inf", now.Unix(), "LIMIT", 0, 1).StringSlice()
+		if err != nil {
+			return nil, now, err
+		}
+		for _, id := range first {
+			heads = append(heads, key+" "+id)
+		}
+	}
+	return heads, now, nil
+}
+
+// claimAny claims jobs of the first queue that has some. Those at the head of a bucket that are due since after stuck are
+// left to the timers of delay-queue.
+func (d *DelayQueue) claimAny(ctx context.Context, n int, stuck time.Time) ([]Job, error) {
+	for _, key := range d.keys {
+		if jobs, err := d.claim(ctx, key, n, stuck); len(jobs) > 0 || err != nil {
+			return jobs, err
+		}
+	}
+	return nil, nil
+}
+
+func (d *DelayQueue) claim(ctx context.Context, key string, n int, stuck time.Time) ([]Job, error) {
+	kind, before := "ready", int64(0)
+	if isBucket(key) {
+		kind = "bucket"
+	}
+	if !stuck.IsZero() {
+		before = stuck.Unix()
+	}
+	for skip := int64(0); ; {
+		keys := []string{delayQueueClaims, delayQueueNumber, key}
+		reply, err := delayQueueClaim.Run(ctx, d.Redis, keys, n, skip, kind, before).Slice()
+		if err != nil {
+			return nil, fmt.Errorf("claim jobs of %s: %w", key, err)
+		}
+		jobs, skipped, err := d.claims().claimed(reply, d.job)
+		if len(jobs) > 0 || err != nil || skipped == skip {
+			return jobs, err
+		}
+		skip = skipped
+	}
+}
+
+// Left implements Old.
+func (d *DelayQueue) Left(ctx context.Context) ([]Job, error) { return d.claims().left(ctx, d.job) }
+
+// Drop implements Old.
+func (d *DelayQueue) Drop(ctx context.Context, jobs []Job) error { return d.claims().drop(ctx, jobs) }
+
+// job is a claim as a push. Behind its times it has the length of the topic, then topic and body.
+func (d *DelayQueue) job(c claim) (Job, error) {
+	size, rest, _ := strings.Cut(c.rest, " ")
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 || n > len(rest) {
+		return Job{}, errors.Join(fmt.Errorf("the claim of %q is not one", c.name), err)
+	}
+	return Job{Push: queue.Push{
+		Topic: d.TopicOf(rest[:n]), ID: c.name, Body: []byte(rest[n:]), ContentType: d.ContentOf, Priority: queue.Normal,
+	}}, nil
+}

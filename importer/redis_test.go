@@ -1,0 +1,170 @@
+package importer
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+func oldRedis(t *testing.T) *redis.Client {
+	t.Helper()
+	o, err := redis.ParseURL(harness.StartRedis(t, harness.RedisOptions{}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := Connect(o)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestOneImportAtATime(t *testing.T) {
+	t.Parallel()
+	db := oldRedis(t)
+	if err := alone(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	o := *db.Options()
+	second := Connect(&o)
+	if err := alone(t.Context(), second); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second import: %v, want ErrLocked", err)
+	}
+	if err := alone(t.Context(), db); err != nil {
+		t.Errorf("the first one: %v", err)
+	}
+	_ = db.Close() // as a process that is killed
+	harness.Eventually(t, time.Minute, "the second import goes on", func() error { return alone(t.Context(), second) })
+	_ = second.Close()
+}
+
+// msgpackJob is a job as delay-queue stores it.
+func msgpackJob(topic, id, body string, delay, ttr int64) string {
+	text := func(s string) string { return "\xda" + string(binary.BigEndian.AppendUint16(nil, uint16(len(s)))) + s }
+	number := func(n int64) string { return "\xd3" + string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+	return "\x85" + text("Topic") + text(topic) + text("Id") + text(id) + text("Delay") + number(delay) + text("TTR") +
+		number(ttr) + text("Body") + text(body)
+}
+
+func claimedIDs(jobs []Job) string {
+	var ids []string
+	for _, job := range jobs {
+		ids = append(ids, job.Push.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestDelayQueueJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
+	t.Parallel()
+	db, ctx := oldRedis(t), t.Context()
+	d := &DelayQueue{
+		Redis: db, Namespace: registry.NewTopic("delayqueue.*"), TopicOf: func(name string) string { return "delayqueue." + name },
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now().Unix()
+	add := func(bucket, id string, delay, score int64) {
+		t.Helper()
+		must(db.Set(ctx, id, msgpackJob("a", id, " \x00\xff ", delay, 60), 0).Err())
+		must(db.ZAdd(ctx, bucket, redis.Z{Score: float64(score), Member: id}).Err())
+	}
+	add("dq_bucket_1", "delayed", now+3600, now+3600)
+	add("dq_bucket_2", "popped", now-10, now+50)
+	add("dq_bucket_3", "due", now-10, now-10)
+	must(db.ZAdd(ctx, "dq_bucket_3", redis.Z{Score: float64(now + 100), Member: "finished"}).Err())
+	must(db.Set(ctx, "ready", msgpackJob("a b", "ready", "x", now-20, 60), 0).Err())
+	must(db.RPush(ctx, "dq_queue_a b", "deleted", "ready").Err())
+	if n, err := d.Waiting(ctx); n != 6 || err != nil {
+		t.Errorf("%d entries, %v", n, err)
+	}
+	first, err := d.Claim(ctx, 100)
+	must(err)
+	if claimedIDs(first) != "ready" || first[0].Push.Topic != "delayqueue.a b" {
+		t.Fatalf("first %+v, want the one that is ready", first)
+	}
+	second, err := d.Claim(ctx, 100)
+	must(err)
+	if claimedIDs(second) != "delayed" {
+		t.Fatalf("then %+v, want the one that is delayed", second)
+	}
+	if p := second[0].Push; p.DueAt.Unix() != now+3600 || p.TTR != time.Minute || string(p.Body) != " \x00\xff " {
+		t.Errorf("it is %+v", p)
+	}
+	third, err := d.Claim(ctx, 100)
+	must(err)
+	if claimedIDs(third) != "due" {
+		t.Fatalf("then %+v, want the one that no timer moves", third)
+	}
+	left, err := d.Left(ctx)
+	must(err)
+	if len(left) != 3 {
+		t.Errorf("%d claims are left, want 3", len(left))
+	}
+	for _, jobs := range byClaim(left) {
+		must(d.Drop(ctx, jobs))
+	}
+	if n := db.Exists(ctx, "wakecall_claims", "delayed", "due", "ready").Val(); n != 0 {
+		t.Errorf("%d keys of claimed jobs are left", n)
+	}
+	if db.Exists(ctx, "popped").Val() != 1 {
+		t.Error("the popped job is gone")
+	}
+	add("dq_bucket_2", "popped", now-10, now-10) // its ttr is over
+	if again, err := d.Claim(ctx, 100); err != nil || claimedIDs(again) != "popped" {
+		t.Errorf("when its ttr is over: %+v %v", again, err)
+	}
+}
+
+func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
+	t.Parallel()
+	db, ctx := oldRedis(t), t.Context()
+	g := &Grape{Redis: db, Group: "shop", TopicOf: func(tube string) string { return "grape." + tube }}
+	now := time.Now().UnixMilli()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(db.SAdd(ctx, "shop:tube:set", "T").Err())
+	add := func(queue, id string, due int64) {
+		t.Helper()
+		must(db.HSet(ctx, "shop:tube:T:job:"+id, "id", id, "dtr", 5, "ttr", 1500, "noe", 2, "data", "body "+id).Err())
+		must(db.ZAdd(ctx, "shop:tube:T:queue:"+queue, redis.Z{Score: float64(due), Member: id}).Err())
+	}
+	add("delay", "due", now-1000)
+	add("delay", "delayed", now+3600_000)
+	add("retain", "consumed", now+1000)
+	add("failed", "failed", now)
+	must(db.Set(ctx, "shop:tube:T:lock:consume", "uuid", 2*time.Second).Err())
+	first, err := g.Claim(ctx, 100)
+	must(err)
+	if claimedIDs(first) != "delayed" || first[0].Push.DueAt.UnixMilli() != now+3600_000 || first[0].Push.TTR != 1500*time.Millisecond {
+		t.Fatalf("while a consumer has the lock: %+v", first)
+	}
+	harness.Eventually(t, time.Minute, "the due job is claimed", func() error {
+		jobs, err := g.Claim(ctx, 100)
+		return errors.Join(err, harness.Equal("claimed", claimedIDs(jobs), "due"))
+	})
+	left, err := g.Left(ctx)
+	must(err)
+	for _, jobs := range byClaim(left) {
+		if p := jobs[0].Push; string(p.Body) != "body "+p.ID || p.Topic != "grape.T" {
+			t.Errorf("claimed %+v", p)
+		}
+		must(g.Drop(ctx, jobs))
+	}
+	keys := db.Keys(ctx, "shop:tube:T:job:*").Val()
+	if len(left) != 2 || len(keys) != 2 || db.Exists(ctx, "shop:wakecall:claims").Val() != 0 {
+		t.Errorf("%d claims, then the jobs %v are left, want the consumed and the failed one", len(left), keys)
+	}
+}

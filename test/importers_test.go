@@ -1,0 +1,381 @@
+package test
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/test/freeport"
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// killedImport imports, with kill -9 in the middle again and again, until an import ends.
+func killedImport(t *testing.T, i *installation, args ...string) (kills int) {
+	t.Helper()
+	const most = 8
+	for n := 1; ; n++ {
+		cmd := exec.Command(harness.Binary(t), append([]string{"import"}, args...)...)
+		cmd.Dir, cmd.Env = i.Dir, append(os.Environ(), "WAKECALL_DATA_DIR="+i.Data)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		delay := 300*time.Millisecond + time.Duration(n)*50*time.Millisecond
+		switch {
+		case n > most:
+			delay = time.Minute
+		case n%2 == 0: // behind the wait at the beginning of an import that goes on
+			delay += 3 * time.Second
+		}
+		kill := time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		kill.Stop()
+		if err == nil {
+			return kills
+		}
+		if kills++; n > most+20 { // those that meet the lock of one that was just killed
+			t.Fatalf("the import does not end: %v", err)
+		}
+	}
+}
+
+// oldSystem is a queue to import from. Its jobs have the ids 0, 1, …: even ones are ready, the others are due in an hour.
+type oldSystem struct {
+	args  []string // of `wakecall import`
+	topic string   // of its jobs in Wakecall
+	fill  func(jobs int)
+	// consume takes one job as a consumer of the old system does, finishes it and returns its number; "" when none is ready.
+	consume func() string
+	// left is how many jobs the old system has.
+	left func() int64
+	// number is the number of a job of Wakecall.
+	number func(id, body string) string
+}
+
+var oldSystems = map[string]func(*testing.T) *oldSystem{
+	"lmstfy": oldLmstfy, "delayqueue": oldDelayQueue, "grape": oldGrape, "beanstalk": oldBeanstalkd,
+}
+
+// consumed counts jobs.
+type consumed struct {
+	mu    sync.Mutex
+	times map[string]int
+	old   int // by consumers of the old system
+}
+
+func (c *consumed) add(number string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times[number]++
+}
+
+// drain consumes jobs of Wakecall until it has none that is ready after stop.
+func (c *consumed) drain(i *installation, old *oldSystem, stop <-chan struct{}) {
+	for {
+		ending := false
+		select {
+		case <-stop:
+			ending = true
+		default:
+		}
+		var got struct {
+			Jobs []struct {
+				Lease, ID string
+				Body      json.RawMessage
+				Base64    []byte `json:"body_base64"`
+			}
+		}
+		r := i.Do(ctx, "POST", "/v1/topics/"+old.topic+"/reserve", M{"max": 100, "wait": "200ms"})
+		if r.Status != 200 || r.JSON(&got) != nil || len(got.Jobs) == 0 {
+			if ending {
+				return
+			}
+			continue
+		}
+		var leases []string
+		for _, job := range got.Jobs {
+			leases = append(leases, job.Lease)
+			body := string(job.Base64)
+			if job.Body != nil {
+				_ = json.Unmarshal(job.Body, &body)
+			}
+			c.add(old.number(job.ID, body))
+		}
+		i.Do(ctx, "POST", "/v1/leases", M{"ack": leases})
+	}
+}
+
+// An import that is killed anywhere, while consumers of both systems run, is started again: each job is consumed once.
+func TestKilledImportsMoveEachJobOnce(t *testing.T) {
+	t.Parallel()
+	for name, start := range oldSystems {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const jobs = 30_000
+			old := start(t)
+			i := startImporting(t)
+			old.fill(jobs)
+			c, stop := &consumed{times: map[string]int{}}, make(chan struct{})
+			var consumers sync.WaitGroup
+			consumers.Go(func() { c.drain(i, old, stop) })
+			consumers.Go(func() { c.consumeOld(old, stop) })
+			began := time.Now()
+			kills := killedImport(t, i, append([]string{name}, old.args...)...)
+			took := time.Since(began)
+			harness.Eventually(t, time.Minute, "the old system is empty", func() error {
+				return harness.Equal("jobs of the old system", old.left(), 0)
+			})
+			close(stop)
+			consumers.Wait()
+			delayed := int(i.MustStats(t, old.topic).Delayed)
+			t.Logf("%d kills in %s; %d jobs were consumed, %d of them from the old system", kills, took, len(c.times), c.old)
+			for number, times := range c.times {
+				if n, _ := strconv.Atoi(number); times != 1 || n%2 != 0 {
+					t.Errorf("job %s was consumed %d times", number, times)
+				}
+			}
+			if len(c.times) != jobs/2 || delayed != jobs/2 {
+				t.Errorf("%d jobs were consumed and %d are delayed, want %d each", len(c.times), delayed, jobs/2)
+			}
+		})
+	}
+}
+
+// startImporting starts an installation without gateways.
+func startImporting(t *testing.T) *installation { return start(t, harness.Options{}) }
+
+func (c *consumed) consumeOld(old *oldSystem, stop <-chan struct{}) {
+	for {
+		number := old.consume()
+		if number != "" {
+			c.add(number)
+			c.mu.Lock()
+			c.old++
+			c.mu.Unlock()
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func oldRedisServer(t *testing.T) (url string, db *redis.Client) {
+	t.Helper()
+	needProcesses(t)
+	server := harness.StartRedis(t, harness.RedisOptions{})
+	db = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = db.Close() })
+	return "redis://" + server.Addr(), db
+}
+
+// filled runs commands for each job together.
+func filled(t *testing.T, db *redis.Client, add func(c redis.Pipeliner, n int, number string, due time.Time)) func(jobs int) {
+	return func(jobs int) {
+		t.Helper()
+		_, err := db.Pipelined(ctx, func(c redis.Pipeliner) error {
+			for n := range jobs {
+				due := time.Now()
+				if n%2 == 1 {
+					due = due.Add(time.Hour)
+				}
+				add(c, n, strconv.Itoa(n), due)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func itself(id, _ string) string { return id }
+
+func le16(s string) string {
+	return string(binary.LittleEndian.AppendUint16(nil, uint16(len(s)))) + s
+}
+
+func oldLmstfy(t *testing.T) *oldSystem {
+	url, db := oldRedisServer(t)
+	return &oldSystem{
+		args: []string{"--redis", url}, topic: "lmstfy.shop.q", number: itself,
+		fill: filled(t, db, func(c redis.Pipeliner, n int, id string, due time.Time) {
+			c.Set(ctx, "j/shop/q/"+id, "body", time.Hour)
+			if n%2 == 0 {
+				c.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))
+				return
+			}
+			c.ZAdd(ctx, "timer_set", redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + "\x03\x00" + le16(id)})
+		}),
+		consume: func() string {
+			member := db.RPop(ctx, "q/shop/q").Val()
+			if len(member) < 4 || db.Del(ctx, "j/shop/q/"+member[4:]).Val() == 0 {
+				return ""
+			}
+			return member[4:]
+		},
+		left: func() int64 {
+			return db.LLen(ctx, "q/shop/q").Val() + db.ZCard(ctx, "timer_set").Val() + db.HLen(ctx, "wakecall_claims").Val()
+		},
+	}
+}
+
+func oldDelayQueue(t *testing.T) *oldSystem {
+	url, db := oldRedisServer(t)
+	text := func(s string) string { return "\xda" + string(binary.BigEndian.AppendUint16(nil, uint16(len(s)))) + s }
+	number := func(n int64) string { return "\xd3" + string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+	return &oldSystem{
+		args: []string{"--redis", url}, topic: "delayqueue.q", number: itself,
+		fill: filled(t, db, func(c redis.Pipeliner, n int, id string, due time.Time) {
+			job := "\x85" + text("Topic") + text("q") + text("Id") + text(id) + text("Delay") + number(due.Unix()) +
+				text("TTR") + number(60) + text("Body") + text("body")
+			c.Set(ctx, id, job, 0)
+			if n%4 == 0 {
+				c.RPush(ctx, "dq_queue_q", id)
+				return
+			}
+			c.ZAdd(ctx, fmt.Sprint("dq_bucket_", 1+n%3), redis.Z{Score: float64(due.Unix()), Member: id})
+		}),
+		consume: func() string {
+			id := db.LPop(ctx, "dq_queue_q").Val()
+			if id == "" || db.Exists(ctx, id).Val() == 0 { // as delay-queue: pop, read, lease, finish
+				return ""
+			}
+			db.ZAdd(ctx, "dq_bucket_1", redis.Z{Score: float64(time.Now().Unix() + 60), Member: id})
+			time.Sleep(time.Millisecond)
+			if db.Del(ctx, id).Val() == 0 {
+				t.Errorf("the job %s was imported while a consumer had it", id)
+			}
+			db.ZRem(ctx, "dq_bucket_1", id)
+			return id
+		},
+		left: func() int64 {
+			keys, err := db.Keys(ctx, "*").Result()
+			if err != nil {
+				return -1
+			}
+			return int64(len(keys)) - 1 // the number of the last claim stays
+		},
+	}
+}
+
+func oldGrape(t *testing.T) *oldSystem {
+	url, db := oldRedisServer(t)
+	const delay, retain = "tube:T:queue:delay", "tube:T:queue:retain"
+	return &oldSystem{
+		args: []string{"--redis", url}, topic: "grape.~t", number: itself,
+		fill: filled(t, db, func(c redis.Pipeliner, _ int, id string, due time.Time) {
+			c.SAdd(ctx, "tube:set", "T")
+			c.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", "body")
+			c.ZAdd(ctx, delay, redis.Z{Score: float64(due.UnixMilli()), Member: id})
+		}),
+		consume: func() string { // as Grape: under a lock, in steps
+			const lock = "tube:T:lock:consume"
+			if !db.SetNX(ctx, lock, "consumer", 10*time.Second).Val() {
+				return ""
+			}
+			defer db.Del(ctx, lock)
+			due := db.Do(ctx, "ZRANGEBYSCORE", delay, "-inf", time.Now().UnixMilli(), "LIMIT", 0, 1)
+			ids, _ := due.StringSlice()
+			if len(ids) == 0 || db.Exists(ctx, "tube:T:job:"+ids[0]).Val() == 0 {
+				return ""
+			}
+			time.Sleep(time.Millisecond)
+			db.ZAdd(ctx, retain, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: ids[0]})
+			db.ZRem(ctx, delay, ids[0])
+			if db.ZRem(ctx, retain, ids[0]).Val() == 0 || db.Del(ctx, "tube:T:job:"+ids[0]).Val() == 0 {
+				t.Errorf("the job %s was imported while a consumer had it", ids[0])
+			}
+			return ids[0]
+		},
+		left: func() int64 { return db.ZCard(ctx, delay).Val() + db.HLen(ctx, "wakecall:claims").Val() },
+	}
+}
+
+func oldBeanstalkd(t *testing.T) *oldSystem {
+	needProcesses(t)
+	path, err := exec.LookPath("beanstalkd")
+	if err != nil {
+		t.Skip("SKIPPED: beanstalkd is not installed (apt-get install beanstalkd)")
+	}
+	port := strconv.Itoa(freeport.TCP(t))
+	addr := net.JoinHostPort("127.0.0.1", port)
+	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", port)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	waitListening(t, addr)
+	producer, consumer := dialBeanstalk(t, addr), dialBeanstalk(t, addr)
+	return &oldSystem{
+		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100", number: func(_, body string) string { return body },
+		fill: func(jobs int) {
+			for n := range jobs {
+				if _, err := producer.Put([]byte(strconv.Itoa(n)), 100, time.Duration(n%2)*time.Hour, time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		consume: func() string {
+			id, body, err := consumer.Reserve(0)
+			if err != nil {
+				return ""
+			}
+			if err := consumer.Delete(id); err != nil {
+				t.Errorf("delete of a reserved job: %v", err)
+			}
+			return string(body)
+		},
+		left: func() int64 {
+			stats, err := producer.Stats()
+			if err != nil {
+				return -1
+			}
+			ready, _ := strconv.ParseInt(stats["current-jobs-ready"], 10, 64)
+			delayed, _ := strconv.ParseInt(stats["current-jobs-delayed"], 10, 64)
+			return ready + delayed
+		},
+	}
+}
+
+// With WAKECALL_IMPORT_JOBS=100000 it logs how fast imports are.
+func TestImportsCountFirst(t *testing.T) {
+	t.Parallel()
+	jobs, err := strconv.Atoi(cmp.Or(os.Getenv("WAKECALL_IMPORT_JOBS"), "100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, start := range oldSystems {
+		t.Run(name, func(t *testing.T) {
+			old, i := start(t), startImporting(t)
+			old.fill(jobs)
+			var report struct{ Waiting, Imported int }
+			run := func(args ...string) {
+				t.Helper()
+				code, out := i.Run(append(append([]string{"import", name, "-o", "json"}, old.args...), args...)...)
+				if begin := strings.Index(out, "{"); code != 0 || begin < 0 || json.Unmarshal([]byte(out[begin:]), &report) != nil {
+					t.Fatalf("exit %d: %s", code, out)
+				}
+			}
+			if run("--dry-run"); report.Waiting != jobs || report.Imported != 0 {
+				t.Errorf("the dry run: %+v", report)
+			}
+			began := time.Now()
+			if run(); report.Imported != jobs || old.left() != 0 {
+				t.Errorf("%+v, and the old system has %d", report, old.left())
+			}
+			t.Logf("%d jobs in %s, %.0f a second", jobs, time.Since(began), float64(jobs)/time.Since(began).Seconds())
+		})
+	}
+}
