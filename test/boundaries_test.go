@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"topicmetric": {},
 	"timer":       parts,
 	"dispatcher":  append([]string{"activity", "topicmetric"}, parts...),
-	"admin":       append([]string{"activity", "alert", "bulk", "connlimit", "health", "history", "seal", "topicfile", "web", "master"}, parts...), // it talks to a running master
+	"admin":       append([]string{"activity", "alert", "bulk", "health", "history", "listen", "seal", "topicfile", "web", "master"}, parts...), // it talks to a running master
 	"checker":     append([]string{"health", "topicmetric"}, parts...),
 	"server":      append([]string{"connlimit", "listen", "pull", "seal", "topicmetric", "web"}, parts...),
 	"master":      parts,

@@ -35,12 +35,16 @@ func StartMariaDB(t testing.TB) *MariaDB {
 	install := exec.Command(need(t, "mariadb-install-db", "mariadb-server"), "--no-defaults",
 		"--datadir="+m.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
 	install.Args = append(install.Args, asRoot()...)
+	install.Env = m.environment()
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
 	m.Start()
 	return m
 }
+
+// environment keeps temporary files apart: servers that start in one directory delete each other's.
+func (m *MariaDB) environment() []string { return append(os.Environ(), "TMPDIR="+m.dir) }
 
 func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
 
@@ -69,6 +73,7 @@ GRANT ALL ON %[1]s.* TO '%[2]s'@'%%';
 		"--skip-log-bin", "--skip-name-resolve", "--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=2",
 		"--performance-schema=OFF", "--max-connect-errors=1000000")
 	cmd.Args = append(cmd.Args, asRoot()...)
+	cmd.Env = m.environment()
 	cmd.Dir = m.dir
 	m.daemon = startDaemon(m.t, m.dir, filepath.Base(m.dir), cmd)
 	Eventually(m.t, Patience, "MariaDB to answer", m.greets)
