@@ -88,6 +88,7 @@ func (p *parts) open(process string) (err error) {
 	p.queue = queue.Open(queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
+		Remembers: p.remembers,
 		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
@@ -219,6 +220,6 @@ func topicConf(t *registry.Topic) queue.TopicConf {
 	return queue.TopicConf{
 		Name: t.Name, Paused: t.State != registry.TopicActive, TTR: t.TTR.Std(), MaxAttempts: t.MaxAttempts,
 		MaxInFlight: t.MaxInFlight, RateLimit: t.RateLimit, Pull: t.Delivery == registry.DeliveryPull,
-		Drop: t.OnExpiry == registry.ExpiryDrop,
+		Drop: t.OnExpiry == registry.ExpiryDrop, Remember: time.Duration(t.Remember),
 	}
 }

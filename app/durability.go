@@ -21,6 +21,12 @@ func (p *parts) durability(topic string) queue.Durability {
 	return d
 }
 
+// remembers reports whether finished jobs of a topic count as duplicates.
+func (p *parts) remembers(topic string) bool {
+	t := p.registry.Snapshot().Topic(topic)
+	return t != nil && t.Remember > 0
+}
+
 // editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep, and a
 // Redis that is a shard already.
 type editedRegistry struct {

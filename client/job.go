@@ -19,6 +19,7 @@ const (
 	Ready   = "ready"   // due, waiting for a dispatcher
 	Running = "running" // being called
 	Dead    = "dead"    // out of attempts, kept until somebody decides
+	Done    = "done"    // delivered, and remembered as its topic says
 )
 
 // The priorities of a job, consumed 5:3:2.
@@ -70,6 +71,8 @@ type Job struct {
 	LeaseUntil    *time.Time        `json:"lease_until,omitempty"`     // of a running job
 	DeadAt        *time.Time        `json:"dead_at,omitempty"`         // of a dead job
 	DeadReason    string            `json:"dead_reason,omitempty"`     // of a dead job
+	FinishedAt    *time.Time        `json:"finished_at,omitempty"`     // of a finished job
+	LateMS        *int64            `json:"late_ms,omitempty"`         // of a finished job: how late its last attempt started
 	ExpiresAt     *time.Time        `json:"expires_at,omitempty"`      // not delivered later than that
 	Headers       map[string]string `json:"headers,omitempty"`         // of its own
 	Retry         []Duration        `json:"retry,omitempty"`           // of its own
@@ -77,6 +80,7 @@ type Job struct {
 	ContentType   string            `json:"content_type,omitempty"`    // of the body
 	Body          json.RawMessage   `json:"body,omitempty"`            // JSON as it is; other text as a JSON string
 	BodyBase64    []byte            `json:"body_base64,omitempty"`     // of a body that is no text
+	BodyGone      bool              `json:"body_gone,omitempty"`       // of a finished job: the body was too long to be remembered
 	History       []Attempt         `json:"history,omitempty"`         // the last 20 attempts, oldest first
 	ETag          string            `json:"-"`                         // of Get, Change and Run; another one after each change
 }
@@ -285,7 +289,7 @@ func (p Push) encode() ([]byte, error) {
 // formatInstant is RFC 3339 with milliseconds, in UTC.
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Get returns a job with its attempts. ErrNotFound: it does not exist, or was delivered.
+// Get returns a job with its attempts. ErrNotFound: it does not exist, or was delivered and is not remembered.
 func (c *Client) Get(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodGet, path: jobPath(topic, id), repeatable: true})
 }
@@ -343,6 +347,11 @@ func (c *Client) Run(ctx context.Context, topic, id string) (*Job, error) {
 	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/run"})
 }
 
+// Resend sends a finished job again, due now. ErrConflict: it has not ended, or its body is not remembered.
+func (c *Client) Resend(ctx context.Context, topic, id string) (*Job, error) {
+	return c.job(ctx, request{method: http.MethodPost, path: jobPath(topic, id) + "/resend"})
+}
+
 func (c *Client) job(ctx context.Context, r request) (*Job, error) {
 	var job Job
 	r.etag = &job.ETag
@@ -354,7 +363,8 @@ func (c *Client) job(ctx context.Context, r request) (*Job, error) {
 
 // ListOptions choose a page of jobs.
 type ListOptions struct {
-	State  string // Delayed, Ready, Running or Dead; required
+	State  string // Delayed, Ready, Running, Dead or Done; required
+	Prefix string // what the ids begin with; of Done only
 	Limit  int    // of the page; 0: the server's default
 	Cursor string // Page.Next of the page before; empty: the first page
 }
@@ -368,6 +378,9 @@ type Page struct {
 // List returns a page of a topic's jobs in a state.
 func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, error) {
 	q := url.Values{"state": {o.State}}
+	if o.Prefix != "" {
+		q.Set("prefix", o.Prefix)
+	}
 	if o.Limit > 0 {
 		q.Set("limit", strconv.Itoa(o.Limit))
 	}

@@ -63,9 +63,11 @@ type Topic struct {
 	ExpiresAfter Duration   `json:"expires_after,omitempty"`
 	OnExpiry     string     `json:"on_expiry,omitempty"` // dead or drop
 	// memory or replica: where a job must be before its push is answered
-	Durability string   `json:"durability,omitempty"`
-	Emails     []string `json:"emails,omitempty"`
-	Owner      string   `json:"owner,omitempty"`
+	Durability string `json:"durability,omitempty"`
+	// how long finished jobs can be found: last, 0, or a duration like 24h
+	Remember string   `json:"remember,omitempty"`
+	Emails   []string `json:"emails,omitempty"`
+	Owner    string   `json:"owner,omitempty"`
 	// write-only: never in an answer; nil leaves them as they are
 	Secrets   []string   `json:"secrets,omitempty"`
 	State     string     `json:"state,omitempty"` // active, paused or offline

@@ -203,7 +203,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 		s.d.metrics.lateness.Observe(late)
 	}
 	o = &outcome{
-		Settlement: queue.Settlement{Lease: r.Lease}, place: r.place,
+		Settlement: queue.Settlement{Lease: r.Lease, Remember: topic.Remember != 0}, place: r.place,
 		started: started, took: time.Since(started), late: late,
 		answer: cut(string(out.Answer), maxShown), reason: out.Reason,
 	}

@@ -12,6 +12,7 @@
 //	settle.go            and ends the leases
 //	take.go, lease.go, end.go   the same for workers of pull topics; gather.go gathers their calls
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
+//	finished.go          how finished jobs are remembered
 //	topics.go, totals.go, notes.go, find.go, forecast.go   what is asked about topics
 //
 // One deployment is a Shard: shard.go, connect.go, script.go (how a script is called), wakeups.go, durability.go,

@@ -179,6 +179,10 @@ func (s *Shard) appendEnding(args []any, e *Ending, t *ticket) []any {
 	}
 	number, text := "", ""
 	switch e.Verb {
+	case Ack:
+		if !t.taken.IsZero() {
+			number = strconv.FormatInt(t.taken.UnixMilli(), 10)
+		}
 	case GiveBack:
 		number = strconv.FormatInt(max(0, ceilDelay(e.Delay)), 10)
 	case ExtendLeased:

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"slices"
 )
 
 // findStep is how many topics one call of the script searches: well under a millisecond of Redis.
@@ -33,4 +35,34 @@ func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, e
 		return nil
 	})
 	return found, err
+}
+
+// FindAny is Find, and in topics that have no job of the id it looks for a finished one.
+func (q *Queue) FindAny(ctx context.Context, id string, topics []string) ([]*Job, error) {
+	found, missed := q.Find(ctx, id, topics)
+	have := map[string]bool{}
+	for _, j := range found {
+		have[j.Topic] = true
+	}
+	rest := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return have[topic] })
+	last := map[string]*Job{} // by topic, over all shards
+	err := q.eachTopic(rest, getStep, func(s *Shard, bucket int, some []string) error {
+		refs := make([]Ref, len(some))
+		for i, topic := range some {
+			refs[i] = Ref{topic, id}
+		}
+		jobs, err := s.recall(ctx, bucket, refs)
+		for _, j := range jobs {
+			if j != nil && (last[j.Topic] == nil || j.FinishedAt.After(last[j.Topic].FinishedAt)) {
+				last[j.Topic] = j
+			}
+		}
+		return err
+	})
+	for _, topic := range rest {
+		if last[topic] != nil {
+			found = append(found, last[topic])
+		}
+	}
+	return found, cmp.Or(missed, err)
 }

@@ -198,7 +198,7 @@ func (f *fixture) clean() {
 			func(k string) bool { return k == "" || k == "/" })) == 0:
 		case k == "seq", k == "rev", k == "run", k == "pos", k == "idle", k == "split", k == "conf", k == "probe", k[0] == 'n',
 			strings.HasPrefix(k, "v:"), strings.HasPrefix(k, "w:"), strings.HasPrefix(k, "f:"), k == "due",
-			k == "act", strings.HasPrefix(k, "t:"):
+			k == "act", strings.HasPrefix(k, "t:"), k == "oseq", k == "oc":
 		default:
 			f.Errorf("%s is left in Redis", k)
 		}

@@ -21,6 +21,9 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 	ref, _ := d[0].(int64)
 	letter, _ := d[1].(string)
 	record, _ := d[3].(string)
+	if letter == finishedLetter {
+		return s.finished(topic, record)
+	}
 	body, _ := d[4].(string)
 	attempts, _ := d[5].(string)
 	j := &Job{Topic: topic, Shard: s.name, State: stateNames[letter]}

@@ -15,7 +15,7 @@ import (
 //	               split (and one field that makes it a table)
 //	gone           HASH: PAGE → how many of its records are gone
 //	pg:TOPIC       ZSET: unopened pages by the beginning of their minute
-//	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference
+//	i:N, i:N/PART  HASH: 8 bytes of a hash of (topic, id) → reference; below 0: of a finished job
 //	b:REF          STRING: a body longer than longBody
 //	a:PAGE         HASH: index → attempts of a job that has had one
 //	d:TOPIC        ZSET: delayed jobs that are near, wait for a retry, or are of a thin topic, by time
@@ -41,6 +41,11 @@ import (
 //	cmp, past      HASH of the last comparison, LIST of those before
 //	rv             HASH: what was replayed in the last comparison, by job
 //	seen           HASH: what versions before revisions noted of their hosts
+//	o:TOPIC, on:TOPIC   LISTs: the jobs that finished last, and four bytes of each locator, see finished.go
+//	om, oc         ZSET: topics that have such a list by when a job finished last, how many all of them have
+//	op:PAGE        LIST: the topic, then jobs that finished in a topic that remembers for a duration
+//	og:TOPIC       LIST: its pages; oseq the number of the last one
+//	old            ZSET: these pages by when all in them is too old
 //	mover, moved, left   who moves jobs out of a draining shard, how many were moved of late, the last references
 //	wait           written before each wait for a replica, so that there is something to wait for
 //	split          set while the timers leave small hashes alone

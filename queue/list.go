@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 )
@@ -11,12 +12,21 @@ import (
 // listStep bounds what one call of the list script reads.
 const listStep = 100
 
-var innerCursor = regexp.MustCompile(`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9})$`)
+var innerCursor = regexp.MustCompile(`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9}|o:\d{1,15}:\d{1,9})$`)
 
 // List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
 // where to go on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor,
 // *UnavailableError.
 func (q *Queue) List(ctx context.Context, topic string, state State, cursor string, limit int) ([]Job, string, error) {
+	return q.list(cursor, limit, math.MaxInt, func(s *Shard, inner string, limit int) ([]Job, string, error) {
+		return s.listStep(ctx, topic, state, inner, limit)
+	})
+}
+
+// list asks the shards in turn, with steps calls at most.
+func (q *Queue) list(
+	cursor string, limit, steps int, step func(s *Shard, inner string, limit int) ([]Job, string, error),
+) ([]Job, string, error) {
 	name, inner, err := decodeCursor(cursor)
 	if err != nil {
 		return nil, "", err
@@ -30,7 +40,7 @@ func (q *Queue) List(ctx context.Context, topic string, state State, cursor stri
 			inner = ""
 		}
 		for {
-			found, next, err := s.listStep(ctx, topic, state, inner, min(listStep, limit-len(jobs)))
+			found, next, err := step(s, inner, min(listStep, limit-len(jobs)))
 			if err != nil {
 				return nil, "", err
 			}
@@ -39,7 +49,7 @@ func (q *Queue) List(ctx context.Context, topic string, state State, cursor stri
 				break
 			}
 			inner = next
-			if len(jobs) >= limit {
+			if steps--; len(jobs) >= limit || steps <= 0 {
 				return jobs, encodeCursor(s.name, inner), nil
 			}
 		}

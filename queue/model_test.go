@@ -27,6 +27,7 @@ type model struct {
 	q    *Queue
 	s    *Shard
 	jobs map[string]*modelJob // by "topic/id"
+	done map[string]string    // bodies of finished jobs; nil: none are remembered, else those of b are duplicates
 	made []string             // ids that jobs were given, gone ones too
 	n    int
 }
@@ -54,6 +55,13 @@ func (m *model) Push(t *rapid.T) {
 	}
 	r := m.q.Push(t.Context(), p)
 	old := m.jobs[topic+"/"+id]
+	if old == nil && p.OnDuplicate != Replace && m.isDone(topic, id) {
+		if r.Job.State != Finished || r.Duplicate != (p.OnDuplicate == Keep) || r.Duplicate != (r.Err == nil) {
+			t.Fatalf("push of a finished id = %+v", r)
+		}
+		return
+	}
+	delete(m.done, topic+"/"+id)
 	switch {
 	case old != nil && p.OnDuplicate == Refuse:
 		if !errors.Is(r.Err, ErrDuplicate) {
@@ -74,6 +82,12 @@ func (m *model) Push(t *rapid.T) {
 		far: p.Delay == time.Hour}
 }
 
+// isDone says whether a push of an id is a duplicate of a finished job.
+func (m *model) isDone(topic, id string) bool {
+	_, done := m.done[topic+"/"+id]
+	return done && topic == "b"
+}
+
 // PushMade pushes jobs that leave their ids to the queue, and among them one with an id that may exist. Those that
 // are far get ids that name their places, as earlier versions gave out.
 func (m *model) PushMade(t *rapid.T) {
@@ -88,12 +102,14 @@ func (m *model) PushMade(t *rapid.T) {
 	}
 	for i, r := range m.q.PushBatch(t.Context(), list) {
 		p, state := &list[i], Delayed
-		if r.Err != nil || r.Duplicate != (i == 1 && old != nil) || r.Job.Topic != topic {
+		exists := old != nil || m.isDone(topic, id)
+		if r.Err != nil || r.Duplicate != (i == 1 && exists) || r.Job.Topic != topic {
 			t.Fatalf("push %d: %+v", i, r)
 		}
 		if r.Duplicate {
 			continue
 		}
+		delete(m.done, topic+"/"+r.Job.ID)
 		if p.Delay == 0 {
 			state = Ready
 		}
@@ -223,9 +239,10 @@ func (m *model) Settle(t *rapid.T) {
 			continue
 		}
 		v := Verdict(rapid.IntRange(0, 5).Draw(t, "verdict"))
-		x := Settlement{Lease: j.lease, Verdict: v, Delay: time.Hour, Reason: "why", Endpoint: EndpointUp}
+		x := Settlement{Lease: j.lease, Verdict: v, Delay: time.Hour, Reason: "why", Endpoint: EndpointUp,
+			Remember: m.done != nil}
 		if v != Release && v != Expire {
-			x.Attempt = &Attempt{Status: 200}
+			x.Attempt = &Attempt{Status: 200, StartedAt: time.Now().UnixMilli()}
 		}
 		st = append(st, x)
 		m.settled(k, v)
@@ -243,6 +260,9 @@ func (m *model) settled(k string, v Verdict) {
 	switch v {
 	case Done:
 		delete(m.jobs, k)
+		if m.done != nil {
+			m.done[k] = j.body
+		}
 	case Release:
 		j.state = Ready
 	case Expire:
@@ -317,6 +337,7 @@ func (m *model) Check(t *rapid.T) {
 				got.Priority, got.Body, err, j)
 		}
 	}
+	m.checkDone(t)
 	for topic, w := range want {
 		balances(t, topic, stats[topic])
 		g := stats[topic].Stats
@@ -337,29 +358,51 @@ func (m *model) Check(t *rapid.T) {
 	}
 }
 
+func (m *model) checkDone(t *rapid.T) {
+	for k, body := range m.done {
+		if m.jobs[k] != nil {
+			continue
+		}
+		j, err := m.q.Recall(t.Context(), k[:1], k[2:])
+		if err != nil || j.State != Finished || j.ID != k[2:] || j.BodyGone != (len(body) > longBody) ||
+			!j.BodyGone && string(j.Body) != body {
+			t.Fatalf("get of the finished %s = %+v, %v", k, j, err)
+		}
+	}
+}
+
 func TestTheQueueDoesWhatASimpleModelDoes(t *testing.T) {
 	f := newFixture(t)
 	f.thinUpTo(0)
-	checkAgainstModel(t, f)
+	checkAgainstModel(t, f, false)
 }
 
 func TestTheQueueDoesItWithTopicsThatAreThinAtTimes(t *testing.T) {
 	f := newFixture(t)
 	f.thinUpTo(2)
-	checkAgainstModel(t, f)
+	checkAgainstModel(t, f, false)
+}
+
+func TestTheQueueRemembersWhatASimpleModelDoes(t *testing.T) {
+	checkAgainstModel(t, newFixture(t), true)
 }
 
 func TestTheQueueDoesItWhileSmallHashesAreSplit(t *testing.T) {
 	f := newFixture(t)
 	f.splitAt(3, 1)
-	checkAgainstModel(t, f)
+	checkAgainstModel(t, f, true)
 }
 
-func checkAgainstModel(t *testing.T, f *fixture) {
+func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 	q, s := f.q, f.s
 	rapid.Check(t, func(rt *rapid.T) {
 		f.flush()
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
+		if remembers {
+			m.done = map[string]string{}
+			f.remember("a", RememberLast)
+			f.remember("b", time.Hour)
+		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
 			"run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
@@ -370,6 +413,7 @@ func checkAgainstModel(t *testing.T, f *fixture) {
 				rt.Fatal(err)
 			}
 		}
+		f.forgetAll()
 		f.clean()
 		if t.Failed() {
 			rt.Fatal("something was left behind")

@@ -13,6 +13,7 @@ const (
 	modeInstant = 1 << 2 // the time is an instant, not a delay
 	modePlace   = 1 << 3 // the id names a place, see placed.go
 	modeTTL     = 1 << 4 // the record has a time to live in place of the instant at which the job expires
+	modeAgain   = 1 << 5 // a finished job of the id does not count
 )
 
 // appendPushes appends pushes of a bucket as push.lua reads them.
@@ -52,6 +53,9 @@ func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte
 	b = append(appendUint48(append(b, 0), at), 0)
 	if p.TTL > 0 {
 		mode |= modeTTL
+	}
+	if p.Again {
+		mode |= modeAgain
 	}
 	l := locate(p.Topic, p.ID, small.locators)
 	key := len(b)

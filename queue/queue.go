@@ -41,6 +41,9 @@ type Options struct {
 	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in
 	// memory.
 	Durability func(topic string) Durability
+	// Remembers says of which topics a push of a finished job's id is a duplicate (see TopicConf.Remember). Only a
+	// queue of several shards asks, for jobs that were not in their home. nil: of none.
+	Remembers func(topic string) bool
 	// Announced is called after Announce was called somewhere, and when such calls may have been missed. It must return
 	// at once. nil: nothing listens to announcements.
 	Announced func()

@@ -23,8 +23,13 @@ var (
 	sharedInner = []string{"records", "topics", "places", "find", "attempts"}
 )
 
-// leasing are the scripts that take jobs under leases, which share leases.lua.
-var leasing = map[string]bool{"reserve": true, "take": true}
+// sharedBy are the files in lua/shared that precede some scripts only, behind those of all: the calls of the others
+// need not create their functions.
+var sharedBy = map[string][]string{
+	"reserve": {"leases"}, "take": {"leases"}, "push": {"recall"}, "recall": {"recall"}, "list": {"recall"},
+	"settle": {"recall", "finished"}, "end": {"recall", "finished"}, "advance": {"recall", "finished"},
+	"drop": {"recall", "finished"}, "configure": {"recall", "finished"},
+}
 
 // loadScripts returns the scripts of a shard by the names of their files.
 func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redis.Script {
@@ -44,9 +49,7 @@ func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redi
 		}
 		name := strings.TrimSuffix(file.Name(), ".lua")
 		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
-		if leasing[name] {
-			rest = mustRead("shared/leases.lua") + rest
-		}
+		rest = readShared(sharedBy[name]) + rest
 		scripts[name] = redis.NewScript(first + "\n" + guardsOf(name, cluster) + shared + rest + "end)()\n")
 		if name == "list" { // before the server has been compared, see Survey
 			scripts[survey] = redis.NewScript(first + "\n" + guardsOf(survey, cluster) + shared + rest + "end)()\n")

@@ -47,6 +47,7 @@ type Settlement struct {
 	Reason   string        // of Bury and Expire
 	Attempt  *Attempt      // nil for Release and Expire; N is set by Settle
 	Endpoint Endpoint
+	Remember bool // of Done: the job can be found for as long as its topic says
 }
 
 // Settle ends leases, up to ReserveLimit at once. It says for each whether it was still held; where not, nothing was
@@ -56,7 +57,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 		return nil, nil
 	}
 	small := s.smallHashes(bucket)
-	args := append(make([]any, 0, 1+9*len(st)), small.splits)
+	args := append(make([]any, 0, 1+10*len(st)), small.splits)
 	for i := range st {
 		var err error
 		if args, err = st[i].appendTo(args, small); err != nil {
@@ -102,15 +103,15 @@ func (x *Settlement) appendTo(args []any, small smallHashes) ([]any, error) {
 	switch x.Verdict {
 	case Done:
 		where := locate(l.Topic, l.ID, small.locators)
-		return append(args, small.appendKey(nil, where), where[:]), nil
+		return append(args, small.appendKey(nil, where), where[:], x.finished()), nil
 	case Release:
-		return append(args, "", ""), nil
+		return append(args, "", "", ""), nil
 	}
 	attempts, err := settledAttempts(x)
 	if err != nil {
 		return nil, err
 	}
-	return append(args, max(0, ceilDelay(x.Delay)), attempts), nil
+	return append(args, max(0, ceilDelay(x.Delay)), attempts, ""), nil
 }
 
 // ceilDelay is in ms, and never early.

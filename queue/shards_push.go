@@ -148,6 +148,7 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 				refs[k] = Ref{b.pushes[i].Topic, b.pushes[i].ID}
 			}
 			found, err := s.getAll(ctx, refs) // what cannot be asked counts as not found
+			err = errors.Join(err, b.recallElsewhere(ctx, s, which, found))
 			unsafe := b.confirmKept(ctx, s, which, found)
 			mu.Lock()
 			defer mu.Unlock()
@@ -162,6 +163,23 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	wg.Wait()
 	b.acceptKept(answered)
 	return slices.DeleteFunc(todo, func(i int) bool { return answered[i] || b.refuseReplace(i, missed) })
+}
+
+// recallElsewhere fills in finished jobs that count as duplicates.
+func (b *batch) recallElsewhere(ctx context.Context, s *Shard, which []int, found []*Job) error {
+	for k, i := range which {
+		p := &b.pushes[i]
+		if found[k] != nil || p.Again || p.OnDuplicate == Replace || b.q.opts.Remembers == nil ||
+			!b.q.opts.Remembers(p.Topic) {
+			continue
+		}
+		jobs, err := s.recall(ctx, s.bucketOf(p.Topic), []Ref{{p.Topic, p.ID}})
+		if err != nil {
+			return err
+		}
+		found[k] = jobs[0]
+	}
+	return nil
 }
 
 // refuseReplace refuses a push that replaces when the old job may be in a shard that could not be asked: in any, or

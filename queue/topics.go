@@ -22,7 +22,10 @@ type TopicConf struct {
 	RateLimit   float64 // a second; 0: no limit
 	Pull        bool    // workers take its jobs; dispatchers do not see them
 	Drop        bool    // an expired job is removed, and not dead
-	Gone        bool    // it has no settings any more
+	// Remember is how long finished jobs are remembered, or RememberLast; 0: they are not.
+	Remember  time.Duration
+	last, all int  // of RememberLast: how many a shard remembers of the topic, and a bucket of all such topics
+	Gone      bool // it has no settings any more
 }
 
 // The mode of a topic in its conf.
@@ -48,10 +51,10 @@ func (c *TopicConf) encode() string {
 	if c.Drop {
 		mode |= modeDrop
 	}
-	if mode != 0 { // hosts of earlier versions write none
+	if mode != 0 || c.Remember != 0 { // hosts of earlier versions write none
 		conf += " " + strconv.Itoa(mode)
 	}
-	return conf
+	return conf + c.encodeRemember()
 }
 
 // SetTopics sets the limits of all topics on every shard. all lists them as they are when it is called, which is again
@@ -101,6 +104,7 @@ func (c TopicConf) share(n int) TopicConf {
 		c.MaxInFlight = max(1, c.MaxInFlight/n)
 	}
 	c.RateLimit /= float64(max(1, n))
+	c.last, c.all = LastFinished/max(1, n), MaxLast/max(1, n)
 	return c
 }
 
@@ -121,6 +125,7 @@ func (s *Shard) configure(
 	byBucket := make([][]any, s.Buckets())
 	for c := range all {
 		c = c.share(shards)
+		c.all = max(1, c.all/s.Buckets())
 		for _, b := range s.bucketsOf(c.Name) {
 			byBucket[b] = append(byBucket[b], c.Name, c.encode())
 			if len(byBucket[b]) < 2*topicStep {

@@ -40,13 +40,14 @@ func ParsePriority(s string) (Priority, error) {
 // State is where a job is in its life.
 type State string
 
-// The states of a job. A job that was delivered or deleted is gone.
+// The states of a job. A job that was deleted is gone, and one that was delivered unless it is remembered.
 const (
-	Delayed State = "delayed" // waiting for its due time, or for its retry time
-	Ready   State = "ready"   // due, waiting for a dispatcher or a worker
-	Running State = "running" // reserved under a lease
-	Dead    State = "dead"    // out of attempts, kept until somebody decides
-	Spooled State = "spooled" // in no shard yet: accepted while none was up
+	Delayed  State = "delayed" // waiting for its due time, or for its retry time
+	Ready    State = "ready"   // due, waiting for a dispatcher or a worker
+	Running  State = "running" // reserved under a lease
+	Dead     State = "dead"    // out of attempts, kept until somebody decides
+	Finished State = "done"    // delivered, and remembered (see finished.go)
+	Spooled  State = "spooled" // in no shard yet: accepted while none was up
 )
 
 // OnDuplicate says what a push does when its id already exists.
@@ -75,6 +76,7 @@ type Push struct {
 	Headers     map[string]string // of its own
 	Retry       []time.Duration   // waits between its attempts, MaxWaits at most; the last repeats. nil: the topic's
 	OnDuplicate OnDuplicate
+	Again       bool   // a finished job of the id does not count as a duplicate
 	Fresh       bool   // NewID has just made the ID, so no shard needs to be asked for it
 	Via         string // for the journal: the protocol in which it came, set from the context (see Via)
 }
@@ -106,6 +108,8 @@ type Job struct {
 	History     []Attempt // the last HistoryLimit attempts, oldest first
 	Via         string    // of a changed job, for the journal: as in Push
 	ETag        string    // changes with every change of the job; empty of one that was just pushed
+	FinishedAt  time.Time // of a finished job
+	BodyGone    bool      // of a finished job: its body was too long to be remembered
 	Newer       bool      // of a newer format: only topic, id, shard, state, priority and times are known
 }
 

@@ -86,6 +86,9 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 		if r.Err != nil {
 			continue
 		}
+		if r.Duplicate && r.Job.State == queue.Finished {
+			continue // nothing was stored, and nothing must be
+		}
 		if r.Duplicate && p.OnDuplicate == queue.Keep {
 			line := lineOf(journal.OpDuplicate, &r.Job)
 			line.Via = p.Via

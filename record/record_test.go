@@ -19,8 +19,9 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 			Via: "grape"}
 	}
 	lines := acceptedLines(
-		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse)},
-		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")}})
+		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse), push("finished", queue.Keep)},
+		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")},
+			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}}) // a line of it would be replayed as a job
 	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}

@@ -30,6 +30,7 @@ type Topic struct {
 	ExpiresAfter Duration          `json:"expires_after"` // 0: never
 	OnExpiry     OnExpiry          `json:"on_expiry"`     // what becomes of a job that is not delivered in time
 	Durability   Durability        `json:"durability"`    // where a job must be before its push is answered
+	Remember     Remember          `json:"remember"`      // for how long finished jobs can be found
 	Emails       []string          `json:"emails"`
 	Owner        string            `json:"owner"`
 	Secrets      []string          `json:"secrets,omitempty"` // whsec_…; accepted, never shown (see Public)

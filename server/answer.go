@@ -101,6 +101,8 @@ type jobView struct {
 	LeaseUntil    instant             `json:"lease_until,omitzero"`
 	DeadReason    *string             `json:"dead_reason,omitzero"`
 	DeadAt        instant             `json:"dead_at,omitzero"`
+	FinishedAt    instant             `json:"finished_at,omitzero"`
+	LateMS        *int64              `json:"late_ms,omitzero"`
 	Duplicate     bool                `json:"duplicate,omitzero"`
 }
 
@@ -120,6 +122,9 @@ func viewOfJob(j *queue.Job) jobView {
 		v.LeaseUntil = instant(j.LeaseUntil)
 	case j.State == queue.Dead:
 		v.DeadReason, v.DeadAt = &j.DeadReason, instant(j.DeadAt)
+	case j.State == queue.Finished:
+		late := j.Late().Milliseconds()
+		v.FinishedAt, v.LateMS = instant(j.FinishedAt), &late
 	}
 	return v
 }
@@ -137,6 +142,7 @@ type wholeView struct {
 	ContentType string        `json:"content_type"`
 	BodyText    *string       `json:"body,omitzero"`
 	BodyBase64  []byte        `json:"body_base64,omitzero"`
+	BodyGone    bool          `json:"body_gone,omitzero"`
 	History     []attemptView `json:"history"`
 }
 
@@ -158,8 +164,10 @@ func (s *Server) answerWhole(c echo.Context, j *queue.Job) error {
 			Answer: a.Answer,
 		})
 	}
-	embeddable := isJSON(j.ContentType) && isBody(j.Body)
+	embeddable := !j.BodyGone && isJSON(j.ContentType) && isBody(j.Body)
 	switch {
+	case j.BodyGone:
+		v.BodyGone = true
 	case embeddable:
 	case utf8.Valid(j.Body):
 		text := string(j.Body)

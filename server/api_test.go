@@ -282,7 +282,7 @@ func TestListJobs(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	for query, field := range map[string]string{
-		"": "state", "?state=": "state", "?state=done": "state", "?state=dead&limit=x": "limit",
+		"": "state", "?state=": "state", "?state=gone": "state", "?state=dead&prefix=x": "prefix", "?state=done&prefix=": "prefix", "?state=dead&limit=x": "limit",
 		"?state=dead&limit=": "limit", "?state=dead&cursor=bad": "cursor",
 		"?state=dead&page=2": "page", "?state=dead&state=ready": "state",
 	} {
@@ -290,6 +290,35 @@ func TestListJobs(t *testing.T) {
 	}
 	a.do("GET", orders+"?state=dead&limit=0", "").problem(422, "limit")
 	a.do("GET", orders+"?state=dead&limit=1001", "").problem(422, "limit")
+}
+
+func TestFinishedJobs(t *testing.T) {
+	a := newAPI(t)
+	due := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for id, gone := range map[string]bool{"order-42": false, "order-long": true, "other": false} {
+		a.jobs.jobs["shop.orders/"+id] = &queue.Job{
+			Topic: "shop.orders", ID: id, State: queue.Finished, Body: []byte("1"), BodyGone: gone, DueAt: due, Attempts: 1,
+			FinishedAt: due.Add(16 * time.Millisecond),
+			History:    []queue.Attempt{{N: 1, StartedAt: due.UnixMilli() + 4, TookMS: 12, Status: 200, Answer: "ok"}},
+		}
+	}
+	v := a.do("GET", orders+"/order-42", "").want(200).json()
+	if v["state"] != "done" || v["finished_at"] != "2026-01-02T03:04:05.016Z" || v["late_ms"] != 4.0 || v["body"] != 1.0 {
+		t.Errorf("%v", v)
+	}
+	v = a.do("GET", orders+"/order-long", "").want(200).json()
+	if _, has := v["body"]; has || v["body_gone"] != true {
+		t.Errorf("%v", v)
+	}
+	if jobs := a.do("GET", orders+"?state=done&prefix=order-", "").want(200).json()["jobs"].([]any); len(jobs) != 2 {
+		t.Errorf("%v", jobs)
+	}
+	a.do("POST", orders+"/order-long/resend", "").problem(409, "", "too long")
+	a.do("POST", orders+"/nobody/resend", "").problem(404, "")
+	if v := a.do("POST", orders+"/order-42/resend", "").want(201).json(); v["state"] != "ready" {
+		t.Errorf("%v", v)
+	}
+	a.do("POST", orders+"/order-42/resend", "").problem(409, "", "not ended")
 }
 
 func TestDead(t *testing.T) {
@@ -581,7 +610,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// panicking panics on Get.
+// panicking panics on Recall.
 type panicking struct{ *fakeJobs }
 
 func TestPanic(t *testing.T) {

@@ -122,7 +122,11 @@ func (f *fakeJobs) find(topic, id string) (*queue.Job, error) {
 	return job, nil
 }
 
-func (f *fakeJobs) Get(_ context.Context, topic, id string) (*queue.Job, error) {
+func (f *fakeJobs) Get(ctx context.Context, topic, id string) (*queue.Job, error) {
+	return f.Recall(ctx, topic, id)
+}
+
+func (f *fakeJobs) Recall(_ context.Context, topic, id string) (*queue.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.find(topic, id)
@@ -203,6 +207,37 @@ func (f *fakeJobs) RunIf(_ context.Context, topic, id string, m queue.Match) (*q
 	f.did("run %s/%s", topic, id)
 	job.State = queue.Ready
 	return job, nil
+}
+
+func (f *fakeJobs) Resend(_ context.Context, topic, id string) (*queue.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	job, err := f.find(topic, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case job.State != queue.Finished:
+		return nil, fmt.Errorf("resend: %w", queue.ErrAlive)
+	case job.BodyGone:
+		return nil, fmt.Errorf("resend: %w", queue.ErrBodyGone)
+	}
+	f.did("resend %s/%s", topic, id)
+	job.State = queue.Ready
+	return job, nil
+}
+
+func (f *fakeJobs) ListFinished(
+	_ context.Context, topic, prefix, _ string, _ int,
+) ([]queue.Job, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	jobs := []queue.Job{}
+	for _, j := range f.of(topic, queue.Finished) {
+		if strings.HasPrefix(j.ID, prefix) {
+			jobs = append(jobs, *j)
+		}
+	}
+	return jobs, "", nil
 }
 
 func (f *fakeJobs) of(topic string, s queue.State) []*queue.Job {
@@ -576,7 +611,9 @@ func (r reply) problem(status int, field string, words ...string) reply {
 	return r
 }
 
-func (panicking) Get(context.Context, string, string) (*queue.Job, error) { panic("a secret reason") }
+func (panicking) Recall(context.Context, string, string) (*queue.Job, error) {
+	panic("a secret reason")
+}
 
 // syncBuffer is a log that tests can read while it is written.
 type syncBuffer struct {

@@ -17,7 +17,7 @@ func (s *Server) writable() error {
 }
 
 func (s *Server) getJob(c *call) error {
-	job, err := s.jobs.Get(c.ctx(), c.topic.Name, c.id)
+	job, err := s.jobs.Recall(c.ctx(), c.topic.Name, c.id)
 	if err != nil {
 		return c.jobProblem(err)
 	}
@@ -70,6 +70,20 @@ func (s *Server) runJob(c *call) error {
 	return s.answerJob(c, http.StatusAccepted, job)
 }
 
+func (s *Server) resendJob(c *call) error {
+	if err := takesPushes(c.topic); err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	job, err := s.jobs.Resend(c.editing(), c.topic.Name, c.id)
+	if err != nil {
+		return c.jobProblem(err)
+	}
+	return s.answerJob(c, http.StatusCreated, job)
+}
+
 func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
 	setETag(c, job.ETag)
 	view := viewOfJob(job)
@@ -96,7 +110,7 @@ func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
-		return notFound("there is no job %s in topic %s; a job that was delivered or deleted is gone", id, topic)
+		return notFound("there is no job %s in topic %s; a job that was deleted is gone, and a delivered one unless it is remembered", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
 	case errors.Is(err, queue.ErrChanged):
@@ -104,6 +118,10 @@ func (c *call) jobProblem(err error) error {
 			Detail: "job " + id + " of topic " + topic + " was changed meanwhile; read it again"}
 	case errors.Is(err, queue.ErrDead):
 		return conflict("job %s of topic %s is dead; POST …/run makes it ready again", id, topic)
+	case errors.Is(err, queue.ErrAlive):
+		return conflict("job %s of topic %s has not ended; POST …/run makes it due now", id, topic)
+	case errors.Is(err, queue.ErrBodyGone):
+		return conflict("the body of job %s of topic %s was too long to be remembered; push it again with its body", id, topic)
 	case errors.Is(err, queue.ErrTooFar):
 		return outOfRange("due_at", "more than 10 years ahead")
 	}

@@ -16,11 +16,19 @@ const (
 func page(values url.Values) (queue.State, int, error) {
 	state := queue.State(values.Get("state"))
 	switch state {
-	case queue.Delayed, queue.Ready, queue.Running, queue.Dead:
+	case queue.Delayed, queue.Ready, queue.Running, queue.Dead, queue.Finished:
 	case "":
-		return "", 0, badField("state", "missing; give delayed, ready, running or dead")
+		return "", 0, badField("state", "missing; give delayed, ready, running, dead or done")
 	default:
-		return "", 0, badField("state", "%q is not delayed, ready, running or dead", clip(string(state)))
+		return "", 0, badField("state", "%q is not delayed, ready, running, dead or done", clip(string(state)))
+	}
+	if values.Has("prefix") {
+		if err := checkID("prefix", values.Get("prefix")); err != nil {
+			return "", 0, err
+		}
+		if state != queue.Finished {
+			return "", 0, badField("prefix", "only jobs of the state done can be listed by a prefix")
+		}
 	}
 	if !values.Has("limit") {
 		return state, defaultPage, nil
@@ -40,7 +48,13 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	jobs, next, err := s.jobs.List(c.ctx(), c.topic.Name, state, c.query.Get("cursor"), limit)
+	var jobs []queue.Job
+	var next string
+	if cursor := c.query.Get("cursor"); state == queue.Finished {
+		jobs, next, err = s.jobs.ListFinished(c.ctx(), c.topic.Name, c.query.Get("prefix"), cursor, limit)
+	} else {
+		jobs, next, err = s.jobs.List(c.ctx(), c.topic.Name, state, cursor, limit)
+	}
 	if err != nil {
 		return err
 	}

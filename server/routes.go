@@ -33,13 +33,14 @@ func (s *Server) routes() {
 
 	const topic, job = "/v1/topics/:topic", "/v1/topics/:topic/jobs/:id"
 	e.POST("/v1/jobs", s.onAnyTopic(mayPush, s.pushBatch))
-	e.GET(topic+"/jobs", s.onTopic(mayRead, s.listJobs, "state", "limit", "cursor"))
+	e.GET(topic+"/jobs", s.onTopic(mayRead, s.listJobs, "state", "prefix", "limit", "cursor"))
 	e.POST(topic+"/jobs", s.push(s.pushJSON))
 	e.PUT(job, s.push(s.pushRaw, rawOptions...))
 	e.GET(job, s.onJob(mayRead, s.getJob))
 	e.PATCH(job, s.onJob(mayPush, s.changeJob))
 	e.DELETE(job, s.onJob(mayPush, s.deleteJob))
 	e.POST(job+"/run", s.onJob(mayPush, s.runJob))
+	e.POST(job+"/resend", s.onJob(mayPush, s.resendJob))
 	e.POST(topic+"/dead/retry", s.onTopic(mayManage, s.retryDead))
 	e.DELETE(topic+"/dead", s.onTopic(mayManage, s.deleteDead))
 	e.POST(topic+"/reserve", s.onTopic(mayConsume, s.reserveOf))

@@ -26,7 +26,9 @@ type Pusher interface {
 // JobReader reads jobs.
 type JobReader interface {
 	Get(ctx context.Context, topic, id string) (*queue.Job, error)
+	Recall(ctx context.Context, topic, id string) (*queue.Job, error) // also a finished one
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
+	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 }
 
@@ -35,6 +37,7 @@ type JobEditor interface {
 	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 	RunIf(ctx context.Context, topic, id string, m queue.Match) (*queue.Job, error)
+	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
 }
 
 // BulkEditor changes many jobs of a topic.

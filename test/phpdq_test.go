@@ -109,9 +109,7 @@ func TestAnEndpointIsCalledAsByPHPDelayqueue(t *testing.T) {
 			t.Errorf("User-Agent %q", got)
 		}
 	}
-	harness.Eventually(t, soon, "the job to be done", func() error {
-		return harness.Equal("status of the job", i.Do(t.Context(), "GET", "/v1/topics/order_close/jobs/7", nil).Status, 404)
-	})
+	i.waitGone(t, "order_close", "7")
 	if n := len(i.endpoint.Calls("order_close")); n != 5 {
 		t.Errorf("it was called %d times, though a status of 500 with an answer is a success", n)
 	}

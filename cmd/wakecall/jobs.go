@@ -15,11 +15,15 @@ import (
 )
 
 func (p *program) getCommand() *cobra.Command {
-	return p.jobCommand("get", "show a job with its attempts", p.showing((*client.Client).Get))
+	return p.jobCommand("get", "show a job with its attempts, also a finished one that is remembered", p.showing((*client.Client).Get))
 }
 
 func (p *program) runCommand() *cobra.Command {
 	return p.jobCommand("run", "make a job due now, even a dead one", p.showing((*client.Client).Run))
+}
+
+func (p *program) resendCommand() *cobra.Command {
+	return p.jobCommand("resend", "send a finished job again, due now", p.showing((*client.Client).Resend))
 }
 
 func (p *program) deleteCommand() *cobra.Command {
@@ -71,7 +75,7 @@ func (p *program) listCommand() *cobra.Command {
 				return err
 			}
 			return p.show(page, func(w io.Writer) error {
-				if len(page.Jobs) == 0 {
+				if len(page.Jobs) == 0 && page.Next == "" {
 					_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(args[0]), o.State)
 					return err
 				}
@@ -79,10 +83,11 @@ func (p *program) listCommand() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&o.State, "state", client.Delayed, "delayed, ready, running or dead")
+	cmd.Flags().StringVar(&o.State, "state", client.Delayed, "delayed, ready, running, dead or done")
+	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "with --state done: what the ids begin with")
 	cmd.Flags().IntVar(&o.Limit, "limit", 50, "the largest number of jobs to list")
 	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
-	states := []string{client.Delayed, client.Ready, client.Running, client.Dead}
+	states := []string{client.Delayed, client.Ready, client.Running, client.Dead, client.Done}
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	return p.addClientFlags(cmd)
 }
@@ -130,12 +135,22 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	}
 	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", instant(j.DueAt, now),
 		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now),
-		"dead since", instantOf(j.DeadAt, now), "priority", j.Priority, "attempts", attempts, "ttr", ttr,
+		"dead since", instantOf(j.DeadAt, now), "finished", instantOf(j.FinishedAt, now), "late", lateness(j), "priority", j.Priority, "attempts", attempts, "ttr", ttr,
 		"created", instant(j.CreatedAt, now),
 		"content type", j.ContentType, "body", shownBody(j))
 }
 
+func lateness(j *client.Job) string {
+	if j.LateMS == nil {
+		return ""
+	}
+	return (time.Duration(*j.LateMS) * time.Millisecond).String()
+}
+
 func shownBody(j *client.Job) string {
+	if j.BodyGone {
+		return "too long to be remembered"
+	}
 	if len(j.BodyBase64) > 0 {
 		return fmt.Sprintf("%d bytes of binary data (in base64 with --output json)", len(j.BodyBase64))
 	}

@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
 -- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; ends ready jobs whose own time
---         is over; opens the pages of the coming minute. When nothing is due it splits small hashes, see locators.lua. KEYS[1] the bucket's prefix.
+--         is over; opens the pages of the coming minute. When nothing is due it forgets finished jobs and splits small
+--         hashes, see locators.lua.
+-- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
 -- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was
 --         left), µs that now leaves out}.
@@ -63,6 +65,7 @@ end
 local first = head('due')
 if first > now then
   first = soonest(first)
+  forgetPage(now)
   if first < 0 or first > now then return {now, first < 0 and first or split(first), 0, 0, 0, T[2] % 1000} end
 end
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Sets topics' settings. A topic whose limits changed is unparked; one that became a pull topic leaves the rings, and
--- one that became a push topic enters them.
+-- one that became a push topic enters them. One that remembers no finished jobs any more forgets those it has.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it has none any more).
 -- Returns how many changed.
@@ -46,6 +46,7 @@ local function switch(topic, was)
   if is.pull and not was.pull then leaveRings(topic) end
   if was.pull and not is.pull then enterRings(topic) end
   if is.pull then told[topic] = true end
+  if is.keep == 0 and was.keep ~= 0 then forgetTopic(topic) end
 end
 
 local function set(name, conf)

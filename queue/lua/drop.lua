@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Deletes jobs of a topic in every state, a bounded step at a time, until nothing of the topic is left.
+-- Deletes jobs of a topic in every state, a bounded step at a time, until nothing of the topic is left; at last it
+-- forgets the finished ones.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many.
 -- Returns {how many were deleted, 1 when more may be left, revision}.
@@ -47,6 +48,7 @@ finish()
 local total = 0
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do total = total + math.max(0, call('HGET', P .. key, topic) or 0) end
 if total > 0 then return {n, 1, revise(1)} end
+forgetTopic(topic)
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do call('HDEL', P .. key, topic) end
 call('UNLINK', P .. 'f:' .. topic)
 call('ZREM', P .. 'due', topic)

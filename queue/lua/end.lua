@@ -6,7 +6,7 @@
 --         ('u' of a lease), verb, number, text. Verbs: A it is done; L back, after as many ms, no attempt is counted; H
 --         the same to the head of its list; F an attempt failed, to be made again after the waits of the text (in ms,
 --         with spaces between; '' 1, 3, 5 … minutes); B it failed for good; E extend the lease by as many ms from now
---         ('' the job's TTR). Behind the waits of F, and in the text of B, is the attempt as JSON, after a semicolon.
+--         ('' the job's TTR). The number of A is when its lease began, in ms. Behind the waits of F, and in the text of B, is the attempt as JSON, after a semicolon.
 -- Returns seven a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
 --         gone, d delayed, r ready, x dead, u still leased), the state in which it was, the time of that in ms (when it
 --         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record.
@@ -99,8 +99,21 @@ local function release(j, ms, first)
   return 'r', now
 end
 
+-- Remembers a job that a worker has done, in the form of finished.go.
+local function rememberDone(j, started)
+  local made = readAttempts(j.page, j.index)
+  if j.state ~= 'u' or not j.at or not made or isNonce(j.id) then return end
+  local attempts = call('HGET', P .. 'a:' .. j.page, j.index)
+  local extra = attempts and attempts .. '\0' or ''
+  local late, took = math.max(0, started - j.due), math.max(0, now - started) * 10
+  local most, n, field = 2 ^ 32 - 1, struct.unpack('>I3c8', j.address)
+  local head = struct.pack('>I4I4I2I2I2', math.min(late, most), math.min(took, most), 0, made + 1, #extra)
+  remember(j.topic, head .. extra .. j.rec, smallHash(n, field), field)
+end
+
 local verbs = {
-  A = function(j)
+  A = function(j, started)
+    rememberDone(j, tonumber(started) or now)
     total(j.state == 'u' and 'd' or j.state == 'x' and 'o' or 'x', j.topic, 1)
     removeFrom(j.topic, j.ref, j.page, j.index, j.flags or 0, j.state, struct.unpack('>I3c8', j.address))
     return 'g', now
@@ -127,9 +140,9 @@ for i = 2, #ARGV, JOB do
   end
   local became, was, at, created, have = '', '', 0, 0, ''
   if j.ref then
-    local due
-    due, created, j.flags, have, j.at = decode(j.rec)
-    j.state = ref ~= '' and 'u' or stateOf(j.topic, j.ref, j.page, due)
+    j.due, created, j.flags, have, j.at = decode(j.rec)
+    j.id = have
+    j.state = ref ~= '' and 'u' or stateOf(j.topic, j.ref, j.page, j.due)
     was = j.state
     if string.find(allowed, j.state, 1, true) and (j.at or verb == 'A') then
       became, at = verbs[verb](j, ARGV[i + 7], ARGV[i + 8])
@@ -139,5 +152,6 @@ for i = 2, #ARGV, JOB do
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = became, was, at or 0, created or 0
   out[n + 5], out[n + 6], out[n + 7] = j.made or 0, (became ~= '' and verb ~= 'E') and revise(1) or 0, have or ''
 end
+writeFinished()
 finish()
 return out

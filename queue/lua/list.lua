@@ -1,7 +1,8 @@
 #!lua flags=no-writes
 -- Lists the jobs of a topic in one state, a step at a time.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, state, cursor ('' at the beginning), limit.
+-- ARGV    topic, state (done: finished jobs that are remembered, the last first), cursor ('' at the beginning), limit,
+--         what the ids of finished jobs begin with.
 -- Returns {now, next cursor ('' at the end), descriptions …}, fewer than limit where a step has read enough; without
 --         the bodies that have keys of their own.
 -- Keeps   all invariants: it reads.
@@ -78,7 +79,36 @@ local function lists()
   end
 end
 
-if state == 'delayed' then
+-- The finished jobs: those of the pages, then the others.
+local function finished()
+  local prefix, keep = ARGV[5], confOf(topic).keep
+  if keep == 0 then return end
+  local page, last = string.match(cursor, '^o:(%d+):(%d+)$') -- page 0: the list of the last ones
+  page = page or call('LINDEX', P .. 'og:' .. topic, -1) or '0'
+  local key, first = P .. 'op:' .. page, 1
+  if page == '0' then key, first = P .. 'o:' .. topic, 0 end
+  last = math.min(tonumber(last or PAGE), call('LLEN', key)) - 1
+  local from = math.max(first, last - (prefix == '' and limit or PAGE) + 1)
+  local entries = last >= from and call('LRANGE', key, from, last) or {}
+  for i = #entries, 1, -1 do
+    local id, at = idOf(entries[i])
+    if string.sub(id, 1, #prefix) == prefix and isRemembered(keep, at) then
+      out[#out + 1] = describeFinished(entries[i])
+      if #out == limit + 2 then from = from + i - 1; break end
+    end
+  end
+  if from > first and last >= from then
+    out[2] = 'o:' .. page .. ':' .. string.format('%d', from)
+  elseif page ~= '0' then
+    local rank = call('LPOS', P .. 'og:' .. topic, page)
+    page = rank and rank > 0 and call('LINDEX', P .. 'og:' .. topic, rank - 1) or '0'
+    out[2] = 'o:' .. page .. ':' .. PAGE
+  end
+end
+
+if state == 'done' then
+  finished()
+elseif state == 'delayed' then
   if string.sub(cursor, 1, 1) == 'f' then
     pages()
   elseif not set(P .. 'd:' .. topic, 'd') and call('EXISTS', P .. 'pg:' .. topic) == 1 then

@@ -3,7 +3,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many splits the keys of small hashes go by; how many runs of jobs of one topic there are, and of each its
 --         topic and how many; then each job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what
---         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place, bit 4: its expiry is a time to live), time in
+--         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place, bit 4: its expiry is a time to live,
+--         bit 5: finished jobs do not count), time in
 --         ms (6 bytes), key of the small hash (behind one byte of length), address (see find), and its record from
 --         the flags on.
 -- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An
@@ -17,7 +18,7 @@
 -- kept to few texts and tables: Lua looks up each text among all it has, and collects each table.
 local ARGV, format, sub, byte = ARGV, string.format, string.sub, string.byte
 local unpackStruct, packStruct = struct.unpack, struct.pack
-local REPLACE, INSTANT, PLACED, TTL = 1, 4, 8, 16
+local REPLACE, INSTANT, PLACED, TTL, AGAIN = 1, 4, 8, 16, 32
 local ANSWERS = {[0] = 'kept', [2] = 'refused'} -- by the lowest bits of the mode
 local PLACE = 13                                -- bytes of a place
 local CREATED = packStruct('>I6', now)
@@ -95,7 +96,7 @@ local function sortIntoGroups()
       local slot = due - due % SLOT
       if slot <= latest then slot, dues[i] = 0, due end
       local record = packStruct('>I6', due) .. CREATED .. sub(arg, tail)
-      if mode >= TTL then record = living(record) end
+      if mode % AGAIN >= TTL then record = living(record) end
       if flags % 64 >= 32 then noteExpiry(topic, expiryOf(record, flags, 15 + byte(record, 14))) end
       addToGroup(i, topic, slot, record, flags % 4)
     end
@@ -190,7 +191,12 @@ local function duplicate(i, topic, mode, address, id)
   writeNears() -- the job may be one of this call
   local ref, page, index, rec = find(topic, address, id)
   local answer = 'collision'
-  if not ref and page ~= 'collision' then return true end
+  if not ref and page ~= 'collision' then
+    local f = mode < AGAIN and mode % 4 ~= REPLACE and confOf(topic).keep > 0 and recall(topic, address, id)
+    if not f then return true end
+    out[#out + 1], out[#out + 2] = i, {ANSWERS[mode % 4], describeFinished(f), 0}
+    return false
+  end
   if ref and mode % 4 == REPLACE then
     remove(topic, ref, page, index, rec)
     total('y', topic, 1)

@@ -17,7 +17,7 @@ for i = 2, #ARGV, 7 do
   local due, created, flags, id = decode(rec)
   local ref = 0
   local have, _, _, its = find(topic, ARGV[i + 1], id)
-  if have or call('HEXISTS', key, field) == 1 then
+  if have or tonumber(call('HGET', key, field) or -1) >= 0 then -- below 0: of a finished job
     if have and select(2, decode(its)) == created then ref = -have end
   else
     -- A dead one is stored as a near one and taken out at once.

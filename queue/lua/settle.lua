@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by, then nine a job: reference, token, page, index, topic,
---         verdict, endpoint ('up', 'down' or ''), and two more: of the verdicts D and K the key of the small hash and
---         the locator; of L nothing (''); of the others the delay in ms and the attempts to keep. The verdicts are
---         the keys of outcomes below.
+-- ARGV    how many splits the keys of small hashes go by, then ten a job: reference, token, page, index, topic,
+--         verdict, endpoint ('up', 'down' or ''), and three more: of the verdicts D and K the key of the small hash,
+--         the locator, and what to remember of the job ('': nothing); of L nothing (''); of the others the delay in
+--         ms and the attempts to keep. The verdicts are the keys of outcomes below.
 -- Returns {the numbers, from 1, of those whose lease had ended, among them a job's second time in the call; splits;
 --         revision of the first of those that died, in the order of the call}. Such a one changes nothing, so a
 --         repeated call is harmless.
 -- Keeps   invariants 1 to 5; all tokens are compared before anything is written.
-local ARGV, JOB = ARGV, 9
+local ARGV, JOB = ARGV, 10
 local jobs = (#ARGV - 1) / JOB
 local refs = {}
 for k = 1, jobs do refs[k] = ARGV[(k - 1) * JOB + 2] end
@@ -35,7 +35,8 @@ local function done(at, topic)
   local page, index, key, field = ARGV[at + 2], ARGV[at + 3], ARGV[at + 7], string.sub(ARGV[at + 8], 4)
   if other then key = smallHash(struct.unpack('>I3', ARGV[at + 8]), field) end
   redis.pcall('LSET', pageKey(page), index, '')
-  call('HDEL', key, field)
+  local record = ARGV[at + 9]
+  if record == '' or not remember(topic, record, key, field) then call('HDEL', key, field) end
   freed[page], topicOfPage[page] = (freed[page] or 0) + 1, topic
   total('d', topic, 1)
 end
@@ -98,6 +99,7 @@ for _, at in ipairs(held) do
   t[endpoint] = t[endpoint] + 1
 end
 for page, n in pairs(freed) do gone(topicOfPage[page], page, n) end
+writeFinished()
 
 -- What the attempts showed about the endpoint. It answered: the window grows while it is used, the breaker closes. It
 -- did not: the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute

@@ -39,6 +39,7 @@ local function find(topic, address, id)
   local ref = call('HGET', smallHash(n, field), field)
   if not ref then return nil end
   ref = tonumber(ref)
+  if ref < 0 then return nil end -- of a finished job
   local page, index = placeOf(ref)
   local rec = read(page, index)
   if not rec then return nil end

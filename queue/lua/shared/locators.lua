@@ -22,6 +22,6 @@ end
 -- The number of the small hash and the field that have the reference of (topic, id), as locate in record.go.
 local function locator(topic, id)
   local h = redis.sha1hex(topic .. '\0' .. id)
-  local field = string.gsub(string.sub(h, 7, 22), '..', function(x) return string.char(tonumber(x, 16)) end)
+  local field = struct.pack('>I4I4', tonumber(string.sub(h, 7, 14), 16), tonumber(string.sub(h, 15, 22), 16))
   return tonumber(string.sub(h, 1, 6), 16) % LOCATORS, field
 end

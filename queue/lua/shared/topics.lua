@@ -51,17 +51,21 @@ local function settingsOf(topic)
   return s
 end
 
--- A topic's settings; conf has them as "ttr max_attempts paused max_in_flight rate", and behind that the mode if it is
--- not 0: 1 for a pull topic, 2 when expired jobs are removed. Without any of its own it has those of its namespace.
+-- A topic's settings; conf has them as "ttr max_attempts paused max_in_flight rate", behind that the mode if it is not
+-- 0 or something follows: 1 for a pull topic, 2 when expired jobs are removed; and behind that, if finished jobs are
+-- remembered, for how many ms, or -N:ALL for the last N of the topic, ALL of all topics. Without any settings of its
+-- own it has those of its namespace, but of such topics nothing is remembered.
 local function confOf(topic)
   local c = confs[topic]
   if c then return c end
-  c = {ttr = 10000, max = 10, paused = false, flight = 0, rate = 0}
+  c = {ttr = 10000, max = 10, paused = false, flight = 0, rate = 0, keep = 0}
   local s, namespace = settingsOf(topic), nil
   if not s then s, namespace = namespaceOf(topic) end
   if s and s ~= '' then
-    local ttr, max, paused, flight, rate, mode = string.match(s, '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%d*)')
+    local ttr, max, paused, flight, rate, mode, keep, all =
+      string.match(s, '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%d*) ?(%-?%d*):?(%d*)')
     c = {ttr = tonumber(ttr), max = tonumber(max), paused = paused == '1', namespace = namespace}
+    c.keep, c.all = not namespace and tonumber(keep) or 0, tonumber(all)
     c.flight, c.rate, mode = tonumber(flight), tonumber(rate), tonumber(mode) or 0
     c.pull, c.drop = mode % 2 == 1, mode >= 2
   end

@@ -1,0 +1,242 @@
+package queue
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Finished jobs are remembered, so that people can ask when a job was delivered and what came back. The script that
+// ends a job's lease stores what is remembered of it in the same step, and what must be forgotten for that goes then:
+//
+//   - Of a topic with RememberLast its last jobs are in a list, o:TOPIC, without an index: a second list, on:TOPIC, has
+//     four bytes of each locator, and Redis finds one of a thousand in ten microseconds. Of all such topics a bucket
+//     remembers a bounded number; those of the topic that has been quiet longest go first.
+//   - Of a topic that remembers for a duration they are in pages, op:PAGE, and their locators stay, with a negative
+//     number. So a push finds without further cost that its id exists. Pages go when all in them is too old.
+//
+// When Redis is nearly full nothing is added, and the oldest go.
+//
+// A finished job is late(4, ms) took(4, 0.1 ms) status(2) attempts(2) extra(2) and its record, as of a live job. The
+// extra, if any, is its earlier attempts as attempts.go writes them, and the endpoint's answer behind a zero byte.
+
+// RememberLast of a topic remembers its last LastFinished jobs, and of all such topics MaxLast.
+const (
+	LastFinished = 1000
+	MaxLast      = 100_000
+
+	RememberLast = time.Duration(-1)
+)
+
+const (
+	finishedLetter = "g"
+	finishedHead   = 14
+
+	maxFinishedAnswer = 256 // bytes
+	maxEarlier        = 5   // attempts before the last one
+	maxEarlierError   = 128 // bytes of each
+)
+
+// encodeRemember is what conf has of Remember.
+func (c *TopicConf) encodeRemember() string {
+	switch {
+	case c.Remember > 0:
+		return " " + strconv.FormatInt(max(1, c.Remember.Milliseconds()), 10)
+	case c.Remember == RememberLast:
+		return fmt.Sprintf(" -%d:%d", max(1, min(c.last, c.all)), c.all)
+	}
+	return ""
+}
+
+// finished is what is to be remembered of a delivered job; empty: nothing.
+func (x *Settlement) finished() []byte {
+	if !x.Remember || x.Attempt == nil {
+		return nil
+	}
+	j, a := &x.Lease.Job, x.Attempt
+	extra := finishedExtra(j, a)
+	b := make([]byte, 0, finishedHead+len(extra)+32+len(j.ID)+min(len(j.Body), longBody))
+	b = binary.BigEndian.AppendUint32(b, clamp(float64(a.StartedAt-j.DueAt.UnixMilli())))
+	b = binary.BigEndian.AppendUint32(b, clamp(a.TookMS*10))
+	b = binary.BigEndian.AppendUint16(b, uint16(a.Status))
+	b = binary.BigEndian.AppendUint16(b, uint16(min(j.Attempts+1, math.MaxUint16)))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(extra)))
+	b = append(b, extra...)
+	b = appendUint48(appendUint48(b, j.DueAt.UnixMilli()), j.CreatedAt.UnixMilli())
+	b, _ = appendTail(b, &Push{
+		ID: j.ID, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType,
+		ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry, Body: j.Body,
+	})
+	return b
+}
+
+func clamp(x float64) uint32 { return uint32(min(max(x, 0), math.MaxUint32)) }
+
+func finishedExtra(j *Job, a *Attempt) []byte {
+	answer := strings.ToValidUTF8(a.Answer[:min(len(a.Answer), maxFinishedAnswer)], "")
+	if len(j.History) == 0 && answer == "" {
+		return nil
+	}
+	var b []byte
+	if len(j.History) > 0 {
+		earlier := slices.Clone(j.History[max(0, len(j.History)-maxEarlier):])
+		for i := range earlier {
+			e := &earlier[i]
+			e.Answer, e.Error = "", strings.ToValidUTF8(e.Error[:min(len(e.Error), maxEarlierError)], "")
+		}
+		b, _ = encodeAttempts(j.Attempts, 0, "", earlier) // numbers and texts: cannot fail
+	}
+	return append(append(b, 0), answer...)
+}
+
+// finished reads what settlements and end.lua remember of a job.
+func (s *Shard) finished(topic, f string) (*Job, error) {
+	broken := func(err error) error { return fmt.Errorf("read a finished job of %s: %w", topic, err) }
+	if len(f) < finishedHead {
+		return nil, broken(errRecord)
+	}
+	head := []byte(f[:finishedHead])
+	end := finishedHead + int(binary.BigEndian.Uint16(head[12:]))
+	if len(f) < end {
+		return nil, broken(errRecord)
+	}
+	j := &Job{Topic: topic, Shard: s.name, State: Finished}
+	if err := decodeRecord(j, 0, f[end:], ""); err != nil {
+		return nil, broken(err)
+	}
+	j.BodyGone = !j.Newer && f[end+12]&flagBodyKey != 0
+	earlier, answer, _ := strings.Cut(f[finishedHead:end], "\x00")
+	if err := decodeAttempts(j, earlier); err != nil {
+		return nil, broken(err)
+	}
+	j.DeadReason = ""
+	j.Attempts = int(binary.BigEndian.Uint16(head[10:]))
+	started := j.DueAt.Add(time.Duration(binary.BigEndian.Uint32(head)) * time.Millisecond)
+	took := time.Duration(binary.BigEndian.Uint32(head[4:])) * (time.Millisecond / 10)
+	j.FinishedAt = started.Add(took)
+	j.History = lastAttempts(append(j.History, Attempt{
+		N: j.Attempts, StartedAt: started.UnixMilli(), TookMS: float64(took) / float64(time.Millisecond),
+		Status: int(binary.BigEndian.Uint16(head[8:])), Answer: answer,
+	}))
+	return j, nil
+}
+
+// Late is how long after its due time the last attempt of a finished job started.
+func (j *Job) Late() time.Duration {
+	if len(j.History) == 0 {
+		return 0
+	}
+	return time.UnixMilli(j.History[len(j.History)-1].StartedAt).Sub(j.DueAt)
+}
+
+// recall returns the finished jobs of these names in a shard, all of one bucket, nil where none is remembered.
+func (s *Shard) recall(ctx context.Context, bucket int, refs []Ref) ([]*Job, error) {
+	jobs := make([]*Job, 0, len(refs))
+	for some := range slices.Chunk(refs, getStep) {
+		args := make([]any, 0, 3*len(some))
+		for _, r := range some {
+			args = append(args, r.Topic, s.address(r.Topic, r.ID), r.ID)
+		}
+		reply, err := s.list(ctx, bucket, 1+len(some), "recall", args...)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range reply[1:] {
+			var j *Job
+			if v != "" {
+				if j, err = s.described(some[i].Topic, v); err != nil {
+					return nil, err
+				}
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+// Recall returns a job as Get does, or a finished one that is remembered.
+func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
+	j, err := q.Get(ctx, topic, id)
+	if errors.Is(err, ErrNotFound) {
+		return q.recall(ctx, topic, id)
+	}
+	return j, err
+}
+
+// recall returns the job that finished last under an id.
+func (q *Queue) recall(ctx context.Context, topic, id string) (*Job, error) {
+	var last *Job
+	var missed error
+	for _, s := range q.order(topic, id) {
+		jobs, err := s.recall(ctx, s.bucketOf(topic), []Ref{{topic, id}})
+		switch {
+		case err != nil:
+			missed = err
+		case jobs[0] != nil && (last == nil || jobs[0].FinishedAt.After(last.FinishedAt)):
+			last = jobs[0]
+		}
+	}
+	if last == nil && missed == nil {
+		missed = fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
+	}
+	if last == nil {
+		return nil, missed
+	}
+	return last, nil
+}
+
+// finishedSteps bounds the calls of the script for one page of a list of finished jobs: a prefix may match few.
+const finishedSteps = 100
+
+// ListFinished returns up to limit finished jobs of a topic whose ids begin with a prefix, those of a shard that
+// finished last first, and where to go on ("" at the end): there may be more even when these are fewer than limit.
+func (q *Queue) ListFinished(
+	ctx context.Context, topic, prefix, cursor string, limit int,
+) ([]Job, string, error) {
+	return q.list(cursor, limit, finishedSteps, func(s *Shard, inner string, limit int) ([]Job, string, error) {
+		reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(Finished), inner, limit, prefix)
+		if err != nil {
+			return nil, "", err
+		}
+		return s.listed(topic, Finished, reply)
+	})
+}
+
+// ErrBodyGone is the error of a finished job that cannot be pushed again, since its body is not remembered.
+var ErrBodyGone = errors.New("the body was too long to be remembered")
+
+// ErrAlive is the error of a job that cannot be pushed again, since it has not ended.
+var ErrAlive = errors.New("the job has not ended")
+
+// Resend pushes a finished job once more under its id, due now. Errors: ErrNotFound, ErrAlive, ErrBodyGone,
+// *UnavailableError.
+func (q *Queue) Resend(ctx context.Context, topic, id string) (*Job, error) {
+	j, err := q.Recall(ctx, topic, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case j.State != Finished:
+		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, j.State, ErrAlive)
+	case j.BodyGone:
+		return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrBodyGone)
+	}
+	r := q.Push(ctx, j.again())
+	if errors.Is(r.Err, ErrDuplicate) {
+		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, r.Job.State, ErrAlive)
+	}
+	return &r.Job, r.Err
+}
+
+// again is the push of a finished job. It has no expiry: that is over, or was meant for the first time.
+func (j *Job) again() Push {
+	return Push{
+		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
+		MaxAttempts: j.MaxAttempts, Headers: j.Headers, Retry: j.Retry, OnDuplicate: Refuse, Again: true,
+	}
+}

@@ -1,0 +1,371 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// remember sets how long a topic remembers finished jobs.
+func (f *fixture) remember(topic string, d time.Duration) {
+	f.Helper()
+	f.conf(topic, (&TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: d, last: LastFinished, all: MaxLast}).encode())
+}
+
+func (f *fixture) conf(topic, conf string) {
+	f.Helper()
+	if _, err := f.s.again(f.ctx, 0, "configure", topic, conf); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) recall(topic, id string) *Job {
+	f.Helper()
+	j, err := f.q.Recall(f.ctx, topic, id)
+	if err != nil {
+		f.Fatalf("recall %s/%s: %v", topic, id, err)
+	}
+	return j
+}
+
+func (f *fixture) forgotten(topic, id string) {
+	f.Helper()
+	if j, err := f.q.Recall(f.ctx, topic, id); !errors.Is(err, ErrNotFound) {
+		f.Fatalf("recall %s/%s = %+v, %v; want it forgotten", topic, id, j, err)
+	}
+}
+
+// forgetAll has the timer remove pages until none is too old.
+func (f *fixture) forgetAll() {
+	f.Helper()
+	for i := 0; f.s.client.ZCount(f.ctx, prefix(0)+"old", "-inf", "1").Val() > 0; i++ {
+		if f.advance(); i > 1000 {
+			f.Fatal("the timer does not forget")
+		}
+	}
+}
+
+// deliver settles all jobs that are ready as delivered now.
+func (f *fixture) deliver() (ended []*Lease) {
+	f.Helper()
+	for {
+		ls := f.reserve(100)
+		if len(ls) == 0 {
+			return ended
+		}
+		f.settle(Done, func(s *Settlement) {
+			s.Remember = true
+			s.Attempt = &Attempt{StartedAt: s.Lease.DueAt.UnixMilli() + 4, TookMS: 12.5, Status: 200, Answer: "ok"}
+		}, ls...)
+		ended = append(ended, ls...)
+	}
+}
+
+func TestAFinishedJobCanBeFound(t *testing.T) {
+	f := newFixture(t)
+	f.remember("shop.close", RememberLast)
+	f.push("shop.close", "order-42", 0, func(p *Push) {
+		p.TTR, p.Headers, p.Priority = 3*time.Second, map[string]string{"X-A": "1"}, High
+	})
+	f.settle(Retry, func(s *Settlement) { s.Attempt.Error = "first" }, f.reserve(1)...)
+	eventually(t, "the retry is due", func() bool { return f.advance().Moved == 1 })
+	f.deliver()
+	j := f.recall("shop.close", "order-42")
+	if j.State != Finished || j.Attempts != 2 || j.Late() != 4*time.Millisecond || string(j.Body) != `{"id":"order-42"}` ||
+		j.TTR != 3*time.Second || j.Priority != High || j.Headers["X-A"] != "1" || j.Shard != "a" ||
+		!j.FinishedAt.Equal(j.DueAt.Add(16500*time.Microsecond)) {
+		t.Fatalf("finished: %+v", j)
+	}
+	if h := j.History; len(h) != 2 || h[0].Error != "first" || h[0].Answer != "" || h[1].N != 2 || h[1].Status != 200 ||
+		h[1].Answer != "ok" || h[1].TookMS != 12.5 {
+		t.Fatalf("history: %+v", h)
+	}
+	if found, err := f.q.FindAny(f.ctx, "order-42", []string{"other", "shop.close"}); err != nil || len(found) != 1 ||
+		found[0].State != Finished {
+		t.Fatalf("find = %+v, %v", found, err)
+	}
+	if err := f.q.Delete(f.ctx, "shop.close", "order-42"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("delete of a finished job = %v", err)
+	}
+	if r := f.push("shop.close", "order-42", time.Hour); r.Duplicate {
+		t.Fatalf("the last finished jobs count as duplicates: %+v", r)
+	}
+	if j := f.recall("shop.close", "order-42"); j.State != Delayed {
+		t.Fatalf("pushed again: %+v", j)
+	}
+	f.balancedTopics("shop.close")
+	f.stats("shop.close", 1, 0, 0, 0)
+}
+
+func TestFinishedJobsAreListedByPrefixTheLastFirst(t *testing.T) {
+	for name, d := range map[string]time.Duration{"last": RememberLast, "duration": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.remember("t", d)
+			const n = 1400 // more than a page has
+			for i := range n {
+				f.push("t", fmt.Sprintf("%d-%04d", i%2, i), 0)
+			}
+			var ended []string
+			for _, l := range f.deliver() {
+				ended = append(ended, l.ID)
+			}
+			slices.Reverse(ended)
+			if d == RememberLast {
+				ended = ended[:LastFinished]
+			}
+			for _, prefix := range []string{"", "1-", "1-000", "none"} {
+				want := slices.DeleteFunc(slices.Clone(ended), func(id string) bool { return !strings.HasPrefix(id, prefix) })
+				if got := f.listFinished("t", prefix, 70); !slices.Equal(got, want) {
+					t.Errorf("%d finished jobs begin with %q; want %d", len(got), prefix, len(want))
+				}
+			}
+			for _, id := range ended {
+				if j := f.recall("t", id); j.State != Finished || j.ID != id {
+					t.Fatalf("get %s = %+v", id, j)
+				}
+			}
+		})
+	}
+}
+
+func (f *fixture) listFinished(topic, prefix string, limit int) (ids []string) {
+	f.Helper()
+	for cursor := ""; ; {
+		jobs, next, err := f.q.ListFinished(f.ctx, topic, prefix, cursor, limit)
+		if err != nil || len(jobs) > limit {
+			f.Fatalf("list = %d jobs, %v", len(jobs), err)
+		}
+		for _, j := range jobs {
+			ids = append(ids, j.ID)
+		}
+		if next == "" {
+			return ids
+		}
+		cursor = next
+	}
+}
+
+// A topic keeps its last jobs; when all topics have too many together, those go that have been quiet longest.
+func TestTheLastFinishedJobsAreBounded(t *testing.T) {
+	f := newFixture(t)
+	for _, topic := range []string{"a", "b", "c"} {
+		f.conf(topic, "10000 10 0 0 0 0 -5:8")
+		for i := range 7 {
+			f.push(topic, fmt.Sprint(i), 0)
+		}
+		f.deliver()
+		time.Sleep(2 * time.Millisecond) // a topic's time of quiet is to the millisecond
+	}
+	for topic, want := range map[string]int{"a": 0, "b": 3, "c": 5} {
+		got := f.listFinished(topic, "", 10)
+		if len(got) != want || want > 0 && got[0] != "6" {
+			t.Errorf("%s remembers %v; want its last %d", topic, got, want)
+		}
+	}
+	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" {
+		t.Errorf("%s are counted; want 8", n)
+	}
+}
+
+func TestAnIdIsADuplicateForAsLongAsItIsRemembered(t *testing.T) {
+	f := newFixture(t)
+	f.remember("t", time.Hour)
+	f.push("t", "a", 0)
+	f.deliver()
+	if r := f.push("t", "a", 0); !r.Duplicate || r.Job.State != Finished || r.Job.Attempts != 1 {
+		t.Fatalf("keep = %+v", r)
+	}
+	if r := f.q.Push(f.ctx, Push{Topic: "t", ID: "a", OnDuplicate: Refuse}); !errors.Is(r.Err, ErrDuplicate) {
+		t.Fatalf("refuse = %+v", r)
+	}
+	if len(f.reserve(1)) != 0 {
+		t.Fatal("a duplicate became ready")
+	}
+	if r := f.push("t", "a", 0, func(p *Push) { p.OnDuplicate = Replace }); r.Duplicate || r.Job.State != Ready {
+		t.Fatalf("replace = %+v", r)
+	}
+	f.deliver()
+	f.balancedTopics("t")
+	f.remember("t", 50*time.Millisecond)
+	eventually(t, "the duration is over", func() bool { return !f.push("t", "a", 0).Duplicate })
+	f.deliver()
+	f.remember("t", 0)
+	f.forgetAll()
+	f.forgotten("t", "a")
+}
+
+func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
+	f := newFixture(t)
+	f.remember("t", 100*time.Millisecond)
+	const n = 1500
+	for i := range n {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	f.deliver()
+	if nothing, err := f.s.NothingToAdvance(f.ctx, 0); nothing || err != nil {
+		t.Fatalf("the timer has nothing to do: %v, %v", nothing, err)
+	}
+	f.push("t", "7", 0) // its locator is not that of a finished job any more
+	eventually(t, "the timer forgets", func() bool {
+		f.advance()
+		return f.s.client.Exists(f.ctx, prefix(0)+"old").Val() == 0
+	})
+	if j := f.recall("t", "7"); j.State != Ready && j.State != Finished {
+		t.Fatalf("the job that was pushed meanwhile: %+v", j)
+	}
+	f.remember("t", 0)
+	f.deliver()
+	f.clean()
+}
+
+func TestATopicThatIsDroppedOrRemembersNothingForgets(t *testing.T) {
+	f := newFixture(t)
+	forget := map[string]func(topic string){
+		"drop": func(topic string) { _, _ = f.q.DropTopic(f.ctx, topic) },
+		"0":    func(topic string) { f.remember(topic, 0) },
+	}
+	for how, do := range forget {
+		for _, d := range []time.Duration{RememberLast, time.Hour} {
+			f.remember("t", d)
+			f.push("t", "a", 0)
+			f.deliver()
+			do("t")
+			f.forgetAll()
+			if j, err := f.q.Recall(f.ctx, "t", "a"); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%s, %v: %+v, %v", how, d, j, err)
+			}
+			f.clean()
+		}
+	}
+}
+
+func TestAFullRedisRemembersNothing(t *testing.T) {
+	f := newFixture(t)
+	f.remember("last", RememberLast)
+	f.remember("hour", time.Hour)
+	f.push("last", "a", 0)
+	f.push("hour", "a", 0)
+	f.deliver()
+	for i := range 500 {
+		f.push("hour", fmt.Sprint("b", i), 0)
+	}
+	f.s.client.ConfigSet(f.ctx, "maxmemory", "1kb") // far less than is used
+	eventually(t, "finished jobs give way", func() bool {
+		ls := f.reserve(1)
+		if len(ls) == 0 {
+			t.Fatal("everything was settled, and nothing forgotten")
+		}
+		f.settle(Done, func(s *Settlement) { s.Remember = true }, ls...)
+		_, err := f.q.Recall(f.ctx, "last", "a")
+		return errors.Is(err, ErrNotFound) && len(f.listFinished("hour", "a", 10)) == 0
+	})
+	f.s.client.ConfigSet(f.ctx, "maxmemory", "0")
+	f.deliver()
+	f.balancedTopics("last", "hour")
+}
+
+func TestAJobThatAWorkerHasDoneIsRemembered(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "p", TTR: time.Minute, MaxAttempts: 3, Pull: true, Remember: time.Hour})
+	f.push("p", "a", 0)
+	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Fail, Error: "no", Retry: []time.Duration{0}})
+	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Ack})
+	j := f.recall("p", "a")
+	if j.State != Finished || j.Attempts != 2 || len(j.History) != 2 || j.History[0].Error != "no" || j.Late() < 0 ||
+		j.Late() > time.Minute || string(j.Body) != `{"id":"a"}` || time.Since(j.FinishedAt) > time.Minute {
+		t.Fatalf("finished: %+v", j)
+	}
+	if r := f.push("p", "a", 0); !r.Duplicate {
+		t.Fatalf("push = %+v", r)
+	}
+	f.balancedTopics("p")
+}
+
+func TestAFinishedJobIsSentAgain(t *testing.T) {
+	f := newFixture(t)
+	f.remember("t", time.Hour)
+	f.push("t", "a", 0, func(p *Push) { p.ContentType, p.MaxAttempts = "text/plain", 4 })
+	f.push("t", "long", 0, func(p *Push) { p.Body = longText("long") })
+	if _, err := f.q.Resend(f.ctx, "t", "a"); !errors.Is(err, ErrAlive) {
+		t.Fatalf("resend of a ready job = %v", err)
+	}
+	f.deliver()
+	if _, err := f.q.Resend(f.ctx, "t", "long"); !errors.Is(err, ErrBodyGone) {
+		t.Fatalf("resend of a long job = %v", err)
+	}
+	if _, err := f.q.Resend(f.ctx, "t", "nobody"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("resend of nothing = %v", err)
+	}
+	j, err := f.q.Resend(f.ctx, "t", "a")
+	if err != nil || j.State != Ready {
+		t.Fatalf("resend = %+v, %v", j, err)
+	}
+	ls := f.deliver()
+	if len(ls) != 1 || string(ls[0].Body) != `{"id":"a"}` || ls[0].ContentType != "text/plain" || ls[0].MaxAttempts != 4 {
+		t.Fatalf("delivered again: %+v", ls)
+	}
+	f.balancedTopics("t")
+}
+
+// With several shards a job may be finished in one that is not its home.
+func TestADuplicateIsFoundInAnotherShard(t *testing.T) {
+	f, states := twoShards(t, Options{Remembers: func(string) bool { return true }})
+	states("active", "active")
+	f.setTopics(TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Remember: time.Hour})
+	id := f.homeIs("b", "t")
+	states("active", "draining")
+	f.push("t", id, 0)
+	f.deliver()
+	states("active", "active")
+	if r := f.push("t", id, 0); !r.Duplicate || r.Job.State != Finished {
+		t.Fatalf("push = %+v", r)
+	}
+	if j, err := f.q.Resend(f.ctx, "t", id); err != nil || j.State != Ready {
+		t.Fatalf("resend = %+v, %v", j, err)
+	}
+}
+
+func TestARememberedJobTakesAtMost150Bytes(t *testing.T) {
+	f := newFixture(t)
+	var before int64
+	const topics, each = 20, LastFinished
+	for i := range topics + 1 {
+		if i == 1 { // Redis has its scripts and buffers
+			before = f.memory()
+		}
+		topic := fmt.Sprint("topic", i)
+		f.remember(topic, RememberLast)
+		pushes := make([]Push, each)
+		for k := range pushes {
+			pushes[k] = Push{Topic: topic, ID: fmt.Sprintf("order-%018d", k), Body: []byte(strings.Repeat("x", 64))}
+		}
+		for _, r := range f.q.PushBatch(f.ctx, pushes) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		f.finish()
+	}
+	per := (f.memory() - before) / (topics * each)
+	if t.Logf("%d bytes a remembered job", per); per > 150 || per < 100 {
+		t.Errorf("%d bytes a remembered job", per)
+	}
+}
+
+// finish is deliver without an answer.
+func (f *fixture) finish() {
+	f.Helper()
+	for ls := f.reserve(128); len(ls) > 0; ls = f.reserve(128) {
+		f.settle(Done, func(s *Settlement) { s.Remember, s.Attempt.Answer = true, "" }, ls...)
+	}
+}
+
+func (f *fixture) memory() int64 {
+	f.Helper()
+	return number(parseInfo(f.s.client.Info(context.Background(), "memory").Val())["used_memory"])
+}

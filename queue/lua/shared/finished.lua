@@ -1,0 +1,118 @@
+-- How finished jobs are remembered and forgotten, see finished.go.
+local STEP = 128       -- of those that are too old, at once
+local PRESSED = 0.85   -- of maxmemory: above that they give way
+local SAMPLE = 64      -- of so many calls one reads how much memory is used
+
+local finished = {} -- topic → what there is to write: records, keys of small hashes, fields
+
+-- The jobs that finished last in a topic, n fewer.
+local function shorten(topic, n)
+  local key = P .. 'o:' .. topic
+  call('LTRIM', key, n, -1)
+  call('LTRIM', P .. 'on:' .. topic, n, -1)
+  if call('EXISTS', key) == 0 then call('ZREM', P .. 'om', topic) end
+  return call('INCRBY', P .. 'oc', string.format('%d', -n))
+end
+
+-- Forgets some of the oldest page: what is all too old, or of any age.
+local function forgetPage(before)
+  local page = call('ZRANGE', P .. 'old', '-inf', before, 'BYSCORE', 'LIMIT', 0, 1)[1]
+  if not page then return end
+  local key = P .. 'op:' .. page
+  local topic, length = call('LINDEX', key, 0), call('LLEN', key)
+  for k, f in ipairs(length > 1 and call('RPOP', key, STEP) or {}) do
+    if k == length then break end -- the topic
+    local n, field = locator(topic, idOf(f))
+    local small = smallHash(n, field)
+    local mine = string.format('%d', k - length - page * PAGE)
+    if call('HGET', small, field) == mine then call('HDEL', small, field) end
+  end
+  if length - STEP > 1 then return end
+  call('UNLINK', key)
+  call('ZREM', P .. 'old', page)
+  if topic then call('LREM', P .. 'og:' .. topic, 1, page) end
+end
+
+local function forgetTopic(topic)
+  local n = call('LLEN', P .. 'o:' .. topic)
+  if n > 0 then shorten(topic, n) end
+  for _, page in ipairs(call('LPOP', P .. 'og:' .. topic, 1000) or {}) do call('ZADD', P .. 'old', 0, page) end
+end
+
+-- Whether Redis is nearly full. Then what has been remembered longest is forgotten.
+local pressed
+local function nearlyFull()
+  if pressed ~= nil then return pressed end
+  pressed = false
+  if T[2] % SAMPLE ~= 0 then return false end
+  local info = call('INFO', 'memory')
+  local most = tonumber(string.match(info, '\nmaxmemory:(%d+)'))
+  pressed = most > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > PRESSED * most
+  if not pressed then return false end
+  for _ = 1, 10 do forgetPage('+inf') end
+  local quiet = call('ZRANGE', P .. 'om', 0, 9)
+  for _, topic in ipairs(quiet) do forgetTopic(topic) end
+  return true
+end
+
+-- Takes a finished job for writeFinished. Says whether its locator stays.
+local function remember(topic, record, key, field)
+  local keep = confOf(topic).keep
+  if keep == 0 or nearlyFull() then return false end
+  local f = finished[topic]
+  if not f then f = {records = {}, keys = {}, fields = {}}; finished[topic] = f end
+  local n = #f.records + 1
+  f.records[n], f.keys[n], f.fields[n] = record, key, field
+  return keep > 0
+end
+
+local function writeLast(topic, f, most, all)
+  for k, field in ipairs(f.fields) do f.fields[k] = string.sub(field, 5) end
+  local length = call('RPUSH', P .. 'o:' .. topic, unpack(f.records))
+  call('RPUSH', P .. 'on:' .. topic, unpack(f.fields))
+  call('ZADD', P .. 'om', now, topic)
+  local total = call('INCRBY', P .. 'oc', #f.records)
+  if length > most then total = shorten(topic, length - most) end
+  while total > all do
+    local quiet = call('ZRANGE', P .. 'om', 0, 0)[1]
+    if not quiet then break end
+    total = shorten(quiet, math.min(total - all, call('LLEN', P .. 'o:' .. quiet)))
+  end
+end
+
+-- The page that a topic's finished jobs are appended to, and how long it is. One is used for an eighth of the
+-- duration, so that little stays for longer than that.
+local function finishedPage(topic, keep)
+  local page = call('LINDEX', P .. 'og:' .. topic, -1)
+  if page and (call('ZSCORE', P .. 'old', page) or 0) - now > keep then
+    local length = call('LLEN', P .. 'op:' .. page)
+    if length > 0 and length < PAGE then return page, length end
+  end
+  page = string.format('%d', call('INCR', P .. 'oseq'))
+  call('RPUSH', P .. 'op:' .. page, topic)
+  call('RPUSH', P .. 'og:' .. topic, page)
+  call('ZADD', P .. 'old', string.format('%d', now + keep + math.max(1000, floor(keep / 8))), page)
+  return page, 1
+end
+
+local function writePages(topic, f, keep)
+  local at = 0
+  while at < #f.records do
+    local page, length = finishedPage(topic, keep)
+    local n = math.min(PAGE - length, #f.records - at)
+    call('RPUSH', P .. 'op:' .. page, unpack(f.records, at + 1, at + n))
+    for k = 1, n do
+      local place = string.format('%d', -(page * PAGE + length + k - 1))
+      call('HSET', f.keys[at + k], f.fields[at + k], place)
+    end
+    at = at + n
+  end
+  forgetPage(now)
+end
+
+local function writeFinished()
+  for topic, f in pairs(finished) do
+    local c = confOf(topic)
+    if c.keep > 0 then writePages(topic, f, c.keep) else writeLast(topic, f, -c.keep, c.all) end
+  end
+end
