@@ -36,9 +36,10 @@
 // compiled for it can be kept by pointer; a Subscription tells which may have changed.
 //
 // A start reads the file first, and from the database only what changed since. The file is replaced as a whole, at
-// most every second, and less often when writing takes long (keepShare); of the processes of a host, one writes a
-// revision. It contains secrets in the clear, because signing must go on after a restart without the database. It contains
-// tokens, like the database, only as SHA-256: they are 32 random bytes, which nobody can guess from it.
+// most every second, and less often when writing takes long (keepShare), while Run follows changes; of the processes
+// of a host, one writes a revision. It contains secrets in the clear, because signing must go on after a restart
+// without the database. It contains tokens, like the database, only as SHA-256: they are 32 random bytes, which nobody
+// can guess from it.
 //
 // # Secrets
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -17,20 +18,16 @@ const maxWait = 4 * time.Second
 // Run follows changes made elsewhere and keeps the snapshot on disk, until ctx is done. It reads the revision's row
 // once per Options.Poll, and at once after Nudge; while the database is away it waits up to maxWait.
 func (r *Registry) Run(ctx context.Context) error {
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { r.keepOn(ctx) })
 	wait := r.opts.Poll
-	var next time.Time // when the snapshot may be kept again
 	for {
-		pause := spread(wait)
-		if due := time.Until(next); due > 0 {
-			pause = min(pause, due)
-		} else {
-			next = time.Now().Add(r.keep())
-		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.nudge:
-		case <-time.After(pause):
+		case <-time.After(spread(wait)):
 		}
 		err := r.finishStart(ctx, r.follow(ctx))
 		if err == nil {

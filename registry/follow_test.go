@@ -1,16 +1,60 @@
 package registry
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/test/dbtest"
 	"gorm.io/gorm"
 )
+
+// TestChangesAreFollowedWhileTheSnapshotIsKept: writing a large one takes long. Here the file is a pipe that nobody
+// reads or writes, so looking at it takes until the end.
+func TestChangesAreFollowedWhileTheSnapshotIsKept(t *testing.T) {
+	dsn, file := dbtest.SQLite(t), filepath.Join(t.TempDir(), "snapshot.json")
+	there := open(t, Options{DSN: dsn, Poll: time.Hour})
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release := func() { // whoever opens the pipe to read it goes on
+		if f, err := os.OpenFile(file, os.O_RDWR, 0); err == nil {
+			_ = f.Close()
+		}
+	}
+	here, err := connect(Options{DSN: dsn, SnapshotFile: file, SecretKey: testKey, Poll: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- here.Run(ctx) }()
+	for n := range 3 {
+		name := fmt.Sprint("shop.", n)
+		put(t, there, topic(name))
+		here.Nudge()
+		eventually(t, name+" is known", func() bool { return here.Snapshot().Topics.Get(name) != nil })
+	}
+	cancel()
+	for done := false; !done; {
+		release()
+		select {
+		case <-ended:
+			done = true
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	_ = os.Remove(file)
+	if err := here.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor, without waiting for the next look.
 func TestWhatAnotherProcessRegisteredIsFoundWhenAskedFor(t *testing.T) {

@@ -36,9 +36,7 @@ func (r *Registry) load(ctx context.Context) error {
 		return nil // nothing changed
 	}
 	r.publish(s, topics)
-	r.mu.Lock()
-	r.unkept = true
-	r.mu.Unlock()
+	r.mustKeep()
 	return nil
 }
 

@@ -40,8 +40,9 @@ type Registry struct {
 
 	mu          sync.Mutex
 	subscribers map[*Subscription]struct{}
-	unkept      bool // the snapshot is newer than its file
-	keepFailed  bool // and the last attempt to write it failed
+
+	unkept     chan struct{} // has one when the snapshot is newer than its file
+	keepFailed bool          // the last attempt to write it failed
 }
 
 const (
@@ -84,7 +85,7 @@ func connect(o Options) (*Registry, error) {
 	}
 	return &Registry{
 		opts: o, db: db, nudge: make(chan struct{}, 1), loading: make(chan struct{}, 1),
-		subscribers: map[*Subscription]struct{}{},
+		subscribers: map[*Subscription]struct{}{}, unkept: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -143,7 +144,11 @@ func (r *Registry) startWithout(cause, unread error) error {
 
 // Close keeps the snapshot and closes the connections. Run must have ended.
 func (r *Registry) Close() error {
-	r.keep()
+	select {
+	case <-r.unkept:
+		r.keep()
+	default:
+	}
 	return r.db.Close()
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,30 +17,44 @@ const (
 	keepShare = 30
 )
 
+func (r *Registry) mustKeep() {
+	select {
+	case r.unkept <- struct{}{}:
+	default:
+	}
+}
+
+// keepOn keeps every snapshot until ctx is done, beside what follows changes: a large one takes a second.
+func (r *Registry) keepOn(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.unkept:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(r.keep()):
+		}
+	}
+}
+
 // keep writes the last snapshot to its file unless it is already there, and returns how long to wait before the next
 // write.
 func (r *Registry) keep() (pause time.Duration) {
-	r.mu.Lock()
-	unkept := r.unkept
-	r.unkept = false
-	r.mu.Unlock()
-	if !unkept {
-		return 0
-	}
 	s := r.Snapshot()
 	if r.isKept(s) {
 		return keepEvery
 	}
 	began := time.Now()
 	err := writeSnapshot(r.opts.SnapshotFile, s)
-	r.mu.Lock()
-	failedBefore := r.keepFailed
-	r.keepFailed = err != nil
-	r.unkept = r.unkept || err != nil // until it can be written
-	r.mu.Unlock()
-	if err != nil && !failedBefore {
+	if err != nil && !r.keepFailed {
 		r.opts.Logger.Warn("the registry's snapshot cannot be kept; until it can, a restart without the database begins "+
 			"with an older one", "file", r.opts.SnapshotFile, "error", err)
+	}
+	if r.keepFailed = err != nil; r.keepFailed {
+		r.mustKeep()
 	}
 	return max(keepEvery, keepShare*time.Since(began))
 }
