@@ -90,6 +90,7 @@ func (p *parts) open(process string) (err error) {
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
 		Remembers: p.remembers,
 		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
+		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 	})
 	if p.registry, err = setup.OpenRegistry(p.cfg, p.log, p.queue.Announce); err == nil {
 		p.changes = p.registry.Subscribe()

@@ -125,7 +125,7 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 			f.off = 0
 			f.health = queue.ShardHealth{
 				RunID: "2", Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full", LinkDown: true,
-				SameAs: "other",
+				SameAs: "other", Differ: "one has 8:1:1",
 			}
 		})
 		pass(11 * time.Second)

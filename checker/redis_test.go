@@ -149,3 +149,46 @@ func want(t *testing.T, from <-chan Finding, kind health.Kind) {
 		}
 	}
 }
+
+// TestHostsWithOtherSettingsAreFound by each other, and no longer when they agree; who only looks is not seen.
+func TestHostsWithOtherSettingsAreFound(t *testing.T) {
+	sock := filepath.Join(t.TempDir(), "s")
+	cmd := exec.Command("redis-server", "--port", "0", "--unixsocket", sock, "--dir", t.TempDir(), "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	differ := func(host, settings string) string {
+		t.Helper()
+		q := queue.Open(queue.Options{Host: host, Settings: settings})
+		defer q.Close()
+		shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
+		if err := q.SetShards(t.Context(), shards); err != nil {
+			t.Fatal(err)
+		}
+		wait.For(t, "the shard", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
+		h, problems := health.Try(t.Context(), q.Shards()[0])
+		if !h.Up {
+			t.Fatal(h.Err)
+		}
+		for _, p := range problems {
+			if p.Kind == health.Settings {
+				return p.Detail
+			}
+		}
+		return ""
+	}
+	for _, look := range []struct{ host, settings, want string }{
+		{"one", "5:3:2", ""},
+		{"", "5:3:2", ""},
+		{"", "8:1:1", "one has 5:3:2; this host has 8:1:1"},
+		{"two", "8:1:1", "one has 5:3:2; this host has 8:1:1"},
+		{"one", "5:3:2", "two has 8:1:1; this host has 5:3:2"},
+		{"two", "5:3:2", ""},
+		{"one", "5:3:2", ""},
+	} {
+		if got := differ(look.host, look.settings); got != look.want {
+			t.Errorf("%+v: %q", look, got)
+		}
+	}
+}

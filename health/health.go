@@ -30,6 +30,7 @@ const (
 
 	Duplicate Kind = "duplicate" // the same Redis as another shard
 	Forbidden Kind = "forbidden" // its user lacks rights
+	Settings  Kind = "settings"  // the hosts that use it differ in what they should have alike
 
 	Version   Kind = "version"   // older than OldestRedis
 	NoAOF     Kind = "aof"       // the append-only file is off
@@ -75,6 +76,8 @@ var rules = []rule{
 		"It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
 			"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
 			"(wakecall shard rename)"},
+	{Settings, Warning, true, func(h queue.ShardHealth) string { return h.Differ },
+		"Give all hosts the same priorities and the same data_dir/secret-key, and restart them"},
 	{Version, Critical, false, oldVersion, "Install Redis 7.0 or newer, or Valkey"},
 	{WriteError, Critical, true, func(h queue.ShardHealth) string { return h.WriteError },
 		"It refuses every write until its disk has room again; its log says more"},

@@ -48,6 +48,7 @@ import (
 //	old            ZSET: these pages by when all in them is too old
 //	mover, moved, left   who moves jobs out of a draining shard, how many were moved of late, the last references
 //	wait           written before each wait for a replica, so that there is something to wait for
+//	set            HASH: what each host has set that all should have alike
 //	split          set while the timers leave small hashes alone
 //	idle           set while a dispatcher waits for work
 //	awaited        ZSET: pull topics that workers wait for, by until when that counts

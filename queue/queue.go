@@ -47,6 +47,9 @@ type Options struct {
 	// Announced is called after Announce was called somewhere, and when such calls may have been missed. It must return
 	// at once. nil: nothing listens to announcements.
 	Announced func()
+	// Settings is what all hosts should have alike, as people read it. Health publishes it under the name in Host, and
+	// tells which other hosts have something else. "": neither; no Host: it is not published.
+	Host, Settings string
 }
 
 // Queue is all shards together. Its methods may be called from any goroutine.

@@ -33,6 +33,7 @@ type ShardHealth struct {
 	Moved      int64  // jobs that it lately gave to other shards, see Drain
 	SameAs     string // the shard that it is already, under another name; it is not used then
 	Forbidden  bool   // Err is that the user lacks rights
+	Differ     string // hosts that have other settings than this one, with these
 
 	started, now time.Time // see Server
 }
@@ -73,6 +74,9 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 	if err == nil && h.SameAs == "" {
 		err = s.permitted(ctx)
 	}
+	if err == nil && h.SameAs == "" {
+		h.Differ = s.differ(ctx)
+	}
 	if h.Up = err == nil; !h.Up {
 		h.Err, h.Forbidden = err.Error(), Forbidden(err)
 	}
@@ -86,6 +90,27 @@ func (s *Shard) permitted(ctx context.Context) error {
 		return fmt.Errorf("scripts on shard %s: %w", s.name, err)
 	}
 	return nil // any other trouble has findings of its own
+}
+
+// differ publishes this host's settings, and tells which hosts have others. It is empty while the shard does not tell.
+func (s *Shard) differ(ctx context.Context) string {
+	o := s.queue.opts
+	if o.Settings == "" {
+		return ""
+	}
+	v, _ := s.eval(ctx, 0, "settings", o.Host, o.Settings)
+	reply, _ := v.([]any)
+	var list []string
+	for pair := range slices.Chunk(reply, 2) {
+		if len(pair) == 2 && pair[1] != o.Settings {
+			list = append(list, fmt.Sprintf("%s has %s", pair[0], pair[1]))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	slices.Sort(list)
+	return strings.Join(list, "; ") + "; this host has " + o.Settings
 }
 
 // Forbidden says whether an error of Redis is that the user lacks rights (ACL). It has a prefix outside of scripts only.

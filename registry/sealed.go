@@ -164,6 +164,18 @@ func (r *Registry) checkKey(ctx context.Context) error {
 	return r.noteKey(ctx, keyNote{"first start", "setting/" + keyCheck, sealed, true, map[string]int{"sealed": n}})
 }
 
+// CheckKey returns ErrOtherKey when the registry's secrets are encrypted under another key than this one.
+func (s *Snapshot) CheckKey(key seal.Key) error {
+	check, found := s.Settings[keyCheck]
+	if !found {
+		return nil
+	}
+	if _, err := key.OpenJSON("setting/"+keyCheck, check); err != nil {
+		return ErrOtherKey
+	}
+	return nil
+}
+
 // withOtherKey is the start of a host whose key is not that of the registry.
 func (r *Registry) withOtherKey(ctx context.Context) error {
 	var topics int64

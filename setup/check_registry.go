@@ -5,12 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/seal"
 )
 
 // checkRegistry checks the registry's database and its schema. The snapshot is nil if it cannot be read.
@@ -38,6 +40,24 @@ func checkRegistry(ctx context.Context, cfg *conf.Config) ([]Finding, *registry.
 		return []Finding{failedErr(what, err, "")}, nil
 	}
 	s := r.Snapshot()
-	return []Finding{fine(what, "%s answers; schema %d, %s, %s", shown, steps[len(steps)-1].Version,
-		printable.Count(s.Topics.Len(), "topic"), printable.Count(len(s.Shards), "shard"))}, s
+	findings := []Finding{fine(what, "%s answers; schema %d, %s, %s", shown, steps[len(steps)-1].Version,
+		printable.Count(s.Topics.Len(), "topic"), printable.Count(len(s.Shards), "shard"))}
+	return append(findings, checkKey(cfg, s)...), s
+}
+
+// checkKey compares the secret key of this host with that of the registry. It makes none.
+func checkKey(cfg *conf.Config, s *registry.Snapshot) []Finding {
+	const what = "secret-key"
+	path := filepath.Join(cfg.DataPath(), what)
+	if _, err := os.Stat(path); err != nil {
+		return nil // made at the first start
+	}
+	key, err := seal.LoadKey(path)
+	if err == nil {
+		err = s.CheckKey(key)
+	}
+	if err != nil {
+		return []Finding{failedErr(what, err, "Copy the file of another host, and restart")}
+	}
+	return []Finding{fine(what, "%s is the key of the registry", path)}
 }

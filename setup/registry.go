@@ -46,6 +46,29 @@ func secretKey(cfg *conf.Config) ([]byte, error) {
 	return seal.LoadKey(filepath.Join(cfg.DataPath(), "secret-key"))
 }
 
+// CommonSettings is what all hosts should have alike, for queue.Options; of the secret key it has the fingerprint.
+// Empty while there is no key.
+func CommonSettings(cfg *conf.Config) string {
+	path := filepath.Join(cfg.DataPath(), "secret-key")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	key, err := seal.LoadKey(path)
+	if err != nil {
+		return "" // whoever needs it says so
+	}
+	return fmt.Sprintf("priorities %s and the secret-key %s", cfg.Priorities, seal.Fingerprint(string(key)))
+}
+
+// HostName names this host and its installation to the others.
+func HostName(cfg *conf.Config) string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "a host"
+	}
+	return name + " (" + cfg.DataPath() + ")"
+}
+
 // ExplainRegistry adds advice to the error of a database that does not answer.
 func ExplainRegistry(cfg *conf.Config, err error) error {
 	if errors.Is(err, registry.ErrUnavailable) {

@@ -140,6 +140,25 @@ func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
 	}
 }
 
+// TestAnotherHostsSecretKeyIsNoticed by wakecall check, also while there are no secrets that keep the host from starting.
+func TestAnotherHostsSecretKeyIsNoticed(t *testing.T) {
+	dsn := "WAKECALL_REGISTRY_DSN=sqlite:" + filepath.Join(t.TempDir(), "registry.db")
+	for i, want := range []Verdict{Good, Failed} {
+		cfg, err := conf.Load(conf.LoadOptions{Env: []string{dsn, "WAKECALL_DATA_DIR=" + t.TempDir(),
+			"WAKECALL_REDIS_NODES=redis://127.0.0.1:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Prepare(t.Context(), cfg, logging.New(cfg, t.Output(), "test")); err != nil {
+			t.Fatal(err)
+		}
+		list, _ := checkRegistry(t.Context(), cfg)
+		if last := list[len(list)-1]; last.What != "secret-key" || last.Verdict != want {
+			t.Errorf("host %d: %+v", i+1, list)
+		}
+	}
+}
+
 func TestCheckPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

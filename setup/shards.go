@@ -51,7 +51,9 @@ func PlannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Sha
 
 // OpenShard connects to one shard, which must not be offline. Its data is left as it is: it gets no identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
-	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets})
+	q := queue.Open(queue.Options{
+		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
+	})
 	done := func() { _ = q.Close() }
 	s.Identity = ""
 	if err := q.SetShards(ctx, ShardConfigs(cfg, []registry.Shard{s})); err != nil {
