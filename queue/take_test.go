@@ -308,6 +308,40 @@ func TestATopicChangesItsDelivery(t *testing.T) {
 	}
 }
 
+// TestNotingManyTopicsIsOneRound: hubs note all topics that are waited for again and again, so what that costs does not
+// grow with their number. What has ready jobs is named meanwhile.
+func TestNotingManyTopicsIsOneRound(t *testing.T) {
+	f := newFixture(t)
+	names := make([]string, 400)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+	}
+	f.pullTopics(names...)
+	f.push("t7", "a", 0)
+	cost := func(some []string) (calls int64) {
+		before := f.calls()
+		taken, err := f.s.Take(f.ctx, 0, nil, some)
+		if err != nil || !slices.Equal(taken.More, []string{"t7"}) {
+			t.Fatalf("more of %v, %v", taken.More, err)
+		}
+		return f.calls() - before
+	}
+	cost(names) // loads the script
+	if few, many := cost(names[:10]), cost(names); many > few {
+		t.Errorf("%d commands for 10 topics, %d for 400", few, many)
+	}
+}
+
+// calls are the commands that Redis has processed, those inside scripts counted.
+func (f *fixture) calls() (n int64) {
+	text := f.s.client.Info(f.ctx, "stats").Val()
+	_, text, _ = strings.Cut(text, "total_commands_processed:")
+	if _, err := fmt.Sscan(text, &n); err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
 // TestExpiredJobsAreSwept though nobody takes jobs: they are dead, or removed, and nothing remembers their topic.
 func TestExpiredJobsAreSwept(t *testing.T) {
 	f := newFixture(t)

@@ -130,21 +130,28 @@ if taken > 0 then
 end
 finish()
 
--- What is waited for and cannot be had now is noted; what may be had is named.
-local function mayHaveMore(topic)
+-- What is waited for and cannot be had now is noted; what may be had is named. Hundreds of topics may be waited for, so
+-- what there is to know of each is read of all at once.
+local waitedFor = {unpack(ARGV, 7, 6 + marks)}
+local waiting = {}
+if marks > 0 then
+  know(waitedFor)
+  waiting = ask('HMGET', P .. 'nr', waitedFor)
+end
+
+local function mayHaveMore(topic, ready)
   local g = gateOf(topic)
   if g.paced and g.room <= 0 then
     local try = pacedUntil(g)
     if out[2] == 0 or try < out[2] then out[2] = try end
   end
-  if g.room <= 0 then return false end
+  if g.room <= 0 or ready <= 0 then return false end
   return call('EXISTS', P .. 'r:0:' .. topic, P .. 'r:1:' .. topic, P .. 'r:2:' .. topic) > 0
 end
 
 local more, noted = {}, {}
-for i = 7, 6 + marks do
-  local topic = ARGV[i]
-  if mayHaveMore(topic) then
+for i, topic in ipairs(waitedFor) do
+  if mayHaveMore(topic, tonumber(waiting[i] or 0)) then
     more[#more + 1] = topic
   else
     noted[#noted + 1], noted[#noted + 2] = now + keep, topic
