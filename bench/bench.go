@@ -23,6 +23,7 @@ type Options struct {
 type scale struct {
 	warmUp, load       time.Duration
 	callbacks          int           // jobs of the callback row
+	pullJobs           int           // that workers take, 100 a call
 	lateMin, lateMax   time.Duration // delays of the lateness rows
 	latePush           time.Duration // for how long they are pushed
 	memoryJobs         int
@@ -37,13 +38,13 @@ type scale struct {
 
 var (
 	fullScale = scale{
-		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000,
+		warmUp: 2 * time.Second, load: 5 * time.Second, callbacks: 200_000, pullJobs: 400_000,
 		lateMin: time.Second, lateMax: 10 * time.Second, latePush: 20 * time.Second,
 		memoryJobs: 1_000_000, growth: 10_000_000, mass: 1_000_000, topics: 1000, manyTopics: 100_000, pageTopics: 5000,
 		settle: 20 * time.Second, idle: 30 * time.Second, redisBenchRequests: 300_000,
 	}
 	quickScale = scale{
-		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000,
+		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000, pullJobs: 100_000,
 		lateMin: time.Second, lateMax: 2 * time.Second, latePush: 4 * time.Second,
 		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, manyTopics: 5000, pageTopics: 1000,
 		settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
@@ -65,13 +66,16 @@ var groups = []group{
 	batchGroup,
 	durabilityGroup,
 	callbackGroup,
+	pullGroup,
 	lateGroup,
+	pullLateGroup,
 	halfGroup,
 	massGroup,
 	shardsGroup,
 	memoryGroup,
 	growthGroup,
 	idleGroup,
+	pullIdleGroup,
 	pagesGroup,
 	topicsGroup,
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,8 +123,7 @@ func (e *endpoint) late(w http.ResponseWriter, r *http.Request) {
 	if due, err := time.Parse(time.RFC3339Nano, r.Header.Get("Wakecall-Due-At")); err == nil {
 		s.Due = due.UnixMilli()
 	}
-	_, wanted, _ := strings.Cut(r.Header.Get("Wakecall-Id"), "-")
-	s.Wanted, _ = strconv.ParseInt(wanted, 10, 64)
+	s.Wanted = wantedOf(r.Header.Get("Wakecall-Id"))
 	e.mu.Lock()
 	e.samples = append(e.samples, s)
 	e.mu.Unlock()

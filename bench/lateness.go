@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -119,6 +120,13 @@ func (s *suite) pace(ctx context.Context, in *installation, rate int) (pushed in
 // clock.
 func dueID(_, n int, delay time.Duration) string {
 	return fmt.Sprintf("%d-%d", n, time.Now().Add(delay).UnixMilli())
+}
+
+// wantedOf is the instant in an id of dueID, in Unix milliseconds.
+func wantedOf(id string) int64 {
+	_, wanted, _ := strings.Cut(id, "-")
+	ms, _ := strconv.ParseInt(wanted, 10, 64)
+	return ms
 }
 
 // judge makes the four figures of the samples that were due between from and to. Early ones count whenever they were

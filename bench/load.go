@@ -23,6 +23,8 @@ type load struct {
 	total    int // instead of duration when not 0: so many requests over all connections, without warm-up
 	// source returns a connection's own supply of requests; what it returns may be overwritten by the next call.
 	source func(conn int) func() []byte
+	// reply is used instead where a request depends on the answer to the one before, which is valid until it returns.
+	reply func(conn int) func(answer []byte) []byte
 	// check looks at an answer; nil wants any 2xx. The body is valid until it returns.
 	check func(status int, body []byte) error
 }
@@ -112,11 +114,19 @@ func (l load) connection(
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	w := wire{conn: conn, r: bufio.NewReaderSize(conn, 16<<10)}
-	next := l.source(n)
+	next := l.reply
+	if next == nil {
+		next = func(n int) func([]byte) []byte {
+			source := l.source(n)
+			return func([]byte) []byte { return source() }
+		}
+	}
+	request, answer := next(n), []byte(nil)
 	end := start.Add(l.duration)
 	for quota == nil || quota.take() {
 		sent := time.Now()
-		status, body, err := w.roundTrip(next())
+		status, body, err := w.roundTrip(request(answer))
+		answer = body
 		if err == nil {
 			err = l.verify(status, body)
 		}
