@@ -18,7 +18,19 @@ func (q *fakeQueue) Forecast(context.Context, string) (queue.Forecast, error) {
 	return queue.Forecast{}, nil
 }
 
-func (q *fakeQueue) Find(context.Context, string, []string) ([]*queue.Job, error) { return nil, nil }
+func (q *fakeQueue) FindAny(context.Context, string, []string) ([]*queue.Job, error) { return nil, nil }
+
+func (q *fakeQueue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
+	return q.Get(ctx, topic, id)
+}
+
+func (q *fakeQueue) ListFinished(context.Context, string, string, string, int) ([]queue.Job, string, error) {
+	return nil, "", nil
+}
+
+func (q *fakeQueue) Resend(context.Context, string, string) (*queue.Job, error) {
+	return nil, queue.ErrNotFound
+}
 
 func (q *fakeQueue) Push(context.Context, queue.Push) queue.Result { return queue.Result{} }
 

@@ -31,11 +31,15 @@ func (q *evilQueue) Get(context.Context, string, string) (*queue.Job, error) {
 	return &j, nil
 }
 
+func (q *evilQueue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
+	return q.Get(ctx, topic, id)
+}
+
 func (q *evilQueue) List(context.Context, string, queue.State, string, int) ([]queue.Job, string, error) {
 	return []queue.Job{q.job}, "", nil
 }
 
-func (q *evilQueue) Find(context.Context, string, []string) ([]*queue.Job, error) {
+func (q *evilQueue) FindAny(context.Context, string, []string) ([]*queue.Job, error) {
 	return []*queue.Job{&q.job, &q.job}, nil
 }
 

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -101,4 +102,44 @@ func (i *installation) finishedNot(t *testing.T) {
 	if job, err := c.Get(t.Context(), topic, "a"); err == nil {
 		t.Errorf("remembered: %+v", job)
 	}
+}
+
+// TestThePageOfAJobLivesToTheEnd: it goes from delayed to delivered by itself, links from attempts lead there, and the
+// job can be sent again.
+func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
+	t.Parallel()
+	i := start(t, harness.Options{})
+	topic := i.topic(t, nil, nil)
+	b := i.signIn(t)
+	i.MustPush(t, topic, M{"id": "order-42", "body": M{"n": 42}, "delay": "5s"})
+	b.Open("/topics/" + topic + "/jobs/order-42")
+	b.Shows(soon, "Delayed")
+	b.Shows(soon, "Delivered", "200", "late", "Send again")
+	harness.Eventually(t, soon, "the attempt to be listed", func() error {
+		b.Open("/topics/" + topic + "?tab=attempts")
+		if !strings.Contains(b.Text(), "order-42") {
+			return fmt.Errorf("it shows %.800s", b.Text())
+		}
+		return nil
+	})
+	b.Submit(`main a[href$="/jobs/order-42"]`)
+	b.Shows(soon, "Delivered", "Send again")
+	b.Click(`main button.btn-primary`)
+	b.Shows(soon, "called once more")
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "order-42 is sent again.")
+	i.endpoint.WaitCalls(t, topic, 2)
+	b.Open("/topics/" + topic + "?tab=jobs&state=done&id=order")
+	b.Shows(soon, "order-42")
+	b.Open("/search?id=order-42")
+	b.Shows(soon, "Delivered", "Send again")
+	b.Speak("zh")
+	b.Open("/topics/" + topic + "/jobs/order-42")
+	b.Shows(soon, "已送达", "延误", "重新发送")
+
+	i.MustPutTopic(t, topic, M{"callback_url": i.endpoint.URL("/" + topic), "remember": 0})
+	b.Speak("en")
+	i.MustPush(t, topic, M{"id": "order-43", "body": 1, "delay": "5s"})
+	b.Open("/topics/" + topic + "/jobs/order-43")
+	b.Shows(soon, "The job has ended.")
 }

@@ -18,7 +18,10 @@ import (
 type Queue interface {
 	bulk.Queue
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
+	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
+	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
+	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
 	Push(ctx context.Context, p queue.Push) queue.Result
 }
 

@@ -34,23 +34,38 @@ type jobData struct {
 	Size       int
 	Max        int
 	Curl       string
-	Late       bool
+	Mark       string // of the state that the page shows
 }
 
 const bodyShown = 64 << 10
 
+// markOf changes whenever the page of a job is to be shown anew.
+func markOf(j *queue.Job) string {
+	return fmt.Sprintf("%s-%d-%d-%d", j.State, j.Attempts, len(j.History), j.DueAt.UnixMilli())
+}
+
+// jobPage asks every second, with the mark of what it shows, and is loaded again when something has happened.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
-	job, err := h.queue.Get(c.Request().Context(), topic, id)
-	if err != nil {
+	job, err := h.queue.Recall(c.Request().Context(), topic, id)
+	asks := page.IsFragment(c) && c.QueryParam("was") != ""
+	switch {
+	case asks && errors.Is(err, queue.ErrNotFound):
+		return h.Fragment(c, "job#over", nil)
+	case err != nil:
 		return err
+	case asks && c.QueryParam("was") != markOf(job):
+		c.Response().Header().Set("HX-Refresh", "true")
+		fallthrough
+	case asks:
+		return c.NoContent(http.StatusNoContent)
 	}
-	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts}
+	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}
 	if t := h.Snapshot().Topics.Get(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
-	if page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+	if job.State != queue.Finished && page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
 		d.Curl = h.signedCurl(c, job)
 	}
 	return h.Render(c, http.StatusOK, "job", d)
@@ -130,7 +145,7 @@ func (h *Handler) actOnOne(c echo.Context) error {
 	return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
 }
 
-// actOnJob does one thing with one job: run, delete or due (another time).
+// actOnJob does one thing with one job: run, delete, resend or due (another time).
 func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
@@ -139,6 +154,9 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 		return err
 	case "delete":
 		return h.queue.Delete(ctx, topic, id)
+	case "resend":
+		_, err := h.queue.Resend(ctx, topic, id)
+		return err
 	case "due":
 		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"), page.Zone(c))
 	}
@@ -174,7 +192,7 @@ func isFieldError(err error) bool {
 // isJobRefusal reports whether the queue answered that it cannot be done with this job.
 func isJobRefusal(err error) bool {
 	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
-		errors.Is(err, queue.ErrNewer)
+		errors.Is(err, queue.ErrNewer) || errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone)
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {

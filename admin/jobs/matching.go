@@ -65,6 +65,9 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 	if errors.As(err, &l.Matching.Problem) {
 		return l, nil
 	}
+	if f.State == queue.Finished {
+		return l, h.finishedPage(c, &l, f)
+	}
 	if err := h.matchingPage(c, &l, f); err != nil {
 		return l, err
 	}
@@ -75,6 +78,14 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 	h.count(c.Request().Context(), &l.Matching, h.patience)
 	l.Matching.Counted = !l.Matching.AtLeast
 	return l, nil
+}
+
+// finishedPage shows finished jobs, whose ids may have to begin with what the filter says.
+func (h *Handler) finishedPage(c echo.Context, l *JobList, f bulk.Filter) error {
+	prefix := strings.TrimPrefix(f.ID, "^")
+	jobs, next, err := h.queue.ListFinished(c.Request().Context(), f.Topic, prefix, c.QueryParam("cursor"), jobsEach)
+	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
+	return err
 }
 
 const (

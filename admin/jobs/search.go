@@ -96,7 +96,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 			d.Some = true
 			return nil
 		}
-		exact, err := h.queue.Find(ctx, d.Text, some)
+		exact, err := h.queue.FindAny(ctx, d.Text, some)
 		d.Jobs = append(d.Jobs, exact...)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 // known are errors whose texts are messages with a translation.
 var known = []error{
 	queue.ErrNotFound, queue.ErrRunning, queue.ErrDuplicate, queue.ErrDead, queue.ErrCursor, queue.ErrNewer,
-	queue.ErrCollision, queue.ErrTooFar, registry.ErrUnavailable, registry.ErrNoTopic, registry.ErrNoShard,
+	queue.ErrCollision, queue.ErrTooFar, queue.ErrAlive, queue.ErrBodyGone, registry.ErrUnavailable, registry.ErrNoTopic, registry.ErrNoShard,
 	registry.ErrNoToken, account.ErrNoUser, account.ErrExists, account.ErrLastAdmin, bulk.ErrNoTask,
 }
 

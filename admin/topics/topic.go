@@ -156,7 +156,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	return nil
 }
 
-var jobStates = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}
+var jobStates = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead, queue.Finished}
 
 func (h *Handler) fillJobs(c echo.Context, d *topicData) error {
 	d.States = jobStates
