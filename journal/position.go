@@ -101,16 +101,24 @@ func (p Position) Equal(q Position) bool {
 
 // Earlier is the earlier one of two positions in the same journal, day by day.
 func (p Position) Earlier(q Position) Position {
+	if len(q) > 0 && (len(p) == 0 || q[0].day.Before(p[0].day)) {
+		p, q = q, p
+	}
 	var out Position
-	for _, a := range p {
-		i := slices.IndexFunc(q, func(b dayEnd) bool { return b.day.Equal(a.day) })
-		if i < 0 {
-			continue // read whole
-		}
-		out = append(out, dayEnd{a.day, earlier(a.requests, q[i].requests), earlier(a.attempts, q[i].attempts)})
+	for _, a := range p { // the one that goes back further
+		switch i := slices.IndexFunc(q, func(b dayEnd) bool { return b.day.Equal(a.day) }); {
+		case i >= 0:
+			out = append(out, dayEnd{a.day, earlier(a.requests, q[i].requests), earlier(a.attempts, q[i].attempts)})
+		case q.isAfter(a.day):
+			out = append(out, a)
+		} // any other is read whole
 	}
 	return out
 }
+
+// isAfter says whether a day lies before the position whole. With fewer days there were no older ones: a clock that
+// went back may have begun such a day since.
+func (p Position) isAfter(day time.Time) bool { return len(p) == positionDays && day.Before(p[0].day) }
 
 func earlier(a, b int64) int64 {
 	if a == wholeFile || b != wholeFile && b < a {
@@ -121,10 +129,7 @@ func earlier(a, b int64) int64 {
 
 // skip is how many bytes of a file lie before the position.
 func (p Position) skip(f dayFile) (bytes int64, whole bool) {
-	if len(p) == 0 {
-		return 0, false
-	}
-	if f.day.Before(p[0].day) {
+	if p.isAfter(f.day) {
 		return 0, true
 	}
 	i := slices.IndexFunc(p, func(e dayEnd) bool { return e.day.Equal(f.day) })

@@ -199,6 +199,12 @@ func (h *host) pulled(ctx context.Context, _ string, v queue.Verdict) (topic, id
 	return jobs[0].Topic, jobs[0].ID, ended[0].Err
 }
 
+// SetClock sets the clock of a host, also over midnight.
+func (w *world) SetClock(t *rapid.T) {
+	off := []time.Duration{0, -10 * time.Minute, -24 * time.Hour, 24 * time.Hour}
+	w.host(t).off.Store(int64(rapid.SampledFrom(off).Draw(t, "clock")))
+}
+
 func (w *world) dead(ids ...string) (list []string) {
 	for id, j := range w.jobs {
 		if j.dead && (len(ids) == 0 || slices.Contains(ids, id)) {
@@ -315,7 +321,7 @@ func TestTwoHostsBringBackWhatAShardLost(t *testing.T) {
 		w.configure(rt)
 		do := []func(*rapid.T){
 			w.Push, w.Push, w.Push, w.Replace, w.Change, w.Run, w.Delete, w.Attempt, w.Attempt, w.RedriveDead,
-			w.RedriveAs, w.DeleteDead, w.DropTopic, w.Deliver, w.Settle,
+			w.RedriveAs, w.DeleteDead, w.DropTopic, w.Deliver, w.Settle, w.SetClock,
 			func(rt *rapid.T) {
 				for len(w.calls) > 0 { // or it would be left to its lease, which the data has as long as it has the position
 					w.Settle(rt)

@@ -47,8 +47,9 @@ var eventually = wait.For
 // host is a journal and the queue that writes it.
 type host struct {
 	dir     string
-	full    atomic.Bool // its disk
-	mute    atomic.Bool // its lines are not written yet
+	full    atomic.Bool  // its disk
+	mute    atomic.Bool  // its lines are not written yet
+	off     atomic.Int64 // how far its clock is off
 	journal *journal.Journal
 	queue   *queue.Queue
 }
@@ -57,7 +58,7 @@ func newHost(t *testing.T, url string) *host {
 	t.Helper()
 	h := &host{dir: t.TempDir()}
 	var err error
-	if h.journal, err = journal.Open(journal.Options{Dir: h.dir}); err != nil {
+	if h.journal, err = journal.Open(journal.Options{Dir: h.dir, Now: h.now}); err != nil {
 		t.Fatal(err)
 	}
 	h.queue = queue.Open(queue.Options{
@@ -79,6 +80,8 @@ func newHost(t *testing.T, url string) *host {
 	}
 	return h
 }
+
+func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.off.Load())) }
 
 // adopt opens the shards as if nothing had been lost.
 func (h *host) adopt(t fataler) {
@@ -364,6 +367,47 @@ func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	eventually(t, "the shard to answer", func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
 	if waited := time.Since(began); waited < 300*time.Millisecond {
 		t.Errorf("the other host was waited for %s", waited)
+	}
+}
+
+// TestTheClockOfAHostMayGoBack just before a shard loses data, also over midnight: all that was accepted since is in the
+// journal behind the position that the shard had noted.
+func TestTheClockOfAHostMayGoBack(t *testing.T) {
+	for name, back := range map[string]time.Duration{"ten minutes": 10 * time.Minute, "over midnight": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			url, client := startRedis(t)
+			h := newHost(t, url)
+			a := h.attendant(t)
+			attendAll(t, a)
+			for _, id := range []string{"kept", "replaced", "deleted"} {
+				h.push(t, id, `"old"`, time.Hour)
+			}
+			h.push(t, "delivered", `"old"`, 0)
+			attendAll(t, a)
+			before := remember(t, client)
+			h.off.Store(-int64(back))
+			h.push(t, "new", `"new"`, time.Hour)
+			replace := queue.Push{Topic: "t", ID: "replaced", Body: []byte(`"new"`), Delay: time.Hour, OnDuplicate: queue.Replace}
+			if r := h.queue.Push(t.Context(), replace); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if err := h.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+				t.Fatal(err)
+			}
+			if _, id, err := h.work(t.Context(), "token", queue.Done); id != "delivered" || err != nil {
+				t.Fatal(id, err)
+			}
+			before.forget(t, client)
+			client.Del(t.Context(), "wk:{0}:run")
+			attendAll(t, a)
+			ready(t, h)
+			for id, want := range map[string]string{"kept": `"old"`, "replaced": `"new"`, "new": `"new"`, "deleted": "", "delivered": ""} {
+				job, err := h.queue.Get(t.Context(), "t", id)
+				if want == "" && !errors.Is(err, queue.ErrNotFound) || want != "" && (err != nil || string(job.Body) != want) {
+					t.Errorf("%s is %+v, %v, want %s", id, job, err, want)
+				}
+			}
+		})
 	}
 }
 
