@@ -48,8 +48,8 @@ local bases, nextBases, limits = {}, {}, {}
 local args, bodies, dues, group, codes = {}, {}, {}, {}, {}
 local jobs = 0
 
-local function addToGroup(i, topic, slot, record, priority)
-  local lone, bySlot = thin[topic], groupOf[topic]
+local function addToGroup(i, topic, bySlot, slot, record, priority)
+  local lone = not bySlot and thin[topic]
   local g, n = lone ~= true and (lone or bySlot[slot]), 1
   if g then
     n = sizes[g] + 1
@@ -84,7 +84,8 @@ local function sortIntoGroups()
   findThin(runs)
   for run = 3, 2 * runs + 2, 2 do
     local topic, size = ARGV[run], ARGV[run + 1]
-    local latest = thin[topic] and math.huge or nearest
+    local bySlot = groupOf[topic] -- nil: it is thin
+    local latest = bySlot and nearest or math.huge
     for i = jobs + 1, jobs + size do
       local arg = ARGV[at]
       local mode, due, keyLength = unpackStruct('>BI6B', arg)
@@ -98,7 +99,7 @@ local function sortIntoGroups()
       local record = packStruct('>I6', due) .. CREATED .. sub(arg, tail)
       if mode % AGAIN >= TTL then record = living(record) end
       if flags % 64 >= 32 then noteExpiry(topic, expiryOf(record, flags, 15 + byte(record, 14))) end
-      addToGroup(i, topic, slot, record, flags % 4)
+      addToGroup(i, topic, bySlot, slot, record, flags % 4)
     end
     jobs = jobs + size
   end
