@@ -32,6 +32,10 @@ func (q *fakeQueue) Resend(context.Context, string, string) (*queue.Job, error) 
 	return nil, queue.ErrNotFound
 }
 
+func (q *fakeQueue) End(_ context.Context, list []queue.Ending) []queue.Ended {
+	return []queue.Ended{{Err: queue.ErrNotFound}}
+}
+
 func (q *fakeQueue) Push(context.Context, queue.Push) queue.Result { return queue.Result{} }
 
 func (q *fakeQueue) Change(context.Context, string, string, queue.Change) (*queue.Job, error) {

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,48 @@ func (h PastRates) Series(_ context.Context, series, span string) (history.Point
 	return history.Points{Series: series, Span: span, Step: 60, Times: []int64{1000, 1060}, Values: map[string][]*float64{
 		"delivered": {&half, &h.Rate}, "failed": {nil, nil}, "ready": {nil, &h.Ready},
 	}}, nil
+}
+
+// TestAJobIsTakenAwayFromItsWorker by hand: released, or made dead. A job that a dispatcher calls is not.
+func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
+	t.Parallel()
+	q := realQueue(t)
+	s := open(t, func(o *Options) { o.Queue = q }).as("ops")
+	topic := registry.NewTopic("jobs")
+	topic.Delivery = registry.DeliveryPull
+	_, err := s.registry.PutTopic(t.Context(), "test", topic)
+	must(t, err)
+	must(t, q.SetTopics(t.Context(), slices.Values([]queue.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
+	must(t, q.Push(t.Context(), queue.Push{Topic: "jobs", ID: "x", Body: []byte(`{}`)}).Err)
+	const page = "/topics/jobs/jobs/x"
+	take := func() queue.Leased {
+		jobs, err := q.Take(t.Context(), queue.TakeRequest{Topics: []string{"jobs"}, Max: 1})
+		must(t, err)
+		if len(jobs) != 1 {
+			t.Fatalf("took %+v", jobs)
+		}
+		return jobs[0]
+	}
+	first := take()
+	s.shows("/topics/jobs?tab=jobs&state=running", "Lease until", ">x<")
+	s.shows(page, `value="release"`, `value="bury"`)
+	if _, body := s.post(page, "do", "release"); !strings.Contains(body, "was released") {
+		t.Errorf("release: %s", body)
+	}
+	if d := q.End(t.Context(), []queue.Ending{{Lease: first.Lease}})[0]; !errors.Is(d.Err, queue.ErrLease) {
+		t.Errorf("the worker's ack: %+v", d)
+	}
+	if j := take(); j.Attempt != 1 {
+		t.Errorf("after a release attempt %d", j.Attempt)
+	}
+	s.post(page, "do", "bury")
+	if j, err := q.Get(t.Context(), "jobs", "x"); err != nil || j.State != queue.Dead || j.DeadReason != "buried" {
+		t.Errorf("buried: %+v, %v", j, err)
+	}
+	must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "y", Body: []byte(`{}`)}).Err)
+	if _, body := s.post("/topics/shop.close/jobs/y", "do", "bury"); strings.Contains(body, "is dead") {
+		t.Errorf("a push topic's job was buried: %s", body)
+	}
 }
 
 // TestNoForecastWhereNothingIsKnown: of the workers of a pull topic, and of the topics of a namespace.

@@ -52,7 +52,7 @@ var errNoGateway = errors.New("no gateway has an address: set one, such as gatew
 // newGateway makes the protocols of the listeners, which go by their keys of the configuration.
 func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bool) (role, error) {
 	metrics, err := gateway.NewMetrics(p.metrics)
-	if err != nil {
+	if err = errors.Join(err, p.countWorkers()); err != nil {
 		return role{}, fmt.Errorf("register the metrics of gateways: %w", err)
 	}
 	var list []gateway.Listener

@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/conf"
@@ -120,13 +122,20 @@ func (p *parts) newServer(l net.Listener, replaced func() bool) (role, error) {
 		TLS: certificates, ShutdownTimeout: p.cfg.ShutdownTimeout, Replaced: replaced, Version: p.version,
 		Logger: p.log, Registerer: p.metrics, MetricTopics: p.cfg.Metrics.Topics,
 	})
-	if err != nil {
+	if err = errors.Join(err, p.countWorkers()); err != nil {
 		return role{}, err
 	}
 	return role{run: func(ctx context.Context) error {
 		p.awaitShards(ctx)
 		return s.Run(ctx, l)
 	}}, nil
+}
+
+// countWorkers shows in /metrics how many workers wait in this process.
+func (p *parts) countWorkers() error {
+	return p.metrics.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wakecall_waiting_workers", Help: "Workers that wait for jobs of pull topics.",
+	}, func() float64 { return float64(p.pull.Workers()) }))
 }
 
 // shardsLimit is how long a starting server lets its clients wait for a Redis that has just started.

@@ -33,6 +33,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	topics  map[string]*line
+	workers int
 	entered chan struct{} // is closed when there is a waiter for the first time
 	once    sync.Once
 }

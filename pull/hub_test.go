@@ -119,6 +119,9 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 	f.waiting("t", 1)
 	second := f.worker(t.Context(), request(time.Minute, "u", "t"))
 	f.waiting("t", 2)
+	if n := f.hub.Workers(); n != 2 {
+		t.Errorf("%d workers wait", n)
+	}
 	f.push("t", "a", 50*time.Millisecond)
 	if got := <-first; len(got.jobs) != 1 || got.jobs[0].ID != "a" {
 		t.Fatalf("the first who waits got %+v", got)

@@ -34,6 +34,7 @@ type waiter struct {
 func (h *Hub) enter(r queue.TakeRequest) *waiter {
 	w := &waiter{hub: h, ask: r, wake: make(chan struct{}, 1), pending: map[spot]bool{}}
 	h.mu.Lock()
+	h.workers++
 	for _, topic := range r.Topics {
 		l := h.topics[topic]
 		if l == nil {
@@ -58,6 +59,7 @@ func (h *Hub) leave(w *waiter) {
 		}
 	}
 	unused := w.pending
+	h.workers--
 	h.mu.Unlock()
 	for at := range unused {
 		for _, topic := range w.ask.Topics {
@@ -96,6 +98,13 @@ func (h *Hub) waitedFor() []string {
 		topics = append(topics, topic)
 	}
 	return topics
+}
+
+// Workers is how many workers wait.
+func (h *Hub) Workers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.workers
 }
 
 // Waiting is how many workers wait for each topic.

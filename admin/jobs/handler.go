@@ -23,6 +23,7 @@ type Queue interface {
 	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
 	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
 	Push(ctx context.Context, p queue.Push) queue.Result
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
 }
 
 // Caller describes callbacks as a dispatcher makes them; *callback.Caller implements it.

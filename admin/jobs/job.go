@@ -35,6 +35,7 @@ type jobData struct {
 	Max        int
 	Curl       string
 	Mark       string // of the state that the page shows
+	Leased     bool   // a worker of a pull topic has it
 }
 
 const bodyShown = 64 << 10
@@ -64,6 +65,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 	if t := h.Snapshot().Topics.Get(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
+	d.Leased = job.State == queue.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
 	if job.State != queue.Finished && page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
 		d.Curl = h.signedCurl(c, job)
@@ -89,6 +91,7 @@ func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
 		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
 		Attempt:     job.Attempts + 1,
 		MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
+		Headers: job.Headers,
 	})
 	if err != nil {
 		return ""
@@ -145,7 +148,26 @@ func (h *Handler) actOnOne(c echo.Context) error {
 	return h.Redirect(c, h.Below("/topics", topic, "jobs", id))
 }
 
-// actOnJob does one thing with one job: run, delete, resend or due (another time).
+// isPull reports whether workers take the jobs of a topic, which may be one of a namespace.
+func (h *Handler) isPull(topic string) bool {
+	t := h.Snapshot().Topic(topic)
+	return t != nil && t.Delivery == registry.DeliveryPull
+}
+
+// endLease takes a job away from the worker who has it: the worker's lease is over.
+func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) error {
+	if !h.isPull(topic) {
+		return fmt.Errorf("%s is called by a dispatcher: %w", id, queue.ErrRunning)
+	}
+	e := queue.Ending{Ref: queue.Ref{Topic: topic, ID: id}, Verb: verb}
+	if verb == queue.BuryLeased {
+		e.Error = "buried by " + page.Actor(c)
+	}
+	return h.queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
+}
+
+// actOnJob does one thing with one job: run, delete, resend, due (another time), or the release or bury of one that a
+// worker has.
 func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
@@ -157,6 +179,10 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	case "resend":
 		_, err := h.queue.Resend(ctx, topic, id)
 		return err
+	case "release":
+		return h.endLease(c, topic, id, queue.GiveBack)
+	case "bury":
+		return h.endLease(c, topic, id, queue.BuryLeased)
 	case "due":
 		return h.changeDue(ctx, topic, id, c.FormValue("delay"), c.FormValue("due_at"), page.Zone(c))
 	}
@@ -192,7 +218,8 @@ func isFieldError(err error) bool {
 // isJobRefusal reports whether the queue answered that it cannot be done with this job.
 func isJobRefusal(err error) bool {
 	return errors.Is(err, queue.ErrRunning) || errors.Is(err, queue.ErrDead) || errors.Is(err, queue.ErrTooFar) ||
-		errors.Is(err, queue.ErrNewer) || errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone)
+		errors.Is(err, queue.ErrNewer) || errors.Is(err, queue.ErrAlive) || errors.Is(err, queue.ErrBodyGone) ||
+		errors.Is(err, queue.ErrState)
 }
 
 func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
