@@ -3,6 +3,7 @@ package bulk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -340,6 +341,24 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 		n, _ := strconv.Atoi(id[len("job-"):])
 		if want := begin.Add(time.Hour + time.Duration(n)*time.Second); !j.DueAt.Equal(want) {
 			t.Fatalf("%s is due at %s, want %s", id, j.DueAt, want)
+		}
+	}
+}
+
+// TestAPartOfAChunkIsReportedOnceOnly: when a task is cancelled, and not when the process ends, since the next process
+// counts the whole chunk.
+func TestAPartOfAChunkIsReportedOnceOnly(t *testing.T) {
+	const stored = "{}"
+	for cause, reported := range map[error]bool{context.Canceled: false, errCancelled: true} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		r := &run{Record: Record{Params: []byte(stored)}}
+		w := &work{act: act{params: Params{Result: Result{Done: 50}}}, run: r}
+		if err := w.chunk(ctx, nil); !errors.Is(err, cause) {
+			t.Errorf("%v ends a chunk with %v", cause, err)
+		}
+		if (string(r.Params) != stored) != reported {
+			t.Errorf("%v: the task has %s", cause, r.Params)
 		}
 	}
 }

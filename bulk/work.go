@@ -156,11 +156,11 @@ func (w *work) chunk(ctx context.Context, targets []target) error {
 		w.part(ctx, targets[begin:end])
 		begin = end
 	}
-	if ctx.Err() != nil {
-		w.run.report(w.params) // stored when the task is cancelled, and not when this process ends
-		return context.Cause(ctx)
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errCancelled) {
+		w.run.report(w.params) // not when this process ends: the next one does the chunk again, and counts it
 	}
-	return nil
+	return cause
 }
 
 // part acts on jobs of one topic that a shard held when they were listed.
