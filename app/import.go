@@ -1,10 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/wakecall/wakecall/conf"
@@ -95,16 +98,20 @@ func openOld(from string) (db *redis.Client, closeRedis func(), err error) {
 	return db, func() { _ = db.Close() }, nil
 }
 
-// OpenLmstfy is the Redis of a lmstfy; close closes it.
-func OpenLmstfy(from string) (old *importer.Lmstfy, closeRedis func(), err error) {
+// OpenLmstfy is the Redis of a pool of a lmstfy; close closes it.
+func OpenLmstfy(cfg *conf.Config, from, pool string) (old *importer.Lmstfy, closeRedis func(), err error) {
+	pools := strings.Split(cfg.Gateways.Lmstfy.Pools, ",")
+	if pool = cmp.Or(pool, pools[0]); !slices.Contains(pools, pool) {
+		return nil, nil, fmt.Errorf("gateways.lmstfy.pools has no pool %q: add it there first", pool)
+	}
 	db, closeRedis, err := openOld(from)
 	if err != nil {
 		return nil, nil, err
 	}
-	g := lmstfy.New(&gateway.Endpoint{}, lmstfy.Options{Pools: []string{lmstfyPool}})
+	g := lmstfy.New(&gateway.Endpoint{}, lmstfy.Options{Pools: pools})
 	old = &importer.Lmstfy{
-		Redis: db, Namespace: lmstfyNamespace(g.NamespaceOf(lmstfyPool)),
-		TopicOf: func(namespace, queue string) string { return g.TopicOf(lmstfyPool, namespace, queue) },
+		Redis: db, Pool: pool, Namespace: lmstfyNamespace(g.NamespaceOf(pool)),
+		TopicOf: func(namespace, queue string) string { return g.TopicOf(pool, namespace, queue) },
 	}
 	return old, closeRedis, nil
 }
@@ -117,7 +124,7 @@ func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
 	}
 	tokens := lmstfy.NewTokens(p.registry)
 	for _, t := range list {
-		err := tokens.Add(ctx, lmstfyPool, t.Namespace, t.Token, t.Description)
+		err := tokens.Add(ctx, old.Pool, t.Namespace, t.Token, t.Description)
 		if err != nil && !errors.Is(err, lmstfy.ErrTokenExists) {
 			return fmt.Errorf("import a token of the namespace %s: %w", t.Namespace, err)
 		}
@@ -125,7 +132,7 @@ func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
 			continue
 		}
 		limit := &lmstfy.Limit{Read: t.Read, Write: t.Write, Interval: t.Interval}
-		if err := tokens.SetLimit(ctx, lmstfyPool, t.Namespace, t.Token, limit, true); err != nil {
+		if err := tokens.SetLimit(ctx, old.Pool, t.Namespace, t.Token, limit, true); err != nil {
 			return fmt.Errorf("import a limit of the namespace %s: %w", t.Namespace, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/wakecall/wakecall/database"
@@ -34,18 +36,54 @@ const lmstfyTTR = 2 * time.Minute
 
 func (p *parts) serveLmstfy(e *gateway.Endpoint) serveFunc {
 	g := p.lmstfy(e)
-	return p.ensured(g.Serve, lmstfyNamespace(g.NamespaceOf(lmstfyPool)))
+	var namespaces []registry.Topic
+	for _, pool := range g.Pools {
+		namespaces = append(namespaces, lmstfyNamespace(g.NamespaceOf(pool)))
+	}
+	return p.ensured(g.Serve, namespaces...)
 }
 
-func (p *parts) serveLmstfyAdmin(e *gateway.Endpoint) serveFunc { return p.lmstfy(e).ServeAdmin }
+func (p *parts) serveLmstfyAdmin(e *gateway.Endpoint) serveFunc {
+	g := p.lmstfy(e)
+	return func(ctx context.Context, l net.Listener) (err error) {
+		if g.Accounts, err = lmstfyAccounts(p.cfg.Gateways.Lmstfy.Accounts); err != nil {
+			return errors.Join(err, l.Close())
+		}
+		return g.ServeAdmin(ctx, l)
+	}
+}
 
-const lmstfyPool = "default"
+// lmstfyAccounts reads a file of lines USER:PASSWORD; of no file they are none.
+func lmstfyAccounts(file string) (map[string]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("gateways.lmstfy.accounts: %w", err)
+	}
+	accounts := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		user, password, ok := strings.Cut(line, ":")
+		if !ok || user == "" || password == "" {
+			return nil, fmt.Errorf("gateways.lmstfy.accounts: a line of %s is not USER:PASSWORD", file)
+		}
+		accounts[user] = password
+	}
+	if len(accounts) == 0 {
+		return nil, fmt.Errorf("gateways.lmstfy.accounts: %s has no account", file)
+	}
+	return accounts, nil
+}
 
 // lmstfy is the gateway that both of its listeners serve.
 func (p *parts) lmstfy(e *gateway.Endpoint) *lmstfy.Gateway {
 	if p.lmstfyGateway == nil {
 		p.lmstfyGateway = lmstfy.New(e, lmstfy.Options{
-			Queue: p.queue, Workers: p.pull, Tokens: lmstfy.NewTokens(p.registry), Pools: []string{lmstfyPool},
+			Queue: p.queue, Workers: p.pull, Tokens: lmstfy.NewTokens(p.registry), Pools: strings.Split(p.cfg.Gateways.Lmstfy.Pools, ","),
 			Version: p.version,
 		})
 	}

@@ -71,6 +71,8 @@ type Gateways struct {
 	Lmstfy         struct {
 		Addr      string `koanf:"addr"`
 		AdminAddr string `koanf:"admin_addr"`
+		Pools     string `koanf:"pools"`    // joined with commas
+		Accounts  string `koanf:"accounts"` // a file
 	} `koanf:"lmstfy"`
 	PHPDQ struct {
 		Addr     string `koanf:"addr"`

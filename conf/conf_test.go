@@ -328,6 +328,7 @@ func TestAGatewayListensOnThisMachineUnlessAHostIsNamed(t *testing.T) {
 	for _, flags := range []map[string]string{
 		{"gateways.phpdq.addr": "host"}, {"gateways.phpdq.addr": "70000"}, {"gateways.phpdq.addr": "6789"},
 		{"gateways.grape.addr": "9000", "gateways.beanstalk.addr": ":9000"}, {"gateways.phpdq.time_zone": "Mars/Base"},
+		{"gateways.lmstfy.pools": ""}, {"gateways.lmstfy.pools": "a,a"}, {"gateways.lmstfy.pools": "a b"},
 	} {
 		if _, err := Load(LoadOptions{Flags: flags, Search: []string{}}); err == nil {
 			t.Errorf("%v was accepted", flags)

@@ -195,6 +195,19 @@ func checkTimeZone(s string) error {
 	return nil
 }
 
+var poolName = regexp.MustCompile(`^[-_A-Za-z0-9]{1,32}$`)
+
+func checkPools(s string) error {
+	seen := map[string]bool{}
+	for name := range strings.SplitSeq(s, ",") {
+		if !poolName.MatchString(name) || seen[name] {
+			return errors.New("is not a list of names, each once and of A-Z a-z 0-9 - _, joined with commas")
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
 // checkPublicURL allows an address that people open.
 func checkPublicURL(s string) error {
 	if s == "" {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -48,7 +49,29 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 			}
 		},
 	}
-	return listen.HTTP(queue.Via(ctx, e.Name), l, srv, e.Options)
+	waits, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	o := e.Options
+	o.Draining = stop
+	return listen.HTTP(context.WithValue(queue.Via(ctx, e.Name), waitsKey{}, waits), l, srv, o)
+}
+
+type waitsKey struct{}
+
+// Waits is the context in which a request waits for jobs: it ends with the request, and when the listener begins to stop.
+func Waits(ctx context.Context) (context.Context, context.CancelFunc) {
+	waits, ok := ctx.Value(waitsKey{}).(context.Context)
+	ctx, cancel := context.WithCancel(ctx)
+	if ok {
+		stop := context.AfterFunc(waits, cancel)
+		return ctx, func() { stop(); cancel() }
+	}
+	return ctx, cancel
+}
+
+// Ended reports whether a wait ended with err because the listener stops. Its request is answered that nothing came.
+func Ended(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) && ctx.Err() == nil
 }
 
 // Patient lets the request of an answer wait longer than readTimeout: net/http would end its context then.

@@ -22,7 +22,6 @@ const (
 	lmstfyReady  = "q/"
 	lmstfyTokens = "tk/"
 	lmstfyLimits = "__throttler_keys__"
-	lmstfyPool   = "default"
 
 	lmstfyClaims = "wakecall_claims"
 	lmstfyNumber = "wakecall_number"
@@ -38,6 +37,7 @@ var (
 // Lmstfy is the Redis of a pool of lmstfy.
 type Lmstfy struct {
 	Redis     *redis.Client
+	Pool      string
 	Namespace registry.Topic                       // with the settings of all queues
 	TopicOf   func(namespace, queue string) string // where the gateway has the jobs of a queue
 
@@ -188,9 +188,9 @@ type LmstfyToken struct {
 	Read, Write, Interval         int64 // of the limit; 0: none
 }
 
-// Tokens are those of the default pool.
+// Tokens are those of the pool.
 func (l *Lmstfy) Tokens(ctx context.Context) (list []LmstfyToken, err error) {
-	keys, err := scan(ctx, l.Redis, lmstfyTokens+lmstfyPool+"/*")
+	keys, err := scan(ctx, l.Redis, lmstfyTokens+l.Pool+"/*")
 	if err != nil {
 		return nil, err
 	}
@@ -203,10 +203,10 @@ func (l *Lmstfy) Tokens(ctx context.Context) (list []LmstfyToken, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the tokens %s: %w", key, err)
 		}
-		namespace := strings.TrimPrefix(key, lmstfyTokens+lmstfyPool+"/")
+		namespace := strings.TrimPrefix(key, lmstfyTokens+l.Pool+"/")
 		for token, description := range tokens {
 			t := LmstfyToken{Namespace: namespace, Token: token, Description: description}
-			if limit, ok := limits[lmstfyPool+"/"+namespace+"/"+token]; ok {
+			if limit, ok := limits[l.Pool+"/"+namespace+"/"+token]; ok {
 				if err := json.Unmarshal([]byte(limit), &t); err != nil {
 					return nil, fmt.Errorf("the limit of a token of %s: %w", namespace, err)
 				}

@@ -21,7 +21,7 @@ func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
 	t.Helper()
 	db := oldRedis(t)
 	topicOf := func(ns, q string) string { return "lmstfy." + registry.EscapeName(ns) + "." + registry.EscapeName(q) }
-	return &Lmstfy{Redis: db, Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf}, db
+	return &Lmstfy{Redis: db, Pool: "default", Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf}, db
 }
 
 func TestLmstfyJobsAreClaimedOnce(t *testing.T) {

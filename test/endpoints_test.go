@@ -83,7 +83,7 @@ func (i *installation) endpointFloods(t *testing.T) {
 	var taken atomic.Int64
 	flood := harness.Huge(size, func(n int64) { taken.Add(n) })
 	topic := i.topic(t, flood, nil)
-	before := i.memory(t)
+	before := i.memory(t, "dispatcher")
 	ledger := harness.NewLedger()
 	for n := range 20 {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
@@ -94,17 +94,17 @@ func (i *installation) endpointFloods(t *testing.T) {
 	if n := taken.Load(); n > 20*(8<<20) { // what fits in the sockets' buffers
 		t.Errorf("%d MB of the answers were taken", n>>20)
 	}
-	if after := i.memory(t); after > before+200<<20 { // of all dispatchers, with the race detector's shadow
+	if after := i.memory(t, "dispatcher"); after > before+200<<20 { // of all dispatchers, with the race detector's shadow
 		t.Errorf("the dispatchers grew from %d to %d MB", before>>20, after>>20)
 	}
 }
 
 var residentSet = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// memory is the resident memory of the dispatchers.
-func (i *installation) memory(t *testing.T) (sum int64) {
+// memory is the resident memory of the processes of a role.
+func (i *installation) memory(t *testing.T, role string) (sum int64) {
 	t.Helper()
-	for _, pid := range i.Role("dispatcher") {
+	for _, pid := range i.Role(role) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			t.Fatal(err)

@@ -76,13 +76,18 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 
 // pop takes a job of the first of some topics that has a ready one. It returns nil when none came within wait.
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
+	waits, cancel := gateway.Waits(ctx)
+	defer cancel()
 	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{
-		Order: queue.Listed, Max: 1, Alive: func() bool { return ctx.Err() == nil },
+		Order: queue.Listed, Max: 1, Alive: func() bool { return waits.Err() == nil },
 	}}
 	for _, name := range names {
 		r.Topics = append(r.Topics, TopicOf(name))
 	}
-	jobs, err := s.workers.Take(ctx, r)
+	jobs, err := s.workers.Take(waits, r)
+	if gateway.Ended(ctx, err) {
+		err = nil
+	}
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}

@@ -290,6 +290,9 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(text) // a client that left does not read it
 }
 
+// statusClosed is for logs and metrics: the client has left.
+const statusClosed = 499
+
 // retryAfter is what a client that no shard could serve is told.
 const retryAfter = time.Second
 
@@ -300,7 +303,7 @@ func (r *request) fail(err error) {
 	case errors.As(err, &p):
 		answer(r.w, p.status, p.body)
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
-		r.w.(*statusWriter).status = 499 // nobody reads an answer
+		r.w.WriteHeader(statusClosed)
 	case errors.As(err, &away):
 		wait := cmp.Or(away.RetryAfter, retryAfter)
 		r.w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))

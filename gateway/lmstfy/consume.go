@@ -39,11 +39,13 @@ func (g *Gateway) consume(r *request) error {
 		topics[i] = g.TopicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w)
-	jobs, err := g.Workers.Take(r.Context(), pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
+	waits, cancel := gateway.Waits(r.Context())
+	defer cancel()
+	jobs, err := g.Workers.Take(waits, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
 		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
-		Alive: func() bool { return r.Context().Err() == nil },
+		Alive: func() bool { return waits.Err() == nil },
 	}})
-	if err != nil {
+	if err != nil && !gateway.Ended(r.Context(), err) {
 		return err
 	}
 	if len(jobs) == 0 {

@@ -69,7 +69,7 @@ func (g *Gateway) respawn(r *request) error {
 		return bad("invalid ttl")
 	}
 	life := time.Duration(min(ttl, math.MaxUint32)) * time.Second
-	n, err := g.respawnDead(r.Context(), r.topic(), limit, life)
+	n, err := g.Queue.RedriveAs(r.Context(), r.topic(), limit, queue.Renewal{MaxAttempts: 1, TTL: life})
 	if err != nil {
 		return err
 	}

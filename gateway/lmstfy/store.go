@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
@@ -20,6 +19,7 @@ type Queue interface {
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	Members(ctx context.Context, namespace string) ([]string, error)
+	RedriveAs(ctx context.Context, topic string, limit int, as queue.Renewal) (int, error)
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 }
 
@@ -110,22 +110,4 @@ func (g *Gateway) oldest(ctx context.Context, topic string, state queue.State) (
 			return job, err
 		}
 	}
-}
-
-// respawnDead stores up to limit of the oldest dead jobs of a topic anew: ready, for one try and with a new ttl.
-func (g *Gateway) respawnDead(ctx context.Context, topic string, limit int, ttl time.Duration) (n int, err error) {
-	for ; n < limit; n++ {
-		job, err := g.oldest(ctx, topic, queue.Dead)
-		if err != nil || job == nil {
-			return n, err
-		}
-		result := g.Queue.Push(ctx, queue.Push{
-			Topic: topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Headers: job.Headers,
-			Priority: job.Priority, TTL: ttl, MaxAttempts: 1, OnDuplicate: queue.Replace,
-		})
-		if result.Err != nil {
-			return n, result.Err
-		}
-	}
-	return n, nil
 }
