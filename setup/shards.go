@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -51,12 +52,16 @@ func PlannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Sha
 
 // OpenShard connects to one shard, which must not be offline. Its data is left as it is: it gets no identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {
+	configs := ShardConfigs(cfg, []registry.Shard{s})
+	if len(configs) == 0 {
+		return nil, nil, errors.New("it has no URL")
+	}
+	configs[0].Identity = ""
 	q := queue.Open(queue.Options{
 		Timeout: cfg.Redis.Timeout, PoolSize: 2, Buckets: cfg.Redis.Buckets, Settings: CommonSettings(cfg),
 	})
 	done := func() { _ = q.Close() }
-	s.Identity = ""
-	if err := q.SetShards(ctx, ShardConfigs(cfg, []registry.Shard{s})); err != nil {
+	if err := q.SetShards(ctx, configs); err != nil {
 		done()
 		return nil, nil, err
 	}
