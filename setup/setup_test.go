@@ -195,7 +195,7 @@ func TestShardConfigsFindTheManagedRedis(t *testing.T) {
 
 // A form may be empty, and a shard's URL is gone when the secret key was lost.
 func TestAShardWithoutAnAddressIsNotOpened(t *testing.T) {
-	_, _, err := OpenShard(t.Context(), &conf.Config{}, registry.Shard{Name: "new", State: registry.ShardActive})
+	_, _, err := OpenShard(t.Context(), conf.Default(), registry.Shard{Name: "new", State: registry.ShardActive})
 	if err == nil || !strings.Contains(err.Error(), "no URL") {
 		t.Errorf("it is opened: %v", err)
 	}
