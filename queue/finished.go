@@ -106,7 +106,7 @@ func (s *Shard) finished(topic, f string) (*Job, error) {
 	if len(f) < end {
 		return nil, broken(errRecord)
 	}
-	j := &Job{Topic: topic, Shard: s.name, State: Finished}
+	j := &Job{Topic: topic, Shard: s.name, State: Finished, ETag: etagOf(0, Finished, nil, f, "")}
 	if err := decodeRecord(j, 0, f[end:], ""); err != nil {
 		return nil, broken(err)
 	}

@@ -56,6 +56,8 @@ func etagOf(ref int64, state State, at any, record, attempts string) string {
 		letter = "u"
 	case Dead:
 		letter = "x"
+	case Finished:
+		letter = finishedLetter
 	}
 	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record)) // what Redis has; no secret
 	return hex.EncodeToString(sum[:8])

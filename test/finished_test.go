@@ -41,6 +41,7 @@ func (i *installation) finishedLast(t *testing.T) {
 		len(job.History) != 1 || job.History[0].Status != 200 || job.FinishedAt.Before(job.DueAt) {
 		t.Errorf("finished: %+v", job)
 	}
+	i.MustGet(t, topic, "order-42") // as the OpenAPI document describes it
 	i.MustPush(t, topic, M{"id": "order-43", "body": 1})
 	waitDone(t, c, topic, "order-43")
 	page, err := c.List(t.Context(), topic, client.ListOptions{State: client.Done, Prefix: "order-4"})
