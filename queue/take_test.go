@@ -493,6 +493,53 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 }
 
 // TestTopicsMadeByUseLeaveNothing: a namespace gives the settings, and what is counted is counted there.
+// TestTenThousandQueuesLeaveNothing: one for each synchronous job, made by a push and emptied by its worker.
+func TestTenThousandQueuesLeaveNothing(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "sync.*", Pull: true, TTR: time.Minute, MaxAttempts: 3})
+	const queues, step = 10_000, TakeLimit
+	for first := 0; first < queues; first += step {
+		pushes, names := make([]Push, step), make([]string, step)
+		for i := range names {
+			names[i] = fmt.Sprint("sync.q", first+i)
+			pushes[i] = Push{Topic: names[i], ID: "x", Body: []byte(`{}`), Priority: Normal}
+		}
+		for _, r := range f.q.PushBatch(f.ctx, pushes) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		jobs := f.take(step, names...)
+		if len(jobs) != step {
+			t.Fatalf("took %d of %d", len(jobs), step)
+		}
+		acks := make([]Ending, len(jobs))
+		for i := range jobs {
+			acks[i] = Ending{Lease: jobs[i].Lease}
+		}
+		for _, d := range f.q.End(f.ctx, acks) {
+			if d.Err != nil {
+				t.Fatal(d.Err)
+			}
+		}
+	}
+	f.stats("sync.*", 0, 0, 0, 0)
+	for _, key := range f.s.client.Keys(f.ctx, "*").Val() {
+		var members []string
+		switch f.s.client.Type(f.ctx, key).Val() {
+		case "hash":
+			members = f.s.client.HKeys(f.ctx, key).Val()
+		case "zset":
+			members = f.s.client.ZRange(f.ctx, key, 0, -1).Val()
+		}
+		for _, text := range append(members, key) {
+			if strings.Contains(text, "sync.q") {
+				t.Fatalf("%s of %s is left", text, key)
+			}
+		}
+	}
+}
+
 func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})
