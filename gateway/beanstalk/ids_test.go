@@ -1,0 +1,50 @@
+package beanstalk
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+)
+
+// oneSetting is a registry with one setting.
+type oneSetting struct{ text []byte }
+
+func (s *oneSetting) EditSetting(_ context.Context, _, _ string, value any, edit func() error) error {
+	if s.text != nil {
+		if err := json.Unmarshal(s.text, value); err != nil {
+			return err
+		}
+	}
+	if err := edit(); err != nil {
+		return err
+	}
+	var err error
+	s.text, err = json.Marshal(value)
+	return err
+}
+
+func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
+	r, ctx := &oneSetting{}, t.Context()
+	offset := func(server string, last uint64) uint64 {
+		t.Helper()
+		n, err := Offset(ctx, r, server, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := offset("a:11300", 500); n != 0 {
+		t.Errorf("ids of the first server are moved by %d", n)
+	}
+	own := ids{registry: r}
+	first, err := own.take(ctx)
+	if err != nil || first != 500+room {
+		t.Errorf("the gateway's first id is %d, %v", first, err)
+	}
+	if n := offset("b:11300", 9); n <= first {
+		t.Errorf("ids of the second server are moved by %d, and the gateway has given %d", n, first)
+	}
+	if n := offset("a:11300", 600); n != 0 {
+		t.Errorf("ids of the first server are moved by %d when its import goes on", n)
+	}
+}
