@@ -39,3 +39,14 @@ func TestWhatIsRefusedBeforeAHandlerIsAPage(t *testing.T) {
 		}
 	}
 }
+
+// A task that does not exist is not there, and no failure.
+func TestATaskThatDoesNotExistIsNotCanceled(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("ops")
+	for _, id := range []string{"0", "9999", "x", "18446744073709551615"} {
+		if status, _ := s.post("/tasks/" + id + "/cancel"); status != http.StatusNotFound {
+			t.Errorf("canceling %s is %d", id, status)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
@@ -109,7 +110,7 @@ func ProblemOf(err error) problem {
 		}
 		return p
 	case errors.Is(err, queue.ErrNotFound), errors.Is(err, registry.ErrNoTopic), errors.Is(err, registry.ErrNoShard),
-		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser):
+		errors.Is(err, registry.ErrNoToken), errors.Is(err, account.ErrNoUser), errors.Is(err, bulk.ErrNoTask):
 		return problem{http.StatusNotFound, titleOf(http.StatusNotFound), err.Error()}
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer),
 		errors.Is(err, seal.ErrKey):
