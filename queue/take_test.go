@@ -492,7 +492,24 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 	f.clean()
 }
 
-// TestTopicsMadeByUseLeaveNothing: a namespace gives the settings, and what is counted is counted there.
+// TestAReadyJobThatIsEndedByItsIDIsTakenOnce: put first, put off or buried, it has one place in its list at most.
+func TestAReadyJobThatIsEndedByItsIDIsTakenOnce(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	for _, id := range []string{"first", "second", "late", "dead"} {
+		f.push("t", id, 0)
+	}
+	ready := []State{Ready}
+	f.ended(Ending{Ref: Ref{"t", "second"}, In: ready, Verb: Untake})
+	f.ended(Ending{Ref: Ref{"t", "late"}, In: ready, Verb: GiveBack, Delay: time.Hour})
+	f.ended(Ending{Ref: Ref{"t", "dead"}, In: ready, Verb: BuryLeased})
+	jobs := f.take(10, "t")
+	if len(jobs) != 2 || jobs[0].ID != "second" || jobs[1].ID != "first" {
+		t.Errorf("took %+v", jobs)
+	}
+	f.stats("t", 1, 0, 2, 1)
+}
+
 // TestTenThousandQueuesLeaveNothing: one for each synchronous job, made by a push and emptied by its worker.
 func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	f := newFixture(t)
@@ -540,6 +557,7 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	}
 }
 
+// TestTopicsMadeByUseLeaveNothing: a namespace gives the settings, and what is counted is counted there.
 func TestTopicsMadeByUseLeaveNothing(t *testing.T) {
 	f := newFixture(t)
 	f.setTopics(TopicConf{Name: "x.ns.*", TTR: time.Minute, MaxAttempts: 1, Pull: true})

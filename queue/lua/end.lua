@@ -6,7 +6,8 @@
 --         ('u' of a lease), verb, number, text. Verbs: A it is done; L back, after as many ms, no attempt is counted; H
 --         the same to the head of its list; F an attempt failed, to be made again after the waits of the text (in ms,
 --         with spaces between; '' 1, 3, 5 … minutes); B it failed for good; E extend the lease by as many ms from now
---         ('' the job's TTR). The number of A is when its lease began, in ms. Behind the waits of F, and in the text of B, is the attempt as JSON, after a semicolon.
+--         ('' the job's TTR). The number of A is when its lease began, in ms. Behind the waits of F, and in the text of
+--         B, is the attempt as JSON, after a semicolon.
 -- Returns seven a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
 --         gone, d delayed, r ready, x dead, u still leased), the state in which it was, the time of that in ms (when it
 --         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record.
@@ -62,6 +63,13 @@ local function waitAfter(made, rec, flags, at, schedule)
   return wait or (2 * made - 1) * 60000
 end
 
+-- Takes a job that stays alive out of what holds it. Its reference must not stay in a ready list: it would be leased
+-- by that, whatever has become of it.
+local function takeOut(j)
+  if j.state == 'r' then call('LREM', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, 1, string.format('%d', j.ref)) end
+  detach(j.topic, j.ref, j.state)
+end
+
 local function fail(j, schedule, attempt, forGood)
   local made, _, reason, history = readAttempts(j.page, j.index)
   if not made then return '' end -- of a newer format
@@ -70,7 +78,7 @@ local function fail(j, schedule, attempt, forGood)
   max = max or confOf(j.topic).max
   local dead = forGood or max > 0 and made >= max
   history = appended(history, reason, made, attempt)
-  detach(j.topic, j.ref, j.state)
+  takeOut(j)
   total('f', j.topic, 1)
   j.made = made
   if not dead then
@@ -87,7 +95,7 @@ end
 
 local function release(j, ms, first)
   if j.state == 'f' then return '' end
-  detach(j.topic, j.ref, j.state)
+  takeOut(j)
   if j.state == 'x' then
     total('v', j.topic, 1)
     restartAttempts(j.page, j.index)
