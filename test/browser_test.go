@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/wakecall/wakecall/test/harness"
 )
 
@@ -147,8 +145,7 @@ func TestEveryPageIsSound(t *testing.T) {
 	b.Open("/topics")
 	b.Submit(`button[name=choice][value=dark]`)
 	harness.Eventually(t, soon, "the dark theme", func() error {
-		var theme string
-		b.Do(chromedp.Evaluate(`document.documentElement.getAttribute("data-bs-theme")`, &theme))
+		theme := harness.Evaluate[string](b, `document.documentElement.getAttribute("data-bs-theme")`)
 		return harness.Equal("the theme", theme, "dark")
 	})
 	b.Submit(`button[name=choice][value=zh-Hans]`)

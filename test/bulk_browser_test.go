@@ -67,7 +67,7 @@ func TestAllThatMatchAreDoneByTheServer(t *testing.T) {
 	b.Click(`#all-matching`)
 	b.Click(`#matching button[value=delete]`)
 	b.Shows(soon, "Delete 1,111 jobs?")
-	b.Do(chromedp.SendKeys(`#wk-confirm-word`, "shop.close", chromedp.ByQuery))
+	b.Do(chromedp.SendKeys(chromedp.CSS(`#wk-confirm-word`), "shop.close"))
 	b.Submit(`#wk-confirm [data-ok]`)
 	b.Shows(soon, "Delete jobs #2", "done", "1,111 of 1,111")
 	i.delayed(t, manyJobs-manyMatch)

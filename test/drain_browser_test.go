@@ -33,7 +33,7 @@ func TestAShardIsDrainedAndRemovedInTheBrowser(t *testing.T) {
 	shoot(b, "drained-1280.png")
 	b.Open("/shards/redis-1")
 	b.Click(`form[action$="/delete"] button`)
-	b.Do(chromedp.SendKeys(`#wk-confirm-word`, "redis-1", chromedp.ByQuery))
+	b.Do(chromedp.SendKeys(chromedp.CSS(`#wk-confirm-word`), "redis-1"))
 	b.Submit(`#wk-confirm [data-ok]`)
 	b.Shows(soon, "Shard redis-1 was removed.")
 	i.delayed(t, manyJobs)

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
@@ -187,8 +185,7 @@ func settled(t *testing.T, b *harness.Browser, path string) {
 	t.Helper()
 	b.Open(path)
 	harness.Eventually(t, soon, "the charts of "+path, func() error {
-		var missing int
-		b.Do(chromedp.Evaluate(`[...document.querySelectorAll("[data-chart],[data-chart-json]")].filter(e => e.offsetParent && !e.querySelector("canvas")).length`, &missing))
+		missing := harness.Evaluate[int](b, `[...document.querySelectorAll("[data-chart],[data-chart-json]")].filter(e => e.offsetParent && !e.querySelector("canvas")).length`)
 		return harness.Equal("charts that are not drawn", missing, 0)
 	})
 }

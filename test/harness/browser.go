@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -34,11 +35,11 @@ func StartBrowser(t testing.TB, base string) *Browser {
 	t.Helper()
 	binary := need(t, "chromium", "chromium")
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.UserDataDir(newDir(t, "browser")),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("lang", "en"))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en"))
 	alloc, endAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
-	ctx, end := chromedp.NewContext(alloc)
-	b := &Browser{t: t, base: strings.TrimRight(base, "/"), ctx: ctx}
+	b := &Browser{t: t, base: strings.TrimRight(base, "/")}
+	ctx, end := chromedp.NewContext(alloc, chromedp.WithListener(b.listen))
+	b.ctx = ctx
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx)
 		end()
@@ -49,22 +50,23 @@ func StartBrowser(t testing.TB, base string) *Browser {
 			t.Errorf("in the browser: %s", trouble)
 		}
 	})
-	chromedp.ListenTarget(ctx, b.listen)
-	b.Size(1440, 900) // the first action starts the browser, so its context must not end
-	b.Do(network.Enable(), cdplog.Enable(), runtime.Enable())
+	if err := chromedp.Do(ctx); err != nil { // it starts the browser, so its context must not end
+		t.Fatalf("the browser: %v", err)
+	}
+	b.Size(1440, 900)
 	return b
 }
 
 func (b *Browser) listen(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		b.trouble("a script failed: %s", e.ExceptionDetails.Error())
+		b.trouble("a script failed: %s", &chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails})
 	case *runtime.EventConsoleAPICalled:
-		if e.Type == runtime.APITypeError {
+		if e.Type == runtime.ConsoleAPICalledTypeError {
 			b.trouble("the console has an error: %v", e.Args)
 		}
 	case *cdplog.EventEntryAdded:
-		if e.Entry.Level == cdplog.LevelError {
+		if e.Entry.Level == cdplog.EntryLevelError {
 			b.trouble("the log has an error: %s %s", e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventResponseReceived:
@@ -94,33 +96,49 @@ func (b *Browser) Expect(part string) {
 }
 
 // Do runs actions, for as long as Patience allows.
-func (b *Browser) Do(actions ...chromedp.Action) {
+func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	run(b, chromedp.Steps(actions...))
+}
+
+// Evaluate runs a script in the page and gives its value.
+func Evaluate[T any](b *Browser, script string, opts ...chromedp.EvaluateOption) T {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[T](script, opts...))
+}
+
+func run[T any](b *Browser, action chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, Patience)
 	defer cancel()
-	err := chromedp.Run(ctx, actions...)
+	value, err := chromedp.Run(ctx, action)
 	if err == nil {
-		return
+		return value
 	}
-	var where, text string
 	look, stop := context.WithTimeout(b.ctx, 5*time.Second)
 	defer stop()
-	_ = chromedp.Run(look, chromedp.Location(&where), chromedp.Evaluate(`document.body ? document.body.innerText.slice(0, 1500) : ""`, &text))
+	where, _ := chromedp.Run(look, chromedp.Location())
+	text, _ := chromedp.Run(look, chromedp.Evaluate[string](`document.body ? document.body.innerText.slice(0, 1500) : ""`))
 	b.t.Fatalf("the browser at %s: %v\n%s", where, err, text)
+	return value
+}
+
+// send sends a command of the protocol and gives its result.
+func send[P, R any](b *Browser, command cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	return run(b, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, command, params) })
 }
 
 // Size makes the window so large.
 func (b *Browser) Size(width, height int64) {
 	b.t.Helper()
-	if err := chromedp.Run(b.ctx, emulation.SetDeviceMetricsOverride(width, height, 1, false)); err != nil {
-		b.t.Fatalf("the browser: %v", err)
-	}
+	b.Do(chromedp.EmulateViewport(width, height))
 }
 
 // Open goes to a page of the site and waits until it is loaded.
 func (b *Browser) Open(path string) {
 	b.t.Helper()
-	b.Do(chromedp.Navigate(b.base+path), chromedp.WaitReady("main, body"))
+	b.Do(chromedp.Navigate(b.base+path), chromedp.WaitReady(chromedp.CSS("main, body")))
 }
 
 // Dark says whether the system wants dark pages.
@@ -130,30 +148,31 @@ func (b *Browser) Dark(dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	b.Do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	send(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
 }
 
 // Fill puts a text into a field.
 func (b *Browser) Fill(selector, text string) {
 	b.t.Helper()
-	b.Do(chromedp.SetValue(selector, text, chromedp.ByQuery))
+	b.Do(chromedp.SetValue(chromedp.CSS(selector), text))
 }
 
 // Click clicks and waits for what it leads to.
 func (b *Browser) Click(selector string) {
 	b.t.Helper()
-	b.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
+	b.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 // Submit clicks what leads to another page, and waits until that is there: a navigation that begins meanwhile would cut
 // it off.
 func (b *Browser) Submit(selector string) {
 	b.t.Helper()
-	b.Do(chromedp.Evaluate(`window.wakecallBefore = true`, nil))
+	Evaluate[chromedp.Void](b, `window.wakecallBefore = true`)
 	b.Click(selector)
 	Eventually(b.t, Patience, "the next page after "+selector, func() error {
-		var there bool
-		if err := chromedp.Run(b.ctx, chromedp.Evaluate(`!window.wakecallBefore && document.readyState === "complete"`, &there)); err != nil {
+		there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`!window.wakecallBefore && document.readyState === "complete"`))
+		if err != nil {
 			return err
 		}
 		return Equal("the page is there", there, true)
@@ -161,18 +180,17 @@ func (b *Browser) Submit(selector string) {
 }
 
 // Text is what the page shows.
-func (b *Browser) Text() (text string) {
+func (b *Browser) Text() string {
 	b.t.Helper()
-	b.Do(chromedp.Evaluate(`document.body.innerText`, &text))
-	return text
+	return Evaluate[string](b, `document.body.innerText`)
 }
 
 // Shows waits until the page shows all texts.
 func (b *Browser) Shows(limit time.Duration, texts ...string) {
 	b.t.Helper()
 	Eventually(b.t, limit, fmt.Sprintf("the page to show %q", texts), func() error {
-		var text string
-		if err := chromedp.Run(b.ctx, chromedp.Evaluate(`document.body ? document.body.innerText : ""`, &text)); err != nil {
+		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body ? document.body.innerText : ""`))
+		if err != nil {
 			return err
 		}
 		for _, want := range texts {
@@ -185,10 +203,9 @@ func (b *Browser) Shows(limit time.Duration, texts ...string) {
 }
 
 // Overflow is by how many pixels the page is wider than the window.
-func (b *Browser) Overflow() (pixels int) {
+func (b *Browser) Overflow() int {
 	b.t.Helper()
-	b.Do(chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &pixels))
-	return pixels
+	return Evaluate[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`)
 }
 
 // Finding is something that axe found.
@@ -200,13 +217,12 @@ type Finding struct {
 }
 
 // Axe checks the page for accessibility and gives what is serious. script is the source of axe-core.
-func (b *Browser) Axe(script string) (findings []Finding) {
+func (b *Browser) Axe(script string) []Finding {
 	b.t.Helper()
-	b.Do(page.SetBypassCSP(true), chromedp.Evaluate(script+"; true", nil),
-		chromedp.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
-			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`,
-			&findings, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
-	return findings
+	send(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
+	Evaluate[chromedp.Void](b, script+"; true")
+	return Evaluate[[]Finding](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`, chromedp.EvalAwaitPromise)
 }
 
 // Screenshot keeps the whole page as a PNG, or what the window shows of it as a WebP, by the name of the file.
@@ -214,12 +230,10 @@ func (b *Browser) Screenshot(file string) {
 	b.t.Helper()
 	var picture []byte
 	if strings.HasSuffix(file, ".webp") {
-		b.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
-			picture, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(85).Do(ctx)
-			return err
-		}))
+		params := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: new(int64(85))}
+		picture = send(b, page.CaptureScreenshot, params).Data
 	} else {
-		b.Do(chromedp.FullScreenshot(&picture, 100))
+		picture = run(b, chromedp.FullScreenshot(100))
 	}
 	if err := os.WriteFile(file, picture, 0o644); err != nil {
 		b.t.Fatal(err)
@@ -229,5 +243,6 @@ func (b *Browser) Screenshot(file string) {
 // Speak says which language the user prefers.
 func (b *Browser) Speak(language string) {
 	b.t.Helper()
-	b.Do(network.SetExtraHTTPHeaders(network.Headers{"Accept-Language": language}))
+	headers := network.Headers{"Accept-Language": language}
+	send(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers})
 }
