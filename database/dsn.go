@@ -56,7 +56,7 @@ func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 		return nil, errors.New("no database: write mysql://user:password@tcp(host:3306)/database")
 	}
 	c.ParseTime, c.Loc = true, time.UTC
-	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout(), ioTimeout()
 	c.RejectReadOnly = true             // after a fail-over: drop connections to the new replica
 	c.Logger = &mysqldriver.NopLogger{} // what matters is returned as an error
 	if err := c.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {

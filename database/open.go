@@ -22,12 +22,14 @@ import (
 // The limits of a connection. A step of a migration may take longer, on a large table.
 const (
 	dialTimeout  = 3 * time.Second
-	ioTimeout    = 3 * time.Second
 	stepTimeout  = 10 * time.Minute
 	maxOpenConns = 4
 	maxIdleConns = 2
 	walPause     = 5 * time.Millisecond
 )
+
+// ioTimeout is shorter than an operation, which notices by it that a server is lost.
+func ioTimeout() time.Duration { return Timeout * 3 / 4 }
 
 // open makes a pool without any connection yet.
 func (a *address) open() (*sql.DB, error) {
@@ -83,7 +85,7 @@ func openSQLite(path string) (*sql.DB, error) {
 // once, SQLite tells all but one that the file is locked, without the wait of busy_timeout. Any other error is left
 // to the first statement.
 func enableWAL(db *sql.DB) {
-	for deadline := time.Now().Add(ioTimeout); isBusy(db.Ping()) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(ioTimeout()); isBusy(db.Ping()) && time.Now().Before(deadline); {
 		time.Sleep(walPause)
 	}
 }
