@@ -18,8 +18,8 @@ const (
 // rank orders severities, the worst highest.
 func rank(severity string) int { return slices.Index([]string{Info, Warning, Critical}, severity) }
 
-// Cause is one thing that is wrong with a topic, a shard or the installation. It is told by its kind and its numbers, so
-// that every reader gets it in his language.
+// Cause is one thing that is wrong with a topic, a shard or the installation. It is told by its kind and its numbers,
+// so that every reader gets it in his language.
 type Cause struct {
 	Kind     string        `json:"kind"` // down, failing, …; the text alerts.cause_KIND says it
 	Severity string        `json:"severity"`
@@ -38,7 +38,16 @@ type Say func(key string, args ...any) string
 
 // Say is the cause in a language. duration writes durations in it.
 func (c Cause) Say(say Say, duration func(time.Duration) string) string {
-	return say("alerts.cause_"+c.Kind, c.N, c.Of, duration(c.For), duration(c.P99), duration(c.Limit), c.answer(say), c.Text)
+	return say(
+		"alerts.cause_"+c.Kind,
+		c.N,
+		c.Of,
+		duration(c.For),
+		duration(c.P99),
+		duration(c.Limit),
+		c.answer(say),
+		c.Text,
+	)
 }
 
 // answers are those that have the text alerts.answer_REASON.

@@ -79,8 +79,8 @@ type Rules struct {
 	Objectives map[string]registry.Duration `json:"objectives"`
 }
 
-// Objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one. That is
-// not for pull topics, whose workers come when they like.
+// Objective is how late a topic may be: its own, or that of the longest pattern that matches, or the common one. That
+// is not for pull topics, whose workers come when they like.
 func (r *Rules) Objective(t *registry.Topic) time.Duration {
 	if d, named := r.Objectives[t.Name]; named {
 		return d.Std()

@@ -197,10 +197,12 @@ func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
 }
 
 func (f Filter) query(tx *gorm.DB) *gorm.DB {
-	q := tx.Table("alerts").Select("alerts.*, causes AS stored, handled_alert, handled_by, handled_why, handled_at, handled_until").
+	q := tx.Table("alerts").
+		Select("alerts.*, causes AS stored, handled_alert, handled_by, handled_why, handled_at, handled_until").
 		Joins("LEFT JOIN alert_causes ON alert_id = id").
 		Joins("LEFT JOIN alert_handled ON alert_handled.alert_key = alerts.alert_key").
-		Order("id DESC").Limit(database.Limit(f.Limit))
+		Order("id DESC").
+		Limit(database.Limit(f.Limit))
 	if f.Open != nil && *f.Open {
 		q = q.Where("open_key IS NOT NULL")
 	} else if f.Open != nil {

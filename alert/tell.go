@@ -130,7 +130,10 @@ func (t *Told) due(n *news, s *Settings, now time.Time) bool {
 func (t *Told) after(n *news, say Say, now time.Time) *Told {
 	next := &Told{
 		Alerts: maps.Clone(t.Alerts), Last: now, Stage: t.Stage + 1, Thread: t.Thread, version: t.version,
-		Sent: append(slices.DeleteFunc(slices.Clone(t.Sent), func(at time.Time) bool { return now.Sub(at) > time.Hour }), now),
+		Sent: append(
+			slices.DeleteFunc(slices.Clone(t.Sent), func(at time.Time) bool { return now.Sub(at) > time.Hour }),
+			now,
+		),
 	}
 	if next.Alerts == nil {
 		next.Alerts = map[string]ToldAlert{}

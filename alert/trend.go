@@ -70,8 +70,8 @@ func (t *trend) over(now time.Time) bool {
 	return t.last.Ready == 0 && now.Sub(t.marks[len(t.marks)-1].at) > trendSpan
 }
 
-// choose lists the topics to read: at first all that have jobs, then those with events and those whose numbers are unusual. With an
-// error the topics of the shards that did not answer are missing.
+// choose lists the topics to read: at first all that have jobs, then those with events and those whose numbers are
+// unusual. With an error the topics of the shards that did not answer are missing.
 func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	known := w.src.Snapshot().Topics
 	active, err := w.src.Queue.Active(ctx, now.Add(-failingSpan))

@@ -23,8 +23,8 @@ type Options struct {
 	Patience func(topic string) time.Duration // how long a stage waits for the outcome of a job
 	Dir      string                           // for the lists of jobs
 	Host     string                           // whose tasks this runner carries out
-	// Lead reports whether this process leads its host's tasks for the given time: a replaced process and its successor must
-	// not both carry them out. nil: there is one process.
+	// Lead reports whether this process leads its host's tasks for the given time: a replaced process and its successor
+	// must not both carry them out. nil: there is one process.
 	Lead func(ctx context.Context, ttl time.Duration) (bool, error)
 	Log  *slog.Logger
 	Now  func() time.Time

@@ -173,8 +173,8 @@ func (p RawPush) query() url.Values {
 	return q
 }
 
-// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A job that is refused does not
-// fail the others; the error is that of the whole request.
+// PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A job that is refused does
+// not fail the others; the error is that of the whole request.
 func (c *Client) PushBatch(ctx context.Context, pushes []Push) ([]Result, error) {
 	body, repeatable, err := encodeBatch(pushes)
 	if err != nil {

@@ -91,7 +91,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// free waits for a free place and takes all that are free, at most as many as a Reserve may ask for; none when ctx ends.
+// free waits for a free place and takes all that are free, at most as many as a Reserve may ask for; none when ctx
+// ends.
 func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
 	if ctx.Err() != nil {
 		return 0

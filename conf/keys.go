@@ -53,7 +53,12 @@ var keys = []Key{
 	{"gateways.lmstfy.addr", "", gateway, "Address of the gateway for clients of lmstfy, [HOST:]PORT"},
 	{"gateways.lmstfy.admin_addr", "", gateway,
 		"Address of the gateway for lmstfy's admin API, [HOST:]PORT"},
-	{"gateways.lmstfy.pools", "default", text(checkPools), "Pools of lmstfy joined with commas; the first is the default one"},
+	{
+		"gateways.lmstfy.pools",
+		"default",
+		text(checkPools),
+		"Pools of lmstfy joined with commas; the first is the default one",
+	},
 	{"gateways.lmstfy.accounts", "", text(checkText),
 		"File of USER:PASSWORD lines: who may use lmstfy's admin API; empty: everybody"},
 	{"gateways.phpdq.addr", "", gateway,

@@ -140,8 +140,8 @@ func (l *Listener) noteEnd() {
 	}
 }
 
-// CloseIdle closes the connections without a request under way. After Close those that remain bring no other request: End
-// says so.
+// CloseIdle closes the connections without a request under way. After Close those that remain bring no other request:
+// End says so.
 func (l *Listener) CloseIdle() {
 	l.closing.Store(true)
 	l.closeConns(func(c *conn) bool { return c.busy.Load() == 0 })

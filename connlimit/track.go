@@ -34,8 +34,8 @@ func Track(next http.Handler) http.Handler {
 // Begin tells the listener that an accepted connection has a request under way, as Track does for HTTP.
 func Begin(accepted net.Conn) { accepted.(*conn).begin() }
 
-// End tells the listener that the request has been answered. It says whether the connection may bring another one: after
-// CloseIdle none may.
+// End tells the listener that the request has been answered. It says whether the connection may bring another one:
+// after CloseIdle none may.
 func End(accepted net.Conn) bool {
 	c := accepted.(*conn)
 	c.end()

@@ -47,7 +47,8 @@ type Options struct {
 	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Nudge   func()          // called for a topic that is unknown; may be nil
 	Topics  func() *registry.Snapshot
-	// Deleted reports whether a topic that Topics does not have was deleted; an error: that cannot be known now. nil: it was.
+	// Deleted reports whether a topic that Topics does not have was deleted; an error: that cannot be known now. nil: it
+	// was.
 	Deleted         func(ctx context.Context, topic string) (bool, error)
 	Caller          Caller
 	Journal         Journal

@@ -25,8 +25,8 @@ type Endpoint struct {
 	conns atomic.Int64
 }
 
-// Limits of HTTP requests. An answer may wait: protocols that wait for jobs have no write timeout here, and end by their
-// own.
+// Limits of HTTP requests. An answer may wait: protocols that wait for jobs have no write timeout here, and end by
+// their own.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = time.Minute
@@ -58,7 +58,8 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 
 type waitsKey struct{}
 
-// Waits is the context in which a request waits for jobs: it ends with the request, and when the listener begins to stop.
+// Waits is the context in which a request waits for jobs: it ends with the request, and when the listener begins to
+// stop.
 func Waits(ctx context.Context) (context.Context, context.CancelFunc) {
 	waits, ok := ctx.Value(waitsKey{}).(context.Context)
 	ctx, cancel := context.WithCancel(ctx)
@@ -95,8 +96,8 @@ func (e *Endpoint) count(n int64) {
 // Conn is a connection of a protocol that is not HTTP.
 type Conn struct{ net.Conn }
 
-// Begin says that a request is under way: the connection is not closed meanwhile, neither in favour of another one nor by
-// a stop.
+// Begin says that a request is under way: the connection is not closed meanwhile, neither in favour of another one nor
+// by a stop.
 func (c Conn) Begin() { connlimit.Begin(c.Conn) }
 
 // End says that the request has been answered. It reports whether the connection may bring another one.

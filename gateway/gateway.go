@@ -15,8 +15,8 @@ type Listener struct {
 	Serve func(ctx context.Context, l net.Listener) error
 }
 
-// Run serves all listeners until ctx is done and all of them have stopped. When one fails the others stop too: the master
-// starts the process again.
+// Run serves all listeners until ctx is done and all of them have stopped. When one fails the others stop too: the
+// master starts the process again.
 func Run(ctx context.Context, listeners []Listener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

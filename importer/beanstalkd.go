@@ -171,8 +171,8 @@ func (b *Beanstalkd) claimReady(n int) ([]Job, error) {
 	return b.claimed(number, list, bodies, replies)
 }
 
-// claimDelayed claims delayed jobs of any tube, whose ids follow that of the next one of a tube. A job must not be ready
-// when the import is killed, so it is reserved and released at once. more: the tube may have others.
+// claimDelayed claims delayed jobs of any tube, whose ids follow that of the next one of a tube. A job must not be
+// ready when the import is killed, so it is reserved and released at once. more: the tube may have others.
 func (b *Beanstalkd) claimDelayed(tube string, n int) (jobs []Job, more bool, err error) {
 	next, err := b.c.ask("use "+tube, "peek-delayed", "use "+beanstalkLists)
 	if err != nil || !next[1].is("FOUND") {
@@ -236,9 +236,14 @@ func (b *Beanstalkd) listed(list []beanstalkClaim, hide []string) (number uint64
 	return put.id(), replies, err
 }
 
-// claimed are the jobs of a list that were released to be claims. The ttr of others was over, or they were not delayed any
-// more.
-func (b *Beanstalkd) claimed(number uint64, list []beanstalkClaim, bodies [][]byte, replies []beanstalkReply) (jobs []Job, err error) {
+// claimed are the jobs of a list that were released to be claims. The ttr of others was over, or they were not delayed
+// any more.
+func (b *Beanstalkd) claimed(
+	number uint64,
+	list []beanstalkClaim,
+	bodies [][]byte,
+	replies []beanstalkReply,
+) (jobs []Job, err error) {
 	if len(list) == 0 {
 		return nil, nil
 	}

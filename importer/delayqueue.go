@@ -127,8 +127,8 @@ func (d *DelayQueue) heads(ctx context.Context) (heads []string, now time.Time, 
 	return heads, now, nil
 }
 
-// claimAny claims jobs of the first queue that has some. Those at the head of a bucket that are due since after stuck are
-// left to the timers of delay-queue.
+// claimAny claims jobs of the first queue that has some. Those at the head of a bucket that are due since after stuck
+// are left to the timers of delay-queue.
 func (d *DelayQueue) claimAny(ctx context.Context, n int, stuck time.Time) ([]Job, error) {
 	for _, key := range d.keys {
 		if jobs, err := d.claim(ctx, key, n, stuck); len(jobs) > 0 || err != nil {

@@ -192,8 +192,9 @@ func byClaim(jobs []Job) map[string][]Job {
 // noted is how long a dispatcher may take to note a call whose job is gone.
 const noted = 3 * time.Second
 
-// unpushed separates the claims that an interrupted import has pushed from the others. Jobs were pushed whose line is in
-// the journal, and those that were stored just before the import was killed: they are there, or have been called since.
+// unpushed separates the claims that an interrupted import has pushed from the others. Jobs were pushed whose line is
+// in the journal, and those that were stored just before the import was killed: they are there, or have been called
+// since.
 func (i *run) unpushed(ctx context.Context, left []Job) (done, todo []Job, err error) {
 	pushed := i.linesOf(left)
 	var unsure []Job

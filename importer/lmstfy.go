@@ -61,8 +61,8 @@ func (l *Lmstfy) Waiting(ctx context.Context) (int, error) {
 	return length(ctx, l.Redis, queues, []string{lmstfyTimer}, []string{lmstfyClaims})
 }
 
-// Claim implements Old. It looks for ready queues when those that it knows are empty: each job has a key of its own, so a
-// scan of a million jobs takes as long as many claims.
+// Claim implements Old. It looks for ready queues when those that it knows are empty: each job has a key of its own, so
+// a scan of a million jobs takes as long as many claims.
 func (l *Lmstfy) Claim(ctx context.Context, n int) (jobs []Job, err error) {
 	if l.found != nil {
 		if jobs, err = l.claimAny(ctx, l.found, n); len(jobs) > 0 || err != nil {

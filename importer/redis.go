@@ -23,7 +23,8 @@ var (
 // lockName begins the name of an import's connections to the old Redis. They are its lock: it ends with its process.
 const lockName = "wakecall-import-"
 
-// Connect connects to an old Redis. A command is sent once: a claim whose answer is lost is found among those that are left.
+// Connect connects to an old Redis. A command is sent once: a claim whose answer is lost is found among those that are
+// left.
 func Connect(o *redis.Options) *redis.Client {
 	o.MaxRetries, o.ContextTimeoutEnabled, o.ClientName = -1, true, lockName+rand.Text()
 	return redis.NewClient(o)

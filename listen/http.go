@@ -66,8 +66,8 @@ func (s *httpListener) serve() error {
 	return s.srv.Serve(s.conns)
 }
 
-// firstRequest is how long a stopping listener waits for the first requests of accepted connections. Shutdown would wait
-// as long, but not answer them.
+// firstRequest is how long a stopping listener waits for the first requests of accepted connections. Shutdown would
+// wait as long, but not answer them.
 const firstRequest = 5 * time.Second
 
 // stop drains the server; the package's documentation explains the order.

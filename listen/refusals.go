@@ -13,9 +13,9 @@ import (
 // header. detail says what is wrong.
 type Refusal func(status int, detail string) (h http.Header, body []byte)
 
-// net/http has no hook for these answers: it writes a fixed text to the connection, at once, which no answer of a handler
-// begins like. So the connections of HTTP/1.1 look at what is written to them. (HTTP/2 has answers of its own: a malformed
-// request is the error of its stream, and a header that is too large a page of net/http.)
+// net/http has no hook for these answers: it writes a fixed text to the connection, at once, which no answer of a
+// handler begins like. So the connections of HTTP/1.1 look at what is written to them. (HTTP/2 has answers of its own:
+// a malformed request is the error of its stream, and a header that is too large a page of net/http.)
 type refusals struct {
 	net.Listener
 	refuse Refusal

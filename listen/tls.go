@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// handshakes is a listener of TLS connections after their handshake. net/http would shake hands itself, but then it knows
-// only *tls.Conn, and what it writes there cannot be seen. It gets these for HTTP/2, and refusingTLS for HTTP/1.1.
+// handshakes is a listener of TLS connections after their handshake. net/http would shake hands itself, but then it
+// knows only *tls.Conn, and what it writes there cannot be seen. It gets these for HTTP/2, and refusingTLS for
+// HTTP/1.1.
 type handshakes struct {
 	net.Listener
 	config  *tls.Config

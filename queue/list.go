@@ -12,7 +12,9 @@ import (
 // listStep bounds what one call of the list script reads.
 const listStep = 100
 
-var innerCursor = regexp.MustCompile(`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9}|o:\d{1,15}:\d{1,9})$`)
+var innerCursor = regexp.MustCompile(
+	`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9}|o:\d{1,15}:\d{1,9})$`,
+)
 
 // List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
 // where to go on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor,

@@ -15,8 +15,8 @@ import (
 const longBody = 1024
 
 // newerFormats is where the flags of formats begin that this version does not know: the three highest bits are the
-// format, and this version writes 0, or 1 of a job that has extras. The times, the three lowest bits of the flags and the id are the same in all
-// formats.
+// format, and this version writes 0, or 1 of a job that has extras. The times, the three lowest bits of the flags and
+// the id are the same in all formats.
 const newerFormats = 1 << 6
 
 // Flags of a record, beside the priority in the two lowest bits.

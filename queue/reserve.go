@@ -42,8 +42,8 @@ type Reserved struct {
 	More bool // there may be others, behind places of jobs that are gone
 }
 
-// Lease is a reserved job. Job.Attempts is the number made before this one, Job.Revision that of the job's death once it
-// was settled as dead.
+// Lease is a reserved job. Job.Attempts is the number made before this one, Job.Revision that of the job's death once
+// it was settled as dead.
 type Lease struct {
 	Job
 	Token       string

@@ -162,8 +162,8 @@ func (s *Shard) bucketOf(topic string) int {
 	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
 }
 
-// bucketsOf are the buckets that have jobs of a topic. The topics of a namespace are in all of them, and each counts its
-// own.
+// bucketsOf are the buckets that have jobs of a topic. The topics of a namespace are in all of them, and each counts
+// its own.
 func (s *Shard) bucketsOf(topic string) []int {
 	if !strings.HasSuffix(topic, ".*") {
 		return []int{s.bucketOf(topic)}

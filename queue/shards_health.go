@@ -113,7 +113,8 @@ func (s *Shard) differ(ctx context.Context) string {
 	return strings.Join(list, "; ") + "; this host has " + o.Settings
 }
 
-// Forbidden says whether an error of Redis is that the user lacks rights (ACL). It has a prefix outside of scripts only.
+// Forbidden says whether an error of Redis is that the user lacks rights (ACL). It has a prefix outside of scripts
+// only.
 func Forbidden(err error) bool {
 	return redis.HasErrorPrefix(err, "NOPERM") || err != nil &&
 		(strings.Contains(err.Error(), "The user executing the script can't") ||

@@ -283,7 +283,8 @@ const clockSlack = time.Second
 func (b *bounds) nothing() bool { return len(b.gaps) == 0 && b.older == nil }
 
 func (b *bounds) has(l *line) bool {
-	if l.kind == queue.EntryDelivered && (l.revision == 0 || !b.late) { // the data may hold the reservation, but not its end
+	if l.kind == queue.EntryDelivered &&
+		(l.revision == 0 || !b.late) { // the data may hold the reservation, but not its end
 		return true
 	}
 	if l.older {

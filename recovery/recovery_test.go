@@ -370,8 +370,8 @@ func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	}
 }
 
-// TestTheClockOfAHostMayGoBack just before a shard loses data, also over midnight: all that was accepted since is in the
-// journal behind the position that the shard had noted.
+// TestTheClockOfAHostMayGoBack just before a shard loses data, also over midnight: all that was accepted since is in
+// the journal behind the position that the shard had noted.
 func TestTheClockOfAHostMayGoBack(t *testing.T) {
 	for name, back := range map[string]time.Duration{"ten minutes": 10 * time.Minute, "over midnight": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

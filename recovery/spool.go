@@ -138,9 +138,9 @@ type DrainOptions struct {
 }
 
 // Drain brings what is in a journal's spool to the shards, in the order in which it came. Only one process may do it at
-// a time: it is the keeper's. After an error it is still there. What a drain brings names its line in the spool, so that
-// the next drain leaves it out if that one did not come to its end. It also leaves out a push of a job that was changed
-// since in another way.
+// a time: it is the keeper's. After an error it is still there. What a drain brings names its line in the spool, so
+// that the next drain leaves it out if that one did not come to its end. It also leaves out a push of a job that was
+// changed since in another way.
 func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
 	var report Report
 	since, err := claimSpool(dir)
@@ -277,7 +277,15 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 			away = result.Err
 		default:
 			d.report.Failed++
-			d.Logger.Error("a push that was taken while no shard was up is refused now", "topic", p.Topic, "id", p.ID, "error", result.Err)
+			d.Logger.Error(
+				"a push that was taken while no shard was up is refused now",
+				"topic",
+				p.Topic,
+				"id",
+				p.ID,
+				"error",
+				result.Err,
+			)
 		}
 	}
 	if away != nil {

@@ -86,7 +86,11 @@ func (r *Registry) update(tx *gorm.DB, base *Snapshot, revision int64) (*Snapsho
 	}
 	s := *base
 	s.Revision, s.mark, s.readAt = revision, mark, time.Now()
-	tables := map[string]func(*gorm.DB, *Snapshot) error{"shard": r.readShards, "token": readTokens, "setting": readSettings}
+	tables := map[string]func(*gorm.DB, *Snapshot) error{
+		"shard":   r.readShards,
+		"token":   readTokens,
+		"setting": readSettings,
+	}
 	topics := map[string]bool{}
 	changed := map[string]bool{}
 	for _, object := range objects {

@@ -130,9 +130,11 @@ const (
 )
 
 // ErrOtherKey is for a host whose secret key is not that of the registry.
-var ErrOtherKey = database.NewRefusal("its secrets are encrypted under another key than data_dir/secret-key of this host: " +
-	"copy that file from another host or a backup; if there is none left, `wakecall migrate forget-secrets` removes " +
-	"what it encrypted, so that it can be entered again")
+var ErrOtherKey = database.NewRefusal(
+	"its secrets are encrypted under another key than data_dir/secret-key of this host: " +
+		"copy that file from another host or a backup; if there is none left, `wakecall migrate forget-secrets` removes " +
+		"what it encrypted, so that it can be entered again",
+)
 
 // checkKey fails if this host cannot read what the registry has. The first host to come makes its key that of the
 // registry, and seals what an earlier version stored in the clear. A host with another key starts while there are no
@@ -317,7 +319,10 @@ func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, forget bool) error {
 	if err != nil {
 		return err
 	}
-	return tx.Model(row).Where("url = ?", row.URL).UpdateColumns(map[string]any{"url": next.URL, "state": next.State}).Error
+	return tx.Model(row).
+		Where("url = ?", row.URL).
+		UpdateColumns(map[string]any{"url": next.URL, "state": next.State}).
+		Error
 }
 
 const forgotten = "its secrets are lost: enter its headers, the query of its URL and a signing secret again"
@@ -337,7 +342,8 @@ func (r *topicRow) withoutSecrets() (*Topic, error) {
 }
 
 // ForgetSecrets replaces the key of a registry after its loss. What was encrypted under the lost key is removed: topics
-// are paused without their secrets, shards are offline without a URL. Settings stay, and are entered again in the admin.
+// are paused without their secrets, shards are offline without a URL. Settings stay, and are entered again in the
+// admin.
 func ForgetSecrets(ctx context.Context, o Options) error {
 	r, err := connect(o)
 	if err != nil {

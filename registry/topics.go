@@ -49,7 +49,12 @@ func checkConditions(name string, was *Topic, conditions []Condition) error {
 
 // PutTopic stores a topic, new or changed. Nil Secrets keep the stored ones, empty Secrets remove them. Storing a
 // topic as it is changes nothing. Errors: *FieldError, ErrChanged, ErrUnavailable.
-func (r *Registry) PutTopic(ctx context.Context, actor string, t Topic, conditions ...Condition) (created bool, err error) {
+func (r *Registry) PutTopic(
+	ctx context.Context,
+	actor string,
+	t Topic,
+	conditions ...Condition,
+) (created bool, err error) {
 	done, err := r.PutTopics(ctx, actor, []Topic{t}, conditions...)
 	return err == nil && done[0] == TopicCreated, err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/listen"
 )
 
-// Run serves on l until ctx is done and then stops gracefully, as package listen explains. It returns when every request
-// has ended, or ShutdownTimeout later; l is closed then.
+// Run serves on l until ctx is done and then stops gracefully, as package listen explains. It returns when every
+// request has ended, or ShutdownTimeout later; l is closed then.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.stop()
 	uses, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended

@@ -55,10 +55,14 @@ func othersRedis(cfg *conf.Config, registered []registry.Shard) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("the registry has the shard %q, a redis-server that another host's master runs, and this host has no %s. "+
-		"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url redis://…`, "+
-		"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an empty one, "+
-		"create the directory", "managed", cfg.RedisDir())
+	return fmt.Errorf(
+		"the registry has the shard %q, a redis-server that another host's master runs, and this host has no %s. "+
+			"Several hosts need a Redis that all of them reach: register it with `wakecall shard add redis-1 --url redis://…`, "+
+			"drain %[1]q and delete it. If this host replaces the other one, copy its %[2]s here; to start with an empty one, "+
+			"create the directory",
+		"managed",
+		cfg.RedisDir(),
+	)
 }
 
 // MakeDataDir creates data_dir, readable by its owner only.

@@ -140,7 +140,8 @@ func TestAnotherHostsRedisIsNotDoubled(t *testing.T) {
 	}
 }
 
-// TestAnotherHostsSecretKeyIsNoticed by wakecall check, also while there are no secrets that keep the host from starting.
+// TestAnotherHostsSecretKeyIsNoticed by wakecall check, also while there are no secrets that keep the host from
+// starting.
 func TestAnotherHostsSecretKeyIsNoticed(t *testing.T) {
 	dsn := "WAKECALL_REGISTRY_DSN=sqlite:" + filepath.Join(t.TempDir(), "registry.db")
 	for i, want := range []Verdict{Good, Failed} {

@@ -24,8 +24,8 @@ import (
 	"github.com/wakecall/wakecall/test/smtptest"
 )
 
-// badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429 and
-// refuse connections, a topic is paused, one may be called five times a second and has far too many jobs, and its
+// badDay is 36 minutes of an installation with 41 topics and 10,000 delayed jobs. Endpoints hang, answer 500 and 429
+// and refuse connections, a topic is paused, one may be called five times a second and has far too many jobs, and its
 // Redis stands still for a while. Two people are on call. The day is compressed: minute is how long one of its minutes
 // takes, and the pauses between messages are as much shorter.
 type badDay struct {

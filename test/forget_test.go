@@ -11,8 +11,9 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-// TestALostSecretKeyIsForgotten: with the key of its secrets lost, an installation says what to do and does nothing else;
-// after `wakecall migrate forget-secrets` its jobs and topics are there, and go on as soon as the secrets are entered again.
+// TestALostSecretKeyIsForgotten: with the key of its secrets lost, an installation says what to do and does nothing
+// else; after `wakecall migrate forget-secrets` its jobs and topics are there, and go on as soon as the secrets are
+// entered again.
 func TestALostSecretKeyIsForgotten(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)

@@ -141,8 +141,8 @@ func answersWith(addr, request, want string) error {
 	return nil
 }
 
-// Thousands of connections that say nothing, and some that never read, keep nobody out of any gateway, and memory does not
-// grow with them beyond a few KiB each.
+// Thousands of connections that say nothing, and some that never read, keep nobody out of any gateway, and memory does
+// not grow with them beyond a few KiB each.
 func TestIdleConnectionsKeepNobodyOutOfAGateway(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 12_000 {

@@ -49,12 +49,14 @@ func killedImport(t *testing.T, i *installation, args ...string) (kills int) {
 	}
 }
 
-// oldSystem is a queue to import from. Its jobs have the ids 0, 1, …: even ones are ready, the others are due in an hour.
+// oldSystem is a queue to import from. Its jobs have the ids 0, 1, …: even ones are ready, the others are due in an
+// hour.
 type oldSystem struct {
 	args  []string // of `wakecall import`
 	topic string   // of its jobs in Wakecall
 	fill  func(jobs int)
-	// consume takes one job as a consumer of the old system does, finishes it and returns its number; "" when none is ready.
+	// consume takes one job as a consumer of the old system does, finishes it and returns its number; "" when none is
+	// ready.
 	consume func() string
 	// left is how many jobs the old system has.
 	left func() int64

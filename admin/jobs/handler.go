@@ -41,7 +41,8 @@ type Options struct {
 	Lead    Lead   // nil: there is one process
 }
 
-// Lead reports whether a process has a role for itself: a replaced admin and its successor must not both carry out tasks.
+// Lead reports whether a process has a role for itself: a replaced admin and its successor must not both carry out
+// tasks.
 type Lead func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
 
 // Handler serves the pages of this room.

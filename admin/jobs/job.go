@@ -67,7 +67,8 @@ func (h *Handler) jobPage(c echo.Context) error {
 	}
 	d.Leased = job.State == queue.Running && h.isPull(topic)
 	d.Body, d.Kind, d.Cut = ShownBody(job.Body)
-	if job.State != queue.Finished && page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
+	if job.State != queue.Finished &&
+		page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
 		d.Curl = h.signedCurl(c, job)
 	}
 	return h.Render(c, http.StatusOK, "job", d)

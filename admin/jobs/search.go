@@ -120,7 +120,13 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	return nil
 }
 
-func (h *Handler) findPrefix(ctx context.Context, d *searchData, topic string, state queue.State, until time.Time) error {
+func (h *Handler) findPrefix(
+	ctx context.Context,
+	d *searchData,
+	topic string,
+	state queue.State,
+	until time.Time,
+) error {
 	for cursor := ""; ; {
 		if d.Some = h.Now().After(until); d.Some {
 			return nil

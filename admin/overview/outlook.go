@@ -82,7 +82,8 @@ func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	topics := h.Snapshot().Topics
 	var names []string
 	for name, s := range stats {
-		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull && s.Delayed+s.Ready > 0 {
+		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull &&
+			s.Delayed+s.Ready > 0 {
 			names = append(names, name)
 		}
 	}

@@ -91,7 +91,9 @@ func readTopicForm(c echo.Context) topicForm {
 		MaxAttempts: v("max_attempts"), Retry: v("retry"),
 		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
 		ExpiresAfter: v("expires_after"), Emails: v("emails"),
-		Durability: v("durability"), Remember: v("remember"), Dialect: v("dialect"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
+		Durability: v(
+			"durability",
+		), Remember: v("remember"), Dialect: v("dialect"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
 		ETag: v("etag"),
 	}
 }
@@ -326,8 +328,13 @@ func (h *Handler) checkRetryIf(c echo.Context) error {
 		status = http.StatusOK
 	}
 	sample := c.FormValue("sample_body")
-	retry, err := callback.TryRetryIf(c.FormValue("dialect"), c.FormValue("retry_if"), status, http.Header{"Content-Type": {"application/json"}},
-		[]byte(sample[:min(len(sample), maxSample)]))
+	retry, err := callback.TryRetryIf(
+		c.FormValue("dialect"),
+		c.FormValue("retry_if"),
+		status,
+		http.Header{"Content-Type": {"application/json"}},
+		[]byte(sample[:min(len(sample), maxSample)]),
+	)
 	d := checkData{OK: true, Text: h.T(c, "topic.retry_if_no")}
 	switch {
 	case err != nil:

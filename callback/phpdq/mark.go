@@ -16,8 +16,8 @@ type Mark struct{ root node }
 // maxNodes bounds an expression, and with it the depth of its evaluation.
 const maxNodes = 500
 
-// CompileMark reads {res.a.b}, texts in quotes, numbers, true, false, null, the operators == != === !== <> < <= > >= && ||
-// and ! and parentheses. Errors name the position.
+// CompileMark reads {res.a.b}, texts in quotes, numbers, true, false, null, the operators == != === !== <> < <= > >= &&
+// || and ! and parentheses. Errors name the position.
 func CompileMark(source string) (*Mark, error) {
 	p := &parser{source: source}
 	if err := p.scan(); err != nil {
@@ -185,7 +185,10 @@ func word(s string) (node, int, error) {
 	}
 	value, ok := words[strings.ToLower(s[:size])]
 	if !ok {
-		return nil, 0, fmt.Errorf("%.60q is not allowed; write a member of the answer as {res.code}, a text as 'text'", s[:size])
+		return nil, 0, fmt.Errorf(
+			"%.60q is not allowed; write a member of the answer as {res.code}, a text as 'text'",
+			s[:size],
+		)
 	}
 	return func(any) any { return value }, size, nil
 }

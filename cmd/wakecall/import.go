@@ -102,7 +102,8 @@ func (p *program) importPHPDQ() *cobra.Command {
 func (p *program) importLmstfy() *cobra.Command {
 	cmd := &cobra.Command{Use: "lmstfy", Short: "import from a lmstfy: tokens, limits and waiting jobs of a pool"}
 	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/0")
-	pool := cmd.Flags().String("pool", "", "`NAME` of the pool whose Redis it is (default: the first of gateways.lmstfy.pools)")
+	pool := cmd.Flags().
+		String("pool", "", "`NAME` of the pool whose Redis it is (default: the first of gateways.lmstfy.pools)")
 	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
 		if *from == "" {
 			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())

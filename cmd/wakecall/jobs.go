@@ -15,7 +15,11 @@ import (
 )
 
 func (p *program) getCommand() *cobra.Command {
-	return p.jobCommand("get", "show a job with its attempts, also a finished one that is remembered", p.showing((*client.Client).Get))
+	return p.jobCommand(
+		"get",
+		"show a job with its attempts, also a finished one that is remembered",
+		p.showing((*client.Client).Get),
+	)
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -133,11 +137,39 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	if j.TTR != 0 {
 		ttr = printable.ShortDuration(j.TTR.Std())
 	}
-	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", instant(j.DueAt, now),
-		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now),
-		"dead since", instantOf(j.DeadAt, now), "finished", instantOf(j.FinishedAt, now), "late", lateness(j), "priority", j.Priority, "attempts", attempts, "ttr", ttr,
-		"created", instant(j.CreatedAt, now),
-		"content type", j.ContentType, "body", shownBody(j))
+	return fields(
+		w,
+		"topic",
+		j.Topic,
+		"id",
+		j.ID,
+		"state",
+		state,
+		"due",
+		instant(j.DueAt, now),
+		"next attempt",
+		instantOf(j.NextAttemptAt, now),
+		"lease until",
+		instantOf(j.LeaseUntil, now),
+		"dead since",
+		instantOf(j.DeadAt, now),
+		"finished",
+		instantOf(j.FinishedAt, now),
+		"late",
+		lateness(j),
+		"priority",
+		j.Priority,
+		"attempts",
+		attempts,
+		"ttr",
+		ttr,
+		"created",
+		instant(j.CreatedAt, now),
+		"content type",
+		j.ContentType,
+		"body",
+		shownBody(j),
+	)
 }
 
 func lateness(j *client.Job) string {
@@ -178,7 +210,11 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 }
 
 // completeTopics completes the first argument with the names of topics, if a server answers.
-func (p *program) completeTopics(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (p *program) completeTopics(
+	cmd *cobra.Command,
+	args []string,
+	prefix string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

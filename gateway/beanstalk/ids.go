@@ -25,8 +25,8 @@ type counter struct {
 // room is how many ids an imported server may still give while its producers move.
 const room = 1_000_000_000
 
-// Offset is what is added to the ids of a beanstalkd that is imported, whose last id is given: 0 for the first one, unless
-// a gateway has given ids already. All ids that the gateways give from now on are larger.
+// Offset is what is added to the ids of a beanstalkd that is imported, whose last id is given: 0 for the first one,
+// unless a gateway has given ids already. All ids that the gateways give from now on are larger.
 func Offset(ctx context.Context, r Registry, server string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {

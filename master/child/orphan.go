@@ -24,8 +24,8 @@ const (
 	certain = 4
 )
 
-// StopOrphanedRedis shuts down the managed redis-server of a killed master, unless a new master has taken over. It first
-// waits for the other children to disconnect, because they still settle, but no longer than wait.
+// StopOrphanedRedis shuts down the managed redis-server of a killed master, unless a new master has taken over. It
+// first waits for the other children to disconnect, because they still settle, but no longer than wait.
 func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

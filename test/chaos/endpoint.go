@@ -88,13 +88,26 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		digest = "" // cut off in its body
 	}
-	e.rec.add(event{Kind: evCall, At: at, Topic: call.Topic, ID: call.ID, Attempt: call.Attempt, DueAt: float64(due.UnixMilli()), Call: n, Body: digest})
+	e.rec.add(
+		event{
+			Kind:    evCall,
+			At:      at,
+			Topic:   call.Topic,
+			ID:      call.ID,
+			Attempt: call.Attempt,
+			DueAt:   float64(due.UnixMilli()),
+			Call:    n,
+			Body:    digest,
+		},
+	)
 	answer := &answerer{ResponseWriter: w}
 	if behave != nil && err == nil {
 		behave(answer, r, call)
 	}
 	result := answer.result(r.Context(), err)
-	e.rec.add(event{Kind: evAnswer, At: now(), Topic: call.Topic, ID: call.ID, Call: n, Status: answer.status, Result: result})
+	e.rec.add(
+		event{Kind: evAnswer, At: now(), Topic: call.Topic, ID: call.ID, Call: n, Status: answer.status, Result: result},
+	)
 	if result == good && strings.HasPrefix(call.ID, probePrefix) {
 		e.mu.Lock()
 		e.probes[call.ID] = true

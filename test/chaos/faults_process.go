@@ -121,7 +121,11 @@ func stopHost(s *site, r *rand.Rand) fault {
 
 func reload(s *site, r *rand.Rand) fault {
 	h, name := s.host(r)
-	return fault{Name: "reload", Target: name, Inject: func(context.Context) error { return signal(syscall.SIGHUP, h.PID()) }}
+	return fault{
+		Name:   "reload",
+		Target: name,
+		Inject: func(context.Context) error { return signal(syscall.SIGHUP, h.PID()) },
+	}
 }
 
 func restart(s *site, r *rand.Rand) fault {

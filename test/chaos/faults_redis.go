@@ -12,7 +12,10 @@ import (
 
 func redisKinds() []kind {
 	return []kind{
-		{"redis killed", killRedis}, {"redis stopped", stopRedis}, {"redis full", fillRedis}, {"redis forgot its last second", makeRedisForget},
+		{
+			"redis killed",
+			killRedis,
+		}, {"redis stopped", stopRedis}, {"redis full", fillRedis}, {"redis forgot its last second", makeRedisForget},
 		{"redis lost everything", makeRedisLose}, {"redis flushed", flushRedis}, {"redis replica promoted", promote},
 		network("redis network slow", func(r *rand.Rand) harness.Trouble {
 			return harness.Trouble{Delay: between(r, 20*time.Millisecond, 400*time.Millisecond)}
@@ -20,7 +23,10 @@ func redisKinds() []kind {
 		network("redis network cut", func(*rand.Rand) harness.Trouble { return harness.Trouble{Cut: true} }),
 		network("redis network held up", func(*rand.Rand) harness.Trouble { return harness.Trouble{Hold: true} }),
 		network("redis answers swallowed", func(*rand.Rand) harness.Trouble { return harness.Trouble{Swallow: true} }),
-		network("redis answers lost", func(r *rand.Rand) harness.Trouble { return harness.Trouble{LoseEvery: 3 + r.IntN(20)} }),
+		network(
+			"redis answers lost",
+			func(r *rand.Rand) harness.Trouble { return harness.Trouble{LoseEvery: 3 + r.IntN(20)} },
+		),
 		network("redis network trickles", func(*rand.Rand) harness.Trouble { return harness.Trouble{Trickle: true} }),
 	}
 }

@@ -34,14 +34,22 @@ var topics = []struct {
 	{"flaky", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
 	{"mortal", 1, M{"ttr": "3s", "retry": []string{"200ms"}, "max_attempts": 2}}, // a fifth of its jobs dies
 	{"wicked", 1, M{"ttr": "1s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
-	{"limited", 1, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000, "max_in_flight": 4, "rate_limit": 50}},
+	{
+		"limited",
+		1,
+		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000, "max_in_flight": 4, "rate_limit": 50},
+	},
 }
 
 // healthy is how the endpoints of the topics behave while no fault strikes them.
 func healthy() map[string]harness.Behaviour {
 	flaky := []harness.Behaviour{
 		harness.Status(http.StatusNotFound), harness.Status(http.StatusOK), harness.Reset(),
-		harness.Status(http.StatusAccepted, "Retry-After", "1"), harness.Status(http.StatusTooManyRequests, "Retry-After", "1"),
+		harness.Status(
+			http.StatusAccepted,
+			"Retry-After",
+			"1",
+		), harness.Status(http.StatusTooManyRequests, "Retry-After", "1"),
 	}
 	wicked := []harness.Behaviour{
 		harness.Hang(), harness.Drip(), harness.Reset(), harness.Garbage(), harness.HalfAnswer(), harness.Status(500),
@@ -167,7 +175,13 @@ func (p *pusher) newJob() (event, M) {
 	e := event{
 		Kind: evPush, Topic: topic, ID: id, DelayMS: float64(delay.Milliseconds()), SetsDue: true, Body: encode(body),
 	}
-	return e, M{"topic": topic, "id": id, "body": body, "delay": delay.String(), "priority": []string{"high", "normal", "low"}[p.r.IntN(3)]}
+	return e, M{
+		"topic":    topic,
+		"id":       id,
+		"body":     body,
+		"delay":    delay.String(),
+		"priority": []string{"high", "normal", "low"}[p.r.IntN(3)],
+	}
 }
 
 func (p *pusher) topic() string {

@@ -109,7 +109,12 @@ const passing = "passing"
 func (p *pusher) passAndDrop(ctx context.Context) {
 	for ctx.Err() == nil {
 		e := event{}
-		p.do(&e, http.MethodPut, "/v1/topics/"+passing, M{"callback_url": p.site.endpoint.url(passing), "ttr": "3s", "max_attempts": 1000})
+		p.do(
+			&e,
+			http.MethodPut,
+			"/v1/topics/"+passing,
+			M{"callback_url": p.site.endpoint.url(passing), "ttr": "3s", "max_attempts": 1000},
+		)
 		if e.Result == acknowledged {
 			p.pushPassing(ctx)
 		}

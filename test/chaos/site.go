@@ -74,7 +74,12 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 		"WAKECALL_SPOOL":        []string{"off", "on"}[r.IntN(2)],
 		"WAKECALL_JOURNAL_SYNC": []string{"none", "always"}[r.IntN(2)],
 	}
-	t.Logf("dispatchers %s, spool %s, journal.sync %s", env["WAKECALL_DISPATCHERS"], env["WAKECALL_SPOOL"], env["WAKECALL_JOURNAL_SYNC"])
+	t.Logf(
+		"dispatchers %s, spool %s, journal.sync %s",
+		env["WAKECALL_DISPATCHERS"],
+		env["WAKECALL_SPOOL"],
+		env["WAKECALL_JOURNAL_SYNC"],
+	)
 	options := harness.Options{Env: env}
 	s.hosts = append(s.hosts, harness.New(t, options))
 	if length >= longRun { // building all of it anew takes a minute
@@ -91,7 +96,10 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 }
 
 func (s *site) newRedis() *harness.Redis {
-	return harness.StartRedis(s.t, harness.RedisOptions{Args: []string{"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0"}})
+	return harness.StartRedis(
+		s.t,
+		harness.RedisOptions{Args: []string{"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0"}},
+	)
 }
 
 // mountDisks gives each host's journal a disk of its own that can be filled, where that is permitted.
@@ -268,7 +276,14 @@ func (s *site) probe(ctx context.Context, host int) (ids []string, err error) {
 	var events []event
 	for n := range 12 {
 		s.probes++
-		e := event{Kind: evPush, Topic: prompt[n%len(prompt)], ID: fmt.Sprint(probePrefix, s.probes), SetsDue: true, Host: host + 1, At: now()}
+		e := event{
+			Kind:    evPush,
+			Topic:   prompt[n%len(prompt)],
+			ID:      fmt.Sprint(probePrefix, s.probes),
+			SetsDue: true,
+			Host:    host + 1,
+			At:      now(),
+		}
 		e.Body = digest([]byte(`"probe"`))
 		ids, events = append(ids, e.ID), append(events, e)
 		jobs = append(jobs, M{"topic": e.Topic, "id": e.ID, "body": "probe", "priority": "high"})

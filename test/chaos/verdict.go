@@ -135,7 +135,10 @@ func (s *story) delivered(since float64) bool {
 
 // deleted says whether a delete since a moment had one of these results.
 func (s *story) deleted(since float64, results ...string) bool {
-	return slices.ContainsFunc(s.deletes, func(d event) bool { return d.At >= since && slices.Contains(results, d.Result) })
+	return slices.ContainsFunc(
+		s.deletes,
+		func(d event) bool { return d.At >= since && slices.Contains(results, d.Result) },
+	)
 }
 
 // lastPush is when the job was pushed for the last time that was acknowledged: at first, or to replace it.
@@ -158,7 +161,10 @@ func (s *story) last(kind string) (at float64, ok bool) {
 }
 
 func (s *story) pushed(results ...string) bool {
-	return slices.ContainsFunc(s.requests, func(r event) bool { return r.Kind == evPush && slices.Contains(results, r.Result) })
+	return slices.ContainsFunc(
+		s.requests,
+		func(r event) bool { return r.Kind == evPush && slices.Contains(results, r.Result) },
+	)
 }
 
 func (s *story) wrong(key string, faults []event) (wrong []string) {
@@ -188,7 +194,12 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 		}
 		for _, d := range s.deletes {
 			if d.Result == acknowledged && c.At > d.End+slack && !s.pushedBetween(d.At, c.At) {
-				say("AFTER DELETE: %s was called %.1f ms after its delete was answered%s", key, c.At-d.End, during(faults, d.At, c.At))
+				say(
+					"AFTER DELETE: %s was called %.1f ms after its delete was answered%s",
+					key,
+					c.At-d.End,
+					during(faults, d.At, c.At),
+				)
 			}
 		}
 	}
@@ -234,7 +245,10 @@ func (s *story) dueAt(c event) (due float64, ok bool) {
 // knows says whether the body of a call is one that the job may have had.
 func (s *story) knows(c event) bool {
 	return c.Body == "" || // cut off on its way
-		slices.ContainsFunc(s.standing(c, func(r event) bool { return r.Body != "" }), func(r event) bool { return r.Body == c.Body })
+		slices.ContainsFunc(
+			s.standing(c, func(r event) bool { return r.Body != "" }),
+			func(r event) bool { return r.Body == c.Body },
+		)
 }
 
 // repeated says whether a job was delivered more than once, and whether it was in flight at a fault: one that struck

@@ -34,8 +34,15 @@ type Browser struct {
 func StartBrowser(t testing.TB, base string) *Browser {
 	t.Helper()
 	binary := need(t, "chromium", "chromium")
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.UserDataDir(newDir(t, "browser")),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en"))
+	opts := append(
+		chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(binary),
+		chromedp.NoSandbox,
+		chromedp.UserDataDir(newDir(t, "browser")),
+		chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("lang", "en"),
+	)
 	alloc, endAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
 	b := &Browser{t: t, base: strings.TrimRight(base, "/")}
 	ctx, end := chromedp.NewContext(alloc, chromedp.WithListener(b.listen))
@@ -171,7 +178,10 @@ func (b *Browser) Submit(selector string) {
 	Evaluate[chromedp.Void](b, `window.wakecallBefore = true`)
 	b.Click(selector)
 	Eventually(b.t, Patience, "the next page after "+selector, func() error {
-		there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`!window.wakecallBefore && document.readyState === "complete"`))
+		there, err := chromedp.Run(
+			b.ctx,
+			chromedp.Evaluate[bool](`!window.wakecallBefore && document.readyState === "complete"`),
+		)
 		if err != nil {
 			return err
 		}
@@ -221,8 +231,12 @@ func (b *Browser) Axe(script string) []Finding {
 	b.t.Helper()
 	send(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
 	Evaluate[chromedp.Void](b, script+"; true")
-	return Evaluate[[]Finding](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
-			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`, chromedp.EvalAwaitPromise)
+	return Evaluate[[]Finding](
+		b,
+		`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`,
+		chromedp.EvalAwaitPromise,
+	)
 }
 
 // Screenshot keeps the whole page as a PNG, or what the window shows of it as a WebP, by the name of the file.

@@ -41,7 +41,9 @@ func startNode(t testing.TB, name, conf string, args ...string) *Node {
 // Restart starts the node again, after Kill9.
 func (n *Node) Restart() {
 	n.t.Helper()
-	cmd := exec.Command(need(n.t, "redis-server", "redis-server"), append([]string{filepath.Join(n.dir, "redis.conf")}, n.args...)...)
+	cmd := exec.Command(
+		need(n.t, "redis-server", "redis-server"),
+		append([]string{filepath.Join(n.dir, "redis.conf")}, n.args...)...)
 	cmd.Dir = n.dir
 	n.daemon = startDaemon(n.t, n.dir, filepath.Base(n.dir), cmd)
 	Eventually(n.t, Patience, "redis-server to answer", func() error {
@@ -139,11 +141,16 @@ func StartCluster(t testing.TB) *Cluster {
 	c := &Cluster{t: t}
 	args := []string{"--cluster", "create"}
 	for range 6 {
-		n := startNode(t, "node", durable+"\ncluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no")
+		n := startNode(
+			t,
+			"node",
+			durable+"\ncluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no",
+		)
 		c.Nodes = append(c.Nodes, n)
 		args = append(args, n.Addr())
 	}
-	out, err := exec.Command(need(t, "redis-cli", "redis-tools"), append(args, "--cluster-replicas", "1", "--cluster-yes")...).CombinedOutput()
+	out, err := exec.Command(need(t, "redis-cli", "redis-tools"), append(args, "--cluster-replicas", "1", "--cluster-yes")...).
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("create the Cluster: %v\n%s", err, out)
 	}
@@ -154,7 +161,8 @@ func StartCluster(t testing.TB) *Cluster {
 				return err
 			}
 			follows, err := n.Client().Info(t.Context(), "replication").Result()
-			if err == nil && (!strings.Contains(info, "cluster_state:ok") || strings.Contains(follows, "master_link_status:down")) {
+			if err == nil &&
+				(!strings.Contains(info, "cluster_state:ok") || strings.Contains(follows, "master_link_status:down")) {
 				err = fmt.Errorf("it says %s %s", info, follows)
 			}
 			return err

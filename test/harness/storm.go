@@ -157,8 +157,14 @@ func (c *stormConn) run(ctx context.Context, pace time.Duration) {
 
 func (c *stormConn) push(id string) []byte {
 	body := fmt.Sprintf(`{"id":%q,"delay":%q,"body":{"storm":1}}`, id, c.opts.Delay)
-	return fmt.Appendf(nil, "POST /v1/topics/%s/jobs HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		c.opts.Topic, c.headers(), len(body), body)
+	return fmt.Appendf(
+		nil,
+		"POST /v1/topics/%s/jobs HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		c.opts.Topic,
+		c.headers(),
+		len(body),
+		body,
+	)
 }
 
 func (c *stormConn) get(id string) []byte {

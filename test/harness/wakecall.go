@@ -114,7 +114,11 @@ func (w *Wakecall) command(args ...string) *exec.Cmd {
 		cmd = exec.Command("/bin/sh", append([]string{"-c", `umask ` + w.opts.Umask + `; exec "$0" "$@"`}, cmd.Args...)...)
 	}
 	cmd.Dir = w.Dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + w.Dir, "GORACE=halt_on_error=0 atexit_sleep_ms=0"}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH") + ":/usr/sbin",
+		"HOME=" + w.Dir,
+		"GORACE=halt_on_error=0 atexit_sleep_ms=0",
+	}
 	if dir := os.Getenv(coverEnv); dir != "" {
 		cmd.Env = append(cmd.Env, "GOCOVERDIR="+dir)
 	}
@@ -225,7 +229,8 @@ func (w *Wakecall) Run(args ...string) (code int, output string) {
 func (w *Wakecall) Role(role string) []int {
 	var pids []int
 	for _, p := range Processes(w.Dir) {
-		if strings.HasPrefix(p.Title+" ", "wakecall: "+role+" ") || (role == "redis" && strings.Contains(p.Title, "redis-server") && !strings.Contains(p.Title, "--version")) {
+		if strings.HasPrefix(p.Title+" ", "wakecall: "+role+" ") ||
+			(role == "redis" && strings.Contains(p.Title, "redis-server") && !strings.Contains(p.Title, "--version")) {
 			pids = append(pids, p.PID)
 		}
 	}
