@@ -130,7 +130,8 @@ func TestClusterSlotsMoveUnderLoad(t *testing.T) {
 	ledger.WaitAcknowledged(t, 200)
 	stop()
 	refused.only503(t)
-	ledger.Verdict(t, i.API, i.endpoint, 0)
+	// A settlement is refused while its bucket's keys are at both masters; on a busy machine its lease ends meanwhile.
+	ledger.Verdict(t, i.API, i.endpoint, moved)
 }
 
 // TestClusterMasterLostWithoutAReplica: the topics of that master wait, the others go on; it comes back, and so do its
