@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -121,14 +122,19 @@ func TestThePagesSayHowLateJobsWillBe(t *testing.T) {
 	for _, r := range q.PushBatch(t.Context(), pushes) {
 		must(t, r.Err)
 	}
-	s.shows("/topics/shop.close?tab=forecast", "At 1 callbacks a second", "9 to 12 minutes late",
-		"highest rate of the last 7 days", "More may be possible")
+	// By the numbers of a minute each: all jobs may be in one, or some in the next one.
+	late := regexp.MustCompile(`(9 to 12|8 to 11) min`)
+	page := s.shows("/topics/shop.close?tab=forecast", "At 1 callbacks a second", "highest rate of the last 7 days",
+		"More may be possible")
+	if !late.MatchString(page) {
+		t.Errorf("the topic's page says\n%s", page)
+	}
 	s.shows("/", `hx-get="/overview/late"`)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/overview/late", nil)
 	must(t, err)
 	r.Header.Set("HX-Request", "true")
 	status, body := s.send(r)
-	if status != http.StatusOK || !strings.Contains(body, "shop.close will be 9 to 12 min late") {
+	if status != http.StatusOK || !strings.Contains(body, "shop.close will be ") || !late.MatchString(body) {
 		t.Errorf("the overview's part answered %d: %s", status, body)
 	}
 }
