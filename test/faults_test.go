@@ -71,7 +71,12 @@ func TestAnswersOfRedisGetLost(t *testing.T) {
 	p.Set(harness.Trouble{LoseEvery: 7})
 	ledger := harness.NewLedger()
 	for n := range 60 {
-		ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"})
+		harness.Eventually(t, soon, "the push", func() error { // again after a 503, as clients do
+			if a := ledger.Push(ctx, i.Quick(), topic, fmt.Sprint(n), M{"delay": "50ms"}); a.Err != nil || a.Status >= 500 {
+				return errors.New(a.String())
+			}
+			return nil
+		})
 	}
 	harness.Eventually(t, soon, "all calls", func() error { return ledger.AllCalled(i.endpoint) })
 	p.Heal()
