@@ -72,10 +72,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 		}
 	}
 	if err == nil && h.SameAs == "" {
-		err = s.permitted(ctx)
-	}
-	if err == nil && h.SameAs == "" {
-		h.Differ = s.differ(ctx)
+		h.Differ, err = s.differ(ctx)
 	}
 	if h.Up = err == nil; !h.Up {
 		h.Err, h.Forbidden = err.Error(), Forbidden(err)
@@ -83,34 +80,33 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 	return h
 }
 
-// permitted tries a script: its commands need rights, too.
-func (s *Shard) permitted(ctx context.Context) error {
-	_, err := s.eval(ctx, 0, "probe")
+// differ publishes this host's settings, and tells which hosts have others; nothing while the shard does not tell. Its
+// error is that the user lacks rights: the commands of scripts need some, too, and any other trouble has findings of
+// its own.
+func (s *Shard) differ(ctx context.Context) (string, error) {
+	host, settings := s.queue.opts.Host, s.queue.opts.Settings
+	if settings == "" {
+		host = ""
+	}
+	v, err := s.eval(ctx, 0, "settings", host, settings)
 	if Forbidden(err) {
-		return fmt.Errorf("scripts on shard %s: %w", s.name, err)
+		return "", fmt.Errorf("scripts on shard %s: %w", s.name, err)
 	}
-	return nil // any other trouble has findings of its own
-}
-
-// differ publishes this host's settings, and tells which hosts have others. It is empty while the shard does not tell.
-func (s *Shard) differ(ctx context.Context) string {
-	o := s.queue.opts
-	if o.Settings == "" {
-		return ""
+	if settings == "" {
+		return "", nil
 	}
-	v, _ := s.eval(ctx, 0, "settings", o.Host, o.Settings)
 	reply, _ := v.([]any)
 	var list []string
 	for pair := range slices.Chunk(reply, 2) {
-		if len(pair) == 2 && pair[1] != o.Settings {
+		if len(pair) == 2 && pair[1] != settings {
 			list = append(list, fmt.Sprintf("%s has %s", pair[0], pair[1]))
 		}
 	}
 	if len(list) == 0 {
-		return ""
+		return "", nil
 	}
 	slices.Sort(list)
-	return strings.Join(list, "; ") + "; this host has " + o.Settings
+	return strings.Join(list, "; ") + "; this host has " + settings, nil
 }
 
 // Forbidden says whether an error of Redis is that the user lacks rights (ACL). It has a prefix outside of scripts
