@@ -187,10 +187,8 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	if most <= 0 {
 		most = topic.MaxAttempts
 	}
-	late := max(
-		0,
-		min(r.clock().Sub(r.DueAt), r.clock().Sub(r.CreatedAt)).Seconds(),
-	) // a due time may be long past at the push
+	now := r.clock()
+	late := max(0, min(now.Sub(r.DueAt), now.Sub(r.CreatedAt)).Seconds()) // a due time may be long past at the push
 	started := time.Now()
 	hangs := time.AfterFunc(hangAfter, func() { s.d.places.stepAside(r.place) })
 	out := s.call(r, topic, ttr, n, most, func() { hangs.Reset(judgeAfter) })

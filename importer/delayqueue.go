@@ -79,7 +79,7 @@ func (d *DelayQueue) Waiting(ctx context.Context) (int, error) {
 	return length(ctx, d.Redis, ready, buckets, []string{delayQueueClaims})
 }
 
-// stuckAfter is how long the head of a bucket stays when no delay-queue runs: its timers look every second.
+// stuckAfter is how long the head of a bucket stays when no delay-queue runs: its timers poll every second.
 const stuckAfter = 3 * time.Second
 
 // Claim implements Old.

@@ -90,24 +90,12 @@ func phpQueues() (buckets, ready []string) {
 // Waiting implements Old.
 func (p *PHPDQ) Waiting(ctx context.Context) (sum int, err error) {
 	for _, shard := range p.shards {
-		var counts []*redis.IntCmd
-		_, err := shard.Pipelined(ctx, func(c redis.Pipeliner) error {
-			buckets, ready := phpQueues()
-			for _, key := range buckets {
-				counts = append(counts, c.ZCard(ctx, key))
-			}
-			for _, key := range ready {
-				counts = append(counts, c.LLen(ctx, key))
-			}
-			counts = append(counts, c.HLen(ctx, phpClaims))
-			return nil
-		})
+		buckets, ready := phpQueues()
+		n, err := length(ctx, shard, ready, buckets, []string{phpClaims})
 		if err != nil {
-			return 0, fmt.Errorf("count the jobs in %s: %w", shard.Options().Addr, err)
+			return 0, err
 		}
-		for _, n := range counts {
-			sum += int(n.Val())
-		}
+		sum += n
 	}
 	return sum, nil
 }

@@ -83,10 +83,8 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 		Shard: w.Base64.or("shard", w.Shard), Revision: w.Revision, DueAt: time.Time(w.DueAt),
 		CreatedAt: time.Time(w.CreatedAt), ChangedAt: time.Time(w.ChangedAt), Priority: w.Priority, Via: w.Via,
 		TTR: toDuration(w.TTR, time.Second), MaxAttempts: w.MaxAttempts,
-		ContentType: w.Base64.or(
-			"content_type",
-			w.ContentType,
-		), Count: w.Count, OnDuplicate: w.OnDuplicate, Delay: toDuration(w.Delay, time.Second), Body: w.Body,
+		ContentType: w.Base64.or("content_type", w.ContentType), Count: w.Count, OnDuplicate: w.OnDuplicate,
+		Delay: toDuration(w.Delay, time.Second), Body: w.Body,
 	}
 	l.ExpiresAt, l.TTL, l.Headers = time.Time(w.ExpiresAt), toDuration(w.TTL, time.Second), w.Headers.texts()
 	for _, seconds := range w.Retry {

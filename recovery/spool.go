@@ -277,15 +277,8 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 			away = result.Err
 		default:
 			d.report.Failed++
-			d.Logger.Error(
-				"a push that was taken while no shard was up is refused now",
-				"topic",
-				p.Topic,
-				"id",
-				p.ID,
-				"error",
-				result.Err,
-			)
+			d.Logger.Error("a push that was taken while no shard was up is refused now",
+				"topic", p.Topic, "id", p.ID, "error", result.Err)
 		}
 	}
 	if away != nil {

@@ -136,6 +136,15 @@ const (
 // Rights are all rights.
 var Rights = []Right{RightPush, RightRead, RightManage, RightConsume, RightTokens}
 
+// RightsOf are rights by their names, which CreateToken checks.
+func RightsOf(names []string) []Right {
+	rights := make([]Right, len(names))
+	for i, name := range names {
+		rights[i] = Right(name)
+	}
+	return rights
+}
+
 // Token is an API token as the registry knows it: by its hash.
 type Token struct {
 	ID        uint64     `json:"id"`

@@ -122,9 +122,7 @@ func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 		"topics":  func(d *decoder) (err error) { t.Topics, err = d.texts("topics"); return err },
 		"rights": func(d *decoder) error {
 			rights, err := d.texts("rights")
-			for _, r := range rights {
-				t.Rights = append(t.Rights, registry.Right(r))
-			}
+			t.Rights = registry.RightsOf(rights)
 			return err
 		},
 	}

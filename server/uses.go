@@ -2,33 +2,29 @@ package server
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 )
 
-// tokenUses are the tokens that were used since they were last taken. Requests only write here; storeUses writes the
-// registry's database.
-type tokenUses struct {
-	mu   sync.Mutex
-	used map[uint64]struct{}
-}
+// tokenUses are the tokens that were used since they were last taken. Requests only write here, mostly without a lock;
+// storeUses writes the registry's database.
+type tokenUses struct{ used sync.Map }
 
+// note may find a token that is just being taken: then it is stored with this use.
 func (u *tokenUses) note(id uint64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.used == nil {
-		u.used = map[uint64]struct{}{}
+	if _, noted := u.used.Load(id); !noted {
+		u.used.Store(id, nil)
 	}
-	u.used[id] = struct{}{}
 }
 
-func (u *tokenUses) take() []uint64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(u.used))
-	clear(u.used)
+func (u *tokenUses) take() (ids []uint64) {
+	u.used.Range(func(id, _ any) bool {
+		u.used.Delete(id)
+		ids = append(ids, id.(uint64))
+		return true
+	})
+	slices.Sort(ids)
 	return ids
 }
 

@@ -205,16 +205,12 @@ func (h *Handler) createToken(c echo.Context) error {
 	}
 	form := tokenForm{strings.TrimSpace(c.FormValue("name")), params["rights"], c.FormValue("topics"),
 		strings.TrimSpace(c.FormValue("expires"))}
-	chosen := make([]registry.Right, len(form.Rights))
-	for i, r := range form.Rights {
-		chosen[i] = registry.Right(r)
-	}
 	expires, err := registry.ParseExpiry(form.Expires, h.Now())
 	var secret string
 	var t *registry.Token
 	if err == nil {
-		secret, t, err = h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name, chosen,
-			page.Words(form.Topics), expires)
+		secret, t, err = h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name,
+			registry.RightsOf(form.Rights), page.Words(form.Topics), expires)
 	}
 	if err == nil {
 		if err := h.KeepSecret(c, fmt.Sprint(keyToken, t.ID), secret); err != nil {

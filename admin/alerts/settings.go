@@ -68,18 +68,8 @@ func switches(s *alert.Settings) map[string]*bool {
 var (
 	switchNames = []string{"shards", "registry", "journal", "ledger", "breaker", "dead_digest"}
 	limitNames  = []string{
-		"no_consumer",
-		"no_worker",
-		"no_worker_jobs",
-		"lateness",
-		"failing_share",
-		"failing_least",
-		"dead_jobs",
-		"over_after",
-		"group_wait",
-		"digest_after",
-		"remind_after",
-		"max_per_hour",
+		"no_consumer", "no_worker", "no_worker_jobs", "lateness", "failing_share", "failing_least", "dead_jobs",
+		"over_after", "group_wait", "digest_after", "remind_after", "max_per_hour",
 	}
 )
 

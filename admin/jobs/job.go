@@ -55,10 +55,10 @@ func (h *Handler) jobPage(c echo.Context) error {
 		return h.Fragment(c, "job#over", nil)
 	case err != nil:
 		return err
-	case asks && c.QueryParam("was") != markOf(job):
-		c.Response().Header().Set("HX-Refresh", "true")
-		fallthrough
 	case asks:
+		if c.QueryParam("was") != markOf(job) {
+			c.Response().Header().Set("HX-Refresh", "true")
+		}
 		return c.NoContent(http.StatusNoContent)
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}

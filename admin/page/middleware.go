@@ -174,13 +174,9 @@ func (b *Base) answerProblem(c echo.Context, p problem) error {
 // Refusal is the page of a request that is malformed, so that nothing is known of it: neither session nor language.
 func Refusal(status int, detail string) (http.Header, []byte) {
 	title := fmt.Sprint(status, " ", http.StatusText(status))
-	return http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {Policy}}, fmt.Appendf(
-		nil,
-		"<!doctype html><html lang=\"en\"><title>%s</title><h1>%s</h1><p>%s</p></html>\n",
-		title,
-		title,
-		html.EscapeString(detail),
-	)
+	h := http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {Policy}}
+	return h, fmt.Appendf(nil, "<!doctype html><html lang=\"en\"><title>%[1]s</title><h1>%[1]s</h1><p>%[2]s</p></html>\n",
+		title, html.EscapeString(detail))
 }
 
 const maxForm = 4 << 20 // bytes of a request

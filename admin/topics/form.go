@@ -91,9 +91,8 @@ func readTopicForm(c echo.Context) topicForm {
 		MaxAttempts: v("max_attempts"), Retry: v("retry"),
 		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
 		ExpiresAfter: v("expires_after"), Emails: v("emails"),
-		Durability: v(
-			"durability",
-		), Remember: v("remember"), Dialect: v("dialect"), Owner: v("owner"), Sign: c.FormValue("sign") != "",
+		Durability: v("durability"), Remember: v("remember"), Dialect: v("dialect"), Owner: v("owner"),
+		Sign: c.FormValue("sign") != "",
 		ETag: v("etag"),
 	}
 }

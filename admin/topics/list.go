@@ -56,25 +56,12 @@ type Head struct {
 // Heads are the columns.
 func (d topicsData) Heads() []Head {
 	return []Head{
-		{
-			"name",
-			"common.topic",
-			false,
-			false,
-		}, {"health", "topics.health", false, false}, {"success", "common.success_rate", true, false},
-		{"p99", "topics.p99", true, false}, {"oldest", "topics.oldest", true, false}, {"", "topics.recent", false, false},
-		{
-			"pushed",
-			"topics.pushed",
-			true,
-			false,
-		}, {"delivered", "topics.delivered", true, false}, {"failed", "topics.failed", true, false},
-		{
-			"deleted",
-			"topics.deleted",
-			true,
-			true,
-		}, {"delayed", "common.delayed", true, false}, {"ready", "common.ready", true, false},
+		{"name", "common.topic", false, false}, {"health", "topics.health", false, false},
+		{"success", "common.success_rate", true, false}, {"p99", "topics.p99", true, false},
+		{"oldest", "topics.oldest", true, false}, {"", "topics.recent", false, false},
+		{"pushed", "topics.pushed", true, false}, {"delivered", "topics.delivered", true, false},
+		{"failed", "topics.failed", true, false}, {"deleted", "topics.deleted", true, true},
+		{"delayed", "common.delayed", true, false}, {"ready", "common.ready", true, false},
 		{"running", "common.running", true, false}, {"dead", "common.dead", true, false},
 	}
 }

@@ -99,41 +99,43 @@ func (p *program) importPHPDQ() *cobra.Command {
 	})
 }
 
-func (p *program) importLmstfy() *cobra.Command {
-	cmd := &cobra.Command{Use: "lmstfy", Short: "import from a lmstfy: tokens, limits and waiting jobs of a pool"}
-	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/0")
-	pool := cmd.Flags().
-		String("pool", "", "`NAME` of the pool whose Redis it is (default: the first of gateways.lmstfy.pools)")
+// importFromRedis is importFrom of a system whose jobs are in one Redis.
+func (p *program) importFromRedis(
+	cmd *cobra.Command, example string, open func(cfg *conf.Config, from string) (importer.Old, func(), error),
+) *cobra.Command {
+	from := cmd.Flags().String("redis", "", "`URL` of its Redis: "+example)
 	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
 		if *from == "" {
 			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
 		}
-		return app.OpenLmstfy(cfg, *from, *pool)
+		return open(cfg, *from)
 	})
+}
+
+func (p *program) importLmstfy() *cobra.Command {
+	cmd := &cobra.Command{Use: "lmstfy", Short: "import from a lmstfy: tokens, limits and waiting jobs of a pool"}
+	pool := cmd.Flags().String("pool", "",
+		"`NAME` of the pool whose Redis it is (default: the first of gateways.lmstfy.pools)")
+	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
+		func(cfg *conf.Config, from string) (importer.Old, func(), error) {
+			return app.OpenLmstfy(cfg, from, *pool)
+		})
 }
 
 func (p *program) importDelayQueue() *cobra.Command {
 	cmd := &cobra.Command{Use: "delayqueue", Short: "import the waiting jobs of a delay-queue (ouqiang's)"}
-	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/1")
-	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
-		if *from == "" {
-			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
-		}
-		return app.OpenDelayQueue(*from)
-	})
+	return p.importFromRedis(cmd, "redis://:pw@host:6379/1",
+		func(_ *conf.Config, from string) (importer.Old, func(), error) { return app.OpenDelayQueue(from) })
 }
 
 func (p *program) importGrape() *cobra.Command {
 	cmd := &cobra.Command{Use: "grape", Short: "import the tubes and waiting jobs of a Grape"}
-	from := cmd.Flags().String("redis", "", "`URL` of its Redis: redis://:pw@host:6379/0")
 	group := cmd.Flags().String("namespace", "", "`NAME` that its keys begin with")
 	base64 := cmd.Flags().Bool("base64", false, "bodies are stored in base64, as by earlier versions of Grape")
-	return p.importFrom(cmd, func(cmd *cobra.Command, _ *conf.Config) (importer.Old, func(), error) {
-		if *from == "" {
-			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
-		}
-		return app.OpenGrape(*from, *group, *base64)
-	})
+	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
+		func(_ *conf.Config, from string) (importer.Old, func(), error) {
+			return app.OpenGrape(from, *group, *base64)
+		})
 }
 
 func (p *program) importBeanstalk() *cobra.Command {

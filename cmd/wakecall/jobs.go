@@ -137,39 +137,11 @@ func jobFields(w io.Writer, j *client.Job, now time.Time) error {
 	if j.TTR != 0 {
 		ttr = printable.ShortDuration(j.TTR.Std())
 	}
-	return fields(
-		w,
-		"topic",
-		j.Topic,
-		"id",
-		j.ID,
-		"state",
-		state,
-		"due",
-		instant(j.DueAt, now),
-		"next attempt",
-		instantOf(j.NextAttemptAt, now),
-		"lease until",
-		instantOf(j.LeaseUntil, now),
-		"dead since",
-		instantOf(j.DeadAt, now),
-		"finished",
-		instantOf(j.FinishedAt, now),
-		"late",
-		lateness(j),
-		"priority",
-		j.Priority,
-		"attempts",
-		attempts,
-		"ttr",
-		ttr,
-		"created",
-		instant(j.CreatedAt, now),
-		"content type",
-		j.ContentType,
-		"body",
-		shownBody(j),
-	)
+	return fields(w, "topic", j.Topic, "id", j.ID, "state", state, "due", instant(j.DueAt, now),
+		"next attempt", instantOf(j.NextAttemptAt, now), "lease until", instantOf(j.LeaseUntil, now),
+		"dead since", instantOf(j.DeadAt, now), "finished", instantOf(j.FinishedAt, now), "late", lateness(j),
+		"priority", j.Priority, "attempts", attempts, "ttr", ttr, "created", instant(j.CreatedAt, now),
+		"content type", j.ContentType, "body", shownBody(j))
 }
 
 func lateness(j *client.Job) string {

@@ -120,29 +120,11 @@ const (
 )
 
 func (p *program) commands() []*cobra.Command {
-	return append(
-		append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
-		p.pushCommand(),
-		p.getCommand(),
-		p.deleteCommand(),
-		p.runCommand(),
-		p.resendCommand(),
-		p.listCommand(),
-		p.workCommand(),
-		p.topicCommand(),
-		p.statsCommand(),
-		p.shardCommand(),
-		p.tokenCommand(),
-		p.psCommand(),
-		p.checkCommand(),
-		p.migrateCommand(),
-		p.recoverCommand(),
-		p.importCommand(),
-		p.configCommand(),
-		p.versionCommand(),
-		p.benchCommand(),
-		p.benchHelperCommand(),
-	)
+	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
+		p.pushCommand(), p.getCommand(), p.deleteCommand(), p.runCommand(), p.resendCommand(), p.listCommand(),
+		p.workCommand(), p.topicCommand(), p.statsCommand(), p.shardCommand(), p.tokenCommand(),
+		p.psCommand(), p.checkCommand(), p.migrateCommand(), p.recoverCommand(), p.importCommand(), p.configCommand(),
+		p.versionCommand(), p.benchCommand(), p.benchHelperCommand())
 }
 
 // Argument checks whose errors are usage errors.

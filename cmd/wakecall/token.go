@@ -105,12 +105,8 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
-			chosen := make([]registry.Right, len(rights))
-			for i, r := range rights {
-				chosen[i] = registry.Right(r)
-			}
 			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
-				secret, t, err := r.CreateToken(cmd.Context(), actor(), args[0], chosen, topics, until)
+				secret, t, err := r.CreateToken(cmd.Context(), actor(), args[0], registry.RightsOf(rights), topics, until)
 				if errors.As(err, new(*registry.FieldError)) {
 					return &usageError{err}
 				}

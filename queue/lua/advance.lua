@@ -177,7 +177,7 @@ for _, topic in ipairs(due) do
   end
 end
 
--- Ends those of the first jobs of a ready list whose time is over. Returns how many, and when to look again.
+-- Ends those of the first jobs of a ready list whose time is over. Returns how many, and when to sweep again.
 local function sweepList(topic, key)
   local ended, again = 0, now + SWEEP
   for _, ref in ipairs(call('LRANGE', key, 0, SWEPT - 1)) do

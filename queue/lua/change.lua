@@ -1,8 +1,9 @@
 #!lua
 -- Changes a delayed or ready job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, address (see find), id, etags that it may have (see matches), what ('change' or 'run'), then for a change: when ('' as it is, '+ms' from
---         now, 'ms'), priority ('' as it is), body given ('1' or ''), body, body has a key of its own ('1' or '').
+-- ARGV    topic, address (see find), id, etags that it may have (see matches), what ('change' or 'run'), then for a
+--         change: when ('' as it is, '+ms' from now, 'ms'), priority ('' as it is), body given ('1' or ''), body, body
+--         has a key of its own ('1' or '').
 -- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'other' (it
 --         has another etag), 'newer' (of a format that is not known here), or the description of the job as it is now.
 -- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time

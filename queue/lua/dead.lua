@@ -3,8 +3,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts and time to live in ms that redriven
 --         jobs get ('' as they are; an expiry is lifted), then pairs (address (see find), id).
--- Returns {revision of the first, then reference, id as in the record and creation in ms of each, and its description if
---         it got another limit, else ''}.
+-- Returns {revision of the first, then reference, id as in the record and creation in ms of each, and its description
+--         if it got another limit, else ''}.
 -- Keeps   invariants 1 to 5. Ids of jobs that are not dead are skipped.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max, ttl = ARGV[4], ARGV[5]

@@ -3,8 +3,8 @@
 -- KEYS[1] the prefix of bucket 0.
 -- ARGV    the identity, then those of the other shards.
 -- Returns the identity that the data has now.
--- Keeps   all invariants: no job depends on it. Data without an identity (new, or flushed) gets one, and so does the data
---         of a shard that the registry does not have.
+-- Keeps   all invariants: no job depends on it. Data without an identity (new, or flushed) gets one, and so does the
+--         data of a shard that the registry does not have.
 local is = call('GET', P .. 'shard')
 for i = 2, #ARGV do
     if is == ARGV[i] then return is end

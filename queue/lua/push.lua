@@ -2,14 +2,13 @@
 -- Stores jobs, PAGE - 1 at most.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many splits the keys of small hashes go by; how many runs of jobs of one topic there are, and of each its
---         topic and how many; then each job, followed by its body when that gets a key of its own (flag 4). A job is mode (bits 0-1: what
---         to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id names a place, bit 4: its expiry is a time to live,
---         bit 5: finished jobs do not count), time in
---         ms (6 bytes), key of the small hash (behind one byte of length), address (see find), and its record from
---         the flags on.
+--         topic and how many; then each job, followed by its body when that gets a key of its own (flag 4). A job is
+--         mode (bits 0-1: what to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id
+--         names a place, bit 4: its expiry is a time to live, bit 5: finished jobs do not count), time in ms (6 bytes),
+--         key of the small hash (behind one byte of length), address (see find), and its record from the flags on.
 -- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An
---         answer is 'replaced', 'collision' (another id has the same locator), or {'kept' or 'refused', description, revision of
---         the reservation under which the job is called, 0 when it is not}.
+--         answer is 'replaced', 'collision' (another id has the same locator), or {'kept' or 'refused', description,
+--         revision of the reservation under which the job is called, 0 when it is not}.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script before it has written anything. The same
 --         call again finds the jobs that it stored by their ids.
 --

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- Takes ready jobs of pull topics for workers, and notes which topics workers go on waiting for.
 -- KEYS[1] the bucket's prefix.
--- ARGV    name under which the answer can be asked again, token of the call, '1' when it is (then nothing is taken), pattern of priorities, how
---         many topics are waited for, for how long that is noted in ms, those topics; then for each request: token of
---         its leases, 'listed' or 'fair', how many, TTR in ms ('' the job's), how many topics, its topics.
+-- ARGV    name under which the answer can be asked again, token of the call, '1' when it is (then nothing is taken),
+--         pattern of priorities, how many topics are waited for, for how long that is noted in ms, those topics; then
+--         for each request: token of its leases, 'listed' or 'fair', how many, TTR in ms ('' the job's), how many
+--         topics, its topics.
 -- Returns {now; when to try again a topic whose rate leaves nothing now, in ms, else 0; TOPIC/ID of one of the jobs
 --         that were put off since their format is newer, or ''; the topics waited for that may have more, with spaces
 --         between; how many jobs each request got, likewise; then six of each job, as reserve.lua}.

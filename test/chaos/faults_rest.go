@@ -19,10 +19,8 @@ const diskSize = "1g"
 
 func databaseKinds() []kind {
 	return []kind{
-		{
-			"mysql killed",
-			killDatabase,
-		}, {"mysql stopped", stopDatabase}, {"mysql schema locked", lockDatabase}, {"mysql slow", slowDatabase},
+		{"mysql killed", killDatabase}, {"mysql stopped", stopDatabase}, {"mysql schema locked", lockDatabase},
+		{"mysql slow", slowDatabase},
 		{"shard drained", drainShard},
 	}
 }

@@ -45,11 +45,8 @@ var topics = []struct {
 func healthy() map[string]harness.Behaviour {
 	flaky := []harness.Behaviour{
 		harness.Status(http.StatusNotFound), harness.Status(http.StatusOK), harness.Reset(),
-		harness.Status(
-			http.StatusAccepted,
-			"Retry-After",
-			"1",
-		), harness.Status(http.StatusTooManyRequests, "Retry-After", "1"),
+		harness.Status(http.StatusAccepted, "Retry-After", "1"),
+		harness.Status(http.StatusTooManyRequests, "Retry-After", "1"),
 	}
 	wicked := []harness.Behaviour{
 		harness.Hang(), harness.Drip(), harness.Reset(), harness.Garbage(), harness.HalfAnswer(), harness.Status(500),

@@ -107,21 +107,9 @@ func (m *MariaDB) DSN() string {
 // Exec runs SQL in the registry's database.
 func (m *MariaDB) Exec(sql string) string {
 	m.t.Helper()
-	cmd := exec.Command(
-		need(m.t, "mariadb", "mariadb-client"),
-		"--no-defaults",
-		"--protocol=tcp",
-		"--host=127.0.0.1",
-		"--port="+strconv.Itoa(
-			m.port,
-		),
-		"--user="+mariadbUser,
-		"--password="+mariadbPassword,
-		"--batch",
-		"--skip-column-names",
-		mariadbName,
-		"--execute="+sql,
-	)
+	cmd := exec.Command(need(m.t, "mariadb", "mariadb-client"), "--no-defaults", "--protocol=tcp",
+		"--host=127.0.0.1", "--port="+strconv.Itoa(m.port), "--user="+mariadbUser, "--password="+mariadbPassword,
+		"--batch", "--skip-column-names", mariadbName, "--execute="+sql)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		m.t.Fatalf("%s: %v\n%s", sql, err, out)

@@ -68,7 +68,8 @@ local function describe(topic, ref, page, index, rec, whole)
   return {ref, state, at or 0, rec, body or '', attempts or ''}
 end
 
--- How long the oldest ready job of a topic has been due, in ms: at most since its push, which may name a time long past.
+-- How long the oldest ready job of a topic has been due, in ms: at most since its push, which may name a time long
+-- past.
 local function oldestReady(topic)
   local oldest = 0
   for p = 0, 2 do
