@@ -34,6 +34,8 @@ SECONDS  ?= 1800
 SEED     ?=
 ONLY     ?=
 MIXED    ?=
+RATE     ?=
+JOBS     ?=
 # Selects integration tests: make integration RUN=TestMasterKilled
 RUN      ?= .
 
@@ -70,7 +72,8 @@ integration: build ## tests of real processes: the binary of make build, redis-s
 
 .PHONY: chaos
 chaos: need-all ## inject faults under load for SECONDS (1800) from SEED (random), only those named like ONLY; then count
-	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' CHAOS_MIXED='$(MIXED)' CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_ONLY='$(ONLY)' CHAOS_MIXED='$(MIXED)' CHAOS_RATE=$(RATE) CHAOS_JOBS=$(JOBS) \
+		CHAOS_RECORD=$(CURDIR)/dist $(GO) test -count=1 -v -timeout 24h -run TestChaos ./test/chaos/
 
 .PHONY: chaos-short
 chaos-short: need-all ## the same for 90 seconds, with the race detector in every process

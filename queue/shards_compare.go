@@ -240,12 +240,11 @@ func (s *Shard) appendEntry(args []any, e *Entry) ([]any, error) {
 
 // ComparedBy is what a host tells a bucket when it has replayed its journal.
 type ComparedBy struct {
-	Host     string
-	Name     string   // of the comparison
-	Highest  int64    // revision of this bucket in the journal
-	Position string   // of the journal's end when it began to read
-	Force    bool     // open the bucket whoever has not done it yet
-	WaitFor  []string // hosts at work
+	Host    string
+	Name    string   // of the comparison
+	Highest int64    // revision of this bucket in the journal
+	Force   bool     // open the bucket whoever has not done it yet
+	WaitFor []string // hosts at work
 }
 
 // Opened is what became of a comparison.
@@ -258,9 +257,9 @@ type Opened struct {
 // Compared notes that a host has replayed its journal, and opens the bucket when the hosts that are waited for have
 // done so too.
 func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
-	args := []any{d.Host, d.Name, d.Highest, d.Position, ""}
+	args := []any{d.Host, d.Name, d.Highest, ""}
 	if d.Force {
-		args[4] = "1"
+		args[3] = "1"
 	}
 	for _, h := range d.WaitFor {
 		args = append(args, h)

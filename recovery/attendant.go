@@ -129,6 +129,9 @@ func (a *attendant) once(ctx context.Context) error {
 		a.late = a.late[1:]
 	}
 	a.end, a.attended = end, time.Now()
+	if len(behind) > 0 {
+		a.attended = time.Time{} // the shard notes how far the journal reaches when it is attended while it is open
+	}
 	return nil
 }
 
@@ -179,7 +182,7 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 		}
 	}
 	for bucket, c := range behind {
-		opened, err := a.open(ctx, bucket, c, highest[bucket], end, began)
+		opened, err := a.open(ctx, bucket, c, highest[bucket], began)
 		if err != nil {
 			return err
 		}
@@ -299,7 +302,7 @@ const openEvery = 50 * time.Millisecond
 // open tells a bucket that this host's journal has been replayed, and waits until all other hosts at work have said so
 // too.
 func (a *attendant) open(
-	ctx context.Context, bucket int, c queue.Comparison, highest int64, end journal.Position, began time.Time,
+	ctx context.Context, bucket int, c queue.Comparison, highest int64, began time.Time,
 ) (queue.Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
@@ -307,7 +310,7 @@ func (a *attendant) open(
 		others := a.hosts.others()
 		force := time.Since(began) > a.opts.Patience
 		opened, err := a.shard.Compared(ctx, bucket, queue.ComparedBy{
-			Host: a.host, Name: c.Name, Highest: highest, Position: end.String(), Force: force, WaitFor: others,
+			Host: a.host, Name: c.Name, Highest: highest, Force: force, WaitFor: others,
 		})
 		switch {
 		case err != nil:

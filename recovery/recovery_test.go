@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -367,6 +368,44 @@ func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	eventually(t, "the shard to answer", func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
 	if waited := time.Since(began); waited < 300*time.Millisecond {
 		t.Errorf("the other host was waited for %s", waited)
+	}
+}
+
+// TestALossInTheMidstOfAComparison takes nothing from it: the next one begins where it began. One host had replayed its
+// journal by then, the other had not.
+func TestALossInTheMidstOfAComparison(t *testing.T) {
+	url, client := startRedis(t)
+	a, b := newHost(t, url), newHost(t, url)
+	inA, inB := a.attendant(t), b.attendant(t)
+	attendAll(t, inA, inB)
+	attendAll(t, inA)
+	ready(t, a, b)
+	b.push(t, "kept", `"b"`, time.Hour)
+	b.push(t, "deleted", `"b"`, time.Hour)
+	if err := a.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	client.FlushAll(t.Context())
+	began, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = inA.once(began) }) // waits for the other host
+	eventually(t, "a host to have replayed its journal", func() bool {
+		name := client.HGet(t.Context(), "wk:{0}:cmp", "name").Val()
+		noted := client.HGet(t.Context(), "wk:{0}:hosts", inA.host).Val()
+		return name != "" && strings.Contains(noted, name)
+	})
+	cancel()
+	wg.Wait()
+	held := remember(t, client)
+	held.forget(t, client)
+	client.HSet(t.Context(), "wk:{0}:cmp", "run", "another")
+	attendAll(t, inA, inB)
+	ready(t, a, b)
+	if _, err := a.queue.Get(t.Context(), "t", "kept"); err != nil {
+		t.Errorf("kept: %v", err)
+	}
+	if _, err := a.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
 	}
 }
 

@@ -8,28 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// What `make chaos` sets.
-var (
-	length = time.Duration(number("CHAOS_SECONDS", 60)) * time.Second // how long faults go on
-	seed   = uint64(number("CHAOS_SEED", 1+rand.IntN(1_000_000)))     // the schedule to strike by
-	only   = os.Getenv("CHAOS_ONLY")                                  // words, separated by commas, of which a fault's name must have one
-	keep   = os.Getenv("CHAOS_RECORD")                                // where the record of a failed run goes; empty: the temporary directory
-)
-
-func number(name string, otherwise int) int {
-	n, err := strconv.Atoi(os.Getenv(name))
-	if err != nil {
-		return otherwise
-	}
-	return n
-}
 
 // apart marks a process that has a mount namespace of its own.
 const apart = "WAKECALL_CHAOS_APART"
@@ -67,11 +50,15 @@ func TestChaos(t *testing.T) {
 	s := newSite(t, rec, r, length)
 	t.Cleanup(func() { s.keepOrRemove(filepath.Dir(rec.path)) })
 
+	if err := s.pushFar(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	l := startLoad(s, seed)
 	t.Cleanup(l.stop) // also when the test ends early
 	problems := s.breakFor(length, &plan{r: r, kinds: catalogue(t, s)})
 	l.stop()
 	problems = append(problems, s.settle(l)...)
+	problems = append(problems, s.judgeFar(context.Background())...)
 
 	events, err := rec.close()
 	if err != nil {
@@ -132,7 +119,7 @@ func (s *site) settle(l *load) (problems []error) {
 // catalogue is every kind of fault that this machine permits and -only asks for.
 func catalogue(t *testing.T, s *site) []kind {
 	t.Helper()
-	kinds := slices.Concat(processKinds(), redisKinds(), databaseKinds(), diskKinds(s), endpointKinds())
+	kinds := slices.Concat(processKinds(), redisKinds(length), databaseKinds(), diskKinds(s), endpointKinds())
 	if only != "" {
 		kinds = slices.DeleteFunc(kinds, func(k kind) bool {
 			return !slices.ContainsFunc(strings.Split(only, ","), func(word string) bool { return strings.Contains(k.name, word) })

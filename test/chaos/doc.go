@@ -11,6 +11,7 @@
 //	make chaos SECONDS=300 SEED=42    five minutes of that seed
 //	make chaos ONLY=redis             only the faults with that word in their names
 //	make chaos MIXED=replace          of the further operations only these
+//	make chaos RATE=200 JOBS=10000    200 requests a second, while 10,000 jobs wait
 //
 // The load also replaces jobs, re-drives and deletes dead ones several at once, and drops a topic with its jobs,
 // through both hosts; MIXED names which of replace, redrive, delete and drop.

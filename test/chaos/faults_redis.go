@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/test/harness"
 )
 
-func redisKinds() []kind {
-	return []kind{
+func redisKinds(length time.Duration) []kind {
+	kinds := []kind{
 		{"redis killed", killRedis}, {"redis stopped", stopRedis}, {"redis full", fillRedis},
 		{"redis forgot its last second", makeRedisForget}, {"redis lost everything", makeRedisLose}, {"redis flushed", flushRedis}, {"redis replica promoted", promote},
 		network("redis network slow", func(r *rand.Rand) harness.Trouble {
@@ -26,6 +26,32 @@ func redisKinds() []kind {
 		),
 		network("redis network trickles", func(*rand.Rand) harness.Trouble { return harness.Trouble{Trickle: true} }),
 	}
+	for _, age := range []time.Duration{time.Second, time.Minute, oldestBackup} {
+		if length > age {
+			kinds = append(kinds, restoreRedis(age))
+		}
+	}
+	return kinds
+}
+
+// oldestBackup is how old a backup may be that a server is restored from.
+const oldestBackup = 10 * time.Minute
+
+// restoreRedis takes a server back to what it held some time ago.
+func restoreRedis(age time.Duration) kind {
+	name := fmt.Sprintf("redis restored from %.0f s ago", age.Seconds())
+	return kind{name, func(s *site, r *rand.Rand) fault {
+		sh, target := s.shard(r)
+		return fault{
+			Name: name, Target: target, Hold: between(r, 0, 3*time.Second),
+			Inject: func(context.Context) error {
+				was, err := sh.backups.Restore(age)
+				s.t.Logf("the backup of %s is %s old", target, was.Round(time.Millisecond))
+				return err
+			},
+			Heal: func(context.Context) error { sh.server.Restart(); return nil },
+		}
+	}}
 }
 
 func (s *site) shard(r *rand.Rand) (*shard, string) {
@@ -75,7 +101,7 @@ func fillRedis(s *site, r *rand.Rand) fault {
 // everysec.
 func makeRedisForget(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
-	forgotten := between(r, 100*time.Millisecond, 1500*time.Millisecond)
+	forgotten := between(r, 500*time.Millisecond, 2*time.Second)
 	return fault{
 		Name: "redis forgot its last second", Target: name, Hold: between(r, 0, 3*time.Second),
 		Inject: func(context.Context) error {
@@ -112,30 +138,30 @@ func flushRedis(s *site, r *rand.Rand) fault {
 func promote(s *site, r *rand.Rand) fault {
 	sh, name := s.shard(r)
 	behind := r.IntN(2) == 0
-	var replica *harness.Redis
+	var replica *shard
 	return fault{
 		Name: "redis replica promoted", Target: name, Hold: between(r, 100*time.Millisecond, 4*time.Second),
 		Inject: func(ctx context.Context) error {
-			replica = s.newRedis()
+			replica = s.newShard()
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 			defer cancel()
-			if err := replica.Follow(ctx, sh.server); err != nil {
+			if err := replica.server.Follow(ctx, sh.server); err != nil {
 				return fmt.Errorf("following: %w", err)
 			}
 			if behind { // it lags, and what it has not seen yet is lost
-				replica.Pause()
+				replica.server.Pause()
 				time.Sleep(500 * time.Millisecond)
 			}
 			sh.server.Kill9()
 			if behind {
-				replica.Resume()
+				replica.server.Resume()
 			}
-			sh.proxy.SetTarget(replica.Addr())
+			sh.proxy.SetTarget(replica.server.Addr())
 			return nil
 		},
 		Heal: func(context.Context) error {
-			sh.server = replica
-			return replica.Try("REPLICAOF", "NO", "ONE")
+			sh.server, sh.backups = replica.server, replica.backups
+			return sh.server.Try("REPLICAOF", "NO", "ONE")
 		},
 	}
 }

@@ -17,8 +17,7 @@ import (
 type M = harness.M
 
 const (
-	pushers = 24  // clients at once
-	rate    = 120 // requests a second of all of them together
+	pushers = 24 // clients at once
 	// patience is how long a client waits for an answer; a request without one is unknown.
 	patience = 6 * time.Second
 )
@@ -137,7 +136,7 @@ type pusher struct {
 type job struct{ topic, id string }
 
 func (p *pusher) run(ctx context.Context) {
-	tick := time.NewTicker(time.Second * pushers / rate)
+	tick := time.NewTicker(time.Second * pushers / time.Duration(rate))
 	defer tick.Stop()
 	for {
 		select {

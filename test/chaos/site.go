@@ -25,8 +25,9 @@ var prompt = []string{"steady", "flaky", "mortal"}
 
 // shard is a redis-server behind a proxy. The server changes when a replica takes over.
 type shard struct {
-	server *harness.Redis
-	proxy  *harness.Proxy
+	server  *harness.Redis
+	backups *harness.Backups
+	proxy   *harness.Proxy
 }
 
 // site is the installation that is broken.
@@ -62,10 +63,10 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 	s.dbProxy = harness.StartProxy(t, s.db.Addr())
 	var nodes []string
 	for range 2 {
-		server := s.newRedis()
-		proxy := harness.StartProxy(t, server.Addr())
-		s.shards = append(s.shards, &shard{server, proxy})
-		nodes = append(nodes, "redis://"+proxy.Addr()+"/0")
+		sh := s.newShard()
+		sh.proxy = harness.StartProxy(t, sh.server.Addr())
+		s.shards = append(s.shards, sh)
+		nodes = append(nodes, "redis://"+sh.proxy.Addr()+"/0")
 	}
 	env := map[string]string{
 		"WAKECALL_REDIS_NODES":  strings.Join(nodes, ","),
@@ -95,11 +96,13 @@ func newSite(t testing.TB, rec *recorder, r *rand.Rand, length time.Duration) *s
 	return s
 }
 
-func (s *site) newRedis() *harness.Redis {
-	return harness.StartRedis(
+// newShard starts a server, behind no proxy yet.
+func (s *site) newShard() *shard {
+	server := harness.StartRedis(
 		s.t,
 		harness.RedisOptions{Args: []string{"--auto-aof-rewrite-percentage", "0", "--repl-diskless-sync-delay", "0"}},
 	)
+	return &shard{server: server, backups: server.KeepBackups(oldestBackup + time.Minute)}
 }
 
 // mountDisks gives each host's journal a disk of its own that can be filled, where that is permitted.

@@ -107,7 +107,7 @@ func (r *Redis) run(args ...any) *redis.Cmd {
 func (r *Redis) Remember() (forget func()) {
 	r.t.Helper()
 	kept := newDir(r.t, "redis-kept")
-	aof := filepath.Join(r.dir, "appendonlydir")
+	aof := r.aof()
 	if err := os.CopyFS(filepath.Join(kept, "aof"), os.DirFS(aof)); err != nil {
 		r.t.Fatalf("keep the append-only file: %v", err)
 	}
@@ -124,7 +124,9 @@ func (r *Redis) Remember() (forget func()) {
 func (r *Redis) Lose() {
 	r.t.Helper()
 	r.Kill9()
-	if err := os.RemoveAll(filepath.Join(r.dir, "appendonlydir")); err != nil {
+	if err := os.RemoveAll(r.aof()); err != nil {
 		r.t.Fatalf("remove the append-only file: %v", err)
 	}
 }
+
+func (r *Redis) aof() string { return filepath.Join(r.dir, "appendonlydir") }
