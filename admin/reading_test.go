@@ -3,8 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,6 +31,43 @@ func TestChineseIsChineseThroughout(t *testing.T) {
 	}
 	if _, body := s.get("/topics/nowhere"); !strings.Contains(body, "没有这个主题") {
 		t.Errorf("a topic that does not exist:\n%s", body)
+	}
+}
+
+// TestMistakesInExpressionsAndFilesAreChinese: where the mistake is, and what is wrong with it.
+func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	s.as("root").post("/language", "choice", "zh-Hans")
+	text := func(body string) string { // without tags and the expression itself, which stands behind a bar
+		body = html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, ""))
+		return regexp.MustCompile(`(?m)^ *[|>].*$`).ReplaceAllString(body, "")
+	}
+	english := regexp.MustCompile(`[a-z]{2,} [a-z]{2,}`)
+	for _, c := range []struct{ dialect, expression, want string }{
+		{"", "res.code !=", "第 1 行第 11 列：此处不应有"}, {"", "nothing == 1", "未知的名称 nothing"}, {"", "status", "应为真或假"},
+		{"", `status == "a`, "缺少结尾的引号"}, {"", "status + 'a' > 1", "不能用于类型"}, {"", "status =! 200", "第 1 行"},
+		{"", "count(res, 1)", "第 1 行第"}, {"", "let x = 1; x = 2", "第 1 行第"}, {"", "body matches body", "非文本的正则表达式"},
+		{"", `body matches "("`, "正则表达式有误：缺少 )"}, {"", "now() == 1", "第 1 行"}, {"", "lower(status) == ''", "第 1 行"},
+		{"phpdq", "{res.code", "{ 没有对应的 }"}, {"phpdq", "{res.code} ==", "末尾缺少值"}, {"phpdq", "abc == 1", `不能使用 "abc"`},
+		{"phpdq", "{res.code} == 'a", "缺少结尾的 '"},
+	} {
+		_, body := s.post("/topics/check/retry_if", "retry_if", c.expression, "dialect", c.dialect, "sample_status", "200")
+		if said := text(body); !strings.Contains(said, c.want) || english.MatchString(said) {
+			t.Errorf("%q is said to be wrong with %q, without %q", c.expression, said, c.want)
+		}
+	}
+	for file, want := range map[string]string{
+		"hello": "既不是主题，也不是主题列表", "- 1": "1 不是主题", "": "其中没有主题", "a: [": "文档 1：第 1 行第",
+		"a: b: c": "此处不能写键值", "- {name: a, ttl: 1}\n- {x: 1}": "文档 1，主题 第 2 个：没有名称",
+		"{name: a, callback_url: 'ftp://h', ttr: soon}": "文档 1，主题 a：",
+	} {
+		_, said, _ := strings.Cut(s.upload(file), `id="wk-flash"`)
+		said, _, _ = strings.Cut(said, `class="page-header"`)
+		said = text("<p " + said)
+		if !strings.Contains(said, want) || english.MatchString(strings.ReplaceAll(said, "callback_url", "")) {
+			t.Errorf("%q is said to be wrong with %q, without %q", file, said, want)
+		}
 	}
 }
 

@@ -394,6 +394,22 @@ func TestSecretsOfATopicAreForAdmins(t *testing.T) {
 	}
 }
 
+// upload imports a file of topics and returns the page that follows.
+func (s *site) upload(file string) string {
+	s.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	part, err := w.CreateFormFile("file", "topics.yaml")
+	must(s.T, err)
+	_, _ = io.WriteString(part, file)
+	_ = w.Close()
+	res, err := s.client.Post(s.url+"/topics/import", w.FormDataContentType(), &b)
+	must(s.T, err)
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(res.Body)
+	return string(body)
+}
+
 // TestTopicsGoOutAndInAsYAML: what is exported can be imported, and a file with a mistake changes nothing.
 func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 	t.Parallel()
@@ -404,31 +420,14 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 		!strings.Contains(exported, "max_attempts: 10\n") {
 		t.Fatalf("exported\n%s", exported)
 	}
-	upload := func(file string) (int, string) {
-		var b bytes.Buffer
-		w := multipart.NewWriter(&b)
-		part, err := w.CreateFormFile("file", "topics.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(part, file)
-		_ = w.Close()
-		res, err := s.client.Post(s.url+"/topics/import", w.FormDataContentType(), &b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = res.Body.Close() }()
-		body, _ := io.ReadAll(res.Body)
-		return res.StatusCode, string(body)
-	}
-	if _, body := upload(strings.ReplaceAll(exported, "shop.close", "shop.copy")); !strings.Contains(body,
+	if body := s.upload(strings.ReplaceAll(exported, "shop.close", "shop.copy")); !strings.Contains(body,
 		"1 topic was imported") || s.registry.Snapshot().Topics.Get("shop.copy") == nil {
 		t.Errorf("imported: %s", body)
 	}
 	for _, bad := range []string{"name: a\n---\nname: b\ncallback_url: http://h\nnonsense: 1\n",
 		"- callback_url: http://h\n", "{", "just text"} {
 		before := s.registry.Snapshot().Topics.Len()
-		if _, body := upload(bad); !strings.Contains(body, "document") || s.registry.Snapshot().Topics.Len() != before {
+		if body := s.upload(bad); !strings.Contains(body, "document") || s.registry.Snapshot().Topics.Len() != before {
 			t.Errorf("%q was taken: %s", bad, body)
 		}
 	}

@@ -126,7 +126,21 @@ func sayings() (func(language string) alert.Say, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(language string) alert.Say { return texts[web.MatchLanguage(language, "")].T }, nil
+	messages, err := web.LoadMessages()
+	if err != nil {
+		return nil, err
+	}
+	return func(language string) alert.Say {
+		language = web.MatchLanguage(language, "")
+		return func(key string, args ...any) string {
+			for i, arg := range args {
+				if text, ok := arg.(string); ok { // a finding, as it was stored
+					args[i] = messages[language].Stored(text, func(part string) string { return part })
+				}
+			}
+			return texts[language].T(key, args...)
+		}
+	}, nil
 }
 
 func (p *parts) ownerOf(topic string) string {

@@ -3,17 +3,20 @@ package test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/harness"
@@ -48,6 +51,14 @@ var pictures = []picture{
 	{"processes", "/processes", 1280, 800, false, "en"},
 }
 
+// morePages are those that only pictures need: what they show takes a while to come about.
+var morePages = []string{
+	"/topics/mail.welcome?tab=attempts", "/topics/mail.welcome/jobs/mail-1", "/topics/shop.close?tab=jobs&state=done",
+	"/topics/shop.close/jobs/done-1", "/topics/film.render", "/topics/film.render?tab=jobs&state=running",
+	"/topics/film.render/jobs/film-1", "/audit?object=topic/shop.*", "/alerts/deliveries", "/alerts/settings", "/shards/new",
+	"/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
+}
+
 // TestScreenshots makes pictures: make screenshots.
 //   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both languages; WAKECALL_SCREENSHOTS_ONLY is an
 //     expression that their names must fit
@@ -62,7 +73,9 @@ func TestScreenshots(t *testing.T) {
 	i := start(t, harness.Options{})
 	i.peopled(t)
 	b := i.furnished(t)
+	i.worked(t, b)
 	b.Expect("/nothing") // a page that there is not
+	b.Expect("422")      // a form with mistakes
 	traffic, err := time.ParseDuration(cmp.Or(os.Getenv("WAKECALL_TRAFFIC"), "1m"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,18 +93,23 @@ func TestScreenshots(t *testing.T) {
 	if all == "" {
 		return
 	}
+	shots := slices.Concat(pages, morePages, slices.Sorted(maps.Keys(scenes)))
 	for _, language := range []string{"en", "zh-CN"} {
 		b.Speak(language)
 		for _, dark := range []bool{false, true} {
 			b.Dark(dark)
 			for _, width := range []int64{390, 768, 1440, 2560} {
 				b.Size(width, 900)
-				for _, path := range append(pages, "/topics/mail.welcome?tab=attempts", "/audit?object=topic/shop.*", "/alerts/settings", "/nothing") {
-					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(path), width, map[bool]string{false: "light", true: "dark"}[dark], language)
+				for _, shot := range shots {
+					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark], language)
 					if !only.MatchString(name) {
 						continue
 					}
-					settled(t, b, path)
+					if _, is := scenes[shot]; is {
+						scene(t, b, shot)
+					} else {
+						settled(t, b, shot)
+					}
 					b.Screenshot(filepath.Join(all, name))
 				}
 			}
@@ -149,6 +167,47 @@ func (i *installation) peopled(t *testing.T) {
 	_, err = r.PutTopic(ctx, "user/wei", x)
 	must(err)
 	must(r.SetPauseReason(ctx, "user/wei", "crm.sync", "The CRM is being moved until Monday"))
+}
+
+// scenes are what pages look like after something was clicked.
+var scenes = map[string]struct{ path, fill, click string }{
+	"import":    {"/topics", "", `button[data-bs-toggle=dropdown].btn`},
+	"confirm":   {"/dead", "", `#wk-dead-chosen .btn.text-red`},
+	"mistakes":  {"/topics/new", "input[name=name]", `main form button[type=submit]`},
+	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},
+}
+
+// scene shows what a page looks like after a click.
+func scene(t *testing.T, b *harness.Browser, name string) {
+	t.Helper()
+	s := scenes[name]
+	settled(t, b, s.path)
+	harness.Evaluate[int](b, `document.querySelectorAll("details").forEach(d => d.open = true) ||
+		document.querySelectorAll("input[name=rights]").forEach(r => r.checked = true) || 0`)
+	if s.fill != "" {
+		b.Fill(s.fill, "Ann's")
+		harness.Evaluate[int](b, `document.querySelectorAll("form").forEach(f => f.noValidate = true) || 0`)
+		b.Submit(s.click)
+		return
+	}
+	b.Click(s.click)
+}
+
+// worked makes a pull topic, some of whose jobs workers have, and a task.
+func (i *installation) worked(t *testing.T, b *harness.Browser) {
+	t.Helper()
+	i.MustPutTopic(t, "film.render", M{"title": "Render films", "delivery": "pull", "ttr": "6h", "owner": "team-film"})
+	for n := range 12 {
+		i.MustPush(t, "film.render", M{"id": fmt.Sprint("film-", n), "body": M{"film": n}})
+	}
+	c := i.client(t)
+	jobs, err := c.Reserve(ctx, client.Reserve{Topics: []string{"film.render"}, Max: 5, Wait: time.Minute})
+	if err != nil || len(jobs) == 0 {
+		t.Fatalf("reserved %d jobs, %v", len(jobs), err)
+	}
+	b.Open("/dead?topic=mail.welcome")
+	b.Click(`#wk-dead-chosen .btn-primary`)
+	b.Submit(`#wk-confirm [data-ok]`)
 }
 
 // busy pushes for a while, now more and now less, so that the charts show a lively installation.

@@ -25,6 +25,19 @@ type Topic struct {
 	HasSecrets      bool            // the file names secrets
 }
 
+// Mistake is why a topic of a file cannot be read.
+type Mistake struct {
+	Document int
+	Topic    string // its name, or "number 2"
+	Err      error
+}
+
+func (m *Mistake) Error() string {
+	return fmt.Sprintf("document %d: topic %s: %v", m.Document, m.Topic, m.Err)
+}
+
+func (m *Mistake) Unwrap() error { return m.Err }
+
 const example = "{name: order.close, callback_url: https://…}"
 
 // Parse reads a file: documents, each of which is a topic or a list of topics. Its error names every wrong topic.
@@ -51,7 +64,7 @@ func Parse(data []byte) ([]Topic, error) {
 			name, _ := fields["name"].(string)
 			t, err := newTopic(name, fields)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("document %d: topic %s: %w", n, cmp.Or(name, fmt.Sprintf("number %d", count)), err))
+				errs = append(errs, &Mistake{n, cmp.Or(name, fmt.Sprintf("number %d", count)), err})
 				continue
 			}
 			topics = append(topics, t)
@@ -93,13 +106,13 @@ func topicsOf(document any) ([]map[string]any, error) {
 		for _, item := range d {
 			fields, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("%.80v is not a topic, which is like %s", item, example)
+				return nil, fmt.Errorf("%.80s is not a topic, which is like %s", fmt.Sprint(item), example)
 			}
 			list = append(list, fields)
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("%.80v is neither a topic nor a list of topics", document)
+	return nil, fmt.Errorf("%.80s is neither a topic nor a list of topics", fmt.Sprint(document))
 }
 
 func newTopic(name string, fields map[string]any) (t Topic, err error) {

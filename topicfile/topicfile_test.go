@@ -32,7 +32,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                                {"no topic"},
 		"hello":                           {"document 1", "hello"},
-		"- 1":                             {"document 1", "1 is not a topic"},
+		"- 1":                             {"document 1: 1 is not a topic"},
 		"- {name: a, ttl: 1}\n- {x: 1}\n": {"topic a", "ttl", "topic number 2", "it has no name"},
 	} {
 		_, err := Parse([]byte(text))

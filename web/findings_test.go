@@ -1,6 +1,7 @@
 package web
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
 )
+
+// english are words that stand in no name and no command of what is said.
+var english = regexp.MustCompile(`(^| )[a-z]{3,} [a-z]{2,} [a-z]{2,}`)
 
 // TestFindingsOfShardsAreTranslated: they are stored as English text, which the pages recognize.
 func TestFindingsOfShardsAreTranslated(t *testing.T) {
@@ -19,11 +23,15 @@ func TestFindingsOfShardsAreTranslated(t *testing.T) {
 		{Memory: 99 << 20, MaxMemory: 100 << 20, Policy: "allkeys-lru"},
 	} {
 		for _, p := range health.Judge(h) {
-			texts = append(texts, p.Detail)
+			texts = append(texts, p.Detail, p.Advice, p.Detail+". "+p.Advice)
 		}
 	}
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
 		texts = append(texts, health.JudgeClock(off, 0).Detail)
+	}
+	for _, said := range []string{"dial tcp 127.0.0.1:6379: connect: connection refused", "context deadline exceeded",
+		"dial tcp: lookup redis.example on 10.0.0.2:53: no such host", "dial unix /d/redis.sock: connect: no such file or directory"} {
+		texts = append(texts, said, "without shard a: "+said)
 	}
 	texts = append(texts, history.Reading{}.Ledger(), new(recovery.Report).String())
 	all, err := LoadMessages()
@@ -33,8 +41,8 @@ func TestFindingsOfShardsAreTranslated(t *testing.T) {
 	same := func(s string) string { return s }
 	for _, l := range Languages[1:] {
 		for _, text := range texts {
-			if all[l.Code].Stored(text, same) == text {
-				t.Errorf("%s: %q is not translated", l.Code, text)
+			if said := all[l.Code].Stored(text, same); said == text || english.MatchString(said) {
+				t.Errorf("%s: %q is said as %q", l.Code, text, said)
 			}
 		}
 	}

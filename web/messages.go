@@ -77,8 +77,25 @@ func (m *Messages) Message(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Stored translates a message that was stored as text; other texts stay as they are. change may alter its parts.
-func (m *Messages) Stored(text string, change func(string) string) string {
+// Stored translates a message that was stored as text, and the messages in it; other texts stay as they are. word may
+// alter parts that are none, such as durations.
+func (m *Messages) Stored(text string, word func(string) string) string {
+	if translated, ok := m.recognized(text, word); ok {
+		return translated
+	}
+	for at := range text { // a finding and what to do about it
+		rest, is := strings.CutPrefix(text[at:], ". ")
+		if !is || at == 0 {
+			continue
+		}
+		if advice, ok := m.recognized(rest, word); ok {
+			return m.Stored(text[:at], word) + m.formats[". "] + advice
+		}
+	}
+	return word(text)
+}
+
+func (m *Messages) recognized(text string, word func(string) string) (string, bool) {
 	for _, s := range m.stored {
 		found := s.form.FindStringSubmatch(text)
 		if found == nil {
@@ -86,9 +103,9 @@ func (m *Messages) Stored(text string, change func(string) string) string {
 		}
 		args := make([]any, len(found)-1)
 		for i, part := range found[1:] {
-			args[i] = change(part)
+			args[i] = m.Stored(part, word)
 		}
-		return fmt.Sprintf(verb.ReplaceAllString(m.formats[s.format], "%${1}s"), args...)
+		return fmt.Sprintf(verb.ReplaceAllString(m.formats[s.format], "%${1}s"), args...), true
 	}
-	return text
+	return "", false
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -10,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/topicfile"
 )
 
 // known are errors whose texts are messages with a translation.
@@ -24,7 +26,11 @@ func (b *Base) Explain(c echo.Context, err error) string {
 	var field *registry.FieldError
 	var localized *bulk.LocalizedError
 	var away *queue.UnavailableError
+	var mistake *topicfile.Mistake
 	switch lang := Lang(c); {
+	case errors.As(err, &mistake):
+		return b.message(lang, "document %d: topic %s: %s", mistake.Document, b.stored(lang, mistake.Topic),
+			b.explainAll(c, mistake.Err))
 	case errors.As(err, &field) && field.Field != "":
 		return field.Field + ": " + b.detail(c, field)
 	case errors.As(err, &field):
@@ -42,6 +48,15 @@ func (b *Base) Explain(c echo.Context, err error) string {
 		return b.stored(lang, err.Error())
 	}
 	return err.Error()
+}
+
+// explainAll explains joined errors.
+func (b *Base) explainAll(c echo.Context, err error) string {
+	var all []string
+	for _, one := range Flatten(err) {
+		all = append(all, b.Explain(c, one))
+	}
+	return strings.Join(all, "; ")
 }
 
 // Words is a duration in the language of the request, to the second.
@@ -69,6 +84,8 @@ func (b *Base) message(lang, format string, args ...any) string {
 			own[i] = inWords(b.texts[lang].T, Duration(x))
 		case error:
 			own[i] = b.stored(lang, x.Error())
+		case string:
+			own[i] = b.stored(lang, x)
 		default:
 			own[i] = arg
 		}
@@ -82,9 +99,6 @@ func (b *Base) stored(lang, text string) string {
 		if d, err := time.ParseDuration(part); err == nil && part != "0" {
 			return inWords(b.texts[lang].T, Duration(d))
 		}
-		if part == text {
-			return part
-		}
-		return b.stored(lang, part)
+		return part
 	})
 }

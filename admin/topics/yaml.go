@@ -73,7 +73,9 @@ func (h *Handler) importTopics(c echo.Context) error {
 		err = fmt.Errorf("the file has more than %d topics", maxTopics)
 	}
 	if err != nil {
-		h.FlashText(c, "danger", err.Error())
+		for _, one := range page.Flatten(err) {
+			h.FlashText(c, "danger", h.Explain(c, one))
+		}
 		return h.Redirect(c, "/topics")
 	}
 	for i, t := range topics {
