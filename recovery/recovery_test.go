@@ -569,6 +569,80 @@ func TestWhatAJobHasOfItsOwnComesBack(t *testing.T) {
 	}
 }
 
+// TestJobsOfAPullTopicComeBack, in whatever state they were. What a worker had is ready again, and so is at once what
+// waited for its next attempt; the leases are over.
+func TestJobsOfAPullTopicComeBack(t *testing.T) {
+	url, client := startRedis(t)
+	h := newHost(t, url)
+	h.keep(t, time.Second)
+	ready(t, h)
+	topics := slices.Values([]queue.TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 10, Pull: true}})
+	if err := h.queue.SetTopics(t.Context(), topics); err != nil {
+		t.Fatal(err)
+	}
+	hour := time.Hour
+	ends := []queue.Ending{
+		{Verb: queue.Ack}, {Verb: queue.BuryLeased, Error: "why"}, {Verb: queue.GiveBack, Delay: hour},
+		{Verb: queue.Fail, Retry: []time.Duration{hour}}, {Verb: queue.ExtendLeased, TTR: hour}, // this one stays leased
+	}
+	for i := range ends {
+		h.push(t, fmt.Sprint(ends[i].Verb), `1`, 0)
+		jobs, err := h.queue.Take(t.Context(), queue.TakeRequest{Topics: []string{"t"}, Max: 1})
+		if err != nil || len(jobs) != 1 {
+			t.Fatal(jobs, err)
+		}
+		ends[i].Lease = jobs[0].Lease
+	}
+	for _, d := range h.queue.End(t.Context(), ends) {
+		if d.Err != nil {
+			t.Fatal(d.ID, d.Err)
+		}
+	}
+	h.push(t, "ready", `1`, 0)
+	h.push(t, "delayed", `1`, hour)
+	client.FlushAll(t.Context())
+	want := map[string]queue.State{
+		"release": queue.Ready, "fail": queue.Ready, "extend": queue.Ready, "ready": queue.Ready,
+		"delayed": queue.Delayed, "bury": queue.Dead,
+	}
+	eventually(t, "the jobs to be back", func() bool {
+		st, err := h.queue.Stats(t.Context(), []string{"t"})
+		return err == nil && st["t"].Delayed+st["t"].Ready+st["t"].Dead == int64(len(want))
+	})
+	for id, state := range want {
+		if j, err := h.queue.Get(t.Context(), "t", id); err != nil || j.State != state {
+			t.Errorf("%s is %+v, %v; want %s", id, j, err, state)
+		}
+	}
+	if j, err := h.queue.Get(t.Context(), "t", "bury"); err != nil || j.DeadReason != "buried" || len(j.History) != 1 ||
+		j.History[0].Error != "why" {
+		t.Errorf("the buried job is %+v, %v", j, err)
+	}
+	if _, err := h.queue.Get(t.Context(), "t", "ack"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("the acked job: %v", err)
+	}
+	for i := range ends {
+		ends[i].Verb = queue.Ack
+	}
+	for _, d := range h.queue.End(t.Context(), ends) {
+		if !errors.Is(d.Err, queue.ErrLease) {
+			t.Errorf("an ack by the old lease of %s: %v", d.ID, d.Err)
+		}
+	}
+	if err := h.queue.SetTopics(t.Context(), topics); err != nil { // nobody tells this queue that they were lost
+		t.Fatal(err)
+	}
+	jobs, err := h.queue.Take(t.Context(), queue.TakeRequest{Topics: []string{"t"}, Max: 100})
+	for _, j := range jobs {
+		if want[j.ID] != queue.Ready || j.Attempt != 1 {
+			t.Errorf("took %+v", j)
+		}
+	}
+	if err != nil || len(jobs) != 4 {
+		t.Errorf("took %d jobs, %v", len(jobs), err)
+	}
+}
+
 // TestAPushIsKnownThatWasAnsweredTheSecondTime: the journal could not take it at first, so the job existed when it was
 // pushed again.
 func TestAPushIsKnownThatWasAnsweredTheSecondTime(t *testing.T) {

@@ -89,7 +89,7 @@ type target struct {
 	mode  queue.ReplayMode
 	names map[int]string // comparison by bucket; of other buckets nothing is replayed
 	dry   bool
-	skip  bool              // ends: nothing is there that could have ended
+	skip  bool              // what is gone: nothing is there that could be
 	topic func(string) bool // says whether a topic is registered; nil: all are
 }
 
@@ -140,7 +140,7 @@ func (p *pass) run(s *source) error {
 			return nil
 		}
 		p.fold.merge(l)
-		if !p.fold.decides(l) || p.skip && l.kind != queue.EntryStored && l.kind != queue.EntryRedriven {
+		if !p.fold.decides(l) || p.skip && (l.kind == queue.EntryDeleted || l.kind == queue.EntryDelivered) {
 			return nil
 		}
 		e, ok := p.fold.entry(l)
