@@ -53,12 +53,16 @@ func TestChaos(t *testing.T) {
 	if err := s.pushFar(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	w := startWorkers(s, seed)
+	t.Cleanup(w.stop) // also when the test ends early
 	l := startLoad(s, seed)
-	t.Cleanup(l.stop) // also when the test ends early
+	t.Cleanup(l.stop)
 	problems := s.breakFor(length, &plan{r: r, kinds: catalogue(t, s)})
 	l.stop()
+	w.calm.Store(true)
 	problems = append(problems, s.settle(l)...)
 	problems = append(problems, s.judgeFar(context.Background())...)
+	w.stop()
 
 	events, err := rec.close()
 	if err != nil {

@@ -2,7 +2,8 @@
 //
 // Two hosts (two `wakecall up` with a data directory each) share two redis-servers, which stand behind proxies, and a
 // MariaDB. A load pushes, changes and deletes jobs and writes down every answer: acknowledged, refused or unknown. The
-// endpoint writes down every call. Meanwhile faults strike, alone and together, by a schedule that follows from a seed.
+// endpoint writes down every call. Workers take jobs of pull topics, end their leases in every way or leave with them,
+// and write that down. Meanwhile faults strike, alone and together, by a schedule that follows from a seed.
 //
 // The record of all this (one JSON line an event) is what the verdict is found from, and nothing else: see judge. It is
 // kept when the verdict is bad; the seed strikes the same faults in the same order again.

@@ -108,9 +108,16 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	e.rec.add(
 		event{Kind: evAnswer, At: now(), Topic: call.Topic, ID: call.ID, Call: n, Status: answer.status, Result: result},
 	)
-	if result == good && strings.HasPrefix(call.ID, probePrefix) {
+	if result == good {
+		e.noteProbe(call.ID)
+	}
+}
+
+// noteProbe notes that a job was done, if it is a probe.
+func (e *endpoint) noteProbe(id string) {
+	if strings.HasPrefix(id, probePrefix) {
 		e.mu.Lock()
-		e.probes[call.ID] = true
+		e.probes[id] = true
 		e.mu.Unlock()
 	}
 }

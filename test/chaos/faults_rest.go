@@ -123,7 +123,7 @@ func fillDisk(s *site, r *rand.Rand) fault {
 
 // endpointKinds turn the endpoint of one topic bad, or all of them away.
 func endpointKinds() []kind {
-	kinds := []kind{{"endpoints refuse", refuseCalls}}
+	kinds := []kind{{endpointsRefuse, refuseCalls}}
 	for _, e := range []struct {
 		name string
 		b    harness.Behaviour
@@ -140,7 +140,8 @@ func endpointKinds() []kind {
 
 func badEndpoint(name string, b harness.Behaviour) kind {
 	return kind{name, func(s *site, r *rand.Rand) fault {
-		topic := topics[r.IntN(len(topics))].name
+		called := named(false)
+		topic := called[r.IntN(len(called))]
 		return fault{
 			Name: name, Target: "endpoint of " + topic, Hold: between(r, 500*time.Millisecond, 5*time.Second),
 			Inject: func(context.Context) error { s.endpoint.behave(topic, b); return nil },
@@ -149,9 +150,11 @@ func badEndpoint(name string, b harness.Behaviour) kind {
 	}}
 }
 
+const endpointsRefuse = "endpoints refuse"
+
 func refuseCalls(s *site, r *rand.Rand) fault {
 	return fault{
-		Name: "endpoints refuse", Target: "endpoints", Hold: between(r, 500*time.Millisecond, 5*time.Second),
+		Name: endpointsRefuse, Target: "endpoints", Hold: between(r, 500*time.Millisecond, 5*time.Second),
 		Inject: func(context.Context) error { s.endpoint.stop(); return nil },
 		Heal:   func(context.Context) error { return s.endpoint.start() },
 	}

@@ -38,6 +38,8 @@ var topics = []struct {
 		1,
 		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000, "max_in_flight": 4, "rate_limit": 50},
 	},
+	{"pulled", 3, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 0}},
+	{"doomed", 1, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 3}},
 }
 
 // healthy is how the endpoints of the topics behave while no fault strikes them.

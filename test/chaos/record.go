@@ -18,7 +18,7 @@ const (
 	evRun     = "run"
 	evDelete  = "delete"
 	evRedrive = "redrive"
-	evCall    = "call"   // a callback has arrived at the endpoint
+	evCall    = "call"   // a callback has arrived at the endpoint, or a worker has a job
 	evAnswer  = "answer" // and was answered, or cut off
 	evFault   = "fault"
 	evDead    = "dead" // seen as dead at the end
@@ -54,7 +54,9 @@ type event struct {
 	Body    string  `json:"body,omitempty"` // a digest of it
 	Call    int     `json:"call,omitempty"` // joins an answer to its call
 	Attempt int     `json:"attempt,omitempty"`
-	DueAt   float64 `json:"due_at,omitempty"` // as the call's header tells it
+	DueAt   float64 `json:"due_at,omitempty"` // as the call's header tells it, or the worker's job
+	Shard   string  `json:"shard,omitempty"`  // of a worker's lease
+	Held    float64 `json:"held,omitempty"`   // until when nobody else may get a worker's job
 	Fault   string  `json:"fault,omitempty"`
 	Calm    float64 `json:"calm,omitempty"` // of a fault: when calls flowed again, after End
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -20,8 +21,8 @@ import (
 // probePrefix begins the ids of jobs that are pushed to see whether calls flow.
 const probePrefix = "probe-"
 
-// prompt are topics whose endpoints answer at once.
-var prompt = []string{"steady", "flaky", "mortal"}
+// prompt are topics whose endpoints, or workers, answer at once.
+var prompt = []string{"steady", "flaky", "mortal", "pulled"}
 
 // shard is a redis-server behind a proxy. The server changes when a replica takes over.
 type shard struct {
@@ -161,11 +162,12 @@ func (s *site) putTopics() {
 	s.t.Helper()
 	behaviours := healthy()
 	for _, topic := range topics {
-		s.endpoint.behave(topic.name, behaviours[topic.name])
-		fields := M{"callback_url": s.endpoint.url(topic.name)}
-		for k, v := range topic.fields {
-			fields[k] = v
+		fields := M{}
+		if b := behaviours[topic.name]; b != nil { // not of a pull topic
+			s.endpoint.behave(topic.name, b)
+			fields["callback_url"] = s.endpoint.url(topic.name)
 		}
+		maps.Copy(fields, topic.fields)
 		s.hosts[0].MustPutTopic(s.t, topic.name, fields)
 	}
 	harness.Eventually(s.t, 20*time.Second, "the other host to know the topics", func() error {

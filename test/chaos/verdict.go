@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/wakecall/wakecall/queue"
 )
@@ -16,7 +17,7 @@ const slack = 25
 type verdict struct {
 	Pushed, Acknowledged, Refused, Unknown int
 	Changed, Deleted                       int
-	Calls, Delivered, Dead                 int
+	Calls, Taken, Delivered, Dead          int
 	Repeated                               int // jobs that were delivered more than once
 	Unexplained                            int // of those, by no fault
 	Wrong                                  []string
@@ -36,7 +37,8 @@ type story struct {
 //   - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave it;
 //   - no call came before the due time that was acknowledged last, nor before the one in its own header;
 //   - no call came after a delete was answered;
-//   - a job that was delivered twice was in flight at a fault.
+//   - a job that was delivered twice was in flight at a fault;
+//   - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two shards.
 func judge(events []event) verdict {
 	var v verdict
 	stories, faults := collect(events)
@@ -88,8 +90,9 @@ func collect(events []event) (map[string]*story, []event) {
 		slices.SortFunc(s.requests, func(a, b event) int { return cmp.Compare(a.At, b.At) })
 		for n := range s.calls {
 			answer := answers[s.calls[n].Call]
-			s.calls[n].Result, s.calls[n].End = answer.Result, answer.At
+			s.calls[n].Result, s.calls[n].End, s.calls[n].Held = answer.Result, answer.At, answer.Held
 		}
+		slices.SortFunc(s.calls, func(a, b event) int { return cmp.Compare(a.At, b.At) })
 	}
 	return stories, faults
 }
@@ -107,7 +110,10 @@ func (v *verdict) count(s *story) {
 		}
 	}
 	v.Deleted += one(s.deleted(0, acknowledged))
-	v.Calls += len(s.calls)
+	for _, c := range s.calls {
+		v.Calls += one(c.Shard == "")
+		v.Taken += one(c.Shard != "")
+	}
 	v.Delivered += one(s.delivered(0))
 	v.Dead += one(s.dead)
 }
@@ -175,14 +181,22 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	if since, ok := s.lastPush(); ok && s.dead && s.deleted(since, acknowledged) {
 		say("DELETED AND DEAD: %s is dead, though its deletion was answered", key)
 	}
-	if at, ok := s.redriven(); ok && s.dead && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= at }) {
+	called := func(at float64) bool {
+		return slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= at }) ||
+			slices.ContainsFunc(faults, func(f event) bool { return f.Fault == endpointsRefuse && f.End >= at }) // none arrives
+	}
+	if at, ok := s.redriven(); ok && s.dead && !called(at) {
 		say("NOT RE-DRIVEN: %s is dead without a call since its re-drive was answered", key)
 	}
 	if len(s.calls) > 0 && !s.pushed(acknowledged, unknown) {
 		say("INVENTED: %s was called, but its push was refused, or never made", key)
 		return wrong
 	}
-	for _, c := range s.calls {
+	for n, c := range s.calls {
+		if earlier, ok := s.heldBy(n, faults); ok {
+			say("HELD: %s was given to a worker %.1f ms before the lease of call %d was over%s", key, earlier.Held-c.At, earlier.Call,
+				during(faults, earlier.At, c.At))
+		}
 		if c.DueAt > 0 && c.At < c.DueAt {
 			say("EARLY: %s was called %.1f ms before its header's due time", key, c.DueAt-c.At)
 		}
@@ -204,6 +218,44 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// heldBy is the earlier call of a worker who held the job when call n took it, and whether nothing explains that.
+func (s *story) heldBy(n int, faults []event) (earlier event, wrong bool) {
+	c := s.calls[n]
+	if c.Shard == "" {
+		return earlier, false
+	}
+	for _, e := range s.calls[:n] {
+		if c.At < e.Held-1 && !s.takenAway(e, c) && !forgotten(e, c, faults) {
+			return e, true
+		}
+	}
+	return earlier, false
+}
+
+// takenAway says whether a request may have ended the lease of a call before another one.
+func (s *story) takenAway(from, to event) bool {
+	return slices.ContainsFunc(slices.Concat(s.requests, s.deletes), func(r event) bool {
+		return r.Result != refused && r.At <= to.At && (r.Result == unknown || r.End >= from.At)
+	})
+}
+
+// lossy says whether Redis may lose in a fault what it has accepted.
+func lossy(fault string) bool {
+	for _, words := range []string{"redis killed", "forgot", "lost everything", "flushed", "promoted", "restored"} {
+		if strings.Contains(fault, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgotten says whether a shard may have forgotten a lease, or there were copies of the job in two shards.
+func forgotten(from, to event, faults []event) bool {
+	return slices.ContainsFunc(faults, func(f event) bool {
+		return f.At <= to.At && (from.Shard != to.Shard || lossy(f.Fault) && f.Calm >= from.At)
+	})
 }
 
 // standing are the requests that may be in force when a call comes: not refused, and not surely replaced by a later
@@ -255,11 +307,16 @@ func (s *story) knows(c event) bool {
 // before its last delivery and was not over when it was pushed (an answer that was lost then may have left a copy in a
 // second shard).
 func (s *story) repeated(faults []event) (repeated, explained bool) {
-	times, last := 0, 0.0
+	times := 0
+	var first, last event
 	for _, c := range s.calls {
-		if c.Result == good {
-			times, last = times+1, c.At
+		if c.Result != good {
+			continue
 		}
+		if times++; times == 1 {
+			first = c
+		}
+		last = c
 	}
 	pushes := 0
 	for _, r := range s.requests {
@@ -268,7 +325,10 @@ func (s *story) repeated(faults []event) (repeated, explained bool) {
 	if times <= max(pushes, 1) { // a replaced job is delivered again, if it was delivered before
 		return false, true
 	}
-	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last && f.Calm >= s.requests[0].At })
+	if last.Shard != "" { // an ack that was answered is not lost by a process
+		return true, forgotten(first, last, faults)
+	}
+	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= s.requests[0].At })
 }
 
 // during names the faults between two moments.

@@ -31,6 +31,11 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 	died := []event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad)}
 	delivered := []event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}
 	fault := event{Kind: evFault, Fault: "some fault", At: 1700, End: 1800, Calm: 1900}
+	take := func(n int, at, held float64, result string) []event {
+		e := event{Kind: evCall, Topic: "t", ID: "1", At: at, Call: n, Body: "a", Shard: "redis-1"}
+		return []event{e, {Kind: evAnswer, Topic: "t", ID: "1", At: held, Call: n, Result: result, Held: held}}
+	}
+	worked := func(more ...[]event) []event { return append([]event{push(acknowledged)}, slices.Concat(more...)...) }
 	for name, c := range map[string]struct {
 		events []event
 		want   string
@@ -64,6 +69,15 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		"pushed again after its deletion":      {[]event{push(acknowledged), remove(acknowledged), replace(acknowledged), dead}, ""},
 		"re-driven and delivered":              {slices.Concat(died, []event{redrive, call(2, 1800, "a"), answer(2, 1801, good)}), ""},
 		"re-driven and dead again":             {slices.Concat(died, []event{redrive, call(2, 1800, "a"), answer(2, 1801, bad), dead}), ""},
+		"taken, left and taken again":          {worked(take(1, 1600, 2600, bad), take(2, 2600, 2700, good)), ""},
+		"taken while its lease holds":          {worked(take(1, 1600, 2600, bad), take(2, 2500, 2700, good)), "HELD"},
+		"the lease was forgotten":              {worked(take(1, 1600, 2600, bad), take(2, 2500, 2700, good), []event{{Kind: evFault, Fault: "redis flushed", At: 1700, Calm: 1900}}), ""},
+		"a process was killed":                 {worked(take(1, 1600, 2600, bad), take(2, 2500, 2700, good), []event{fault}), "HELD"},
+		"replaced while it was held":           {worked(take(1, 1600, 2600, bad), take(2, 2500, 2700, good), []event{{Kind: evPush, Topic: "t", ID: "1", At: 1700, End: 1710, Result: acknowledged, Body: "a"}}), ""},
+		"acked twice at a fault":               {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good), []event{fault}), "TWICE"},
+		"acked, forgotten and acked":           {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good), []event{{Kind: evFault, Fault: "redis flushed", At: 1700, Calm: 1900}}), ""},
+		"taken by nobody who acked it":         {worked(take(1, 1600, 2600, bad)), "LOST"},
+		"no call could arrive":                 {slices.Concat(died, []event{redrive, dead, {Kind: evFault, Fault: endpointsRefuse, At: 1650, End: 1900}}), ""},
 		"re-driven and not called":             {slices.Concat(died, []event{redrive, dead}), "NOT RE-DRIVEN"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,250 @@
+package chaos
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// workerCount is how many workers take jobs of the pull topics at once.
+const workerCount = 16
+
+// failWait is the wait after a failed attempt of a pull topic.
+const failWait = 200 * time.Millisecond
+
+// workers take the jobs of the pull topics, through both hosts, and record what they get and what they say of it.
+type workers struct {
+	site   *site
+	calm   atomic.Bool // they do every job at once
+	calls  atomic.Int64
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func startWorkers(s *site, seed uint64) *workers {
+	ctx, cancel := context.WithCancel(context.Background())
+	all := &workers{site: s, cancel: cancel}
+	for n := range workerCount {
+		w := &worker{workers: all, r: rand.New(rand.NewPCG(seed, uint64(n)+1000))}
+		for _, h := range s.hosts {
+			w.api = append(w.api, h.Quick())
+		}
+		all.wg.Go(func() {
+			for ctx.Err() == nil {
+				w.work(ctx)
+			}
+		})
+	}
+	return all
+}
+
+// stop returns when no worker has a job.
+func (w *workers) stop() {
+	w.cancel()
+	w.wg.Wait()
+}
+
+type worker struct {
+	*workers
+	api []*harness.API // one for each host
+	r   *rand.Rand
+}
+
+// held is a job that a worker has.
+type held struct {
+	Lease       string          `json:"lease"`
+	LeasedUntil time.Time       `json:"leased_until"`
+	Topic       string          `json:"topic"`
+	ID          string          `json:"id"`
+	Attempt     int             `json:"attempt"`
+	DueAt       time.Time       `json:"due_at"`
+	Body        json.RawMessage `json:"body"`
+
+	call int
+	host int
+}
+
+// work takes some jobs and ends their leases. Now and then the worker is gone before it has an answer.
+func (w *worker) work(ctx context.Context) {
+	ttr := time.Duration(1000+w.r.IntN(1500)) * time.Millisecond
+	wait := time.Duration(w.r.IntN(3000)) * time.Millisecond
+	limit := wait + patience
+	if w.r.IntN(15) == 0 {
+		limit = time.Duration(w.r.Int64N(int64(wait + time.Second)))
+	}
+	names := named(true)
+	w.r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	host := w.r.IntN(len(w.api))
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer := w.api[host].Do(asking, http.MethodPost, "/v1/reserve", M{
+		"topics": names, "max": 1 + w.r.IntN(4), "wait": wait.String(), "ttr": ttr.String(),
+		"order": []string{"fair", "listed"}[w.r.IntN(2)],
+	})
+	var got struct{ Jobs []held }
+	if answer.Status != http.StatusOK || answer.JSON(&got) != nil {
+		pause(ctx, 20*time.Millisecond)
+		return
+	}
+	for i := range got.Jobs {
+		got.Jobs[i].host = host
+		w.record(&got.Jobs[i], ttr)
+	}
+	if len(got.Jobs) > 1 && w.r.IntN(2) == 0 {
+		w.ackAll(got.Jobs)
+		return
+	}
+	for i := range got.Jobs {
+		w.do(ctx, &got.Jobs[i])
+	}
+}
+
+// record notes a job as taken when its lease began. Redis counts whole milliseconds.
+func (w *worker) record(j *held, ttr time.Duration) {
+	j.call = -int(w.calls.Add(1)) // those above 0 are the endpoint's
+	w.site.rec.add(event{
+		Kind: evCall, At: ms(j.LeasedUntil.Add(-ttr)) + 1, Topic: j.Topic, ID: j.ID, Host: j.host + 1, Attempt: j.Attempt,
+		DueAt: float64(j.DueAt.UnixMilli()), Call: j.call, Body: digest(j.Body), Shard: shardOf(j.Lease),
+	})
+}
+
+// shardOf is the name of the shard in a lease.
+func shardOf(lease string) string {
+	b, _ := base64.RawURLEncoding.DecodeString(lease)
+	for _, name := range []string{"redis-1", "redis-2"} {
+		if strings.Contains(string(b[:min(len(b), 12)]), name) {
+			return name
+		}
+	}
+	return "unknown"
+}
+
+// do does one job, or what workers do besides.
+func (w *worker) do(ctx context.Context, j *held) {
+	dice := w.r.Float64()
+	switch {
+	case w.calm.Load() || strings.HasPrefix(j.ID, probePrefix):
+		dice = 1
+	case j.Topic == "doomed" && isIll(j.ID):
+		dice = 0.10 + 0.08*w.r.Float64()
+	default:
+		pause(ctx, time.Duration(w.r.IntN(60))*time.Millisecond)
+	}
+	until := ms(j.LeasedUntil)
+	switch {
+	case dice < 0.05: // gone with its lease
+		w.ended(j, bad, until)
+	case dice < 0.07: // too late, mostly
+		pause(ctx, time.Until(j.LeasedUntil)+100*time.Millisecond)
+		w.end(j, "ack", nil, until, 0)
+	case dice < 0.10:
+		w.extend(ctx, j, until)
+	case dice < 0.15:
+		w.end(j, "fail", M{"reason": "chaos"}, until, failWait)
+	case dice < 0.18:
+		w.end(j, "bury", M{"reason": "chaos"}, until, 0)
+	case dice < 0.28:
+		delay := time.Duration(w.r.IntN(1000)) * time.Millisecond
+		w.end(j, "release", M{"delay": delay.String()}, until, delay)
+	default:
+		w.end(j, "ack", nil, until, 0)
+	}
+}
+
+// extend keeps a job longer than its first lease, and acks it.
+func (w *worker) extend(ctx context.Context, j *held, until float64) {
+	answer := w.post(j.host, "/v1/leases/"+j.Lease+"/extend", M{"ttr": "1500ms"})
+	var got struct {
+		LeasedUntil time.Time `json:"leased_until"`
+	}
+	if answer.Status == http.StatusOK && answer.JSON(&got) == nil {
+		until = ms(got.LeasedUntil)
+	}
+	pause(ctx, time.Duration(until-now()-200)*time.Millisecond)
+	w.end(j, "ack", nil, until, 0)
+}
+
+// end ends a lease by a verb, through any host. Until then, and for the wait that an acknowledged verb asks for, nobody
+// else may get the job.
+func (w *worker) end(j *held, verb string, body any, until float64, wait time.Duration) {
+	until = min(until, now())
+	answer := w.post(w.r.IntN(len(w.api)), "/v1/leases/"+j.Lease+"/"+verb, body)
+	if answer.Status == http.StatusNoContent {
+		until += float64(wait.Milliseconds())
+	}
+	w.ended(j, outcome(verb, answer.Status, answer.Err), until)
+}
+
+// outcome is what the end of a lease says of its job.
+func outcome(verb string, status int, err error) string {
+	switch result := resultOf(status, err); {
+	case verb != "ack" || result == refused:
+		return bad
+	case result == unknown:
+		return maybe
+	}
+	return good
+}
+
+// ackAll acks several jobs with one request.
+func (w *worker) ackAll(jobs []held) {
+	var leases []string
+	for i := range jobs {
+		leases = append(leases, jobs[i].Lease)
+	}
+	sent := now()
+	answer := w.post(w.r.IntN(len(w.api)), "/v1/leases", M{"ack": leases})
+	var body struct {
+		Results []struct {
+			Error *harness.Problem `json:"error"`
+		} `json:"results"`
+	}
+	told := answer.Status == http.StatusOK && answer.JSON(&body) == nil && len(body.Results) == len(jobs)
+	for i := range jobs {
+		j, status := &jobs[i], answer.Status
+		if told && body.Results[i].Error != nil {
+			status = body.Results[i].Error.Status
+		}
+		w.ended(j, outcome("ack", status, answer.Err), min(sent, ms(j.LeasedUntil)))
+	}
+}
+
+func (w *worker) post(host int, path string, body any) harness.Answer {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return w.api[host].Do(ctx, http.MethodPost, path, body)
+}
+
+func (w *worker) ended(j *held, result string, until float64) {
+	w.site.rec.add(event{
+		Kind: evAnswer, At: now(), Topic: j.Topic, ID: j.ID, Call: j.call, Result: result, Held: until,
+	})
+	if result == good {
+		w.site.endpoint.noteProbe(j.ID)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// named are the topics of the load that workers take jobs of, or those that are called.
+func named(pull bool) (names []string) {
+	for _, t := range topics {
+		if (t.fields["delivery"] == "pull") == pull {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
