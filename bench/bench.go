@@ -71,6 +71,7 @@ var groups = []group{
 	pullLateGroup,
 	halfGroup,
 	massGroup,
+	minuteGroup,
 	shardsGroup,
 	memoryGroup,
 	growthGroup,

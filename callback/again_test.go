@@ -194,7 +194,7 @@ func TestAConnectionThatIsClosedMeanwhileCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestWhatIsSentUnaskedIsNobodysAnswer: not another topic's, whose endpoint is on the same host, nor the same
+// TestWhatIsSentUnaskedIsNobodysAnswer: not that of another topic whose endpoint is on the same host, nor the same
 // topic's.
 func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
 	const gone = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
@@ -219,6 +219,66 @@ func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
 				t.Errorf("topic %s, %d bytes: %+v over %d connections", topic, len(body), o, accepted())
 			}
 		}
+	}
+}
+
+// TestConnectionsAreSharedByTheTopicsOfAnOwner whose endpoints are on the same host, and by nobody else.
+func TestConnectionsAreSharedByTheTopicsOfAnOwner(t *testing.T) {
+	for _, body := range [][]byte{job().Body, longBody()} {
+		url, accepted := answering(t, []string{fine, fine, fine, fine}, nil)
+		c := caller(t, Options{})
+		call := func(topic, owner, path string) {
+			r := job()
+			r.Topic, r.Body = topic, body
+			if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url + path, Owner: owner}), r); o.Class != Success {
+				t.Fatalf("%+v", o)
+			}
+		}
+		call("orders.close", "shop", "/close")
+		call("orders.refund", "shop", "/refund")
+		if n := accepted(); n != 1 {
+			t.Errorf("two topics of an owner used %d connections", n)
+		}
+		call("orders.close", "warehouse", "/close")
+		if n := accepted(); n != 2 {
+			t.Errorf("the topics of two owners used %d connections", n)
+		}
+	}
+}
+
+// TestATimeoutLeavesConnectionsThatWork: of those that topics share it ends only its own, and those over which no
+// answer has come since.
+func TestATimeoutLeavesConnectionsThatWork(t *testing.T) {
+	slow := make(chan struct{})
+	defer close(slow)
+	r, o := relayedEndpoint(t, "http", func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-slow
+		}
+	})
+	c := caller(t, o)
+	quick, hangs := endpoint(t, EndpointSpec{URL: r.url}), endpoint(t, EndpointSpec{URL: r.url + "/slow"})
+	if o := c.Do(t.Context(), quick, job()); o.Class != Success {
+		t.Fatalf("%+v", o)
+	}
+	late := job()
+	late.Timeout = 200 * time.Millisecond
+	late.Begin = func() error { // another call opens the second connection
+		if o := c.Do(t.Context(), quick, job()); o.Class != Success {
+			t.Errorf("%+v", o)
+		}
+		return nil
+	}
+	if o := c.Do(t.Context(), hangs, late); o.Reason != "timeout" {
+		t.Fatalf("%+v", o)
+	}
+	if o := c.Do(t.Context(), quick, job()); o.Class != Success {
+		t.Fatalf("%+v", o)
+	}
+	connections := 0
+	r.each(func(*relayed) { connections++ })
+	if connections != 2 {
+		t.Errorf("%d connections were opened, want 2", connections)
 	}
 }
 

@@ -101,7 +101,7 @@ func (c *Caller) try(
 	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *message, started time.Time,
 ) Outcome {
 	o := Outcome{StartedAt: started}
-	x := c.pools.Of(r.Topic).Exchange(r.Begin, cancel)
+	x := c.pools.Of(e.pool).Exchange(r.Begin, cancel)
 	resp, err := c.send(ctx, x, e, m)
 	if err == nil {
 		o.Status = resp.StatusCode

@@ -20,11 +20,13 @@ type EndpointSpec struct {
 	RetryIf     string   // in the topic's dialect
 	Dialect     string   // DialectPHPDQ; anything else is Wakecall's own
 	Secrets     []string // whsec_…
+	Owner       string   // of the topic: endpoints of different owners share no connection
 }
 
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
+	pool    string     // of connections
 	own     url.Values // of a GET: parameters of the URL, which no job replaces
 	method  string
 	form    bool
@@ -42,7 +44,8 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
 	}
 	e := &Endpoint{
-		url: u, method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{},
+		url: u, pool: u.Scheme + "://" + u.Host + "\n" + s.Owner,
+		method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{},
 	}
 	if e.method == "" {
 		e.method = http.MethodPost

@@ -205,8 +205,72 @@ func BenchmarkPushOverTopics(b *testing.B) {
 	}
 }
 
-func benchOverTopics(b *testing.B, within time.Duration) {
+// BenchmarkDeliverOverTopics reserves and settles jobs of many topics that came due, ten of each in all.
+func BenchmarkDeliverOverTopics(b *testing.B) {
 	q, s := benchQueue(b)
+	setManyTopics(b, q)
+	for i := 0; i < b.N; i += 1000 {
+		list := overTopics(i, min(1000, b.N-i), time.Second)
+		for k := range list {
+			list[k].Delay -= time.Hour - time.Second
+		}
+		for _, r := range q.PushBatch(b.Context(), list) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	s.client.Do(b.Context(), "DEBUG", "SLEEP", "2.1")
+	var advance, reserve, settle float64
+	spent := func(on *float64, run func()) {
+		before := redisMicros(b, s)
+		run()
+		*on += (redisMicros(b, s) - before) / float64(b.N)
+	}
+	b.ResetTimer()
+	for done := 0; done < b.N; {
+		moved := 0
+		spent(&advance, func() {
+			for moved < 50 && done+moved < b.N {
+				a, err := s.Advance(b.Context(), 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				moved += a.Moved
+			}
+		})
+		for left := moved; left > 0; {
+			var got Reserved
+			spent(&reserve, func() {
+				var err error
+				got, err = s.Reserve(b.Context(), 0, Reserve{
+					Worker: "w", Token: fmt.Sprint(done), Max: 128, Pattern: "0102010201", TopicMax: 128, LeaseCap: 15 * time.Second,
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			})
+			st := make([]Settlement, len(got.Jobs))
+			for i, l := range got.Jobs {
+				st[i] = Settlement{Lease: l, Endpoint: EndpointUp}
+			}
+			if len(st) == 0 {
+				break
+			}
+			spent(&settle, func() {
+				if _, err := s.Settle(b.Context(), 0, st); err != nil {
+					b.Fatal(err)
+				}
+			})
+			left, done = left-len(st), done+len(st)
+		}
+	}
+	b.ReportMetric(advance, "advance-µs/job")
+	b.ReportMetric(reserve, "reserve-µs/job")
+	b.ReportMetric(settle, "settle-µs/job")
+}
+
+func setManyTopics(b *testing.B, q *Queue) {
 	confs := make([]TopicConf, benchTopics)
 	for i := range confs {
 		confs[i] = TopicConf{Name: fmt.Sprintf("bench.many.%06d", i), TTR: 10 * time.Second, MaxAttempts: 10}
@@ -214,6 +278,11 @@ func benchOverTopics(b *testing.B, within time.Duration) {
 	if err := q.SetTopics(b.Context(), slices.Values(confs)); err != nil {
 		b.Fatal(err)
 	}
+}
+
+func benchOverTopics(b *testing.B, within time.Duration) {
+	q, s := benchQueue(b)
+	setManyTopics(b, q)
 	used := func() float64 {
 		var n float64
 		_, _ = fmt.Sscan(parseInfo(s.client.Info(b.Context(), "memory").Val())["used_memory"], &n)

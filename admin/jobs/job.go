@@ -229,6 +229,6 @@ func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 	}
 	return callback.CompileEndpoint(callback.EndpointSpec{
 		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Dialect: t.Dialect,
-		Secrets: t.Secrets,
+		Secrets: t.Secrets, Owner: t.Owner,
 	})
 }

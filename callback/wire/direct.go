@@ -35,6 +35,8 @@ type direct struct {
 	writer  *Exchange   // of the request
 	left    int64       // bytes that may still be read
 	expires *time.Timer // while it is idle
+
+	answered time.Time // when it became idle
 }
 
 var errLongHeader = fmt.Errorf("the answer's headers are longer than %d bytes", maxHeader)
@@ -161,7 +163,7 @@ func (c *connections) take(address string) *direct {
 		if d.address == address && d.expires.Stop() {
 			return d
 		}
-		d.close() // the topic has another address now
+		d.close()
 	}
 	return nil
 }
@@ -174,6 +176,7 @@ func (c *connections) give(d *direct) {
 		d.close()
 		return
 	}
+	d.answered = time.Now()
 	if d.expires == nil {
 		d.expires = time.AfterFunc(c.keep, func() { c.expire(d) })
 	} else {

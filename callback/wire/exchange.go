@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Exchange is one call's http.RoundTripper. It knows which connection carries the request and how far the request
@@ -23,6 +24,7 @@ type Exchange struct {
 	begin  func() error // may be nil
 	cancel context.CancelFunc
 
+	began     time.Time
 	used      *connections // by the last try
 	keepAlive string       // header of the answer
 	conn      *conn        // of the last try over HTTP/1
@@ -46,7 +48,7 @@ var (
 // stops the call. It may be asked again when the request is sent a second time. cancel ends the context of the
 // request.
 func (p *Pool) Exchange(begin func() error, cancel context.CancelFunc) *Exchange {
-	return &Exchange{pool: p, begin: begin, cancel: cancel}
+	return &Exchange{pool: p, began: time.Now(), begin: begin, cancel: cancel}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -178,13 +180,15 @@ func timedOut(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// End draws conclusions for the topic's later calls. After a timeout on a connection that had worked they use
-// others: the network may have lost these without a word.
+// End draws conclusions for the pool's later calls. After a timeout on a connection that had worked they use none of
+// those over which no answer came since: the network may have lost these without a word.
 func (x *Exchange) End(timeout bool) {
 	switch {
 	case x.used == nil:
-	case timeout && (x.reused.Load() || x.http2.Load()):
+	case timeout && x.http2.Load():
 		x.pool.retire(x.used)
+	case timeout && x.reused.Load():
+		x.used.closeUnused(x.began)
 	default:
 		x.pool.limit(x.used, x.keepAlive)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +17,7 @@ import (
 
 const (
 	maxHeader   = 64 << 10
-	maxIdle     = 1024 // of a topic
+	maxIdle     = 1024 // of a pool
 	maxOpen     = 4096 // connections above which the pools used least recently are closed
 	maxPools    = 1024
 	idleTimeout = 90 * time.Second
@@ -27,20 +28,20 @@ const (
 	bufferSize  = 8 << 10
 )
 
-// Pools has the connections of all topics. Its methods may be called from any goroutine.
+// Pools has all connections. Its methods may be called from any goroutine.
 type Pools struct {
 	dialer *net.Dialer
 	roots  *x509.CertPool
 	open   atomic.Int64 // connections
 
-	mu      sync.Mutex
-	byTopic map[string]*list.Element
-	recent  *list.List // of *Pool, the one used last in front
+	mu     sync.Mutex
+	byKey  map[string]*list.Element
+	recent *list.List // of *Pool, the one used last in front
 }
 
 // New makes pools that dial with d and trust roots (nil: those of the system).
 func New(d *net.Dialer, roots *x509.CertPool) *Pools {
-	return &Pools{dialer: d, roots: roots, byTopic: map[string]*list.Element{}, recent: list.New()}
+	return &Pools{dialer: d, roots: roots, byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
 // Transport makes a net/http Transport that closes connections after they were idle for so long.
@@ -71,15 +72,15 @@ func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
 	return &conn{Conn: c, open: &p.open}, nil
 }
 
-// Of returns the pool of a topic. The pools used least recently are closed when there are too many pools or
+// Of returns the pool of a key. The pools used least recently are closed when there are too many pools or
 // connections.
-func (p *Pools) Of(topic string) *Pool {
+func (p *Pools) Of(key string) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.byTopic[topic]
+	e := p.byKey[key]
 	if e == nil {
-		e = p.recent.PushFront(&Pool{all: p, topic: topic, keep: idleTimeout})
-		p.byTopic[topic] = e
+		e = p.recent.PushFront(&Pool{all: p, key: key, keep: idleTimeout})
+		p.byKey[key] = e
 	}
 	p.recent.MoveToFront(e)
 	if last := p.recent.Back(); last != e && (p.recent.Len() > maxPools || p.open.Load() > maxOpen) {
@@ -91,7 +92,7 @@ func (p *Pools) Of(topic string) *Pool {
 
 func (p *Pools) drop(e *list.Element) {
 	old, _ := p.recent.Remove(e).(*Pool)
-	delete(p.byTopic, old.topic)
+	delete(p.byKey, old.key)
 	old.retire(old.current())
 }
 
@@ -104,10 +105,10 @@ func (p *Pools) Close() {
 	}
 }
 
-// Pool has the connections of one topic.
+// Pool has the connections of one key.
 type Pool struct {
-	all   *Pools
-	topic string
+	all *Pools
+	key string
 
 	mu   sync.Mutex
 	keep time.Duration // for which a connection stays idle
@@ -169,7 +170,7 @@ func announcedIdle(header string) time.Duration {
 	return 0
 }
 
-// connections are those that a topic uses until a call finds that they should not be used any more.
+// connections are those that a pool uses until a call finds that they should not be used any more.
 type connections struct {
 	pools *Pools
 	keep  time.Duration
@@ -187,6 +188,22 @@ func (c *connections) net() *http.Transport {
 		c.transport = c.pools.Transport(c.keep)
 	}
 	return c.transport
+}
+
+// closeUnused closes the idle connections over which no answer came since a time.
+func (c *connections) closeUnused(since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = slices.DeleteFunc(c.idle, func(d *direct) bool {
+		if d.answered.After(since) {
+			return false
+		}
+		d.close()
+		return true
+	})
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
 }
 
 func (c *connections) close() {
