@@ -1,18 +1,17 @@
 package journal
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wakecall/wakecall/member"
 )
 
 // lineStart begins every line and occurs nowhere else in one.
@@ -20,30 +19,30 @@ const lineStart = `{"ts":"`
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// requestWire is a RequestLine as it is in a file. ts has to be the first member.
+// requestWire is a RequestLine as it is in a file.
 type requestWire struct {
 	TS          timestamp   `json:"ts"`
-	Op          Op          `json:"op,omitzero"`
-	Topic       string      `json:"topic,omitzero"`
-	ID          string      `json:"id,omitzero"`
-	Shard       string      `json:"shard,omitzero"`
-	Revision    int64       `json:"rev,omitzero"`
-	DueAt       millis      `json:"due_at,omitzero"`
-	CreatedAt   millis      `json:"created_at,omitzero"`
-	ChangedAt   millis      `json:"changed_at,omitzero"`
-	Priority    string      `json:"priority,omitzero"`
-	TTR         float64     `json:"ttr,omitzero"` // seconds
-	MaxAttempts int         `json:"max_attempts,omitzero"`
-	ContentType string      `json:"content_type,omitzero"`
-	ExpiresAt   millis      `json:"expires_at,omitzero"`
-	TTL         float64     `json:"ttl,omitzero"` // seconds
-	Headers     pairs       `json:"headers,omitzero"`
-	Retry       []float64   `json:"retry,omitzero"` // seconds
-	Count       int         `json:"count,omitzero"`
-	OnDuplicate string      `json:"on_duplicate,omitzero"`
-	Delay       float64     `json:"delay,omitzero"` // seconds
-	Via         string      `json:"via,omitzero"`
-	Body        text        `json:"body,omitzero"`
+	Op          Op          `json:"op"`
+	Topic       string      `json:"topic"`
+	ID          string      `json:"id"`
+	Shard       string      `json:"shard"`
+	Revision    int64       `json:"rev"`
+	DueAt       millis      `json:"due_at"`
+	CreatedAt   millis      `json:"created_at"`
+	ChangedAt   millis      `json:"changed_at"`
+	Priority    string      `json:"priority"`
+	TTR         float64     `json:"ttr"` // seconds
+	MaxAttempts int         `json:"max_attempts"`
+	ContentType string      `json:"content_type"`
+	ExpiresAt   millis      `json:"expires_at"`
+	TTL         float64     `json:"ttl"` // seconds
+	Headers     pairs       `json:"headers"`
+	Retry       []float64   `json:"retry"` // seconds
+	Count       int         `json:"count"`
+	OnDuplicate string      `json:"on_duplicate"`
+	Delay       float64     `json:"delay"` // seconds
+	Via         string      `json:"via"`
+	Body        text        `json:"body"`
 	Base64      base64Texts `json:",embed"`
 }
 
@@ -51,25 +50,36 @@ type requestWire struct {
 func AppendRequest(b []byte, l *RequestLine) []byte { return l.append(b, l.TS) }
 
 func (l *RequestLine) append(b []byte, now time.Time) []byte {
-	var raw base64Texts
-	w := requestWire{
-		TS: stampOf(l.TS, now), Op: l.Op, Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID),
-		Shard: raw.move("shard", l.Shard), Revision: l.Revision, DueAt: millis(l.DueAt), CreatedAt: millis(l.CreatedAt),
-		ChangedAt: millis(l.ChangedAt), Priority: l.Priority, TTR: l.TTR.Seconds(), MaxAttempts: l.MaxAttempts,
-		ContentType: raw.move("content_type", l.ContentType), Count: l.Count,
-		OnDuplicate: l.OnDuplicate, Delay: l.Delay.Seconds(), Via: l.Via, Body: l.Body,
-		ExpiresAt: millis(l.ExpiresAt), TTL: l.TTL.Seconds(),
-		Headers: pairsOf(l.Headers),
+	start := len(b)
+	b = beginLine(b, l.TS, now)
+	b = appendText(b, "op", l.Op)
+	b = appendText(b, "topic", l.Topic)
+	b = appendText(b, "id", l.ID)
+	b = appendText(b, "shard", l.Shard)
+	b = appendInt(b, "rev", l.Revision)
+	b = appendMillis(b, "due_at", l.DueAt)
+	b = appendMillis(b, "created_at", l.CreatedAt)
+	b = appendMillis(b, "changed_at", l.ChangedAt)
+	b = appendText(b, "priority", l.Priority)
+	b = appendDuration(b, "ttr", l.TTR, time.Second)
+	b = appendInt(b, "max_attempts", l.MaxAttempts)
+	b = appendText(b, "content_type", l.ContentType)
+	b = appendMillis(b, "expires_at", l.ExpiresAt)
+	b = appendDuration(b, "ttl", l.TTL, time.Second)
+	if len(l.Headers) > 0 {
+		b = member.Value(b, "headers", pairsOf(l.Headers))
 	}
-	for _, d := range l.Retry {
-		w.Retry = append(w.Retry, d.Seconds())
+	if len(l.Retry) > 0 {
+		b = member.Value(b, "retry", secondsOf(l.Retry))
 	}
-	if !utf8.Valid(l.Body) {
-		w.Body = nil
-		raw.add("body", l.Body)
+	b = appendInt(b, "count", l.Count)
+	b = appendText(b, "on_duplicate", l.OnDuplicate)
+	b = appendDuration(b, "delay", l.Delay, time.Second)
+	b = appendText(b, "via", l.Via)
+	if l.Body != nil {
+		b = appendBytes(b, "body", l.Body)
 	}
-	w.Base64 = raw
-	return appendLine(b, &w)
+	return endLine(b, start)
 }
 
 // UnmarshalJSON reads a line of a request file.
@@ -99,20 +109,20 @@ func (l *RequestLine) UnmarshalJSON(data []byte) error {
 // attemptWire is an AttemptLine as it is in a file.
 type attemptWire struct {
 	TS        timestamp   `json:"ts"`
-	Topic     string      `json:"topic,omitzero"`
-	ID        string      `json:"id,omitzero"`
-	CreatedAt millis      `json:"created_at,omitzero"`
-	N         int         `json:"n,omitzero"`
-	StartedAt millis      `json:"started_at,omitzero"`
-	TookMS    float64     `json:"took_ms,omitzero"`
-	Status    int         `json:"status,omitzero"`
-	Outcome   Outcome     `json:"outcome,omitzero"`
-	Reason    string      `json:"reason,omitzero"`
-	Error     string      `json:"error,omitzero"`
-	Shard     string      `json:"shard,omitzero"`
-	Revision  int64       `json:"rev,omitzero"`
-	Process   string      `json:"process,omitzero"`
-	Result    string      `json:"result,omitzero"`
+	Topic     string      `json:"topic"`
+	ID        string      `json:"id"`
+	CreatedAt millis      `json:"created_at"`
+	N         int         `json:"n"`
+	StartedAt millis      `json:"started_at"`
+	TookMS    float64     `json:"took_ms"`
+	Status    int         `json:"status"`
+	Outcome   Outcome     `json:"outcome"`
+	Reason    string      `json:"reason"`
+	Error     string      `json:"error"`
+	Shard     string      `json:"shard"`
+	Revision  int64       `json:"rev"`
+	Process   string      `json:"process"`
+	Result    string      `json:"result"`
 	Base64    base64Texts `json:",embed"`
 }
 
@@ -120,16 +130,23 @@ type attemptWire struct {
 func AppendAttempt(b []byte, l *AttemptLine) []byte { return l.append(b, l.TS, l.Process) }
 
 func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
-	var raw base64Texts
-	w := attemptWire{
-		TS: stampOf(l.TS, now), Topic: raw.move("topic", l.Topic), ID: raw.move("id", l.ID),
-		CreatedAt: millis(l.CreatedAt), N: l.N, StartedAt: millis(l.StartedAt),
-		TookMS: float64(l.Took) / float64(time.Millisecond), Status: l.Status, Outcome: l.Outcome,
-		Reason: raw.move("reason", l.Reason), Error: raw.move("error", l.Error), Shard: raw.move("shard", l.Shard),
-		Revision: l.Revision, Process: raw.move("process", cmp.Or(l.Process, process)), Result: raw.move("result", l.Result),
-	}
-	w.Base64 = raw
-	return appendLine(b, &w)
+	start := len(b)
+	b = beginLine(b, l.TS, now)
+	b = appendText(b, "topic", l.Topic)
+	b = appendText(b, "id", l.ID)
+	b = appendMillis(b, "created_at", l.CreatedAt)
+	b = appendInt(b, "n", l.N)
+	b = appendMillis(b, "started_at", l.StartedAt)
+	b = appendDuration(b, "took_ms", l.Took, time.Millisecond)
+	b = appendInt(b, "status", l.Status)
+	b = appendText(b, "outcome", l.Outcome)
+	b = appendText(b, "reason", l.Reason)
+	b = appendText(b, "error", l.Error)
+	b = appendText(b, "shard", l.Shard)
+	b = appendInt(b, "rev", l.Revision)
+	b = appendText(b, "process", cmp.Or(l.Process, process))
+	b = appendText(b, "result", l.Result)
+	return endLine(b, start)
 }
 
 // UnmarshalJSON reads a line of a notify file.
@@ -151,21 +168,21 @@ func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 // errorWire is an ErrorLine as it is in a file.
 type errorWire struct {
 	TS      timestamp   `json:"ts"`
-	Process string      `json:"process,omitzero"`
-	Where   string      `json:"where,omitzero"`
-	Error   string      `json:"error,omitzero"`
-	Context string      `json:"context,omitzero"`
+	Process string      `json:"process"`
+	Where   string      `json:"where"`
+	Error   string      `json:"error"`
+	Context string      `json:"context"`
 	Base64  base64Texts `json:",embed"`
 }
 
 func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
-	var raw base64Texts
-	w := errorWire{
-		TS: stampOf(l.TS, now), Process: raw.move("process", cmp.Or(l.Process, process)), Where: raw.move("where", l.Where),
-		Error: raw.move("error", l.Error), Context: raw.move("context", l.Context),
-	}
-	w.Base64 = raw
-	return appendLine(b, &w)
+	start := len(b)
+	b = beginLine(b, l.TS, now)
+	b = appendText(b, "process", cmp.Or(l.Process, process))
+	b = appendText(b, "where", l.Where)
+	b = appendText(b, "error", l.Error)
+	b = appendText(b, "context", l.Context)
+	return endLine(b, start)
 }
 
 // UnmarshalJSON reads a line of an error file.
@@ -184,42 +201,6 @@ func (l *ErrorLine) UnmarshalJSON(data []byte) error {
 // lenient reads what any version has written.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// writing escapes the line separators outside ASCII, at which some readers would split a line.
-var writing = json.JoinOptions(lenient, jsontext.EscapeForJS(true))
-
-type appender []byte
-
-func (a *appender) Write(p []byte) (int, error) {
-	*a = append(*a, p...)
-	return len(p), nil
-}
-
-func appendLine(b []byte, wire any) []byte {
-	start := len(b)
-	if err := json.MarshalWrite((*appender)(&b), wire, writing); err != nil {
-		panic(fmt.Sprintf("encoding a journal line: %v", err)) // no value of these types fails
-	}
-	if line := b[start:]; bytes.IndexByte(line, 0x7f) >= 0 || bytes.IndexByte(line, 0xc2) >= 0 {
-		b = append(b[:start], escapeControls(line)...)
-	}
-	return append(b, '\n')
-}
-
-// escapeControls escapes the control characters that JSON allows in strings, though a terminal would obey them.
-func escapeControls(line []byte) []byte {
-	escaped := make([]byte, 0, len(line)+len(line)/8)
-	for len(line) > 0 {
-		r, size := utf8.DecodeRune(line)
-		if r >= 0x7f && r <= 0x9f {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		} else {
-			escaped = append(escaped, line[:size]...)
-		}
-		line = line[size:]
-	}
-	return escaped
-}
-
 var errNoTime = errors.New("the line has no ts")
 
 func unmarshalLine(data []byte, wire any, ts *timestamp) error {
@@ -235,21 +216,6 @@ func unmarshalLine(data []byte, wire any, ts *timestamp) error {
 // timestamp is a time in timeForm.
 type timestamp time.Time
 
-func stampOf(t, now time.Time) timestamp {
-	if t.IsZero() {
-		return timestamp(now)
-	}
-	return timestamp(t)
-}
-
-// AppendText writes milliseconds.
-func (t *timestamp) AppendText(b []byte) ([]byte, error) {
-	// AppendFormat is three times as fast with this layout as with timeForm.
-	b = time.Time(*t).UTC().AppendFormat(b, time.RFC3339)
-	ms := time.Time(*t).Nanosecond() / int(time.Millisecond)
-	return append(b[:len(b)-len("Z")], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
-}
-
 // UnmarshalText reads any RFC 3339.
 func (t *timestamp) UnmarshalText(b []byte) error {
 	at, err := time.Parse(time.RFC3339Nano, string(b))
@@ -259,14 +225,6 @@ func (t *timestamp) UnmarshalText(b []byte) error {
 
 // millis is a time in Unix milliseconds.
 type millis time.Time
-
-// IsZero is for omitzero.
-func (m *millis) IsZero() bool { return time.Time(*m).IsZero() }
-
-// MarshalJSONTo writes a number.
-func (m *millis) MarshalJSONTo(to *jsontext.Encoder) error {
-	return to.WriteToken(jsontext.Int(time.Time(*m).UnixMilli()))
-}
 
 // UnmarshalJSONFrom reads a number.
 func (m *millis) UnmarshalJSONFrom(from *jsontext.Decoder) error {
@@ -280,9 +238,6 @@ func (m *millis) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 
 // text is a body that is UTF-8, as a JSON string.
 type text []byte
-
-// AppendText has the encoder quote the bytes.
-func (t text) AppendText(b []byte) ([]byte, error) { return append(b, t...), nil }
 
 // UnmarshalText keeps an empty body apart from none.
 func (t *text) UnmarshalText(b []byte) error {
@@ -316,22 +271,6 @@ const suffix64 = "_b64"
 
 // base64Texts is the texts of a line that are not UTF-8, by name, and what later versions may add.
 type base64Texts map[string]jsontext.Value
-
-func (m *base64Texts) add(name string, data []byte) {
-	if *m == nil {
-		*m = base64Texts{}
-	}
-	(*m)[name+suffix64], _ = json.Marshal(data) // bytes always encode
-}
-
-// move returns a text that is UTF-8; any other is added and replaced by nothing.
-func (m *base64Texts) move(name, s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	m.add(name, []byte(s))
-	return ""
-}
 
 func (m base64Texts) get(name string) (data []byte, ok bool) {
 	v, ok := m[name+suffix64]

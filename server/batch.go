@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/wakecall/wakecall/member"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -142,38 +143,36 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 	}
 }
 
-// memberView is the answer to a member of a batch: its job, or why it was refused.
-type memberView struct {
-	Job   *jobView     `json:",embed"`
-	Error *problemView `json:"error,omitzero"`
+// answerBatch answers each member with its job, or with why it was refused.
+func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
+	return s.answerWith(c, http.StatusOK, func(out []byte) []byte {
+		out = append(out, `{"results":[`...)
+		next := 0
+		for i, err := range b.refused {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			if err != nil {
+				out = appendRefused(out, err)
+				continue
+			}
+			p, r := &b.pushes[next], &results[next]
+			next++
+			if r.Err == nil {
+				out = appendPushed(out, r)
+				continue
+			}
+			out = appendRefused(out, s.memberError(c, p, r))
+		}
+		return append(out, `]}`...)
+	})
 }
 
-func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
-	jobs := make([]jobView, len(results))
-	members := make([]memberView, len(b.members))
-	next := 0
-	for i, err := range b.refused {
-		if err == nil {
-			p, r := &b.pushes[next], &results[next]
-			jobs[next] = viewOfPush(r)
-			members[i].Job = &jobs[next]
-			err = s.memberError(c, p, r)
-			next++
-		}
-		if err != nil {
-			problem := problemOf(err).view()
-			members[i] = memberView{Error: &problem}
-		}
-	}
-	return s.answer(c, http.StatusOK, struct {
-		Results []memberView `json:"results"`
-	}{members})
+func appendRefused(b []byte, err error) []byte {
+	return append(member.Value(append(b, '{'), "error", problemOf(err).view()), '}')
 }
 
 func (s *Server) memberError(c *call, p *queue.Push, r *queue.Result) error {
-	if r.Err == nil {
-		return nil
-	}
 	err := pushProblem(r, p)
 	if problemOf(err).Status == http.StatusInternalServerError {
 		s.log.Error("push failed", "request_id", requestID(c), "topic", p.Topic, "id", p.ID, "err", r.Err)

@@ -86,8 +86,7 @@ func (s *Server) resendJob(c *call) error {
 
 func (s *Server) answerJob(c *call, status int, job *queue.Job) error {
 	setETag(c, job.ETag)
-	view := viewOfJob(job)
-	return s.answer(c, status, &view)
+	return s.answerWith(c, status, func(b []byte) []byte { return append(appendJob(b, job), '}') })
 }
 
 func setETag(c *call, etag string) {

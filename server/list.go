@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/wakecall/wakecall/member"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -37,12 +38,6 @@ func page(values url.Values) (queue.State, int, error) {
 	return state, limit, err
 }
 
-// listView is a page of a list.
-type listView struct {
-	Jobs []jobView `json:"jobs"`
-	Next string    `json:"next"` // the cursor of the next page; empty: this is the last
-}
-
 func (s *Server) listJobs(c *call) error {
 	state, limit, err := page(c.query)
 	if err != nil {
@@ -58,11 +53,17 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	view := listView{Jobs: make([]jobView, len(jobs)), Next: next}
-	for i := range jobs {
-		view.Jobs[i] = viewOfJob(&jobs[i])
-	}
-	return s.answer(c, http.StatusOK, &view)
+	return s.answerWith(c, http.StatusOK, func(b []byte) []byte {
+		b = append(b, `{"jobs":[`...)
+		for i := range jobs {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendJob(b, &jobs[i]), '}')
+		}
+		b = append(b, ']')
+		return append(member.Text(b, "next", next), '}') // the cursor of the next page; empty: this is the last
+	})
 }
 
 // statsView counts a topic's jobs.

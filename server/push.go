@@ -106,8 +106,7 @@ func (s *Server) store(c *call, in *input, body *buffer) error {
 		status = http.StatusCreated
 		c.Response().Header()[echo.HeaderLocation] = []string{jobPath(p.Topic, result.Job.ID)}
 	}
-	view := viewOfPush(&result)
-	return s.answer(c, status, &view)
+	return s.answerWith(c, status, func(b []byte) []byte { return appendPushed(b, &result) })
 }
 
 // jobPath is the path of a job. An id of one or two dots would be resolved as a relative path.

@@ -1,18 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"github.com/wakecall/wakecall/member"
 	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -204,64 +204,46 @@ func (s *Server) untake(c *call, jobs []queue.Leased) {
 	}
 }
 
-// leasedView is a job for a worker, without its body.
-type leasedView struct {
-	Lease       string            `json:"lease"`
-	LeasedUntil instant           `json:"leased_until"`
-	Topic       string            `json:"topic"`
-	ID          string            `json:"id"`
-	Priority    string            `json:"priority"`
-	Attempt     int               `json:"attempt"`
-	MaxAttempts int               `json:"max_attempts"`
-	DueAt       instant           `json:"due_at"`
-	CreatedAt   instant           `json:"created_at"`
-	ExpiresAt   instant           `json:"expires_at,omitzero"`
-	ContentType string            `json:"content_type"`
-	Headers     map[string]string `json:"headers"`
-}
-
-// answerReserved shows a JSON body byte for byte, other text as a string, and any other body in base64. most are the
-// attempts of jobs that have no number of their own.
+// answerReserved answers with jobs and their leases. most are the attempts of jobs that have no number of their own.
 func (s *Server) answerReserved(c *call, jobs []queue.Leased, most map[string]int) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
-	out.b = append(out.b, `{"jobs":[`...)
+	b := append(out.b, `{"jobs":[`...)
 	for i := range jobs {
-		j := &jobs[i]
-		v := leasedView{
-			Lease: j.Lease, LeasedUntil: instant(j.LeaseUntil), Topic: j.Topic, ID: j.ID, Priority: j.Priority.String(),
-			Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, DueAt: instant(j.DueAt), CreatedAt: instant(j.CreatedAt),
-			ExpiresAt: instant(j.ExpiresAt), ContentType: shownType(j.ContentType), Headers: j.Headers,
-		}
-		if v.MaxAttempts == 0 {
-			v.MaxAttempts = most[j.Topic]
-		}
 		if i > 0 {
-			out.b = append(out.b, ',')
+			b = append(b, ',')
 		}
-		if err := json.MarshalWrite(out, &v, answering); err != nil {
-			return err
-		}
-		var err error
-		if out.b, err = appendBody(out.b[:len(out.b)-len("}")], &j.Job); err != nil {
-			return err
-		}
-		out.b = append(out.b, '}')
+		b = appendLeased(b, &jobs[i], most)
 	}
-	out.b = append(out.b, "]}"...)
+	out.b = append(b, "]}"...)
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // it is flushed
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 
-// appendBody appends the member body, or body_base64.
-func appendBody(b []byte, j *queue.Job) ([]byte, error) {
-	if isJSON(j.ContentType) && isBody(j.Body) {
-		return append(append(b, `,"body":`...), j.Body...), nil
+// appendLeased appends a job for a worker.
+func appendLeased(b []byte, j *queue.Leased, most map[string]int) []byte {
+	b = append(b, '{')
+	b = member.Text(b, "lease", j.Lease)
+	b = member.Instant(b, "leased_until", j.LeaseUntil)
+	b = member.Text(b, "topic", j.Topic)
+	b = member.Text(b, "id", j.ID)
+	b = member.Text(b, "priority", j.Priority.String())
+	b = member.Int(b, "attempt", j.Attempt)
+	b = member.Int(b, "max_attempts", cmp.Or(j.MaxAttempts, most[j.Topic]))
+	b = member.Instant(b, "due_at", j.DueAt)
+	b = member.Instant(b, "created_at", j.CreatedAt)
+	if !j.ExpiresAt.IsZero() {
+		b = member.Instant(b, "expires_at", j.ExpiresAt)
 	}
-	name, value := `,"body":`, any(string(j.Body))
-	if !utf8.Valid(j.Body) {
-		name, value = `,"body_base64":`, j.Body
+	b = member.Text(b, "content_type", shownType(j.ContentType))
+	b = appendHeaders(b, j.Headers)
+	return append(appendBody(b, &j.Job), '}')
+}
+
+// appendHeaders appends an object also when there are none.
+func appendHeaders(b []byte, headers map[string]string) []byte {
+	if len(headers) == 0 {
+		return member.Raw(b, "headers", []byte("{}"))
 	}
-	text, err := json.Marshal(value)
-	return append(append(b, name...), text...), err
+	return member.Value(b, "headers", headers)
 }
