@@ -12,8 +12,8 @@ import (
 // ChangeKind says what an accepted change did to jobs, for Options.Changed.
 type ChangeKind string
 
-// The kinds of changes. Of a changed job, and one that was made due or moved in, everything is known; of the others
-// Topic, ID, Shard, CreatedAt and Revision; of a cleared topic all but ID and CreatedAt.
+// The kinds of changes. Of a changed job, and one that was made due, redriven or moved in, everything is known; of the
+// others Topic, ID, Shard, CreatedAt and Revision; of a cleared topic all but ID and CreatedAt.
 const (
 	Changed     ChangeKind = "change"
 	MadeDue     ChangeKind = "run"

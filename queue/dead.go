@@ -107,7 +107,7 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}
 	revision, _ := reply[0].(int64)
-	var jobs, renewed []Job
+	var jobs []Job
 	for v := range slices.Chunk(reply[1:], 4) {
 		ref, _ := v[0].(int64)
 		id, _ := v[1].(string)
@@ -115,14 +115,9 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 		revision++
 		if whole, err := s.described(topic, v[3]); err == nil && !whole.Newer {
 			whole.Revision = job.Revision
-			renewed = append(renewed, *whole)
-			continue
+			job = *whole
 		}
 		jobs = append(jobs, job)
 	}
-	n := len(jobs) + len(renewed)
-	if err := q.record(ctx, MadeDue, renewed...); err != nil { // a whole line, which has what they got
-		return n, err
-	}
-	return n, q.record(ctx, kind, jobs...)
+	return len(jobs), q.record(ctx, kind, jobs...)
 }

@@ -74,6 +74,7 @@ type Ended struct {
 	Reason    string // why it is dead
 	Via       string // the protocol, see Via
 	Result    string
+	Job       *Job // given back by its id
 }
 
 // ErrState is the error of a job that is in none of the states in which it may be.
@@ -138,7 +139,7 @@ func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
 	return done
 }
 
-const endedJob = 7 // values of each job in the answer of end.lua
+const endedJob = 8 // values of each job in the answer of end.lua
 
 func (s *Shard) endAll(bucket int, list []Ending) []Ended {
 	args := append(make([]any, 0, 1+9*len(list)), expiredError)
@@ -251,6 +252,10 @@ func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 	switch {
 	case became != "":
 		d.Reason = deathOf(e.Verb, d.State)
+		if job, err := s.described(t.topic, v[7]); err == nil && !job.Newer {
+			job.Revision, job.Via = revision, e.via
+			d.Job = job
+		}
 		return d
 	case repeated && e.Verb != ExtendLeased:
 		d.Err = s.unavailable("connection", errDoubtful)

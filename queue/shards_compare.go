@@ -50,7 +50,6 @@ const (
 	EntryDeleted   EntryKind = "deleted"
 	EntryDelivered EntryKind = "delivered"
 	EntryDied      EntryKind = "died" // Job has DeadAt, DeadReason, Attempts and History
-	EntryRedriven  EntryKind = "redriven"
 	EntryCleared   EntryKind = "cleared" // all jobs of Job.Topic
 )
 
@@ -72,7 +71,6 @@ const (
 	EffectReplaced Effect = "replaced"
 	EffectRemoved  Effect = "removed"
 	EffectBuried   Effect = "buried"
-	EffectRevived  Effect = "revived"
 )
 
 // Comparison is what a bucket tells a host that attends it.

@@ -147,16 +147,12 @@ func TestTheLimitsOfTopicsAreSetBeforeTheShardIsOpen(t *testing.T) {
 func TestLinesApplyToJobsWithExtras(t *testing.T) {
 	f := newFixture(t)
 	jobs := map[string]Job{}
-	for _, id := range []string{"delivered", "deleted", "died", "redriven", "replaced"} {
+	for _, id := range []string{"delivered", "deleted", "died", "replaced"} {
 		r := f.push("t", id, time.Hour, func(p *Push) {
 			p.TTL, p.Headers, p.Retry = 2*time.Hour, map[string]string{"k": "v"}, []time.Duration{time.Second}
-			if id == "redriven" {
-				p.Delay = 0
-			}
 		})
 		jobs[id] = r.Job
 	}
-	f.settle(Bury, nil, f.reserve(1)...)
 	f.lose()
 	c := f.attend("a")
 	entry := func(kind EntryKind, id string) Entry {
@@ -170,9 +166,9 @@ func TestLinesApplyToJobsWithExtras(t *testing.T) {
 	replaced.Job.Body = []byte("other")
 	effects, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, false, []Entry{
 		entry(EntryDelivered, "delivered"), entry(EntryDeleted, "deleted"), entry(EntryDied, "died"),
-		entry(EntryRedriven, "redriven"), replaced,
+		replaced,
 	})
-	want := []Effect{EffectRemoved, EffectRemoved, EffectBuried, EffectRevived, EffectReplaced}
+	want := []Effect{EffectRemoved, EffectRemoved, EffectBuried, EffectReplaced}
 	if err != nil || !slices.Equal(effects, want) {
 		t.Fatalf("%q, %v; want %q", effects, err, want)
 	}
@@ -180,9 +176,6 @@ func TestLinesApplyToJobsWithExtras(t *testing.T) {
 		f.Fatal("not open")
 	}
 	f.s.nodes[0].down.Store(false)
-	if j := f.get("t", "redriven"); j.State != Ready || !j.ExpiresAt.IsZero() {
-		f.Errorf("a redriven job expires: %+v", j)
-	}
 	if j := f.get("t", "replaced"); string(j.Body) != "other" || j.Headers["k"] != "v" || len(j.Retry) != 1 ||
 		!j.ExpiresAt.Equal(jobs["replaced"].ExpiresAt) {
 		f.Errorf("the job is %+v", j)

@@ -33,9 +33,13 @@ func (r Recorder) Ended(list []queue.Ended) error {
 		switch op := opOf(d); {
 		case d.Err != nil:
 		case op != "":
-			requests = append(requests, journal.RequestLine{
+			line := journal.RequestLine{
 				Op: op, Topic: d.Topic, ID: d.ID, Shard: d.Shard, Revision: d.Revision, CreatedAt: d.CreatedAt, Via: d.Via,
-			})
+			}
+			if d.Job != nil {
+				line = lineOf(op, d.Job)
+			}
+			requests = append(requests, line)
 		case d.Verb == queue.Ack || d.Verb == queue.Fail || d.Verb == queue.BuryLeased:
 			attempts = append(attempts, attemptOf(d))
 		}
@@ -119,7 +123,7 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 	for i := range jobs {
 		j := &jobs[i]
 		switch kind {
-		case queue.Changed, queue.MadeDue, queue.MovedIn:
+		case queue.Changed, queue.MadeDue, queue.MovedIn, queue.Redriven:
 			lines[i] = lineOf(ops[kind], j)
 		default:
 			lines[i] = journal.RequestLine{

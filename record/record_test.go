@@ -53,7 +53,7 @@ func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9, Via: "grape"}
 	for kind, want := range map[queue.ChangeKind]journal.RequestLine{
 		queue.Changed: whole, queue.MadeDue: whole, queue.MovedIn: whole,
-		queue.Deleted: name, queue.Redriven: name, queue.DeadDeleted: name, queue.MovedOut: name,
+		queue.Redriven: whole, queue.Deleted: name, queue.DeadDeleted: name, queue.MovedOut: name,
 	} {
 		want.Op = ops[kind]
 		if got := changedLines(kind, []queue.Job{j}); !reflect.DeepEqual(got, []journal.RequestLine{want}) {

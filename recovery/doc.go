@@ -11,11 +11,11 @@
 // highest revision decides.
 //
 //	line of the journal                 what replaying it does
-//	push, replace, change, run, move    the job is stored as the line has it, in place of an older content
+//	push, replace, change, run, move,
+//	redrive                             the job is stored as the line has it, in place of an older content
 //	delete, drop, leave, clear          the job is removed
 //	delivered                           the job is removed, unless it was changed since it was reserved
 //	dead                                the job is dead, with its last attempt
-//	redrive                             the dead job is ready again
 //
 // No clock is asked, neither to order lines nor to find where to begin to read: each host notes in the data how far its
 // journal reached (journal.Position), and what was written before that note is in the data as long as the note is.

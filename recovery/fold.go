@@ -15,7 +15,6 @@ const (
 	deleted
 	delivered
 	dead
-	redriven
 )
 
 // latest is what the lines read so far say of a job. There may be a million of them, so it is kept small.
@@ -39,7 +38,7 @@ type fold struct {
 	jobs        map[key]latest
 	cleared     map[string]int64             // topic → revision
 	deaths      map[key]*journal.AttemptLine // of jobs that are dead by now
-	merged      map[key]*journal.RequestLine // by older versions, whose lines have only what was changed
+	merged      map[key]*journal.RequestLine // of jobs with partial lines
 }
 
 func newFold(part, parts int) *fold {
@@ -50,7 +49,7 @@ func newFold(part, parts int) *fold {
 func (f *fold) mine(l *line) bool { return l.key[0]%f.parts == f.part }
 
 var endings = map[queue.EntryKind]ending{
-	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead, queue.EntryRedriven: redriven,
+	queue.EntryDeleted: deleted, queue.EntryDelivered: delivered, queue.EntryDied: dead,
 }
 
 // add takes in a line. All requests come before all attempts.
@@ -90,7 +89,7 @@ func (f *fold) add(l *line) error {
 }
 
 func (f *fold) store(j *latest, l *line) {
-	if l.older && (l.request.Op == journal.OpChange || l.request.Op == journal.OpRun) {
+	if l.partial() {
 		f.merged[l.key] = &journal.RequestLine{}
 	}
 	if j.content != 0 && l.revision <= j.content {
@@ -132,10 +131,7 @@ func (f *fold) decides(l *line) bool {
 		// It goes with the content, too, but another host may have a newer one.
 		return j.state == l.revision && j.ending == dead
 	}
-	if l.kind == queue.EntryDeleted {
-		return j.state == l.revision && j.ended()
-	}
-	return j.state == l.revision && j.ending == redriven
+	return j.state == l.revision && j.ended()
 }
 
 // entry is a line that decides, together with what other lines add to it; false when something is missing.
@@ -151,9 +147,6 @@ func (f *fold) entry(l *line) (queue.Entry, bool) {
 	e := entryOf(l)
 	j := f.jobs[l.key]
 	e.Since = j.since
-	if j.ending == redriven && j.state > j.content {
-		e.Job.ExpiresAt = time.Time{} // as the redrive did
-	}
 	if l.kind == queue.EntryDelivered && l.revision == 0 && j.created == l.created {
 		e.Revision = j.content
 	}
@@ -163,19 +156,22 @@ func (f *fold) entry(l *line) (queue.Entry, bool) {
 	return e, true
 }
 
-// merge adds the next line of a job that an older version changed to what is known of it.
+// merge adds the next line of a job, of which some are partial, to what is known of it.
 func (f *fold) merge(l *line) {
 	m := f.merged[l.key]
 	if m == nil || l.kind != queue.EntryStored {
 		return
 	}
 	r := l.request
-	if r.Op != journal.OpChange && r.Op != journal.OpRun {
+	if !l.partial() {
 		*m = *r
 		return
 	}
 	if m.ID == "" {
 		return
+	}
+	if r.Op == journal.OpRedrive {
+		m.ExpiresAt = time.Time{}
 	}
 	if !r.DueAt.IsZero() {
 		m.DueAt = r.DueAt

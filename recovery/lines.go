@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -56,8 +57,19 @@ func (l *line) written() time.Time {
 var requestKinds = map[journal.Op]queue.EntryKind{
 	journal.OpPush: queue.EntryStored, journal.OpReplace: queue.EntryStored, journal.OpDuplicate: queue.EntryStored,
 	journal.OpMove: queue.EntryStored, journal.OpChange: queue.EntryStored, journal.OpRun: queue.EntryStored,
-	journal.OpDelete: queue.EntryDeleted, journal.OpDrop: queue.EntryDeleted, journal.OpLeave: queue.EntryDeleted,
-	journal.OpRedrive: queue.EntryRedriven, journal.OpClear: queue.EntryCleared,
+	journal.OpRedrive: queue.EntryStored, journal.OpDelete: queue.EntryDeleted, journal.OpDrop: queue.EntryDeleted,
+	journal.OpLeave: queue.EntryDeleted, journal.OpClear: queue.EntryCleared,
+}
+
+// partial says whether a line, of an older version, has only what was changed of the job.
+func (l *line) partial() bool {
+	switch l.request.Op {
+	case journal.OpChange, journal.OpRun:
+		return l.older
+	case journal.OpRedrive:
+		return l.request.DueAt.IsZero()
+	}
+	return false
 }
 
 // olderRevision orders the lines of versions before revisions by the clock of their host, before all others.
@@ -180,8 +192,13 @@ func priorityOf(r *journal.RequestLine) queue.Priority {
 // died makes a job dead by the line of its last attempt.
 func died(j *queue.Job, a *journal.AttemptLine) {
 	j.State, j.DeadAt, j.DeadReason, j.Attempts = queue.Dead, a.TS, a.Reason, a.N
-	if a.Outcome == journal.Expired {
+	switch {
+	case a.Outcome == journal.Expired:
 		j.DeadReason = "expired"
+	case a.Status == http.StatusGone:
+		j.DeadReason = "gone"
+	case a.Status != 0 || a.Error != "" && a.Reason != "buried": // of a callback, whose line tells why it failed
+		j.DeadReason = "attempts"
 	}
 	if !a.StartedAt.IsZero() {
 		j.History = []queue.Attempt{{

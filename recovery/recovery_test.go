@@ -522,6 +522,47 @@ func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
 	})
 }
 
+// TestARedrivenJobThatDiesAgainHasNoExpiry, when both deaths and what came between are lost, and two hosts know of them.
+// One that was redriven by its id is not dead, though its death is known to another host.
+func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
+	url, client := startRedis(t)
+	a, b := newHost(t, url), newHost(t, url)
+	inA, inB := a.attendant(t), b.attendant(t)
+	attendAll(t, inA, inB)
+	attendAll(t, inA)
+	ready(t, a, b)
+	push := queue.Push{Topic: "t", ID: "again", TTL: time.Hour, Body: []byte("1")}
+	if r := a.queue.Push(t.Context(), push); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	work := func(h *host, token string) {
+		t.Helper()
+		if _, id, err := h.work(t.Context(), token, queue.Bury); err != nil || id == "" {
+			t.Fatalf("worked on %q, %v", id, err)
+		}
+	}
+	work(a, "1")
+	if n, err := b.queue.RedriveDead(t.Context(), "t", []string{"again"}, 1); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	work(a, "2")
+	a.push(t, "given back", "2", 0)
+	work(a, "3")
+	e := queue.Ending{Ref: queue.Ref{Topic: "t", ID: "given back"}, In: []queue.State{queue.Dead}, Verb: queue.GiveBack}
+	if ended := b.queue.End(t.Context(), []queue.Ending{e}); ended[0].Err != nil {
+		t.Fatal(ended[0].Err)
+	}
+	client.FlushAll(t.Context())
+	attendAll(t, inA, inB)
+	ready(t, a, b)
+	if j, err := a.queue.Get(t.Context(), "t", "again"); err != nil || j.State != queue.Dead || !j.ExpiresAt.IsZero() {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if j, err := a.queue.Get(t.Context(), "t", "given back"); err != nil || j.State != queue.Ready {
+		t.Errorf("%+v, %v", j, err)
+	}
+}
+
 // TestWhatAJobHasOfItsOwnComesBack: its expiry, headers and waits, whether the line of its push or
 // of a change has it.
 func TestWhatAJobHasOfItsOwnComesBack(t *testing.T) {
@@ -709,5 +750,21 @@ func (h *host) fill(t *testing.T, n int) {
 			}
 		}
 		pushes = pushes[:0]
+	}
+}
+
+// TestADeadJobHasTheReasonThatItHad: the line of a callback tells why that failed, and that of a worker why the job died.
+func TestADeadJobHasTheReasonThatItHad(t *testing.T) {
+	for want, a := range map[string]journal.AttemptLine{
+		"attempts": {Outcome: journal.Dead, Reason: "status", Status: 422, Error: "the endpoint answered 422"},
+		"gone":     {Outcome: journal.Dead, Reason: "status", Status: 410, Error: "the endpoint answered 410"},
+		"expired":  {Outcome: journal.Expired},
+		"buried":   {Outcome: journal.Dead, Reason: "buried", Error: "a worker's"},
+	} {
+		a.CreatedAt = time.Now()
+		l, ok := lineOfAttempt(&a)
+		if e := entryOf(&l); !ok || e.Job.DeadReason != want {
+			t.Errorf("%+v is dead because of %q, want %q", a, e.Job.DeadReason, want)
+		}
 	}
 }

@@ -56,8 +56,6 @@ func (r *Report) count(e *queue.Entry, effect queue.Effect, dry bool) {
 		r.Ended++
 	case queue.EffectBuried:
 		r.Restored += n
-	case queue.EffectRevived:
-		r.Changed += n
 	case queue.EffectNone:
 		if e.Kind == queue.EntryStored && !isDead {
 			r.There++

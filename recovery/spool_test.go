@@ -143,6 +143,11 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 	if r := q.Push(queue.Via(t.Context(), "lmstfy"), push); r.Err != nil || r.Job.State != queue.Spooled {
 		t.Fatalf("%+v", r)
 	}
+	var un *queue.UnavailableError
+	push.OnDuplicate = queue.Replace
+	if r := q.Push(t.Context(), push); !errors.As(r.Err, &un) { // or the old body might be called after the answer
+		t.Errorf("a replacement is answered %+v", r)
+	}
 	h.adopt(t)
 	for range 2 {
 		if err := os.WriteFile(filepath.Join(h.dir, drainingName), []byte("0"), 0o600); err != nil {

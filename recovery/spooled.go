@@ -41,13 +41,14 @@ func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []queue.Push) []que
 	return results
 }
 
-// keep spools what found no shard. Those that want to be refused if their id lives cannot be told whether it does.
+// keep spools what found no shard. Not those that want to be refused if their id exists: nobody can tell whether it does.
+// Nor those that replace a job: it would be called with its old body when its shard is back, before the spool is drained.
 func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []queue.Result) {
 	var which []int
 	var wanted []queue.Push
 	for i := range results {
 		var un *queue.UnavailableError
-		if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored && pushes[i].OnDuplicate != queue.Refuse &&
+		if errors.As(results[i].Err, &un) && un.Reason != "journal" && !un.Stored && pushes[i].OnDuplicate == queue.Keep &&
 			q.Queue.Ready() != nil {
 			which, wanted = append(which, i), append(wanted, pushes[i])
 		}

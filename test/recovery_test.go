@@ -132,7 +132,7 @@ func TestRecoverByHand(t *testing.T) {
 	}
 }
 
-// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is never refused. When Redis returns, all of them come, in
+// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is refused only if it depends on an older job. When Redis returns, all of them come, in
 // order, also when every process was killed meanwhile.
 func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	t.Parallel()
@@ -158,8 +158,11 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 			t.Fatalf("push %d: %s", n, answer)
 		}
 	}
-	if answer := i.Push(ctx, topic, M{"id": "x", "body": 1, "on_duplicate": "error"}); answer.Status != http.StatusServiceUnavailable {
-		t.Errorf("on_duplicate error: %s", answer)
+	for _, how := range []string{"error", "replace"} {
+		answer := i.Push(ctx, topic, M{"id": "kept", "body": 1, "on_duplicate": how})
+		if answer.Status != http.StatusServiceUnavailable {
+			t.Errorf("on_duplicate %s: %s", how, answer)
+		}
 	}
 	if err := i.Readyz(); err != nil {
 		t.Errorf("/readyz: %v", err)

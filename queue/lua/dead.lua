@@ -3,8 +3,8 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts and time to live in ms that redriven
 --         jobs get ('' as they are; an expiry is lifted), then pairs (address (see find), id).
--- Returns {revision of the first, then reference, id as in the record and creation in ms of each, and its description
---         if it got another limit, else ''}.
+-- Returns {revision of the first, then reference, id as in the record and creation in ms of each, and of redriven ones
+--         the description, else ''}.
 -- Keeps   invariants 1 to 5. Ids of jobs that are not dead are skipped.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max, ttl = ARGV[4], ARGV[5]
@@ -55,11 +55,8 @@ for _, ref in ipairs(refs) do
       detach(topic, ref, 'x')
       restartAttempts(page, index)
       makeDue(topic, ref, page, index, renewed(rec))
-      if ttl == '' then
-        liftExpiry(page, index)
-      else
-        out[n + 4] = describe(topic, ref, page, index, read(page, index), true)
-      end
+      if ttl == '' then liftExpiry(page, index) end
+      out[n + 4] = describe(topic, ref, page, index, read(page, index), true)
       total('v', topic, 1)
     end
   end

@@ -8,9 +8,10 @@
 --         with spaces between; '' 1, 3, 5 … minutes); B it failed for good; E extend the lease by as many ms from now
 --         ('' the job's TTR). The number of A is when its lease began, in ms. Behind the waits of F, and in the text of
 --         B, is the attempt as JSON, after a semicolon.
--- Returns seven a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
+-- Returns eight a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
 --         gone, d delayed, r ready, x dead, u still leased), the state in which it was, the time of that in ms (when it
---         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record.
+--         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record, and of one that
+--         was given back by its id the description, else ''.
 -- Keeps   invariants 1 to 5. Tokens are compared before anything is written, so a repeated call is harmless.
 local EXPIRED, JOB, HISTORY = ARGV[1], 9, 20
 local out = {}
@@ -159,6 +160,8 @@ for i = 2, #ARGV, JOB do
   local n = #out
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = became, was, at or 0, created or 0
   out[n + 5], out[n + 6], out[n + 7] = j.made or 0, (became ~= '' and verb ~= 'E') and revise(1) or 0, have or ''
+  out[n + 8] = became ~= '' and verb == 'L' and ref == ''
+    and describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true) or ''
 end
 writeFinished()
 finish()

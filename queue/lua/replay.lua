@@ -6,16 +6,15 @@
 --         kind, revision, of stored jobs the last revision known at which they were alive (0: not known), topic,
 --         address (see find), id, creation in ms, record, the body again when it has a key of its own, else '', when
 --         the job died in ms, or '', attempts as in a:PAGE, or ''. Kinds: 'stored' (the whole job; with the time of
---         its death if it died later), 'deleted', 'delivered', 'died', 'redriven', 'cleared' (the jobs of a topic).
--- Returns for each what was done: 'stored', 'replaced', 'removed', 'buried', 'revived', or '' for nothing.
+--         its death if it died later), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic).
+-- Returns for each what was done: 'stored', 'replaced', 'removed', 'buried', or '' for nothing.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script. The same lines again change nothing.
 --
 -- rv has for each job, by its address, the highest revisions that were replayed: c of its content, l when it was
--- alive, s of its state k ('deleted', 'delivered', 'died', 'redriven'), d the creations that were delivered by
--- lines without a revision, of a job that died
--- before its content came also at and a; and for each topic, behind 'T', when it was cleared. Lines that come late, or
--- by hand, may be older than what has happened since: they bring back what is missing and remove what ended, and leave
--- alone what somebody may have changed.
+-- alive, s of its state k ('deleted', 'delivered', 'died'), d the creations that were delivered by lines without a
+-- revision, of a job that died before its content came also at and a; and for each topic, behind 'T', when it was
+-- cleared. Lines that come late, or by hand, may be older than what has happened since: they bring back what is missing
+-- and remove what ended, and leave alone what somebody may have changed.
 local NONE = -9e15
 local mode, name, dry = ARGV[1], ARGV[2], ARGV[3] == '1'
 local comparing = mode == 'compare'
@@ -128,8 +127,7 @@ function kinds.stored()
   local ended = known.k == 'deleted' and known.s > line.rev or known.k == 'delivered' and known.s >= line.rev
     or delivered(line.created)
   local at, attempts = line.at, line.attempts
-  if known.k == 'redriven' and known.s > line.rev then line.record = unlimited(line.record) end
-  if comparing or known.k == 'redriven' then at, attempts = nil, '' end -- the death has a line of its own
+  if comparing then at, attempts = nil, '' end -- the death has a line of its own
   if known.k == 'died' and known.s > known.l then at, attempts = known.at, known.a end
   known.c = line.rev
   keep()
@@ -200,27 +198,6 @@ function kinds.died()
   if created ~= line.created or flags >= NEWER or state == 'x' then return '' end
   if not dry then bury(ref, state, page, index, line.at, line.attempts) end
   return 'buried'
-end
-
-function kinds.redriven()
-  if line.rev <= known.s then return '' end
-  known.s, known.k = line.rev, 'redriven'
-  keep()
-  local ref, page, index, rec = find(line.topic, line.address, line.id)
-  if not ref or known.l > line.rev or not comparing then return '' end
-  local _, created, flags = decode(rec)
-  if line.created > 0 and created ~= line.created or flags >= NEWER then return '' end
-  local dead = call('ZSCORE', P .. 'x:' .. line.topic, ref)
-  if not dry then
-    if dead then
-      detach(line.topic, ref, 'x')
-      restartAttempts(page, index)
-      makeDue(line.topic, ref, page, index, rec)
-      total('v', line.topic, 1)
-    end
-    liftExpiry(page, index)
-  end
-  return dead and 'revived' or ''
 end
 
 -- The jobs that were there are deleted one by one, by lines of the same revision.

@@ -22,21 +22,26 @@ const (
 	patience = 6 * time.Second
 )
 
-// topics of the load, with how often each is pushed to.
-var topics = []struct {
+// topic of the load, with how often it is pushed to.
+type topic struct {
 	name   string
 	share  int
 	fields M
-}{
-	{"steady", 4, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
-	{"slow", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
-	{"flaky", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
+}
+
+// attemptsEnough are more than a job ever needs.
+const attemptsEnough = 1000
+
+var topics = []topic{
+	{"steady", 4, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
+	{"slow", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
+	{"flaky", 2, M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{"mortal", 1, M{"ttr": "3s", "retry": []string{"200ms"}, "max_attempts": 2}}, // a fifth of its jobs dies
-	{"wicked", 1, M{"ttr": "1s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000}},
+	{"wicked", 1, M{"ttr": "1s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough}},
 	{
 		"limited",
 		1,
-		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": 1000, "max_in_flight": 4, "rate_limit": 50},
+		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough, "max_in_flight": 4, "rate_limit": 50},
 	},
 	{"pulled", 3, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 0}},
 	{"doomed", 1, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 3}},

@@ -28,7 +28,7 @@ type story struct {
 	requests []event // pushes, changes, runs, in the order they were sent
 	deletes  []event
 	calls    []event // with Result and End of their answers
-	dead     bool
+	dead     string  // why it is dead at the end; empty if it is not
 }
 
 // judge finds the verdict. Its laws:
@@ -38,7 +38,8 @@ type story struct {
 //   - no call came before the due time that was acknowledged last, nor before the one in its own header;
 //   - no call came after a delete was answered;
 //   - a job that was delivered twice was in flight at a fault;
-//   - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two shards.
+//   - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two shards;
+//   - a job that is dead was called since it was pushed or re-driven last, and had no attempts left.
 func judge(events []event) verdict {
 	var v verdict
 	stories, faults := collect(events)
@@ -81,7 +82,7 @@ func collect(events []event) (map[string]*story, []event) {
 		case evDelete:
 			s.deletes = append(s.deletes, e)
 		case evDead:
-			s.dead = true
+			s.dead = cmp.Or(e.Error, "dead")
 		default:
 			s.requests = append(s.requests, e)
 		}
@@ -115,7 +116,7 @@ func (v *verdict) count(s *story) {
 		v.Taken += one(c.Shard != "")
 	}
 	v.Delivered += one(s.delivered(0))
-	v.Dead += one(s.dead)
+	v.Dead += one(s.dead != "")
 }
 
 func one(yes bool) int {
@@ -152,9 +153,27 @@ func (s *story) lastPush() (at float64, ok bool) {
 	return s.last(evPush)
 }
 
-// redriven is when the job was re-driven for the last time that was acknowledged.
-func (s *story) redriven() (at float64, ok bool) {
-	return s.last(evRedrive)
+// lastRevived is when the job was pushed or re-driven for the last time that was acknowledged.
+func (s *story) lastRevived() float64 {
+	pushed, _ := s.last(evPush)
+	redriven, _ := s.last(evRedrive)
+	return max(pushed, redriven)
+}
+
+// deadUncalled says whether the job is dead without a call since then, and neither its lease nor a fault that keeps calls
+// from the endpoint explains it.
+func (s *story) deadUncalled(faults []event) bool {
+	since := s.lastRevived()
+	return s.dead != "" && s.dead != "lease" &&
+		!slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since }) &&
+		!slices.ContainsFunc(faults, func(f event) bool { return f.Calm >= since && !strings.HasPrefix(f.Fault, "redis") })
+}
+
+// isImmortal says whether the job's topic gives up no job.
+func (s *story) isImmortal() bool {
+	return slices.ContainsFunc(topics, func(t topic) bool {
+		return len(s.requests) > 0 && t.name == s.requests[0].Topic && t.fields["max_attempts"] == attemptsEnough
+	})
 }
 
 func (s *story) last(kind string) (at float64, ok bool) {
@@ -175,18 +194,17 @@ func (s *story) pushed(results ...string) bool {
 
 func (s *story) wrong(key string, faults []event) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if since, ok := s.lastPush(); ok && !s.delivered(since) && !s.dead && !s.deleted(since, acknowledged, unknown) {
+	if since, ok := s.lastPush(); ok && !s.delivered(since) && s.dead == "" && !s.deleted(since, acknowledged, unknown) {
 		say("LOST: %s was acknowledged, but neither delivered nor dead nor deleted (%d calls)", key, len(s.calls))
 	}
-	if since, ok := s.lastPush(); ok && s.dead && s.deleted(since, acknowledged) {
+	if since, ok := s.lastPush(); ok && s.dead != "" && s.deleted(since, acknowledged) {
 		say("DELETED AND DEAD: %s is dead, though its deletion was answered", key)
 	}
-	called := func(at float64) bool {
-		return slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= at }) ||
-			slices.ContainsFunc(faults, func(f event) bool { return f.Fault == endpointsRefuse && f.End >= at }) // none arrives
+	if s.deadUncalled(faults) {
+		say("WRONGLY DEAD: %s is dead without a call since it was pushed or re-driven", key)
 	}
-	if at, ok := s.redriven(); ok && s.dead && !called(at) {
-		say("NOT RE-DRIVEN: %s is dead without a call since its re-drive was answered", key)
+	if s.dead != "" && s.isImmortal() {
+		say("WRONGLY DEAD: %s is dead (%s), and has attempts left", key, s.dead)
 	}
 	if len(s.calls) > 0 && !s.pushed(acknowledged, unknown) {
 		say("INVENTED: %s was called, but its push was refused, or never made", key)

@@ -66,7 +66,7 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		"the body that was replaced":           {slices.Concat(died, []event{replace(acknowledged), call(2, 2000, "a"), answer(2, 2001, good)}), "BODY"},
 		"a replacement that was refused":       {slices.Concat(delivered, []event{replace(refused)}), ""},
 		"dead though deleted":                  {[]event{push(acknowledged), remove(acknowledged), dead}, "DELETED AND DEAD"},
-		"pushed again after its deletion":      {[]event{push(acknowledged), remove(acknowledged), replace(acknowledged), dead}, ""},
+		"pushed again after its deletion":      {[]event{push(acknowledged), remove(acknowledged), replace(acknowledged), call(1, 1800, "b"), answer(1, 1801, bad), dead}, ""},
 		"re-driven and delivered":              {slices.Concat(died, []event{redrive, call(2, 1800, "a"), answer(2, 1801, good)}), ""},
 		"re-driven and dead again":             {slices.Concat(died, []event{redrive, call(2, 1800, "a"), answer(2, 1801, bad), dead}), ""},
 		"taken, left and taken again":          {worked(take(1, 1600, 2600, bad), take(2, 2600, 2700, good)), ""},
@@ -78,7 +78,11 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		"acked, forgotten and acked":           {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good), []event{{Kind: evFault, Fault: "redis flushed", At: 1700, Calm: 1900}}), ""},
 		"taken by nobody who acked it":         {worked(take(1, 1600, 2600, bad)), "LOST"},
 		"no call could arrive":                 {slices.Concat(died, []event{redrive, dead, {Kind: evFault, Fault: endpointsRefuse, At: 1650, End: 1900}}), ""},
-		"re-driven and not called":             {slices.Concat(died, []event{redrive, dead}), "NOT RE-DRIVEN"},
+		"re-driven and not called":             {slices.Concat(died, []event{redrive, dead}), "WRONGLY DEAD"},
+		"replaced, and dead by an old death":   {slices.Concat(died, []event{replace(acknowledged), dead}), "WRONGLY DEAD"},
+		"dead by its leases":                   {slices.Concat(died, []event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "lease"}}), ""},
+		"dead with attempts left": {[]event{{Kind: evPush, Topic: "steady", ID: "1", Result: unknown},
+			{Kind: evDead, Topic: "steady", ID: "1", Error: "lease"}}, "WRONGLY DEAD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(judge(c.events).Wrong, "; ")
