@@ -248,6 +248,7 @@ func (p *pusher) batch() {
 	var body struct {
 		Results []struct {
 			Error *harness.Problem `json:"error"`
+			State string           `json:"state"`
 		} `json:"results"`
 	}
 	told := answer.Status == http.StatusOK && answer.JSON(&body) == nil && len(body.Results) == len(jobs)
@@ -257,6 +258,9 @@ func (p *pusher) batch() {
 		if told && body.Results[n].Error != nil {
 			e.Status = body.Results[n].Error.Status
 			e.Result = resultOf(e.Status, nil)
+		}
+		if told && body.Results[n].State == "spooled" {
+			e.Status = http.StatusAccepted
 		}
 		p.booked(e, answer)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -60,6 +61,8 @@ type event struct {
 	Fault   string  `json:"fault,omitempty"`
 	Calm    float64 `json:"calm,omitempty"` // of a fault: when calls flowed again, after End
 }
+
+func (e event) isSpooled() bool { return e.Kind == evPush && e.Status == http.StatusAccepted }
 
 func (e event) key() string { return e.Topic + "/" + e.ID }
 

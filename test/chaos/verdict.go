@@ -31,7 +31,7 @@ type story struct {
 	dead     string  // why it is dead at the end; empty if it is not
 }
 
-// judge finds the verdict. Its laws:
+// judge finds the verdict. A push that was spooled (answered 202) is made some time later. The laws:
 //
 //   - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of it was answered with 204;
 //   - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave it;
@@ -129,7 +129,7 @@ func one(yes bool) int {
 // pushedBetween says whether a push may have made the job again in that time.
 func (s *story) pushedBetween(from, to float64) bool {
 	return slices.ContainsFunc(s.requests, func(r event) bool {
-		return r.Kind == evPush && r.Result != refused && r.At > from && r.At <= to
+		return r.Kind == evPush && r.Result != refused && (r.At > from || r.isSpooled()) && r.At <= to
 	})
 }
 
@@ -283,7 +283,7 @@ func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 		if r.Result == refused || r.At > c.At || !counts(r) {
 			continue
 		}
-		replaced := r.Result == acknowledged && slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
+		replaced := r.Result == acknowledged && !r.isSpooled() && slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
 			return later.Result == acknowledged && counts(later) && later.End <= c.At-settled(later)
 		})
 		if !replaced {

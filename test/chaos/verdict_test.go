@@ -80,7 +80,9 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		"no call could arrive":                 {slices.Concat(died, []event{redrive, dead, {Kind: evFault, Fault: endpointsRefuse, At: 1650, End: 1900}}), ""},
 		"re-driven and not called":             {slices.Concat(died, []event{redrive, dead}), "WRONGLY DEAD"},
 		"replaced, and dead by an old death":   {slices.Concat(died, []event{replace(acknowledged), dead}), "WRONGLY DEAD"},
-		"dead by its leases":                   {slices.Concat(died, []event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "lease"}}), ""},
+		"spooled, deleted, and called": {[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010, Result: acknowledged, Status: 202, Body: "a"},
+			remove(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}, ""},
+		"dead by its leases": {slices.Concat(died, []event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "lease"}}), ""},
 		"dead with attempts left": {[]event{{Kind: evPush, Topic: "steady", ID: "1", Result: unknown},
 			{Kind: evDead, Topic: "steady", ID: "1", Error: "lease"}}, "WRONGLY DEAD"},
 	} {
