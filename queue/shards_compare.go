@@ -49,7 +49,7 @@ const (
 	EntryStored    EntryKind = "stored" // Job is all that is known of it
 	EntryDeleted   EntryKind = "deleted"
 	EntryDelivered EntryKind = "delivered"
-	EntryDied      EntryKind = "died" // Job has DeadAt, DeadReason, Attempts and History
+	EntryDied      EntryKind = "died"    // Job has DeadAt, DeadReason, Attempts and History
 	EntryCleared   EntryKind = "cleared" // all jobs of Job.Topic
 )
 
