@@ -166,7 +166,7 @@ func (s *story) deadUncalled(faults []event) bool {
 	since := s.lastRevived()
 	return s.dead != "" && s.dead != "lease" &&
 		!slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since }) &&
-		!slices.ContainsFunc(faults, func(f event) bool { return f.Calm >= since && !strings.HasPrefix(f.Fault, "redis") })
+		!slices.ContainsFunc(faults, func(f event) bool { return max(f.End, f.Calm) >= since && !strings.HasPrefix(f.Fault, "redis") })
 }
 
 // isImmortal says whether the job's topic gives up no job.
