@@ -66,10 +66,12 @@ type Alerts struct {
 const (
 	defaultEvery = 5 * time.Second
 	findLimit    = 4 * time.Second
-	storeLimit   = time.Second // of one call to the store
 
 	mailChannel = "mail"
 )
+
+// storeLimit limits one call to the store. Tests lengthen it.
+var storeLimit = time.Second
 
 // New makes alerts.
 func New(o Options) *Alerts {

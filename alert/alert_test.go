@@ -522,11 +522,6 @@ func TestWebhooksGetTheirBodies(t *testing.T) {
 // TestAWebhooksRefusalIsAFailure: these services answer 200 whatever happens.
 func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 	t.Parallel()
-	var answer string
-	srv := httptest.NewServer(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }),
-	)
-	defer srv.Close()
 	for _, c := range []struct{ preset, answer, want string }{
 		{"dingtalk", `{"errcode":310000,"errmsg":"keywords not in content"}`, "errcode 310000: keywords not in content"},
 		{"dingtalk", `{"errcode":0,"errmsg":"ok"}`, ""},
@@ -539,13 +534,12 @@ func TestAWebhooksRefusalIsAFailure(t *testing.T) {
 		{"generic", `{"code":200}`, ""},
 		{"slack", `ok`, ""},
 	} {
-		answer = c.answer
-		err := SendWebhook(
-			t.Context(),
-			http.DefaultClient,
-			Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: c.preset},
-			testMessage(t),
+		srv := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.answer) }),
 		)
+		hook := Webhook{Name: "x", URL: seal.Text(srv.URL), Preset: c.preset}
+		err := SendWebhook(t.Context(), http.DefaultClient, hook, testMessage(t))
+		srv.Close()
 		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s answers %s: %v", c.preset, c.answer, err)
 		}

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sendTimeout = time.Second
+	sendTimeout, storeLimit = 3*time.Second, 5*time.Second
 	dbtest.Main(m)
 }

@@ -56,17 +56,6 @@ func makeIdentity(dir, path string) error {
 	return syncDir(dir)
 }
 
-// Written is the size of today's requests and attempts; it changes whenever the journal does.
-func Written(dir string) int64 {
-	sum := int64(0)
-	for _, s := range []Stream{Requests, Attempts} {
-		if info, err := os.Stat(filepath.Join(dir, fileName(s, time.Now()))); err == nil {
-			sum += info.Size()
-		}
-	}
-	return sum
-}
-
 // Lock waits until no other process holds the journal's lock of that name. unlock releases it, and so does the end of
 // the process.
 func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {

@@ -46,9 +46,6 @@ type requestWire struct {
 	Base64      base64Texts `json:",embed"`
 }
 
-// AppendRequest appends a line as it is in a file.
-func AppendRequest(b []byte, l *RequestLine) []byte { return l.append(b, l.TS) }
-
 func (l *RequestLine) append(b []byte, now time.Time) []byte {
 	start := len(b)
 	b = beginLine(b, l.TS, now)
@@ -125,9 +122,6 @@ type attemptWire struct {
 	Result    string      `json:"result"`
 	Base64    base64Texts `json:",embed"`
 }
-
-// AppendAttempt appends a line as it is in a file.
-func AppendAttempt(b []byte, l *AttemptLine) []byte { return l.append(b, l.TS, l.Process) }
 
 func (l *AttemptLine) append(b []byte, now time.Time, process string) []byte {
 	start := len(b)

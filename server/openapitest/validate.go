@@ -60,25 +60,6 @@ func (tr *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Validate fails the test when an exchange does not match the description. The request's body is looked at when the
-// request has GetBody, as those of http.NewRequest have. The answer's body can still be read afterwards.
-func Validate(t testing.TB, req *http.Request, resp *http.Response) {
-	t.Helper()
-	var sent []byte
-	if req.GetBody != nil {
-		body, err := req.GetBody()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sent, err = io.ReadAll(body); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Check(req, sent, resp); err != nil {
-		t.Errorf("%s %s: %v", req.Method, req.URL, err)
-	}
-}
-
 // drain reads a body and puts it back.
 func drain(body *io.ReadCloser) ([]byte, error) {
 	if *body == nil || *body == http.NoBody {

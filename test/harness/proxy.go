@@ -96,15 +96,6 @@ func (p *Proxy) Set(trouble Trouble) {
 	}
 }
 
-// Delay makes every piece late.
-func (p *Proxy) Delay(d time.Duration) { p.Set(Trouble{Delay: d}) }
-
-// Cut resets all connections, and those that are tried.
-func (p *Proxy) Cut() { p.Set(Trouble{Cut: true}) }
-
-// Silence keeps connections open and lets nothing through until it is healed.
-func (p *Proxy) Silence() { p.Set(Trouble{Hold: true}) }
-
 // Swallow loses a share of the answers: the request was carried out, and its answer never comes.
 func (p *Proxy) Swallow(share float64) { p.Set(Trouble{Lose: share}) }
 

@@ -163,18 +163,6 @@ func (w *Wakecall) WaitReady() {
 	}
 }
 
-// WaitReadyShared is WaitReady for an installation that shares its registry with others, of which one has made the
-// token.
-func (w *Wakecall) WaitReadyShared(others ...*Wakecall) {
-	w.t.Helper()
-	if len(others) == 0 {
-		w.WaitReady()
-		return
-	}
-	Eventually(w.t, Patience, "wakecall to be ready", w.Readyz)
-	w.Token = others[0].Token
-}
-
 func (w *Wakecall) readToken() string {
 	token, err := os.ReadFile(filepath.Join(w.Data, "api-token"))
 	if err != nil {
