@@ -113,7 +113,7 @@ func (in *installation) restart(ctx context.Context, binary string) error {
 func (s *suite) applyTopics(ctx context.Context, in *installation) (time.Duration, error) {
 	list := make([]map[string]string, s.scale.manyTopics)
 	for i := range list {
-		list[i] = map[string]string{"name": manyTopic(i), "callback_url": s.endpoint.url("/late")}
+		list[i] = map[string]string{"name": manyTopic(i), "callback_url": s.endpoint.url("/late"), "owner": "bench"}
 	}
 	b, err := json.Marshal(list)
 	if err != nil {

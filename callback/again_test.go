@@ -225,7 +225,7 @@ func TestWhatIsSentUnaskedIsNobodysAnswer(t *testing.T) {
 // TestConnectionsAreSharedByTheTopicsOfAnOwner whose endpoints are on the same host, and by nobody else.
 func TestConnectionsAreSharedByTheTopicsOfAnOwner(t *testing.T) {
 	for _, body := range [][]byte{job().Body, longBody()} {
-		url, accepted := answering(t, []string{fine, fine, fine, fine}, nil)
+		url, accepted := answering(t, []string{fine, fine, fine, fine, fine}, nil)
 		c := caller(t, Options{})
 		call := func(topic, owner, path string) {
 			r := job()
@@ -242,6 +242,11 @@ func TestConnectionsAreSharedByTheTopicsOfAnOwner(t *testing.T) {
 		call("orders.close", "warehouse", "/close")
 		if n := accepted(); n != 2 {
 			t.Errorf("the topics of two owners used %d connections", n)
+		}
+		call("mail.welcome", "", "/welcome")
+		call("mail.farewell", "", "/farewell")
+		if n := accepted(); n != 4 {
+			t.Errorf("two topics without an owner share a connection: %d were used", n)
 		}
 	}
 }

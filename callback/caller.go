@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -101,7 +102,7 @@ func (c *Caller) try(
 	ctx context.Context, cancel context.CancelFunc, e *Endpoint, r *Request, m *message, started time.Time,
 ) Outcome {
 	o := Outcome{StartedAt: started}
-	x := c.pools.Of(e.pool).Exchange(r.Begin, cancel)
+	x := c.pools.Of(cmp.Or(e.pool, r.Topic)).Exchange(r.Begin, cancel)
 	resp, err := c.send(ctx, x, e, m)
 	if err == nil {
 		o.Status = resp.StatusCode

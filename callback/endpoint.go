@@ -20,13 +20,13 @@ type EndpointSpec struct {
 	RetryIf     string   // in the topic's dialect
 	Dialect     string   // DialectPHPDQ; anything else is Wakecall's own
 	Secrets     []string // whsec_…
-	Owner       string   // of the topic: endpoints of different owners share no connection
+	Owner       string   // of the topic: those of an owner share connections to a host; empty: it shares none
 }
 
 // Endpoint is a compiled EndpointSpec. It is immutable and may be used by many calls at once.
 type Endpoint struct {
 	url     *url.URL
-	pool    string     // of connections
+	pool    string     // of connections; empty: the topic's own
 	own     url.Values // of a GET: parameters of the URL, which no job replaces
 	method  string
 	form    bool
@@ -44,8 +44,11 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
 	}
 	e := &Endpoint{
-		url: u, pool: u.Scheme + "://" + u.Host + "\n" + s.Owner,
+		url:    u,
 		method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{},
+	}
+	if s.Owner != "" {
+		e.pool = u.Scheme + "://" + u.Host + "\n" + s.Owner
 	}
 	if e.method == "" {
 		e.method = http.MethodPost
