@@ -121,12 +121,10 @@ for _, member in ipairs(parked) do
 end
 if #parked == 200 then more = 1 end
 
--- Opens one page of a topic: its records' due times become near ones. Returns how many. A due time outside the page's
+-- Opens a page of a topic: its records' due times become near ones. Returns how many. A due time outside the page's
 -- minute is of a damaged record, which reserve buries.
-local function open(topic)
-  local pages = call('ZRANGE', P .. 'pg:' .. topic, '-inf', now + LEAD, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-  local page, slot = pages[1], tonumber(pages[2])
-  if not page then return 0 end
+local function open(topic, page, minute)
+  local slot = tonumber(minute)
   local entries = call('LRANGE', P .. 'p:' .. page, 0, -1)
   local args, n, base = {}, 0, (page * PAGE - 1) * 4
   for i = 2, #entries do
@@ -142,40 +140,66 @@ local function open(topic)
   end
   many('ZADD', P .. 'd:' .. topic, args)
   call('ZREM', P .. 'pg:' .. topic, page)
-  call('HDEL', P .. 'cur', topic .. '/' .. pages[2])
+  call('HDEL', P .. 'cur', topic .. '/' .. minute)
   return n / 2
 end
 
--- Makes up to limit due jobs of a topic ready.
+-- The references of up to limit due jobs of a topic, and when the next job is due, nil if that is not known. Few are due
+-- of most topics: one command shows them and the next.
+local FEW = 2
+local function dueOf(key, limit)
+  local first, refs = call('ZRANGE', key, 0, FEW, 'WITHSCORES'), {}
+  for i = 1, #first, 2 do
+    local at = tonumber(first[i + 1])
+    if at > now then return refs, at end
+    if #refs == limit then return refs end
+    refs[#refs + 1] = first[i]
+  end
+  if #refs <= FEW then return refs, math.huge end
+  return call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit)
+end
+
+-- Makes up to limit due jobs of a topic ready. Returns how many, and when the next is due if that is known.
 local function move(topic, limit)
   local key = P .. 'd:' .. topic
-  local refs = call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit)
-  if #refs == 0 then return 0 end
+  local refs, next = dueOf(key, limit)
+  if #refs == 0 then return 0, next end
   call('ZREMRANGEBYRANK', key, 0, #refs - 1)
   for _, ref in ipairs(refs) do ready(topic, ref % 4, ref) end
   count('nd', topic, -#refs)
-  return #refs
+  return #refs, next
 end
+
+local function firstPage(topic) return unpack(call('ZRANGE', P .. 'pg:' .. topic, 0, 0, 'WITHSCORES')) end
 
 local due = call('ZRANGE', P .. 'due', '-inf', now, 'BYSCORE', 'LIMIT', 0, 64)
 if #due == 64 then more = 1 end
 local share = math.max(20, floor(budget / math.max(1, #due)))
+local over, later = {}, {}
+know(due)
 for _, topic in ipairs(due) do
+  local page, minute = firstPage(topic)
+  local next
   if budget > 0 then
-    local n = move(topic, math.min(share, budget))
+    local n
+    n, next = move(topic, math.min(share, budget))
     moved, budget = moved + n, budget - n
-    if n < share and budget > 0 then budget = budget - open(topic) end
+    if page and tonumber(minute) <= now + LEAD and n < share and budget > 0 then
+      budget = budget - open(topic, page, minute)
+      page, minute = firstPage(topic)
+      next = nil
+    end
   end
-  local head = call('ZRANGE', P .. 'd:' .. topic, 0, 0, 'WITHSCORES')[2]
-  local page = call('ZRANGE', P .. 'pg:' .. topic, 0, 0, 'WITHSCORES')[2]
-  local at = math.min(head and tonumber(head) or math.huge, page and page - LEAD or math.huge)
+  local at = math.min(next or head('d:' .. topic), page and minute - LEAD or math.huge)
   if at == math.huge then
-    call('ZREM', P .. 'due', topic)
+    over[#over + 1] = topic
   else
-    call('ZADD', P .. 'due', at, topic)
+    later[#later + 1], later[#later + 2] = at, topic
     if at <= now then more = 1 end
   end
 end
+many('ZREM', P .. 'due', over)
+many('ZADD', P .. 'due', later)
 
 -- Ends those of the first jobs of a ready list whose time is over. Returns how many, and when to sweep again.
 local function sweepList(topic, key)

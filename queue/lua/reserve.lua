@@ -36,13 +36,13 @@ for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 -- A gate is what a topic may have of this call: what its limits, window and breaker leave (room) and the dispatcher's
 -- own share (mine). wait is when to check again, where that is known.
-local gates = {}
+local gates, running = {}, {}
 local function gateOf(topic)
   local g = gates[topic]
   if g then return g end
   local c = confOf(topic)
   local f = call('HMGET', P .. 'f:' .. topic, 'w', 'l', 'o', 't')
-  local running = tonumber(call('HGET', P .. 'nu', topic) or 0)
+  local running = tonumber(running[topic])
   local window, last = tonumber(f[1] or WINDOW), tonumber(f[2] or 0)
   local open, tat = tonumber(f[3] or 0), tonumber(f[4] or 0)
   if running <= 0 and now - last > 5000 then window = WINDOW end
@@ -83,6 +83,22 @@ local function park(topic, p, g)
   if call('ZRANK', P .. 'park', member) == 0 then wakeTimers = true end
 end
 
+-- Takes up to n jobs of a topic from the ring. Returns how many, and whether the topic stays in the ring.
+local function visit(topic, p, n)
+  local g = gateOf(topic)
+  if confOf(topic).pull then -- since a moment ago
+    told[topic] = true
+    return 0, false
+  end
+  if g.room <= 0 then
+    park(topic, p, g)
+    return 0, false
+  end
+  local k = take(topic, p, math.min(g.room, g.mine, n))
+  g.room, g.mine, g.taken = g.room - k, g.mine - k, g.taken + k
+  return k, call('EXISTS', P .. 'r:' .. p .. ':' .. topic) == 1
+end
+
 -- Reserves up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked.
 local function fetch(p, n)
   local ring = P .. 'q:' .. p
@@ -90,20 +106,22 @@ local function fetch(p, n)
   while got < n do
     local before = got
     local visits = math.min(call('LLEN', ring), 256)
-    while got < n and visits > 0 and mayRead(p) do -- the topics left are the first next time
-      local topic = call('LPOP', ring)
-      if not topic then break end
-      local g = gateOf(topic)
-      if confOf(topic).pull then -- since a moment ago
-        told[topic] = true
-      elseif g.room <= 0 then
-        park(topic, p, g)
-      else
-        local k = take(topic, p, math.min(g.room, g.mine, math.ceil((n - got) / visits)))
-        g.room, g.mine, g.taken, got = g.room - k, g.mine - k, g.taken + k, got + k
-        if call('EXISTS', P .. 'r:' .. p .. ':' .. topic) == 1 then call('RPUSH', ring, topic) end
+    while got < n and visits > 0 and mayRead(p) do
+      local names = call('LPOP', ring, math.min(visits, n - got))
+      if not names then break end
+      know(names, 'nu', running)
+      local stay, first = {}, {} -- behind all others, and before them: those that are not visited any more
+      for _, topic in ipairs(names) do
+        if mayRead(p) then
+          local k, more = visit(topic, p, math.ceil((n - got) / visits))
+          got, visits = got + k, visits - 1
+          if more then stay[#stay + 1] = topic end
+        else
+          table.insert(first, 1, topic)
+        end
       end
-      visits = visits - 1
+      many('RPUSH', ring, stay)
+      many('LPUSH', ring, first)
     end
     if got == before then break end
   end

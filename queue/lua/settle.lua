@@ -30,6 +30,13 @@ if #held == 0 then return {lost, splits, 0} end
 call('ZREM', P .. 'lease', unpack(drop))
 call('HDEL', P .. 'tok', unpack(drop))
 
+local names, running = {}, {}
+for _, at in ipairs(held) do
+  local topic = ARGV[at + 4]
+  if not running[topic] then names[#names + 1], running[topic] = topic, 0 end
+end
+know(names, 'nu', running)
+
 local freed, topicOfPage = {}, {} -- by page: how many of its jobs are gone
 local function done(at, topic)
   local page, index, key, field = ARGV[at + 2], ARGV[at + 3], ARGV[at + 7], string.sub(ARGV[at + 8], 4)
@@ -109,7 +116,7 @@ local function judge(topic, up, down)
   local f = call('HMGET', key, 'w', 'k', 'o', 'b', 'g')
   local window, fails = tonumber(f[1] or WINDOW), tonumber(f[2] or 0)
   local open, pause = tonumber(f[3] or 0), tonumber(f[4] or 0)
-  local running = tonumber(call('HGET', P .. 'nu', topic) or 0)
+  local running = tonumber(running[topic])
   if up > 0 then
     if open > 0 then
       window = WINDOW

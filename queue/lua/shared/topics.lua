@@ -55,12 +55,18 @@ end
 -- 0 or something follows: 1 for a pull topic, 2 when expired jobs are removed; and behind that, if finished jobs are
 -- remembered, for how many ms, or -N:ALL for the last N of the topic, ALL of all topics. Without any settings of its
 -- own it has those of its namespace, but of such topics nothing is remembered.
+local alike = {} -- by what conf has: many topics have the same settings
 local function confOf(topic)
   local c = confs[topic]
   if c then return c end
   c = {ttr = 10000, max = 10, paused = false, flight = 0, rate = 0, keep = 0}
   local s, namespace = settingsOf(topic), nil
   if not s then s, namespace = namespaceOf(topic) end
+  local same = not namespace and alike[s]
+  if same then
+    confs[topic] = same
+    return same
+  end
   if s and s ~= '' then
     local ttr, max, paused, flight, rate, mode, keep, all =
       string.match(s, '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%d*) ?(%-?%d*):?(%d*)')
@@ -70,6 +76,7 @@ local function confOf(topic)
     c.pull, c.drop = mode % 2 == 1, mode >= 2
   end
   confs[topic] = c
+  if s and not namespace then alike[s] = c end
   return c
 end
 
@@ -78,10 +85,12 @@ local function inNamespace(topic)
   return string.find(topic, '.', 1, true) and not settingsOf(topic) and confOf(topic).namespace
 end
 
--- Reads at once what is to be known of topics.
-local function know(names)
-  local of, delayed = ask('HMGET', P .. 'conf', names), ask('HMGET', P .. 'nd', names)
-  for i, topic in ipairs(names) do settings[topic], known[topic] = of[i], delayed[i] or 0 end
+-- Reads at once the settings of topics, and how many jobs each has in a state: delayed ones, if none is given.
+local function know(names, state, into)
+  if #names == 0 then return end
+  state, into = state or 'nd', into or known
+  local of, have = ask('HMGET', P .. 'conf', names), ask('HMGET', P .. state, names)
+  for i, topic in ipairs(names) do settings[topic], into[topic] = of[i], have[i] or 0 end
 end
 
 -- Whether a topic is thin with n more delayed jobs: it has so few that they are all in d:TOPIC and in one page. Pages
@@ -161,13 +170,18 @@ local function ready(topic, priority, ref)
   count('nr', topic, 1)
 end
 
+local joining = {} -- by priority: the topics that finish() puts into the ring
 -- Says that a ready list has something; first: it was empty before.
 local function offer(topic, p, first)
   if confOf(topic).pull then
     told[topic] = true
     return
   end
-  if first then call('RPUSH', P .. 'q:' .. p, topic) end
+  if first then
+    local j = joining[p]
+    if not j then j = {}; joining[p] = j end
+    j[#j + 1] = topic
+  end
   wakeDispatchers = true
 end
 
@@ -256,6 +270,7 @@ local function finish()
       offer(topic, p, many('RPUSH', P .. 'r:' .. p .. ':' .. topic, refs) == #refs)
     end
   end
+  for p, names in pairs(joining) do many('RPUSH', P .. 'q:' .. p, names) end
   for state, changes in pairs(counts) do writeCounts(state, changes) end
   writeTotals()
   writeEvents()
