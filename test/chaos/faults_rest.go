@@ -123,7 +123,7 @@ func fillDisk(s *site, r *rand.Rand) fault {
 
 // endpointKinds turn the endpoint of one topic bad, or all of them away.
 func endpointKinds() []kind {
-	kinds := []kind{{endpointsRefuse, refuseCalls}}
+	kinds := []kind{{"endpoints refuse", refuseCalls}}
 	for _, e := range []struct {
 		name string
 		b    harness.Behaviour
@@ -150,11 +150,9 @@ func badEndpoint(name string, b harness.Behaviour) kind {
 	}}
 }
 
-const endpointsRefuse = "endpoints refuse"
-
 func refuseCalls(s *site, r *rand.Rand) fault {
 	return fault{
-		Name: endpointsRefuse, Target: "endpoints", Hold: between(r, 500*time.Millisecond, 5*time.Second),
+		Name: "endpoints refuse", Target: "endpoints", Hold: between(r, 500*time.Millisecond, 5*time.Second),
 		Inject: func(context.Context) error { s.endpoint.stop(); return nil },
 		Heal:   func(context.Context) error { return s.endpoint.start() },
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -275,8 +276,11 @@ func (p *pusher) booked(e event, answer harness.Answer) {
 	if len(p.jobs) > 40 {
 		p.jobs = p.jobs[20:]
 	}
-	if e.Result == acknowledged {
+	switch e.Result {
+	case acknowledged:
 		p.remember(e.Topic, e.ID)
+	case unknown: // it may be in two shards, and dead in one of them
+		p.mortal = slices.DeleteFunc(p.mortal, func(m mortalJob) bool { return m.id == e.ID })
 	}
 }
 

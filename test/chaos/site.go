@@ -370,13 +370,22 @@ func (s *site) drained(ctx context.Context) error {
 
 // recordDead notes which jobs are dead and visible.
 func (s *site) recordDead(ctx context.Context) error {
+	api := s.hosts[0].Quick()
 	for _, topic := range topics {
-		jobs, err := s.hosts[0].Quick().List(ctx, topic.name, "dead")
+		jobs, err := api.List(ctx, topic.name, "dead")
 		if err != nil {
 			return err
 		}
 		for _, j := range jobs {
-			s.rec.add(event{Kind: evDead, At: now(), Topic: topic.name, ID: j.ID, Error: j.DeadReason})
+			var whole harness.Job
+			if err := api.Do(ctx, http.MethodGet, harness.JobPath(topic.name, j.ID), nil).JSON(&whole); err != nil {
+				return err
+			}
+			e := event{Kind: evDead, At: now(), Topic: topic.name, ID: j.ID, Error: j.DeadReason}
+			if last := len(whole.History) - 1; last >= 0 {
+				e.Status = whole.History[last].Status
+			}
+			s.rec.add(e)
 		}
 	}
 	return nil

@@ -29,6 +29,8 @@ type story struct {
 	deletes  []event
 	calls    []event // with Result and End of their answers
 	dead     string  // why it is dead at the end; empty if it is not
+
+	deathStatus int // of the last call's answer, if it died by that
 }
 
 // judge finds the verdict. A push that was spooled (answered 202) is made some time later. The laws:
@@ -82,7 +84,7 @@ func collect(events []event) (map[string]*story, []event) {
 		case evDelete:
 			s.deletes = append(s.deletes, e)
 		case evDead:
-			s.dead = cmp.Or(e.Error, "dead")
+			s.dead, s.deathStatus = cmp.Or(e.Error, "dead"), e.Status
 		default:
 			s.requests = append(s.requests, e)
 		}
@@ -160,13 +162,10 @@ func (s *story) lastRevived() float64 {
 	return max(pushed, redriven)
 }
 
-// deadUncalled says whether the job is dead without a call since then, and neither its lease nor a fault that keeps calls
-// from the endpoint explains it.
-func (s *story) deadUncalled(faults []event) bool {
+// deadUncalled says whether the job is dead by an answer of the endpoint that it did not give since then.
+func (s *story) deadUncalled() bool {
 	since := s.lastRevived()
-	return s.dead != "" && s.dead != "lease" &&
-		!slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since }) &&
-		!slices.ContainsFunc(faults, func(f event) bool { return max(f.End, f.Calm) >= since && !strings.HasPrefix(f.Fault, "redis") })
+	return s.deathStatus != 0 && !slices.ContainsFunc(s.calls, func(c event) bool { return c.At >= since })
 }
 
 // isImmortal says whether the job's topic gives up no job.
@@ -200,7 +199,7 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	if since, ok := s.lastPush(); ok && s.dead != "" && s.deleted(since, acknowledged) {
 		say("DELETED AND DEAD: %s is dead, though its deletion was answered", key)
 	}
-	if s.deadUncalled(faults) {
+	if s.deadUncalled() {
 		say("WRONGLY DEAD: %s is dead without a call since it was pushed or re-driven", key)
 	}
 	if s.dead != "" && s.isImmortal() {

@@ -27,7 +27,7 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		return event{Kind: evPush, Topic: "t", ID: "1", At: 1700, End: 1710, Result: result, SetsDue: true, Body: "b"}
 	}
 	redrive := event{Kind: evRedrive, Topic: "t", ID: "1", At: 1700, End: 1710, Result: acknowledged, SetsDue: true}
-	dead := event{Kind: evDead, Topic: "t", ID: "1"}
+	dead := event{Kind: evDead, Topic: "t", ID: "1", Status: 422}
 	died := []event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, bad)}
 	delivered := []event{push(acknowledged), call(1, 1600, "a"), answer(1, 1601, good)}
 	fault := event{Kind: evFault, Fault: "some fault", At: 1700, End: 1800, Calm: 1900}
@@ -77,7 +77,7 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 		"acked twice at a fault":               {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good), []event{fault}), "TWICE"},
 		"acked, forgotten and acked":           {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good), []event{{Kind: evFault, Fault: "redis flushed", At: 1700, Calm: 1900}}), ""},
 		"taken by nobody who acked it":         {worked(take(1, 1600, 2600, bad)), "LOST"},
-		"no call could arrive":                 {slices.Concat(died, []event{redrive, dead, {Kind: evFault, Fault: endpointsRefuse, At: 1650, End: 1900}}), ""},
+		"dead, and no call could arrive":       {slices.Concat(died, []event{redrive, {Kind: evDead, Topic: "t", ID: "1", Error: "attempts"}}), ""},
 		"re-driven and not called":             {slices.Concat(died, []event{redrive, dead}), "WRONGLY DEAD"},
 		"replaced, and dead by an old death":   {slices.Concat(died, []event{replace(acknowledged), dead}), "WRONGLY DEAD"},
 		"spooled, deleted, and called": {[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1010, Result: acknowledged, Status: 202, Body: "a"},
