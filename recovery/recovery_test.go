@@ -371,6 +371,43 @@ func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	}
 }
 
+// TestNothingIsToldWhenNothingWasLost: when another host joins, or a server comes back with all that it had.
+func TestNothingIsToldWhenNothingWasLost(t *testing.T) {
+	url, client := startRedis(t)
+	a, b := newHost(t, url), newHost(t, url)
+	inA, inB := a.attendant(t), b.attendant(t)
+	var told []string
+	var mu sync.Mutex
+	inA.opts.Told = func(_ string, r Report, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, fmt.Sprint(r.String(), err))
+	}
+	inB.opts.Told = inA.opts.Told
+	attendAll(t, inA)
+	ready(t, a)
+	for _, id := range []string{"delivered", "dead", "deleted", "changed", "waits"} {
+		a.push(t, id, "1", 0)
+	}
+	for token, v := range map[string]queue.Verdict{"1": queue.Done, "2": queue.Bury, "3": queue.Retry} {
+		if _, _, err := a.work(t.Context(), token, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = a.queue.Delete(t.Context(), "t", "deleted") // or it was delivered
+	attendAll(t, inB)
+	client.Del(t.Context(), "wk:{0}:run") // another server
+	attendAll(t, inA, inB)
+	if ready(t, a, b); len(told) > 0 {
+		t.Fatalf("told: %q", told)
+	}
+	client.FlushAll(t.Context())
+	attendAll(t, inA, inB)
+	if len(told) == 0 {
+		t.Error("a loss was not told")
+	}
+}
+
 // TestALossInTheMidstOfAComparison takes nothing from it: the next one begins where it began. One host had replayed its
 // journal by then, the other had not.
 func TestALossInTheMidstOfAComparison(t *testing.T) {

@@ -112,6 +112,8 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 	first.Stop()
 	second := harness.StartLoad(t, two.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "two", Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
 	ledger.WaitAcknowledged(t, 50)
+	tellsNoLoss(t, one)
+	tellsNoLoss(t, two)
 	one.Kill9()
 	ledger.WaitAcknowledged(t, 50)
 	second.Stop()

@@ -161,7 +161,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// TestJobsSurviveARestart of everything, on the embedded default.
+// TestJobsSurviveARestart of everything, on the embedded default; nobody is told that data was lost.
 func TestJobsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
@@ -175,4 +175,13 @@ func TestJobsSurviveARestart(t *testing.T) {
 	i.Up()
 	i.WaitReady()
 	ledger.Verdict(t, i.API, i.endpoint, 0)
+	tellsNoLoss(t, i.Wakecall)
+}
+
+// tellsNoLoss fails if the redis-checker of a host found that a shard had lost data.
+func tellsNoLoss(t *testing.T, host *harness.Wakecall) {
+	t.Helper()
+	if saysInALine(host.Log(0), "finding begins", "finding=restarted") == nil {
+		t.Error("the redis-checker says that data was lost")
+	}
 }
