@@ -241,23 +241,26 @@ type ComparedBy struct {
 	Host    string
 	Name    string   // of the comparison
 	Highest int64    // revision of this bucket in the journal
-	Force   bool     // open the bucket whoever has not done it yet
+	Late    bool     // the bucket was open: it has replayed all that it had missed
 	WaitFor []string // hosts at work
+	// Patience is for how long a host that does not attend the bucket is waited for, and 20 times as long one that does.
+	Patience time.Duration
 }
 
 // Opened is what became of a comparison.
 type Opened struct {
 	Open    bool
-	Another bool  // another server answers, or it has lost everything: nothing was noted
-	Upto    int64 // revisions continue behind this one
+	Another bool     // another server answers, or it has lost everything: nothing was noted
+	Upto    int64    // revisions continue behind this one
+	Absent  []string // hosts that were waited for in vain, when this call has opened the bucket
 }
 
 // Compared notes that a host has replayed its journal, and opens the bucket when the hosts that are waited for have
 // done so too.
 func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
-	args := []any{d.Host, d.Name, d.Highest, ""}
-	if d.Force {
-		args[3] = "1"
+	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), ""}
+	if d.Late {
+		args[4] = "1"
 	}
 	for _, h := range d.WaitFor {
 		args = append(args, h)
@@ -267,10 +270,14 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, err)
 	}
 	reply, ok := v.([]any)
-	if !ok || len(reply) != 2 {
+	if !ok || len(reply) < 2 {
 		return Opened{}, fmt.Errorf("note the comparison with shard %s: %w", s.name, errReply)
 	}
-	return Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: parseNumber(reply[1])}, nil
+	o := Opened{Open: reply[0] == int64(1), Another: reply[0] == int64(-1), Upto: parseNumber(reply[1])}
+	for _, host := range reply[2:] {
+		o.Absent = append(o.Absent, fmt.Sprint(host))
+	}
+	return o, nil
 }
 
 // Survey lists jobs of a topic in a state, also before the bucket is open. next is "" at the end.
@@ -295,7 +302,7 @@ func (s *Shard) Adopt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		by := ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After, Force: true}
+		by := ComparedBy{Host: "adopted", Name: c.Name, Highest: c.After}
 		if _, err := s.Compared(ctx, bucket, by); err != nil {
 			return err
 		}

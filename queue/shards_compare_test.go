@@ -17,10 +17,13 @@ func (f *fixture) attend(host string) Comparison {
 	return c
 }
 
+// patience is how long a silent host is waited for.
+const patience = time.Second
+
 // compared tells the bucket that a host has replayed its journal.
 func (f *fixture) compared(host string, c Comparison, waitFor ...string) Opened {
 	f.Helper()
-	opened, err := f.s.Compared(f.ctx, 0, ComparedBy{Host: host, Name: c.Name, Highest: c.After, WaitFor: waitFor})
+	opened, err := f.s.Compared(f.ctx, 0, ComparedBy{Host: host, Name: c.Name, Highest: c.After, WaitFor: waitFor, Patience: patience})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -76,6 +79,30 @@ func TestAHostThatHasLeftIsNotWaitedFor(t *testing.T) {
 	}
 	if o := f.compared("a", c, "b"); !o.Open {
 		f.Error("b is waited for, though it has left")
+	}
+}
+
+// TestAHostThatIsAtWorkIsWaitedFor however long its journal takes, within reason; one that is silent is not.
+func TestAHostThatIsAtWorkIsWaitedFor(t *testing.T) {
+	f := newFixture(t)
+	f.lose()
+	c := f.attend("a")
+	for began := time.Now(); time.Since(began) < 2*patience; {
+		f.attend("b")
+		if o := f.compared("a", c, "b"); o.Open {
+			f.Fatalf("b was waited for %s", time.Since(began))
+		}
+	}
+	began := time.Now()
+	eventually(t, "the bucket to be open", func() bool {
+		o := f.compared("a", c, "b")
+		if o.Open && !slices.Equal(o.Absent, []string{"b"}) {
+			t.Errorf("opened without %q", o.Absent)
+		}
+		return o.Open
+	})
+	if waited := time.Since(began); waited < patience-100*time.Millisecond {
+		t.Errorf("b was waited for %s", waited)
 	}
 }
 

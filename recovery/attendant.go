@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wakecall/wakecall/journal"
@@ -169,7 +170,7 @@ var errAnother = errors.New("yet another server answers")
 func (a *attendant) compare(ctx context.Context, end journal.Position, behind map[int]queue.Comparison) error {
 	ctx, cancel := context.WithTimeout(ctx, compareLimit)
 	defer cancel()
-	began := time.Now()
+	defer a.stayAtWork(ctx, end, behind)()
 	var report Report
 	highest := map[int]int64{}
 	for mode, some := range byMode(behind) {
@@ -182,7 +183,7 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 		}
 	}
 	for bucket, c := range behind {
-		opened, err := a.open(ctx, bucket, c, highest[bucket], began)
+		opened, err := a.open(ctx, bucket, c, highest[bucket])
 		if err != nil {
 			return err
 		}
@@ -193,6 +194,26 @@ func (a *attendant) compare(ctx context.Context, end journal.Position, behind ma
 	}
 	a.tell(a.shard.Name(), &report, nil)
 	return nil
+}
+
+// stayAtWork attends the buckets while the journal is replayed, which may take long: so the other hosts wait.
+func (a *attendant) stayAtWork(
+	ctx context.Context, end journal.Position, buckets map[int]queue.Comparison,
+) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(a.opts.Every):
+				for bucket := range buckets {
+					_, _ = a.shard.Attend(ctx, bucket, a.host, end.String(), false) // who replays meets the same error
+				}
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // byMode sorts buckets by whether others change their jobs meanwhile.
@@ -302,15 +323,13 @@ const openEvery = 50 * time.Millisecond
 // open tells a bucket that this host's journal has been replayed, and waits until all other hosts at work have said so
 // too.
 func (a *attendant) open(
-	ctx context.Context, bucket int, c queue.Comparison, highest int64, began time.Time,
+	ctx context.Context, bucket int, c queue.Comparison, highest int64,
 ) (queue.Opened, error) {
 	t := time.NewTicker(openEvery)
 	defer t.Stop()
 	for {
-		others := a.hosts.others()
-		force := time.Since(began) > a.opts.Patience
 		opened, err := a.shard.Compared(ctx, bucket, queue.ComparedBy{
-			Host: a.host, Name: c.Name, Highest: highest, Force: force, WaitFor: others,
+			Host: a.host, Name: c.Name, Highest: highest, Late: c.Open, WaitFor: a.hosts.others(), Patience: a.opts.Patience,
 		})
 		switch {
 		case err != nil:
@@ -318,9 +337,9 @@ func (a *attendant) open(
 		case opened.Another:
 			return opened, errAnother
 		case opened.Open:
-			if force && len(others) > 0 {
+			if len(opened.Absent) > 0 {
 				a.opts.Logger.Warn("other hosts did not replay their journals in time; they do when they are back",
-					"shard", a.shard.Name(), "hosts", others, "waited", a.opts.Patience)
+					"shard", a.shard.Name(), "hosts", opened.Absent)
 			}
 			return opened, nil
 		}

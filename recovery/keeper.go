@@ -41,7 +41,7 @@ type KeeperOptions struct {
 	Every    time.Duration // how often a shard is polled; 0: a second
 	Quiet    time.Duration // how often it is attended when nothing happens; 0: 10 s
 	Again    time.Duration // after which lines that came late are looked for; 0: 15 s
-	Patience time.Duration // how long other hosts are waited for; 0: 30 s
+	Patience time.Duration // how long other hosts are waited for that do not attend a shard; 0: 30 s
 	// Settle is for how long hosts that are not known may attend an empty shard; 0: 300 ms.
 	Settle time.Duration
 	Logger *slog.Logger

@@ -354,6 +354,32 @@ func TestAHostThatStopsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// TestALossBeforeAnAbsentHostIsBack: what only that host knows of the first loss comes with what it knows of the second.
+func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
+	url, client := startRedis(t)
+	a, b := newHost(t, url), newHost(t, url)
+	inA, inB := a.attendant(t), b.attendant(t)
+	attendAll(t, inA, inB)
+	attendAll(t, inA)
+	ready(t, a, b)
+	b.push(t, "first", "1", time.Hour)
+	client.FlushAll(t.Context())
+	inA.opts.Patience = time.Millisecond
+	attendAll(t, inA) // alone
+	ready(t, a, b)
+	b.push(t, "second", "1", time.Hour)
+	client.Del(t.Context(), "wk:{0}:run") // another server
+	inA.opts.Patience = 20 * time.Second
+	attendAll(t, inA, inB)
+	ready(t, a, b)
+	attendAll(t, inB)
+	for _, id := range []string{"first", "second"} {
+		if _, err := a.queue.Get(t.Context(), "t", id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
 // TestAHostThatIsKilledIsWaitedForNotForEver: after Patience the shard opens.
 func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	url, client := startRedis(t)

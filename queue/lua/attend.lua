@@ -10,7 +10,7 @@
 --         and upto; '', then host and when it was heard of (0: it left), of all others}.
 -- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is what the data reached when the
 --         server came. hosts has "at comparison position" of each host: when it was heard of (negative: it left then),
---         the comparison that it has done last ('-': none) and how far its journal had been written.
+--         the comparison up to which it has done all ('-': none) and how far its journal had been written.
 -- A host that was silent for so long is forgotten: when it is back it reads all of its journal.
 local KEPT = 7 * 86400000
 local id = serverID()
@@ -21,7 +21,7 @@ local revision = call('GET', P .. 'rev')
 if not open and (cmp[2] ~= id or cmp[4]) then
   cmp[1] = name
   call('DEL', P .. 'cmp', P .. 'rv')
-  call('HSET', P .. 'cmp', 'name', name, 'run', id, 'after', revision or 0)
+  call('HSET', P .. 'cmp', 'name', name, 'run', id, 'after', revision or 0, 'at', string.format('%d', now))
   call('PUBLISH', P .. 'wake', 'C')
   call('PUBLISH', 'wk:registry', 'C')
 end

@@ -1,30 +1,48 @@
 #!lua flags=allow-oom
 -- Notes that a host has replayed its journal, and opens the bucket when all hosts that are waited for have.
 -- KEYS[1] the bucket's prefix.
--- ARGV    host, name of the comparison, highest revision in its journal, '1' to open in any case, then the hosts that are
---         waited for.
+-- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms a host that is silent is
+--         waited for, '1' when it has replayed all comparisons that it had missed, then the hosts that are waited for.
 -- Returns {1 when the bucket is open, 0 when hosts are waited for, -1 when another comparison has begun; the revision
---         that the new ones follow, as text}.
+--         that the new ones follow, as text; then, when this call has opened the bucket, the hosts that were waited for
+--         in vain}.
 -- Keeps   all invariants. Revisions go on behind every one that a journal knows: of two changes the later one has the
 --         higher revision, whatever the server lost in between. rv goes an hour later. What the host noted of its
---         journal stays: if this server goes before the bucket is open, the next comparison needs the same lines.
-local GAP = 1000000 -- behind the highest revision that is known: a host that is away may know higher ones
+--         journal stays: if this server goes before the bucket is open, the next comparison needs the same lines. A
+--         host that had missed an earlier comparison has not done all up to this one: it replays both when the bucket
+--         is open.
+local GAP = 1000000 -- behind the highest revision that is known
+local RATE = 100    -- more than the changes of a millisecond: behind those too that only a host which is away knows
 local KEPT = 64     -- comparisons that a host may have missed
+local LONG = 20     -- times as long a host that is at work is waited for
 local id = serverID()
-local host, name, highest, force = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
-local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto', 'max')
+local host, name, highest, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto', 'max', 'at')
 if cmp[1] ~= name or cmp[2] ~= id then return {-1, ''} end
-local reached = string.match(call('HGET', P .. 'hosts', host) or '', '^%S+ %S+ (.*)$') or ''
-call('HSET', P .. 'hosts', host, string.format('%d ', now) .. name .. ' ' .. reached)
-if call('GET', P .. 'run') == id then return {1, cmp[4]} end
-highest = math.max(highest, tonumber(cmp[5] or 0), tonumber(call('GET', P .. 'rev') or 0))
-call('HSET', P .. 'cmp', 'max', string.format('%d', highest))
-for i = 5, #ARGV do
-  local at, done = string.match(call('HGET', P .. 'hosts', ARGV[i]) or '0', '^(%-?%d+) ?(%S*)')
-  local left = tonumber(at) < 0
-  if not force and not left and done ~= name then return {0, ''} end
+local began = tonumber(cmp[6] or 0)
+local open = call('GET', P .. 'run') == id
+
+local function heard(of)
+  local at, done, reached = string.match(call('HGET', P .. 'hosts', of) or '', '^(%-?%d+) (%S+) (.*)$')
+  return tonumber(at or 0), done or '-', reached or ''
 end
-local upto = string.format('%d', highest + GAP)
+
+local _, done, reached = heard(host)
+local last = string.match(call('LINDEX', P .. 'past', -1) or '', '^%S+')
+if ARGV[5] == '1' or not open and (not last or last == done) then done = name end
+call('HSET', P .. 'hosts', host, string.format('%d ', now) .. done .. ' ' .. reached)
+if open then return {1, cmp[4]} end
+highest = math.max(highest, tonumber(cmp[5] or 0), tonumber(call('GET', P .. 'rev') or 0))
+call('HSET', P .. 'cmp', 'max', string.format('%d', highest), 'by ' .. host, '1')
+local absent = {}
+for i = 6, #ARGV do
+  local at = heard(ARGV[i])
+  if at >= 0 and call('HEXISTS', P .. 'cmp', 'by ' .. ARGV[i]) == 0 then
+    if now - math.max(at, began) <= patience and now - began <= LONG * patience then return {0, ''} end
+    absent[#absent + 1] = ARGV[i]
+  end
+end
+local upto = string.format('%d', math.max(highest + GAP, now * RATE))
 call('SET', P .. 'rev', upto)
 call('HSET', P .. 'cmp', 'upto', upto)
 call('RPUSH', P .. 'past', name .. ' ' .. cmp[3] .. ' ' .. upto)
@@ -34,4 +52,4 @@ call('SET', P .. 'run', id)
 call('PUBLISH', P .. 'wake', 'O')
 call('PUBLISH', P .. 'pull', 'O')
 call('PUBLISH', 'wk:registry', 'O')
-return {1, upto}
+return {1, upto, unpack(absent)}
