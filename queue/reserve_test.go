@@ -54,6 +54,40 @@ func TestAnExtendedLeaseHolds(t *testing.T) {
 	f.clean()
 }
 
+// Jobs beside each other on a page are read together; each has its own record, also behind one that is gone, and none
+// is taken from the next page.
+func TestNeighborsAreReservedWithTheirOwnRecords(t *testing.T) {
+	f := newFixture(t)
+	const jobs, away = 1100, 7
+	var pushes []Push
+	for i := range jobs {
+		pushes = append(pushes, Push{Topic: "t", ID: fmt.Sprint(i), Body: fmt.Append(nil, i)})
+	}
+	for _, r := range f.q.PushBatch(f.ctx, pushes) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if err := f.q.Delete(f.ctx, "t", fmt.Sprint(away)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for len(seen) < jobs-1 {
+		ls := f.reserve(ReserveLimit)
+		if len(ls) == 0 {
+			t.Fatalf("nothing is ready after %d jobs", len(seen))
+		}
+		for _, l := range ls {
+			if string(l.Body) != l.ID || seen[l.ID] || l.ID == fmt.Sprint(away) {
+				t.Fatalf("job %s with body %s, reserved before: %t", l.ID, l.Body, seen[l.ID])
+			}
+			seen[l.ID] = true
+		}
+		f.settle(Done, nil, ls...)
+	}
+	f.clean()
+}
+
 func TestTheSameTokenReturnsTheSameJobs(t *testing.T) {
 	f := newFixture(t)
 	for i := range 5 {

@@ -75,13 +75,20 @@ local function lease(topic, ref, page, index, rec, usual)
   return true
 end
 
--- Leases those of a topic's jobs that are still there, and returns how many.
+-- Leases those of a topic's jobs that are still there, and returns how many. Of jobs that are beside each other on a
+-- page the records are read at once; the first place of a page has none, so a run does not reach into the next page.
 local function leaseAll(topic, list)
-  local usual, got = endOf(confOf(topic).ttr), 0
-  for _, ref in ipairs(list) do
-    local page, index = placeOf(ref)
-    local rec = read(page, index)
-    if rec and lease(topic, ref, page, index, rec, usual) then got = got + 1 end
+  local usual, got, from = endOf(confOf(topic).ttr), 0, 1
+  while from <= #list do
+    local page, index = placeOf(list[from])
+    local to = from
+    while to < #list and list[to + 1] - list[to] == 4 do to = to + 1 end
+    local recs = to > from and call('LRANGE', pageKey(page), index, index + to - from) or {read(page, index)}
+    for i = from, to do
+      local rec = recs[i - from + 1]
+      if rec and rec ~= '' and lease(topic, list[i], page, index + i - from, rec, usual) then got = got + 1 end
+    end
+    from = to + 1
   end
   return got
 end
@@ -121,10 +128,12 @@ local function tatOf(g) return g.tat and string.format('%.3f', g.tat + g.taken *
 
 -- The pattern says how many jobs each priority gets; what one cannot use goes to the others, again by the pattern. A
 -- priority that is known to have nothing is left out from the beginning.
-local start = tonumber(call('GET', P .. 'pos') or 0)
-local pos, order, weight, empty = start, {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
+local start, pos
+local order, weight, empty = {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
 
 local function readPattern(pattern)
+  start = tonumber(call('GET', P .. 'pos') or 0)
+  pos = start
   for i = 1, #pattern do
     local p = string.sub(pattern, i, i)
     order[i], weight[p] = p, weight[p] + 1

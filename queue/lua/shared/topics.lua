@@ -228,13 +228,23 @@ local function counted(state, topic, n, left)
   call('HINCRBY', P .. state, namespace, string.format('%d', n))
 end
 
+-- How many delayed jobs topics have, if that is known of all of them: nd has it until writeCounts.
+local function knownOf(names)
+  local list = {}
+  for i, topic in ipairs(names) do
+    if not known[topic] then return nil end
+    list[i] = known[topic]
+  end
+  return list
+end
+
 local function writeCounts(state, changes)
   local names, args = {}, {}
   for topic, n in pairs(changes) do
     if n ~= 0 then names[#names + 1] = topic end
   end
   if #names == 0 then return end
-  local have = ask('HMGET', P .. state, names)
+  local have = state == 'nd' and knownOf(names) or ask('HMGET', P .. state, names)
   for i, topic in ipairs(names) do
     have[i] = (have[i] or 0) + changes[topic]
     args[2 * i - 1], args[2 * i] = topic, string.format('%d', have[i])
