@@ -123,7 +123,7 @@ func wakeupOf(payload string) Wakeup {
 }
 
 // listenTimeout is the silence after which the connection is pinged, should it have broken unnoticed.
-const listenTimeout = 15 * time.Second
+const listenTimeout = 30 * time.Second
 
 func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 	select {

@@ -38,7 +38,7 @@ type KeeperOptions struct {
 	Topic   func(string) bool
 	// Told is called when a shard had lost something, or could not be compared; it may be nil.
 	Told     func(shard string, r Report, err error)
-	Every    time.Duration // how often a shard is polled; 0: a second
+	Every    time.Duration // how often a shard is polled; 0: 2 s
 	Quiet    time.Duration // how often it is attended when nothing happens; 0: 10 s
 	Again    time.Duration // after which lines that came late are looked for; 0: 15 s
 	Patience time.Duration // how long other hosts are waited for that do not attend a shard; 0: 30 s
@@ -65,7 +65,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 		return nil, err
 	}
 	for d, to := range map[*time.Duration]time.Duration{
-		&o.Every: time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second, &o.Patience: 30 * time.Second,
+		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second, &o.Patience: 30 * time.Second,
 		&o.Settle: 300 * time.Millisecond,
 	} {
 		if *d == 0 {
