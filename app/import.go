@@ -65,7 +65,6 @@ func OpenDelayQueue(from string) (old *importer.DelayQueue, closeRedis func(), e
 	db, closeRedis, err := openOld(from)
 	return &importer.DelayQueue{
 		Redis: db, Namespace: namespace(delayqueue.Namespace, "delay-queue", nil), TopicOf: delayqueue.TopicOf,
-		ContentOf: delayqueue.ContentType,
 	}, closeRedis, err
 }
 

@@ -67,6 +67,7 @@ var groups = []group{
 	durabilityGroup,
 	callbackGroup,
 	pullGroup,
+	lmstfyGroup,
 	lateGroup,
 	pullLateGroup,
 	halfGroup,
@@ -193,9 +194,9 @@ func (s *suite) rows(ctx context.Context, chosen []group) ([]Row, error) {
 	return rows, nil
 }
 
-// on runs f on a fresh installation.
-func (s *suite) on(ctx context.Context, f func(*installation) error) (err error) {
-	in, err := startInstallation(ctx, s.Binary)
+// on runs f on a fresh installation. env is added to its environment.
+func (s *suite) on(ctx context.Context, f func(*installation) error, env ...string) (err error) {
+	in, err := startInstallation(ctx, s.Binary, env...)
 	if err != nil {
 		return err
 	}

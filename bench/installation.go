@@ -43,20 +43,20 @@ const (
 	stopLimit  = 45 * time.Second // longer than shutdown_timeout
 )
 
-// startInstallation runs `wakecall up` with nothing configured but where it lives.
-func startInstallation(ctx context.Context, binary string) (*installation, error) {
+// startInstallation runs `wakecall up` with nothing configured but where it lives, and env.
+func startInstallation(ctx context.Context, binary string, env ...string) (*installation, error) {
 	dir, err := os.MkdirTemp("", "wakecall-bench-")
 	if err != nil {
 		return nil, err
 	}
 	in := &installation{dir: dir, done: make(chan struct{})}
-	if err := in.start(ctx, binary); err != nil {
+	if err := in.start(ctx, binary, env); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a private installation: %w", err), in.Close())
 	}
 	return in, nil
 }
 
-func (in *installation) start(ctx context.Context, binary string) error {
+func (in *installation) start(ctx context.Context, binary string, env []string) error {
 	ports, err := freePorts(3)
 	if err != nil {
 		return err
@@ -76,6 +76,7 @@ func (in *installation) start(ctx context.Context, binary string) error {
 		"WAKECALL_ADMIN_ADDR="+ports[1],
 		"WAKECALL_METRICS_ADDR="+ports[2],
 	)
+	in.cmd.Env = append(in.cmd.Env, env...)
 	in.cmd.Stdout, in.cmd.Stderr = log, log
 	in.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := time.Now()

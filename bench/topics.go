@@ -106,7 +106,7 @@ func (in *installation) restart(ctx context.Context, binary string) error {
 	}
 	_ = in.redis.Close()
 	in.done = make(chan struct{})
-	return in.start(ctx, binary)
+	return in.start(ctx, binary, nil)
 }
 
 // applyTopics makes the topics as a user would, from a file.

@@ -259,7 +259,7 @@ func (b *Beanstalkd) claimed(
 func (b *Beanstalkd) job(list uint64, c beanstalkClaim, body []byte) Job {
 	p := queue.Push{
 		Topic: b.TopicOf(c.Tube, c.Priority), ID: strconv.FormatUint(b.Offset+c.ID, 10), Body: body,
-		ContentType: "application/octet-stream", DueAt: time.UnixMilli(c.Due), Priority: b.PriorityOf(c.Priority),
+		ContentType: queue.TypeOf(body), DueAt: time.UnixMilli(c.Due), Priority: b.PriorityOf(c.Priority),
 		TTR: min(time.Duration(c.TTR)*time.Second, registry.MaxPullTTR),
 		Via: fmt.Sprintf("import beanstalk %s %d", b.Addr, list),
 	}

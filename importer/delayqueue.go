@@ -36,7 +36,6 @@ type DelayQueue struct {
 	Redis     *redis.Client
 	Namespace registry.Topic            // with the settings of all topics
 	TopicOf   func(topic string) string // where the gateway has the jobs of a topic
-	ContentOf string                    // content type that the gateway gives bodies
 	keys      []string                  // buckets and ready queues
 }
 
@@ -174,6 +173,7 @@ func (d *DelayQueue) job(c claim) (Job, error) {
 		return Job{}, errors.Join(fmt.Errorf("the claim of %q is not one", c.name), err)
 	}
 	return Job{Push: queue.Push{
-		Topic: d.TopicOf(rest[:n]), ID: c.name, Body: []byte(rest[n:]), ContentType: d.ContentOf, Priority: queue.Normal,
+		Topic: d.TopicOf(rest[:n]), ID: c.name, Body: []byte(rest[n:]), ContentType: queue.TypeOf([]byte(rest[n:])),
+		Priority: queue.Normal,
 	}}, nil
 }

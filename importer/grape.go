@@ -139,6 +139,6 @@ func (g *Grape) job(c claim) (Job, error) {
 		body = decoded
 	}
 	return Job{Push: queue.Push{
-		Topic: g.TopicOf(tube), ID: id, Body: body, ContentType: "application/octet-stream", Priority: queue.Normal,
+		Topic: g.TopicOf(tube), ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal,
 	}}, nil
 }

@@ -164,7 +164,7 @@ func (l *Lmstfy) job(name, claim string) (Job, error) {
 	}
 	p := queue.Push{
 		Topic: l.TopicOf(names[0], names[1]), ID: names[2], Body: []byte(parts[4]), Priority: queue.Normal,
-		ContentType: "application/octet-stream", DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
+		DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
 		Via: "import lmstfy " + l.Redis.Options().Addr + " " + parts[0],
 	}
 	if expires > 0 {
@@ -179,6 +179,7 @@ func (l *Lmstfy) job(name, claim string) (Job, error) {
 			p.Body, p.Headers = stored.Body, stored.Attributes
 		}
 	}
+	p.ContentType = queue.TypeOf(p.Body)
 	return Job{Key: name, Push: p}, nil
 }
 

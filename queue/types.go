@@ -1,11 +1,13 @@
 package queue
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Priority orders jobs that are ready. Lower values are more urgent.
@@ -79,6 +81,15 @@ type Push struct {
 	Again       bool   // a finished job of the id does not count as a duplicate
 	Fresh       bool   // NewID has just made the ID, so no shard needs to be asked for it
 	Via         string // for the journal: the protocol in which it came, set from the context (see Via)
+}
+
+// TypeOf is the content type of a body that came without one. A record has no room for that of JSON, and a quarter of a
+// small job more for the other.
+func TypeOf(body []byte) string {
+	if utf8.Valid(body) && json.Valid(body) {
+		return ""
+	}
+	return "application/octet-stream"
 }
 
 // Job is a stored job.

@@ -107,11 +107,7 @@ func (c *consumed) drain(i *installation, old *oldSystem, stop <-chan struct{}) 
 		var leases []string
 		for _, job := range got.Jobs {
 			leases = append(leases, job.Lease)
-			body := string(job.Base64)
-			if job.Body != nil {
-				_ = json.Unmarshal(job.Body, &body)
-			}
-			c.add(old.number(job.ID, body))
+			c.add(old.number(job.ID, strings.Trim(string(job.Body), `"`)+string(job.Base64)))
 		}
 		i.Do(ctx, "POST", "/v1/leases", M{"ack": leases})
 	}

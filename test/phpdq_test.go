@@ -151,6 +151,7 @@ func TestTheJournalNamesTheProtocol(t *testing.T) {
 
 func TestHangupRefusesNoClientOfAGateway(t *testing.T) {
 	t.Parallel()
+	const counted = `wakecall_gateway_requests_total{command="add"`
 	i, addr := startPHPDQ(t)
 	i.MustPutTopic(t, "mail", M{"callback_url": i.endpoint.URL("/mail"), "delay": "1h"})
 	add := func(id string) error {
@@ -190,20 +191,19 @@ func TestHangupRefusesNoClientOfAGateway(t *testing.T) {
 		i.Signal(syscall.SIGHUP)
 		i.WaitRole("gateway", 1, old...)
 	}
-	more()
+	metrics := i.Metrics()
+	harness.Eventually(t, soon, "the successor to serve clients and count them", func() error {
+		if text := metrics.Do(t.Context(), "GET", "/metrics", nil).String(); !strings.Contains(text, counted) {
+			return fmt.Errorf("%s is missing", counted)
+		}
+		return nil
+	})
 	close(stop)
 	<-ended
 	want := int(added.Load()) + 1
 	if got := i.MustStats(t, "mail").Delayed; int(got) != want {
 		t.Errorf("%d jobs wait, want %d", got, want)
 	}
-	harness.Eventually(t, soon, "the metrics to count the gateway's requests", func() error {
-		answer := i.Metrics().Do(t.Context(), "GET", "/metrics", nil)
-		if !strings.Contains(string(answer.Body), `wakecall_gateway_requests_total{command="add"`) {
-			return fmt.Errorf("%.2000s", answer.Body[strings.Index(string(answer.Body), "wakecall_gateway")+1:])
-		}
-		return nil
-	})
 	if code, out := i.Run("ps"); code != 0 || !strings.Contains(out, "phpdq") {
 		t.Errorf("ps shows no gateway: %s", out)
 	}

@@ -50,7 +50,7 @@ func (k *conn) put(args []string, body []byte) error {
 	priority := uint32(n[0])
 	result := k.queue.Push(k.ctx, queue.Push{
 		Topic: TopicOf(k.used, priority), ID: format(id), Fresh: true, Body: body,
-		ContentType: "application/octet-stream", Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: LevelOf(priority),
+		ContentType: queue.TypeOf(body), Delay: delayOf(n[1]), TTR: ttrOf(n[2]), Priority: LevelOf(priority),
 	})
 	if result.Err != nil {
 		return result.Err

@@ -36,8 +36,7 @@ const (
 	maxTTR     = 86400
 )
 
-// ContentType is that of answers, and of the bodies of jobs.
-const ContentType = "text/plain; charset=utf-8"
+const contentType = "text/plain; charset=utf-8"
 
 // A Gateway serves the protocol.
 type Gateway struct {
@@ -129,7 +128,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease string) {
 	text, err := json.Marshal(out)
 	if err == nil {
-		w.Header().Set("Content-Type", ContentType)
+		w.Header().Set("Content-Type", contentType)
 		err = gateway.WriteNow(w, http.StatusOK, text)
 	}
 	if err == nil || lease == "" {

@@ -56,7 +56,7 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 		return err
 	}
 	result := s.queue.Push(ctx, queue.Push{
-		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: ContentType, Priority: queue.Normal,
+		Topic: topic, ID: in.ID, Body: []byte(in.Body), ContentType: queue.TypeOf([]byte(in.Body)), Priority: queue.Normal,
 		Delay: time.Duration(in.Delay) * time.Second, TTR: time.Duration(in.TTR) * time.Second,
 		OnDuplicate: queue.Replace,
 	})

@@ -32,7 +32,7 @@ func (g *Gateway) produce(r *request) (any, error) {
 		return nil, err
 	}
 	push := queue.Push{
-		Topic: topic, ID: id, Body: body, ContentType: "application/octet-stream", Delay: dtr, TTR: max(ttr, minTTR),
+		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Delay: dtr, TTR: max(ttr, minTTR),
 		Priority: queue.Normal, OnDuplicate: queue.Keep,
 	}
 	result := g.queue.Push(r.Context(), push)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,9 +63,10 @@ func (g *Gateway) ServeAdmin(ctx context.Context, l net.Listener) error {
 type request struct {
 	*http.Request
 	w                      http.ResponseWriter
+	query                  url.Values
 	pool, namespace, token string
 	queues                 []string // one, but of a consume
-	known                  bool     // the token is one of the namespace
+	known                  *Token   // that of the request; nil: it was not asked for
 	g                      *Gateway
 }
 
@@ -148,7 +150,7 @@ func identified(next http.Handler) http.Handler {
 func (g *Gateway) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		counted := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		r := &request{Request: hr, w: counted, namespace: hr.PathValue("ns"), g: g}
+		r := &request{Request: hr, w: counted, query: hr.URL.Query(), namespace: hr.PathValue("ns"), g: g}
 		began := time.Now()
 		err := g.checked(r, rt)
 		if err != nil {
@@ -228,7 +230,7 @@ func (g *Gateway) splitToken(text string) (pool, token string) {
 }
 
 func (r *request) checkToken(public bool) error {
-	text := cmp.Or(r.Header.Get("X-Token"), r.URL.Query().Get("token"))
+	text := cmp.Or(r.Header.Get("X-Token"), r.query.Get("token"))
 	r.pool, r.token = r.g.splitToken(text)
 	if !r.g.hasPool(r.pool) {
 		return told(http.StatusNotFound, "pool not found")
@@ -246,7 +248,7 @@ func (r *request) checkToken(public bool) error {
 	if known == nil || known.LimitOnly {
 		return told(http.StatusUnauthorized, "invalid token")
 	}
-	r.known = true
+	r.known = known
 	return nil
 }
 
@@ -259,11 +261,10 @@ func (r *request) seconds(name string, missing uint64) (time.Duration, error) {
 }
 
 func (r *request) number(name string, missing uint64, bits int) (uint64, error) {
-	q := r.URL.Query()
-	if !q.Has(name) {
+	if !r.query.Has(name) {
 		return missing, nil
 	}
-	n, err := strconv.ParseUint(q.Get(name), 10, bits)
+	n, err := strconv.ParseUint(r.query.Get(name), 10, bits)
 	if err != nil {
 		return 0, bad("invalid " + name)
 	}

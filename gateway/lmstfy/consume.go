@@ -70,11 +70,11 @@ func (g *Gateway) giveBack(r *request, jobs []queue.Leased) {
 
 // answerJobs answers one job as an object, several as an array.
 func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
-	list := make([]object, len(jobs))
+	list := make([]described, len(jobs))
 	for i := range jobs {
 		job := &jobs[i]
-		list[i] = r.described(&job.Job, job.MaxAttempts-job.Attempt)
-		list[i]["msg"] = "new job"
+		list[i] = r.describe(&job.Job, job.MaxAttempts-job.Attempt)
+		list[i].Msg = "new job"
 	}
 	var value any = list
 	if !array {
@@ -88,12 +88,24 @@ func (r *request) answerJobs(jobs []queue.Leased, array bool) error {
 	return gateway.WriteNow(r.w, http.StatusOK, text)
 }
 
-func (r *request) described(job *queue.Job, remaining int) object {
+// described is a job as clients see it.
+type described struct {
+	Attributes  map[string]string `json:"attributes"`
+	Data        []byte            `json:"data"`
+	ElapsedMS   int64             `json:"elapsed_ms"`
+	JobID       string            `json:"job_id"`
+	Msg         string            `json:"msg,omitempty"`
+	Namespace   string            `json:"namespace"`
+	Queue       string            `json:"queue"`
+	RemainTries int               `json:"remain_tries"`
+	TTL         int64             `json:"ttl"`
+}
+
+func (r *request) describe(job *queue.Job, remaining int) described {
 	now := time.Now()
-	return object{
-		"attributes": job.Headers, "data": job.Body, "elapsed_ms": elapsedMS(job.ID, now), "job_id": job.ID,
-		"namespace": r.namespace, "queue": queueOf(job.Topic), "remain_tries": max(0, remaining),
-		"ttl": secondsLeft(job, now),
+	return described{
+		Attributes: job.Headers, Data: job.Body, ElapsedMS: elapsedMS(job.ID, now), JobID: job.ID, Namespace: r.namespace,
+		Queue: queueOf(job.Topic), RemainTries: max(0, remaining), TTL: secondsLeft(job, now),
 	}
 }
 

@@ -98,9 +98,8 @@ func (r *request) limit() (int, error) {
 }
 
 func (r *request) signed(name string, missing int64) (int64, error) {
-	q := r.URL.Query()
-	if !q.Has(name) {
+	if !r.query.Has(name) {
 		return missing, nil
 	}
-	return strconv.ParseInt(q.Get(name), 10, 64)
+	return strconv.ParseInt(r.query.Get(name), 10, 64)
 }

@@ -32,7 +32,7 @@ func (g *Gateway) peek(r *request) error {
 	if job == nil {
 		return told(http.StatusNotFound, "the queue is empty")
 	}
-	return r.answer(http.StatusOK, r.described(job, job.MaxAttempts-job.Attempts))
+	return r.answer(http.StatusOK, r.describe(job, job.MaxAttempts-job.Attempts))
 }
 
 // peekJob shows a job in any state. As in lmstfy its remaining tries are always 0.
@@ -44,5 +44,5 @@ func (g *Gateway) peekJob(r *request) error {
 	if err != nil {
 		return err
 	}
-	return r.answer(http.StatusOK, r.described(job, 0))
+	return r.answer(http.StatusOK, r.describe(job, 0))
 }

@@ -67,20 +67,20 @@ func (w *windows) sweep(now time.Time) {
 
 // count counts a request against its token's limit.
 func (g *Gateway) count(r *request, kind kind) (giveBack func(), err error) {
-	giveBack = func() {}
-	token, err := g.Tokens.Find(r.pool, r.namespace, r.token)
-	if err != nil || token == nil || token.Limit == nil {
-		return giveBack, err
+	unlimited := func() {}
+	limit := r.known.Limit
+	if limit == nil || limit.Interval <= 0 {
+		return unlimited, nil
 	}
-	most := token.Limit.Read
+	most := limit.Read
 	if kind == produce {
-		most = token.Limit.Write
+		most = limit.Write
 	}
-	if most <= 0 || token.Limit.Interval <= 0 {
-		return giveBack, nil
+	if most <= 0 {
+		return unlimited, nil
 	}
 	key := windowKey{r.pool, r.namespace, r.token, kind}
-	giveBack, ok := g.limits.take(key, most, time.Duration(token.Limit.Interval)*time.Second)
+	giveBack, ok := g.limits.take(key, most, time.Duration(limit.Interval)*time.Second)
 	if ok {
 		return giveBack, nil
 	}

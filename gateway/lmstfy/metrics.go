@@ -83,7 +83,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) request(r *request, name string, status int, began time.Time) {
 	labels := []string{"", "", name, r.Method}
-	if r.known { // others could make up series
+	if r.known != nil { // others could make up series
 		labels[0], labels[1] = r.pool, r.namespace
 	}
 	if status < http.StatusMultipleChoices {

@@ -85,7 +85,7 @@ func (t *terms) job(topic string, body []byte, now time.Time) queue.Push {
 		id = withAttributes + id
 	}
 	return queue.Push{
-		Topic: topic, ID: id, Fresh: true, Body: body, ContentType: "application/octet-stream", Priority: queue.Normal,
+		Topic: topic, ID: id, Fresh: true, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal,
 		Delay: t.delay, TTL: t.ttl, MaxAttempts: t.tries, Headers: t.attributes,
 	}
 }

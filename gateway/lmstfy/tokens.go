@@ -57,21 +57,21 @@ type Tokens struct {
 
 	mu       sync.Mutex
 	revision int64
-	known    map[string]*tokensOf // by the setting's name
+	known    map[[2]string]*tokensOf // by pool and namespace
 }
 
 // NewTokens returns the tokens that a registry has.
 func NewTokens(r Registry) *Tokens { return &Tokens{registry: r, revision: -1} }
 
-// all are the tokens by the setting's name; they are not changed.
-func (t *Tokens) all() (map[string]*tokensOf, error) {
+// all are the tokens by pool and namespace; they are not changed.
+func (t *Tokens) all() (map[[2]string]*tokensOf, error) {
 	s := t.registry.Snapshot()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known != nil && t.revision == s.Revision {
 		return t.known, nil
 	}
-	known := map[string]*tokensOf{}
+	known := map[[2]string]*tokensOf{}
 	for name := range s.Settings {
 		if !strings.HasPrefix(name, settingPrefix) {
 			continue
@@ -80,7 +80,7 @@ func (t *Tokens) all() (map[string]*tokensOf, error) {
 		if _, err := s.Setting(name, &of); err != nil {
 			return nil, err
 		}
-		known[name] = &of
+		known[[2]string{of.Pool, of.Namespace}] = &of
 	}
 	t.known, t.revision = known, s.Revision
 	return known, nil
@@ -91,7 +91,7 @@ func (t *Tokens) of(pool, namespace string) ([]Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if of := all[settingName(pool, namespace)]; of != nil {
+	if of := all[[2]string{pool, namespace}]; of != nil {
 		return of.Tokens, nil
 	}
 	return nil, nil

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -127,16 +125,12 @@ func (s *Server) topic(r *request) *registry.Topic {
 	return topic
 }
 
-const maxID = 128
-
 // idOf is the id of a job, or empty when the request has none that Wakecall takes.
 func idOf(v jsontext.Value) string {
-	id := textOf(v)
-	unfit := func(r rune) bool { return !unicode.IsPrint(r) }
-	if len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unfit) || strings.Trim(id, " ") != id {
-		return ""
+	if id := textOf(v); queue.CheckID(id) == nil {
+		return id
 	}
-	return id
+	return ""
 }
 
 // textOf is a text or a number as PHP would use it for a name.
