@@ -30,11 +30,7 @@ func Import(
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	o.Registry, o.Jobs, o.Journal, o.Logger = p.editedRegistry(), p.queue, cfg.JournalDir(), p.log
-	if !o.DryRun {
-		if err := p.prepareImport(ctx, o.Old); err != nil {
-			return report, err
-		}
-	}
+	o.Prepare = func(ctx context.Context) error { return p.prepareImport(ctx, o.Old) }
 	return importer.Run(ctx, o)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +38,9 @@ type DelayQueue struct {
 	keys      []string                  // buckets and ready queues
 }
 
-func (d *DelayQueue) claims() *claims { return &claims{d.Redis, delayQueueClaims, "delayqueue"} }
+func (d *DelayQueue) claims() *claims {
+	return &claims{d.Redis, delayQueueClaims, delayQueueNumber, "delayqueue", delayQueueClaim, d.job}
+}
 
 // Topics implements Old.
 func (d *DelayQueue) Topics(context.Context) ([]registry.Topic, error) {
@@ -145,35 +146,30 @@ func (d *DelayQueue) claim(ctx context.Context, key string, n int, stuck time.Ti
 	if !stuck.IsZero() {
 		before = stuck.Unix()
 	}
-	for skip := int64(0); ; {
-		keys := []string{delayQueueClaims, delayQueueNumber, key}
-		reply, err := delayQueueClaim.Run(ctx, d.Redis, keys, n, skip, kind, before).Slice()
-		if err != nil {
-			return nil, fmt.Errorf("claim jobs of %s: %w", key, err)
-		}
-		jobs, skipped, err := d.claims().claimed(reply, d.job)
-		if len(jobs) > 0 || err != nil || skipped == skip {
-			return jobs, err
-		}
-		skip = skipped
-	}
+	jobs, _, err := d.claims().take(ctx, n, key, nil, kind, before)
+	return jobs, err
 }
 
 // Left implements Old.
-func (d *DelayQueue) Left(ctx context.Context) ([]Job, error) { return d.claims().left(ctx, d.job) }
+func (d *DelayQueue) Left(ctx context.Context) ([]Job, error) { return d.claims().left(ctx) }
 
 // Drop implements Old.
-func (d *DelayQueue) Drop(ctx context.Context, jobs []Job) error { return d.claims().drop(ctx, jobs) }
+func (d *DelayQueue) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
 // job is a claim as a push. Behind its times it has the length of the topic, then topic and body.
-func (d *DelayQueue) job(c claim) (Job, error) {
+func (d *DelayQueue) job(id, claim string) (Job, error) {
+	c, err := parseTimed(claim)
+	if err != nil {
+		return Job{}, err
+	}
 	size, rest, _ := strings.Cut(c.rest, " ")
 	n, err := strconv.Atoi(size)
 	if err != nil || n < 0 || n > len(rest) {
-		return Job{}, errors.Join(fmt.Errorf("the claim of %q is not one", c.name), err)
+		return Job{}, errors.Join(errClaim, err)
 	}
-	return Job{Push: queue.Push{
-		Topic: d.TopicOf(rest[:n]), ID: c.name, Body: []byte(rest[n:]), ContentType: queue.TypeOf([]byte(rest[n:])),
-		Priority: queue.Normal,
+	body := []byte(rest[n:])
+	return Job{Claimed: c.at, Push: queue.Push{
+		Topic: d.TopicOf(rest[:n]), ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal,
+		DueAt: c.due, TTR: c.ttr,
 	}}, nil
 }

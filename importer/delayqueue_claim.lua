@@ -2,7 +2,7 @@
 --
 -- KEYS   claims, number of the last claim, the bucket (a sorted set by Unix s) or the ready queue (a list)
 -- ARGV   most jobs, how many to skip, "bucket" or "ready", Unix s: what was due then at the head of a bucket is taken too
--- Result {number of the claim, how many are skipped now; then id and claim of each job}
+-- Result {number of the claim, how many are skipped now, how many entries were found; then id and claim of each job}
 --
 -- A claim is NUMBER CLAIMED DUE TTR LENGTH TOPICBODY: times in ms, and the length of the topic. A job is msgpack in the
 -- key of its id.
@@ -33,8 +33,8 @@ local found = bucket and redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'W
   or redis.call('LRANGE', KEYS[3], skip, skip + most - 1)
 local number = redis.call('INCR', KEYS[2])
 local claim = string.format('%.0f %.0f', number, now * 1000 + math.floor(clock[2] / 1000))
-local result = {number, skip}
 local step = bucket and 2 or 1
+local result = {number, skip, #found / step}
 for i = 1, #found, step do
   local id, rank = found[i], skip + (i - 1) / step
   local job = read(id)

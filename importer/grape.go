@@ -40,7 +40,9 @@ func (g *Grape) key(name string) string {
 
 func (g *Grape) tubeKey(tube, name string) string { return g.key("tube:" + tube + ":" + name) }
 
-func (g *Grape) claims() *claims { return &claims{g.Redis, g.key("wakecall:claims"), "grape"} }
+func (g *Grape) claims() *claims {
+	return &claims{g.Redis, g.key("wakecall:claims"), g.key("wakecall:number"), "grape", grapeClaim, g.job}
+}
 
 // Topics implements Old.
 func (g *Grape) Topics(context.Context) ([]registry.Topic, error) {
@@ -85,15 +87,16 @@ func (g *Grape) Claim(ctx context.Context, n int) ([]Job, error) {
 		return nil, err
 	}
 	for range grapeTries {
-		locked := false
+		skipped := int64(0)
 		for _, tube := range tubes {
-			jobs, busy, err := g.claim(ctx, tube, n)
+			more := []string{g.tubeKey(tube, "lock:consume")}
+			jobs, left, err := g.claims().take(ctx, n, g.tubeKey(tube, "queue:delay"), more, g.tubeKey(tube, "job:"), tube+"/")
 			if len(jobs) > 0 || err != nil {
 				return jobs, err
 			}
-			locked = locked || busy
+			skipped += left
 		}
-		if !locked || ctx.Err() != nil {
+		if skipped == 0 {
 			return nil, nil
 		}
 		pause(ctx, grapePause)
@@ -101,44 +104,27 @@ func (g *Grape) Claim(ctx context.Context, n int) ([]Job, error) {
 	return nil, nil
 }
 
-// claim claims jobs of a tube. locked: a consumer is taking jobs that are due.
-func (g *Grape) claim(ctx context.Context, tube string, n int) (jobs []Job, locked bool, err error) {
-	for skip := int64(0); ; {
-		keys := []string{
-			g.claims().key, g.key("wakecall:number"), g.tubeKey(tube, "queue:delay"), g.tubeKey(tube, "lock:consume"),
-		}
-		reply, err := grapeClaim.Run(ctx, g.Redis, keys, n, skip, g.tubeKey(tube, "job:"), tube+"/").Slice()
-		if err != nil {
-			return nil, false, fmt.Errorf("claim jobs of the tube %s: %w", tube, err)
-		}
-		busy, _ := reply[2].(int64)
-		locked = locked || busy > 0
-		jobs, skipped, err := g.claims().claimed(append(reply[:2:2], reply[3:]...), g.job)
-		if len(jobs) > 0 || err != nil || skipped == skip {
-			return jobs, locked, err
-		}
-		skip = skipped
-	}
-}
-
 // Left implements Old.
-func (g *Grape) Left(ctx context.Context) ([]Job, error) { return g.claims().left(ctx, g.job) }
+func (g *Grape) Left(ctx context.Context) ([]Job, error) { return g.claims().left(ctx) }
 
 // Drop implements Old.
-func (g *Grape) Drop(ctx context.Context, jobs []Job) error { return g.claims().drop(ctx, jobs) }
+func (g *Grape) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
 // job is the claim of TUBE/ID as a push.
-func (g *Grape) job(c claim) (Job, error) {
-	tube, id, _ := strings.Cut(c.name, "/")
+func (g *Grape) job(name, claim string) (Job, error) {
+	c, err := parseTimed(claim)
+	if err != nil {
+		return Job{}, err
+	}
+	tube, id, _ := strings.Cut(name, "/")
 	body := []byte(c.rest)
 	if g.Base64 {
-		decoded, err := base64.StdEncoding.DecodeString(c.rest)
-		if err != nil {
-			return Job{}, fmt.Errorf("the body of %s is not base64, import it without --base64: %w", c.name, err)
+		if body, err = base64.StdEncoding.DecodeString(c.rest); err != nil {
+			return Job{}, fmt.Errorf("the body is not base64, import it without --base64: %w", err)
 		}
-		body = decoded
 	}
-	return Job{Push: queue.Push{
+	return Job{Claimed: c.at, Push: queue.Push{
 		Topic: g.TopicOf(tube), ID: id, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal,
+		DueAt: c.due, TTR: c.ttr,
 	}}, nil
 }

@@ -2,8 +2,7 @@
 --
 -- KEYS   claims, number of the last claim, the delay queue (a sorted set by Unix ms), the lock of its consumers
 -- ARGV   most jobs, how many to skip, what a job's key begins with, what its claim's name begins with
--- Result {number of the claim, how many are skipped now, how many of them because of the lock; then name and claim of each
---        job}
+-- Result {number of the claim, how many are skipped now, how many entries were found; then name and claim of each job}
 --
 -- A claim is NUMBER CLAIMED DUE TTR BODY with times in ms. A job is a hash with id, dtr, ttr, noe and data.
 --
@@ -17,16 +16,14 @@ local locked = redis.call('EXISTS', KEYS[4]) == 1
 local found = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
 local number = redis.call('INCR', KEYS[2])
 local claim = string.format('%.0f %.0f', number, now)
-local result = {number, skip, 0}
+local result = {number, skip, #found / 2}
 for i = 1, #found, 2 do
   local id, due = found[i], tonumber(found[i + 1])
   local key = ARGV[3] .. id
   local job = redis.call('HMGET', key, 'ttr', 'data')
   local ttr = tonumber(job[1] or '')
-  if locked and due < now + 60000 then
-    result[2], result[3] = result[2] + 1, result[3] + 1
-  elseif not ttr or not job[2] then
-    result[2] = result[2] + 1 -- not a job; Grape removes it
+  if (locked and due < now + 60000) or not ttr or not job[2] then -- what is not a job Grape removes
+    result[2] = result[2] + 1
   else
     local text = string.format('%s %.0f %.0f ', claim, due, math.min(ttr, 86400000)) .. job[2]
     redis.call('HSET', KEYS[1], ARGV[4] .. id, text)

@@ -24,7 +24,7 @@ type Old interface {
 	Claim(ctx context.Context, n int) ([]Job, error)
 	// Left are the claims that earlier imports left behind.
 	Left(ctx context.Context) ([]Job, error)
-	// Drop forgets claims.
+	// Drop forgets jobs of one claim.
 	Drop(ctx context.Context, jobs []Job) error
 }
 
@@ -55,9 +55,10 @@ type Options struct {
 	Old      Old
 	Registry Registry
 	Jobs     Jobs
-	Journal  string // directory of the journal
-	DryRun   bool   // only count
-	Follow   bool   // go on until ctx is done: producers still add to the old system
+	Journal  string                          // directory of the journal
+	DryRun   bool                            // only count
+	Follow   bool                            // go on until ctx is done: producers still add to the old system
+	Prepare  func(ctx context.Context) error // brings what the old system has beside topics and jobs
 	Progress func(Report)
 	Logger   *slog.Logger
 }
@@ -84,6 +85,9 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	i := &run{Options: o}
 	if !o.DryRun {
 		if err := o.Old.Lock(ctx); err != nil {
+			return i.Report, err
+		}
+		if err := o.Prepare(ctx); err != nil {
 			return i.Report, err
 		}
 	}

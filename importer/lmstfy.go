@@ -81,91 +81,41 @@ func (l *Lmstfy) claimAny(ctx context.Context, queues []string, n int) ([]Job, e
 		if key == lmstfyTimer {
 			source = "timer"
 		}
-		if jobs, err := l.claim(ctx, key, source, n); err != nil || len(jobs) > 0 {
+		if jobs, _, err := l.claims().take(ctx, n, key, nil, source); err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
 	}
 	return nil, nil
 }
 
-// claim claims jobs of one queue, and skips those that are not ours to take.
-func (l *Lmstfy) claim(ctx context.Context, key, source string, n int) (jobs []Job, err error) {
-	for skip := int64(0); ; {
-		keys := []string{lmstfyClaims, lmstfyNumber, key}
-		reply, err := lmstfyClaim.Run(ctx, l.Redis, keys, n, skip, source).Slice()
-		if err != nil {
-			return nil, fmt.Errorf("claim jobs of %s: %w", key, err)
-		}
-		skipped, _ := reply[1].(int64)
-		for ; len(reply) > 3; reply = reply[2:] {
-			job, err := l.job(reply[2].(string), reply[3].(string))
-			if err != nil {
-				return nil, err
-			}
-			jobs = append(jobs, job)
-		}
-		left, err := l.length(ctx, key)
-		if len(jobs) > 0 || err != nil || left <= skipped {
-			return jobs, err
-		}
-		skip = skipped
-	}
-}
-
-func (l *Lmstfy) length(ctx context.Context, key string) (int64, error) {
-	if key == lmstfyTimer {
-		return l.Redis.ZCard(ctx, key).Result()
-	}
-	return l.Redis.LLen(ctx, key).Result()
+func (l *Lmstfy) claims() *claims {
+	return &claims{l.Redis, lmstfyClaims, lmstfyNumber, "lmstfy", lmstfyClaim, l.job}
 }
 
 // Left implements Old.
-func (l *Lmstfy) Left(ctx context.Context) (jobs []Job, err error) {
-	claims, err := l.Redis.HGetAll(ctx, lmstfyClaims).Result()
-	if err != nil {
-		return nil, fmt.Errorf("read the claims: %w", err)
-	}
-	for name, claim := range claims {
-		job, err := l.job(name, claim)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, job)
-	}
-	return jobs, nil
-}
+func (l *Lmstfy) Left(ctx context.Context) ([]Job, error) { return l.claims().left(ctx) }
 
-// Drop implements Old. A job's id is its own: lmstfy never uses it again.
-func (l *Lmstfy) Drop(ctx context.Context, jobs []Job) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	names := make([]string, len(jobs))
-	for i, job := range jobs {
-		names[i] = job.Key.(string)
-	}
-	return l.Redis.HDel(ctx, lmstfyClaims, names...).Err()
-}
+// Drop implements Old.
+func (l *Lmstfy) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
 // versionOne begins the ids of jobs with attributes, which are stored as JSON.
 const versionOne = "1"
 
-// job is a claim as a push.
+// job is the claim of NS/Q/ID as a push.
 func (l *Lmstfy) job(name, claim string) (Job, error) {
-	names, parts := strings.Split(name, "/"), strings.SplitN(claim, " ", 5)
-	if len(names) != 3 || len(parts) != 5 {
-		return Job{}, fmt.Errorf("the claim of %q is not one", name)
+	names, parts := strings.Split(name, "/"), strings.SplitN(claim, " ", 4)
+	if len(names) != 3 || len(parts) != 4 {
+		return Job{}, errClaim
 	}
-	due, err1 := strconv.ParseFloat(parts[1], 64)
-	tries, err2 := strconv.Atoi(parts[2])
-	expires, err3 := strconv.ParseInt(parts[3], 10, 64)
+	due, err1 := strconv.ParseFloat(parts[0], 64)
+	tries, err2 := strconv.Atoi(parts[1])
+	expires, err3 := strconv.ParseInt(parts[2], 10, 64)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return Job{}, fmt.Errorf("the claim of %q is not one: %w", name, err)
+		return Job{}, err
 	}
 	p := queue.Push{
-		Topic: l.TopicOf(names[0], names[1]), ID: names[2], Body: []byte(parts[4]), Priority: queue.Normal,
+		Topic: l.TopicOf(names[0], names[1]), ID: names[2], Body: []byte(parts[3]), Priority: queue.Normal,
 		DueAt: time.UnixMilli(int64(due * 1000)), MaxAttempts: tries,
-		Via: "import lmstfy " + l.Redis.Options().Addr + " " + parts[0],
 	}
 	if expires > 0 {
 		p.ExpiresAt = time.UnixMilli(expires)
@@ -180,7 +130,7 @@ func (l *Lmstfy) job(name, claim string) (Job, error) {
 		}
 	}
 	p.ContentType = queue.TypeOf(p.Body)
-	return Job{Key: name, Push: p}, nil
+	return Job{Push: p}, nil
 }
 
 // LmstfyToken is a token of a namespace, with its limit.

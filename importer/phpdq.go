@@ -46,10 +46,8 @@ func NewPHPDQ(rows []phpTopic, shards []*redis.Client, zone *time.Location) *PHP
 	return &PHPDQ{rows: rows, shards: shards, zone: zone}
 }
 
-// phpKey is the claim of a job.
-type phpKey struct {
-	shard        *redis.Client
-	number, name string
+func (p *PHPDQ) claims(shard *redis.Client) *claims {
+	return &claims{shard, phpClaims, phpNumber, "phpdq", phpClaim, p.job}
 }
 
 // Topics implements Old.
@@ -135,91 +133,67 @@ func phpFull(ctx context.Context, shard *redis.Client, buckets, ready []string) 
 	return full, err
 }
 
-// claim claims jobs of one queue, and skips those that are not ours to take.
-func (p *PHPDQ) claim(ctx context.Context, shard *redis.Client, key string, n int) (jobs []Job, err error) {
+// claim claims jobs of one queue.
+func (p *PHPDQ) claim(ctx context.Context, shard *redis.Client, key string, n int) ([]Job, error) {
 	kind := "ready"
 	if strings.HasPrefix(key, "dq_bucket_") {
 		kind = "bucket"
 	}
-	for skip := int64(0); ; {
-		args := []any{n, skip, kind}
-		for name := range p.topics {
-			args = append(args, name)
-		}
-		reply, err := phpClaim.Run(ctx, shard, []string{phpInfo, phpClaims, phpNumber, key}, args...).Slice()
-		if err != nil {
-			return nil, fmt.Errorf("claim jobs of %s in %s: %w", key, shard.Options().Addr, err)
-		}
-		number, skipped := fmt.Sprint(reply[0]), reply[1].(int64)
-		for ; len(reply) > 2; reply = reply[3:] {
-			name, score, body := reply[2].(string), reply[3].(string), reply[4].(string)
-			jobs = append(jobs, p.job(phpKey{shard, number, name}, score, body))
-		}
-		if len(jobs) > 0 || skipped == skip {
-			return jobs, nil
-		}
-		skip = skipped
+	args := []any{kind}
+	for name := range p.topics {
+		args = append(args, name)
 	}
+	jobs, _, err := p.claims(shard).take(ctx, n, key, []string{phpInfo}, args...)
+	return jobs, err
 }
 
 // Left implements Old.
 func (p *PHPDQ) Left(ctx context.Context) (jobs []Job, err error) {
 	for _, shard := range p.shards {
-		claims, err := shard.HGetAll(ctx, phpClaims).Result()
+		some, err := p.claims(shard).left(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("read the claims in %s: %w", shard.Options().Addr, err)
+			return nil, err
 		}
-		for name, claim := range claims {
-			parts := strings.SplitN(claim, " ", 4)
-			if len(parts) != 4 {
-				return nil, fmt.Errorf("the claim of %q in %s is not one", name, shard.Options().Addr)
-			}
-			job := p.job(phpKey{shard, parts[0], name}, parts[2], parts[3])
-			ms, _ := strconv.ParseInt(parts[1], 10, 64)
-			job.Claimed = time.UnixMilli(ms)
-			jobs = append(jobs, job)
-		}
+		jobs = append(jobs, some...)
 	}
 	return jobs, nil
 }
 
-// Drop implements Old. The jobs are of one claim.
-func (p *PHPDQ) Drop(ctx context.Context, jobs []Job) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	first := jobs[0].Key.(phpKey)
-	args := []any{first.number}
-	for _, job := range jobs {
-		args = append(args, job.Key.(phpKey).name)
-	}
-	return dropScript.Run(ctx, first.shard, []string{phpClaims}, args...).Err()
-}
+// Drop implements Old.
+func (p *PHPDQ) Drop(ctx context.Context, jobs []Job) error { return drop(ctx, jobs) }
 
-// job is a waiting job as a push. Its due time is the score, or else the notify_time of its body.
-func (p *PHPDQ) job(key phpKey, score, body string) Job {
-	name, id, _ := strings.Cut(key.name, ":")
-	topic := p.topics[name]
+// job is the claim of TOPIC:ID as a push: CLAIMED SCORE BODY. Its due time is the score, or else the notify_time of its
+// body.
+func (p *PHPDQ) job(key, claim string) (Job, error) {
+	parts := strings.SplitN(claim, " ", 3)
+	if len(parts) != 3 {
+		return Job{}, errClaim
+	}
+	claimed, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return Job{}, err
+	}
+	name, id, _ := strings.Cut(key, ":")
+	topic, body := p.topics[name], []byte(parts[2])
 	var times struct {
 		Set      string `json:"dq_set_time"`
 		Notify   string `json:"notify_time"`
 		Failures int    `json:"exp_notify_nums"`
 	}
-	_ = json.Unmarshal([]byte(body), &times) // what is not there is zero
+	_ = json.Unmarshal(body, &times) // what is not there is zero
 	added, _ := time.ParseInLocation(time.DateTime, times.Set, p.zone)
 	due, err := time.ParseInLocation(time.DateTime, times.Notify, p.zone)
-	if seconds, scoreErr := strconv.ParseFloat(score, 64); scoreErr == nil {
+	if seconds, scoreErr := strconv.ParseFloat(parts[1], 64); scoreErr == nil {
 		due, err = time.UnixMilli(int64(seconds*1000)), nil
 	}
 	if err != nil {
 		due = time.Unix(0, 0) // now
 	}
 	priority, _ := queue.ParsePriority(topic.Priority)
-	return Job{Key: key, Added: added, Push: queue.Push{
-		Topic: strings.ToLower(name), ID: id, Body: []byte(body), DueAt: due, Priority: priority,
+	return Job{Added: added, Claimed: time.UnixMilli(claimed), Push: queue.Push{
+		Topic: strings.ToLower(name), ID: id, Body: body, DueAt: due, Priority: priority,
 		MaxAttempts: max(1, phpCalls-times.Failures),
-		Via:         "import phpdq " + key.shard.Options().Addr + " " + key.number,
-	}}
+	}}, nil
 }
 
 // phpTopic is a row of dq_topic.

@@ -57,61 +57,67 @@ func alone(ctx context.Context, db *redis.Client) error {
 	return nil
 }
 
-// claims are claimed jobs in an old Redis: a hash from their names to NUMBER CLAIMED DUE TTR REST, with times in ms.
+// claims are claimed jobs in an old Redis: a hash from their names to NUMBER REST.
 type claims struct {
 	redis  *redis.Client
-	key    string
+	key    string // of the hash
+	number string // of the number of the last claim
 	system string
-}
-
-// A claim is one that a script has made.
-type claim struct {
-	name, number string
-	at, due      time.Time
-	ttr          time.Duration
-	rest         string
-}
-
-func parseClaim(name, text string) (c claim, err error) {
-	parts := strings.SplitN(text, " ", 5)
-	if len(parts) != 5 {
-		return c, fmt.Errorf("the claim of %q is not one", name)
-	}
-	var ms [3]int64
-	for i := range ms {
-		if ms[i], err = strconv.ParseInt(parts[1+i], 10, 64); err != nil {
-			return c, fmt.Errorf("the claim of %q is not one: %w", name, err)
-		}
-	}
-	return claim{
-		name: name, number: parts[0], at: time.UnixMilli(ms[0]), due: time.UnixMilli(ms[1]),
-		ttr: time.Duration(ms[2]) * time.Millisecond, rest: parts[4],
-	}, nil
+	script *redis.Script
+	job    func(name, rest string) (Job, error)
 }
 
 // key of a claim in the old Redis.
-type claimKey struct{ number, name string }
-
-// job completes what job made of a claim.
-func (c *claims) job(name, text string, job func(claim) (Job, error)) (Job, error) {
-	claim, err := parseClaim(name, text)
-	if err != nil {
-		return Job{}, err
-	}
-	j, err := job(claim)
-	j.Key, j.Claimed = claimKey{claim.number, name}, claim.at
-	j.Push.DueAt, j.Push.TTR = claim.due, claim.ttr
-	j.Push.Via = "import " + c.system + " " + c.redis.Options().Addr + " " + claim.number
-	return j, err
+type claimKey struct {
+	*claims
+	number, name string
 }
 
-func (c *claims) left(ctx context.Context, job func(claim) (Job, error)) (jobs []Job, err error) {
+// take claims at most n jobs of a queue. Entries that are not ours to take are skipped. The scripts have claims, number
+// and queue as keys, before more, and n and how many to skip as arguments, before args. They return the number of the
+// claim, how many are skipped then, and how many entries they found; then name and claim of each job.
+func (c *claims) take(
+	ctx context.Context, n int, queue string, more []string, args ...any,
+) (jobs []Job, skipped int64, err error) {
+	keys := append([]string{c.key, c.number, queue}, more...)
+	for {
+		reply, err := c.script.Run(ctx, c.redis, keys, append([]any{n, skipped}, args...)...).Slice()
+		if err != nil {
+			return nil, 0, fmt.Errorf("claim jobs of %s in %s: %w", queue, c.redis.Options().Addr, err)
+		}
+		skipped, _ = reply[1].(int64)
+		found, _ := reply[2].(int64)
+		for reply = reply[3:]; len(reply) > 1; reply = reply[2:] {
+			job, err := c.parse(reply[0].(string), reply[1].(string))
+			if err != nil {
+				return nil, 0, err
+			}
+			jobs = append(jobs, job)
+		}
+		if len(jobs) > 0 || found == 0 || ctx.Err() != nil {
+			return jobs, skipped, ctx.Err()
+		}
+	}
+}
+
+func (c *claims) parse(name, claim string) (Job, error) {
+	number, rest, _ := strings.Cut(claim, " ")
+	j, err := c.job(name, rest)
+	if err != nil {
+		return Job{}, fmt.Errorf("the claim of %q in %s is not one: %w", name, c.redis.Options().Addr, err)
+	}
+	j.Key = claimKey{c, number, name}
+	j.Push.Via = "import " + c.system + " " + c.redis.Options().Addr + " " + number
+	return j, nil
+}
+
+func (c *claims) left(ctx context.Context) (jobs []Job, err error) {
 	all, err := c.redis.HGetAll(ctx, c.key).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the claims: %w", err)
+		return nil, fmt.Errorf("read the claims in %s: %w", c.redis.Options().Addr, err)
 	}
-	for name, text := range all {
-		j, err := c.job(name, text, job)
+	for name, claim := range all {
+		j, err := c.parse(name, claim)
 		if err != nil {
 			return nil, err
 		}
@@ -120,31 +126,41 @@ func (c *claims) left(ctx context.Context, job func(claim) (Job, error)) (jobs [
 	return jobs, nil
 }
 
-// claimed are the jobs in a claim script's result: the claim's number, how many entries were skipped, then name and
-// claim of each job.
-func (c *claims) claimed(reply []any, job func(claim) (Job, error)) (jobs []Job, skipped int64, err error) {
-	skipped, _ = reply[1].(int64)
-	for ; len(reply) > 3; reply = reply[2:] {
-		j, err := c.job(reply[2].(string), reply[3].(string), job)
-		if err != nil {
-			return nil, 0, err
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, skipped, nil
-}
-
 // drop drops jobs of one claim.
-func (c *claims) drop(ctx context.Context, jobs []Job) error {
+func drop(ctx context.Context, jobs []Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	args := []any{jobs[0].Key.(claimKey).number}
+	first := jobs[0].Key.(claimKey)
+	args := []any{first.number}
 	for _, job := range jobs {
 		args = append(args, job.Key.(claimKey).name)
 	}
-	return dropScript.Run(ctx, c.redis, []string{c.key}, args...).Err()
+	return dropScript.Run(ctx, first.redis, []string{first.key}, args...).Err()
 }
+
+// A timed claim is CLAIMED DUE TTR REST, with times in ms.
+type timed struct {
+	at, due time.Time
+	ttr     time.Duration
+	rest    string
+}
+
+func parseTimed(text string) (c timed, err error) {
+	parts := strings.SplitN(text, " ", 4)
+	if len(parts) != 4 {
+		return c, errClaim
+	}
+	var ms [3]int64
+	for i := range ms {
+		if ms[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil {
+			return c, err
+		}
+	}
+	return timed{time.UnixMilli(ms[0]), time.UnixMilli(ms[1]), time.Duration(ms[2]) * time.Millisecond, parts[3]}, nil
+}
+
+var errClaim = errors.New("it has too few parts")
 
 // scan lists the keys of a pattern.
 func scan(ctx context.Context, db *redis.Client, pattern string) (keys []string, err error) {

@@ -168,3 +168,31 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 		t.Errorf("%d claims, then the jobs %v are left, want the consumed and the failed one", len(left), keys)
 	}
 }
+
+func TestDeletedJobsHideNoOthers(t *testing.T) {
+	t.Parallel()
+	db, ctx := oldRedis(t), t.Context()
+	p := NewPHPDQ([]phpTopic{{Topic: "a", Callback: "http://x/", Status: 1}}, []*redis.Client{db}, time.UTC)
+	if _, err := p.Topics(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		db.RPush(ctx, "dq_2ready_queue", "other:1", "a:1", "a:2", "a:3", "a:4").Err(),
+		db.HSet(ctx, "dq_job_info", "a:4", "{}", "other:1", "{}").Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, err := p.Claim(ctx, 2)
+	if err != nil || claimedIDs(jobs) != "4" || db.LLen(ctx, "dq_2ready_queue").Val() != 1 {
+		t.Errorf("claimed %+v, %v, want the job behind those that were deleted", jobs, err)
+	}
+	left, err := p.Left(ctx)
+	if err != nil || len(left) != 1 || left[0].Push.Via != jobs[0].Push.Via || left[0].Claimed.IsZero() {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	if err := p.Drop(ctx, left); err != nil || db.Exists(ctx, phpClaims).Val() != 0 {
+		t.Errorf("its claim is left: %v", err)
+	}
+}
