@@ -88,7 +88,7 @@ func (p *parts) open(process string) (err error) {
 	p.queue = queue.Open(queue.Options{
 		Timeout: p.cfg.Redis.Timeout, PoolSize: p.cfg.Redis.PoolSize, Buckets: p.cfg.Redis.Buckets, Logger: p.log,
 		Accepted: recorder.Accepted, Changed: recorder.Changed, Ended: recorder.Ended, Durability: p.durability,
-		Remembers: p.remembers,
+		Remembers: p.remembers, Pinned: p.pinned,
 		Announced: func() { p.registry.Nudge() }, // it is open before the queue has shards
 		Host:      setup.HostName(p.cfg), Settings: setup.CommonSettings(p.cfg),
 	})

@@ -27,6 +27,14 @@ func (p *parts) remembers(topic string) bool {
 	return t != nil && t.Remember > 0
 }
 
+// pinned is the shard that a topic is pinned to; empty: none.
+func (p *parts) pinned(topic string) string {
+	if t := p.registry.Snapshot().Topic(topic); t != nil {
+		return t.Shard
+	}
+	return ""
+}
+
 // editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep, and a
 // Redis that is a shard already.
 type editedRegistry struct {

@@ -33,6 +33,7 @@ var gateways = []gatewaySpec{
 	{"delayqueue", "gateways.delayqueue.addr", func(g *conf.Gateways) string { return g.DelayQueue.Addr },
 		(*parts).serveDelayQueue},
 	{"grape", "gateways.grape.addr", func(g *conf.Gateways) string { return g.Grape.Addr }, (*parts).serveGrape},
+	{"grape", "gateways.grape.web_addr", func(g *conf.Gateways) string { return g.Grape.WebAddr }, (*parts).serveGrapeWeb},
 	{"beanstalk", "gateways.beanstalk.addr", func(g *conf.Gateways) string { return g.Beanstalk.Addr },
 		(*parts).serveBeanstalk},
 }

@@ -46,21 +46,20 @@ func (p *parts) serveLmstfy(e *gateway.Endpoint) serveFunc {
 func (p *parts) serveLmstfyAdmin(e *gateway.Endpoint) serveFunc {
 	g := p.lmstfy(e)
 	return func(ctx context.Context, l net.Listener) (err error) {
-		if g.Accounts, err = lmstfyAccounts(p.cfg.Gateways.Lmstfy.Accounts); err != nil {
-			return errors.Join(err, l.Close())
+		if file := p.cfg.Gateways.Lmstfy.Accounts; file != "" {
+			if g.Accounts, err = readAccounts("gateways.lmstfy.accounts", file); err != nil {
+				return errors.Join(err, l.Close())
+			}
 		}
 		return g.ServeAdmin(ctx, l)
 	}
 }
 
-// lmstfyAccounts reads a file of lines USER:PASSWORD; of no file they are none.
-func lmstfyAccounts(file string) (map[string]string, error) {
-	if file == "" {
-		return nil, nil
-	}
+// readAccounts reads a file of lines USER:PASSWORD.
+func readAccounts(key, file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("gateways.lmstfy.accounts: %w", err)
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	accounts := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -69,12 +68,12 @@ func lmstfyAccounts(file string) (map[string]string, error) {
 		}
 		user, password, ok := strings.Cut(line, ":")
 		if !ok || user == "" || password == "" {
-			return nil, fmt.Errorf("gateways.lmstfy.accounts: a line of %s is not USER:PASSWORD", file)
+			return nil, fmt.Errorf("%s: a line of %s is not USER:PASSWORD", key, file)
 		}
 		accounts[user] = password
 	}
 	if len(accounts) == 0 {
-		return nil, fmt.Errorf("gateways.lmstfy.accounts: %s has no account", file)
+		return nil, fmt.Errorf("%s: %s has no account", key, file)
 	}
 	return accounts, nil
 }
@@ -104,6 +103,16 @@ func (p *parts) serveDelayQueue(e *gateway.Endpoint) serveFunc {
 func (p *parts) serveGrape(e *gateway.Endpoint) serveFunc {
 	g := grape.New(e, p.queue, p.registry, int64(p.cfg.Server.MaxBody))
 	return p.ensured(g.Serve, namespace(grape.Namespace, "Grape", nil))
+}
+
+func (p *parts) serveGrapeWeb(e *gateway.Endpoint) serveFunc {
+	return func(ctx context.Context, l net.Listener) error {
+		accounts, err := readAccounts("gateways.grape.accounts", p.cfg.Gateways.Grape.Accounts)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		return grape.NewWeb(e, p.queue, p.registry, accounts).Serve(ctx, l)
+	}
 }
 
 // beanstalkBody is beanstalkd's default limit of a body.

@@ -66,6 +66,7 @@ type Topic struct {
 	Durability string `json:"durability,omitempty"`
 	// how long finished jobs can be found: last, 0, or a duration like 24h
 	Remember string   `json:"remember,omitempty"`
+	Shard    string   `json:"shard,omitempty"` // takes all of its jobs; empty: they are spread
 	Emails   []string `json:"emails,omitempty"`
 	Owner    string   `json:"owner,omitempty"`
 	// write-only: never in an answer; nil leaves them as they are

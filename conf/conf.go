@@ -82,7 +82,9 @@ type Gateways struct {
 		Addr string `koanf:"addr"`
 	} `koanf:"delayqueue"`
 	Grape struct {
-		Addr string `koanf:"addr"`
+		Addr     string `koanf:"addr"`
+		WebAddr  string `koanf:"web_addr"`
+		Accounts string `koanf:"accounts"` // a file
 	} `koanf:"grape"`
 	Beanstalk struct {
 		Addr string `koanf:"addr"`

@@ -181,6 +181,7 @@ func fromFlags(flags map[string]string) (layer []assignment) {
 func (l *loader) crossCheck() {
 	l.checkPair("server.tls_cert", "server.tls_key", needBoth, "set both for HTTPS, or neither")
 	l.checkPair("admin.tls_cert", "admin.tls_key", needBoth, "set both for HTTPS, or neither")
+	l.checkPair("gateways.grape.web_addr", "gateways.grape.accounts", needBoth, "set both, or neither")
 	for i, a := range listeners {
 		for _, b := range listeners[:i] {
 			l.checkPair(b, a, ownPorts, "two listeners cannot share a port; change one")
@@ -192,7 +193,8 @@ func (l *loader) crossCheck() {
 // listeners are the keys of addresses to listen on.
 var listeners = []string{
 	"server.addr", "admin.addr", "metrics.addr", "gateways.lmstfy.addr", "gateways.lmstfy.admin_addr",
-	"gateways.phpdq.addr", "gateways.delayqueue.addr", "gateways.grape.addr", "gateways.beanstalk.addr",
+	"gateways.phpdq.addr", "gateways.delayqueue.addr", "gateways.grape.addr", "gateways.grape.web_addr",
+	"gateways.beanstalk.addr",
 }
 
 func needBoth(a, b string) bool { return (a == "") == (b == "") }

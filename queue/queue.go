@@ -44,6 +44,9 @@ type Options struct {
 	// Remembers says of which topics a push of a finished job's id is a duplicate (see TopicConf.Remember). Only a
 	// queue of several shards asks, for jobs that were not in their home. nil: of none.
 	Remembers func(topic string) bool
+	// Pinned is the shard that takes all jobs of a topic while it can, so that their order is exact; empty: they are
+	// spread. nil: those of all topics are.
+	Pinned func(topic string) string
 	// Announced is called after Announce was called somewhere, and when such calls may have been missed. It must return
 	// at once. nil: nothing listens to announcements.
 	Announced func()

@@ -10,13 +10,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// activeFor lists the shards that take a push, in the order of rendezvous hashing: the first is the home of the id,
-// the next takes its jobs while the home is down.
-func (q *Queue) activeFor(topic, id string) []*Shard { return byWeight(*q.takers.Load(), topic, id) }
+// activeFor lists the shards that take a push: the one that the topic is pinned to, then the others in the order of
+// rendezvous hashing. The first is the home of the id, the next takes its jobs while the home is down.
+func (q *Queue) activeFor(topic, id string) []*Shard { return q.ranked(*q.takers.Load(), topic, id) }
 
 // order lists the shards that may have a job: active ones as in activeFor, then the others.
 func (q *Queue) order(topic, id string) []*Shard {
-	list := slices.Clone(byWeight(*q.shards.Load(), topic, id))
+	list := slices.Clone(q.ranked(*q.shards.Load(), topic, id))
 	inactive := func(s *Shard) int {
 		if s.State() == "active" {
 			return 0
@@ -43,6 +43,20 @@ func (q *Queue) drainingFirst() []*Shard {
 	shards := slices.Clone(*q.shards.Load())
 	slices.SortStableFunc(shards, func(a, b *Shard) int { return strings.Compare(b.State(), a.State()) })
 	return shards
+}
+
+func (q *Queue) ranked(shards []*Shard, topic, id string) []*Shard {
+	list := byWeight(shards, topic, id)
+	if len(list) < 2 || q.opts.Pinned == nil {
+		return list
+	}
+	name := q.opts.Pinned(topic)
+	if at := slices.IndexFunc(list, func(s *Shard) bool { return s.name == name }); at > 0 {
+		home := list[at] // the list is ours: byWeight made it
+		copy(list[1:], list[:at])
+		list[0] = home
+	}
+	return list
 }
 
 // byWeight sorts shards by rendezvous hashing.

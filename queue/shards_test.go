@@ -255,3 +255,26 @@ func TestAShardThatIsReplacedStaysOpenForWhatIsUnderWay(t *testing.T) {
 		t.Error("the outcome was refused")
 	}
 }
+
+// TestThePinnedShardTakesAllJobsOfATopic while it is active: they come in the order in which they were pushed.
+func TestThePinnedShardTakesAllJobsOfATopic(t *testing.T) {
+	f, states := twoShards(t, Options{Pinned: func(topic string) string {
+		return map[string]string{"pinned": "b", "lost": "none"}[topic]
+	}})
+	states("active", "active")
+	on := map[string]int{}
+	for i := range 40 {
+		for _, topic := range []string{"pinned", "spread", "lost"} {
+			f.push(topic, fmt.Sprint(i), time.Hour)
+			on[topic+" "+f.get(topic, fmt.Sprint(i)).Shard]++
+		}
+	}
+	if on["pinned b"] != 40 || on["spread a"] == 0 || on["spread b"] == 0 || on["lost a"] == 0 || on["lost b"] == 0 {
+		t.Errorf("the jobs are on %v", on)
+	}
+	states("active", "draining")
+	f.push("pinned", "later", time.Hour)
+	if shard := f.get("pinned", "later").Shard; shard != "a" {
+		t.Errorf("while it drains the shard %s took a job", shard)
+	}
+}

@@ -40,7 +40,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 // fieldNames are the fields that a client may set.
 var fieldNames = strings.Join([]string{
 	"title", "delivery", "callback_url", "method", "content_type", "headers", "delay", "ttr", "priority", "max_attempts", "retry",
-	"retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "remember", "emails", "owner", "secrets", "state",
+	"retry_if", "dialect", "max_in_flight", "rate_limit", "expires_after", "on_expiry", "durability", "remember", "shard", "emails", "owner", "secrets", "state",
 }, ", ")
 
 // Kinds of values, as an error says what was expected.
@@ -81,6 +81,7 @@ func (t *Topic) fields() map[string]field {
 		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
 		"durability":    {into: value(&t.Durability), kind: aText},
 		"remember":      {into: value(&t.Remember), kind: `"last", 0, or a duration like "24h"`},
+		"shard":         {into: value(&t.Shard), kind: aText},
 		"emails":        {into: list(&t.Emails), kind: aTextList},
 		"owner":         {into: value(&t.Owner), kind: aText},
 		"secrets":       {into: list(&t.Secrets), kind: aTextList, secret: true},

@@ -24,13 +24,14 @@ type Topic struct {
 	MaxAttempts  int               `json:"max_attempts"` // 0, of a pull topic only: no limit
 	Retry        []Duration        `json:"retry"`        // empty: 1, 3, 5 … minutes
 	RetryIf      string            `json:"retry_if"`
-	Dialect      string            `json:"dialect"`       // of the callback
-	MaxInFlight  int               `json:"max_in_flight"` // 0: no limit
-	RateLimit    float64           `json:"rate_limit"`    // callbacks a second; 0: no limit
-	ExpiresAfter Duration          `json:"expires_after"` // 0: never
-	OnExpiry     OnExpiry          `json:"on_expiry"`     // what becomes of a job that is not delivered in time
-	Durability   Durability        `json:"durability"`    // where a job must be before its push is answered
-	Remember     Remember          `json:"remember"`      // for how long finished jobs can be found
+	Dialect      string            `json:"dialect"`         // of the callback
+	MaxInFlight  int               `json:"max_in_flight"`   // 0: no limit
+	RateLimit    float64           `json:"rate_limit"`      // callbacks a second; 0: no limit
+	ExpiresAfter Duration          `json:"expires_after"`   // 0: never
+	OnExpiry     OnExpiry          `json:"on_expiry"`       // what becomes of a job that is not delivered in time
+	Durability   Durability        `json:"durability"`      // where a job must be before its push is answered
+	Remember     Remember          `json:"remember"`        // for how long finished jobs can be found
+	Shard        string            `json:"shard,omitempty"` // takes all of its jobs; empty: they are spread
 	Emails       []string          `json:"emails"`
 	Owner        string            `json:"owner"`
 	Secrets      []string          `json:"secrets,omitempty"` // whsec_…; accepted, never shown (see Public)

@@ -123,10 +123,17 @@ func (t *Topic) Validate() error {
 		t.validAttempts(), t.validDelivery(), t.validRetry(),
 		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
-		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(),
+		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(), t.validShard(),
 		oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
 		oneOf("state", t.State, TopicActive, TopicPaused, TopicOffline),
 	)
+}
+
+func (t *Topic) validShard() error {
+	if t.Shard != "" && !topicName.MatchString(t.Shard) {
+		return malformed("shard", "%.80q is not the name of a shard", t.Shard)
+	}
+	return nil
 }
 
 // MaxTTR is the longest TTR of the topic's jobs.

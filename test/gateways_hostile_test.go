@@ -21,7 +21,7 @@ import (
 // gatewayKeys are the addresses of the gateways in the environment, by protocol.
 var gatewayKeys = map[string]string{
 	"lmstfy": "LMSTFY_ADDR", "lmstfy-admin": "LMSTFY_ADMIN_ADDR", "phpdq": "PHPDQ_ADDR", "delayqueue": "DELAYQUEUE_ADDR",
-	"grape": "GRAPE_ADDR", "beanstalk": "BEANSTALK_ADDR",
+	"grape": "GRAPE_ADDR", "grape-web": "GRAPE_WEB_ADDR", "beanstalk": "BEANSTALK_ADDR",
 }
 
 // startGateways starts an installation with all of them, and returns their addresses.
@@ -29,7 +29,11 @@ func startGateways(t *testing.T, env map[string]string) (w *harness.Wakecall, ad
 	t.Helper()
 	needProcesses(t)
 	addrs = map[string]string{}
-	all := map[string]string{}
+	accounts := filepath.Join(t.TempDir(), "accounts")
+	if err := os.WriteFile(accounts, []byte("ops:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"WAKECALL_GATEWAYS_GRAPE_ACCOUNTS": accounts}
 	for name, key := range gatewayKeys {
 		addrs[name] = fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
 		all["WAKECALL_GATEWAYS_"+key] = addrs[name]
@@ -85,7 +89,8 @@ func TestGatewaysSurviveHostileInput(t *testing.T) {
 			binary: "400 Bad Request", post("/api/job/produce?tube=t&jid=1&ttr=%00", 0, ""): "2003", "GET /api/tube/list": "",
 			post("/api/job/produce?tube=%ff&jid=1", 0, ""): "1002",
 		},
-		"phpdq": {binary: "", "00": "", "-001{}": "", "9999{": "", "0002[]": "", "abcd{}": "", "0005{\"a\":": ""},
+		"grape-web": {binary: "400 Bad Request", post("/api/authen/login", 4, "\xff\xfe{}"): "3000", "GET /api/tube/list": ""},
+		"phpdq":     {binary: "", "00": "", "-001{}": "", "9999{": "", "0002[]": "", "abcd{}": "", "0005{\"a\":": ""},
 		"beanstalk": {
 			binary: "BAD_FORMAT", "put 1 0 1 99999999999\r\n": "BAD_FORMAT", "put 1 0 1 5\r\nab": "",
 			"put 1 0 1 2\r\nabcd\r\nlist-tube-used\r\n": "USING default", strings.Repeat("x", 10_000) + "\r\nquit\r\n": "BAD_FORMAT",
@@ -102,6 +107,9 @@ func TestGatewaysSurviveHostileInput(t *testing.T) {
 	gatewaysServe(t, addrs)
 }
 
+const login = "POST /api/authen/login HTTP/1.1\r\nHost: x\r\nContent-Length: 38\r\nConnection: close\r\n\r\n" +
+	`{"username":"ops","password":"secret"}`
+
 const phpGet = `{"cmd":"get","topic":"none","id":1}`
 
 // gatewaysServe checks that each gateway answers a request of its protocol.
@@ -111,7 +119,7 @@ func gatewaysServe(t *testing.T, addrs map[string]string) {
 	for name, request := range map[string][2]string{
 		"lmstfy": {get("/api/a/b/size"), `"size":0`}, "lmstfy-admin": {get("/pools"), "default"},
 		"delayqueue": {"POST /get HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{\"id\":\"1\"}", "操作成功"},
-		"grape":      {get("/api/tube/list"), "[]"}, "beanstalk": {"list-tube-used\r\n", "USING default"},
+		"grape":      {get("/api/tube/list"), "[]"}, "grape-web": {login, "Set-Cookie: grape.session="}, "beanstalk": {"list-tube-used\r\n", "USING default"},
 		"phpdq": {fmt.Sprintf("%04d%s", len(phpGet), phpGet), `"code":0`},
 	} {
 		if err := answersWith(addrs[name], request[0], request[1]); err != nil {

@@ -20,7 +20,7 @@ import (
 // topicForm is a topic as typed: texts, so that a wrong value can be shown again.
 type topicForm struct {
 	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
-	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Remember, Emails, Owner, Dialect                        string
+	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Remember, Shard, Emails, Owner, Dialect                 string
 
 	Sign bool   // give a new topic a signing secret
 	ETag string // of the topic that is edited, as it was when the form was opened
@@ -76,7 +76,7 @@ func formOf(t *registry.Topic) topicForm {
 		Retry:   strings.Join(retry, " "),
 		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight),
 		RateLimit:    strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
-		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Remember: t.Remember.String(), Emails: strings.Join(t.Emails, " "),
+		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Remember: t.Remember.String(), Shard: t.Shard, Emails: strings.Join(t.Emails, " "),
 		Owner: t.Owner, Dialect: t.Dialect, ETag: t.ETag(),
 	}
 }
@@ -91,7 +91,7 @@ func readTopicForm(c echo.Context) topicForm {
 		MaxAttempts: v("max_attempts"), Retry: v("retry"),
 		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
 		ExpiresAfter: v("expires_after"), Emails: v("emails"),
-		Durability: v("durability"), Remember: v("remember"), Dialect: v("dialect"), Owner: v("owner"),
+		Durability: v("durability"), Remember: v("remember"), Shard: v("shard"), Dialect: v("dialect"), Owner: v("owner"),
 		Sign: c.FormValue("sign") != "",
 		ETag: v("etag"),
 	}
@@ -106,7 +106,7 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 		"state": string(state),
 	}
 	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter,
-		"durability": f.Durability, "remember": f.Remember, "delivery": f.Delivery, "on_expiry": f.OnExpiry, "dialect": f.Dialect} {
+		"durability": f.Durability, "remember": f.Remember, "shard": f.Shard, "delivery": f.Delivery, "on_expiry": f.OnExpiry, "dialect": f.Dialect} {
 		if text != "" {
 			fields[name] = text
 		}

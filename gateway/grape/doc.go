@@ -12,7 +12,12 @@
 //	POST   /api/tube/create, /api/tube/delete  tube
 //	GET    /api/tube/list, /api/tube/stats, /api/tube/stats/NAME
 //
-// No request needs a password, so the listener belongs on the loopback interface.
+// No request needs a password, so the listener belongs on the loopback interface. What Grape's own pages call, on a
+// second listener (Web), does:
+//
+//	POST /api/authen/login    {"username", "password"}    the session's id, also in the cookie grape.session
+//	GET  /api/authen/logout                               null
+//	/api/tube/…               as above; 401 without a session
 //
 // Tube T is the pull topic grape.T, escaped by registry.EscapeName, with the settings of the namespace grape.*. Which
 // tubes were created is a setting of the registry. Retained is running, failed is dead, and an execution is an attempt,

@@ -47,10 +47,12 @@ func (g *Gateway) handler() http.Handler {
 	for path, route := range g.routes() {
 		mux.HandleFunc(path, g.serve(route))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		g.fail(w, r, &problem{http.StatusNotFound, http.StatusNotFound, "invalid path:" + r.URL.Path})
-	})
+	mux.HandleFunc("/", g.unknownPath)
 	return mux
+}
+
+func (g *Gateway) unknownPath(w http.ResponseWriter, r *http.Request) {
+	g.fail(w, r, &problem{http.StatusNotFound, http.StatusNotFound, "invalid path:" + r.URL.Path})
 }
 
 // route is one of the interface: its method, and what it answers.

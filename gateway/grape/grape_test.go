@@ -1,0 +1,248 @@
+package grape
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/pulltest"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// client asks a handler.
+type client struct {
+	*testing.T
+	h      http.Handler
+	cookie string
+}
+
+func (c *client) ask(method, target, body string) *httptest.ResponseRecorder {
+	c.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	if c.cookie != "" {
+		r.Header.Set("Cookie", c.cookie)
+	}
+	w := httptest.NewRecorder()
+	c.h.ServeHTTP(w, r)
+	return w
+}
+
+func (c *client) want(method, target, body string, status int, answer string) {
+	c.Helper()
+	if w := c.ask(method, target, body); w.Code != status || w.Body.String() != answer {
+		c.Errorf("%s %s: %d %s, want %d %s", method, target, w.Code, w.Body, status, answer)
+	}
+}
+
+func newClient(t *testing.T) (*client, *pulltest.Queue) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	g := New(pulltest.Endpoint(t, "grape"), q, q.Registry, 64)
+	c := &client{T: t, h: g.handler()}
+	c.want("POST", "/api/tube/create?tube=T", "", 200, "true")
+	return c, q
+}
+
+func TestWhatIsWrongIsTold(t *testing.T) {
+	c, _ := newClient(t)
+	const (
+		dtr     = `{"code":2002,"desc":"job dtr is invalid"}`
+		ttr     = `{"code":2003,"desc":"job ttr is invalid"}`
+		noID    = `{"code":2001,"desc":"job id is empty"}`
+		noTube  = `{"code":1001,"desc":"tube name is empty"}`
+		name    = `{"code":1002,"desc":"tube name not match ^([a-z]|[A-Z])(\\w|-)*"}`
+		long    = `{"code":1003,"desc":"tube name great than 64"}`
+		unknown = `{"code":1000,"desc":"unknown tube name 'none'"}`
+	)
+	c.want("POST", "/api/job/produce?dtr=x&ttr=x", "", 400, dtr) // numbers, then jid, then tube
+	c.want("POST", "/api/job/produce?dtr=-1", "", 400, dtr)
+	c.want("POST", "/api/job/produce?dtr=1&ttr=9999999999999999999", "", 400, ttr)
+	for _, route := range []string{
+		"POST /api/job/produce", "DELETE /api/job/delete", "DELETE /api/job/finish", "PUT /api/job/release", "PUT /api/job/bury",
+		"PUT /api/job/failure", "PUT /api/job/kick", "DELETE /api/job/discard",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		c.want(method, path+"?tube=1", "", 400, noID)
+		c.want(method, path+"?jid=1", "", 400, noTube)
+		c.want(method, path+"?jid=1&tube=none", "", 400, unknown)
+	}
+	c.want("PUT", "/api/job/release?dtr=x", "", 400, dtr)
+	c.want("PUT", "/api/job/kick?dtr=x", "", 400, dtr)
+	for _, route := range []string{
+		"GET /api/job/consume", "GET /api/job/peek", "POST /api/tube/create", "POST /api/tube/delete",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		c.want(method, path, "", 400, noTube)
+		c.want(method, path+"?tube=1a", "", 400, name)
+		c.want(method, path+"?tube="+url.QueryEscape("a b"), "", 400, name)
+		c.want(method, path+"?tube="+strings.Repeat("a", 65), "", 400, long)
+	}
+	c.want("GET", "/api/tube/stats/none", "", 400, unknown)
+	c.want("POST", "/api/tube/delete?tube=none", "", 400, unknown)
+	c.want("GET", "/api/job", "", 404, `{"code":404,"desc":"invalid path:/api/job"}`)
+	if w := c.ask("POST", "/api/job/produce?tube=T&jid=1", strings.Repeat("x", 65)); w.Code != 400 ||
+		!strings.HasPrefix(w.Body.String(), `{"code":2004,`) {
+		t.Errorf("a body that is too long: %d %s", w.Code, w.Body)
+	}
+	if w := c.ask("POST", "/api/job/produce?tube=T&jid=%00", ""); w.Code != 400 || !strings.HasPrefix(w.Body.String(), `{"code":2005,`) {
+		t.Errorf("an id that does not fit: %d %s", w.Code, w.Body)
+	}
+	for path, method := range map[string]string{"/api/job/consume": "POST", "/api/job/produce": "GET", "/api/tube/list": "PUT"} {
+		if w := c.ask(method, path, ""); w.Code != 405 || w.Body.Len() > 0 || w.Header().Get("Allow") == "" {
+			t.Errorf("%s %s: %d %q", method, path, w.Code, w.Body)
+		}
+	}
+}
+
+// Each command answers true in the states that it is for, and changes nothing in the others.
+func TestCommandsLookAtTheState(t *testing.T) {
+	c, _ := newClient(t)
+	states := map[string]func(id string){
+		"none": func(string) {},
+		"delayed": func(id string) {
+			c.want("POST", "/api/job/produce?tube=T&dtr=3600000&ttr=600000&jid="+id, "x", 200, "true")
+		},
+		"ready": func(id string) { c.want("POST", "/api/job/produce?tube=T&ttr=600000&jid="+id, "x", 200, "true") },
+	}
+	states["retained"] = func(id string) {
+		states["ready"](id)
+		if w := c.ask("GET", "/api/job/consume?tube=T&max=100", ""); !strings.Contains(w.Body.String(), `"id":"`+id+`"`) {
+			t.Fatalf("consume: %s", w.Body)
+		}
+	}
+	states["failed"] = func(id string) {
+		states["retained"](id)
+		c.want("PUT", "/api/job/bury?tube=T&jid="+id, "", 200, "true")
+	}
+	for _, command := range []struct {
+		route, in string // the states in which it answers true
+	}{
+		{"POST /api/job/produce", "none retained failed"},
+		{"DELETE /api/job/delete", "delayed ready"},
+		{"DELETE /api/job/finish", "retained"},
+		{"PUT /api/job/release", "retained"},
+		{"PUT /api/job/bury", "retained"},
+		{"PUT /api/job/failure", "retained"},
+		{"PUT /api/job/kick", "failed"},
+		{"DELETE /api/job/discard", "failed"},
+	} {
+		method, path, _ := strings.Cut(command.route, " ")
+		for _, state := range []string{"none", "delayed", "retained", "failed", "ready"} { // a consume would take the ready one
+			id := path[len("/api/job/"):] + "-" + state
+			states[state](id)
+			answer := "false"
+			if strings.Contains(command.in, state) {
+				answer = "true"
+			}
+			c.want(method, path+"?tube=T&jid="+id, "y", 200, answer)
+			if again := c.ask(method, path+"?tube=T&jid="+id, "y").Body.String(); again != "false" {
+				t.Errorf("%s of a job that was %s answers %s the second time", path, state, again)
+			}
+		}
+		c.want("POST", "/api/tube/delete?tube=T", "", 200, "true")
+		c.want("POST", "/api/tube/create?tube=T", "", 200, "true")
+	}
+}
+
+func consumed(t *testing.T, w *httptest.ResponseRecorder) (jobs []job) {
+	t.Helper()
+	if err := json.Unmarshal(w.Body.Bytes(), &jobs); err != nil || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%s %s: %v", w.Header(), w.Body, err)
+	}
+	return jobs
+}
+
+func TestJobsAreConsumedByDueTime(t *testing.T) {
+	c, _ := newClient(t)
+	c.want("GET", "/api/job/consume?tube=T", "", 200, "[]")
+	c.want("GET", "/api/job/peek?tube=T", "", 200, "[]")
+	c.want("POST", "/api/job/produce?tube=T&jid=later&dtr=300", "\x00\xff?>", 200, "true")
+	c.want("POST", "/api/job/produce?tube=T&id=now&ttr=1", "a", 200, "true") // as older clients name it
+	if w := c.ask("GET", "/api/tube/stats/T", ""); !strings.HasSuffix(w.Body.String(), `"delayQueueSize":2,"retainQueueSize":0,"failedQueueSize":0}`) {
+		t.Errorf("stats: %s", w.Body)
+	}
+	time.Sleep(400 * time.Millisecond) // its dtr is the subject
+	jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=0", ""))
+	if len(jobs) != 1 || jobs[0] != (job{ID: "now", TTR: 1000, Data: "YQ"}) {
+		t.Errorf("first %+v", jobs)
+	}
+	jobs = consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=9", ""))
+	if len(jobs) != 1 || jobs[0] != (job{ID: "later", DTR: 300, TTR: 1000, Data: base64.RawURLEncoding.EncodeToString([]byte("\x00\xff?>"))}) {
+		t.Errorf("then %+v", jobs)
+	}
+	again := map[string]int{}
+	wait.For(t, "both come again when their ttr is over", func() bool {
+		for _, j := range consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=9", "")) {
+			again[j.ID] = j.NOE
+		}
+		return again["now"] > 0 && again["later"] > 0
+	})
+}
+
+func TestTubes(t *testing.T) {
+	c, _ := newClient(t)
+	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
+	c.want("POST", "/api/tube/create?tube=T", "", 200, "true")
+	c.want("GET", "/api/tube/list", "", 200, `["T","a-B_9"]`)
+	c.want("POST", "/api/job/produce?tube=a-B_9&jid=1&dtr=3600000", "", 200, "true")
+	var stats []tubeStats
+	if err := json.Unmarshal(c.ask("GET", "/api/tube/stats", "").Body.Bytes(), &stats); err != nil || len(stats) != 2 ||
+		stats[1].TubeName != "a-B_9" || stats[1].DelayQueueSize != 1 || time.Since(time.UnixMilli(stats[1].DateTime)) > time.Minute {
+		t.Errorf("stats: %+v %v", stats, err)
+	}
+	c.want("POST", "/api/tube/delete?tube=a-B_9", "", 200, "true")
+	c.want("POST", "/api/tube/create?tube=a-B_9", "", 200, "true")
+	c.want("DELETE", "/api/job/delete?tube=a-B_9&jid=1", "", 200, "false") // its jobs went with it
+}
+
+func TestTheWebAsksForALogin(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	s := NewWeb(pulltest.Endpoint(t, "grape"), q, q.Registry, map[string]string{"ops": "secret", "dev": "x"})
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	c := &client{T: t, h: s.handler()}
+	for body, answer := range map[string]string{
+		"": `{"code":3000,"desc":"username is empty"}`, `{"username":"ops"}`: `{"code":3001,"desc":"password is empty"}`,
+		`{"username":"ops","password":"x"}`:  `{"code":3002,"desc":"username or password is error"}`,
+		`{"username":"none","password":"x"}`: `{"code":3002,"desc":"username or password is error"}`,
+	} {
+		c.want("POST", "/api/authen/login", body, 400, answer)
+	}
+	for _, path := range []string{"/api/tube/stats", "/api/tube/list", "/api/job/consume?tube=T", "/x"} {
+		c.want("GET", path, "", 401, "")
+	}
+	w := c.ask("POST", "/api/authen/login", `{"username":"ops","password":"secret"}`)
+	cookie := w.Result().Cookies()[0]
+	if w.Code != 200 || w.Body.String() != `"`+cookie.Value+`"` || cookie.Name != "grape.session" || !cookie.HttpOnly {
+		t.Errorf("login: %d %s %s", w.Code, w.Body, w.Header())
+	}
+	c.cookie = cookie.Name + "=" + cookie.Value
+	c.want("GET", "/api/tube/stats", "", 200, "[]")
+	c.want("POST", "/api/tube/create?tube=T", "", 200, "true")
+	c.want("GET", "/api/tube/list", "", 200, `["T"]`)
+	c.want("POST", "/api/tube/delete?tube=T", "", 200, "true")
+	c.want("GET", "/api/job/consume?tube=T", "", 404, `{"code":404,"desc":"invalid path:/api/job/consume"}`)
+	for _, id := range []string{
+		"", cookie.Value[:40], cookie.Value + "A", strings.Replace(cookie.Value, cookie.Value[:6], "AAAAAA", 1),
+		s.session("none", now.Add(time.Hour)), s.session("ops", now),
+	} {
+		c.cookie = "grape.session=" + id
+		c.want("GET", "/api/tube/list", "", 401, "")
+	}
+	if w := c.ask("GET", "/api/authen/logout", ""); w.Code != 200 || w.Body.String() != "null" || w.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("logout: %d %s %s", w.Code, w.Body, w.Header())
+	}
+	s.accounts["ops"] = "changed"
+	c.cookie = cookie.Name + "=" + cookie.Value
+	c.want("GET", "/api/tube/list", "", 401, "")
+}

@@ -1,0 +1,120 @@
+package grape
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wakecall/wakecall/gateway"
+)
+
+// The codes of what is wrong with a login.
+const (
+	codeNoUser     = 3000
+	codeNoPassword = 3001
+	codeLogin      = 3002
+)
+
+const (
+	sessionCookie = "grape.session"
+	sessionLife   = 12 * time.Hour
+	maxLogin      = 4 << 10 // bytes of a request
+)
+
+// A Web serves what the pages of Grape call: the login, and the tubes behind it.
+type Web struct {
+	gateway  *Gateway
+	accounts map[string]string // passwords by user
+	now      func() time.Time
+}
+
+// NewWeb makes a Web that lets these users in; queue is asked for statistics and deletes the jobs of deleted tubes.
+func NewWeb(e *gateway.Endpoint, q Queue, r Registry, accounts map[string]string) *Web {
+	return &Web{New(e, q, r, 0), accounts, time.Now} // there are no jobs in its requests
+}
+
+// Serve serves a listener until ctx is done.
+func (s *Web) Serve(ctx context.Context, l net.Listener) error {
+	return s.gateway.HTTP(ctx, l, s.handler())
+}
+
+func (s *Web) handler() http.Handler {
+	behind := http.NewServeMux()
+	for path, route := range s.gateway.routes() {
+		if strings.HasPrefix(path, "/api/tube/") {
+			behind.HandleFunc(path, s.gateway.serve(route))
+		}
+	}
+	behind.HandleFunc("/", s.gateway.unknownPath)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/authen/login", s.gateway.serve(route{http.MethodPost, s.login}))
+	mux.HandleFunc("/api/authen/logout", s.gateway.serve(route{http.MethodGet, s.logout}))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if c, err := r.Cookie(sessionCookie); err != nil || !s.valid(c.Value) {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		behind.ServeHTTP(w, r)
+	})
+	return mux
+}
+
+// login answers a session's id, which is in a cookie too.
+func (s *Web) login(r *request) (any, error) {
+	var in struct{ Username, Password string }
+	_ = json.NewDecoder(http.MaxBytesReader(r.w, r.Body, maxLogin)).Decode(&in) // else there is no user
+	switch {
+	case in.Username == "":
+		return nil, bad(codeNoUser, "username is empty")
+	case in.Password == "":
+		return nil, bad(codeNoPassword, "password is empty")
+	}
+	password, known := s.accounts[in.Username]
+	if subtle.ConstantTimeCompare([]byte(password), []byte(in.Password)) == 0 || !known {
+		return nil, bad(codeLogin, "username or password is error")
+	}
+	id := s.session(in.Username, s.now().Add(sessionLife))
+	http.SetCookie(r.w, cookie(id, int(sessionLife.Seconds())))
+	return id, nil
+}
+
+func (s *Web) logout(r *request) (any, error) {
+	http.SetCookie(r.w, cookie("", -1))
+	return nil, nil
+}
+
+func cookie(id string, seconds int) *http.Cookie {
+	return &http.Cookie{
+		Name: sessionCookie, Value: id, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// session is the id of a session: its end and its user, signed with the user's password. So all hosts and processes know
+// it, until the password is changed.
+func (s *Web) session(user string, ends time.Time) string {
+	text := strconv.FormatInt(ends.Unix(), 10) + " " + user
+	mac := hmac.New(sha256.New, []byte(s.accounts[user]))
+	mac.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum([]byte(text)))
+}
+
+func (s *Web) valid(id string) bool {
+	text, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || len(text) <= sha256.Size {
+		return false
+	}
+	ends, user, _ := strings.Cut(string(text[:len(text)-sha256.Size]), " ")
+	unix, err := strconv.ParseInt(ends, 10, 64)
+	if _, known := s.accounts[user]; err != nil || !known || !s.now().Before(time.Unix(unix, 0)) {
+		return false
+	}
+	return hmac.Equal([]byte(s.session(user, time.Unix(unix, 0))), []byte(id))
+}

@@ -1,0 +1,341 @@
+package lmstfy
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/test/pulltest"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// client asks the API with a token of the namespace ns, and the admin API as a user who may change it.
+type client struct {
+	*testing.T
+	api, admin http.Handler
+	token      string
+}
+
+const (
+	clientToken = "a-token-of-enough-bytes"
+	clientBasic = "Basic b3BzOnNlY3JldA==" // ops:secret
+)
+
+func newClient(t *testing.T) *client {
+	t.Parallel()
+	q := pulltest.Start(t, "lmstfy.*", "lmstfy-big.*")
+	g := New(pulltest.Endpoint(t, "lmstfy"), Options{
+		Queue: q, Workers: q.Hub, Tokens: NewTokens(q.Registry), Pools: []string{"default", "big"}, Version: "1",
+		Accounts: map[string]string{"ops": "secret"},
+	})
+	c := &client{t, g.handler(), g.adminHandler(), clientToken}
+	c.ask(c.admin, "POST", "/token/ns?description=d&token="+clientToken, "", "Authorization", clientBasic)
+	wait.For(t, "the gateway knows the token", func() bool { return c.do("GET", "none", "").Code == 404 })
+	return c
+}
+
+func (c *client) ask(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	c.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if len(w.Header().Get("X-Request-ID")) != 26 {
+		c.Errorf("%s %s: X-Request-ID %q", method, target, w.Header().Get("X-Request-ID"))
+	}
+	return w
+}
+
+// do asks the API for a queue of the namespace.
+func (c *client) do(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	c.Helper()
+	return c.ask(c.api, method, "/api/ns/"+path, body, append(headers, "X-Token", c.token)...)
+}
+
+func (c *client) publish(path, body string, headers ...string) (id string) {
+	c.Helper()
+	w := c.do("PUT", path, body, headers...)
+	var out struct {
+		ID string `json:"job_id"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 201 || w.Body.String() != `{"job_id":"`+out.ID+`","msg":"published"}` {
+		c.Fatalf("publish: %d %s", w.Code, w.Body)
+	}
+	return out.ID
+}
+
+func (c *client) consume(path string) (jobs []described) {
+	c.Helper()
+	w := c.do("GET", path, "a body that nobody reads")
+	text := w.Body.String()
+	if strings.HasPrefix(text, "{") {
+		text = "[" + text + "]"
+	}
+	if err := json.Unmarshal([]byte(text), &jobs); err != nil || w.Code != 200 {
+		c.Fatalf("consume: %d %s", w.Code, w.Body)
+	}
+	return jobs
+}
+
+func (c *client) wants(h http.Handler, cases [][4]string, headers ...string) {
+	c.Helper()
+	for _, x := range cases {
+		method, target, _ := strings.Cut(x[0], " ")
+		if w := c.ask(h, method, target, x[1], headers...); fmt.Sprint(w.Code) != x[2] || w.Body.String() != x[3] {
+			c.Errorf("%.120s %.40s: %d %s, want %s %s", x[0], x[1], w.Code, w.Body, x[2], x[3])
+		}
+	}
+}
+
+// Checks come in the order names, pool, token, rate, handler.
+func TestChecksComeInTheirOrder(t *testing.T) {
+	c := newClient(t)
+	long := strings.Repeat("n", 256)
+	const (
+		tooLong = `{"error":"namespace or queue name too long"}`
+		badNS   = `{"error":"namespace name contains forbidden characters"}`
+		badName = `{"error":"queue name contains forbidden characters"}`
+		noToken = `{"error":"token not found"}`
+	)
+	c.wants(c.api, [][4]string{
+		{"PUT /api/" + long + "/_?token=p:t", "", "400", tooLong}, {"PUT /api/ns/" + long, "", "400", tooLong},
+		{"PUT /api/n.s/_?token=p:t", "", "400", badNS}, {"GET /api/n.s/q", "", "400", badNS},
+		{"PUT /api/ns/_q?token=p:t", "", "400", badName}, {"PUT /api/ns/q,r", "", "400", badName}, {"GET /api/ns/q;r", "", "400", badName},
+		{"PUT /api/ns/q?token=p:t", "", "404", `{"error":"pool not found"}`}, {"PUT /api/ns/q?delay=x", "", "401", noToken},
+		{"PUT /api/ns/q?token=big:", "", "401", noToken}, {"PUT /api/ns/q?token=none", "", "401", `{"error":"invalid token"}`},
+		{"PUT /api/ns/q?token=big:" + clientToken, "", "401", `{"error":"invalid token"}`},
+		{"GET /api/ns/_q?token=" + clientToken, "", "404", `{"msg":"no job available"}`},
+		{"GET /api/ns/q/size?token=p:t", "", "404", `{"error":"pool not found"}`},
+		{"GET /api/ns/q/size", "", "200", `{"namespace":"ns","queue":"q","size":0}`},
+		{"GET /api/ns/q/deadletter/size", "", "200", `{"namespace":"ns","queue":"q","size":0}`},
+		{"GET /api/ns/q/deadletter", "", "401", noToken}, {"GET /api/ns/q/peek", "", "401", noToken},
+		{"DELETE /api/ns/q", "", "401", noToken}, {"PUT /api/ns/q/deadletter", "", "401", noToken},
+		{"GET /api/ns", "", "404", `{"error":"api not found"}`}, {"GET /api/ns/q/", "", "404", `{"error":"api not found"}`},
+		{"POST /api/ns/q", "", "404", `{"error":"api not found"}`}, {"GET /", "", "404", `{"error":"api not found"}`},
+	})
+	if w := c.ask(c.api, "PUT", "/api/ns/q?token=none", "", "X-Token", clientToken); w.Code != 201 {
+		t.Errorf("the header counts before the query: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestParametersAreChecked(t *testing.T) {
+	c := newClient(t)
+	var cases [][4]string
+	for _, path := range []string{"q", "q/bulk", "q/job/1"} {
+		for query, text := range map[string]string{
+			"delay=x": "invalid delay", "delay=": "invalid delay", "delay=-1": "invalid delay", "delay=4294967296": "invalid delay",
+			"ttl=x": "invalid ttl", "ttl=4294967296": "invalid ttl", "ttl=5&delay=6": "ttl is shorter than delay",
+			"tries=x": "invalid tries", "tries=65536": "invalid tries", "tries=0": "tries shouldn't be zero",
+		} {
+			cases = append(cases, [4]string{"PUT /api/ns/" + path + "?" + query, "[1]", "400", `{"error":"` + text + `"}`})
+		}
+	}
+	for query, text := range map[string]string{
+		"ttr=x": "invalid ttr", "ttr=4294967296": "invalid ttr", "timeout=x": "invalid timeout", "timeout=4294967296": "invalid timeout",
+		"count=0": "invalid count", "count=101": "invalid count", "count=x": "invalid count", "ttr=": "invalid ttr",
+	} {
+		cases = append(cases, [4]string{"GET /api/ns/q?" + query, "", "400", `{"error":"` + text + `"}`})
+	}
+	big := strings.Repeat("x", 1<<20)
+	cases = append(cases, [][4]string{
+		{"GET /api/ns/,", "", "400", `{"error":"invalid queue name(s)"}`},
+		{"PUT /api/ns/q", big + "x", "413", `{"error":"body too large"}`},
+		{"PUT /api/ns/q/bulk", `["` + big + `"]`, "413", `{"error":"job too large"}`},
+		{"PUT /api/ns/q/bulk", `{}`, "400", `{"error":"request body should be an array of objects"}`},
+		{"PUT /api/ns/q/bulk", `[]`, "400", `{"error":"no jobs"}`},
+		{"PUT /api/ns/q/bulk", "[" + strings.Repeat("1,", 64) + "1]", "400", `{"error":"too many jobs"}`},
+		{"PUT /api/ns/q/deadletter?limit=0", "", "400", `{"error":"invalid limit"}`},
+		{"PUT /api/ns/q/deadletter?limit=x", "", "400", `{"error":"invalid limit"}`},
+		{"PUT /api/ns/q/deadletter?ttl=-1", "", "400", `{"error":"invalid ttl"}`},
+		{"DELETE /api/ns/q/deadletter?limit=-1", "", "400", `{"error":"invalid limit"}`},
+		{"PUT /api/ns/q/deadletter?ttl=0", "", "200", `{"count":0,"msg":"respawned"}`},
+		{"GET /api/ns/q/deadletter", "", "200", `{"deadletter_head":"","deadletter_size":0,"namespace":"ns","queue":"q"}`},
+		{"GET /api/ns/q/peek", "", "404", `{"error":"the queue is empty"}`},
+		{"GET /api/ns/q/job/1", "", "404", `{"error":"job not found"}`},
+		{"DELETE /api/ns/q/job/1", "", "204", ""}, {"DELETE /api/ns/q", "", "204", ""}, {"DELETE /api/ns/q/deadletter", "", "204", ""},
+	}...)
+	c.wants(c.api, cases, "X-Token", clientToken, "Content-Type", "application/x-www-form-urlencoded")
+}
+
+func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
+	c := newClient(t)
+	first := c.publish("q?tries=3&ttl=10&freeze_tries=true", "\x00\xff<&>")
+	c.publish("q?ttl=0", "")
+	w := c.do("GET", "q?ttr=60", "")
+	var one described
+	if err := json.Unmarshal(w.Body.Bytes(), &one); err != nil || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+		t.Fatalf("%s %s %v", w.Header(), w.Body, err)
+	}
+	want := fmt.Sprintf(`{"attributes":null,"data":"%s","elapsed_ms":%d,"job_id":"%s","msg":"new job","namespace":"ns","queue":"q",`+
+		`"remain_tries":2,"ttl":10}`, base64.StdEncoding.EncodeToString([]byte("\x00\xff<&>")), one.ElapsedMS, first)
+	if w.Body.String() != want {
+		t.Errorf("consumed %s, want %s", w.Body, want)
+	}
+	peeked := strings.Replace(strings.Replace(want, `"msg":"new job",`, "", 1), `"remain_tries":2`, `"remain_tries":0`, 1)
+	if w := c.do("GET", "q/job/"+first, ""); w.Code != 200 || w.Body.String()[:60] != peeked[:60] || strings.Contains(w.Body.String(), "msg") {
+		t.Errorf("peeked %s, want %s", w.Body, peeked)
+	}
+	if jobs := c.consume("q?count=2"); len(jobs) != 1 || len(jobs[0].Data) != 0 || jobs[0].TTL != 0 || jobs[0].RemainTries != 0 {
+		t.Errorf("then %+v, want an array with the job without a body", jobs)
+	}
+	if w := c.do("PUT", "q/bulk?tries=2", `[1, {"a": "<"}, "x"]`); w.Code != 201 || strings.Count(w.Body.String(), `","`) != 3 {
+		t.Errorf("bulk: %d %s", w.Code, w.Body)
+	}
+	jobs := c.consume("none,,q?count=100&ttr=0")
+	if len(jobs) != 3 || string(jobs[0].Data) != "1" || string(jobs[1].Data) != `{"a": "<"}` || string(jobs[2].Data) != `"x"` {
+		t.Errorf("of a bulk: %+v", jobs)
+	}
+	wait.For(t, "a ttr of 0 is over at once", func() bool { return strings.Contains(c.do("GET", "q/size", "").Body.String(), `"size":3`) })
+	again := c.publish("q/job/"+jobs[0].JobID, "again")
+	if w := c.do("GET", "q/job/"+jobs[0].JobID, ""); w.Code != 404 || again == jobs[0].JobID {
+		t.Errorf("a republished job: %d, now %s", w.Code, again)
+	}
+	if w := c.do("PUT", "q/job/"+jobs[1].JobID+"?tries=0", ""); w.Code != 400 || c.do("GET", "q/job/"+jobs[1].JobID, "").Code != 404 {
+		t.Errorf("a republish with wrong parameters deletes before it looks at them: %d", w.Code)
+	}
+	for range 2 {
+		if w := c.do("DELETE", "q/job/"+again, "with a body"); w.Code != 204 || w.Body.Len() > 0 {
+			t.Errorf("ack: %d %s", w.Code, w.Body)
+		}
+	}
+}
+
+func TestAttributesAreCut(t *testing.T) {
+	c := newClient(t)
+	name := strings.Repeat("A", 40)
+	id := c.publish("q", "x", "Enable-Job-Version", "yEs", "Job-Attr-"+name, strings.Repeat("v", 200), "Job-Attr-Empty", "", "Other", "x")
+	if len(id) != 27 || id[0] != '1' {
+		t.Errorf("the id is %s", id)
+	}
+	job := c.consume("q")[0]
+	if got := job.Attributes; len(got) != 1 || got[strings.Repeat("a", 32)] != strings.Repeat("v", 128) || job.ElapsedMS > 60_000 {
+		t.Errorf("%+v", job)
+	}
+	var many []string
+	for i := range 17 {
+		many = append(many, fmt.Sprintf("Job-Attr-N%d", i), "x")
+	}
+	if w := c.do("PUT", "q", "x", append(many, "Enable-Job-Version", "YES")...); w.Code != 400 ||
+		w.Body.String() != `{"error":"too many attributes, cannot exceed 16"}` {
+		t.Errorf("17 attributes: %d %s", w.Code, w.Body)
+	}
+	if id := c.publish("q", "x", many...); len(id) != 26 || c.consume("q")[0].Attributes != nil {
+		t.Errorf("attributes of a client that does not know them: %s", id)
+	}
+}
+
+func TestTokensOfTheAdminAPI(t *testing.T) {
+	c := newClient(t)
+	for _, target := range []string{
+		"GET /token/ns", "POST /token/ns", "DELETE /token/ns/t", "POST /token/ns/t/limit", "PUT /token/ns/t/limit",
+		"GET /token/ns/t/limit", "DELETE /token/ns/t/limit", "GET /limits", "POST /accesslog?status=enable",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := c.ask(c.admin, method, path, ""); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+			t.Errorf("%s asks nobody: %d", target, w.Code)
+		}
+	}
+	const own = "another-token-of-mine"
+	c.wants(c.admin, [][4]string{
+		{"POST /token/ns", "", "400", `{"error":"invalid description"}`},
+		{"POST /token/ns?description=d&token=short", "", "400", `{"error":"the user token was too short"}`},
+		{"POST /token/" + strings.Repeat("n", 256) + "?description=d", "", "400", `{"error":"the namespace name was too long"}`},
+		{"POST /token/n.s?description=d", "", "400", `{"error":"namespace name contains forbidden characters"}`},
+		{"POST /token/ns?description=d&pool=none", "", "400", `{"error":"the pool was not exists"}`},
+		{"POST /token/ns?description=d&token=" + clientToken, "", "400", `{"error":"the token has already existed"}`},
+		{"POST /token/ns?description=d&token=big:" + own, "", "201", "{\n    \"token\": \"big:" + own + "\"\n}"},
+		{"GET /token/ns", "", "200", "{\n    \"tokens\": {\n        \"" + clientToken + "\": \"d\"\n    }\n}"},
+		{"GET /token/ns?pool=big", "", "200", "{\n    \"tokens\": {\n        \"big:" + own + "\": \"d\"\n    }\n}"},
+		{"GET /token/ns?pool=none", "", "400", `{"error":"the pool was not exists"}`},
+		{"DELETE /token/ns/none:x", "", "400", `{"error":"the pool was not exists"}`},
+		{"DELETE /token/ns/big:" + own, "", "204", ""}, {"DELETE /token/ns/big:" + own, "", "204", ""},
+		{"GET /token/ns?pool=big", "", "200", "{\n    \"tokens\": {}\n}"},
+		{"GET /pools", "", "200", "[\n    \"default\",\n    \"big\"\n]"},
+		{"GET /accesslog", "", "200", `{"status":"disabled"}`}, {"POST /accesslog?status=enable", "", "200", `{"status":"enabled"}`},
+		{"POST /accesslog?status=disable", "", "200", `{"status":"disabled"}`},
+		{"GET /none", "", "404", "404 page not found\n"}, {"GET /info?pool=none", "", "200", "{}"},
+	}, "Authorization", clientBasic)
+	form := c.ask(c.admin, "POST", "/token/ns", "description=in+a+form", "Authorization", clientBasic, "Content-Type", "application/x-www-form-urlencoded")
+	if form.Code != 201 {
+		t.Errorf("a form: %d %s", form.Code, form.Body)
+	}
+	if w := c.ask(c.admin, "GET", "/pools/", ""); w.Code != 301 || w.Header().Get("Location") != "/pools" {
+		t.Errorf("/pools/: %d", w.Code)
+	}
+}
+
+func TestLimitsOfTokens(t *testing.T) {
+	c := newClient(t)
+	limit := "/token/ns/" + clientToken + "/limit"
+	const members = `{"read":1,"write":2,"interval":60}`
+	c.wants(c.admin, [][4]string{
+		{"GET " + limit, "", "404", "null"}, {"GET /limits?force_update=true", "", "200", "[]"},
+		{"POST " + limit, `{"interval":1}`, "400", `{"limiter":{"read":0,"write":0,"interval":1}}`},
+		{"POST " + limit, `{"read":1}`, "400", `{"error":"interval should be \u003e 0"}`},
+		{"POST " + limit, members, "201", `{"limiter":` + members + `}`},
+		{"POST " + limit, members, "500", `{"error":"throttler token(` + clientToken + `) has already exists"}`},
+		{"PUT " + limit, members, "200", `{"limiter":` + members + `}`}, {"GET " + limit, "", "200", members},
+		{"GET /limits", "", "200", `[{"namespace":"ns","token":"` + clientToken + `","limiter":` + members + `}]`},
+	}, "Authorization", clientBasic)
+	over := func(kind string) string {
+		return `{"msg":"token(` + clientToken + `) ` + kind + ` reach the limit rate, please retry later"}`
+	}
+	c.do("GET", "q", "") // a 404 is given back
+	c.publish("q", "1")
+	c.do("PUT", "q", strings.Repeat("x", 1<<20+1)) // so is a 413
+	if w := c.do("PUT", "q/bulk", "[1,2,3]"); w.Code != 201 {
+		t.Errorf("a bulk counts as one: %d %s", w.Code, w.Body)
+	}
+	if w := c.do("PUT", "q", "x"); w.Code != 429 || w.Body.String() != over("produce") {
+		t.Errorf("publish: %d %s", w.Code, w.Body)
+	}
+	if jobs := c.consume("q?count=2"); len(jobs) != 2 {
+		t.Errorf("consumed %+v", jobs)
+	}
+	if w := c.do("GET", "q", ""); w.Code != 429 || w.Body.String() != over("consume") {
+		t.Errorf("consume: %d %s", w.Code, w.Body)
+	}
+	again := c.consume0("q/peek") // what is no publish or consume is not counted
+	if w := c.do("PUT", "q/job/"+again, "x"); w.Code != 201 {
+		t.Errorf("republish: %d %s", w.Code, w.Body)
+	}
+	c.wants(c.admin, [][4]string{{"DELETE " + limit, "", "200", `{"msg":"success"}`}, {"GET " + limit, "", "404", "null"}}, "Authorization", clientBasic)
+	c.publish("q", "x")
+}
+
+// consume0 is the id of the job that a route shows.
+func (c *client) consume0(path string) string {
+	c.Helper()
+	return c.consume(path)[0].JobID
+}
+
+func TestDeadJobsRespawn(t *testing.T) {
+	c := newClient(t)
+	first, second := c.publish("q?ttl=1", "1"), c.publish("q", "2")
+	c.consume("q?count=2&ttr=0")
+	dead := func(head string, size int) string {
+		return fmt.Sprintf(`{"deadletter_head":"%s","deadletter_size":%d,"namespace":"ns","queue":"q"}`, head, size)
+	}
+	wait.For(t, "both jobs are dead", func() bool { return c.do("GET", "q/deadletter", "").Body.String() == dead(first, 2) })
+	time.Sleep(time.Second) // the ttl is lifted there
+	if w := c.do("PUT", "q/deadletter?ttl=0", ""); w.Code != 200 || w.Body.String() != `{"count":1,"msg":"respawned"}` {
+		t.Errorf("respawn: %d %s", w.Code, w.Body)
+	}
+	if job := c.consume("q")[0]; job.JobID != first || job.TTL != 0 || job.RemainTries != 0 {
+		t.Errorf("respawned %+v", job)
+	}
+	if text := c.do("GET", "q/deadletter/size", "").Body.String(); text != `{"namespace":"ns","queue":"q","size":1}` {
+		t.Errorf("size: %s", text)
+	}
+	c.do("DELETE", "q/deadletter", "")
+	if w := c.do("GET", "q/job/"+second, ""); w.Code != 404 || c.do("GET", "q/deadletter", "").Body.String() != dead("", 0) {
+		t.Errorf("a dead job that was deleted: %d", w.Code)
+	}
+}

@@ -1,0 +1,83 @@
+// Package pulltest starts a queue with namespaces of pull topics on a Redis of its own, with all that serves workers.
+package pulltest
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
+	"github.com/wakecall/wakecall/timer"
+)
+
+// Queue is a queue with its workers and its registry.
+type Queue struct {
+	*queue.Queue
+	Hub      *pull.Hub
+	Registry *registry.Registry
+}
+
+// Start starts a queue that ends with the test. The jobs of a namespace have no limit of attempts.
+func Start(t *testing.T, namespaces ...string) *Queue {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true})
+	must(err)
+	t.Cleanup(func() { _ = r.Close() })
+	q := &Queue{queue.Open(queue.Options{}), nil, r}
+	t.Cleanup(func() { _ = q.Close() })
+	url := harness.StartRedis(t, harness.RedisOptions{}).URL()
+	must(q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}))
+	must(q.Shards()[0].Adopt(t.Context()))
+	var confs []queue.TopicConf
+	for _, name := range namespaces {
+		topic := registry.NewTopic(name)
+		topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 0
+		_, err := r.PutTopic(t.Context(), "test", topic)
+		must(err)
+		confs = append(confs, queue.TopicConf{Name: name, TTR: topic.TTR.Std(), Pull: true})
+	}
+	must(q.SetTopics(t.Context(), slices.Values(confs)))
+	q.Hub = pull.New(pull.Options{Queue: q.Queue, Topics: r.Snapshot})
+	background(t, q.Hub.Run)
+	shards := func() (list []timer.Shard) {
+		for _, s := range q.Shards() {
+			list = append(list, s)
+		}
+		return list
+	}
+	background(t, timer.New(timer.Options{Shards: shards, Exact: true}).Run)
+	return q
+}
+
+// background runs a part until the test ends.
+func background(t *testing.T, part func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = part(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+// Endpoint is a gateway's.
+func Endpoint(t *testing.T, name string) *gateway.Endpoint {
+	t.Helper()
+	metrics, err := gateway.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &gateway.Endpoint{Name: name, Log: slog.New(slog.DiscardHandler), Metrics: metrics}
+}
