@@ -72,7 +72,7 @@ func importBar(r *importer.Report, seconds float64) string {
 	share := min(1, float64(done)/float64(max(1, r.Waiting)))
 	bar := strings.Repeat("=", int(share*width)) + strings.Repeat(" ", width-int(share*width))
 	return fmt.Sprintf("[%s] %3.0f %%  %d of %s, %.0f a second ",
-		bar, 100*share, done, printable.Count(r.Waiting, "job"), float64(done)/max(seconds, 0.001))
+		bar, 100*share, done, printable.Count(max(done, r.Waiting), "job"), float64(done)/max(seconds, 0.001))
 }
 
 func importTable(w io.Writer, r *importer.Report, dry bool) error {

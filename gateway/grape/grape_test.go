@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -167,6 +168,8 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 	c.want("GET", "/api/job/peek?tube=T", "", 200, "[]")
 	c.want("POST", "/api/job/produce?tube=T&jid=later&dtr=300", "\x00\xff?>", 200, "true")
 	c.want("POST", "/api/job/produce?tube=T&id=now&ttr=1", "a", 200, "true") // as older clients name it
+	c.want("POST", "/api/job/produce?tube=T&jid=far&dtr=9000000000000&ttr=9000000000000", "a", 200, "true")
+	c.want("DELETE", "/api/job/delete?tube=T&jid=far", "", 200, "true")
 	if w := c.ask("GET", "/api/tube/stats/T", ""); !strings.HasSuffix(w.Body.String(), `"delayQueueSize":2,"retainQueueSize":0,"failedQueueSize":0}`) {
 		t.Errorf("stats: %s", w.Body)
 	}
@@ -178,6 +181,9 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 	jobs = consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=9", ""))
 	if len(jobs) != 1 || jobs[0] != (job{ID: "later", DTR: 300, TTR: 1000, Data: base64.RawURLEncoding.EncodeToString([]byte("\x00\xff?>"))}) {
 		t.Errorf("then %+v", jobs)
+	}
+	if dtr := shown(&queue.Job{CreatedAt: time.Now(), DueAt: time.Now().Add(-time.Hour)}).DTR; dtr != 0 {
+		t.Errorf("a job that was due when it was imported has the dtr %d", dtr)
 	}
 	again := map[string]int{}
 	wait.For(t, "both come again when their ttr is over", func() bool {

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 const (
 	minTTR  = time.Second // shorter ones become this
+	maxTTR  = registry.MaxPullTTR
 	maxTake = queue.TakeLimit
 )
 
@@ -32,7 +34,7 @@ func (g *Gateway) produce(r *request) (any, error) {
 		return nil, err
 	}
 	push := queue.Push{
-		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Delay: dtr, TTR: max(ttr, minTTR),
+		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Delay: min(dtr, queue.MaxDelay), TTR: min(max(ttr, minTTR), maxTTR),
 		Priority: queue.Normal, OnDuplicate: queue.Keep,
 	}
 	result := g.queue.Push(r.Context(), push)
@@ -67,6 +69,7 @@ func (g *Gateway) delaying(verb queue.Verb, in ...queue.State) func(*request) (a
 		if err != nil {
 			return nil, err
 		}
+		dtr = min(dtr, queue.MaxDelay)
 		return g.end(r, queue.Ending{Verb: verb, In: in, Delay: dtr, Retry: []time.Duration{dtr}, Error: "released"})
 	}
 }
@@ -94,7 +97,7 @@ type job struct {
 
 func shown(j *queue.Job) job {
 	return job{
-		ID: j.ID, DTR: j.DueAt.Sub(j.CreatedAt).Milliseconds(), TTR: j.TTR.Milliseconds(), NOE: j.Attempts,
+		ID: j.ID, DTR: max(0, j.DueAt.Sub(j.CreatedAt).Milliseconds()), TTR: j.TTR.Milliseconds(), NOE: j.Attempts,
 		Data: base64.RawURLEncoding.EncodeToString(j.Body),
 	}
 }

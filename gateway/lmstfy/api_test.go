@@ -34,7 +34,10 @@ func newClient(t *testing.T) *client {
 		Accounts: map[string]string{"ops": "secret"},
 	})
 	c := &client{t, g.handler(), g.adminHandler(), clientToken}
-	c.ask(c.admin, "POST", "/token/ns?description=d&token="+clientToken, "", "Authorization", clientBasic)
+	w := c.ask(c.admin, "POST", "/token/ns?description=d&token="+clientToken, "", "Authorization", clientBasic)
+	if w.Code != 201 {
+		t.Fatalf("make a token: %d %s", w.Code, w.Body)
+	}
 	wait.For(t, "the gateway knows the token", func() bool { return c.do("GET", "none", "").Code == 404 })
 	return c
 }
@@ -167,7 +170,10 @@ func TestParametersAreChecked(t *testing.T) {
 func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 	c := newClient(t)
 	first := c.publish("q?tries=3&ttl=10&freeze_tries=true", "\x00\xff<&>")
-	c.publish("q?ttl=0", "")
+	c.publish("q?ttl=0&delay=0", "")
+	if id := c.publish("far?delay=4294967295&ttl=0", "x"); c.do("GET", "far/job/"+id, "").Code != 200 {
+		t.Error("a job of the longest delay is lost")
+	}
 	w := c.do("GET", "q?ttr=60", "")
 	var one described
 	if err := json.Unmarshal(w.Body.Bytes(), &one); err != nil || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
@@ -318,13 +324,15 @@ func (c *client) consume0(path string) string {
 
 func TestDeadJobsRespawn(t *testing.T) {
 	c := newClient(t)
-	first, second := c.publish("q?ttl=1", "1"), c.publish("q", "2")
+	first, second := c.publish("q?ttl=3600&delay=0", "1"), c.publish("q", "2")
 	c.consume("q?count=2&ttr=0")
 	dead := func(head string, size int) string {
 		return fmt.Sprintf(`{"deadletter_head":"%s","deadletter_size":%d,"namespace":"ns","queue":"q"}`, head, size)
 	}
 	wait.For(t, "both jobs are dead", func() bool { return c.do("GET", "q/deadletter", "").Body.String() == dead(first, 2) })
-	time.Sleep(time.Second) // the ttl is lifted there
+	if text := c.do("GET", "q/job/"+first, "").Body.String(); !strings.Contains(text, `"ttl":0`) {
+		t.Errorf("the ttl of a dead job is not lifted: %s", text)
+	}
 	if w := c.do("PUT", "q/deadletter?ttl=0", ""); w.Code != 200 || w.Body.String() != `{"count":1,"msg":"respawned"}` {
 		t.Errorf("respawn: %d %s", w.Code, w.Body)
 	}

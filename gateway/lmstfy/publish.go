@@ -86,7 +86,7 @@ func (t *terms) job(topic string, body []byte, now time.Time) queue.Push {
 	}
 	return queue.Push{
 		Topic: topic, ID: id, Fresh: true, Body: body, ContentType: queue.TypeOf(body), Priority: queue.Normal,
-		Delay: t.delay, TTL: t.ttl, MaxAttempts: t.tries, Headers: t.attributes,
+		Delay: min(t.delay, queue.MaxDelay), TTL: t.ttl, MaxAttempts: t.tries, Headers: t.attributes,
 	}
 }
 

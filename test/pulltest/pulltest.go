@@ -35,7 +35,9 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 			t.Fatal(err)
 		}
 	}
-	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true})
+	r, err := registry.Open(registry.Options{
+		DSN: "sqlite:" + filepath.Join(t.TempDir(), "r.db"), Migrate: true, SecretKey: make([]byte, 32),
+	})
 	must(err)
 	t.Cleanup(func() { _ = r.Close() })
 	q := &Queue{queue.Open(queue.Options{}), nil, r}
