@@ -94,8 +94,8 @@ func (c *claims) take(
 			}
 			jobs = append(jobs, job)
 		}
-		if len(jobs) > 0 || found == 0 || ctx.Err() != nil {
-			return jobs, skipped, ctx.Err()
+		if len(jobs) > 0 || found == 0 {
+			return jobs, skipped, nil
 		}
 	}
 }
