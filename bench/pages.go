@@ -26,13 +26,20 @@ var pagesGroup = group{
 // pageTries is how often each page is fetched; the median counts.
 const pageTries = 7
 
+// adminPages are all pages and the parts that they load later, but for those of one job, task or token, downloads, and
+// the count of what a filter matches, which takes up to its limit.
 func adminPages(topic string) []string {
 	return []string{
-		"/", "/topics", "/topics?sort=delayed", "/topics?q=42", "/topics/" + topic,
-		"/topics/" + topic + "?tab=jobs&state=delayed",
-		"/topics/" + topic + "?tab=ledger", "/topics/" + topic + "?tab=forecast", "/topics/" + topic + "?tab=attempts",
-		"/search?id=nobody-has-this-id", "/push",
-		"/dead", "/shards", "/alerts", "/audit", "/processes", "/charts/rates",
+		"/", "/overview/ahead", "/overview/late",
+		"/topics", "/topics?sort=delayed", "/topics?sort=health", "/topics?sort=pushed", "/topics?q=42", "/topics/new",
+		"/topics/check/name?name=bench.new",
+		"/topics/" + topic, "/topics/" + topic + "?tab=jobs&state=delayed", "/topics/" + topic + "?tab=ledger",
+		"/topics/" + topic + "?tab=forecast", "/topics/" + topic + "?tab=attempts", "/topics/" + topic + "?tab=push",
+		"/topics/" + topic + "/edit", "/topics/" + topic + "/test",
+		"/search?id=nobody-has-this-id", "/push", "/dead", "/dead/count", "/tasks",
+		"/shards", "/shards/new", "/shards/managed", "/shards/managed/edit", "/processes",
+		"/alerts", "/alerts/deliveries", "/alerts/settings", "/audit", "/access", "/account",
+		"/charts/rates", "/charts/backlog", "/charts/lateness", "/charts/memory", "/charts/ping",
 	}
 }
 

@@ -241,7 +241,7 @@ func TestPrioritiesAreKept(t *testing.T) {
 
 // TestOtherPrioritiesAreKept, and the share of an empty one goes to the others by their weights.
 func TestOtherPrioritiesAreKept(t *testing.T) {
-	mean := 200 * time.Millisecond
+	mean, third := 200*time.Millisecond, [3]float64{100. / 3, 100. / 3, 100. / 3}
 	for name, c := range map[string]struct {
 		scene
 		want [3]float64
@@ -249,8 +249,8 @@ func TestOtherPrioritiesAreKept(t *testing.T) {
 		"8:1:1":           {scene{named(1, 1, 10), exponential(mean), 256, 2, 1, "0001000200"}, [3]float64{80, 10, 10}},
 		"8:1:1, 10":       {scene{named(3, 1, 4), constant(mean), 10, 1, 2, "0001000200"}, [3]float64{80, 10, 10}},
 		"8:1:1, at once":  {scene{named(10, 1, 1), constant(0), 256, 1, 1, "0001000200"}, [3]float64{80, 10, 10}},
-		"1:1:1":           {scene{named(10, 1, 3), exponential(mean), 256, 2, 1, "012"}, [3]float64{100. / 3, 100. / 3, 100. / 3}},
-		"1:1:1, 512":      {scene{named(1, 1, 10), constant(mean), 512, 1, 2, "012"}, [3]float64{100. / 3, 100. / 3, 100. / 3}},
+		"1:1:1":           {scene{named(10, 1, 3), exponential(mean), 256, 2, 1, "012"}, third},
+		"1:1:1, 512":      {scene{named(1, 1, 10), constant(mean), 512, 1, 2, "012"}, third},
 		"nothing normal":  {scene{named(1, 0, 10), exponential(mean), 256, 1, 1, default532}, [3]float64{500. / 7, 0, 200. / 7}},
 		"nothing high":    {scene{named(0, 1, 1), constant(mean), 256, 1, 1, default532}, [3]float64{0, 60, 40}},
 		"nothing low":     {scene{named(3, 10, 0), exponential(mean), 512, 4, 2, default532}, [3]float64{62.5, 37.5, 0}},
@@ -326,8 +326,8 @@ func TestPrioritiesAreKeptAmongCallsThatHang(t *testing.T) {
 	}
 }
 
-// TestWhoIsAloneHasAllPlaces: one topic, or the topics of one priority, whether their calls hang or not. Where calls take
-// 20 ms, a place that gets free waits for a settle call and a reserve.
+// TestWhoIsAloneHasAllPlaces: one topic, or the topics of one priority, whether their calls hang or not. Where calls
+// take 20 ms, a place that gets free waits for a settle call and a reserve.
 func TestWhoIsAloneHasAllPlaces(t *testing.T) {
 	for _, topics := range []map[string]int{named(0, 0, 1), named(3, 0, 0), named(0, 7, 0), named(0, 0, 10)} {
 		for _, latency := range []time.Duration{20 * time.Millisecond, 700 * time.Millisecond, 5 * time.Second} {

@@ -144,8 +144,8 @@ local function open(topic, page, minute)
   return n / 2
 end
 
--- The references of up to limit due jobs of a topic, and when the next job is due, nil if that is not known. Few are due
--- of most topics: one command shows them and the next.
+-- The references of up to limit due jobs of a topic, and when the next job is due, nil if that is not known. Few are
+-- due of most topics: one command shows them and the next.
 local FEW = 2
 local function dueOf(key, limit)
   local first, refs = call('ZRANGE', key, 0, FEW, 'WITHSCORES'), {}
