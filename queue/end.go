@@ -41,7 +41,7 @@ type Ending struct {
 	Delay  time.Duration // of GiveBack
 	TTR    time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
 	Error  string        // of Fail and BuryLeased
-	Result string        // of Ack, for the journal: JSON
+	Result string        // of Ack, for the journal and as the answer that is remembered: JSON
 	via    string
 	Retry  []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
 }
@@ -184,6 +184,7 @@ func (s *Shard) appendEnding(args []any, e *Ending, t *ticket) []any {
 		if !t.taken.IsZero() {
 			number = strconv.FormatInt(t.taken.UnixMilli(), 10)
 		}
+		text = rememberedAnswer(e.Result)
 	case GiveBack:
 		number = strconv.FormatInt(max(0, ceilDelay(e.Delay)), 10)
 	case ExtendLeased:

@@ -78,8 +78,13 @@ func (x *Settlement) finished() []byte {
 
 func clamp(x float64) uint32 { return uint32(min(max(x, 0), math.MaxUint32)) }
 
+// rememberedAnswer is what is remembered of an endpoint's answer, or of a worker's result.
+func rememberedAnswer(answer string) string {
+	return strings.ToValidUTF8(answer[:min(len(answer), maxFinishedAnswer)], "")
+}
+
 func finishedExtra(j *Job, a *Attempt) []byte {
-	answer := strings.ToValidUTF8(a.Answer[:min(len(a.Answer), maxFinishedAnswer)], "")
+	answer := rememberedAnswer(a.Answer)
 	if len(j.History) == 0 && answer == "" {
 		return nil
 	}

@@ -274,14 +274,20 @@ func TestAJobThatAWorkerHasDoneIsRemembered(t *testing.T) {
 	f.setTopics(TopicConf{Name: "p", TTR: time.Minute, MaxAttempts: 3, Pull: true, Remember: time.Hour})
 	f.push("p", "a", 0)
 	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Fail, Error: "no", Retry: []time.Duration{0}})
-	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Ack})
+	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Ack, Result: `{"pages":3}`})
 	j := f.recall("p", "a")
-	if j.State != Finished || j.Attempts != 2 || len(j.History) != 2 || j.History[0].Error != "no" || j.Late() < 0 ||
+	if j.State != Finished || j.Attempts != 2 || len(j.History) != 2 || j.History[0].Error != "no" ||
+		j.History[1].Answer != `{"pages":3}` || j.Late() < 0 ||
 		j.Late() > time.Minute || string(j.Body) != `{"id":"a"}` || time.Since(j.FinishedAt) > time.Minute {
 		t.Fatalf("finished: %+v", j)
 	}
 	if r := f.push("p", "a", 0); !r.Duplicate {
 		t.Fatalf("push = %+v", r)
+	}
+	f.push("p", "long", 0)
+	f.ended(Ending{Lease: f.take(1, "p")[0].Lease, Verb: Ack, Result: `"` + strings.Repeat("é", 1000) + `"`})
+	if j := f.recall("p", "long"); len(j.History) != 1 || len(j.History[0].Answer) != 255 {
+		t.Fatalf("of a long answer is remembered %+v", j.History)
 	}
 	f.balancedTopics("p")
 }

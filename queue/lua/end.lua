@@ -6,8 +6,8 @@
 --         ('u' of a lease), verb, number, text. Verbs: A it is done; L back, after as many ms, no attempt is counted; H
 --         the same to the head of its list; F an attempt failed, to be made again after the waits of the text (in ms,
 --         with spaces between; '' 1, 3, 5 … minutes); B it failed for good; E extend the lease by as many ms from now
---         ('' the job's TTR). The number of A is when its lease began, in ms. Behind the waits of F, and in the text of
---         B, is the attempt as JSON, after a semicolon.
+--         ('' the job's TTR). The number of A is when its lease began, in ms, its text what the worker answered. Behind
+--         the waits of F, and in the text of B, is the attempt as JSON, after a semicolon.
 -- Returns eight a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
 --         gone, d delayed, r ready, x dead, u still leased), the state in which it was, the time of that in ms (when it
 --         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record, and of one that
@@ -109,11 +109,11 @@ local function release(j, ms, first)
 end
 
 -- Remembers a job that a worker has done, in the form of finished.go.
-local function rememberDone(j, started)
+local function rememberDone(j, started, answer)
   local made = readAttempts(j.page, j.index)
   if j.state ~= 'u' or not j.at or not made or isNonce(j.id) then return end
   local attempts = call('HGET', P .. 'a:' .. j.page, j.index)
-  local extra = attempts and attempts .. '\0' or ''
+  local extra = (attempts or answer ~= '') and (attempts or '') .. '\0' .. answer or ''
   local late, took = math.max(0, started - j.due), math.max(0, now - started) * 10
   local most, n, field = 2 ^ 32 - 1, struct.unpack('>I3c8', j.address)
   local head = struct.pack('>I4I4I2I2I2', math.min(late, most), math.min(took, most), 0, made + 1, #extra)
@@ -121,8 +121,8 @@ local function rememberDone(j, started)
 end
 
 local verbs = {
-  A = function(j, started)
-    rememberDone(j, tonumber(started) or now)
+  A = function(j, started, answer)
+    rememberDone(j, tonumber(started) or now, answer)
     total(j.state == 'u' and 'd' or j.state == 'x' and 'o' or 'x', j.topic, 1)
     removeFrom(j.topic, j.ref, j.page, j.index, j.flags or 0, j.state, struct.unpack('>I3c8', j.address))
     return 'g', now
