@@ -60,6 +60,10 @@ func (q *deadQueue) Get(_ context.Context, topic, id string) (*queue.Job, error)
 	return nil, queue.ErrNotFound
 }
 
+func (q *deadQueue) Recall(ctx context.Context, topic, id string) (*queue.Job, error) {
+	return q.Get(ctx, topic, id)
+}
+
 func (q *deadQueue) Lookup(_ context.Context, refs []queue.Ref, _ string) ([]*queue.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -152,7 +152,7 @@ func TestASecondOverlappingRedriveIsRefused(t *testing.T) {
 	q := newDeadQueue("a", 100)
 	q.jobs["b"] = newDeadQueue("b", 3).jobs["b"]
 	s := deadSite(t, q)
-	s.post("/dead/redrive", "topic", "a", "rate", "1")
+	s.post("/dead/redrive", "topic", "a", "rate", "0.1")
 	for _, again := range [][]string{{"topic", "a", "text", "x"}, {"topic", ""}} {
 		if _, body := s.post("/dead/redrive", again...); !strings.Contains(body, "Task #1 is still working on dead jobs") {
 			t.Errorf("%v is not refused:\n%s", again, body)

@@ -116,13 +116,25 @@ func (i *installation) furnished(t *testing.T) *harness.Browser {
 	return i.signIn(t)
 }
 
-// TestEveryPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing
-// serious for axe, in light and dark, in English and Chinese.
-func TestEveryPageIsSound(t *testing.T) {
+// TestTheAdminInABrowser tries in one installation what only a browser can.
+func TestTheAdminInABrowser(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
 	i := start(t, harness.Options{})
 	b := i.furnished(t)
+	i.manyTopics(t)
+	i.everyPageIsSound(t, b)
+	i.firstScreen(t, b)
+	i.nothingIsHidden(t, b)
+	chartsAreTrue(t, b)
+	i.cardsAreSavedAlone(t, b)
+	searchByKeys(t, b)
+	i.redriveOfAFilter(t, b)
+}
+
+// everyPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious for
+// axe, in light and dark, in English and Chinese.
+func (i *installation) everyPageIsSound(t *testing.T, b *harness.Browser) {
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +146,12 @@ func TestEveryPageIsSound(t *testing.T) {
 		for _, f := range b.Axe(string(axe)) {
 			t.Errorf("%s: axe finds %s (%s): %s: %v", path, f.ID, f.Impact, f.Help, f.Nodes)
 		}
+		b.Dark(n%2 == 0)
 		b.Size(360, 740)
 		b.Open(path)
+		for _, f := range b.Axe(string(axe), "color-contrast") {
+			t.Errorf("%s: axe finds %s: %v", path, f.Help, f.Nodes)
+		}
 		if wide := b.Overflow(); wide > 0 {
 			t.Errorf("%s is %d pixels too wide for 360", path, wide)
 		}
@@ -153,4 +169,6 @@ func TestEveryPageIsSound(t *testing.T) {
 		b.Open(path)
 		b.Shows(soon, word)
 	}
+	b.Submit(`button[name=choice][value=en]`)
+	b.Submit(`button[name=choice][value=light]`)
 }

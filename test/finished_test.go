@@ -134,6 +134,8 @@ func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
 	b.Shows(soon, "order-42")
 	b.Open("/search?id=order-42")
 	b.Shows(soon, "Delivered", "Send again")
+	b.Open("/search?id=order-4")
+	b.Shows(soon, "order-42", "Delivered")
 	b.Speak("zh")
 	b.Open("/topics/" + topic + "/jobs/order-42")
 	b.Shows(soon, "已送达", "延误", "重新发送")

@@ -171,7 +171,7 @@ func (i *installation) peopled(t *testing.T) {
 
 // scenes are what pages look like after something was clicked.
 var scenes = map[string]struct{ path, fill, click string }{
-	"import":    {"/topics", "", `button[data-bs-toggle=dropdown].btn`},
+	"import":    {"/topics", "", `.page-header button[data-bs-toggle=dropdown]`},
 	"confirm":   {"/dead", "", `#wk-dead-chosen .btn.text-red`},
 	"mistakes":  {"/topics/new", "input[name=name]", `main form button[type=submit]`},
 	"new-token": {"/access", "#t-name", `form[action$="/access/tokens"] .btn-primary`},

@@ -185,7 +185,13 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 	}
 	if err == nil {
 		h.Flash(c, "success", "alerts.saved")
+		if page.IsFragment(c) { // which takes its card, and leaves what the others hold
+			return h.alertSettings(c)
+		}
 		return h.Redirect(c, "/alerts/settings")
+	}
+	if page.IsFragment(c) {
+		h.flashOthers(c, fields)
 	}
 	d := showSettings(s, fields)
 	if d.Hook = typedWebhook(c); d.Hook.Name+string(d.Hook.URL) != "" {
@@ -198,6 +204,25 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 		d.Broken = rest.Error()
 	}
 	return h.Render(c, http.StatusUnprocessableEntity, "alert_settings", d)
+}
+
+// flashOthers says above the page what is wrong in other cards than the one that was sent.
+func (h *Handler) flashOthers(c echo.Context, fields map[string]string) {
+	sent := cardOf(strings.TrimPrefix(c.Path(), h.Path("/alerts")+"/"))
+	for field, text := range fields {
+		if cardOf(strings.ReplaceAll(field, ".", "/")) != sent {
+			h.FlashText(c, "danger", field+": "+text)
+		}
+	}
+}
+
+// cardOf is the card that an address or a field is in.
+func cardOf(of string) string {
+	card, _, _ := strings.Cut(of, "/")
+	if !slices.Contains([]string{"mail", "recipients", "webhooks"}, card) {
+		return "rules"
+	}
+	return card
 }
 
 // typedMail reads the form. An empty password means the one that is kept, for the same server and user only: it is sent

@@ -112,26 +112,34 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 			if n.Of(state) == 0 {
 				continue
 			}
-			if err := h.findPrefix(ctx, d, topic, state, until); err != nil || len(d.Jobs) >= foundMost || d.Some {
+			err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
+				return h.queue.List(ctx, topic, state, cursor, searchStep)
+			})
+			if err != nil || len(d.Jobs) >= foundMost || d.Some {
 				return err
 			}
+		}
+	}
+	for _, topic := range page.TopicNames(h.Snapshot()) {
+		err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
+			return h.queue.ListFinished(ctx, topic, d.Text, cursor, foundMost)
+		})
+		if err != nil || len(d.Jobs) >= foundMost || d.Some {
+			return err
 		}
 	}
 	return nil
 }
 
+// findPrefix looks through a list until the time is over or enough is found.
 func (h *Handler) findPrefix(
-	ctx context.Context,
-	d *searchData,
-	topic string,
-	state queue.State,
-	until time.Time,
+	d *searchData, until time.Time, list func(cursor string) ([]queue.Job, string, error),
 ) error {
 	for cursor := ""; ; {
 		if d.Some = h.Now().After(until); d.Some {
 			return nil
 		}
-		jobs, next, err := h.queue.List(ctx, topic, state, cursor, searchStep)
+		jobs, next, err := list(cursor)
 		if err != nil {
 			return err
 		}

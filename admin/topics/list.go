@@ -125,7 +125,7 @@ func (l topicLine) Health() string {
 		return string(l.State)
 	case l.Open:
 		return "breaker"
-	case l.Attempts >= failingLeast && l.Success < 1-failingShare:
+	case l.Success == 0, l.Attempts >= failingLeast && l.Success < 1-failingShare:
 		return "failing"
 	case l.Late():
 		return "late"

@@ -165,6 +165,16 @@ func (b *Browser) Fill(selector, text string) {
 	b.Do(chromedp.SetValue(chromedp.CSS(selector), text))
 }
 
+// Type sends the keys of a text to a field, or to the page.
+func (b *Browser) Type(selector, text string, keys ...chromedp.KeyOption) {
+	b.t.Helper()
+	if selector == "" {
+		b.Do(chromedp.KeyEvent(text, keys...))
+		return
+	}
+	b.Do(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
 // Click clicks and waits for what it leads to.
 func (b *Browser) Click(selector string) {
 	b.t.Helper()
@@ -226,14 +236,19 @@ type Finding struct {
 	Nodes  []string `json:"nodes"`
 }
 
-// Axe checks the page for accessibility and gives what is serious. script is the source of axe-core.
-func (b *Browser) Axe(script string) []Finding {
+// Axe checks the page for accessibility, by all rules or those named, and gives what is serious; but not what is dimmed
+// because its numbers are old. script is the source of axe-core.
+func (b *Browser) Axe(script string, rules ...string) []Finding {
 	b.t.Helper()
 	send(b, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
 	Evaluate[chromedp.Void](b, script+"; true")
+	only := ""
+	if len(rules) > 0 {
+		only = fmt.Sprintf(", runOnly: %q", rules)
+	}
 	return Evaluate[[]Finding](
 		b,
-		`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+		`axe.run({exclude: [[".wk-old"], [".wk-offline .wk-strip"]]}, {resultTypes: ["violations"]`+only+`}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
 			.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.map(n => n.html.slice(0, 200))})))`,
 		chromedp.EvalAwaitPromise,
 	)

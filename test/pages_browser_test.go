@@ -1,0 +1,200 @@
+package test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+
+	"github.com/wakecall/wakecall/test/harness"
+)
+
+// manyTopics are twenty more, one of which is paused while a job is ready.
+func (i *installation) manyTopics(t *testing.T) {
+	t.Helper()
+	for n := range 20 {
+		i.MustPutTopic(t, fmt.Sprintf("many.%02d", n), M{"callback_url": i.endpoint.URL("/many")})
+	}
+	i.MustPutTopic(t, "many.00", M{"callback_url": i.endpoint.URL("/many"), "state": "paused"})
+	i.MustPush(t, "many.00", M{"body": 1})
+	i.MustPush(t, "shop.close", M{"id": strings.Repeat("a-long-id", 14) + "..", "body": 1, "delay": "1h"})
+}
+
+// firstScreen: at 1440 x 900 the overview shows what is wrong, what is late and what will be due; the list shows twenty
+// topics; at 2560 there are two columns. The title of the tab and the menu count what is wrong.
+func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
+	b.Size(1440, 900)
+	b.Dark(false)
+	harness.Eventually(t, soon, "the overview to have what it shows", func() error {
+		settled(t, b, "/")
+		if title := harness.Evaluate[string](b, `document.title`); !strings.HasPrefix(title, "(") {
+			return fmt.Errorf("the title is %q", title)
+		}
+		return harness.Equal("of problems, the next hour and a count of the dead are there", harness.Evaluate[int](b, `
+			[document.querySelector("#wk-problems .list-group-item"), document.querySelector(".wk-side canvas"),
+			document.querySelector("[data-count-of=dead]:not([hidden])")].filter(e => e && e.offsetParent).length`), 3)
+	})
+	below := harness.Evaluate[[]string](b, `["#wk-problems", ".wk-side canvas", ".wk-first canvas", ".wk-tiles"].filter(s =>
+		document.querySelector(s).getBoundingClientRect().bottom > 900)`)
+	if len(below) > 0 {
+		t.Errorf("below the first screen are %q", below)
+	}
+	b.Open("/topics")
+	if n := harness.Evaluate[int](b, `[...document.querySelectorAll("td.wk-topic")].filter(e => e.getBoundingClientRect().bottom <= 900).length`); n < 20 {
+		t.Errorf("%d topics are on the first screen", n)
+	}
+	b.Size(2560, 900)
+	b.Open("/")
+	if n := harness.Evaluate[int](b, `getComputedStyle(document.querySelector(".wk-first")).gridTemplateColumns.split(" ").length`); n != 2 {
+		t.Errorf("at 2560 there are %d columns", n)
+	}
+}
+
+// nothingIsHidden: no button lies over another one, a long id leaves room for the due time, and on a phone the re-drive
+// is on the first screens.
+func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
+	for _, width := range []int64{390, 768, 1440} {
+		b.Size(width, 900)
+		for _, path := range []string{"/topics", "/topics/shop.close", "/topics/shop.close/jobs/order-1", "/shards", "/dead"} {
+			b.Open(path)
+			over := harness.Evaluate[[]string](b, `(() => {
+				const all = [...document.querySelectorAll("main .btn, .wk-tools .btn")].filter(e => e.checkVisibility()).map(e => [e.innerText || e.ariaLabel, e.getBoundingClientRect()]);
+				return all.flatMap(([a, p], i) => all.slice(i + 1).filter(([, q]) =>
+					p.left < q.right - 2 && q.left < p.right - 2 && p.top < q.bottom - 2 && q.top < p.bottom - 2).map(([b]) => a + " and " + b));
+			})()`)
+			if len(over) > 0 {
+				t.Errorf("%s at %d: one lies over the other: %q", path, width, over)
+			}
+		}
+		b.Open("/topics/shop.close?tab=jobs&state=delayed&id=a-long-id")
+		b.Shows(soon, "a-long-id")
+		right := harness.Evaluate[float64](b, `document.querySelector("tbody .wk-id + td time").getBoundingClientRect().right`)
+		if right > float64(width) {
+			t.Errorf("at %d the due time ends at %v", width, right)
+		}
+	}
+	b.Size(390, 844)
+	b.Open("/dead")
+	if top := harness.Evaluate[float64](b, `document.querySelector("#wk-dead-chosen").getBoundingClientRect().top`); top > 2*844 {
+		t.Errorf("on a phone the re-drive is at %v", top)
+	}
+	b.Size(1440, 900)
+}
+
+// chartsAreTrue: a point with nothing on either side is drawn, times are in the chosen zone, on pages and in charts, and
+// what the pointer shows stays when new numbers come.
+func chartsAreTrue(t *testing.T, b *harness.Browser) {
+	b.Open("/")
+	harness.Evaluate[chromedp.Void](b, `document.querySelectorAll("[name=choice]").forEach(e => { if (e.id === "wk-zone") e.value = "Asia/Shanghai" })`)
+	b.Click(`.wk-tools [data-bs-toggle=dropdown]`)
+	b.Submit(`.wk-tools #wk-zone + .btn`)
+	harness.Evaluate[chromedp.Void](b, `(() => {
+		const main = document.querySelector("main"), at = Date.UTC(2026, 10, 22, 2) / 1000;
+		main.innerHTML = '<time datetime="2026-11-22T02:00:00Z"><span data-at="full"></span></time><div class="wk-chart" id="lonely"></div>';
+		document.querySelector("#lonely").dataset.chartJson = JSON.stringify({ at: [0, 1, 2, 3, 4].map(n => at + n * 60),
+			series: [{ label: "one", color: "red", values: [null, null, 7, null, null] }] });
+		main.dispatchEvent(new Event("htmx:afterSettle", { bubbles: true }));
+	})()`)
+	b.Shows(soon, "2026-11-22 10:00:00", "10:04")
+	red := harness.Evaluate[int](b, `(() => {
+		const c = document.querySelector("#lonely canvas"), p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		let n = 0;
+		for (let i = 0; i < p.length; i += 4) if (p[i] > 180 && p[i + 1] < 100 && p[i + 2] < 100 && p[i + 3] > 100) n++;
+		return n;
+	})()`)
+	if red < 9 {
+		t.Errorf("of the isolated point %d pixels are drawn", red)
+	}
+	settled(t, b, "/")
+	legend := func() string {
+		return harness.Evaluate[string](b, `document.querySelector(".wk-first .wk-chart[data-chart] .u-legend .u-value").innerText`)
+	}
+	at := harness.Evaluate[[]float64](b, `(() => { const c = document.querySelector(".wk-first .wk-chart[data-chart]"); c.dataset.chartEvery = 5;
+		const r = c.querySelector(".u-over").getBoundingClientRect(); return [r.left + r.width / 3, r.top + r.height / 2] })()`)
+	b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
+	began := harness.Evaluate[string](b, `document.querySelector(".wk-first .wk-chart[data-chart]").dataset.loaded`)
+	harness.Eventually(t, soon, "the chart to get new numbers", func() error {
+		if now := harness.Evaluate[string](b, `document.querySelector(".wk-first .wk-chart[data-chart]").dataset.loaded`); now == began {
+			return fmt.Errorf("it has those of %s", now)
+		}
+		return nil
+	})
+	harness.Evaluate[int](b, `new Promise(then => setTimeout(() => then(1), 300))`, chromedp.EvalAwaitPromise)
+	pointed := legend()
+	b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 5, 5))
+	harness.Eventually(t, soon, "the legend to tell the newest numbers", func() error {
+		if now := legend(); now == pointed {
+			return fmt.Errorf("it tells %q, as under the pointer", now)
+		}
+		return nil
+	})
+}
+
+// cardsAreSavedAlone: what other cards hold stays, and a test shows its result.
+func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
+	b.Open("/alerts/settings")
+	b.Fill(`#f-recipients`, "typed@example.com")
+	b.Fill(`[name="webhooks.name"]`, "chat")
+	b.Fill(`[name="mail.host"]`, "127.0.0.1")
+	b.Fill(`[name="mail.port"]`, "1")
+	b.Fill(`[name="mail.from"]`, "w@example.com")
+	b.Fill(`#f-to`, "ops@example.com")
+	b.Click(`#wk-mail button[hx-post]`)
+	b.Shows(soon, "refused")
+	b.Click(`#wk-mail button[type=submit]`)
+	b.Shows(soon, "The settings are saved.")
+	b.Fill(`[name="webhooks.url"]`, i.endpoint.URL("/chat"))
+	b.Click(`#wk-webhooks form.card-body button[type=submit]`)
+	b.Shows(soon, "http://127.0.0.1")
+	kept := harness.Evaluate[[]string](b, `[...document.querySelectorAll("#f-recipients, [name='mail.host'], [name='webhooks.name']")].map(e => e.value)`)
+	if want := "127.0.0.1 typed@example.com "; strings.Join(kept, " ") != want {
+		t.Errorf("the cards hold %q, want %q", kept, want)
+	}
+}
+
+// searchByKeys: / and ctrl-K go to the search, which shows what it finds while one types.
+func searchByKeys(t *testing.T, b *harness.Browser) {
+	focused := func() bool { return harness.Evaluate[bool](b, `document.activeElement.id === "wk-search"`) }
+	b.Open("/audit")
+	b.Type("", "/")
+	if !focused() {
+		t.Error("/ does not go to the search")
+	}
+	harness.Evaluate[chromedp.Void](b, `document.activeElement.blur()`)
+	b.Type("", "k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	if !focused() {
+		t.Error("ctrl-K does not go to the search")
+	}
+	b.Type(`#wk-search`, "order-17")
+	b.Shows(soon, "order-17")
+	b.Submit(`#wk-found a[href$="/jobs/order-17"]`)
+	b.Shows(soon, "order-17", "Delayed")
+}
+
+// redriveOfAFilter: what is typed into the filter is what the action is about, though nobody applied it; Enter in a typed
+// confirmation confirms.
+func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
+	b.Open("/dead")
+	b.Shows(soon, "6 jobs of one topic")
+	b.Type(`#d-text`, "mail-1")
+	b.Shows(soon, "1 job of one topic")
+	b.Click(`#wk-dead-chosen .btn-primary`)
+	b.Shows(soon, "Re-drive 1 job of one topic?", "mail.welcome (1)")
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "1 of 1")
+	b.Open("/dead?text=mail-2")
+	b.Click(`#wk-dead-chosen .btn.text-red`)
+	b.Type(`#wk-confirm-word`, "delete")
+	harness.Evaluate[chromedp.Void](b, `window.wakecallBefore = true`)
+	b.Type(`#wk-confirm-word`, "\r")
+	harness.Eventually(t, soon, "the job to be deleted", func() error {
+		s, err := i.Stats(ctx, "mail.welcome")
+		if err != nil {
+			return err
+		}
+		return harness.Equal("the dead jobs", s.Dead, 5)
+	})
+	b.Shows(soon, "1 of 1")
+}
