@@ -117,6 +117,55 @@ func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	}
 }
 
+// TestADrainingShardKeepsWhatWorkersHave until they end their leases; what then waits is moved, as it is.
+func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.pullTopics("t")
+	f.q.pace.stuck, f.q.pace.putOff = 0, time.Minute
+	verbs := map[string]Ending{
+		"acked":    {Verb: Ack},
+		"extended": {Verb: ExtendLeased, TTR: time.Hour},
+		"released": {Verb: GiveBack, Delay: time.Hour},
+		"failed":   {Verb: Fail, Retry: []time.Duration{time.Hour}},
+		"back":     {Verb: GiveBack},
+		"buried":   {Verb: BuryLeased},
+	}
+	for id := range verbs {
+		f.push("t", id, 0)
+	}
+	jobs := f.take(len(verbs), "t")
+	states("draining", "active")
+	if n := f.drain(); n != 0 || len(jobs) != len(verbs) {
+		t.Fatalf("%d of %d jobs were moved that workers have", n, len(jobs))
+	}
+	for _, j := range jobs {
+		e := verbs[j.ID]
+		e.Lease = j.Lease
+		f.ended(e)
+	}
+	if n := f.drain(); n != 4 {
+		t.Errorf("%d jobs were moved; want 4", n)
+	}
+	for id, want := range map[string]Job{
+		"extended": {Shard: "a", State: Running}, "back": {Shard: "b", State: Delayed}, "released": {Shard: "b", State: Delayed},
+		"failed": {Shard: "b", State: Delayed, Attempts: 1}, "buried": {Shard: "b", State: Dead, Attempts: 1},
+	} {
+		if j := f.get("t", id); j.Shard != want.Shard || j.State != want.State || j.Attempts != want.Attempts {
+			t.Errorf("%s is %+v", id, j)
+		}
+	}
+	for _, j := range jobs {
+		e := Ending{Lease: j.Lease, Verb: Ack}
+		if d := f.end(e); (j.ID == "extended") != (d.Err == nil) {
+			t.Errorf("the lease of %s: %v", j.ID, d.Err)
+		}
+	}
+	if h := f.s.Health(f.ctx); h.Jobs != 0 {
+		t.Errorf("%d jobs are left", h.Jobs)
+	}
+	f.balancedTopics("t")
+}
+
 // TestAChangeIsOneOfEveryCopy: a push whose answer was lost may have left one in a second shard.
 func TestAChangeIsOneOfEveryCopy(t *testing.T) {
 	f, states := twoShards(t, Options{})
