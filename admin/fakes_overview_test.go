@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/wakecall/wakecall/queue"
 )
@@ -116,6 +117,10 @@ func (q *fakeQueue) RedriveDead(context.Context, string, []string, int) (int, er
 func (q *fakeQueue) DeleteDead(context.Context, string, []string, int) (int, error) { return 0, nil }
 
 func (q *fakeQueue) Health(context.Context) []queue.ShardHealth { return nil }
+
+func (q *fakeQueue) Workers(context.Context, string) (queue.Workers, error) {
+	return queue.Workers{Waiting: 7, Oldest: time.Now().Add(-time.Hour)}, nil
+}
 
 func (q *fakeQueue) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
 	return nil, nil

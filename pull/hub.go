@@ -2,8 +2,10 @@ package pull
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +32,7 @@ type Request struct {
 // Hub takes jobs for workers and ends their leases. Run must run while others use it.
 type Hub struct {
 	opts Options
+	name string // by which it tells how many workers wait
 
 	mu      sync.Mutex
 	topics  map[string]*line
@@ -43,7 +46,7 @@ func New(o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Hub{opts: o, topics: map[string]*line{}, entered: make(chan struct{})}
+	return &Hub{opts: o, name: rand.Text()[:12], topics: map[string]*line{}, entered: make(chan struct{})}
 }
 
 // Run passes on what shards tell until ctx is done.
@@ -63,18 +66,48 @@ func (h *Hub) serve(ctx context.Context, s *queue.Shard) {
 	case <-h.entered:
 	}
 	wake := s.PullWakeups(ctx)
-	again := time.NewTicker(refreshEvery)
+	again, tell := time.NewTicker(refreshEvery), time.NewTicker(tellEvery)
 	defer again.Stop()
+	defer tell.Stop()
+	var told map[string]int
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-again.C:
 			h.refresh(ctx, s)
+			told = h.tell(ctx, s, told, true)
+		case <-tell.C:
+			told = h.tell(ctx, s, told, false)
 		case w := <-wake:
 			h.woken(ctx, s, w)
 		}
 	}
+}
+
+// tellEvery is how often it is noted for people how many workers wait, if that has changed.
+const tellEvery = 2 * time.Second
+
+// tell notes how many workers wait, if that is not what was told, or again. It returns what is told now.
+func (h *Hub) tell(ctx context.Context, s *queue.Shard, told map[string]int, again bool) map[string]int {
+	waiting := h.Waiting()
+	if maps.Equal(waiting, told) && !(again && len(waiting) > 0) {
+		return told
+	}
+	all := maps.Clone(waiting)
+	maps.Copy(all, told) // those of which nobody waits any more, too
+	for _, at := range s.Spots(slices.Collect(maps.Keys(all))) {
+		some := map[string]int{}
+		for _, topic := range at.Topics {
+			if n := waiting[topic]; n > 0 {
+				some[topic] = n
+			}
+		}
+		if err := s.NoteWorkers(ctx, at.Bucket, h.name, some); err != nil {
+			return nil // again soon
+		}
+	}
+	return waiting
 }
 
 func (h *Hub) woken(ctx context.Context, s *queue.Shard, w queue.Wakeup) {

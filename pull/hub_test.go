@@ -102,6 +102,15 @@ func (f *fixture) waiting(topic string, n int) {
 	wait.For(f, fmt.Sprintf("%d workers wait for %s", n, topic), func() bool { return f.hub.Waiting()[topic] == n })
 }
 
+// told waits until every process can read that n workers wait for a topic.
+func (f *fixture) told(topic string, n int) {
+	f.Helper()
+	wait.For(f, fmt.Sprintf("%d workers told of %s", n, topic), func() bool {
+		w, err := f.q.Workers(f.Context(), topic)
+		return err == nil && w.Waiting == n
+	})
+}
+
 func (f *fixture) ready(topic string) int64 {
 	st, err := f.q.Stats(f.Context(), []string{topic})
 	if err != nil {
@@ -122,6 +131,7 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 	if n := f.hub.Workers(); n != 2 {
 		t.Errorf("%d workers wait", n)
 	}
+	f.told("t", 2)
 	f.push("t", "a", 50*time.Millisecond)
 	if got := <-first; len(got.jobs) != 1 || got.jobs[0].ID != "a" {
 		t.Fatalf("the first who waits got %+v", got)
@@ -129,6 +139,10 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 	f.push("u", "b", 0)
 	if got := <-second; len(got.jobs) != 1 || got.jobs[0].ID != "b" {
 		t.Fatalf("the second got %+v", got)
+	}
+	f.told("t", 0)
+	if w, err := f.q.Workers(t.Context(), "t"); err != nil || time.Since(w.Oldest) > time.Minute {
+		t.Errorf("the oldest lease: %+v, %v", w, err)
 	}
 }
 

@@ -52,6 +52,7 @@ import (
 //	split          set while the timers leave small hashes alone
 //	idle           set while a dispatcher waits for work
 //	awaited        ZSET: pull topics that workers wait for, by until when that counts
+//	ww, ww:PROCESS SET of processes in which workers wait, and for each how many wait for its topics, see workers.lua
 //	turn           HASH: priority → which of several topics a worker gets a job of next
 //	pull           the channel that names pull topics which somebody waited for
 //	wake           the channel of wake-ups: T for timers, D for dispatchers, O when the bucket was opened

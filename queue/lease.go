@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -23,8 +24,16 @@ type ticket struct {
 
 const (
 	ticketVersion = 1
-	tokenLen      = 8
+	tokenLen      = 12
 )
+
+// newToken makes a token that nobody can guess. Its first four bytes are when the lease began, in seconds, for people
+// to read.
+func newToken() string {
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, tokenLen), uint32(time.Now().Unix()))
+	_, _ = rand.Read(b[4:tokenLen]) // never fails (crypto/rand)
+	return string(b[:tokenLen])
+}
 
 func (t *ticket) String() string {
 	b := make([]byte, 1, 32+len(t.shard)+len(t.topic)+len(t.id))

@@ -147,14 +147,13 @@ func (f *flight) encode(token string) {
 				r.Max = 0
 				continue
 			}
-			var key [tokenLen]byte
-			_, _ = rand.Read(key[:]) // never fails (crypto/rand)
-			f.tokens = append(f.tokens, string(key[:]))
+			key := newToken()
+			f.tokens = append(f.tokens, key)
 			ttr := ""
 			if r.TTR > 0 {
 				ttr = strconv.FormatInt(max(1, r.TTR.Milliseconds()), 10)
 			}
-			requests = append(requests, key[:], orderNames[r.Order], min(r.Max, TakeLimit), ttr, len(r.Topics))
+			requests = append(requests, key, orderNames[r.Order], min(r.Max, TakeLimit), ttr, len(r.Topics))
 			requests = append(requests, anys(r.Topics)...)
 		}
 		await = append(await, c.await...)

@@ -28,6 +28,7 @@ func TestPull(t *testing.T) {
 	t.Run("Worker does what its handler says", i.pullWorker)
 	t.Run("wakecall work runs a command", i.pullCommand)
 	t.Run("topics made by use", i.pullMadeByUse)
+	t.Run("the admin shows workers and takes jobs away", i.pullPages)
 }
 
 func (i *installation) pullTopic(t *testing.T, fields M) string {
@@ -271,6 +272,57 @@ func (i *installation) pullCommand(t *testing.T) {
 		!strings.Contains(j.History[0].Error, "exit status 3: no good") {
 		t.Errorf("dead: %+v", j)
 	}
+}
+
+func (i *installation) pullPages(t *testing.T) {
+	topic, c := i.pullTopic(t, M{"ttr": "1h"}), i.client(t)
+	for _, id := range []string{"x", "y"} {
+		i.MustPush(t, topic, M{"id": id, "body": 1})
+	}
+	if jobs, err := c.Reserve(t.Context(), client.Reserve{Topics: []string{topic}, Max: 2}); err != nil || len(jobs) != 2 {
+		t.Fatalf("reserved %d jobs, %v", len(jobs), err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	waiting := make(chan client.LeasedJob, 1)
+	go func() {
+		jobs, err := c.Reserve(ctx, client.Reserve{Topics: []string{topic}, Wait: 5 * time.Minute})
+		if err != nil || len(jobs) != 1 {
+			t.Errorf("reserved %d jobs, %v", len(jobs), err)
+			jobs = make([]client.LeasedJob, 1)
+		}
+		waiting <- jobs[0]
+	}()
+	b := i.signIn(t)
+	b.Open("/topics/" + topic)
+	b.Shows(soon, "Workers waiting\n1\n", "Oldest lease since")
+	pictured(b, "pull-topic")
+	b.Open("/topics/" + topic + "?tab=jobs&state=running")
+	b.Shows(soon, "LEASE UNTIL", "2 running jobs")
+	pictured(b, "pull-leases")
+	b.Open("/topics/" + topic + "/jobs/y")
+	b.Click(`form:has(input[value="bury"]) button`)
+	b.Submit(`#wk-confirm [data-ok]`)
+	b.Shows(soon, "y is dead")
+	b.Open("/topics/" + topic + "/jobs/x")
+	b.Submit(`button[value="release"]`)
+	if j := <-waiting; j.ID != "x" || j.Attempt != 1 {
+		t.Errorf("the waiting worker got %+v", j)
+	}
+	b.Open("/topics/" + topic)
+	b.Shows(soon, "Workers waiting\n0\n")
+}
+
+// pictured takes pictures of a page, light and dark, wide and narrow, where they are wanted.
+func pictured(b *harness.Browser, name string) {
+	for _, dark := range []bool{false, true} {
+		b.Dark(dark)
+		for _, width := range []int64{1440, 390} {
+			b.Size(width, 900)
+			shoot(b, fmt.Sprintf("%s-%v-%d.png", name, dark, width))
+		}
+	}
+	b.Size(1440, 900)
 }
 
 func (i *installation) pullMadeByUse(t *testing.T) {

@@ -22,6 +22,7 @@ type Queue interface {
 	Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
 	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 	TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
+	Workers(ctx context.Context, topic string) (queue.Workers, error)
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 

@@ -51,7 +51,8 @@ const topicEvery = 2 * time.Second
 type topicLive struct {
 	*topicLine
 	Limits queue.TopicLimits
-	Until  time.Time // when the older of its two secrets is dropped; zero: not by itself
+	Pull   *queue.Workers // of a pull topic; nil: not known
+	Until  time.Time      // when the older of its two secrets is dropped; zero: not by itself
 }
 
 func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
@@ -63,6 +64,11 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	h.fillVitals(ctx, []*topicLine{line})
 	if limits, err := h.queue.TopicLimits(ctx, []string{t.Name}); err == nil {
 		l.Limits = limits[t.Name]
+	}
+	if t.Delivery == registry.DeliveryPull {
+		if w, err := h.queue.Workers(ctx, t.Name); err == nil || queue.IsPartial(err) {
+			l.Pull = &w
+		}
 	}
 	if len(t.Secrets) > 1 {
 		l.Until, _ = h.registry.Rotation(ctx, t.Name) // away: the page shows no countdown

@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- Notes how many workers wait for topics in one process, or tells of the workers of a topic: for people to read, no job
+-- depends on it.
+-- KEYS[1] the bucket's prefix.
+-- ARGV    'note', process, for how many ms, topics and counts with spaces between | 'read', topic
+-- Returns nothing | {how many wait, when the oldest lease began, in s; 0: none is held}.
+-- Keeps   all invariants: it touches no job.
+local LEASES = 1000 -- that are read at most, those that end first
+
+if ARGV[1] == 'note' then
+  call('SADD', P .. 'ww', ARGV[2])
+  call('PEXPIRE', P .. 'ww', ARGV[3])
+  call('SET', P .. 'ww:' .. ARGV[2], ' ' .. ARGV[4], 'PX', ARGV[3])
+  return
+end
+
+local topic, waiting, oldest = ARGV[2], 0, 0
+for _, process in ipairs(call('SMEMBERS', P .. 'ww')) do
+  local noted = call('GET', P .. 'ww:' .. process)
+  if not noted then call('SREM', P .. 'ww', process) end
+  local _, at = string.find(noted or '', ' ' .. topic .. ' ', 1, true)
+  if at then waiting = waiting + string.match(noted, '^%d+', at + 1) end
+end
+for _, ref in ipairs(call('ZRANGE', P .. 'lease', 0, LEASES - 1)) do
+  local token = topicOf(placeOf(ref)) == topic and call('HGET', P .. 'tok', ref)
+  if token and #token == 12 then -- of a worker, see lease.go
+    local began = struct.unpack('>I4', token)
+    if oldest == 0 or began < oldest then oldest = began end
+  end
+end
+return {waiting, oldest}

@@ -1,0 +1,45 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Workers are those of a pull topic, as far as is known: their processes tell it every few seconds.
+type Workers struct {
+	Waiting int
+	Oldest  time.Time // when the oldest lease began, by the clock of the host that gave it; zero: none is held
+}
+
+// workersFor is how long it is noted that workers wait; their process notes it again before that.
+const workersFor = time.Minute
+
+// NoteWorkers notes how many workers wait in a process for some topics of a bucket.
+func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
+	var text strings.Builder
+	for topic, n := range waiting {
+		fmt.Fprintf(&text, "%s %d ", topic, n)
+	}
+	_, err := s.run(ctx, bucket, "workers", "note", process, workersFor.Milliseconds(), text.String())
+	return err
+}
+
+// Workers tells of the workers of a topic. They wait for all shards at once, so the highest count is right. With a
+// *PartialError the answer is that of the shards that answered.
+func (q *Queue) Workers(ctx context.Context, topic string) (w Workers, err error) {
+	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
+		reply, err := s.list(ctx, bucket, 2, "workers", "read", topic)
+		if err != nil {
+			return err
+		}
+		counts := ints(reply)
+		w.Waiting = max(w.Waiting, int(counts[0]))
+		if at := time.Unix(counts[1], 0); counts[1] > 0 && (w.Oldest.IsZero() || at.Before(w.Oldest)) {
+			w.Oldest = at
+		}
+		return nil
+	})
+	return w, err
+}
