@@ -236,7 +236,7 @@ func byMode(behind map[int]queue.Comparison) map[queue.ReplayMode]map[int]queue.
 func (a *attendant) replay(
 	ctx context.Context, mode queue.ReplayMode, buckets map[int]queue.Comparison, highest map[int]int64, r *Report,
 ) error {
-	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: len(a.hosts.others()) == 0}
+	t := &target{shard: a.shard, mode: mode, names: map[int]string{}, skip: a.hosts.alone()}
 	missing := map[int]*bounds{}
 	var from journal.Position
 	first := true

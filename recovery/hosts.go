@@ -50,7 +50,7 @@ func (h *hosts) hear(seen []queue.HostSeen) {
 	for _, s := range seen {
 		switch at := s.At.UnixMilli(); {
 		case s.At.IsZero():
-			delete(h.heard, s.Host) // it has left
+			h.heard[s.Host] = heard{} // it has left
 		case at != h.heard[s.Host].Seen:
 			h.heard[s.Host] = heard{at, now.UnixMilli()}
 		}
@@ -75,10 +75,18 @@ func (h *hosts) others() []string {
 	}
 	var list []string
 	for host, w := range h.heard {
-		if host != h.self && newest-w.At < atWork.Milliseconds() {
+		if host != h.self && w.At > 0 && newest-w.At < atWork.Milliseconds() {
 			list = append(list, host)
 		}
 	}
 	slices.Sort(list)
 	return list
+}
+
+// alone says whether no other host was ever heard of. One that has left may come back with lines of its own.
+func (h *hosts) alone() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, self := h.heard[h.self]
+	return len(h.heard) == 0 || self && len(h.heard) == 1
 }

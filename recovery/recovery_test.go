@@ -380,6 +380,34 @@ func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	}
 }
 
+// TestAHostThatIsBackBringsNoDeletedJob: it had left when the server lost everything, and another host had deleted a
+// job of its own.
+func TestAHostThatIsBackBringsNoDeletedJob(t *testing.T) {
+	url, client := startRedis(t)
+	a, b := newHost(t, url), newHost(t, url)
+	inA, inB := a.attendant(t), b.attendant(t)
+	attendAll(t, inA, inB)
+	attendAll(t, inA)
+	ready(t, a, b)
+	a.push(t, "deleted", "1", time.Hour)
+	a.push(t, "kept", "1", time.Hour)
+	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	inA.leave()
+	attendAll(t, inB)
+	client.FlushAll(t.Context())
+	attendAll(t, inB)
+	ready(t, b)
+	attendAll(t, inA)
+	if _, err := b.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+	if _, err := b.queue.Get(t.Context(), "t", "kept"); err != nil {
+		t.Errorf("kept: %v", err)
+	}
+}
+
 // TestAHostThatIsKilledIsWaitedForNotForEver: after Patience the shard opens.
 func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	url, client := startRedis(t)
