@@ -20,7 +20,8 @@ type deadQueue struct {
 }
 
 func newDeadQueue(topic string, n int) *deadQueue {
-	q := &deadQueue{jobs: map[string][]queue.Job{}, alive: map[queue.Ref]bool{}, fate: func(string, string) *queue.Job { return nil }}
+	q := &deadQueue{jobs: map[string][]queue.Job{}, alive: map[queue.Ref]bool{},
+		fate: func(string, string) *queue.Job { return nil }}
 	for i := range n {
 		q.jobs[topic] = append(q.jobs[topic], queue.Job{
 			Topic: topic, ID: "job-" + strconv.Itoa(i), State: queue.Dead, DeadReason: "attempts", Attempts: 3,
@@ -31,7 +32,9 @@ func newDeadQueue(topic string, n int) *deadQueue {
 	return q
 }
 
-func (q *deadQueue) List(_ context.Context, topic string, _ queue.State, cursor string, limit int) ([]queue.Job, string, error) {
+func (q *deadQueue) List(
+	_ context.Context, topic string, _ queue.State, cursor string, limit int,
+) ([]queue.Job, string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	begin, _ := strconv.Atoi(cursor)

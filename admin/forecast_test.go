@@ -35,7 +35,8 @@ func TestAJobIsTakenAwayFromItsWorker(t *testing.T) {
 	topic.Delivery = registry.DeliveryPull
 	_, err := s.registry.PutTopic(t.Context(), "test", topic)
 	must(t, err)
-	must(t, q.SetTopics(t.Context(), slices.Values([]queue.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
+	must(t, q.SetTopics(t.Context(),
+		slices.Values([]queue.TopicConf{{Name: "jobs", Pull: true, TTR: time.Hour, MaxAttempts: 3}})))
 	must(t, q.Push(t.Context(), queue.Push{Topic: "jobs", ID: "x", Body: []byte(`{}`)}).Err)
 	const page = "/topics/jobs/jobs/x"
 	take := func() queue.Leased {

@@ -124,7 +124,8 @@ func TestAFormSurvivesItsSession(t *testing.T) {
 	for _, field := range regexp.MustCompile(`name="(kept[^"]+)" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
 		kept = append(kept, field[1], field[2])
 	}
-	if status, body = s.post("/login", kept...); status != http.StatusOK || !strings.Contains(body, `action="/topics/new"`) ||
+	if status, body = s.post("/login", kept...); status != http.StatusOK ||
+		!strings.Contains(body, `action="/topics/new"`) ||
 		!strings.Contains(body, `name="title" value="Typed for ten minutes"`) {
 		t.Errorf("behind the login: %d\n%s", status, body)
 	}

@@ -12,7 +12,8 @@ func TestSignIn(t *testing.T) {
 	if status, body := s.get("/topics"); status != http.StatusOK || !strings.Contains(body, `name="password"`) {
 		t.Fatalf("a stranger got %d\n%s", status, body)
 	}
-	if status, body := s.post("/login", "username", "root", "password", "wrong password"); status != http.StatusUnauthorized ||
+	if status, body := s.post("/login", "username", "root", "password",
+		"wrong password"); status != http.StatusUnauthorized ||
 		!strings.Contains(body, "Wrong user name or password.") {
 		t.Errorf("a wrong password got %d\n%s", status, body)
 	}

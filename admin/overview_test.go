@@ -219,7 +219,8 @@ func TestRecipientsRulesAndWebhooks(t *testing.T) {
 		t.Errorf("recipients got %d", status)
 	}
 	rules := []string{
-		"ledger", "on", "no_consumer", "7m30s", "no_worker", "4m", "no_worker_jobs", "50", "lateness", "0", "failing_share", "25", "failing_least",
+		"ledger", "on", "no_consumer", "7m30s", "no_worker", "4m", "no_worker_jobs", "50", "lateness", "0", "failing_share",
+		"25", "failing_least",
 		"20", "dead_jobs", "3",
 		"remind_after", "1h", "over_after", "2m", "group_wait", "30s", "digest_after", "10m", "max_per_hour", "12",
 		"language", "zh-Hans",

@@ -79,7 +79,8 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("a wrong expression: %d\n%s", status, body)
 	}
 	s.post("/topics/shop.mail/edit", form("title", "Mails", "durability", "replica")...)
-	if x := s.registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Mails" || x.Durability != registry.DurabilityReplica ||
+	if x := s.registry.Snapshot().Topics.Get("shop.mail"); x.Title != "Mails" ||
+		x.Durability != registry.DurabilityReplica ||
 		len(x.Secrets) != 1 || len(x.Retry) != 0 {
 		t.Errorf("after the change it is %+v", x)
 	}
@@ -95,7 +96,8 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		return m[1]
 	}
 	_, opened := s.get("/topics/shop.mail/edit")
-	if status, _ := s.post("/topics/shop.mail/edit", form("title", "Theirs", "etag", etagOf(opened))...); status != http.StatusOK {
+	if status, _ := s.post("/topics/shop.mail/edit",
+		form("title", "Theirs", "etag", etagOf(opened))...); status != http.StatusOK {
 		t.Errorf("the first: %d", status)
 	}
 	status, body = s.post("/topics/shop.mail/edit", form("title", "Yours", "etag", etagOf(opened))...)

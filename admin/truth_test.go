@@ -96,7 +96,8 @@ func (q *sick) Totals(_ context.Context, topics []string) (map[string]queue.Topi
 	all := map[string]queue.TopicTotals{}
 	for _, name := range topics {
 		n := int64(len(name))
-		all[name] = queue.TopicTotals{Stats: q.stats[name], Today: queue.Totals{Pushed: 9 * n, Delivered: 7 * n, Failed: 5 * n, Deleted: 3 * n}}
+		all[name] = queue.TopicTotals{Stats: q.stats[name],
+			Today: queue.Totals{Pushed: 9 * n, Delivered: 7 * n, Failed: 5 * n, Deleted: 3 * n}}
 	}
 	return all, nil
 }
@@ -123,7 +124,8 @@ func sickSite(t *testing.T) *site {
 	for i, name := range []string{"broken", "one", "some", "waiting", "well.known"} {
 		s.topic(name)
 		n := int64(i + 1)
-		q.stats[name] = queue.Stats{Delayed: n, Ready: 2 * n, Running: 3 * n, Dead: 4 * n, OldestReady: time.Duration(i) * time.Millisecond}
+		q.stats[name] = queue.Stats{Delayed: n, Ready: 2 * n, Running: 3 * n, Dead: 4 * n,
+			OldestReady: time.Duration(i) * time.Millisecond}
 	}
 	q.stats["waiting"] = queue.Stats{Delayed: 4, Ready: 8, Running: 12, Dead: 16, OldestReady: time.Hour}
 	return s
@@ -136,7 +138,8 @@ func TestABrokenTopicIsNotHealthy(t *testing.T) {
 	body := s.shows("/topics", `data-live="topics:`)
 	for name, want := range map[string][]string{
 		"broken": {"breaker open", "bg-red-lt", "0 %", "60ms", "<polyline"}, "one": {"failing", "bg-red-lt", "0 %"},
-		"some": {"failing", "40.0 %"}, "waiting": {"late", "bg-orange-lt", "1h"}, "well.known": {"healthy", "bg-green-lt", "90.9 %", "100ms"},
+		"some": {"failing", "40.0 %"}, "waiting": {"late", "bg-orange-lt", "1h"},
+		"well.known": {"healthy", "bg-green-lt", "90.9 %", "100ms"},
 	} {
 		_, row, _ := strings.Cut(body, `href="/topics/`+name+`">`)
 		row, _, _ = strings.Cut(row, "</tr>")
@@ -189,7 +192,8 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 	q := newDeadQueue("a", 3)
 	for i := range q.jobs["a"] {
 		j := &q.jobs["a"][i]
-		j.DueAt, j.CreatedAt, j.DeadAt = time.Now().Add(-time.Hour), time.Now().Add(-2*time.Hour), time.Now().Add(-time.Minute)
+		j.DueAt, j.CreatedAt, j.DeadAt = time.Now().Add(-time.Hour), time.Now().Add(-2*time.Hour),
+			time.Now().Add(-time.Minute)
 		j.History[0].StartedAt = time.Now().Add(-time.Minute).UnixMilli()
 	}
 	s := open(t, func(o *Options) {
@@ -197,10 +201,13 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 		o.Queue, o.Alerts = q, store
 	}).as("root")
 	s.topic("a")
-	_, err := store.RaiseAlert(t.Context(), alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a"})
+	_, err := store.RaiseAlert(t.Context(),
+		alert.Alert{Key: "topic/a", Kind: "breaker", Severity: alert.Critical, Topic: "a"})
 	must(t, err)
-	must(t, store.AddDelivery(t.Context(), alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()}))
-	for _, path := range []string{"/dead?topic=a", "/topics/a?tab=jobs&state=dead", "/topics/a/jobs/job-1", "/alerts", "/alerts/deliveries",
+	must(t, store.AddDelivery(t.Context(),
+		alert.Delivery{Channel: "mail", Recipient: "ops@example.com", State: "sent", At: time.Now()}))
+	for _, path := range []string{"/dead?topic=a", "/topics/a?tab=jobs&state=dead", "/topics/a/jobs/job-1", "/alerts",
+		"/alerts/deliveries",
 		"/access", "/audit", "/account"} {
 		times := regexp.MustCompile(`(?s)<time.*?</time>`).FindAllString(s.shows(path), -1)
 		if len(times) == 0 {
@@ -235,7 +242,8 @@ func TestTheDeadSayWhyAndWhen(t *testing.T) {
 type failedOnce struct{}
 
 func (failedOnce) Attempts(context.Context, string, int) ([]activity.Attempt, error) {
-	return []activity.Attempt{{ID: "job-0", N: 3, Status: 200, Outcome: "retry", Reason: "retry_if", Error: "retry_if is true for the answer"}}, nil
+	return []activity.Attempt{{ID: "job-0", N: 3, Status: 200, Outcome: "retry", Reason: "retry_if",
+		Error: "retry_if is true for the answer"}}, nil
 }
 func (failedOnce) Errors(context.Context, string) ([]queue.ErrorNote, error) { return nil, nil }
 func (failedOnce) ClearErrors(context.Context, string) error                 { return nil }
@@ -245,18 +253,21 @@ func TestSavingACardLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil).as("root")
 	for _, card := range []string{"wk-mail", "wk-recipients", "wk-webhooks", "wk-rules"} {
-		if body := s.shows("/alerts/settings"); !regexp.MustCompile(`hx-target="(this|#` + card + `)" hx-select="#` + card + `"`).MatchString(body) {
+		if body := s.shows("/alerts/settings"); !regexp.MustCompile(`hx-target="(this|#` + card + `)" hx-select="#` + card +
+			`"`).MatchString(body) {
 			t.Errorf("%s is not sent alone", card)
 		}
 	}
 	res, body := s.part("/alerts/recipients", "recipients", "ops@example.com")
 	_, flash, _ := strings.Cut(body, `id="wk-flash"`)
 	flash, _, _ = strings.Cut(flash, `class="page-header"`)
-	if res.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(flash, "mail.host: is missing: the recipients need an SMTP server") {
+	if res.StatusCode != http.StatusUnprocessableEntity ||
+		!strings.Contains(flash, "mail.host: is missing: the recipients need an SMTP server") {
 		t.Errorf("%d, above the page stands %s", res.StatusCode, flash)
 	}
 	mail := []string{"mail.host", "h", "mail.port", "25", "mail.tls", "none", "mail.from", "w@example.com"}
-	if res, body := s.part("/alerts/mail", mail...); res.StatusCode != http.StatusOK || res.Header.Get("HX-Redirect") != "" ||
+	if res, body := s.part("/alerts/mail", mail...); res.StatusCode != http.StatusOK ||
+		res.Header.Get("HX-Redirect") != "" ||
 		!strings.Contains(body, "alert-success") || !strings.Contains(body, `name="mail.host" type="text" value="h"`) {
 		t.Errorf("saved: %d %v\n%s", res.StatusCode, res.Header, body)
 	}
@@ -268,7 +279,8 @@ func TestARoleChangesWithItsButton(t *testing.T) {
 	body := open(t, nil).as("root").shows("/access")
 	_, form, _ := strings.Cut(body, `action="/access/users/ops/role"`)
 	form, _, _ = strings.Cut(form, "</form>")
-	if !strings.Contains(form, `data-confirm="`) || !strings.Contains(form, "<button") || strings.Contains(form, "data-submit") {
+	if !strings.Contains(form, `data-confirm="`) || !strings.Contains(form, "<button") ||
+		strings.Contains(form, "data-submit") {
 		t.Errorf("the form of a role is\n%s", form)
 	}
 }

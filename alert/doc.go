@@ -12,8 +12,8 @@
 // Rounds (every five seconds) find what is wrong now: levels, not events. A cause neither begins nor ends in a round
 // that cannot judge it, because a shard does not answer. A host that has just started ends nothing of others before
 // it has watched for the span of the rule, such as ten minutes for dead jobs. What is found near a limit ends at half
-// of it, and after Rules.OverAfter without a finding, so that what goes up and down is one alert. While a shard is down,
-// and for two minutes after that, topics that begin to be late are part of its alert.
+// of it, and after Rules.OverAfter without a finding, so that what goes up and down is one alert. While a shard is
+// down, and for two minutes after that, topics that begin to be late are part of its alert.
 //
 // Of the hosts that find the same, the first raises the alert, the others are noted with it, and it is over when none
 // has found it for 90 seconds; other hosts end the alerts of a host that died.
@@ -21,13 +21,13 @@
 // # Telling people
 //
 // What a person (a mail address, a webhook) was told is stored: which alerts began for it, when the last message went
-// out. Each round compares that with the open alerts, so nothing that began or ended is lost or told twice. Told.due has
-// the rules. Of the hosts that see that a message is due, the one that updates what was told sends it. While the store
-// is away each host relies on its own memory and the last known settings, because an outage of the registry must not
-// delay a mail about Redis; two hosts may then send the same message.
+// out. Each round compares that with the open alerts, so nothing that began or ended is lost or told twice. Told.due
+// has the rules. Of the hosts that see that a message is due, the one that updates what was told sends it. While the
+// store is away each host relies on its own memory and the last known settings, because an outage of the registry must
+// not delay a mail about Redis; two hosts may then send the same message.
 //
-// Dead jobs are told to their topics' addresses, by the host that claims them in the store, with the same pauses. Deaths
-// during a time without any watch, without the store, or without one of the shards are reported later.
+// Dead jobs are told to their topics' addresses, by the host that claims them in the store, with the same pauses.
+// Deaths during a time without any watch, without the store, or without one of the shards are reported later.
 //
 // # Sending
 //
@@ -41,5 +41,6 @@
 //
 // watch.go and trend.go read the topics, judge.go has the rules, cause.go what they find, open.go the life of an alert,
 // handled.go who looks after one. route.go, tell.go and people.go decide who is told when, compose.go and message.go
-// what, dead.go and deaths.go are about dead jobs. outbox.go and send.go send; store.go, told.go and deliveries.go store.
+// what, dead.go and deaths.go are about dead jobs. outbox.go and send.go send; store.go, told.go and deliveries.go
+// store.
 package alert

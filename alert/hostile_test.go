@@ -16,7 +16,9 @@ import (
 )
 
 // forged would be headers, a part of its own, lines and marks of a chat, wherever it was written as it is.
-const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: text/html\r\n\r\n<script>FORGED</script>\nFORGED\u2028FORGED\u0085FORGED\x1b[2J\u202e <!channel> <https://evil.example|click>\x00"
+const forged = "x\r\nBcc: evil@evil.example\r\nContent-Type: " +
+	"text/html\r\n\r\n<script>FORGED</script>\nFORGED\u2028FORGED\u0085FORGED\x1b[2J\u202e <!channel> " +
+	"<https://evil.example|click>\x00"
 
 func forgedMessage() *Message {
 	return &Message{
@@ -165,7 +167,8 @@ func TestThePasswordIsNotGivenToWhoeverAsks(t *testing.T) {
 		{TLSStart, "mail.example", false, false},
 	} {
 		m := &Mail{Host: x.host, Username: "u", Password: "p", TLS: x.setting}
-		if _, _, err := (loginAuth{m}).Start(&smtp.ServerInfo{Name: x.host, TLS: x.encrypted, Auth: []string{"LOGIN"}}); (err == nil) != x.given {
+		if _, _, err := (loginAuth{m}).Start(&smtp.ServerInfo{Name: x.host, TLS: x.encrypted,
+			Auth: []string{"LOGIN"}}); (err == nil) != x.given {
 			t.Errorf("%s to %s, encrypted %v: %v", x.setting, x.host, x.encrypted, err)
 		}
 	}

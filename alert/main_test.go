@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sendTimeout, storeLimit = 3*time.Second, 5*time.Second
+	sendTimeout, storeLimit = 3*time.Second, 3*time.Second
 	dbtest.Main(m)
 }

@@ -93,7 +93,8 @@ func fails(topic string) Finding {
 }
 
 func isLate(topic string) Finding {
-	return Finding{Topic: topic, Cause: Cause{Kind: "late", Severity: Warning, N: 10, For: time.Minute, Limit: time.Second}}
+	return Finding{Topic: topic,
+		Cause: Cause{Kind: "late", Severity: Warning, N: 10, For: time.Minute, Limit: time.Second}}
 }
 
 // TestABadDayIsThreeMails to each person: 36 minutes with eight topics that begin to fail one after the other, one that

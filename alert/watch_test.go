@@ -89,7 +89,8 @@ func (w *world) watch() *Watch {
 		Queue: w, Activity: w, Snapshot: func() *registry.Snapshot {
 			return &registry.Snapshot{Topics: registry.NewTopics(slices.Collect(maps.Values(w.topics))...)}
 		}, RegistryUp: func() bool { return w.up },
-		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards }, ClaimDeaths: w.ClaimDeaths,
+		Journal: func() error { return w.journal }, Shards: func() []ShardFinding { return w.shards },
+		ClaimDeaths: w.ClaimDeaths,
 	})
 }
 
@@ -275,7 +276,8 @@ func TestWhatCannotBeSeenIsNotOver(t *testing.T) {
 			t.Errorf("with a shard away %q are over", got)
 		}
 		_, judge := watch.Find(t.Context(), Defaults().Rules)
-		if judge(Finding{Shard: "r2", Cause: Cause{Kind: "shard_memory"}}) || !judge(Finding{Shard: "r1", Cause: Cause{Kind: "shard_memory"}}) {
+		if judge(Finding{Shard: "r2", Cause: Cause{Kind: "shard_memory"}}) ||
+			!judge(Finding{Shard: "r1", Cause: Cause{Kind: "shard_memory"}}) {
 			t.Error("what a shard that is down says of itself cannot be over; another's can")
 		}
 		w.err, w.shards, w.limits = nil, nil, limits
@@ -310,7 +312,8 @@ func TestANewWatchEndsNothing(t *testing.T) {
 		ends := map[string]time.Duration{}
 		for time.Since(began) < 15*time.Minute {
 			_, judge := watch.Find(t.Context(), Defaults().Rules)
-			for kind, topic := range map[string]string{"shard_down": "", "shard_slow": "", "registry": "", "ledger": "a", "no_consumer": "a", "topic_failing": "a", "dead": "a"} {
+			for kind, topic := range map[string]string{"shard_down": "", "shard_slow": "", "registry": "", "ledger": "a",
+				"no_consumer": "a", "topic_failing": "a", "dead": "a"} {
 				if _, known := ends[kind]; !known && judge(Finding{Topic: topic, Cause: Cause{Kind: kind}}) {
 					ends[kind] = time.Since(began)
 				}

@@ -80,6 +80,7 @@ func (p *parts) newGateway(listeners map[string]net.Listener, replaced func() bo
 
 func (p *parts) servePHPDQ(e *gateway.Endpoint) serveFunc {
 	return phpdq.New(phpdq.Options{
-		Endpoint: e, Jobs: p.jobs(), Topics: p.registry.Snapshot, Healthy: p.journal.Accepting, Zone: p.cfg.Gateways.Location(),
+		Endpoint: e, Jobs: p.jobs(), Topics: p.registry.Snapshot, Healthy: p.journal.Accepting,
+		Zone: p.cfg.Gateways.Location(),
 	}).Serve
 }

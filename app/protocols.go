@@ -82,7 +82,8 @@ func readAccounts(key, file string) (map[string]string, error) {
 func (p *parts) lmstfy(e *gateway.Endpoint) *lmstfy.Gateway {
 	if p.lmstfyGateway == nil {
 		p.lmstfyGateway = lmstfy.New(e, lmstfy.Options{
-			Queue: p.queue, Workers: p.pull, Tokens: lmstfy.NewTokens(p.registry), Pools: strings.Split(p.cfg.Gateways.Lmstfy.Pools, ","),
+			Queue: p.queue, Workers: p.pull, Tokens: lmstfy.NewTokens(p.registry),
+			Pools:   strings.Split(p.cfg.Gateways.Lmstfy.Pools, ","),
 			Version: p.version,
 		})
 	}

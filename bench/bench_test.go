@@ -58,14 +58,16 @@ func TestRequestsAreHTTPAndJSON(t *testing.T) {
 
 // TestAWorkerAcksWhatItReserved, and reserves again after that, or when there was nothing.
 func TestAWorkerAcksWhatItReserved(t *testing.T) {
-	const one, two = `{"jobs":[{"lease":"L1","topic":"t"}]}`, `{"jobs":[{"lease":"L1","topic":"t"},{"lease":"L2","topic":"t"}]}`
+	const one, two = `{"jobs":[{"lease":"L1","topic":"t"}]}`,
+		`{"jobs":[{"lease":"L1","topic":"t"},{"lease":"L2","topic":"t"}]}`
 	const reserve = "/v1/topics/bench/reserve"
 	for _, x := range []struct {
 		size                 int
 		answer, path, wanted string
 	}{
 		{1, "", reserve, `{"max":1}`}, {1, one, "/v1/leases/L1/ack", ""}, {1, `{"jobs":[]}`, reserve, `{"max":1}`},
-		{100, two, "/v1/leases", `{"ack":["L1","L2"]}`}, {100, `{"results":[{"lease":"L1","state":"done"}]}`, reserve, `{"max":100}`},
+		{100, two, "/v1/leases", `{"ack":["L1","L2"]}`},
+		{100, `{"results":[{"lease":"L1","state":"done"}]}`, reserve, `{"max":100}`},
 	} {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(worker("tok", x.size)([]byte(x.answer)))))
 		if err != nil {

@@ -14,7 +14,8 @@
 //	wakecall bench-helper echo     the bare echo handler
 //
 // The load generator writes prepared requests over keep-alive connections and reads the answers with as little work as
-// HTTP/1.1 allows, so that it takes as little as possible from what it measures. It is the same for both sides of a comparison.
+// HTTP/1.1 allows, so that it takes as little as possible from what it measures. It is the same for both sides of a
+// comparison.
 //
 // Every row starts with a fresh installation, so that no row pays for what another one left behind.
 package bench

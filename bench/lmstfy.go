@@ -202,5 +202,6 @@ func (s *suite) lmstfyMemory(ctx context.Context, b *lmstfyBench) (Raw, error) {
 	err = b.rest(ctx)
 	after, infoErr := b.info(ctx, "memory", "used_memory")
 	jobs := s.scale.memoryJobs / lmstfyBulk * lmstfyBulk
-	return Raw{Value: float64(after-before) / float64(jobs), Detail: map[string]any{"jobs": jobs}}, errors.Join(err, infoErr)
+	return Raw{Value: float64(after-before) / float64(jobs), Detail: map[string]any{"jobs": jobs}},
+		errors.Join(err, infoErr)
 }

@@ -236,11 +236,13 @@ var pullIdleGroup = group{
 			atMost: 20,
 		},
 		{
-			group: "pull_idle", name: "pull_cpu", title: "CPU, 1,000 waiting workers, all processes", unit: "% of a core", atMost: 2,
+			group: "pull_idle", name: "pull_cpu", title: "CPU, 1,000 waiting workers, all processes", unit: "% of a core",
+			atMost:   2,
 			fullOnly: true,
 		},
 		{
-			group: "pull_idle", name: "pull_rss", title: "Memory, 1,000 waiting workers, largest process", unit: "MiB", atMost: 60,
+			group: "pull_idle", name: "pull_rss", title: "Memory, 1,000 waiting workers, largest process", unit: "MiB",
+			atMost:   60,
 			fullOnly: true,
 		},
 	},

@@ -173,7 +173,8 @@ func TestASecondTryOnlyWhereTheFirstReachedNobody(t *testing.T) {
 	}
 	address = l.Addr().String()
 	_ = l.Close()
-	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: "http://" + address}), job()); o.Reason != "refused" || !o.EndpointDown {
+	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: "http://" + address}), job()); o.Reason != "refused" ||
+		!o.EndpointDown {
 		t.Fatalf("outcome = %+v", o)
 	}
 }

@@ -33,9 +33,11 @@ func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
 func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	for name, s := range map[string]EndpointSpec{
 		"scheme": {URL: "ftp://h/"}, "relative": {URL: "/hook"}, "method": {URL: "http://h", Method: "TRACE"},
-		"header value": {URL: "http://h", Headers: map[string]string{"x": "a\r\nb: c"}}, "header name": {URL: "http://h", Headers: map[string]string{"x y": "a"}},
-		"secret": {URL: "http://h", Secrets: []string{"whsec_!"}}, "empty secret": {URL: "http://h", Secrets: []string{"whsec_"}},
-		"retry_if": {URL: "http://h", RetryIf: "res.code !"},
+		"header value": {URL: "http://h", Headers: map[string]string{"x": "a\r\nb: c"}},
+		"header name":  {URL: "http://h", Headers: map[string]string{"x y": "a"}},
+		"secret":       {URL: "http://h", Secrets: []string{"whsec_!"}},
+		"empty secret": {URL: "http://h", Secrets: []string{"whsec_"}},
+		"retry_if":     {URL: "http://h", RetryIf: "res.code !"},
 	} {
 		if _, err := CompileEndpoint(s); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -28,7 +28,8 @@ func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 	answers := []struct{ head, again string }{
 		{"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n", chunk},
 		{"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", chunk},
-		{"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(bomb.Len()) + "\r\n\r\n" + bomb.String(), ""},
+		{"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(bomb.Len()) + "\r\n\r\n" +
+			bomb.String(), ""},
 		{"HTTP/1.1 200 OK\r\n", header},
 		{"", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"},
 	}
@@ -48,7 +49,8 @@ func TestAnswersThatGrowCostNoMemory(t *testing.T) {
 			for range atOnce / len(answers) {
 				wg.Go(func() {
 					o := c.Do(t.Context(), e, job())
-					if len(o.Answer) > maxAnswer || (i >= 3 && o.Class != Failure) || (i == 2 && o.Class == Success && !bytes.Equal(o.Answer, bomb.Bytes())) {
+					if len(o.Answer) > maxAnswer || (i >= 3 && o.Class != Failure) ||
+						(i == 2 && o.Class == Success && !bytes.Equal(o.Answer, bomb.Bytes())) {
 						t.Errorf("answer %d: class %v, %d bytes", i, o.Class, len(o.Answer))
 					}
 				})

@@ -26,7 +26,8 @@ func TestRetryIfIsBounded(t *testing.T) {
 		}
 		for _, body := range bodies {
 			err := within(t, p, src, []byte(body))
-			is = is || err != nil && (errors.Is(err, errBudget) || strings.Contains(err.Error(), "more than") || strings.Contains(err.Error(), "memory"))
+			is = is || err != nil &&
+				(errors.Is(err, errBudget) || strings.Contains(err.Error(), "more than") || strings.Contains(err.Error(), "memory"))
 		}
 		return is
 	}
@@ -58,8 +59,10 @@ func TestRetryIfAllowsLittle(t *testing.T) {
 	for _, src := range []string{
 		`len(replace(replace(body,"a",body),"a",body)) == 1`, `body matches body`, `len(join(split(body,""),body)) == 1`,
 		`repeat(body, 1000) == ""`, `body matches "` + strings.Repeat("a{1000}", 30) + `"`, `body matches ("a" + body)`,
-		`_meter == nil`, `_do(1) == 1`, `$env == nil`, `reduce(res, #acc + #) == 1`, `sortBy(res, #) == []`, `fromJSON(body) == 1`,
-		`{"a": 1} == res`, `(1; true)`, `now() == nil`, `toBase64(body) == ""`, `body matches "("`, `len(groupBy(res, #)) > 1`,
+		`_meter == nil`, `_do(1) == 1`, `$env == nil`, `reduce(res, #acc + #) == 1`, `sortBy(res, #) == []`,
+		`fromJSON(body) == 1`,
+		`{"a": 1} == res`, `(1; true)`, `now() == nil`, `toBase64(body) == ""`, `body matches "("`,
+		`len(groupBy(res, #)) > 1`,
 		`body matches "` + strings.Repeat("a", 300) + `"`, `res.x() == 1`, `status == "x"`, `date(body) == nil`,
 	} {
 		if _, err := CompileRetryIf(src); err == nil {
@@ -97,7 +100,8 @@ func TestRetryIfReachesWhatThereIs(t *testing.T) {
 		{`res.n matches "x"`, `{"n":1}`, false, true},
 		{`(res.n ?? 7) * 2 - 4 == 10 and -1 < 0`, `{}`, true, false},
 		{`len(res.list) == 2 and trim(upper(res.s)) == "X"`, `{"list":[1,2],"s":" x "}`, true, false},
-		{`find(res, .id == 2)?.name == "b" and one(res, .id == 1) and none(res, .id == 3)`, `[{"id":1},{"id":2,"name":"b"}]`, true, false},
+		{`find(res, .id == 2)?.name == "b" and one(res, .id == 1) and none(res, .id == 3)`, `[{"id":1},{"id":2,"name":"b"}]`,
+			true, false},
 		{`len(map(filter(res, # > 1), # + 1)) == 2`, `[1,2,3]`, true, false},
 		{`body == "\"{res.code}"`, `"{res.code}`, true, false},
 	}

@@ -53,14 +53,16 @@ func TestTheRequestIsAsPromised(t *testing.T) {
 	var body []byte
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got = r; body, _ = io.ReadAll(r.Body) })
 	c := caller(t, Options{})
-	o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url + "/hook?x=1", Method: "POST", Headers: map[string]string{"x-own": "v"}}), job())
+	o := c.Do(t.Context(),
+		endpoint(t, EndpointSpec{URL: url + "/hook?x=1", Method: "POST", Headers: map[string]string{"x-own": "v"}}), job())
 	if o.Class != Success || o.Status != 200 || o.Reason != "ok" {
 		t.Fatalf("outcome = %+v", o)
 	}
 	for k, want := range map[string]string{
-		"Content-Type": "application/json", "User-Agent": "Wakecall/1.2.3", "Wakecall-Topic": "shop.close", "Wakecall-Id": "o 4.2%C3%A9%25",
-		"Wakecall-Priority": "high", "Wakecall-Attempt": "2", "Wakecall-Max-Attempts": "10", "Wakecall-Due-At": "2023-11-14T22:13:20.123Z",
-		"X-Own": "v", "Accept-Encoding": "",
+		"Content-Type": "application/json", "User-Agent": "Wakecall/1.2.3", "Wakecall-Topic": "shop.close",
+		"Wakecall-Id": "o 4.2%C3%A9%25", "Wakecall-Priority": "high", "Wakecall-Attempt": "2", "Wakecall-Max-Attempts": "10",
+		"Wakecall-Due-At": "2023-11-14T22:13:20.123Z",
+		"X-Own":           "v", "Accept-Encoding": "",
 	} {
 		if v := got.Header.Get(k); v != want {
 			t.Errorf("%s: %q; want %q", k, v, want)
@@ -81,7 +83,8 @@ func TestAJobsHeadersReplaceTheEndpoints(t *testing.T) {
 		r := job()
 		r.Headers = map[string]string{"x-a": "job", "X-C": "job", "wakecall-id": "forged"}
 		c.Do(t.Context(), e, r)
-		if got.Get("X-A") != "job" || got.Get("X-B") != "topic" || got.Get("X-C") != "job" || got.Get("Wakecall-Id") == "forged" {
+		if got.Get("X-A") != "job" || got.Get("X-B") != "topic" || got.Get("X-C") != "job" ||
+			got.Get("Wakecall-Id") == "forged" {
 			t.Errorf("dialect %q: %v", dialect, got)
 		}
 		r.Headers = map[string]string{"X-A": "b\r\nX-D: c"}
@@ -97,11 +100,13 @@ func TestGetAndFormSendMembers(t *testing.T) {
 	c := caller(t, Options{})
 	r := job()
 	r.Body = []byte(`{"id":12345678901234567890,"s":"a&b","n":null,"o":{ "x": [1] },"t":true}`)
-	for _, s := range []EndpointSpec{{URL: url + "/?k=v", Method: "GET"}, {URL: url + "/?k=v", Method: "POST", ContentType: "form"}} {
+	for _, s := range []EndpointSpec{{URL: url + "/?k=v", Method: "GET"},
+		{URL: url + "/?k=v", Method: "POST", ContentType: "form"}} {
 		if o := c.Do(t.Context(), endpoint(t, s), r); o.Class != Success {
 			t.Fatalf("outcome = %+v", o)
 		}
-		for k, want := range map[string]string{"id": "12345678901234567890", "s": "a&b", "n": "", "o": `{"x":[1]}`, "t": "true", "k": "v"} {
+		for k, want := range map[string]string{"id": "12345678901234567890", "s": "a&b", "n": "", "o": `{"x":[1]}`,
+			"t": "true", "k": "v"} {
 			if v := got.Form.Get(k); v != want {
 				t.Errorf("%s: %s = %q; want %q", s.Method, k, v, want)
 			}
@@ -133,7 +138,8 @@ func TestAnswersAreJudged(t *testing.T) {
 		{"404", "", status(404), Failure, "status", false, 0},
 		{"410", "", status(410), Gone, "status", false, 0},
 		{"429", "", status(429, "Retry-After", "7"), Failure, "status", true, 7 * time.Second},
-		{"503", "", status(503, "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), Failure, "status", true, time.Hour},
+		{"503", "", status(503, "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), Failure, "status",
+			true, time.Hour},
 		{"500", "", status(500, "Retry-After", "7"), Failure, "status", true, 0},
 		{"repeated", "res.code != 200", text(`{"code":500}`), Failure, "retry_if", false, 0},
 		{"not repeated", "{res.code}!=200", text(`{"code":200}`), Success, "ok", false, 0},
@@ -143,7 +149,8 @@ func TestAnswersAreJudged(t *testing.T) {
 	for _, x := range cases {
 		t.Run(x.name, func(t *testing.T) {
 			o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: serve(t, x.answer), RetryIf: x.retryIf}), job())
-			if o.Class != x.class || o.Reason != x.reason || o.EndpointDown != x.down || o.RetryAfter.Round(time.Minute/4) != x.after.Round(time.Minute/4) {
+			if o.Class != x.class || o.Reason != x.reason || o.EndpointDown != x.down ||
+				o.RetryAfter.Round(time.Minute/4) != x.after.Round(time.Minute/4) {
 				t.Fatalf("outcome = %+v", o)
 			}
 			if (o.Class == Failure || o.Class == Gone) != (o.Err != "") {
@@ -193,7 +200,8 @@ func TestErrorsHideTheQuery(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o := caller(t, Options{}).Do(ctx, endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"}), r); o.Reason != "canceled" || o.EndpointDown {
+	if o := caller(t, Options{}).Do(ctx, endpoint(t, EndpointSpec{URL: "http://127.0.0.1:1/"}),
+		r); o.Reason != "canceled" || o.EndpointDown {
 		t.Fatalf("a call cut off: %+v", o)
 	}
 }

@@ -64,7 +64,9 @@ func TestAConnectionIsUsedAgainWhenItMayBe(t *testing.T) {
 // TestAConnectionThatEndedWhileItWasIdleCostsNothing: nor does one on which something came that nobody had asked
 // for, which is no answer to the next call.
 func TestAConnectionThatEndedWhileItWasIdleCostsNothing(t *testing.T) {
-	for name, last := range map[string]string{"closed": "", "told why": "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "another answer": strings.Replace(fine, "200", "500", 1)} {
+	for name, last := range map[string]string{"closed": "",
+		"told why":       "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n",
+		"another answer": strings.Replace(fine, "200", "500", 1)} {
 		said, over := make(chan struct{}), make(chan struct{})
 		url, accepted := answering(t, []string{fine}, func(n int, c net.Conn) {
 			if n > 1 {
@@ -125,7 +127,8 @@ func TestAnAddressWithAUserIsCalledAsThatUser(t *testing.T) {
 	var name, password string
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { name, password, _ = r.BasicAuth() })
 	url = strings.Replace(url, "//", "//shop:s3cret@", 1)
-	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Success || name != "shop" || password != "s3cret" {
+	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Success ||
+		name != "shop" || password != "s3cret" {
 		t.Fatalf("%q with %q: %+v", name, password, o)
 	}
 }
@@ -137,7 +140,8 @@ func TestACallThatIsOverDoesNotBegin(t *testing.T) {
 	if o := c.Do(t.Context(), e, job()); o.Class != Success {
 		t.Fatalf("%+v", o)
 	}
-	for name, reason := range map[string]string{"canceled": "canceled", "canceled while it asks": "canceled", "too late": "timeout"} {
+	for name, reason := range map[string]string{"canceled": "canceled", "canceled while it asks": "canceled",
+		"too late": "timeout"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := job()
@@ -170,7 +174,8 @@ func TestALongQueryIsAnsweredEarly(t *testing.T) {
 	r := job()
 	r.Timeout = time.Minute
 	r.Body = []byte(`{"a":"` + strings.Repeat("x", 16<<20) + `"}`)
-	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url, Method: "GET"}), r); o.Status != http.StatusRequestURITooLong {
+	if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url, Method: "GET"}),
+		r); o.Status != http.StatusRequestURITooLong {
 		t.Fatalf("%+v", o)
 	}
 }

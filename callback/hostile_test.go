@@ -46,7 +46,9 @@ func TestAnErrorIsOneLine(t *testing.T) {
 	named.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t, forged)}}
 	named.StartTLS()
 	defer named.Close()
-	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"code":"x"}`)) }))
+	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"code":"x"}`))
+	}))
 	defer answering.Close()
 	for name, spec := range map[string]EndpointSpec{
 		"header":  {URL: raw("HTTP/1.1 200 OK\r\n\x1b[2Jbad\u2028 \u202eheader\x00: x\r\n\r\n")},
@@ -75,7 +77,8 @@ func certificate(t *testing.T, name string) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +106,8 @@ func TestACopiedCommandIsInert(t *testing.T) {
 			if strings.ContainsFunc(strings.ReplaceAll(line, " \\\n", " "), steers) {
 				t.Errorf("a terminal would obey %q", line)
 			}
-			out, err := exec.Command("bash", "-c", `curl() { for a in "$@"; do if [ "$a" = "@-" ]; then cat; else printf '%s' "$a"; fi; printf '\0END\0'; done; }; `+line).Output()
+			out, err := exec.Command("bash", "-c",
+				`curl() { for a in "$@"; do if [ "$a" = "@-" ]; then cat; else printf '%s' "$a"; fi; printf '\0END\0'; done; }; `+line).Output()
 			if err != nil {
 				t.Fatal(err, line)
 			}
@@ -130,7 +134,8 @@ func TestAJobDoesNotReplaceTheTopicsQuery(t *testing.T) {
 	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r })
 	c, r := caller(t, Options{}), job()
 	r.Body = []byte(`{"action":"delete","key":"guess","action[]":"delete","action ":"delete","id":"7"}`)
-	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address + "/?action=close&key=s3cret", Method: "GET"}), r); o.Class != Success {
+	if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address + "/?action=close&key=s3cret", Method: "GET"}),
+		r); o.Class != Success {
 		t.Fatalf("outcome = %+v", o)
 	}
 	q := got.URL.Query()

@@ -35,7 +35,8 @@ func (p *php) call(t *testing.T, method, mark string, adjust ...func(*Request)) 
 		f(r)
 	}
 	c := caller(t, Options{PHPZone: time.FixedZone("there", 3600)})
-	return c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url + "/h.php?a=old&key=1", Method: method, RetryIf: mark, Dialect: DialectPHPDQ}), r)
+	return c.Do(t.Context(),
+		endpoint(t, EndpointSpec{URL: url + "/h.php?a=old&key=1", Method: method, RetryIf: mark, Dialect: DialectPHPDQ}), r)
 }
 
 func TestAnEndpointOfPHPDelayqueueIsCalledAsBefore(t *testing.T) {

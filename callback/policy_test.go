@@ -11,11 +11,13 @@ import (
 
 func TestThePolicyJudgesTheDialledAddress(t *testing.T) {
 	cases := map[string][2]bool{ // allowed under any, under public
-		"8.8.8.8": {true, true}, "127.0.0.1": {true, false}, "10.1.2.3": {true, false}, "192.168.1.1": {true, false}, "100.64.1.1": {true, false},
-		"::1": {true, false}, "fd12::1": {true, false}, "2606:4700::1111": {true, true}, "::ffff:8.8.8.8": {true, true}, "::ffff:10.0.0.1": {true, false},
-		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "64:ff9b::a9fe:a9fe": {}, "2002:a9fe:a9fe::1": {}, "2001:0:1::5601:5601": {},
-		"fd00:ec2::254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {}, "255.255.255.255": {}, "100.100.100.200": {},
-		"64:ff9b::a00:1": {true, false}, "::169.254.169.254": {}, "0.1.2.3": {},
+		"8.8.8.8": {true, true}, "127.0.0.1": {true, false}, "10.1.2.3": {true, false}, "192.168.1.1": {true, false},
+		"100.64.1.1": {true, false}, "::1": {true, false}, "fd12::1": {true, false}, "2606:4700::1111": {true, true},
+		"::ffff:8.8.8.8": {true, true}, "::ffff:10.0.0.1": {true, false}, "169.254.169.254": {}, "::ffff:169.254.169.254": {},
+		"64:ff9b::a9fe:a9fe": {}, "2002:a9fe:a9fe::1": {}, "2001:0:1::5601:5601": {}, "fd00:ec2::254": {}, "fe80::1": {},
+		"fe80::1%eth0": {}, "0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {}, "255.255.255.255": {},
+		"100.100.100.200": {},
+		"64:ff9b::a00:1":  {true, false}, "::169.254.169.254": {}, "0.1.2.3": {},
 		"fd00:a9fe:a9fe::1": {}, "fd00:42::42": {}, "fd00:c1::a9fe:a9fe": {}, "fd00:ec2::23": {}, "fd20:ce::254": {},
 		"168.63.129.16": {}, "192.0.0.192": {}, "::ffff:0:169.254.169.254": {}, "::ffff:0:100.100.100.200": {},
 		"::ffff:0:10.0.0.1": {true, false}, "::ffff:0:8.8.8.8": {true, true}, "fe80::5efe:a9fe:a9fe": {},
@@ -37,7 +39,8 @@ func TestThePolicyJudgesTheDialledAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"10.1.9.9": true, "10.2.0.1": false, "127.0.0.1": true, "8.8.8.8": true, "169.254.169.254": false} {
+	for text, want := range map[string]bool{"10.1.9.9": true, "10.2.0.1": false, "127.0.0.1": true, "8.8.8.8": true,
+		"169.254.169.254": false} {
 		if got := p.check(netip.MustParseAddr(text)) == nil; got != want {
 			t.Errorf("%s under a list: allowed = %v", text, got)
 		}
@@ -46,7 +49,8 @@ func TestThePolicyJudgesTheDialledAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"64:ff9b::a00:1": true, "64:ff9b::c0a8:101": false, "2002:c0a8:101::1": false, "fd12::1": true, "64:ff9b::a9fe:a9fe": false} {
+	for text, want := range map[string]bool{"64:ff9b::a00:1": true, "64:ff9b::c0a8:101": false, "2002:c0a8:101::1": false,
+		"fd12::1": true, "64:ff9b::a9fe:a9fe": false} {
 		if got := p.check(netip.MustParseAddr(text)) == nil; got != want {
 			t.Errorf("%s behind a listed tunnel: allowed = %v", text, got)
 		}

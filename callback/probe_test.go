@@ -25,9 +25,12 @@ func TestAProbeTellsGoodEndpointsFromBadOnes(t *testing.T) {
 		handler http.HandlerFunc
 		want    map[string]Mark
 	}{
-		"careless": {func(http.ResponseWriter, *http.Request) {}, map[string]Mark{"reachable": Good, "answer": Good, "signature": Bad, "twice": Good, "tls": Good}},
-		"broken":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, map[string]Mark{"answer": Bad, "signature": Doubt, "twice": Skipped}},
-		"moved":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, map[string]Mark{"redirect": Bad}},
+		"careless": {func(http.ResponseWriter, *http.Request) {},
+			map[string]Mark{"reachable": Good, "answer": Good, "signature": Bad, "twice": Good, "tls": Good}},
+		"broken": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+			map[string]Mark{"answer": Bad, "signature": Doubt, "twice": Skipped}},
+		"moved": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
+			map[string]Mark{"redirect": Bad}},
 		"talkative": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 20<<10))) },
 			map[string]Mark{"answer": Good, "size": Doubt}},
 		"once": {func(w http.ResponseWriter, r *http.Request) {

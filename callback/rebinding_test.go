@@ -83,7 +83,9 @@ func counted(t *testing.T, hosts ...string) (port string, calls map[string]*atom
 		_, port, _ = net.SplitHostPort(l.Addr().String())
 		n := &atomic.Int32{}
 		calls[host] = n
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "close")
+		})}
 		srv.ConnState = func(_ net.Conn, s http.ConnState) {
 			if s == http.StateNew {
 				n.Add(1)
@@ -136,7 +138,8 @@ func TestANameThatChangesItsMindGainsNothing(t *testing.T) {
 func TestOfMixedAddressesOnlyAllowedOnesAreDialled(t *testing.T) {
 	port, calls := counted(t, "127.0.0.1", "127.0.0.2")
 	for _, zone := range [][]netip.Addr{
-		addrs("127.0.0.2", "127.0.0.1"), addrs("127.0.0.1", "127.0.0.2"), addrs("169.254.169.254", "127.0.0.1"), addrs("fd00:ec2::254", "127.0.0.1"),
+		addrs("127.0.0.2", "127.0.0.1"), addrs("127.0.0.1", "127.0.0.2"), addrs("169.254.169.254", "127.0.0.1"),
+		addrs("fd00:ec2::254", "127.0.0.1"),
 		addrs("::1", "127.0.0.2", "127.0.0.1"),
 	} {
 		dns := nameServer(t, func(int) []netip.Addr { return zone })
@@ -157,14 +160,18 @@ func TestEveryWayToWriteAForbiddenAddressIsRefused(t *testing.T) {
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("169.254.169.254") })
 	for networks, hosts := range map[string][]string{
 		"any": {
-			"169.254.169.254", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe", "0251.0376.0251.0376", "169.254.43518", "169.16689662", "[::ffff:169.254.169.254]",
-			"[::ffff:a9fe:a9fe]", "[::169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]", "[2002:a9fe:a9fe::]", "[fd00:ec2::254]", "[fe80::1]",
-			"[fd20:ce::254]", "100.100.100.200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "0", "[::]", "[::ffff:0:0]", "255.255.255.255", "224.0.0.1", "[ff02::1]",
-			"metadata.example", "metadata.google.internal", "169.254.169.254.", "user:pw@169.254.169.254", "127.0.0.1@169.254.169.254", "169。254。169。254", "①69.254.169.254",
+			"169.254.169.254", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe", "0251.0376.0251.0376", "169.254.43518",
+			"169.16689662", "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[::169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
+			"[64:ff9b:1::a9fe:a9fe]", "[64:ff9b:1:a9fe:a9:fe00::]", "[2002:a9fe:a9fe::]", "[fd00:ec2::254]", "[fe80::1]",
+			"[fd20:ce::254]", "100.100.100.200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "0", "[::]", "[::ffff:0:0]",
+			"255.255.255.255", "224.0.0.1", "[ff02::1]",
+			"metadata.example", "metadata.google.internal", "169.254.169.254.", "user:pw@169.254.169.254",
+			"127.0.0.1@169.254.169.254", "169。254。169。254", "①69.254.169.254",
 		},
 		"public": {
-			"127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
-			"8.8.8.8@127.0.0.1", "10.0.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.1", "198.18.0.1", "[fc00::1]", "[fec0::1]",
+			"127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]",
+			"[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "8.8.8.8@127.0.0.1", "10.0.0.1", "172.31.255.255",
+			"192.168.0.1", "100.64.0.1", "198.18.0.1", "[fc00::1]", "[fec0::1]",
 		},
 	} {
 		c := caller(t, Options{Networks: networks, Resolver: dns})
@@ -194,7 +201,8 @@ func TestARedirectLeadsNowhere(t *testing.T) {
 			w.Header().Set("Refresh", "0; url=http://127.0.0.1:"+port+"/")
 			w.WriteHeader(status)
 		})
-		if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Failure || o.Status != status {
+		if o := caller(t, Options{}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Failure ||
+			o.Status != status {
 			t.Errorf("%d: %+v", status, o)
 		}
 	}
@@ -227,7 +235,8 @@ func TestAProxyIsNeverAsked(t *testing.T) {
 	url := serve(t, func(http.ResponseWriter, *http.Request) {})
 	dns := nameServer(t, func(int) []netip.Addr { return addrs("127.0.0.1") })
 	url = strings.Replace(url, "127.0.0.1", "proxied.example", 1) // net/http never asks a proxy for loopback addresses
-	if o := caller(t, Options{Resolver: dns}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), job()); o.Class != Success {
+	if o := caller(t, Options{Resolver: dns}).Do(t.Context(), endpoint(t, EndpointSpec{URL: url}),
+		job()); o.Class != Success {
 		t.Errorf("outcome = %+v", o)
 	}
 	if n := calls["127.0.0.1"].Load(); n != 0 {
@@ -243,14 +252,15 @@ func TestAClosedCallerKeepsNoConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ConnState: func(_ net.Conn, s http.ConnState) {
-		switch s {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed:
-			open.Add(-1)
-		}
-	}}
+	srv := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			switch s {
+			case http.StateNew:
+				open.Add(1)
+			case http.StateClosed:
+				open.Add(-1)
+			}
+		}}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close(); <-done })

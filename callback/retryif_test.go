@@ -39,7 +39,8 @@ func TestRetryIf(t *testing.T) {
 		}
 	}
 	for src, position := range map[string]string{
-		"res.code !": "line 1", "status ==\n  nothing": "line 2, column 3", "status": "", "1 + ": "line 1", "nothing(": "line 1",
+		"res.code !": "line 1", "status ==\n  nothing": "line 2, column 3", "status": "", "1 + ": "line 1",
+		"nothing(": "line 1",
 	} {
 		if _, err := CompileRetryIf(src); err == nil || !strings.Contains(err.Error(), position) {
 			t.Errorf("%q: %v", src, err)

@@ -38,7 +38,8 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(t.Context()) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(t.Context()) != nil &&
+		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	begun := make(chan Finding, 10)

@@ -58,31 +58,34 @@ func After(d time.Duration) *time.Duration { return &d }
 
 // Job is a job as the API shows it. Only Get returns the body and the history.
 type Job struct {
-	Topic         string            `json:"topic"`
-	ID            string            `json:"id"`
-	State         string            `json:"state"`
-	DueAt         time.Time         `json:"due_at"` // as pushed or changed; retries do not move it
-	Priority      string            `json:"priority"`
-	Attempts      int               `json:"attempts"` // made so far
-	CreatedAt     time.Time         `json:"created_at"`
-	MaxAttempts   int               `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
-	TTR           Duration          `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
-	NextAttemptAt *time.Time        `json:"next_attempt_at,omitempty"` // of a delayed job that waits for its retry
-	LeaseUntil    *time.Time        `json:"lease_until,omitempty"`     // of a running job
-	DeadAt        *time.Time        `json:"dead_at,omitempty"`         // of a dead job
-	DeadReason    string            `json:"dead_reason,omitempty"`     // of a dead job
-	FinishedAt    *time.Time        `json:"finished_at,omitempty"`     // of a finished job
-	LateMS        *int64            `json:"late_ms,omitempty"`         // of a finished job: how late its last attempt started
-	ExpiresAt     *time.Time        `json:"expires_at,omitempty"`      // not delivered later than that
-	Headers       map[string]string `json:"headers,omitempty"`         // of its own
-	Retry         []Duration        `json:"retry,omitempty"`           // of its own
-	Duplicate     bool              `json:"duplicate,omitempty"`       // of a push: the id lived already
-	ContentType   string            `json:"content_type,omitempty"`    // of the body
-	Body          json.RawMessage   `json:"body,omitempty"`            // JSON as it is; other text as a JSON string
-	BodyBase64    []byte            `json:"body_base64,omitempty"`     // of a body that is no text
-	BodyGone      bool              `json:"body_gone,omitempty"`       // of a finished job: the body was too long to be remembered
-	History       []Attempt         `json:"history,omitempty"`         // the last 20 attempts, oldest first
-	ETag          string            `json:"-"`                         // of Get, Change and Run; another one after each change
+	Topic         string     `json:"topic"`
+	ID            string     `json:"id"`
+	State         string     `json:"state"`
+	DueAt         time.Time  `json:"due_at"` // as pushed or changed; retries do not move it
+	Priority      string     `json:"priority"`
+	Attempts      int        `json:"attempts"` // made so far
+	CreatedAt     time.Time  `json:"created_at"`
+	MaxAttempts   int        `json:"max_attempts,omitempty"`    // when the push set it; 0: the topic's
+	TTR           Duration   `json:"ttr,omitempty"`             // when the push set it; 0: the topic's
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"` // of a delayed job that waits for its retry
+	LeaseUntil    *time.Time `json:"lease_until,omitempty"`     // of a running job
+	DeadAt        *time.Time `json:"dead_at,omitempty"`         // of a dead job
+	DeadReason    string     `json:"dead_reason,omitempty"`     // of a dead job
+	FinishedAt    *time.Time `json:"finished_at,omitempty"`     // of a finished job
+	// of a finished job: how late its last attempt started
+	LateMS      *int64            `json:"late_ms,omitempty"`
+	ExpiresAt   *time.Time        `json:"expires_at,omitempty"`   // not delivered later than that
+	Headers     map[string]string `json:"headers,omitempty"`      // of its own
+	Retry       []Duration        `json:"retry,omitempty"`        // of its own
+	Duplicate   bool              `json:"duplicate,omitempty"`    // of a push: the id lived already
+	ContentType string            `json:"content_type,omitempty"` // of the body
+	Body        json.RawMessage   `json:"body,omitempty"`         // JSON as it is; other text as a JSON string
+	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of a body that is no text
+	// of a finished job: the body was too long to be remembered
+	BodyGone bool      `json:"body_gone,omitempty"`
+	History  []Attempt `json:"history,omitempty"` // the last 20 attempts, oldest first
+	// of Get, Change and Run; another one after each change
+	ETag string `json:"-"`
 }
 
 // Attempt is one callback.
@@ -311,7 +314,8 @@ func (c *Client) Change(ctx context.Context, topic, id string, ch Change) (*Job,
 	}
 	// A delay counts from its arrival, so repeating it would move the job again.
 	return c.job(ctx, request{
-		method: http.MethodPatch, path: jobPath(topic, id), body: body, repeatable: ch.Delay == nil && ch.ETag == "", match: ch.ETag,
+		method: http.MethodPatch, path: jobPath(topic, id), body: body, repeatable: ch.Delay == nil && ch.ETag == "",
+		match: ch.ETag,
 	})
 }
 

@@ -34,13 +34,16 @@ func BenchmarkDispatch(b *testing.B) {
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	q := queue.Open(queue.Options{})
 	defer func() { _ = q.Close() }()
-	if err := q.SetShards(b.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+	if err := q.SetShards(b.Context(),
+		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		b.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(b.Context()) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(b.Context()) != nil &&
+		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	for deadline := time.Now().Add(10 * time.Second); q.Push(b.Context(), queue.Push{Topic: "warm", ID: "up", Delay: time.Hour}).Err != nil; {
+	for deadline := time.Now().Add(10 * time.Second); q.Push(b.Context(),
+		queue.Push{Topic: "warm", ID: "up", Delay: time.Hour}).Err != nil; {
 		if time.Now().After(deadline) {
 			b.Fatal("Redis does not answer")
 		}
@@ -76,7 +79,8 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	defer c.Close()
 	d := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Topics: func() *registry.Snapshot { return snap }, Caller: c, Pattern: "0120010210",
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Topics: func() *registry.Snapshot { return snap },
+		Caller: c, Pattern: "0120010210",
 	})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)

@@ -101,7 +101,8 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 	i.url = srv.URL
 	i.q = queue.Open(queue.Options{Timeout: 500 * time.Millisecond})
 	t.Cleanup(func() { _ = i.q.Close() })
-	if err := i.q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
+	if err := i.q.SetShards(t.Context(),
+		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the shard is adopted", func() bool { return i.q.Shards()[0].Adopt(t.Context()) == nil })
@@ -137,8 +138,8 @@ func (i *installation) run(more ...func(*Options)) {
 	}
 	i.t.Cleanup(c.Close)
 	o := Options{
-		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: func() *registry.Snapshot { return i.snap }, Caller: c, Journal: i,
-		Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: 5 * time.Second,
+		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: func() *registry.Snapshot { return i.snap },
+		Caller: c, Journal: i, Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: 5 * time.Second,
 	}
 	for _, m := range more {
 		m(&o)
@@ -292,7 +293,8 @@ func TestAFailureIsRetriedUntilYesOrDeath(t *testing.T) {
 	}{"b": {"attempts", 10}, "c": {"gone", 1}} {
 		eventually(t, id+" is dead", func() bool {
 			j, err := i.q.Get(t.Context(), "t", id)
-			return err == nil && j.State == queue.Dead && j.DeadReason == want.reason && j.Attempts == want.calls && i.called(id) == want.calls &&
+			return err == nil && j.State == queue.Dead && j.DeadReason == want.reason && j.Attempts == want.calls &&
+				i.called(id) == want.calls &&
 				j.History[0].Status >= 404
 		})
 	}
@@ -359,7 +361,8 @@ func TestOutcomesAreHeldWhileRedisIsAway(t *testing.T) {
 	eventually(t, "the call is under way", func() bool { return i.called("a") == 1 })
 	stop(t, i.redis, "-STOP")
 	close(answer)
-	eventually(t, "the journal has the outcome", func() bool { i.mu.Lock(); defer i.mu.Unlock(); return len(i.lines) == 1 })
+	eventually(t, "the journal has the outcome",
+		func() bool { i.mu.Lock(); defer i.mu.Unlock(); return len(i.lines) == 1 })
 	stop(t, i.redis, "-CONT")
 	eventually(t, "the outcome is settled", func() bool { return i.gone("t", "a") })
 	if n := i.called("a"); n != 1 {
@@ -409,7 +412,8 @@ func TestJobsWaitForATopicThatCannotBeCalled(t *testing.T) {
 	eventually(t, "the other topic's job is delivered", func() bool { return i.gone("t", "other") })
 	eventually(t, "the job waits and says why", func() bool {
 		j, err := i.q.Get(t.Context(), "broken", "b")
-		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 && strings.Contains(j.History[0].Error, "retry_if")
+		return err == nil && j.State == queue.Delayed && j.Attempts == 0 && len(j.History) == 1 &&
+			strings.Contains(j.History[0].Error, "retry_if")
 	})
 	if n := i.called("b"); n != 0 {
 		t.Fatalf("it was called %d times", n)
@@ -509,7 +513,8 @@ func TestTheEndLetsCallsFinish(t *testing.T) {
 	_ = i
 	ctx, cancel := context.WithCancel(t.Context())
 	d := New(Options{
-		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012", Concurrency: 4,
+		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012",
+		Concurrency:     4,
 		ShutdownTimeout: 5 * time.Second,
 	})
 	done := make(chan error)

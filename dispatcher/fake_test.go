@@ -153,7 +153,8 @@ func (f *fake) push(topic string, n int) {
 	defer f.mu.Unlock()
 	for range n {
 		f.pushed++
-		f.ready = append(f.ready, &queue.Lease{Job: queue.Job{Topic: topic, ID: fmt.Sprint(f.name, f.pushed), DueAt: time.Now()}})
+		f.ready = append(f.ready,
+			&queue.Lease{Job: queue.Job{Topic: topic, ID: fmt.Sprint(f.name, f.pushed), DueAt: time.Now()}})
 	}
 }
 
@@ -226,7 +227,8 @@ type setting struct {
 func play(t *testing.T, set setting, test func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1), topics: map[string]*registry.Topic{}, done: make(chan error, 1), judge: set.judge}
+		s := &stage{t: t, called: map[string]int{}, changed: make(chan struct{}, 1), topics: map[string]*registry.Topic{},
+			done: make(chan error, 1), judge: set.judge}
 		for _, f := range set.shards {
 			f.wake = make(chan queue.Wakeup) // of this bubble
 			s.shards = append(s.shards, f)

@@ -246,12 +246,13 @@ func TestOtherPrioritiesAreKept(t *testing.T) {
 		scene
 		want [3]float64
 	}{
-		"8:1:1":           {scene{named(1, 1, 10), exponential(mean), 256, 2, 1, "0001000200"}, [3]float64{80, 10, 10}},
-		"8:1:1, 10":       {scene{named(3, 1, 4), constant(mean), 10, 1, 2, "0001000200"}, [3]float64{80, 10, 10}},
-		"8:1:1, at once":  {scene{named(10, 1, 1), constant(0), 256, 1, 1, "0001000200"}, [3]float64{80, 10, 10}},
-		"1:1:1":           {scene{named(10, 1, 3), exponential(mean), 256, 2, 1, "012"}, third},
-		"1:1:1, 512":      {scene{named(1, 1, 10), constant(mean), 512, 1, 2, "012"}, third},
-		"nothing normal":  {scene{named(1, 0, 10), exponential(mean), 256, 1, 1, default532}, [3]float64{500. / 7, 0, 200. / 7}},
+		"8:1:1":          {scene{named(1, 1, 10), exponential(mean), 256, 2, 1, "0001000200"}, [3]float64{80, 10, 10}},
+		"8:1:1, 10":      {scene{named(3, 1, 4), constant(mean), 10, 1, 2, "0001000200"}, [3]float64{80, 10, 10}},
+		"8:1:1, at once": {scene{named(10, 1, 1), constant(0), 256, 1, 1, "0001000200"}, [3]float64{80, 10, 10}},
+		"1:1:1":          {scene{named(10, 1, 3), exponential(mean), 256, 2, 1, "012"}, third},
+		"1:1:1, 512":     {scene{named(1, 1, 10), constant(mean), 512, 1, 2, "012"}, third},
+		"nothing normal": {scene{named(1, 0, 10), exponential(mean), 256, 1, 1, default532},
+			[3]float64{500. / 7, 0, 200. / 7}},
 		"nothing high":    {scene{named(0, 1, 1), constant(mean), 256, 1, 1, default532}, [3]float64{0, 60, 40}},
 		"nothing low":     {scene{named(3, 10, 0), exponential(mean), 512, 4, 2, default532}, [3]float64{62.5, 37.5, 0}},
 		"nothing but low": {scene{named(0, 0, 4), exponential(mean), 256, 2, 2, default532}, [3]float64{0, 0, 100}},

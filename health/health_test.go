@@ -30,8 +30,9 @@ func TestJudge(t *testing.T) {
 		"nothing is wrong":                 {func(*queue.ShardHealth) {}, nil, true},
 		"6.2 is too old":                   {func(h *queue.ShardHealth) { h.Version = "6.2.14" }, []Kind{Version}, false},
 		"a version of another kind is not": {func(h *queue.ShardHealth) { h.Version = "unstable" }, nil, true},
-		"the disk is full":                 {func(h *queue.ShardHealth) { h.WriteError = "disk full" }, []Kind{WriteError}, true},
-		"jobs are evicted":                 {func(h *queue.ShardHealth) { h.Policy = "allkeys-lru" }, []Kind{Eviction}, true},
+		"the disk is full": {func(h *queue.ShardHealth) { h.WriteError = "disk full" }, []Kind{WriteError},
+			true},
+		"jobs are evicted": {func(h *queue.ShardHealth) { h.Policy = "allkeys-lru" }, []Kind{Eviction}, true},
 		"jobs would be evicted with a limit": {
 			func(h *queue.ShardHealth) { h.Policy, h.MaxMemory = "allkeys-lru", 0 }, []Kind{Eviction, Unlimited}, false,
 		},

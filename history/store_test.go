@@ -24,7 +24,8 @@ func TestSamplesAreReplacedAndPruned(t *testing.T) {
 			Sample{"t1", "1m", at.Add(-24 * time.Hour), []byte(`{}`)},
 			Sample{"t1", "1h", at.Add(-24 * time.Hour), []byte(`{}`)},
 		)
-		if err := errors.Join(r.PutSamples(ctx, many), r.PutSamples(ctx, []Sample{{"t1", "1m", at, []byte(`{"p":2}`)}}), r.PruneSamples(ctx, at)); err != nil {
+		if err := errors.Join(r.PutSamples(ctx, many), r.PutSamples(ctx, []Sample{{"t1", "1m", at, []byte(`{"p":2}`)}}),
+			r.PruneSamples(ctx, at)); err != nil {
 			t.Fatal(err)
 		}
 		list, err := r.Samples(ctx, "t1", "1m", at.Add(-48*time.Hour), at.Add(time.Minute))

@@ -13,8 +13,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Beanstalkd is a beanstalkd, which is only reached by its protocol. A claim is a job that is delayed for 126 years, so no
-// consumer sees it, and is on a list: a job of its own in a tube of its own. The list comes first.
+// Beanstalkd is a beanstalkd, which is only reached by its protocol. A claim is a job that is delayed for 126 years, so
+// no consumer sees it, and is on a list: a job of its own in a tube of its own. The list comes first.
 //
 //	reserve ──▶ list ──▶ release with the long delay ──▶ push ──▶ delete ──▶ delete the list
 //
@@ -25,7 +25,8 @@ type Beanstalkd struct {
 	Namespace  registry.Topic                            // with the settings of all tubes
 	TopicOf    func(tube string, priority uint32) string // where the gateway has the jobs of a tube
 	PriorityOf func(priority uint32) queue.Priority      // that the gateway gives them
-	Offset     uint64                                    // is added to ids: the gateway may have given theirs to other jobs
+	// is added to ids: the gateway may have given theirs to other jobs
+	Offset uint64
 
 	c       *beanstalkConn
 	watched map[string]bool

@@ -62,7 +62,8 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	}
 	for i, job := range ready {
 		p := job.Push
-		if p.ID != "ready"+strconv.Itoa(i) || p.Topic != "lmstfy.shop.q" || string(p.Body) != "body "+p.ID || p.MaxAttempts != 2 {
+		if p.ID != "ready"+strconv.Itoa(i) || p.Topic != "lmstfy.shop.q" || string(p.Body) != "body "+p.ID ||
+			p.MaxAttempts != 2 {
 			t.Errorf("job %d is %+v", i, p)
 		}
 		if left := time.Until(p.ExpiresAt); left > time.Hour || left < 50*time.Minute {

@@ -63,7 +63,8 @@ func TestDelayQueueJobsAreClaimedUnlessAConsumerHasThem(t *testing.T) {
 	t.Parallel()
 	db, ctx := oldRedis(t), t.Context()
 	d := &DelayQueue{
-		Redis: db, Namespace: registry.NewTopic("delayqueue.*"), TopicOf: func(name string) string { return "delayqueue." + name },
+		Redis: db, Namespace: registry.NewTopic("delayqueue.*"),
+		TopicOf: func(name string) string { return "delayqueue." + name },
 	}
 	must := func(err error) {
 		t.Helper()
@@ -148,7 +149,8 @@ func TestGrapeJobsAreClaimedUnlessAConsumerMayHaveThem(t *testing.T) {
 	must(db.Set(ctx, "shop:tube:T:lock:consume", "uuid", 2*time.Second).Err())
 	first, err := g.Claim(ctx, 100)
 	must(err)
-	if claimedIDs(first) != "delayed" || first[0].Push.DueAt.UnixMilli() != now+3600_000 || first[0].Push.TTR != 1500*time.Millisecond {
+	if claimedIDs(first) != "delayed" || first[0].Push.DueAt.UnixMilli() != now+3600_000 ||
+		first[0].Push.TTR != 1500*time.Millisecond {
 		t.Fatalf("while a consumer has the lock: %+v", first)
 	}
 	harness.Eventually(t, time.Minute, "the due job is claimed", func() error {

@@ -73,7 +73,8 @@ func TestRequestLineRoundTrip(t *testing.T) {
 			ContentType: hostileText().Draw(t, "type"), Count: rapid.Int().Draw(t, "count"),
 		}
 		if rapid.Bool().Draw(t, "has extras") {
-			name, value := strings.ToValidUTF8(hostileText().Draw(t, "header"), ""), strings.ToValidUTF8(hostileText().Draw(t, "value"), "")
+			name, value := strings.ToValidUTF8(hostileText().Draw(t, "header"), ""),
+				strings.ToValidUTF8(hostileText().Draw(t, "value"), "")
 			want.TTL = durations(time.Microsecond).Draw(t, "ttl")
 			want.ExpiresAt, want.Headers = instants().Draw(t, "expires"), map[string]string{name: value, "ts": value}
 			want.Retry = []time.Duration{durations(time.Microsecond).Draw(t, "wait")}

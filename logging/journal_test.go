@@ -26,7 +26,8 @@ func TestWarningsAndErrorsStandInTheJournal(t *testing.T) {
 		}
 		lines = append(lines, line)
 	}
-	if len(lines) != 1 || lines[0].Where != "shard does not answer" || lines[0].Error != "refused" || lines[0].Context != "shard=a bucket=3" ||
+	if len(lines) != 1 || lines[0].Where != "shard does not answer" || lines[0].Error != "refused" ||
+		lines[0].Context != "shard=a bucket=3" ||
 		lines[0].Process != "timer 1" {
 		t.Fatalf("lines = %+v", lines)
 	}

@@ -162,7 +162,8 @@ func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 	f.waiting("t", workers)
 	var pushes []queue.Push
 	for i := range workers {
-		pushes = append(pushes, queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: 20 * time.Millisecond, Priority: queue.Normal})
+		pushes = append(pushes,
+			queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: 20 * time.Millisecond, Priority: queue.Normal})
 	}
 	f.q.PushBatch(t.Context(), pushes)
 	time.AfterFunc(20*time.Millisecond, cancel) // at the same time: some leave with a job on its way to them

@@ -173,7 +173,8 @@ func BenchmarkDrain(b *testing.B) {
 	q := Open(Options{})
 	defer func() { _ = q.Close() }()
 	states := func(x, y string) {
-		if err := q.SetShards(b.Context(), []ShardConfig{{Name: "a", URL: urlA, State: x}, {Name: "b", URL: urlB, State: y}}); err != nil {
+		if err := q.SetShards(b.Context(),
+			[]ShardConfig{{Name: "a", URL: urlA, State: x}, {Name: "b", URL: urlB, State: y}}); err != nil {
 			b.Fatal(err)
 		}
 	}

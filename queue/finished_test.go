@@ -13,7 +13,8 @@ import (
 // remember sets how long a topic remembers finished jobs.
 func (f *fixture) remember(topic string, d time.Duration) {
 	f.Helper()
-	f.conf(topic, (&TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: d, last: LastFinished, all: MaxLast}).encode())
+	f.conf(topic, (&TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: d, last: LastFinished,
+		all: MaxLast}).encode())
 }
 
 func (f *fixture) conf(topic, conf string) {

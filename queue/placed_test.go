@@ -388,7 +388,8 @@ func TestAPlaceThatIsUsedAgainIsNotTakenForTheJobThatWasThere(t *testing.T) {
 // replay brings a job back from a journal that an operator names.
 func (f *fixture) replay(j *Job) Effect {
 	f.Helper()
-	effects, err := f.s.Replay(f.ctx, 0, ReplayByHand, "", false, []Entry{{Kind: EntryStored, Revision: j.Revision, Job: *j}})
+	effects, err := f.s.Replay(f.ctx, 0, ReplayByHand, "", false,
+		[]Entry{{Kind: EntryStored, Revision: j.Revision, Job: *j}})
 	if err != nil || len(effects) != 1 {
 		f.Fatal(effects, err)
 	}

@@ -229,7 +229,8 @@ func TestAnETagIsOfOneState(t *testing.T) {
 			t.Errorf("deletion of another state: %v", err)
 		}
 	}
-	if j, err = f.q.RunIf(f.ctx, "t", "a", append(pushed, changed...)); err != nil || !slices.Equal(current("ready"), Match{j.ETag}) {
+	if j, err = f.q.RunIf(f.ctx, "t", "a", append(pushed, changed...)); err != nil ||
+		!slices.Equal(current("ready"), Match{j.ETag}) {
 		t.Fatalf("run: %+v, %v", j, err)
 	}
 	ls := f.reserve(1)

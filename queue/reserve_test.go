@@ -10,7 +10,8 @@ import (
 
 func TestAnExpiredLeaseComesBackAndCounts(t *testing.T) {
 	f := newFixture(t)
-	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", TTR: 10 * time.Millisecond, MaxAttempts: 2}})); err != nil {
+	if err := f.q.SetTopics(f.ctx,
+		slices.Values([]TopicConf{{Name: "t", TTR: 10 * time.Millisecond, MaxAttempts: 2}})); err != nil {
 		t.Fatal(err)
 	}
 	f.push("t", "a", 0)

@@ -23,7 +23,8 @@ const patience = time.Second
 // compared tells the bucket that a host has replayed its journal.
 func (f *fixture) compared(host string, c Comparison, waitFor ...string) Opened {
 	f.Helper()
-	opened, err := f.s.Compared(f.ctx, 0, ComparedBy{Host: host, Name: c.Name, Highest: c.After, WaitFor: waitFor, Patience: patience})
+	opened, err := f.s.Compared(f.ctx, 0,
+		ComparedBy{Host: host, Name: c.Name, Highest: c.After, WaitFor: waitFor, Patience: patience})
 	if err != nil {
 		f.Fatal(err)
 	}

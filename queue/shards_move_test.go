@@ -23,7 +23,8 @@ func twoShards(t *testing.T, o Options) (f *fixture, states func(a, b string)) {
 	f = &fixture{T: t, ctx: t.Context(), q: q}
 	states = func(a, b string) {
 		t.Helper()
-		if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
+		if err := q.SetShards(t.Context(),
+			[]ShardConfig{{Name: "a", URL: urlA, State: a}, {Name: "b", URL: urlB, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,8 +148,9 @@ func TestADrainingShardKeepsWhatWorkersHave(t *testing.T) {
 		t.Errorf("%d jobs were moved; want 4", n)
 	}
 	for id, want := range map[string]Job{
-		"extended": {Shard: "a", State: Running}, "back": {Shard: "b", State: Delayed}, "released": {Shard: "b", State: Delayed},
-		"failed": {Shard: "b", State: Delayed, Attempts: 1}, "buried": {Shard: "b", State: Dead, Attempts: 1},
+		"extended": {Shard: "a", State: Running}, "back": {Shard: "b", State: Delayed},
+		"released": {Shard: "b", State: Delayed}, "failed": {Shard: "b", State: Delayed, Attempts: 1},
+		"buried": {Shard: "b", State: Dead, Attempts: 1},
 	} {
 		if j := f.get("t", id); j.Shard != want.Shard || j.State != want.State || j.Attempts != want.Attempts {
 			t.Errorf("%s is %+v", id, j)
@@ -425,7 +427,8 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 	url, _ := startRedis(t)
 	states := func(a, b string) {
 		t.Helper()
-		if err := r.q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: r.s.url, State: a}, {Name: "b", URL: url, State: b}}); err != nil {
+		if err := r.q.SetShards(t.Context(),
+			[]ShardConfig{{Name: "a", URL: r.s.url, State: a}, {Name: "b", URL: url, State: b}}); err != nil {
 			t.Fatal(err)
 		}
 	}

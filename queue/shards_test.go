@@ -140,7 +140,8 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	host := func(a string) *fixture {
 		q := Open(Options{Timeout: 500 * time.Millisecond})
 		t.Cleanup(func() { _ = q.Close() })
-		if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+		if err := q.SetShards(t.Context(),
+			[]ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 			t.Fatal(err)
 		}
 		return &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[1]}
@@ -209,7 +210,8 @@ func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 	q := Open(Options{Timeout: 500 * time.Millisecond})
 	defer func() { _ = q.Close() }()
 	ctx := t.Context()
-	if err := q.SetShards(ctx, []ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+	if err := q.SetShards(ctx,
+		[]ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	on := map[string]int{}

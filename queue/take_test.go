@@ -345,7 +345,8 @@ func (f *fixture) calls() (n int64) {
 // TestExpiredJobsAreSwept though nobody takes jobs: they are dead, or removed, and nothing remembers their topic.
 func TestExpiredJobsAreSwept(t *testing.T) {
 	f := newFixture(t)
-	f.setTopics(TopicConf{Name: "dead", Pull: true}, TopicConf{Name: "drop", Pull: true, Drop: true}, TopicConf{Name: "push"})
+	f.setTopics(TopicConf{Name: "dead", Pull: true}, TopicConf{Name: "drop", Pull: true, Drop: true},
+		TopicConf{Name: "push"})
 	names := []string{"dead", "drop", "push"}
 	for _, topic := range names {
 		f.push(topic, "later", 0, func(p *Push) { p.TTL = time.Hour })
@@ -437,7 +438,8 @@ func TestExtrasSurviveAChange(t *testing.T) {
 		j.ExpiresAt.IsZero() || j.MaxAttempts != 9 {
 		t.Fatalf("changed: %+v", j.Job)
 	}
-	if d := f.ended(Ending{Lease: j.Lease, Verb: Fail, Retry: []time.Duration{time.Hour}}); time.Until(d.At) > 2*time.Second {
+	if d := f.ended(Ending{Lease: j.Lease, Verb: Fail,
+		Retry: []time.Duration{time.Hour}}); time.Until(d.At) > 2*time.Second {
 		t.Fatalf("its own wait does not count: again at %v", d.At)
 	}
 	_, _ = f.q.RunNow(f.ctx, "t", "a")
@@ -476,7 +478,8 @@ func TestJobsAreEndedByTheirIds(t *testing.T) {
 	if d := f.end(Ending{Ref: Ref{"t", "none"}}); !errors.Is(d.Err, ErrNotFound) {
 		t.Errorf("a job that is not there: %+v", d)
 	}
-	if d := f.ended(Ending{Ref: Ref{"t", "dead"}, In: []State{Dead}, Verb: GiveBack, Delay: time.Hour}); d.State != Delayed {
+	if d := f.ended(Ending{Ref: Ref{"t", "dead"}, In: []State{Dead}, Verb: GiveBack,
+		Delay: time.Hour}); d.State != Delayed {
 		t.Errorf("kicked: %+v", d)
 	}
 	if d := f.ended(Ending{Ref: Ref{"t", "running"}, Verb: BuryLeased}); d.State != Dead || d.Attempt != 1 {
@@ -713,8 +716,9 @@ func TestAReadyJobIsToldOnce(t *testing.T) {
 	if told != "t x.q" {
 		t.Errorf("told %q", told)
 	}
-	if taken, err = f.s.Take(f.ctx, 0, []TakeRequest{ask}, ask.Topics); err != nil || !slices.Equal(taken.More, []string{"t"}) &&
-		!slices.Equal(taken.More, []string{"t", "x.q"}) || len(taken.Jobs[0]) != 1 {
+	if taken, err = f.s.Take(f.ctx, 0, []TakeRequest{ask}, ask.Topics); err != nil ||
+		!slices.Equal(taken.More, []string{"t"}) &&
+			!slices.Equal(taken.More, []string{"t", "x.q"}) || len(taken.Jobs[0]) != 1 {
 		t.Fatalf("then took %+v, %v", taken, err)
 	}
 }

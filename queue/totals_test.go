@@ -167,7 +167,8 @@ func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	urlB, _ := startRedis(t)
 	q := Open(Options{Timeout: 500 * time.Millisecond})
 	defer func() { _ = q.Close() }()
-	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+	if err := q.SetShards(t.Context(),
+		[]ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	on := map[string]int64{}

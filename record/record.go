@@ -104,9 +104,9 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 			op = journal.OpReplace
 		}
 		lines = append(lines, journal.RequestLine{
-			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, Revision: r.Job.Revision, DueAt: r.Job.DueAt, CreatedAt: r.Job.CreatedAt,
-			Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts, ContentType: p.ContentType, Body: p.Body,
-			ExpiresAt: r.Job.ExpiresAt, Headers: p.Headers, Retry: p.Retry,
+			Op: op, Topic: p.Topic, ID: r.Job.ID, Shard: r.Job.Shard, Revision: r.Job.Revision, DueAt: r.Job.DueAt,
+			CreatedAt: r.Job.CreatedAt, Priority: p.Priority.String(), TTR: p.TTR, MaxAttempts: p.MaxAttempts,
+			ContentType: p.ContentType, Body: p.Body, ExpiresAt: r.Job.ExpiresAt, Headers: p.Headers, Retry: p.Retry,
 			Via: p.Via,
 		})
 	}
@@ -114,8 +114,9 @@ func acceptedLines(pushes []queue.Push, results []queue.Result) []journal.Reques
 }
 
 var ops = map[queue.ChangeKind]journal.Op{
-	queue.Changed: journal.OpChange, queue.MadeDue: journal.OpRun, queue.Deleted: journal.OpDelete, queue.Redriven: journal.OpRedrive,
-	queue.DeadDeleted: journal.OpDrop, queue.Cleared: journal.OpClear, queue.MovedIn: journal.OpMove, queue.MovedOut: journal.OpLeave,
+	queue.Changed: journal.OpChange, queue.MadeDue: journal.OpRun, queue.Deleted: journal.OpDelete,
+	queue.Redriven: journal.OpRedrive, queue.DeadDeleted: journal.OpDrop, queue.Cleared: journal.OpClear,
+	queue.MovedIn: journal.OpMove, queue.MovedOut: journal.OpLeave,
 }
 
 func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine {
@@ -138,9 +139,9 @@ func changedLines(kind queue.ChangeKind, jobs []queue.Job) []journal.RequestLine
 // lineOf is a whole job, so that its line needs no other to bring the job back.
 func lineOf(op journal.Op, j *queue.Job) journal.RequestLine {
 	return journal.RequestLine{
-		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt, ChangedAt: j.ChangedAt,
-		Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType, Body: j.Body,
-		ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
+		Op: op, Topic: j.Topic, ID: j.ID, Shard: j.Shard, Revision: j.Revision, DueAt: j.DueAt, CreatedAt: j.CreatedAt,
+		ChangedAt: j.ChangedAt, Priority: j.Priority.String(), TTR: j.TTR, MaxAttempts: j.MaxAttempts,
+		ContentType: j.ContentType, Body: j.Body, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
 		Via: j.Via,
 	}
 }

@@ -12,29 +12,34 @@ import (
 
 func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
-	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7}, queue.Job{ID: "replaced"}
-	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: queue.Low, Body: []byte("it")}
+	job, replaced := queue.Job{ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Revision: 7},
+		queue.Job{ID: "replaced"}
+	kept := queue.Job{Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour),
+		Priority: queue.Low, Body: []byte("it")}
 	push := func(id string, od queue.OnDuplicate) queue.Push {
-		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3, OnDuplicate: od,
-			Via: "grape"}
+		return queue.Push{Topic: "t", ID: id, Body: []byte("{}"), Priority: queue.High, TTR: time.Second, MaxAttempts: 3,
+			OnDuplicate: od,
+			Via:         "grape"}
 	}
 	lines := acceptedLines(
-		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace), push("failed", queue.Refuse), push("finished", queue.Keep)},
+		[]queue.Push{push("stored", queue.Keep), push("kept", queue.Keep), push("replaced", queue.Replace),
+			push("failed", queue.Refuse), push("finished", queue.Keep)},
 		[]queue.Result{{Job: job}, {Job: kept, Duplicate: true}, {Job: replaced, Duplicate: true}, {Err: errors.New("no")},
 			{Job: queue.Job{ID: "finished", State: queue.Finished}, Duplicate: true}}) // a line of it would be replayed as a job
 	if len(lines) != 3 {
 		t.Fatalf("lines %+v", lines)
 	}
 	want := journal.RequestLine{
-		Op: journal.OpPush, Topic: "t", ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), Priority: "high",
-		TTR: time.Second, MaxAttempts: 3, Body: []byte("{}"), Revision: 7, Via: "grape",
+		Op: journal.OpPush, Topic: "t", ID: "stored", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
+		Priority: "high", TTR: time.Second, MaxAttempts: 3, Body: []byte("{}"), Revision: 7, Via: "grape",
 	}
 	if !reflect.DeepEqual(lines[0], want) {
 		t.Errorf("line %+v\nwant %+v", lines[0], want)
 	}
 	want = journal.RequestLine{
-		Op: journal.OpDuplicate, Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour), Priority: "low",
-		Body: []byte("it"), Via: "grape",
+		Op: journal.OpDuplicate, Topic: "t", ID: "kept", Shard: "main", DueAt: due, CreatedAt: due.Add(-2 * time.Hour),
+		Priority: "low",
+		Body:     []byte("it"), Via: "grape",
 	}
 	if !reflect.DeepEqual(lines[1], want) {
 		t.Errorf("line %+v\nwant %+v, the job that exists", lines[1], want)
@@ -46,11 +51,16 @@ func TestAcceptedLinesAreOfWhatWasStored(t *testing.T) {
 
 func TestALineOfAChangeNeedsNoOther(t *testing.T) {
 	due := time.UnixMilli(1767323045678)
-	j := queue.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), ChangedAt: due.Add(-time.Minute),
-		Priority: queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9, Via: "grape"}
-	whole := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour), ChangedAt: due.Add(-time.Minute),
-		Priority: "low", TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9, Via: "grape"}
-	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9, Via: "grape"}
+	j := queue.Job{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
+		ChangedAt: due.Add(-time.Minute),
+		Priority:  queue.Low, TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9,
+		Via: "grape"}
+	whole := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", DueAt: due, CreatedAt: due.Add(-time.Hour),
+		ChangedAt: due.Add(-time.Minute),
+		Priority:  "low", TTR: time.Second, MaxAttempts: 3, ContentType: "text/plain", Body: []byte("it"), Revision: 9,
+		Via: "grape"}
+	name := journal.RequestLine{Topic: "t", ID: "x", Shard: "main", CreatedAt: due.Add(-time.Hour), Revision: 9,
+		Via: "grape"}
 	for kind, want := range map[queue.ChangeKind]journal.RequestLine{
 		queue.Changed: whole, queue.MadeDue: whole, queue.MovedIn: whole,
 		queue.Redriven: whole, queue.Deleted: name, queue.DeadDeleted: name, queue.MovedOut: name,
@@ -102,12 +112,14 @@ func TestWhatWorkersDidIsRecorded(t *testing.T) {
 	var outcomes []journal.Outcome
 	for _, l := range got.attempts {
 		outcomes = append(outcomes, l.Outcome)
-		if l.Result != `{"n":1}` || l.Topic != "t" || l.ID != "x" || !l.CreatedAt.Equal(at) || l.N != 2 || l.Took != time.Second || l.Shard != "main" ||
+		if l.Result != `{"n":1}` || l.Topic != "t" || l.ID != "x" || !l.CreatedAt.Equal(at) || l.N != 2 ||
+			l.Took != time.Second || l.Shard != "main" ||
 			l.Revision != 5 || (l.Outcome == journal.Dead) != (l.Reason == "because") {
 			t.Errorf("attempt %+v", l)
 		}
 	}
-	if want := []journal.Outcome{journal.Done, journal.Retry, journal.Dead, journal.Dead}; !reflect.DeepEqual(outcomes, want) {
+	if want := []journal.Outcome{journal.Done, journal.Retry, journal.Dead, journal.Dead}; !reflect.DeepEqual(outcomes,
+		want) {
 		t.Errorf("outcomes %v; want %v", outcomes, want)
 	}
 	var ops []journal.Op

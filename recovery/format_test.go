@@ -31,7 +31,8 @@ func oldLines() (requests [2][]journal.RequestLine, attempts [2][]journal.Attemp
 	created := map[string]time.Time{}
 	push := func(id string, more func(*journal.RequestLine)) {
 		created[id] = at()
-		l := journal.RequestLine{TS: created[id], Op: journal.OpPush, Topic: fixtureTopic, ID: id, Shard: "a", DueAt: created[id].Add(time.Hour),
+		l := journal.RequestLine{TS: created[id], Op: journal.OpPush, Topic: fixtureTopic, ID: id, Shard: "a",
+			DueAt:     created[id].Add(time.Hour),
 			CreatedAt: created[id], Priority: "normal", Body: []byte(`{"id":"` + id + `"}`)}
 		if more != nil {
 			more(&l)
@@ -39,7 +40,8 @@ func oldLines() (requests [2][]journal.RequestLine, attempts [2][]journal.Attemp
 		requests[0] = append(requests[0], l)
 	}
 	request := func(day int, op journal.Op, id string, more func(*journal.RequestLine)) {
-		l := journal.RequestLine{TS: at().Add(time.Duration(day) * 24 * time.Hour), Op: op, Topic: fixtureTopic, ID: id, CreatedAt: created[id]}
+		l := journal.RequestLine{TS: at().Add(time.Duration(day) * 24 * time.Hour), Op: op, Topic: fixtureTopic, ID: id,
+			CreatedAt: created[id]}
 		if more != nil {
 			more(&l)
 		}
@@ -47,14 +49,19 @@ func oldLines() (requests [2][]journal.RequestLine, attempts [2][]journal.Attemp
 	}
 	attempt := func(day int, id string, n int, outcome journal.Outcome, reason string) {
 		ts := at().Add(time.Duration(day) * 24 * time.Hour)
-		attempts[day] = append(attempts[day], journal.AttemptLine{TS: ts, Topic: fixtureTopic, ID: id, CreatedAt: created[id], N: n, StartedAt: ts.Add(-time.Second),
-			Took: 1500 * time.Microsecond, Status: 500, Outcome: outcome, Reason: reason, Error: "no\xff", Shard: "a", Process: "dispatcher 1"})
+		attempts[day] = append(attempts[day],
+			journal.AttemptLine{TS: ts, Topic: fixtureTopic, ID: id, CreatedAt: created[id], N: n,
+				StartedAt: ts.Add(-time.Second),
+				Took:      1500 * time.Microsecond, Status: 500, Outcome: outcome, Reason: reason, Error: "no\xff", Shard: "a",
+				Process: "dispatcher 1"})
 	}
-	for _, id := range []string{"replaced", "changed", "run", "deleted", "delivered", "dead", "expired", "redriven", "dropped", "moved", "retried", "snoozed", "lost"} {
+	for _, id := range []string{"replaced", "changed", "run", "deleted", "delivered", "dead", "expired", "redriven",
+		"dropped", "moved", "retried", "snoozed", "lost"} {
 		push(id, nil)
 	}
 	push("whole ünïcode", func(l *journal.RequestLine) {
-		l.DueAt, l.Priority, l.TTR, l.MaxAttempts, l.ContentType, l.Body = farAway, "high", 1500*time.Millisecond, 7, "application/octet-stream", []byte{0, 0xff, '"', '\n'}
+		l.DueAt, l.Priority, l.TTR, l.MaxAttempts, l.ContentType, l.Body = farAway, "high", 1500*time.Millisecond, 7,
+			"application/octet-stream", []byte{0, 0xff, '"', '\n'}
 	})
 	request(0, journal.OpReplace, "replaced", func(l *journal.RequestLine) {
 		l.CreatedAt, l.Shard, l.DueAt, l.Priority, l.Body = l.TS, "a", l.TS, "low", []byte(`"replaced"`)
@@ -96,7 +103,8 @@ func TestWriteJournalFormat(t *testing.T) {
 	requests, attempts := oldLines()
 	for day := range requests {
 		j := openAt(t, dir, written.Add(time.Duration(day)*24*time.Hour))
-		err := errors.Join(j.Requests(requests[day]), j.Attempts(attempts[day]), j.Error(journal.ErrorLine{Where: "test", Error: "none", Context: "topic=x"}), j.Close())
+		err := errors.Join(j.Requests(requests[day]), j.Attempts(attempts[day]),
+			j.Error(journal.ErrorLine{Where: "test", Error: "none", Context: "topic=x"}), j.Close())
 		if day == 1 { // packs the day before
 			j = openAt(t, dir, written.Add(24*time.Hour))
 			err = errors.Join(err, j.Housekeep(t.Context()), j.Close())
@@ -109,7 +117,8 @@ func TestWriteJournalFormat(t *testing.T) {
 	defer func() { _ = j.Close() }()
 	pushes := []queue.Push{
 		{Topic: fixtureTopic, ID: "delayed", Delay: 90 * time.Second, Body: []byte(`"delayed"`), Priority: queue.Normal},
-		{Topic: fixtureTopic, ID: "due", DueAt: written, Body: []byte{0xff}, ContentType: "text/plain", TTR: time.Minute, MaxAttempts: 2, Priority: queue.Low},
+		{Topic: fixtureTopic, ID: "due", DueAt: written, Body: []byte{0xff}, ContentType: "text/plain", TTR: time.Minute,
+			MaxAttempts: 2, Priority: queue.Low},
 		{Topic: fixtureTopic, ID: "twice", Body: []byte("1")},
 		{Topic: fixtureTopic, ID: "twice", Body: []byte("2"), OnDuplicate: queue.Replace},
 	}
@@ -121,8 +130,10 @@ func TestWriteJournalFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = []byte(strings.ReplaceAll(string(b), time.Now().UTC().Format(`"2006-01-02T`), written.Format(`"2006-01-02T`))) // a spool asks the real clock
-	err = errors.Join(os.WriteFile(file, b, 0o600), os.WriteFile(filepath.Join(spool, spoolName), []byte("1760572800000"), 0o600),
+	// a spool asks the real clock
+	b = []byte(strings.ReplaceAll(string(b), time.Now().UTC().Format(`"2006-01-02T`), written.Format(`"2006-01-02T`)))
+	err = errors.Join(os.WriteFile(file, b, 0o600),
+		os.WriteFile(filepath.Join(spool, spoolName), []byte("1760572800000"), 0o600),
 		os.Remove(filepath.Join(spool, ".spool.lock")), os.Remove(filepath.Join(dir, ".lock")))
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +206,8 @@ func TestStoredJournalsAreRead(t *testing.T) {
 			wantJob(t, h.queue, id, queue.Ready, body(`{"id":"`+id+`"}`))
 		}
 		wantJob(t, h.queue, "dead", queue.Dead, func(j *queue.Job) bool {
-			return j.DeadReason == "attempts" && j.Attempts == 2 && len(j.History) == 1 && j.History[0].Error == "no\ufffd" && j.History[0].TookMS == 1.5
+			return j.DeadReason == "attempts" && j.Attempts == 2 && len(j.History) == 1 && j.History[0].Error == "no\ufffd" &&
+				j.History[0].TookMS == 1.5
 		})
 		wantJob(t, h.queue, "expired", queue.Dead, func(j *queue.Job) bool { return j.DeadReason == "expired" })
 		wantJob(t, h.queue, "with more", queue.Delayed, func(j *queue.Job) bool { return j.Priority == queue.Normal })
@@ -207,7 +219,8 @@ func TestStoredJournalsAreRead(t *testing.T) {
 		if j, err := h.queue.Get(t.Context(), "cleared.jobs", "cleared"); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("cleared: %+v, %v", j, err)
 		}
-		if again, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}}); err != nil || !again.Quiet() {
+		if again, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}}); err != nil ||
+			!again.Quiet() {
 			t.Errorf("a second time: %+v, %v", again, err)
 		}
 	})
@@ -238,9 +251,11 @@ func TestStoredSpoolsAreDrained(t *testing.T) {
 		if err != nil || report.Failed != 0 || report.Torn != 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}
-		wantJob(t, h.queue, "delayed", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == `"delayed"` && j.Priority == queue.Normal })
+		wantJob(t, h.queue, "delayed", queue.Ready,
+			func(j *queue.Job) bool { return string(j.Body) == `"delayed"` && j.Priority == queue.Normal })
 		wantJob(t, h.queue, "due", queue.Ready, func(j *queue.Job) bool {
-			return j.DueAt.Equal(written) && string(j.Body) == "\xff" && j.ContentType == "text/plain" && j.TTR == time.Minute && j.MaxAttempts == 2 && j.Priority == queue.Low
+			return j.DueAt.Equal(written) && string(j.Body) == "\xff" && j.ContentType == "text/plain" && j.TTR == time.Minute &&
+				j.MaxAttempts == 2 && j.Priority == queue.Low
 		})
 		wantJob(t, h.queue, "twice", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "2" })
 		if spooled(dir) {

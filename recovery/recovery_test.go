@@ -300,7 +300,8 @@ func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
 	a, b := newHost(t, url), newHost(t, url)
 	ka, _ := a.keep(t, 20*time.Second)
 	kb, _ := b.keep(t, 20*time.Second)
-	eventually(t, "the hosts to have heard of each other", func() bool { return len(ka.hosts.others()) == 1 && len(kb.hosts.others()) == 1 })
+	eventually(t, "the hosts to have heard of each other",
+		func() bool { return len(ka.hosts.others()) == 1 && len(kb.hosts.others()) == 1 })
 	ready(t, a, b)
 	a.push(t, "of-a", `"a"`, time.Hour)
 	b.push(t, "of-b", `"b"`, time.Hour)
@@ -343,18 +344,21 @@ func TestAHostThatStopsIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.FlushAll(t.Context())
-	eventually(t, "the shard to answer", func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
+	eventually(t, "the shard to answer",
+		func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
 	if _, err := a.queue.Get(t.Context(), "t", "of-b"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("of-b: %v", err)
 	}
 	b.keep(t, time.Minute)
-	eventually(t, "the other host's job to be back", func() bool { _, err := a.queue.Get(t.Context(), "t", "of-b"); return err == nil })
+	eventually(t, "the other host's job to be back",
+		func() bool { _, err := a.queue.Get(t.Context(), "t", "of-b"); return err == nil })
 	if job, err := a.queue.Get(t.Context(), "t", "changed"); err != nil || string(job.Body) != `"new"` {
 		t.Errorf("the changed job is %+v, %v", job, err)
 	}
 }
 
-// TestALossBeforeAnAbsentHostIsBack: what only that host knows of the first loss comes with what it knows of the second.
+// TestALossBeforeAnAbsentHostIsBack: what only that host knows of the first loss comes with what it knows of the
+// second.
 func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
@@ -419,7 +423,8 @@ func TestAHostThatIsKilledIsWaitedForNotForEver(t *testing.T) {
 	a.push(t, "of-a", `"a"`, time.Hour)
 	client.Del(t.Context(), "wk:{0}:run")
 	began := time.Now()
-	eventually(t, "the shard to answer", func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
+	eventually(t, "the shard to answer",
+		func() bool { _, err := a.queue.Get(t.Context(), "t", "of-a"); return err == nil })
 	if waited := time.Since(began); waited < 300*time.Millisecond {
 		t.Errorf("the other host was waited for %s", waited)
 	}
@@ -517,7 +522,8 @@ func TestTheClockOfAHostMayGoBack(t *testing.T) {
 			before := remember(t, client)
 			h.off.Store(-int64(back))
 			h.push(t, "new", `"new"`, time.Hour)
-			replace := queue.Push{Topic: "t", ID: "replaced", Body: []byte(`"new"`), Delay: time.Hour, OnDuplicate: queue.Replace}
+			replace := queue.Push{Topic: "t", ID: "replaced", Body: []byte(`"new"`), Delay: time.Hour,
+				OnDuplicate: queue.Replace}
 			if r := h.queue.Push(t.Context(), replace); r.Err != nil {
 				t.Fatal(r.Err)
 			}
@@ -531,7 +537,8 @@ func TestTheClockOfAHostMayGoBack(t *testing.T) {
 			client.Del(t.Context(), "wk:{0}:run")
 			attendAll(t, a)
 			ready(t, h)
-			for id, want := range map[string]string{"kept": `"old"`, "replaced": `"new"`, "new": `"new"`, "deleted": "", "delivered": ""} {
+			for id, want := range map[string]string{"kept": `"old"`, "replaced": `"new"`, "new": `"new"`, "deleted": "",
+				"delivered": ""} {
 				job, err := h.queue.Get(t.Context(), "t", id)
 				if want == "" && !errors.Is(err, queue.ErrNotFound) || want != "" && (err != nil || string(job.Body) != want) {
 					t.Errorf("%s is %+v, %v, want %s", id, job, err, want)
@@ -556,14 +563,17 @@ func TestLateLinesAreReplayed(t *testing.T) {
 	h.keep(t, time.Second)
 	ready(t, h)
 	lines := []journal.RequestLine{
-		{Op: journal.OpPush, Topic: "t", ID: "late", Shard: "a", Revision: late.Revision, CreatedAt: late.CreatedAt, DueAt: late.DueAt, Body: []byte(`"2"`)},
-		{Op: journal.OpPush, Topic: "t", ID: "gone", Shard: "a", Revision: gone.Revision, CreatedAt: gone.CreatedAt, DueAt: gone.DueAt, Body: []byte(`"3"`)},
+		{Op: journal.OpPush, Topic: "t", ID: "late", Shard: "a", Revision: late.Revision, CreatedAt: late.CreatedAt,
+			DueAt: late.DueAt, Body: []byte(`"2"`)},
+		{Op: journal.OpPush, Topic: "t", ID: "gone", Shard: "a", Revision: gone.Revision, CreatedAt: gone.CreatedAt,
+			DueAt: gone.DueAt, Body: []byte(`"3"`)},
 		{Op: journal.OpDelete, Topic: "t", ID: "gone", Shard: "a", Revision: gone.Revision + 1, CreatedAt: gone.CreatedAt},
 	}
 	if err := h.journal.Requests(lines); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the late job to be there", func() bool { _, err := h.queue.Get(t.Context(), "t", "late"); return err == nil })
+	eventually(t, "the late job to be there",
+		func() bool { _, err := h.queue.Get(t.Context(), "t", "late"); return err == nil })
 	if job, err := h.queue.Get(t.Context(), "t", "early"); err != nil || !job.DueAt.Equal(early.DueAt) {
 		t.Errorf("early: %+v, %v", job, err)
 	}
@@ -583,7 +593,8 @@ func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
 		h.push(t, id, `"old"`, time.Hour)
 	}
 	before := remember(t, a)
-	if err := h.queue.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: urlA, State: "draining"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
+	if err := h.queue.SetShards(t.Context(),
+		[]queue.ShardConfig{{Name: "a", URL: urlA, State: "draining"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.adopt(t)
@@ -613,8 +624,8 @@ func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
 	})
 }
 
-// TestARedrivenJobThatDiesAgainHasNoExpiry, when both deaths and what came between are lost, and two hosts know of them.
-// One that was redriven by its id is not dead, though its death is known to another host.
+// TestARedrivenJobThatDiesAgainHasNoExpiry, when both deaths and what came between are lost, and two hosts know of
+// them. One that was redriven by its id is not dead, though its death is known to another host.
 func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
@@ -798,7 +809,8 @@ func TestAPushIsKnownThatWasAnsweredTheSecondTime(t *testing.T) {
 	if report, err := h.recover(t.Context(), false); err != nil || report.Pushed != 1 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if j, err := h.queue.Get(t.Context(), "t", "1"); err != nil || string(j.Body) != `"body"` || !j.DueAt.Equal(first.Job.DueAt) {
+	if j, err := h.queue.Get(t.Context(), "t", "1"); err != nil || string(j.Body) != `"body"` ||
+		!j.DueAt.Equal(first.Job.DueAt) {
 		t.Fatalf("%+v, %v", j, err)
 	}
 }
@@ -814,7 +826,8 @@ func TestTenThousandJobsAreBackInFiveSeconds(t *testing.T) {
 	for range 3 { // the best of them: the machine may be busy
 		client.FlushAll(t.Context())
 		began := time.Now()
-		eventually(t, "the last job to be back", func() bool { _, err := h.queue.Get(t.Context(), "t", "9999"); return err == nil })
+		eventually(t, "the last job to be back",
+			func() bool { _, err := h.queue.Get(t.Context(), "t", "9999"); return err == nil })
 		best = min(best, time.Since(began))
 	}
 	limit := 5 * time.Second
@@ -844,7 +857,8 @@ func (h *host) fill(t *testing.T, n int) {
 	}
 }
 
-// TestADeadJobHasTheReasonThatItHad: the line of a callback tells why that failed, and that of a worker why the job died.
+// TestADeadJobHasTheReasonThatItHad: the line of a callback tells why that failed, and that of a worker why the job
+// died.
 func TestADeadJobHasTheReasonThatItHad(t *testing.T) {
 	for want, a := range map[string]journal.AttemptLine{
 		"attempts": {Outcome: journal.Dead, Reason: "status", Status: 422, Error: "the endpoint answered 422"},

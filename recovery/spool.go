@@ -147,7 +147,8 @@ func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
 	if err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
-	if err := (&drain{DrainOptions: o, ctx: ctx, dir: dir, since: since.Add(-clockSlack), report: &report}).run(); err != nil {
+	if err := (&drain{DrainOptions: o, ctx: ctx, dir: dir, since: since.Add(-clockSlack),
+		report: &report}).run(); err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, drainingName)); err != nil {
@@ -289,8 +290,9 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 
 func pushOf(l *journal.RequestLine) queue.Push {
 	p := queue.Push{
-		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR, MaxAttempts: l.MaxAttempts,
-		Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry, OnDuplicate: queue.Keep,
+		Topic: l.Topic, ID: l.ID, Body: l.Body, ContentType: l.ContentType, DueAt: l.DueAt, TTR: l.TTR,
+		MaxAttempts: l.MaxAttempts, Priority: priorityOf(l), ExpiresAt: l.ExpiresAt, Headers: l.Headers, Retry: l.Retry,
+		OnDuplicate: queue.Keep,
 	}
 	if l.TTL > 0 { // what is left of it; at least something, since 0 is no limit
 		p.TTL = max(time.Millisecond, time.Until(l.TS.Add(l.TTL)))

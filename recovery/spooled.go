@@ -41,8 +41,9 @@ func (q *SpooledQueue) PushBatch(ctx context.Context, pushes []queue.Push) []que
 	return results
 }
 
-// keep spools what found no shard. Not those that want to be refused if their id exists: nobody can tell whether it does.
-// Nor those that replace a job: it would be called with its old body when its shard is back, before the spool is drained.
+// keep spools what found no shard. Not those that want to be refused if their id exists: nobody can tell whether it
+// does. Nor those that replace a job: it would be called with its old body when its shard is back, before the spool is
+// drained.
 func (q *SpooledQueue) keep(ctx context.Context, pushes []queue.Push, results []queue.Result) {
 	var which []int
 	var wanted []queue.Push

@@ -83,7 +83,8 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 				"end":    func(*rapid.T) { r, _ := at(); _ = r.EndRotations(ctx, time.Now()) },
 				"shard": func(rt *rapid.T) {
 					r, name := at()
-					_ = r.PutShard(ctx, "me", Shard{Name: name, URL: "redis://" + text.Draw(rt, "host") + "h:6379", State: ShardActive})
+					_ = r.PutShard(ctx, "me",
+						Shard{Name: name, URL: "redis://" + text.Draw(rt, "host") + "h:6379", State: ShardActive})
 				},
 				"delete shard": func(*rapid.T) { r, name := at(); _ = r.DeleteShard(ctx, "me", name) },
 				"token": func(rt *rapid.T) {
@@ -103,7 +104,8 @@ func TestWhatChangedIsAllThatChanged(t *testing.T) {
 				"setting": func(rt *rapid.T) { r, name := at(); _ = r.PutSetting(ctx, "me", name, text.Draw(rt, "value")) },
 				"by an older wakecall": func(rt *rapid.T) {
 					r, name := at()
-					for _, q := range []string{"UPDATE revision SET value = value + 1", "DELETE FROM topics WHERE name = '" + name + "'"} {
+					for _, q := range []string{"UPDATE revision SET value = value + 1",
+						"DELETE FROM topics WHERE name = '" + name + "'"} {
 						if err := dbtest.Run(r.db, q); err != nil {
 							rt.Fatal(err)
 						}

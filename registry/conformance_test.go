@@ -159,7 +159,8 @@ func TestAudit(t *testing.T) {
 			}
 		}
 		for filter, want := range map[AuditFilter]int{
-			{Actor: "you"}: 1, {Action: "create"}: 1, {Limit: 2}: 2, {Before: all[5].ID}: 1, {Object: tokenObject(token)}: 1, {Actor: "nobody"}: 0,
+			{Actor: "you"}: 1, {Action: "create"}: 1, {Limit: 2}: 2, {Before: all[5].ID}: 1, {Object: tokenObject(token)}: 1,
+			{Actor: "nobody"}: 0,
 		} {
 			if list, err := r.Audit(t.Context(), filter); err != nil || len(list) != want {
 				t.Errorf("%+v: %d entries, %v; want %d", filter, len(list), err, want)
@@ -436,7 +437,8 @@ func TestTopicsThatDidNotChangeKeepTheirValue(t *testing.T) {
 		b := topic("b")
 		b.Title = "other"
 		put(t, r, b)
-		if after := r.Snapshot(); after.Topics.Get("a") != before.Topics.Get("a") || after.Topics.Get("b") == before.Topics.Get("b") ||
+		if after := r.Snapshot(); after.Topics.Get("a") != before.Topics.Get("a") ||
+			after.Topics.Get("b") == before.Topics.Get("b") ||
 			before.Topics.Get("b").Title != "" {
 			t.Errorf(
 				"before %p %p, after %p %p",

@@ -13,19 +13,34 @@ func TestDecodeTopic(t *testing.T) {
 	t.Parallel()
 	for in, ok := range map[string]func(*Topic) bool{
 		`{"callback_url":"http://h/x"}`: func(x *Topic) bool {
-			return x.MaxAttempts == 10 && x.TTR.Std() == 10*time.Second && x.Secrets == nil && x.Name == "t" && x.Durability == DurabilityMemory
+			return x.MaxAttempts == 10 && x.TTR.Std() == 10*time.Second && x.Secrets == nil && x.Name == "t" &&
+				x.Durability == DurabilityMemory
 		},
 		`{"callback_url":"http://h","ttr":1.5,"retry":["10s",60]}`: func(x *Topic) bool {
 			return x.TTR.Std() == 1500*time.Millisecond && x.Retry[1].Std() == time.Minute
 		},
-		`{"callback_url":"https://h","secrets":[],"state":"paused"}`:       func(x *Topic) bool { return x.Secrets != nil && x.State == TopicPaused },
-		`{"callback_url":"https://h","secrets":null,"ttr":null}`:           func(x *Topic) bool { return x.Secrets == nil && x.TTR.Std() == 10*time.Second },
-		`{"callback_url":"https://h","secrets":["` + oneSecret + `"]}`:     func(x *Topic) bool { return x.Secrets[0] == oneSecret },
-		`{"name":"t","callback_url":"http://h","content_type":"form"}`:     func(x *Topic) bool { return x.ContentType == "form" },
-		`{"callback_url":"http://h","headers":{"X-A":"b"},"delay":"1h"}`:   func(x *Topic) bool { return x.Headers["X-A"] == "b" && x.Delay.Std() == time.Hour },
-		`{"callback_url":"http://h","rate_limit":0.5,"max_in_flight":1}`:   func(x *Topic) bool { return x.RateLimit == 0.5 && x.MaxInFlight == 1 },
-		`{"callback_url":"http://h","durability":"replica"}`:               func(x *Topic) bool { return x.Durability == DurabilityReplica },
-		` {"callback_url":"http://h","title":"\u00e4 ","emails":[]}` + " ": func(x *Topic) bool { return x.Title == "ä " && len(x.Emails) == 0 },
+		`{"callback_url":"https://h","secrets":[],"state":"paused"}`: func(x *Topic) bool {
+			return x.Secrets != nil && x.State == TopicPaused
+		},
+		`{"callback_url":"https://h","secrets":null,"ttr":null}`: func(x *Topic) bool {
+			return x.Secrets == nil && x.TTR.Std() == 10*time.Second
+		},
+		`{"callback_url":"https://h","secrets":["` + oneSecret +
+			`"]}`: func(x *Topic) bool { return x.Secrets[0] == oneSecret },
+		`{"name":"t","callback_url":"http://h","content_type":"form"}`: func(x *Topic) bool {
+			return x.ContentType == "form"
+		},
+		`{"callback_url":"http://h","headers":{"X-A":"b"},"delay":"1h"}`: func(x *Topic) bool {
+			return x.Headers["X-A"] == "b" && x.Delay.Std() == time.Hour
+		},
+		`{"callback_url":"http://h","rate_limit":0.5,"max_in_flight":1}`: func(x *Topic) bool {
+			return x.RateLimit == 0.5 && x.MaxInFlight == 1
+		},
+		`{"callback_url":"http://h","durability":"replica"}`: func(x *Topic) bool {
+			return x.Durability == DurabilityReplica
+		},
+		` {"callback_url":"http://h","title":"\u00e4 ","emails":[]}` +
+			" ": func(x *Topic) bool { return x.Title == "ä " && len(x.Emails) == 0 },
 	} {
 		x, err := DecodeTopic("t", []byte(in))
 		if err != nil || !ok(x) {
@@ -49,7 +64,8 @@ func TestBadTopicsInJSON(t *testing.T) {
 	for _, c := range []struct{ field, in, says string }{
 		{"callback_url", `{}`, "missing"},
 		{"callback_url", `{"callback_url":null}`, "missing"},
-		{"nonsense", `{"callback_url":"http://h","nonsense":1}`, "is not a field of a topic, which are title, delivery, callback_url"},
+		{"nonsense", `{"callback_url":"http://h","nonsense":1}`,
+			"is not a field of a topic, which are title, delivery, callback_url"},
 		{"Title", `{"callback_url":"http://h","Title":"x"}`, "is not a field"},
 		{"title", `{"callback_url":"http://h","title":1}`, "1: expected a text"},
 		{"title", `{"callback_url":"http://h","title":"a","title":"b"}`, "duplicate"},
@@ -113,7 +129,8 @@ func TestBadTopicsInJSON(t *testing.T) {
 func TestDurations(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]time.Duration{
-		`"90s"`: 90 * time.Second, `"1h30m"`: 90 * time.Minute, `90`: 90 * time.Second, `0.25`: 250 * time.Millisecond, `"0"`: 0, `0`: 0, `-1`: -time.Second,
+		`"90s"`: 90 * time.Second, `"1h30m"`: 90 * time.Minute, `90`: 90 * time.Second, `0.25`: 250 * time.Millisecond,
+		`"0"`: 0, `0`: 0, `-1`: -time.Second,
 	} {
 		var d Duration
 		if err := json.Unmarshal([]byte(in), &d); err != nil || d.Std() != want {

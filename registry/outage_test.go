@@ -121,7 +121,8 @@ func TestSnapshotsOnDisk(t *testing.T) {
 	x.Secrets, x.Headers, x.Retry = []string{oneSecret}, map[string]string{"X-Team": "shop"}, []Duration{1}
 	plain := topic("u")
 	s := &Snapshot{
-		Revision: 3, mark: "M", Topics: NewTopics(&x, &plain), Shards: []Shard{{Name: "one", URL: "redis://:pw@h", State: ShardDraining}},
+		Revision: 3, mark: "M", Topics: NewTopics(&x, &plain),
+		Shards: []Shard{{Name: "one", URL: "redis://:pw@h", State: ShardDraining}},
 		Tokens: map[string]*Token{"ab": {ID: 1, Hash: "ab", Rights: []Right{RightRead}, Topics: []string{"*"}}},
 	}
 	for range 2 { // the second replaces the first
@@ -191,8 +192,10 @@ func TestAStartReadsWhatChangedSinceTheFile(t *testing.T) {
 func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		``, `null`, `{`, `[]`, `{}`, `"x"`, `{"revision":1,"topics":{"t":null}}`, `{"revision":1,"topics":{"t":{"name":"u"}}}`,
-		`{"revision":1,"tokens":{"ab":null}}`, `{"revision":1,"tokens":{"ab":{"hash":"cd"}}}`, `{"revision":1,"topics":{"t":{"name":"t","ttr":"soon"}}}`,
+		``, `null`, `{`, `[]`, `{}`, `"x"`, `{"revision":1,"topics":{"t":null}}`,
+		`{"revision":1,"topics":{"t":{"name":"u"}}}`,
+		`{"revision":1,"tokens":{"ab":null}}`, `{"revision":1,"tokens":{"ab":{"hash":"cd"}}}`,
+		`{"revision":1,"topics":{"t":{"name":"t","ttr":"soon"}}}`,
 	} {
 		file := filepath.Join(t.TempDir(), "snapshot.json")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -210,7 +213,8 @@ func TestOldLeftoversAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "snapshot.json")
-	for name, age := range map[string]time.Duration{"snapshot.json.1.new": time.Hour, "snapshot.json.2.new": 0, "other": time.Hour} {
+	for name, age := range map[string]time.Duration{"snapshot.json.1.new": time.Hour, "snapshot.json.2.new": 0,
+		"other": time.Hour} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 
 func TestRememberIsLastZeroOrADuration(t *testing.T) {
 	for text, want := range map[string]Remember{
-		`"last"`: RememberLast, `0`: 0, `"0"`: 0, `"0s"`: 0, `"24h"`: Remember(24 * time.Hour), `90`: Remember(90 * time.Second),
+		`"last"`: RememberLast, `0`: 0, `"0"`: 0, `"0s"`: 0, `"24h"`: Remember(24 * time.Hour),
+		`90`: Remember(90 * time.Second),
 	} {
 		topic, err := DecodeTopic("t", []byte(`{"callback_url":"http://h/","remember":`+text+`}`))
 		if err != nil || topic.Remember != want {
@@ -26,7 +27,8 @@ func TestRememberIsLastZeroOrADuration(t *testing.T) {
 			t.Errorf("%s is accepted as %v", text, topic.Remember)
 		}
 	}
-	if topic, err := DecodeTopic("t", []byte(`{"callback_url":"http://h/"}`)); err != nil || topic.Remember != RememberLast {
+	if topic, err := DecodeTopic("t", []byte(`{"callback_url":"http://h/"}`)); err != nil ||
+		topic.Remember != RememberLast {
 		t.Errorf("the default is %v, %v", topic, err)
 	}
 }

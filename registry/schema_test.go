@@ -80,7 +80,8 @@ func TestAHostWaitsForAnotherThatMigrates(t *testing.T) {
 	seen := map[string]bool{}
 	eventually(t, "the other host waits", func() bool {
 		var id sql.NullString
-		query := "SELECT MAX(query_id) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%' AND db = DATABASE()"
+		query := "SELECT MAX(query_id) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%' AND db = " +
+			"DATABASE()"
 		if err := db.QueryRow(query).Scan(&id); err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,8 @@ func TestNoTokenIsKept(t *testing.T) {
 	if _, ok := r.Snapshot().Token(secret); !ok {
 		t.Fatal("the token is not known")
 	}
-	for _, near := range []string{"", secret[:len(secret)-1], secret + "x", " " + secret, strings.ToUpper(secret), HashToken(secret)} {
+	for _, near := range []string{"", secret[:len(secret)-1], secret + "x", " " + secret, strings.ToUpper(secret),
+		HashToken(secret)} {
 		if _, ok := r.Snapshot().Token(near); ok {
 			t.Errorf("%q is taken for the token", near)
 		}

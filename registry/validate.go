@@ -76,8 +76,9 @@ func validName(what, name string) error {
 // NewTopic is a topic with every default; it lacks only a callback URL.
 func NewTopic(name string) Topic {
 	return Topic{
-		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json", Headers: map[string]string{},
-		TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10, Retry: []Duration{},
+		Name: name, Delivery: DeliveryPush, OnExpiry: ExpiryDead, Method: "POST", ContentType: "json",
+		Headers: map[string]string{}, TTR: Duration(10 * time.Second), Priority: "normal", MaxAttempts: 10,
+		Retry:   []Duration{},
 		Dialect: DialectOwn,
 		Emails:  []string{}, State: TopicActive, Durability: DurabilityMemory, Remember: RememberLast,
 	}
@@ -123,8 +124,8 @@ func (t *Topic) Validate() error {
 		t.validAttempts(), t.validDelivery(), t.validRetry(),
 		t.validRetryIf(), t.validDialect(), count("max_in_flight", t.MaxInFlight, 0, maxInFlight), t.validRate(),
 		between("expires_after", t.ExpiresAfter, 0, maxDelay),
-		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(), t.validShard(),
-		oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
+		oneOf("on_expiry", t.OnExpiry, ExpiryDead, ExpiryDrop), t.validEmails(), t.validSecrets(), t.Remember.valid(),
+		t.validShard(), oneOf("durability", t.Durability, DurabilityMemory, DurabilityReplica),
 		oneOf("state", t.State, TopicActive, TopicPaused, TopicOffline),
 	)
 }

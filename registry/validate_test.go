@@ -108,7 +108,8 @@ func TestInvalidTopics(t *testing.T) {
 		{"callback_url", bad, "not a URL", func(x *Topic) { x.CallbackURL = "http://h/\n" }},
 		{"callback_url", bad, "not a URL", func(x *Topic) { x.CallbackURL = "http://h/\xff" }},
 		{"callback_url", bad, "not a URL", func(x *Topic) { x.CallbackURL = "http://h/%zz" }},
-		{"callback_url", out, "2049 bytes; at most 2048", func(x *Topic) { x.CallbackURL = "http://h/" + strings.Repeat("a", maxURL-8) }},
+		{"callback_url", out, "2049 bytes; at most 2048",
+			func(x *Topic) { x.CallbackURL = "http://h/" + strings.Repeat("a", maxURL-8) }},
 		{"method", out, "POST, PUT, GET", func(x *Topic) { x.Method = "DELETE" }},
 		{"method", out, "POST, PUT, GET", func(x *Topic) { x.Method = "post" }},
 		{"content_type", bad, "text/plain", func(x *Topic) { x.ContentType = "" }},
@@ -157,7 +158,8 @@ func TestInvalidTopics(t *testing.T) {
 		{"emails", bad, "nobody", func(x *Topic) { x.Emails = []string{"a@b.example", "nobody"} }},
 		{"emails", bad, "Anna", func(x *Topic) { x.Emails = []string{"Anna <a@b.example>"} }},
 		{"emails", bad, "not a mail address", func(x *Topic) { x.Emails = []string{"a@b.example\r\nBcc: c@d.example"} }},
-		{"emails", bad, "not a mail address", func(x *Topic) { x.Emails = []string{strings.Repeat("a", 250) + "@b.example"} }},
+		{"emails", bad, "not a mail address",
+			func(x *Topic) { x.Emails = []string{strings.Repeat("a", 250) + "@b.example"} }},
 		{"emails", out, "at most 20", func(x *Topic) { x.Emails = repeat("a@b.example", 21) }},
 		{"secrets", bad, "number 2", func(x *Topic) { x.Secrets = []string{oneSecret, "hidden"} }},
 		{"secrets", bad, "openssl rand", func(x *Topic) { x.Secrets = []string{secretOf(23)} }},
@@ -257,7 +259,8 @@ func TestTokensAndPatternsAreValidated(t *testing.T) {
 			t.Errorf("%s: %v", c.field, c.err)
 		}
 	}
-	for pattern, ok := range map[string]bool{"*": true, "shop.*": true, "shop*": true, "shop.close": true, "Shop.*": false, "a*b": false, "": false} {
+	for pattern, ok := range map[string]bool{"*": true, "shop.*": true, "shop*": true, "shop.close": true, "Shop.*": false,
+		"a*b": false, "": false} {
 		if err := ValidTopicPattern(pattern); (err == nil) != ok {
 			t.Errorf("%q: %v", pattern, err)
 		}
@@ -267,7 +270,8 @@ func TestTokensAndPatternsAreValidated(t *testing.T) {
 func TestRetryDelays(t *testing.T) {
 	t.Parallel()
 	x := topic("t")
-	for n, want := range map[int]time.Duration{0: time.Minute, 1: time.Minute, 2: 3 * time.Minute, 3: 5 * time.Minute, 10: 19 * time.Minute} {
+	for n, want := range map[int]time.Duration{0: time.Minute, 1: time.Minute, 2: 3 * time.Minute, 3: 5 * time.Minute,
+		10: 19 * time.Minute} {
 		if got := x.RetryDelay(n); got != want {
 			t.Errorf("after attempt %d: %v", n, got)
 		}

@@ -282,9 +282,9 @@ func TestListJobs(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	for query, field := range map[string]string{
-		"": "state", "?state=": "state", "?state=gone": "state", "?state=dead&prefix=x": "prefix", "?state=done&prefix=": "prefix", "?state=dead&limit=x": "limit",
-		"?state=dead&limit=": "limit", "?state=dead&cursor=bad": "cursor",
-		"?state=dead&page=2": "page", "?state=dead&state=ready": "state",
+		"": "state", "?state=": "state", "?state=gone": "state", "?state=dead&prefix=x": "prefix",
+		"?state=done&prefix=": "prefix", "?state=dead&limit=x": "limit", "?state=dead&limit=": "limit",
+		"?state=dead&cursor=bad": "cursor", "?state=dead&page=2": "page", "?state=dead&state=ready": "state",
 	} {
 		a.do("GET", orders+query, "").problem(400, field)
 	}
@@ -429,21 +429,24 @@ func TestTopicsAreListedInPages(t *testing.T) {
 		}
 		cursor = next
 	}
-	if want := []string{"bank.loans", "shop.mail", "shop.offline", "shop.orders", "shop.paused"}; !slices.Equal(all, want) {
+	if want := []string{"bank.loans", "shop.mail", "shop.offline", "shop.orders", "shop.paused"}; !slices.Equal(all,
+		want) {
 		t.Errorf("%v", all)
 	}
 	a.do("PUT", "/v1/topics/shop.owned", `{"callback_url":"http://x/","owner":"ann"}`).want(201)
 	for query, want := range map[string][]string{
 		"prefix=shop.o": {"shop.offline", "shop.orders", "shop.owned"}, "prefix=shop.o&limit=1": {"shop.offline"},
 		"prefix=shop.o&cursor=a": {"shop.offline", "shop.orders", "shop.owned"}, "prefix=zzz": nil,
-		"state=paused": {"shop.paused"}, "owner=ann": {"shop.owned"}, "prefix=bank&owner=ann": nil, "cursor=shop.paused": {"shop.paused"},
+		"state=paused": {"shop.paused"}, "owner=ann": {"shop.owned"}, "prefix=bank&owner=ann": nil,
+		"cursor=shop.paused":         {"shop.paused"},
 		"state=active&prefix=shop.m": {"shop.mail"},
 	} {
 		if names, _ := namesOf(a.do("GET", "/v1/topics?"+query, "")); !slices.Equal(names, want) {
 			t.Errorf("%s: %v", query, names)
 		}
 	}
-	for query, field := range map[string]string{"state=on": "state", "limit=0": "limit", "limit=1001": "limit", "x=1": "x"} {
+	for query, field := range map[string]string{"state=on": "state", "limit=0": "limit", "limit=1001": "limit",
+		"x=1": "x"} {
 		if r := a.do("GET", "/v1/topics?"+query, ""); r.status != 400 && r.status != 422 || r.json()["field"] != field {
 			t.Errorf("%s: %d %s", query, r.status, r.body)
 		}
@@ -642,7 +645,8 @@ func TestMetrics(t *testing.T) {
 		a.do("GET", fmt.Sprintf("/made/up/%d", i), "").want(404)
 		a.do(fmt.Sprintf("MADE%d", i), "/v1/jobs", "").want(405)
 	}
-	a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.mail","body":1},{"topic":"shop.mail"},{"topic":"made.up","body":1}]}`).want(200)
+	a.do("POST", "/v1/jobs",
+		`{"jobs":[{"topic":"shop.mail","body":1},{"topic":"shop.mail"},{"topic":"made.up","body":1}]}`).want(200)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -518,7 +518,8 @@ type api struct {
 func newAPI(t *testing.T, adjust ...func(*server.Options)) *api {
 	t.Helper()
 	a := &api{t: t, jobs: newFakeJobs(), registry: newFakeRegistry(), workers: &fakeWorkers{}}
-	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage, registry.RightConsume)
+	a.token = a.registry.grant("all", "*", registry.RightPush, registry.RightRead, registry.RightManage,
+		registry.RightConsume)
 	opts := server.Options{Jobs: a.jobs, Workers: a.workers, Registry: a.registry, Version: "0.0.0-test"}
 	for _, f := range adjust {
 		f(&opts)

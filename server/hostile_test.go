@@ -47,7 +47,8 @@ var withoutTopic = map[string]string{
 	"/v1/leases":  "each lease is judged by its topic: TestLeasesAreEnded", "/v1/leases/{lease}/ack": "so is one",
 	"/v1/leases/{lease}/release": "", "/v1/leases/{lease}/fail": "", "/v1/leases/{lease}/bury": "",
 	"/v1/leases/{lease}/extend": "",
-	"/v1/tokens":                "shows and creates what the token covers: TestTokensOverTheAPI", "/v1/tokens/{token}": "so does this",
+	"/v1/tokens":                "shows and creates what the token covers: TestTokensOverTheAPI",
+	"/v1/tokens/{token}":        "so does this",
 }
 
 // TestEveryRouteIsWithinTheRights goes over all that the API serves, so that a new route cannot be forgotten: without a
@@ -193,7 +194,8 @@ func TestARequestIsOneLineOfTheLog(t *testing.T) {
 		for _, path := range []string{"/" + hostile, orders + "/" + hostile, "/v1/topics/" + hostile + "/jobs/1", orders +
 			"?state=" + hostile, orders + "/1"} {
 			for _, method := range []string{"GET", "PUT", "DELETE"} {
-				raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\nUser-Agent: a\xe2\x80\xa8b\xff\r\nX-Request-Id: x\xc2\x9b2J\xff\r\nContent-Length: 1\r\n\r\n\xff",
+				raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\nUser-Agent: "+
+					"a\xe2\x80\xa8b\xff\r\nX-Request-Id: x\xc2\x9b2J\xff\r\nContent-Length: 1\r\n\r\n\xff",
 					method, path, a.token))
 			}
 		}

@@ -122,7 +122,8 @@ func storeProblem(err error) *Problem {
 		p.Detail = "cursor: not a cursor of this list; start again without it"
 	case errors.Is(err, registry.ErrUnavailable):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, registryRetry
-		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed now; pushes and callbacks go on"
+		p.Detail = "the registry's database is unreachable, so topics and tokens cannot be changed now; pushes and " +
+			"callbacks go on"
 	case errors.Is(err, seal.ErrKey):
 		p.Status, p.RetryAfter = http.StatusServiceUnavailable, newerRetry
 		p.Detail = "this host has another secret key than the registry, so it can neither read nor store secrets"

@@ -19,7 +19,8 @@ const orders = "/v1/topics/shop.orders/jobs"
 
 func TestPush(t *testing.T) {
 	a := newAPI(t)
-	r := a.do("POST", orders, `{"id":"order-42","body":{"a": 1},"delay":"30m","priority":"high","ttr":"1m30s","max_attempts":3}`).want(201)
+	r := a.do("POST", orders,
+		`{"id":"order-42","body":{"a": 1},"delay":"30m","priority":"high","ttr":"1m30s","max_attempts":3}`).want(201)
 	if got := r.header.Get("Location"); got != orders+"/order-42" {
 		t.Errorf("Location %q", got)
 	}
@@ -517,7 +518,8 @@ func TestUnavailable(t *testing.T) {
 	}
 	// One member that could not be stored does not fail the others.
 	a.jobs.failID = "b"
-	r := a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","id":"b","body":1}]}`).want(200)
+	r := a.do("POST", "/v1/jobs",
+		`{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","id":"b","body":1}]}`).want(200)
 	if !strings.Contains(r.body, `"status":503`) || !strings.Contains(r.body, `"id":"a"`) {
 		t.Errorf("%s", r.body)
 	}
@@ -534,7 +536,8 @@ func TestStoredButNotSafe(t *testing.T) {
 		!regexp.MustCompile(`"id":"[0-9a-z]{26}"`).MatchString(r.body) {
 		t.Errorf("%s", r.body)
 	}
-	r = a.do("POST", "/v1/jobs", `{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","body":1}]}`).want(200)
+	r = a.do("POST", "/v1/jobs",
+		`{"jobs":[{"topic":"shop.orders","id":"a","body":1},{"topic":"shop.orders","body":1}]}`).want(200)
 	if strings.Count(r.body, `"status":503`) != 2 || !strings.Contains(r.body, `"id":"a"`) {
 		t.Errorf("%s", r.body)
 	}

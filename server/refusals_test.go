@@ -39,7 +39,8 @@ func TestWhatIsRefusedBeforeAHandlerIsAProblem(t *testing.T) {
 		t.Run(way, func(t *testing.T) { refusedAsProblems(t, dial) })
 	}
 	t.Run("plain to TLS", func(t *testing.T) {
-		refusedAsProblem(t, func() (net.Conn, error) { return net.Dial("tcp", secured.addr) }, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 400)
+		refusedAsProblem(t, func() (net.Conn, error) { return net.Dial("tcp", secured.addr) },
+			"GET / HTTP/1.1\r\nHost: h\r\n\r\n", 400)
 	})
 }
 

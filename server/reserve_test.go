@@ -81,7 +81,8 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	a := newPullAPI(t)
 	job := queue.Job{Topic: "p", ID: "x", Body: []byte(`{ "a":1 }`), DueAt: time.Unix(1, 0), LeaseUntil: time.Unix(2, 0)}
 	text, binary := job, job
-	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3, map[string]string{"X-A": "b"}
+	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3,
+		map[string]string{"X-A": "b"}
 	binary.ContentType, binary.Body = "image/png", []byte{0xff, 0}
 	a.workers.ready = []queue.Leased{{Job: job, Lease: "L1", Attempt: 1}, {Job: text, Lease: "L2", Attempt: 2},
 		{Job: binary, Lease: "L3", Attempt: 1}}
@@ -134,7 +135,8 @@ func TestWhatIsWrongWithAReserve(t *testing.T) {
 func TestLeasesAreEnded(t *testing.T) {
 	a := newPullAPI(t)
 	for name, body := range map[string]string{
-		"ack": `{"result":{"any":[1]}}`, "release": `{"delay":"5s"}`, "fail": `{"reason":"no stock"}`, "bury": `{"reason":"bad"}`,
+		"ack": `{"result":{"any":[1]}}`, "release": `{"delay":"5s"}`, "fail": `{"reason":"no stock"}`,
+		"bury": `{"reason":"bad"}`,
 	} {
 		a.do("POST", "/v1/leases/"+leaseX+"/"+name, body).want(204)
 		a.do("POST", "/v1/leases/"+leaseX+"/"+name, "").want(204)
@@ -155,8 +157,9 @@ func TestLeasesAreEnded(t *testing.T) {
 	}
 	a.token = a.registry.grant("mine", "p", registry.RightConsume)
 	a.do("POST", "/v1/leases/"+leaseOther+"/ack", "").problem(403, "")
-	r := a.do("POST", "/v1/leases", `{"ack":["`+leaseX+`",{"lease":"`+leaseOver+`","result":1}],"release":[{"lease":"`+leaseX+
-		`","delay":1}],"extend":["`+leaseX+`"],"bury":["`+leaseOther+`","x"]}`).want(200)
+	r := a.do("POST", "/v1/leases",
+		`{"ack":["`+leaseX+`",{"lease":"`+leaseOver+`","result":1}],"release":[{"lease":"`+leaseX+
+			`","delay":1}],"extend":["`+leaseX+`"],"bury":["`+leaseOther+`","x"]}`).want(200)
 	var got []string
 	for _, v := range r.json()["results"].([]any) {
 		x := v.(map[string]any)
@@ -182,7 +185,8 @@ func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 	w := &fakeWorkers{waits: make(chan struct{})}
 	a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
 	ctx, cancel := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, "POST", a.url+"/v1/topics/p/reserve", strings.NewReader(`{"wait":"10m"}`))
+	request, err := http.NewRequestWithContext(ctx, "POST", a.url+"/v1/topics/p/reserve",
+		strings.NewReader(`{"wait":"10m"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +215,9 @@ func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 
 func TestAJobHasItsOwnTimeHeadersAndWaits(t *testing.T) {
 	a := newPullAPI(t)
-	r := a.do("POST", "/v1/topics/p/jobs", `{"body":1,"ttl":"1h","headers":{"X-Order":"42"},"retry":["5s",60],"ttr":"24h",`+
-		`"max_attempts":65535}`).want(201)
+	r := a.do("POST", "/v1/topics/p/jobs",
+		`{"body":1,"ttl":"1h","headers":{"X-Order":"42"},"retry":["5s",60],"ttr":"24h",`+
+			`"max_attempts":65535}`).want(201)
 	p := a.jobs.last
 	if p.TTL != time.Hour || p.Headers["X-Order"] != "42" || len(p.Retry) != 2 || p.Retry[1] != time.Minute ||
 		p.TTR != 24*time.Hour || p.MaxAttempts != 65535 {
@@ -223,8 +228,9 @@ func TestAJobHasItsOwnTimeHeadersAndWaits(t *testing.T) {
 		t.Errorf("expires at %v", a.jobs.last.ExpiresAt)
 	}
 	for body, field := range map[string]string{
-		`{"body":1,"ttl":"1h","expires_at":1}`: "expires_at", `{"body":1,"headers":[]}`: "", `{"body":1,"headers":{"Host":"x"}}`: "headers",
-		`{"body":1,"headers":{"A":1}}`: "headers", `{"body":1,"retry":"5s"}`: "retry",
+		`{"body":1,"ttl":"1h","expires_at":1}`: "expires_at", `{"body":1,"headers":[]}`: "",
+		`{"body":1,"headers":{"Host":"x"}}`: "headers",
+		`{"body":1,"headers":{"A":1}}`:      "headers", `{"body":1,"retry":"5s"}`: "retry",
 	} {
 		a.do("POST", "/v1/topics/p/jobs", body).problem(400, field)
 	}

@@ -41,7 +41,8 @@ func TestTokensOverTheAPI(t *testing.T) {
 	if got := listed(); !slices.Equal(got, []string{"keeper", "within"}) {
 		t.Errorf("listed %q", got)
 	}
-	if r := by(keeper, "GET", "/v1/tokens", ""); !strings.Contains(string(r.body), `"last_used_at":"2026-01-02T03:04:00.000Z"`) ||
+	if r := by(keeper, "GET", "/v1/tokens", ""); !strings.Contains(string(r.body),
+		`"last_used_at":"2026-01-02T03:04:00.000Z"`) ||
 		strings.Contains(string(r.body), hashOf(within)) {
 		t.Errorf("the list is %s", r.body)
 	}

@@ -28,7 +28,8 @@ func TestAdminSignsInWithThePasswordOfTheFirstStart(t *testing.T) {
 	}
 	jar, _ := cookiejar.New(nil) // has no errors without options
 	browser := &http.Client{Jar: jar, Timeout: soon}
-	res, err := browser.PostForm(i.AdminURL()+"/login", url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
+	res, err := browser.PostForm(i.AdminURL()+"/login",
+		url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func TestAdminSignsInWithThePasswordOfTheFirstStart(t *testing.T) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
-	if err != nil || !strings.Contains(string(body), "redis-checker") || !strings.Contains(string(body), "WAKECALL_ADMIN_ADDR") {
+	if err != nil || !strings.Contains(string(body), "redis-checker") ||
+		!strings.Contains(string(body), "WAKECALL_ADMIN_ADDR") {
 		t.Errorf("%v: the page of processes is\n%s", err, body)
 	}
 }

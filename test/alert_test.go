@@ -35,7 +35,8 @@ func (i *installation) mailingBy(t *testing.T, dsn string, smtp *smtptest.Server
 		t.Fatal(err)
 	}
 	s := alert.Defaults()
-	s.Mail = alert.Mail{Host: smtp.Host, Port: smtp.Port, TLS: alert.TLSOpportunistic, From: "wakecall@test.example", Username: "wakecall", Password: "hunter2hunter2"}
+	s.Mail = alert.Mail{Host: smtp.Host, Port: smtp.Port, TLS: alert.TLSOpportunistic, From: "wakecall@test.example",
+		Username: "wakecall", Password: "hunter2hunter2"}
 	s.Recipients = []alert.Recipient{{Address: "ops@test.example"}}
 	s.GroupWait = registry.Duration(time.Second)
 	if adjust != nil {
@@ -157,7 +158,8 @@ func TestDeadJobsAreMailedToTheirTopicsAddresses(t *testing.T) {
 	smtp := smtptest.Start(t)
 	i := start(t, harness.Options{})
 	i.mailing(t, smtp, nil)
-	topic := i.topic(t, harness.Status(http.StatusInternalServerError), M{"max_attempts": 1, "emails": []string{"shop@test.example"}})
+	topic := i.topic(t, harness.Status(http.StatusInternalServerError),
+		M{"max_attempts": 1, "emails": []string{"shop@test.example"}})
 	if a := i.Push(t.Context(), topic, M{"id": "order-42", "body": 1}); a.Status != http.StatusCreated {
 		t.Fatalf("the push: %s", a)
 	}

@@ -40,7 +40,8 @@ const badDayTopics, badDayJobs, badDayLimited = 41, 7500, 2500
 
 var (
 	onCall  = []string{"ann@test.example", "bob@test.example"}
-	failing = []string{"answers.500", "answers.500x", "answers.503", "answers.429", "answers.429x", "hangs", "hangs.too", "refuses"}
+	failing = []string{"answers.500", "answers.500x", "answers.503", "answers.429", "answers.429x", "hangs", "hangs.too",
+		"refuses"}
 )
 
 // TestABadDayIsFewMailsAndLines: `make bad-day` takes more time for it.
@@ -112,8 +113,10 @@ func (d *badDay) until(minute int) {
 
 func (d *badDay) register() {
 	answers := map[string]harness.Behaviour{
-		"answers.500": harness.Status(http.StatusInternalServerError), "answers.500x": harness.Status(http.StatusInternalServerError),
-		"answers.503": harness.Status(http.StatusServiceUnavailable), "answers.429": harness.Status(http.StatusTooManyRequests),
+		"answers.500":  harness.Status(http.StatusInternalServerError),
+		"answers.500x": harness.Status(http.StatusInternalServerError),
+		"answers.503":  harness.Status(http.StatusServiceUnavailable),
+		"answers.429":  harness.Status(http.StatusTooManyRequests),
 		"answers.429x": harness.Status(http.StatusTooManyRequests), "hangs": harness.Hang(), "hangs.too": harness.Hang(),
 	}
 	for _, name := range failing {
@@ -260,7 +263,8 @@ func (d *badDay) judgeOverview(overview func(string, bool) string) {
 			d.t.Errorf("%s is not among the alerts", name)
 		}
 	}
-	for _, want := range []string{"topic paused is paused", "topic limited is late", "answers 429", "does not answer in time",
+	for _, want := range []string{"topic paused is paused", "topic limited is late", "answers 429",
+		"does not answer in time",
 		"refuses connections"} {
 		if !strings.Contains(alerts, want) {
 			d.t.Errorf("the alerts lack %q", want)

@@ -47,13 +47,15 @@ var mayImport = map[string][]string{
 	"topicmetric": {},
 	"timer":       parts,
 	"dispatcher":  append([]string{"activity", "topicmetric"}, parts...),
-	"admin":       append([]string{"activity", "alert", "bulk", "health", "history", "listen", "seal", "topicfile", "web", "master"}, parts...), // it talks to a running master
-	"checker":     append([]string{"health", "topicmetric"}, parts...),
-	"server":      append([]string{"connlimit", "listen", "pull", "seal", "topicmetric", "web"}, parts...),
-	"master":      parts,
-	"bench":       {"client", "conf"},
-	"scripts":     {},
-	"test":        {"database", "migrations", "queue", "server"}, // the OpenAPI document; databases; promised times
+	// it talks to a running master
+	"admin": append([]string{"activity", "alert", "bulk", "health", "history", "listen", "seal", "topicfile", "web",
+		"master"}, parts...),
+	"checker": append([]string{"health", "topicmetric"}, parts...),
+	"server":  append([]string{"connlimit", "listen", "pull", "seal", "topicmetric", "web"}, parts...),
+	"master":  parts,
+	"bench":   {"client", "conf"},
+	"scripts": {},
+	"test":    {"database", "migrations", "queue", "server"}, // the OpenAPI document; databases; promised times
 }
 
 var parts = []string{"pershard", "queue", "database", "registry", "callback", "journal", "conf"}

@@ -89,18 +89,21 @@ func TestAStrangerRegistersPushesWatchesAndRedrives(t *testing.T) {
 
 // pages are all pages of the admin, with a topic and a job in them.
 var pages = []string{
-	"/", "/topics", "/topics/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed", "/topics/shop.close?tab=attempts",
-	"/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast", "/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test",
-	"/topics/shop.close/jobs/order-1", "/push", "/dead", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
+	"/", "/topics", "/topics/new", "/topics/shop.close", "/topics/shop.close?tab=jobs&state=delayed",
+	"/topics/shop.close?tab=attempts", "/topics/shop.close?tab=ledger", "/topics/shop.close?tab=forecast",
+	"/topics/shop.close?tab=push", "/topics/shop.close/edit", "/topics/shop.close/test", "/topics/shop.close/jobs/order-1",
+	"/push", "/dead", "/shards", "/alerts", "/access", "/audit", "/processes", "/tasks", "/account",
 	"/search?id=nobody",
 }
 
 func (i *installation) furnished(t *testing.T) *harness.Browser {
 	t.Helper()
 	i.put(t, "shop.close", harness.Status(http.StatusOK), M{"title": "Close unpaid orders", "max_attempts": 1})
-	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError), M{"title": "Welcome mails <script>", "max_attempts": 1, "emails": []string{"a@b.example"}})
+	i.put(t, "mail.welcome", harness.Status(http.StatusInternalServerError),
+		M{"title": "Welcome mails <script>", "max_attempts": 1, "emails": []string{"a@b.example"}})
 	for n := range 30 {
-		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": fmt.Sprint(3600+n*40, "s")})
+		i.Push(ctx, "shop.close",
+			M{"id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": fmt.Sprint(3600+n*40, "s")})
 		i.Push(ctx, "shop.close", M{"id": fmt.Sprint("done-", n), "body": M{"order": n}})
 		if n < 6 {
 			i.Push(ctx, "mail.welcome", M{"id": fmt.Sprint("mail-", n), "body": M{"to": "x"}})
@@ -132,8 +135,8 @@ func TestTheAdminInABrowser(t *testing.T) {
 	i.redriveOfAFilter(t, b)
 }
 
-// everyPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious for
-// axe, in light and dark, in English and Chinese.
+// everyPageIsSound: no error in the console, no failed request, no sideways scrolling at 360 pixels, nothing serious
+// for axe, in light and dark, in English and Chinese.
 func (i *installation) everyPageIsSound(t *testing.T, b *harness.Browser) {
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {
@@ -165,7 +168,8 @@ func (i *installation) everyPageIsSound(t *testing.T, b *harness.Browser) {
 		return harness.Equal("the theme", theme, "dark")
 	})
 	b.Submit(`button[name=choice][value=zh-Hans]`)
-	for path, word := range map[string]string{"/": "总览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账本平衡", "/push": "推送任务"} {
+	for path, word := range map[string]string{"/": "总览", "/topics": "主题", "/topics/shop.close?tab=ledger": "账本平衡",
+		"/push": "推送任务"} {
 		b.Open(path)
 		b.Shows(soon, word)
 	}

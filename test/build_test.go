@@ -58,7 +58,8 @@ func sourceFiles(t *testing.T) []string {
 func copyFiles(t *testing.T, names []string, to string) {
 	t.Helper()
 	for _, name := range names {
-		if err := copyFile(filepath.Join("..", name), filepath.Join(to, name)); err != nil && !os.IsNotExist(err) { // one that was deleted
+		// one that was deleted
+		if err := copyFile(filepath.Join("..", name), filepath.Join(to, name)); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}

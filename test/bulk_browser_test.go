@@ -25,7 +25,8 @@ func many(t *testing.T, o harness.Options) *installation {
 	for begin := 0; begin < manyJobs; begin += manyAtOnce {
 		var jobs []M
 		for n := begin; n < begin+manyAtOnce; n++ {
-			jobs = append(jobs, M{"topic": "shop.close", "id": fmt.Sprint("order-", n), "body": M{"order": n}, "delay": manyDelayed})
+			jobs = append(jobs, M{"topic": "shop.close", "id": fmt.Sprint("order-", n), "body": M{"order": n},
+				"delay": manyDelayed})
 		}
 		i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": jobs})
 	}

@@ -112,7 +112,8 @@ func (i *installation) retryIf(t *testing.T) {
 	for name, c := range map[string]struct{ expr, bad, good string }{
 		"json":   {`res.code != 200`, `{"code":500}`, `{"code":200}`},
 		"braces": {`{res.code}!=200`, `{"code":500}`, `{"code":200}`},
-		"nested": {`res.code != 200 && res.data.status != 2`, `{"code":1,"data":{"status":1}}`, `{"code":1,"data":{"status":2}}`},
+		"nested": {`res.code != 200 && res.data.status != 2`, `{"code":1,"data":{"status":1}}`,
+			`{"code":1,"data":{"status":2}}`},
 		"body":   {`body == ""`, ``, `x`},
 		"status": {`status != 201`, ``, ``},
 	} {
@@ -165,7 +166,8 @@ func (i *installation) retryAfter(t *testing.T) {
 }
 
 func (i *installation) snooze(t *testing.T) {
-	topic := i.topic(t, harness.FirstCalls(2, harness.Status(http.StatusAccepted, "Retry-After", "1"), harness.Status(200)),
+	topic := i.topic(t, harness.FirstCalls(2, harness.Status(http.StatusAccepted, "Retry-After", "1"),
+		harness.Status(200)),
 		M{"max_attempts": 1})
 	i.MustPush(t, topic, M{"id": "x", "body": 1})
 	calls := i.endpoint.WaitCalls(t, topic, 3)
@@ -226,7 +228,8 @@ func (i *installation) signatures(t *testing.T) {
 	if first.Get("webhook-timestamp") == second.Get("webhook-timestamp") {
 		t.Error("the second attempt has the first one's timestamp")
 	}
-	if got := i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil); strings.Contains(string(got.Body), "whsec_") {
+	if got := i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil); strings.Contains(string(got.Body),
+		"whsec_") {
 		t.Errorf("a secret is shown: %s", got)
 	}
 }
@@ -235,7 +238,8 @@ func (i *installation) getQuery(t *testing.T) {
 	topic := i.topic(t, nil, M{"method": "GET"})
 	i.MustPush(t, topic, M{"id": "x", "body": M{"order": 42, "name": "ü &=", "ok": true}})
 	c := i.endpoint.WaitCalls(t, topic, 1)[0]
-	if c.Method != http.MethodGet || c.Query.Get("order") != "42" || c.Query.Get("name") != "ü &=" || c.Query.Get("ok") != "true" || len(c.Body) > 0 {
+	if c.Method != http.MethodGet || c.Query.Get("order") != "42" || c.Query.Get("name") != "ü &=" ||
+		c.Query.Get("ok") != "true" || len(c.Body) > 0 {
 		t.Errorf("%s with query %v and body %q", c.Method, c.Query, c.Body)
 	}
 }
@@ -272,7 +276,8 @@ func (i *installation) expires(t *testing.T) {
 
 func (i *installation) metadataAddress(t *testing.T) {
 	for name, url := range map[string]string{
-		"plain": "http://169.254.169.254/latest/meta-data/", "mapped": "http://[::ffff:169.254.169.254]/", "unspecified": "http://0.0.0.0:80/",
+		"plain": "http://169.254.169.254/latest/meta-data/", "mapped": "http://[::ffff:169.254.169.254]/",
+		"unspecified": "http://0.0.0.0:80/",
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic := topicName(t)

@@ -51,7 +51,8 @@ func (i *installation) applyTopics(t *testing.T) {
 func (i *installation) commandJobs(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	var j harness.Job
-	out := i.succeeds(t, "push", topic, "--id", "x", "--delay", "1h", "--priority", "high", "--body", `{"a":1}`, "--output", "json")
+	out := i.succeeds(t, "push", topic, "--id", "x", "--delay", "1h", "--priority", "high", "--body", `{"a":1}`,
+		"--output", "json")
 	if err := json.Unmarshal([]byte(out), &j); err != nil || j.ID != "x" || j.Priority != "high" || j.State != "delayed" {
 		t.Errorf("push tells %s (%v)", out, err)
 	}

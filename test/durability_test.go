@@ -36,11 +36,13 @@ func TestDurability(t *testing.T) {
 		t.Errorf("answered after %s", took)
 	}
 	var p struct{ ID, Detail string }
-	if err := answer.JSON(&p); err != nil || p.ID != "x" || !strings.Contains(p.Detail, "no replica has confirmed it within 1s") || answer.Header.Get("Retry-After") == "" {
+	if err := answer.JSON(&p); err != nil || p.ID != "x" ||
+		!strings.Contains(p.Detail, "no replica has confirmed it within 1s") || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("answered %s", answer)
 	}
 	i.MustDo(t, http.StatusServiceUnavailable, http.MethodPost, jobs, M{"id": "x", "body": 1})
-	i.MustDo(t, http.StatusOK, http.MethodPut, "/v1/topics/"+name, M{"callback_url": i.endpoint.URL("/"), "durability": "replica", "title": "edited", "delay": "1h"})
+	i.MustDo(t, http.StatusOK, http.MethodPut, "/v1/topics/"+name,
+		M{"callback_url": i.endpoint.URL("/"), "durability": "replica", "title": "edited", "delay": "1h"})
 	replica.Resume()
 	i.MustDo(t, http.StatusOK, http.MethodPost, jobs, M{"id": "x", "body": 1})
 
@@ -54,7 +56,8 @@ func TestDurability(t *testing.T) {
 // refusesDurability expects that a topic cannot be registered.
 func (i *installation) refusesDurability(t *testing.T, topic, durability, why string) {
 	t.Helper()
-	answer := i.MustDo(t, http.StatusUnprocessableEntity, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/"), "durability": durability})
+	answer := i.MustDo(t, http.StatusUnprocessableEntity, http.MethodPut, "/v1/topics/"+topic,
+		M{"callback_url": i.endpoint.URL("/"), "durability": durability})
 	var p harness.Problem
 	if err := answer.JSON(&p); err != nil || p.Field != "durability" || !strings.Contains(p.Detail, why) {
 		t.Errorf("%s: answered %s", durability, answer)
@@ -77,7 +80,8 @@ func TestDurabilityThroughAFailover(t *testing.T) {
 	}
 	i.MustDo(t, http.StatusCreated, http.MethodPost, jobs, M{"id": "before", "body": 1})
 	s.Servers[0].Kill9()
-	harness.Eventually(t, soon, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+	harness.Eventually(t, soon, "the replica to be the master",
+		func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
 	i.MustDo(t, http.StatusOK, http.MethodGet, "/v1/topics/"+topic, nil)
 	harness.Eventually(t, soon, "a push to be stored, and not safe", func() error {
 		if err := pushed("alone", http.StatusServiceUnavailable)(); err != nil {

@@ -29,7 +29,8 @@ func TestEndpointsThatMisbehave(t *testing.T) {
 // badThenGood pushes n jobs whose first call meets the behaviour, and judges.
 func (i *installation) badThenGood(t *testing.T, bad harness.Behaviour, n int, ttr string) (topic string) {
 	t.Helper()
-	topic = i.topic(t, harness.FirstCalls(1, bad, harness.Status(200)), M{"ttr": ttr, "retry": []string{"100ms"}, "max_attempts": 20})
+	topic = i.topic(t, harness.FirstCalls(1, bad, harness.Status(200)),
+		M{"ttr": ttr, "retry": []string{"100ms"}, "max_attempts": 20})
 	ledger := harness.NewLedger()
 	for k := range n {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(k), nil)
@@ -63,7 +64,8 @@ func (i *installation) endsByTTR(t *testing.T, bad harness.Behaviour) {
 	i.put(t, topic, bad, M{"ttr": "1s", "max_attempts": 1})
 	i.MustPush(t, topic, M{"id": "reason", "body": 1})
 	j := i.waitState(t, topic, "reason", "dead")
-	if h := j.History; len(h) != 1 || h[0].Error == "" || h[0].TookMS < 950 || h[0].TookMS > 8000 { // the limit of a busy machine is below the default TTR of 10s
+	// the limit of a busy machine is below the default TTR of 10s
+	if h := j.History; len(h) != 1 || h[0].Error == "" || h[0].TookMS < 950 || h[0].TookMS > 8000 {
 		t.Errorf("history is %+v, want a timeout after the TTR of 1s", h)
 	}
 }

@@ -332,7 +332,8 @@ func TestRedisHasNoDiskLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Eventually(t, soon, "Redis to refuse writes, and pushes to be refused", func() error {
-		answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("refused-", time.Now().UnixNano()), M{"delay": "100ms", "body": strings.Repeat("x", 5000)})
+		answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("refused-", time.Now().UnixNano()),
+			M{"delay": "100ms", "body": strings.Repeat("x", 5000)})
 		if answer.Status == http.StatusCreated {
 			return fmt.Errorf("one was taken")
 		}
@@ -375,7 +376,8 @@ func TestAServerWithoutDescriptors(t *testing.T) {
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(files) + 4, Max: limit.Max}, nil); err != nil {
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(files) + 4, Max: limit.Max},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	var clients []io.Closer

@@ -37,7 +37,8 @@ func (i *installation) finishedLast(t *testing.T) {
 	topic, c := i.topic(t, nil, nil), i.client(t)
 	i.MustPush(t, topic, M{"id": "order-42", "body": M{"n": 42}, "delay": "100ms"})
 	job := waitDone(t, c, topic, "order-42")
-	if job.FinishedAt == nil || job.LateMS == nil || *job.LateMS < 0 || job.Attempts != 1 || string(job.Body) != `{"n":42}` ||
+	if job.FinishedAt == nil || job.LateMS == nil || *job.LateMS < 0 || job.Attempts != 1 ||
+		string(job.Body) != `{"n":42}` ||
 		len(job.History) != 1 || job.History[0].Status != 200 || job.FinishedAt.Before(job.DueAt) {
 		t.Errorf("finished: %+v", job)
 	}

@@ -89,13 +89,15 @@ func TestGatewaysSurviveHostileInput(t *testing.T) {
 			binary: "400 Bad Request", post("/api/job/produce?tube=t&jid=1&ttr=%00", 0, ""): "2003", "GET /api/tube/list": "",
 			post("/api/job/produce?tube=%ff&jid=1", 0, ""): "1002",
 		},
-		"grape-web": {binary: "400 Bad Request", post("/api/authen/login", 4, "\xff\xfe{}"): "3000", "GET /api/tube/list": ""},
-		"phpdq":     {binary: "", "00": "", "-001{}": "", "9999{": "", "0002[]": "", "abcd{}": "", "0005{\"a\":": ""},
+		"grape-web": {binary: "400 Bad Request", post("/api/authen/login", 4, "\xff\xfe{}"): "3000",
+			"GET /api/tube/list": ""},
+		"phpdq": {binary: "", "00": "", "-001{}": "", "9999{": "", "0002[]": "", "abcd{}": "", "0005{\"a\":": ""},
 		"beanstalk": {
 			binary: "BAD_FORMAT", "put 1 0 1 99999999999\r\n": "BAD_FORMAT", "put 1 0 1 5\r\nab": "",
-			"put 1 0 1 2\r\nabcd\r\nlist-tube-used\r\n": "USING default", strings.Repeat("x", 10_000) + "\r\nquit\r\n": "BAD_FORMAT",
-			"reserve-with-timeout -1\r\n": "BAD_FORMAT", "put 1 0 1 70000\r\n" + strings.Repeat("x", 70000) + "\r\n": "JOB_TOO_BIG",
-			"\r\n\r\n": "UNKNOWN_COMMAND", "delete 18446744073709551616\r\n": "BAD_FORMAT",
+			"put 1 0 1 2\r\nabcd\r\nlist-tube-used\r\n":  "USING default",
+			strings.Repeat("x", 10_000) + "\r\nquit\r\n": "BAD_FORMAT", "reserve-with-timeout -1\r\n": "BAD_FORMAT",
+			"put 1 0 1 70000\r\n" + strings.Repeat("x", 70000) + "\r\n": "JOB_TOO_BIG", "\r\n\r\n": "UNKNOWN_COMMAND",
+			"delete 18446744073709551616\r\n": "BAD_FORMAT",
 		},
 	} {
 		for input, want := range inputs {
@@ -118,9 +120,11 @@ func gatewaysServe(t *testing.T, addrs map[string]string) {
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" }
 	for name, request := range map[string][2]string{
 		"lmstfy": {get("/api/a/b/size"), `"size":0`}, "lmstfy-admin": {get("/pools"), "default"},
-		"delayqueue": {"POST /get HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{\"id\":\"1\"}", "操作成功"},
-		"grape":      {get("/api/tube/list"), "[]"}, "grape-web": {login, "Set-Cookie: grape.session="}, "beanstalk": {"list-tube-used\r\n", "USING default"},
-		"phpdq": {fmt.Sprintf("%04d%s", len(phpGet), phpGet), `"code":0`},
+		"delayqueue": {"POST /get HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n{\"id\":\"1\"}",
+			"操作成功"},
+		"grape": {get("/api/tube/list"), "[]"}, "grape-web": {login, "Set-Cookie: grape.session="},
+		"beanstalk": {"list-tube-used\r\n", "USING default"},
+		"phpdq":     {fmt.Sprintf("%04d%s", len(phpGet), phpGet), `"code":0`},
 	} {
 		if err := answersWith(addrs[name], request[0], request[1]); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -33,7 +33,8 @@ func TestACrashShowsNoSecret(t *testing.T) {
 	i := start(t, opts)
 	i.mailing(t, smtp, func(s *alert.Settings) {
 		s.Mail.Password = seal.Text(marked["SMTP password"])
-		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack", URL: seal.Text("http://127.0.0.1:1/" + marked["webhook address"])}}
+		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack",
+			URL: seal.Text("http://127.0.0.1:1/" + marked["webhook address"])}}
 	})
 	said := &strings.Builder{}
 	i.failWithSecrets(t, said)
@@ -96,7 +97,8 @@ func checkStartedWith(t *testing.T, pids []int, secrets map[string]string) {
 func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
-	opts := harness.Options{Umask: "000", Env: map[string]string{"WAKECALL_JOURNAL_SYNC": "always", "WAKECALL_SPOOL": "on"}}
+	opts := harness.Options{Umask: "000",
+		Env: map[string]string{"WAKECALL_JOURNAL_SYNC": "always", "WAKECALL_SPOOL": "on"}}
 	w := harness.New(t, opts)
 	if err := os.MkdirAll(w.Data, 0o777); err != nil {
 		t.Fatal(err)
@@ -138,7 +140,8 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		for _, name := range []string{"api-token", "admin-password", "secret-key", "registry.db", "registry-snapshot.json", "journal", "redis"} {
+		for _, name := range []string{"api-token", "admin-password", "secret-key", "registry.db", "registry-snapshot.json",
+			"journal", "redis"} {
 			if !seen[name] {
 				t.Errorf("there is no %s among %v", name, seen)
 			}
@@ -155,9 +158,11 @@ func TestFilesArePrivateUnderAnyUmask(t *testing.T) {
 // printed steers a terminal.
 func TestHostileWordsForgeNoLine(t *testing.T) {
 	t.Parallel()
-	const words = "\n{\"ts\":\"2026\",\"op\":\"delete\",\"FORGED\":1}\r\nFORGED level=ERROR\x1b[2J\u009b2J\u2028FORGED\u0085FORGED\u202e\x00"
+	const words = "\n{\"ts\":\"2026\",\"op\":\"delete\",\"FORGED\":1}\r\nFORGED " +
+		"level=ERROR\x1b[2J\u009b2J\u2028FORGED\u0085FORGED\u202e\x00"
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_LOG_FORMAT": "json", "WAKECALL_LOG_LEVEL": "debug"}})
-	topic := i.topic(t, harness.Text(500, words+"\xff\xfe"), M{"max_attempts": 1, "title": "\u2028FORGED\u202e title", "owner": "\u2028FORGED"})
+	topic := i.topic(t, harness.Text(500, words+"\xff\xfe"),
+		M{"max_attempts": 1, "title": "\u2028FORGED\u202e title", "owner": "\u2028FORGED"})
 	ids := []string{`"} FORGED level=ERROR`, `{"FORGED":1} x=1 "`, strings.Repeat("é", 64)}
 	for _, id := range ids {
 		i.MustPush(t, topic, M{"id": id, "body": M{words: words}})
@@ -170,12 +175,14 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 		t.Errorf("an id with lines in it: %s", refused)
 	}
 	for _, args := range [][]string{
-		{"get", topic, ids[0]}, {"get", topic, ids[1], "-o", "json"}, {"list", topic, "--state", "dead"}, {"list", topic, "--state", "dead", "-o", "json"},
-		{"topic", "list"}, {"topic", "show", topic, "-o", "json"}, {"stats"}, {"ps"}, {"check"}, {"recover", "--dry-run"}, {"run", topic, ids[2]}, {"get", topic, words[1:20] + "x"},
+		{"get", topic, ids[0]}, {"get", topic, ids[1], "-o", "json"}, {"list", topic, "--state", "dead"},
+		{"list", topic, "--state", "dead", "-o", "json"}, {"topic", "list"}, {"topic", "show", topic, "-o", "json"},
+		{"stats"}, {"ps"}, {"check"}, {"recover", "--dry-run"}, {"run", topic, ids[2]}, {"get", topic, words[1:20] + "x"},
 		{"delete", topic, ids[0]},
 	} {
 		_, out := i.Run(args...)
-		for _, steering := range []string{"\x1b", "\u009b", "\u2028", "\u0085", "\u202e", "\r", "\nFORGED", "\n{\"ts\":\"2026\",\"op\":\"delete\""} {
+		for _, steering := range []string{"\x1b", "\u009b", "\u2028", "\u0085", "\u202e", "\r", "\nFORGED",
+			"\n{\"ts\":\"2026\",\"op\":\"delete\""} {
 			if strings.Contains(out, steering) {
 				t.Errorf("wakecall %q prints %q:\n%q", args, steering, out)
 			}
@@ -198,7 +205,8 @@ func TestHostileWordsForgeNoLine(t *testing.T) {
 	for where, text := range texts {
 		for line := range strings.Lines(text) {
 			var event map[string]any
-			if json.Unmarshal([]byte(line), &event) != nil || event["FORGED"] != nil || strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u009b\u2028\u0085\r") {
+			if json.Unmarshal([]byte(line), &event) != nil || event["FORGED"] != nil ||
+				strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u009b\u2028\u0085\r") {
 				t.Errorf("%s has the line %q", where, line)
 			}
 		}

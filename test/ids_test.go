@@ -17,7 +17,8 @@ func TestIDsThatTheServerMakes(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	j := i.MustPush(t, topic, M{"body": "single", "delay": "1h"})
 	batch := i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": []M{
-		{"topic": topic, "body": "far", "delay": "2h"}, {"topic": topic, "body": "near", "delay": "1s"}, {"topic": topic, "body": "now"},
+		{"topic": topic, "body": "far", "delay": "2h"}, {"topic": topic, "body": "near", "delay": "1s"},
+		{"topic": topic, "body": "now"},
 	}})
 	if strings.Contains(batch.String(), `"error"`) {
 		t.Fatal(batch)
@@ -27,7 +28,8 @@ func TestIDsThatTheServerMakes(t *testing.T) {
 		t.Errorf("got %+v, pushed %+v", got, j)
 	}
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/topics/"+topic+"/jobs", M{"id": j.ID, "body": "again"})
-	i.MustDo(t, http.StatusConflict, http.MethodPost, "/v1/topics/"+topic+"/jobs", M{"id": j.ID, "body": "again", "on_duplicate": "error"})
+	i.MustDo(t, http.StatusConflict, http.MethodPost, "/v1/topics/"+topic+"/jobs",
+		M{"id": j.ID, "body": "again", "on_duplicate": "error"})
 	listed := i.MustList(t, topic, "delayed")
 	far := ""
 	for _, l := range listed {

@@ -28,7 +28,8 @@ func startPHPDelayqueue(t *testing.T, callback string) *phpDelayqueue {
 	t.Cleanup(func() { _ = old.redis.Close() })
 	db.Exec(t, "",
 		"CREATE DATABASE dq",
-		"CREATE TABLE dq.dq_redis (id INT AUTO_INCREMENT PRIMARY KEY, t_name VARCHAR(200) NOT NULL, t_content VARCHAR(2048) NOT NULL)",
+		"CREATE TABLE dq.dq_redis (id INT AUTO_INCREMENT PRIMARY KEY, t_name VARCHAR(200) NOT NULL, t_content "+
+			"VARCHAR(2048) NOT NULL)",
 		`CREATE TABLE dq.dq_topic (id INT AUTO_INCREMENT PRIMARY KEY, t_name VARCHAR(1024) NOT NULL DEFAULT '',
 			delay INT NOT NULL DEFAULT 0, callback VARCHAR(1024) NOT NULL DEFAULT '', timeout INT NOT NULL DEFAULT 3000,
 			email VARCHAR(1024) NOT NULL DEFAULT '', topic VARCHAR(255) NOT NULL DEFAULT '',
@@ -74,7 +75,8 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 	due := time.Now().Add(time.Hour).Truncate(time.Second)
 	old.add(t, "Order_Close", numbered("", 1200), due)
 	old.add(t, "gone", []string{"1"}, due)
-	if err := old.redis.HSet(ctx, "dq_job_info", "Order_Close:ready", `{"id":"ready","exp_notify_nums":3}`).Err(); err != nil {
+	if err := old.redis.HSet(ctx, "dq_job_info", "Order_Close:ready",
+		`{"id":"ready","exp_notify_nums":3}`).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.redis.RPush(ctx, "dq_2ready_queue", "Order_Close:ready", "Order_Close:deleted").Err(); err != nil {
@@ -107,12 +109,15 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if get("order_close"); topic.Title != "关闭订单" || topic.Dialect != "phpdq" || topic.Method != "GET" || topic.Priority != "high" ||
-		topic.TTR != "2s" || topic.Delay != "30m0s" || topic.Owner != "li" || topic.State != "active" || topic.RetryIf != "" ||
+	if get("order_close"); topic.Title != "关闭订单" || topic.Dialect != "phpdq" || topic.Method != "GET" ||
+		topic.Priority != "high" ||
+		topic.TTR != "2s" || topic.Delay != "30m0s" || topic.Owner != "li" || topic.State != "active" ||
+		topic.RetryIf != "" ||
 		topic.Max != 12 || len(topic.Emails) != 2 {
 		t.Errorf("registered as %+v", topic)
 	}
-	if get("mail"); topic.Method != "POST" || topic.State != "offline" || topic.RetryIf != "{res.code}!=200" || topic.Priority != "normal" {
+	if get("mail"); topic.Method != "POST" || topic.State != "offline" || topic.RetryIf != "{res.code}!=200" ||
+		topic.Priority != "normal" {
 		t.Errorf("registered as %+v", topic)
 	}
 	calls := i.endpoint.WaitCalls(t, "order_close", 1)
@@ -126,7 +131,8 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 		t.Errorf("job 7 is %+v, want it due at %s", job, due)
 	}
 	left := old.redis.HGetAll(ctx, "dq_job_info").Val()
-	if len(left) != 1 || old.redis.ZCard(ctx, "dq_bucket_1").Val() != 1 || old.redis.HLen(ctx, "dq_wakecall_claims").Val() != 0 {
+	if len(left) != 1 || old.redis.ZCard(ctx, "dq_bucket_1").Val() != 1 ||
+		old.redis.HLen(ctx, "dq_wakecall_claims").Val() != 0 {
 		t.Errorf("the old Redis has %v, want only the job of a topic that is not registered", left)
 	}
 	// Added there again after the import: newer than the job here.

@@ -179,7 +179,9 @@ func oldRedisServer(t *testing.T) (url string, db *redis.Client) {
 }
 
 // filled runs commands for each job together.
-func filled(t *testing.T, db *redis.Client, add func(c redis.Pipeliner, n int, number string, due time.Time)) func(jobs int) {
+func filled(
+	t *testing.T, db *redis.Client, add func(c redis.Pipeliner, n int, number string, due time.Time),
+) func(jobs int) {
 	return func(jobs int) {
 		t.Helper()
 		_, err := db.Pipelined(ctx, func(c redis.Pipeliner) error {
@@ -214,7 +216,8 @@ func oldLmstfy(t *testing.T) *oldSystem {
 				c.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))
 				return
 			}
-			c.ZAdd(ctx, "timer_set", redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + "\x03\x00" + le16(id)})
+			c.ZAdd(ctx, "timer_set",
+				redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + "\x03\x00" + le16(id)})
 		}),
 		consume: func() string {
 			member := db.RPop(ctx, "q/shop/q").Val()
@@ -317,7 +320,8 @@ func oldBeanstalkd(t *testing.T) *oldSystem {
 	waitListening(t, addr)
 	producer, consumer := dialBeanstalk(t, addr), dialBeanstalk(t, addr)
 	return &oldSystem{
-		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100", number: func(_, body string) string { return body },
+		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100",
+		number: func(_, body string) string { return body },
 		fill: func(jobs int) {
 			for n := range jobs {
 				if _, err := producer.Put([]byte(strconv.Itoa(n)), 100, time.Duration(n%2)*time.Hour, time.Minute); err != nil {

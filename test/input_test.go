@@ -124,12 +124,13 @@ func (i *installation) tooLarge(t *testing.T) {
 func (i *installation) tokens(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	for name, header := range map[string]string{
-		"missing": "", "wrong": "Bearer not-a-token", "of another scheme": "Basic " + i.Token, "empty": "Bearer ", "cut": "Bearer " + i.Token[:10],
+		"missing": "", "wrong": "Bearer not-a-token", "of another scheme": "Basic " + i.Token, "empty": "Bearer ",
+		"cut": "Bearer " + i.Token[:10],
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []struct{ method, path string }{
-				{"POST", "/v1/topics/" + topic + "/jobs"}, {"GET", "/v1/topics"}, {"PUT", "/v1/topics/" + topic}, {"GET", "/v1/shards"},
-				{"POST", "/v1/jobs"}, {"GET", "/v1/topics/" + topic + "/stats"},
+				{"POST", "/v1/topics/" + topic + "/jobs"}, {"GET", "/v1/topics"}, {"PUT", "/v1/topics/" + topic},
+				{"GET", "/v1/shards"}, {"POST", "/v1/jobs"}, {"GET", "/v1/topics/" + topic + "/stats"},
 			} {
 				answer := i.DoHeader(ctx, r.method, r.path, `{"body":1}`, http.Header{"Authorization": {header}})
 				if p := problem(t, answer); answer.Status != http.StatusUnauthorized {
@@ -151,7 +152,8 @@ func (i *installation) openAddresses(t *testing.T) {
 }
 
 func (i *installation) unknownAddresses(t *testing.T) {
-	for path, status := range map[string]int{"/v1/nothing": 404, "/": 404, "/v1/topics/UPPER/jobs": 0, "/v1/topics/a%2Fb/stats": 0} {
+	for path, status := range map[string]int{"/v1/nothing": 404, "/": 404, "/v1/topics/UPPER/jobs": 0,
+		"/v1/topics/a%2Fb/stats": 0} {
 		answer := i.Do(ctx, http.MethodGet, path, nil)
 		if problem(t, answer); status != 0 && answer.Status != status {
 			t.Errorf("GET %s: %s, want %d", path, answer, status)

@@ -81,8 +81,9 @@ func (i *installation) arrivesAsPushed(t *testing.T) {
 		t.Errorf("body is %s, want %s", c.Body, body)
 	}
 	want := map[string]string{
-		"Content-Type": "application/json", "Wakecall-Topic": topic, "Wakecall-Id": "order 42/%C3%BC", "Wakecall-Priority": "high",
-		"Wakecall-Attempt": "1", "Wakecall-Max-Attempts": "7", "X-Team": "shop", "X-Api-Key": "k",
+		"Content-Type": "application/json", "Wakecall-Topic": topic, "Wakecall-Id": "order 42/%C3%BC",
+		"Wakecall-Priority": "high", "Wakecall-Attempt": "1", "Wakecall-Max-Attempts": "7", "X-Team": "shop",
+		"X-Api-Key": "k",
 	}
 	for header, value := range want {
 		if got := c.Header.Get(header); got != value {
@@ -149,7 +150,8 @@ func (i *installation) duplicates(t *testing.T) {
 	if !kept.Duplicate || !kept.DueAt.Equal(first.DueAt) {
 		t.Errorf("kept: %+v, want duplicate and the due time of %+v", kept, first)
 	}
-	i.MustDo(t, http.StatusConflict, http.MethodPost, "/v1/topics/"+topic+"/jobs", M{"id": "x", "body": 3, "on_duplicate": "error"})
+	i.MustDo(t, http.StatusConflict, http.MethodPost, "/v1/topics/"+topic+"/jobs",
+		M{"id": "x", "body": 3, "on_duplicate": "error"})
 	if j := i.MustGet(t, topic, "x"); string(j.Body) != `"first"` {
 		t.Errorf("body is %s, want the first", j.Body)
 	}
@@ -273,7 +275,8 @@ func (i *installation) batchLimit(t *testing.T) {
 	for n := range jobs {
 		jobs[n] = M{"topic": topic, "id": fmt.Sprint(n), "body": n}
 	}
-	if a := i.Do(ctx, http.MethodPost, "/v1/jobs", M{"jobs": jobs}); a.Status != 400 && a.Status != 413 && a.Status != 422 {
+	if a := i.Do(ctx, http.MethodPost, "/v1/jobs", M{"jobs": jobs}); a.Status != 400 && a.Status != 413 &&
+		a.Status != 422 {
 		t.Errorf("1001 jobs in a batch: %s", a)
 	}
 	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": jobs[:1000]})
@@ -312,7 +315,8 @@ func (i *installation) list(t *testing.T) {
 
 func (i *installation) oddIDs(t *testing.T) {
 	topic := i.topic(t, nil, nil)
-	ids := []string{"..", ".", "a/b", "%2F", "a%20b", "日本語", "{tag}", "*", "a:b", "x?y=z#f", strings.Repeat("i", 128), `"\'`, "-1"}
+	ids := []string{"..", ".", "a/b", "%2F", "a%20b", "日本語", "{tag}", "*", "a:b", "x?y=z#f", strings.Repeat("i", 128),
+		`"\'`, "-1"}
 	for _, id := range ids {
 		i.MustPush(t, topic, M{"id": id, "body": id, "delay": "1h"})
 		if j := i.MustGet(t, topic, id); j.ID != id {

@@ -440,7 +440,8 @@ func TestImportOfLmstfy(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := "redis://" + old.Addr()
-	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--dry-run"); code != 0 || !strings.Contains(out, "1500") {
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--dry-run"); code != 0 ||
+		!strings.Contains(out, "1500") {
 		t.Fatalf("dry run: %d %s", code, out)
 	}
 	if code, out := l.w.Run("import", "lmstfy", "--redis", from); code != 0 {

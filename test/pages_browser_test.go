@@ -42,12 +42,14 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 		t.Errorf("below the first screen are %q", below)
 	}
 	b.Open("/topics")
-	if n := harness.Evaluate[int](b, `[...document.querySelectorAll("td.wk-topic")].filter(e => e.getBoundingClientRect().bottom <= 900).length`); n < 20 {
+	if n := harness.Evaluate[int](b,
+		`[...document.querySelectorAll("td.wk-topic")].filter(e => e.getBoundingClientRect().bottom <= 900).length`); n < 20 {
 		t.Errorf("%d topics are on the first screen", n)
 	}
 	b.Size(2560, 900)
 	b.Open("/")
-	if n := harness.Evaluate[int](b, `getComputedStyle(document.querySelector(".wk-first")).gridTemplateColumns.split(" ").length`); n != 2 {
+	if n := harness.Evaluate[int](b,
+		`getComputedStyle(document.querySelector(".wk-first")).gridTemplateColumns.split(" ").length`); n != 2 {
 		t.Errorf("at 2560 there are %d columns", n)
 	}
 }
@@ -57,7 +59,8 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 	for _, width := range []int64{390, 768, 1440} {
 		b.Size(width, 900)
-		for _, path := range []string{"/topics", "/topics/shop.close", "/topics/shop.close/jobs/order-1", "/shards", "/dead"} {
+		for _, path := range []string{"/topics", "/topics/shop.close", "/topics/shop.close/jobs/order-1", "/shards",
+			"/dead"} {
 			b.Open(path)
 			over := harness.Evaluate[[]string](b, `(() => {
 				const all = [...document.querySelectorAll("main .btn, .wk-tools .btn")].filter(e => e.checkVisibility()).map(e => [e.innerText || e.ariaLabel, e.getBoundingClientRect()]);
@@ -70,24 +73,27 @@ func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 		}
 		b.Open("/topics/shop.close?tab=jobs&state=delayed&id=a-long-id")
 		b.Shows(soon, "a-long-id")
-		right := harness.Evaluate[float64](b, `document.querySelector("tbody .wk-id + td time").getBoundingClientRect().right`)
+		right := harness.Evaluate[float64](b,
+			`document.querySelector("tbody .wk-id + td time").getBoundingClientRect().right`)
 		if right > float64(width) {
 			t.Errorf("at %d the due time ends at %v", width, right)
 		}
 	}
 	b.Size(390, 844)
 	b.Open("/dead")
-	if top := harness.Evaluate[float64](b, `document.querySelector("#wk-dead-chosen").getBoundingClientRect().top`); top > 2*844 {
+	if top := harness.Evaluate[float64](b,
+		`document.querySelector("#wk-dead-chosen").getBoundingClientRect().top`); top > 2*844 {
 		t.Errorf("on a phone the re-drive is at %v", top)
 	}
 	b.Size(1440, 900)
 }
 
-// chartsAreTrue: a point with nothing on either side is drawn, times are in the chosen zone, on pages and in charts, and
-// what the pointer shows stays when new numbers come.
+// chartsAreTrue: a point with nothing on either side is drawn, times are in the chosen zone, on pages and in charts,
+// and what the pointer shows stays when new numbers come.
 func chartsAreTrue(t *testing.T, b *harness.Browser) {
 	b.Open("/")
-	harness.Evaluate[chromedp.Void](b, `document.querySelectorAll("[name=choice]").forEach(e => { if (e.id === "wk-zone") e.value = "Asia/Shanghai" })`)
+	harness.Evaluate[chromedp.Void](b,
+		`document.querySelectorAll("[name=choice]").forEach(e => { if (e.id === "wk-zone") e.value = "Asia/Shanghai" })`)
 	b.Click(`.wk-tools [data-bs-toggle=dropdown]`)
 	b.Submit(`.wk-tools #wk-zone + .btn`)
 	harness.Evaluate[chromedp.Void](b, `(() => {
@@ -109,14 +115,16 @@ func chartsAreTrue(t *testing.T, b *harness.Browser) {
 	}
 	settled(t, b, "/")
 	legend := func() string {
-		return harness.Evaluate[string](b, `document.querySelector(".wk-first .wk-chart[data-chart] .u-legend .u-value").innerText`)
+		return harness.Evaluate[string](b,
+			`document.querySelector(".wk-first .wk-chart[data-chart] .u-legend .u-value").innerText`)
 	}
 	at := harness.Evaluate[[]float64](b, `(() => { const c = document.querySelector(".wk-first .wk-chart[data-chart]"); c.dataset.chartEvery = 5;
 		const r = c.querySelector(".u-over").getBoundingClientRect(); return [r.left + r.width / 3, r.top + r.height / 2] })()`)
 	b.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
 	began := harness.Evaluate[string](b, `document.querySelector(".wk-first .wk-chart[data-chart]").dataset.loaded`)
 	harness.Eventually(t, soon, "the chart to get new numbers", func() error {
-		if now := harness.Evaluate[string](b, `document.querySelector(".wk-first .wk-chart[data-chart]").dataset.loaded`); now == began {
+		if now := harness.Evaluate[string](b,
+			`document.querySelector(".wk-first .wk-chart[data-chart]").dataset.loaded`); now == began {
 			return fmt.Errorf("it has those of %s", now)
 		}
 		return nil
@@ -148,7 +156,8 @@ func (i *installation) cardsAreSavedAlone(t *testing.T, b *harness.Browser) {
 	b.Fill(`[name="webhooks.url"]`, i.endpoint.URL("/chat"))
 	b.Click(`#wk-webhooks form.card-body button[type=submit]`)
 	b.Shows(soon, "http://127.0.0.1")
-	kept := harness.Evaluate[[]string](b, `[...document.querySelectorAll("#f-recipients, [name='mail.host'], [name='webhooks.name']")].map(e => e.value)`)
+	kept := harness.Evaluate[[]string](b,
+		`[...document.querySelectorAll("#f-recipients, [name='mail.host'], [name='webhooks.name']")].map(e => e.value)`)
 	if want := "127.0.0.1 typed@example.com "; strings.Join(kept, " ") != want {
 		t.Errorf("the cards hold %q, want %q", kept, want)
 	}
@@ -173,8 +182,8 @@ func searchByKeys(t *testing.T, b *harness.Browser) {
 	b.Shows(soon, "order-17", "Delayed")
 }
 
-// redriveOfAFilter: what is typed into the filter is what the action is about, though nobody applied it; Enter in a typed
-// confirmation confirms.
+// redriveOfAFilter: what is typed into the filter is what the action is about, though nobody applied it; Enter in a
+// typed confirmation confirms.
 func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
 	b.Open("/dead")
 	b.Shows(soon, "6 jobs of one topic")

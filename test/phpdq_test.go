@@ -69,8 +69,8 @@ func TestAnEndpointIsCalledAsByPHPDelayqueue(t *testing.T) {
 	i.endpoint.Set("/h.php", harness.FirstCalls(3, harness.Text(200, ""), harness.FirstCalls(1,
 		harness.Text(200, `{"code":"500"}`), harness.Text(500, `{"code":"200"}`))))
 	i.MustPutTopic(t, "order_close", M{
-		"callback_url": i.endpoint.URL("/h.php?id=0&key=k"), "method": "GET", "dialect": "phpdq", "retry_if": "{res.code}!=200",
-		"delay": "1s", "ttr": "5s", "max_attempts": 12, "retry": []string{"100ms"},
+		"callback_url": i.endpoint.URL("/h.php?id=0&key=k"), "method": "GET", "dialect": "phpdq",
+		"retry_if": "{res.code}!=200", "delay": "1s", "ttr": "5s", "max_attempts": 12, "retry": []string{"100ms"},
 	})
 	before := time.Now()
 	harness.Eventually(t, soon, "the gateway to know the topic", func() error {

@@ -35,11 +35,13 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	ledger.WaitAcknowledged(t, 200)
 	s.Servers[0].Kill9()
 	killed := time.Now()
-	harness.Eventually(t, soon, "the replica to be the master", func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
+	harness.Eventually(t, soon, "the replica to be the master",
+		func() error { return harness.Equal("role", s.Servers[1].Role(), "master") })
 	promoted := time.Now()
 	ledger.WaitAcknowledged(t, 50)
 	i.calledSince(t, topic, promoted)
-	t.Logf("promoted after %s, pushes and calls again %s later", promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	t.Logf("promoted after %s, pushes and calls again %s later", promoted.Sub(killed).Round(time.Millisecond),
+		time.Since(promoted).Round(time.Millisecond))
 	s.Servers[0].Restart() // as a replica
 	ledger.WaitAcknowledged(t, 100)
 	load.Stop()
@@ -63,7 +65,9 @@ func (i *installation) calledSince(t *testing.T, topic string, since time.Time) 
 const clusterTopics = 24
 
 // spread registers topics over all of a Cluster's buckets, of these durabilities in turn, and pushes to each.
-func (i *installation) spread(t *testing.T, ledger *harness.Ledger, refused *answers, durabilities ...string) (stop func()) {
+func (i *installation) spread(
+	t *testing.T, ledger *harness.Ledger, refused *answers, durabilities ...string,
+) (stop func()) {
 	t.Helper()
 	var loads []*harness.Load
 	for n := range clusterTopics {
@@ -94,7 +98,8 @@ func TestClusterFailoverUnderLoad(t *testing.T) {
 	heir := c.Owner("wk:{3}:")
 	promoted := time.Now()
 	ledger.WaitAcknowledged(t, 100)
-	t.Logf("%s took over after %s; pushes again %s later", heir.Addr(), promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	t.Logf("%s took over after %s; pushes again %s later", heir.Addr(), promoted.Sub(killed).Round(time.Millisecond),
+		time.Since(promoted).Round(time.Millisecond))
 	victim.Restart()
 	ledger.WaitAcknowledged(t, 100)
 	stop()
@@ -183,8 +188,12 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 		i.MustPush(t, "later", M{"id": fmt.Sprint(n), "body": n, "delay": "1h"})
 	}
 	ledger, refused := harness.NewLedger(), &answers{}
-	far := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "far", Rate: 100, Pushers: 8, Fields: M{"delay": "15s"}, PushFailed: refused.add})
-	near := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "near", Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"}, PushFailed: refused.add})
+	far := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Prefix: "far", Rate: 100, Pushers: 8, Fields: M{"delay": "15s"},
+			PushFailed: refused.add})
+	near := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Prefix: "near", Rate: 100, Pushers: 8, Fields: M{"delay": "300ms"},
+			PushFailed: refused.add})
 	ledger.WaitAcknowledged(t, 500)
 	run := func(says string, args ...string) {
 		t.Helper()

@@ -21,7 +21,8 @@ func TestDispatcherKilledInMidCalls(t *testing.T) {
 	const jobs = 40
 	i := start(t, harness.Options{})
 	// The first call of each job is never answered.
-	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)), M{"ttr": "3s", "retry": []string{"100ms"}})
+	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)),
+		M{"ttr": "3s", "retry": []string{"100ms"}})
 	ledger := harness.NewLedger()
 	for n := range jobs {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)
@@ -60,7 +61,8 @@ func TestDispatcherKilledUnderLoad(t *testing.T) {
 	i := start(t, harness.Options{})
 	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "2s", "retry": []string{"100ms"}})
 	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
 	for range 2 {
 		ledger.WaitAcknowledged(t, 60)
 		old := i.KillRole("dispatcher")
@@ -107,7 +109,8 @@ func TestDispatcherThatStoodStillDoesNotCallWhatWasDeleted(t *testing.T) {
 	resume := harness.Pause(t, i.Role("dispatcher")...)
 	deleted := map[string]bool{}
 	for n := range jobs {
-		if answer := i.Do(ctx, http.MethodDelete, harness.JobPath(topic, fmt.Sprint(n)), nil); answer.Status == http.StatusNoContent {
+		if answer := i.Do(ctx, http.MethodDelete, harness.JobPath(topic, fmt.Sprint(n)),
+			nil); answer.Status == http.StatusNoContent {
 			deleted[fmt.Sprint(n)] = true
 		}
 	}
@@ -131,7 +134,8 @@ func TestTimerKilledUnderLoad(t *testing.T) {
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "300ms"}, PushFailed: noFailure(t)})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Fields: M{"delay": "300ms"}, PushFailed: noFailure(t)})
 	for range 2 {
 		ledger.WaitAcknowledged(t, 60)
 		old := i.KillRole("timer")
@@ -147,7 +151,8 @@ func TestServerKilledUnderLoad(t *testing.T) {
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 200, Pushers: 16, Fields: M{"delay": "50ms"}})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Rate: 200, Pushers: 16, Fields: M{"delay": "50ms"}})
 	for range 2 {
 		ledger.WaitAcknowledged(t, 100)
 		old := i.KillRole("server")
@@ -264,7 +269,8 @@ func TestTermFinishesCallsInFlight(t *testing.T) {
 func TestTermDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "2s"}})
-	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)), M{"ttr": "30s", "retry": []string{"100ms"}})
+	topic := i.topic(t, harness.FirstCalls(1, harness.Hang(), harness.Status(200)),
+		M{"ttr": "30s", "retry": []string{"100ms"}})
 	ledger := harness.NewLedger()
 	for n := range 20 {
 		ledger.MustPush(t, i.API, topic, fmt.Sprint(n), nil)

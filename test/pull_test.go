@@ -71,7 +71,8 @@ func (i *installation) pullETag(t *testing.T) {
 	soon := time.Minute
 	changed, err := c.Change(t.Context(), topic, "x", client.Change{Delay: &soon, ETag: read.ETag})
 	must(t, err)
-	if _, err := c.Change(t.Context(), topic, "x", client.Change{Delay: &soon, ETag: read.ETag}); !errors.Is(err, client.ErrChanged) {
+	if _, err := c.Change(t.Context(), topic, "x", client.Change{Delay: &soon, ETag: read.ETag}); !errors.Is(err,
+		client.ErrChanged) {
 		t.Errorf("second change: %v", err)
 	}
 	if err := c.DeleteIf(t.Context(), topic, "x", read.ETag); !errors.Is(err, client.ErrChanged) {
@@ -142,7 +143,8 @@ func (i *installation) pullWaits(t *testing.T) {
 	}
 	must(t, c.Ack(t.Context(), j.Lease))
 	began := time.Now()
-	if jobs, err := c.Reserve(t.Context(), client.Reserve{Topics: []string{topic}, Wait: 200 * time.Millisecond}); len(jobs) != 0 ||
+	if jobs, err := c.Reserve(t.Context(),
+		client.Reserve{Topics: []string{topic}, Wait: 200 * time.Millisecond}); len(jobs) != 0 ||
 		err != nil || time.Since(began) < 200*time.Millisecond {
 		t.Errorf("of nothing: %d jobs, %v, after %s", len(jobs), err, time.Since(began))
 	}
@@ -250,7 +252,8 @@ func (i *installation) pullCommand(t *testing.T) {
 	for _, id := range []string{"good", "bad", "later"} {
 		i.MustPush(t, topic, M{"id": id, "body": "of " + id})
 	}
-	cmd := exec.Command(harness.Binary(t), "work", topic, "--exec", script, "--concurrency", "2", "--url", i.Base, "--token", i.Token)
+	cmd := exec.Command(harness.Binary(t), "work", topic, "--exec", script, "--concurrency", "2", "--url", i.Base,
+		"--token", i.Token)
 	cmd.Stderr = &strings.Builder{}
 	must(t, cmd.Start())
 	harness.Eventually(t, soon, "two jobs to be done and one dead", func() error {

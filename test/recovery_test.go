@@ -51,7 +51,8 @@ func TestWhatRedisForgotIsPutRight(t *testing.T) {
 	i.waitGone(t, topic, "deleted")
 	harness.Eventually(t, soon, "the change to be made again", func() error {
 		got := i.MustGet(t, topic, "changed")
-		return harness.Equal("due and body", fmt.Sprint(got.DueAt, string(got.Body)), fmt.Sprint(changed.DueAt, string(changed.Body)))
+		return harness.Equal("due and body", fmt.Sprint(got.DueAt, string(got.Body)),
+			fmt.Sprint(changed.DueAt, string(changed.Body)))
 	})
 	push("later", max(0, time.Until(pushed.Add(16*time.Second))).String()) // when the deleted job has been due
 	harness.Eventually(t, soon, "callbacks to go on", func() error {
@@ -92,7 +93,8 @@ func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
 	i := start(t, opts)
 	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
 	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "2s"}})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "2s"}})
 	ledger.WaitAcknowledged(t, 300)
 	r.Lose()
 	r.Restart()
@@ -132,8 +134,8 @@ func TestRecoverByHand(t *testing.T) {
 	}
 }
 
-// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is refused only if it depends on an older job. When Redis returns, all of them come, in
-// order, also when every process was killed meanwhile.
+// TestPushesAreSpooledWhileNoShardIsUp: with spool on a push is refused only if it depends on an older job. When Redis
+// returns, all of them come, in order, also when every process was killed meanwhile.
 func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})

@@ -96,7 +96,8 @@ func TestRedisKilledAndBack(t *testing.T) {
 	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
 	ledger := harness.NewLedger()
 	answers := &answers{}
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "200ms"}, PushFailed: answers.add})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Fields: M{"delay": "200ms"}, PushFailed: answers.add})
 	ledger.WaitAcknowledged(t, 100)
 	r.Kill9()
 	harness.Eventually(t, soon, "/readyz to say no", func() error {
@@ -125,7 +126,8 @@ func TestOneShardDown(t *testing.T) {
 	b.Kill9()
 	harness.Eventually(t, soon, "a push for each job to find the other shard", func() error {
 		for n := range 20 {
-			if answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("other-", n), nil); answer.Err != nil || answer.Status >= 300 {
+			if answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("other-", n), nil); answer.Err != nil ||
+				answer.Status >= 300 {
 				return fmt.Errorf("push: %s", answer)
 			}
 		}

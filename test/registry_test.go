@@ -19,7 +19,8 @@ func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
 	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": db.DSN()}})
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
 	ledger.WaitAcknowledged(t, 50)
 
 	db.Kill9()
@@ -42,7 +43,8 @@ func TestRegistryOnMySQLStopsAndComesBackUnderLoad(t *testing.T) {
 func (i *installation) refusesEdits(t *testing.T, topic string) {
 	t.Helper()
 	began := time.Now()
-	answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
+	answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic,
+		M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
 	if problem(t, answer); answer.Status != http.StatusServiceUnavailable {
 		t.Errorf("an edit without the database: %s, want 503", answer)
 	}
@@ -55,7 +57,8 @@ func (i *installation) refusesEdits(t *testing.T, topic string) {
 func (i *installation) takesEdits(t *testing.T, topic string) {
 	t.Helper()
 	harness.Eventually(t, soon, "an edit to be taken", func() error {
-		answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
+		answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic,
+			M{"callback_url": i.endpoint.URL("/" + topic), "title": "changed"})
 		if answer.Err != nil {
 			return answer.Err
 		}
@@ -107,10 +110,12 @@ func TestTwoHostsShareAnInstallation(t *testing.T) {
 		return harness.Equal("status", two.Do(ctx, http.MethodGet, "/v1/topics/"+topic, nil).Status, http.StatusOK)
 	})
 	ledger := harness.NewLedger()
-	first := harness.StartLoad(t, one.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+	first := harness.StartLoad(t, one.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
 	ledger.WaitAcknowledged(t, 100)
 	first.Stop()
-	second := harness.StartLoad(t, two.Quick(), ledger, harness.LoadOptions{Topic: topic, Prefix: "two", Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
+	second := harness.StartLoad(t, two.Quick(), ledger,
+		harness.LoadOptions{Topic: topic, Prefix: "two", Fields: M{"delay": "100ms"}, PushFailed: noFailure(t)})
 	ledger.WaitAcknowledged(t, 50)
 	tellsNoLoss(t, one)
 	tellsNoLoss(t, two)

@@ -55,15 +55,17 @@ var pictures = []picture{
 var morePages = []string{
 	"/topics/mail.welcome?tab=attempts", "/topics/mail.welcome/jobs/mail-1", "/topics/shop.close?tab=jobs&state=done",
 	"/topics/shop.close/jobs/done-1", "/topics/film.render", "/topics/film.render?tab=jobs&state=running",
-	"/topics/film.render/jobs/film-1", "/audit?object=topic/shop.*", "/alerts/deliveries", "/alerts/settings", "/shards/new",
-	"/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
+	"/topics/film.render/jobs/film-1", "/audit?object=topic/shop.*", "/alerts/deliveries", "/alerts/settings",
+	"/shards/new", "/shards/managed", "/tasks/1", "/search?id=order-1", "/nothing",
 }
 
 // TestScreenshots makes pictures: make screenshots.
-//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both languages; WAKECALL_SCREENSHOTS_ONLY is an
-//     expression that their names must fit
-//   - WAKECALL_PICTURES: a directory for those of the documents
-//   - WAKECALL_TRAFFIC: how long jobs are pushed before (1m)
+// - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both languages;
+// WAKECALL_SCREENSHOTS_ONLY is an
+//
+//	  expression that their names must fit
+//	- WAKECALL_PICTURES: a directory for those of the documents
+//	- WAKECALL_TRAFFIC: how long jobs are pushed before (1m)
 func TestScreenshots(t *testing.T) {
 	all, docs := os.Getenv("WAKECALL_SCREENSHOTS"), os.Getenv("WAKECALL_PICTURES")
 	if all == "" && docs == "" {
@@ -101,7 +103,8 @@ func TestScreenshots(t *testing.T) {
 			for _, width := range []int64{390, 768, 1440, 2560} {
 				b.Size(width, 900)
 				for _, shot := range shots {
-					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark], language)
+					name := fmt.Sprintf("%s-%d-%s-%s.png", nameOf(shot), width, map[bool]string{false: "light", true: "dark"}[dark],
+						language)
 					if !only.MatchString(name) {
 						continue
 					}
@@ -145,23 +148,28 @@ func (i *installation) peopled(t *testing.T) {
 	}
 	now := time.Now()
 	users := account.NewStore(r)
-	for name, role := range map[string]account.Role{"anna": account.RoleOperator, "wei": account.RoleOperator, "bob": account.RoleViewer} {
+	for name, role := range map[string]account.Role{"anna": account.RoleOperator, "wei": account.RoleOperator,
+		"bob": account.RoleViewer} {
 		must(users.CreateUser(ctx, "user/admin", name, "a password of "+name, role))
 	}
 	must(users.NoteSignIn(ctx, "anna", "10.1.4.23"))
 	must(users.NoteSignIn(ctx, "bob", "10.1.4.77"))
 	must(users.SetDisabled(ctx, "user/admin", "bob", true))
-	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead}, []string{"shop.*"}, nil)
+	_, _, err = r.CreateToken(ctx, "user/admin", "shop backend", []registry.Right{registry.RightPush, registry.RightRead},
+		[]string{"shop.*"}, nil)
 	must(err)
 	for _, name := range []string{"shop.close", "shop.ship", "shop.refund", "crm.sync"} {
 		x := registry.NewTopic(name)
-		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name), []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "team-"+name[:strings.Index(name, ".")]
-		x.Title = map[string]string{"shop.close": "Close unpaid orders", "shop.ship": "Hand over to the carrier", "shop.refund": "Ask whether a refund arrived", "crm.sync": "Copy customers to the CRM"}[name]
+		x.CallbackURL, x.Secrets, x.Owner = i.endpoint.URL("/"+name), []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+			"team-"+name[:strings.Index(name, ".")]
+		x.Title = map[string]string{"shop.close": "Close unpaid orders", "shop.ship": "Hand over to the carrier",
+			"shop.refund": "Ask whether a refund arrived", "crm.sync": "Copy customers to the CRM"}[name]
 		i.endpoint.Set("/"+name, harness.Status(http.StatusOK))
 		_, err := r.PutTopic(ctx, "user/anna", x)
 		must(err)
 	}
-	must(r.RotateSecret(ctx, "user/anna", "shop.close", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", now.Add(3*time.Hour+12*time.Minute)))
+	must(r.RotateSecret(ctx, "user/anna", "shop.close", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+		now.Add(3*time.Hour+12*time.Minute)))
 	x := *r.Snapshot().Topics.Get("crm.sync")
 	x.State = registry.TopicPaused
 	_, err = r.PutTopic(ctx, "user/wei", x)
@@ -225,7 +233,8 @@ func (i *installation) busy(t *testing.T, span time.Duration) {
 		n++
 		for _, topic := range []string{"shop.close", "shop.ship", "shop.ship", "shop.refund"} {
 			i.Push(ctx, topic, M{
-				"body": M{"order": n}, "priority": []string{"high", "normal", "normal", "low"}[n%4], "delay": fmt.Sprint(n%300, "s"),
+				"body": M{"order": n}, "priority": []string{"high", "normal", "normal", "low"}[n%4],
+				"delay": fmt.Sprint(n%300, "s"),
 			})
 		}
 		if n%10 == 0 {
@@ -244,7 +253,8 @@ func settled(t *testing.T, b *harness.Browser, path string) {
 	t.Helper()
 	b.Open(path)
 	harness.Eventually(t, soon, "the charts of "+path, func() error {
-		missing := harness.Evaluate[int](b, `[...document.querySelectorAll("[data-chart],[data-chart-json]")].filter(e => e.offsetParent && !e.querySelector("canvas")).length`)
+		missing := harness.Evaluate[int](b,
+			`[...document.querySelectorAll("[data-chart],[data-chart-json]")].filter(e => e.offsetParent && !e.querySelector("canvas")).length`)
 		return harness.Equal("charts that are not drawn", missing, 0)
 	})
 }

@@ -44,7 +44,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	i := start(t, opts)
 	i.mailing(t, smtp, func(s *alert.Settings) {
 		s.Mail.Password = seal.Text(marked["SMTP password"])
-		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack", URL: seal.Text("http://127.0.0.1:1/" + marked["webhook address"])}}
+		s.Webhooks = []alert.Webhook{{Name: "chat", Preset: "slack",
+			URL: seal.Text("http://127.0.0.1:1/" + marked["webhook address"])}}
 	})
 	said := &strings.Builder{}
 	i.failWithSecrets(t, said)
@@ -57,7 +58,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	run("check")
 	run("config")
 	r.Restart()
-	if _, out := i.Run("topic", "show", "secrets"); strings.Contains(out, marked["topic secret"]) { // headers and address are there to be edited
+	// headers and address are there to be edited
+	if _, out := i.Run("topic", "show", "secrets"); strings.Contains(out, marked["topic secret"]) {
 		t.Errorf("a topic shows its secret:\n%s", out)
 	}
 	said.Write(i.Metrics().Do(ctx, http.MethodGet, "/metrics", nil).Body)
@@ -123,7 +125,8 @@ func (i *installation) checkStored(t *testing.T) {
 // failWithSecrets has topics whose callbacks fail in several ways.
 func (i *installation) failWithSecrets(t *testing.T, said *strings.Builder) {
 	secrets := M{
-		"headers": M{"Authorization": "Bearer " + marked["topic header"]}, "secrets": []string{"whsec_" + marked["topic secret"]}, "max_attempts": 1,
+		"headers": M{"Authorization": "Bearer " + marked["topic header"]},
+		"secrets": []string{"whsec_" + marked["topic secret"]}, "max_attempts": 1,
 		"callback_url": "http://127.0.0.1:1/hook?key=" + marked["query of an URL"],
 	}
 	for _, url := range []string{"http://127.0.0.1:1/", "http://169.254.169.254/", "http://no-such-host.invalid/"} {
@@ -150,7 +153,9 @@ func (i *installation) failWithSecrets(t *testing.T, said *strings.Builder) {
 
 // wrongStart is what a start says whose database does not answer.
 func (i *installation) wrongStart(t *testing.T) string {
-	other := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:" + marked["MySQL password"] + "@tcp(127.0.0.1:1)/w", "WAKECALL_LOG_LEVEL": "debug"}})
+	other := harness.New(t,
+		harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:" + marked["MySQL password"] +
+			"@tcp(127.0.0.1:1)/w", "WAKECALL_LOG_LEVEL": "debug"}})
 	_, checked := other.Run("check")
 	_, shown := other.Run("config")
 	_, migrated := other.Run("migrate", "status")

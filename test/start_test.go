@@ -31,18 +31,24 @@ func TestStartIsRefused(t *testing.T) {
 		env   map[string]string
 		names []string // what the message has to hold
 	}{
-		"unknown key":            {"server:\n  adr: 127.0.0.1:1\n", nil, []string{"server.adr", "wakecall.yaml", "2"}},
-		"bad duration":           {"shutdown_timeout: soon\n", nil, []string{"shutdown_timeout", "soon", "90s"}},
-		"bad duration, environ":  {"", map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "soon"}, []string{"WAKECALL_SHUTDOWN_TIMEOUT", "soon"}},
-		"unknown variable":       {"", map[string]string{"WAKECALL_SERVER_ADR": "127.0.0.1:1"}, []string{"WAKECALL_SERVER_ADR"}},
-		"no YAML":                {"server: [\n", nil, []string{"wakecall.yaml"}},
-		"port in use":            {"", map[string]string{"WAKECALL_SERVER_ADDR": taken.Addr().String()}, []string{"server.addr", taken.Addr().String()}},
-		"metrics port in use":    {"", map[string]string{"WAKECALL_METRICS_ADDR": taken.Addr().String()}, []string{"metrics.addr", taken.Addr().String()}},
-		"bad Redis URL":          {"redis:\n  nodes: ['http://127.0.0.1:1']\n", nil, []string{"redis.nodes", "http"}},
-		"bad DSN":                {"", map[string]string{"WAKECALL_REGISTRY_DSN": "oracle://x"}, []string{"registry.dsn"}},
-		"data_dir is a file":     {"", map[string]string{"WAKECALL_DATA_DIR": "/etc/passwd"}, []string{"data_dir", "/etc/passwd"}},
-		"priorities":             {"priorities: 5:3\n", nil, []string{"priorities"}},
-		"no redis-server":        {"redis:\n  binary: no-such-redis-server\n", nil, []string{"no-such-redis-server", "apt-get install redis-server"}},
+		"unknown key":  {"server:\n  adr: 127.0.0.1:1\n", nil, []string{"server.adr", "wakecall.yaml", "2"}},
+		"bad duration": {"shutdown_timeout: soon\n", nil, []string{"shutdown_timeout", "soon", "90s"}},
+		"bad duration, environ": {"", map[string]string{"WAKECALL_SHUTDOWN_TIMEOUT": "soon"},
+			[]string{"WAKECALL_SHUTDOWN_TIMEOUT", "soon"}},
+		"unknown variable": {"", map[string]string{"WAKECALL_SERVER_ADR": "127.0.0.1:1"},
+			[]string{"WAKECALL_SERVER_ADR"}},
+		"no YAML": {"server: [\n", nil, []string{"wakecall.yaml"}},
+		"port in use": {"", map[string]string{"WAKECALL_SERVER_ADDR": taken.Addr().String()},
+			[]string{"server.addr", taken.Addr().String()}},
+		"metrics port in use": {"", map[string]string{"WAKECALL_METRICS_ADDR": taken.Addr().String()},
+			[]string{"metrics.addr", taken.Addr().String()}},
+		"bad Redis URL": {"redis:\n  nodes: ['http://127.0.0.1:1']\n", nil, []string{"redis.nodes", "http"}},
+		"bad DSN":       {"", map[string]string{"WAKECALL_REGISTRY_DSN": "oracle://x"}, []string{"registry.dsn"}},
+		"data_dir is a file": {"", map[string]string{"WAKECALL_DATA_DIR": "/etc/passwd"},
+			[]string{"data_dir", "/etc/passwd"}},
+		"priorities": {"priorities: 5:3\n", nil, []string{"priorities"}},
+		"no redis-server": {"redis:\n  binary: no-such-redis-server\n", nil,
+			[]string{"no-such-redis-server", "apt-get install redis-server"}},
 		"file that is not there": {"", map[string]string{"WAKECALL_CONFIG": "/no/such.yaml"}, []string{"/no/such.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +96,8 @@ func TestCheckTriesEveryConnection(t *testing.T) {
 		t.Errorf("code %d beside a healthy installation:\n%s", code, output)
 	}
 	away := fmt.Sprintf("127.0.0.1:%d", freeport.TCP(t))
-	w := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:hidden@tcp(" + away + ")/x"}})
+	w := harness.New(t, harness.Options{Env: map[string]string{"WAKECALL_REGISTRY_DSN": "mysql://u:hidden@tcp(" + away +
+		")/x"}})
 	code, output := w.Run("check")
 	if code <= 0 || !strings.Contains(output, away) || strings.Contains(output, "hidden") {
 		t.Errorf("code %d, want an error that names %s and hides the password:\n%s", code, away, output)

@@ -41,7 +41,8 @@ func TestTokensAreMadeAndRevoked(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
 	topic := i.topic(t, nil, nil)
-	out := i.succeeds(t, "token", "create", "team", "--rights", "push,tokens", "--topics", topic, "--expires", "90d", "-o", "json")
+	out := i.succeeds(t, "token", "create", "team", "--rights", "push,tokens", "--topics", topic, "--expires", "90d", "-o",
+		"json")
 	var team, made cliToken
 	if err := json.Unmarshal([]byte(out), &team); err != nil || team.Token == "" || team.ExpiresAt == "" {
 		t.Fatalf("token create tells %s (%v)", out, err)
@@ -56,7 +57,8 @@ func TestTokensAreMadeAndRevoked(t *testing.T) {
 		return a
 	}
 	api(team.Token, http.MethodPost, "/v1/topics/"+topic+"/jobs", M{"body": 1}, http.StatusCreated)
-	a := api(team.Token, http.MethodPost, "/v1/tokens", M{"name": "child", "rights": []string{"push"}, "topics": []string{topic}},
+	a := api(team.Token, http.MethodPost, "/v1/tokens",
+		M{"name": "child", "rights": []string{"push"}, "topics": []string{topic}},
 		http.StatusCreated)
 	if err := a.JSON(&made); err != nil || made.Token == "" || made.ExpiresAt == "" {
 		t.Fatalf("POST /v1/tokens: %s (%v)", a, err)

@@ -34,7 +34,8 @@ func (i *installation) pausedAndResumed(t *testing.T) {
 	i.put(t, topic, nil, M{"state": "active"})
 	i.endpoint.WaitCalls(t, topic, 10)
 	i.put(t, topic, nil, M{"state": "paused"})
-	i.MustPush(t, topic, M{"id": "after", "body": 1, "delay": "1500ms"}) // every process follows the registry within a second
+	// every process follows the registry within a second
+	i.MustPush(t, topic, M{"id": "after", "body": 1, "delay": "1500ms"})
 	harness.Eventually(t, soon, "the job to be ready", func() error {
 		return harness.Equal("ready", i.MustStats(t, topic).Ready, 1)
 	})
@@ -155,7 +156,8 @@ func (i *installation) putGetDelete(t *testing.T) {
 			t.Errorf("default of %s is %v, want %v", field, got[field], want)
 		}
 	}
-	wrong := M{"colour": "red", "method": "BREW", "ttr": "soon", "priority": "urgent", "callback_url": "ftp://x/", "state": "asleep"}
+	wrong := M{"colour": "red", "method": "BREW", "ttr": "soon", "priority": "urgent", "callback_url": "ftp://x/",
+		"state": "asleep"}
 	for field, value := range wrong {
 		answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic+".new", M{"callback_url": "http://x/", field: value})
 		var p harness.Problem
@@ -173,7 +175,8 @@ func (i *installation) putGetDelete(t *testing.T) {
 func TestPrioritiesAreServed5To3To2(t *testing.T) {
 	t.Parallel()
 	// One call at a time, so that the order of the calls is the order of the reservations.
-	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_DISPATCHERS": "1", "WAKECALL_DISPATCHER_CONCURRENCY": "1"}})
+	i := start(t, harness.Options{Env: map[string]string{"WAKECALL_DISPATCHERS": "1",
+		"WAKECALL_DISPATCHER_CONCURRENCY": "1"}})
 	topic := i.topic(t, nil, M{"state": "paused"})
 	for _, priority := range []string{"low", "normal", "high"} {
 		for n := range 40 {

@@ -94,7 +94,8 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 	topic := i.topic(t, nil, nil)
 	i.put(t, "due", nil, nil)
 	ledger := harness.NewLedger()
-	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: "due", Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
+	load := harness.StartLoad(t, i.Quick(), ledger,
+		harness.LoadOptions{Topic: "due", Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
 	storm := harness.StartStorm(t, i.API, harness.StormOptions{Topic: topic, Rate: rate, Kept: 96, Short: 4, Delay: "1h"})
 	storm.WaitRequests(t, rate/2)
 
@@ -109,8 +110,10 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 	storm.WaitRequests(t, rate/2)
 	seen := storm.Stop()
 	load.Stop()
-	t.Logf("%d requests in %s: %.0f a second, %d in the slowest tenth of one; the slowest took %s; %d kept connections were ended by an answer",
-		seen.Requests, seen.Took.Round(time.Millisecond), seen.Rate(), seen.Lull(), seen.Slowest.Round(time.Millisecond), seen.Closed)
+	t.Logf("%d requests in %s: %.0f a second, %d in the slowest tenth of one; the slowest took %s; %d kept connections "+
+		"were ended by an answer",
+		seen.Requests, seen.Took.Round(time.Millisecond), seen.Rate(), seen.Lull(), seen.Slowest.Round(time.Millisecond),
+		seen.Closed)
 	if n := len(seen.Failed); n > 0 {
 		t.Errorf("%d requests failed: %s", n, strings.Join(seen.Failed[:min(n, 10)], "; "))
 	}

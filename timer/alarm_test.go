@@ -12,7 +12,8 @@ func TestTheKernelsAlarmRingsWhenItWasLastSetTo(t *testing.T) {
 	}
 	defer a.stop()
 	<-a.rings // at once
-	for _, d := range []time.Duration{3 * time.Millisecond, 700 * time.Microsecond, 0, -time.Second, 20 * time.Millisecond} {
+	for _, d := range []time.Duration{3 * time.Millisecond, 700 * time.Microsecond, 0, -time.Second,
+		20 * time.Millisecond} {
 		a.set(time.Hour)
 		start := time.Now()
 		a.set(d)

@@ -92,7 +92,8 @@ func TestTimersSideBySideMoveEachJobOnceAndOnTime(t *testing.T) {
 	batch := make([]queue.Push, jobs)
 	for i := range batch {
 		batch[i] = queue.Push{
-			Topic: fmt.Sprint("t", i%7), ID: fmt.Sprint(i), Body: []byte("1"), Delay: time.Duration(500+i%1000) * time.Millisecond,
+			Topic: fmt.Sprint("t", i%7), ID: fmt.Sprint(i), Body: []byte("1"),
+			Delay: time.Duration(500+i%1000) * time.Millisecond,
 		}
 	}
 	for _, r := range q.PushBatch(t.Context(), batch) {

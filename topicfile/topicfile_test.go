@@ -50,7 +50,8 @@ func TestWhatIsFormattedIsParsedAgain(t *testing.T) {
 	texts := []string{
 		"? x", "- x", "a: b", "a #b", "a\u2028b", "a\u2029b", "a\u0085b", "\ufeffa", "\x7f", "a\tb", "a ", " a", "<<", "...",
 		"---", "? ", "?", "=", "~", "null", "true", "yes", "NaN", ".inf", "10", "1e3", "12:30:00", "0x1f", "10s", "1m30s",
-		"2026-01-01", "Nächste Mahnung", "关闭订单", "👍", "it's \"so\"", `back\slash`, "a,b", "[a", "{a", "&a", "*a", "!a", "|", ">",
+		"2026-01-01", "Nächste Mahnung", "关闭订单", "👍", "it's \"so\"", `back\slash`, "a,b", "[a", "{a", "&a", "*a", "!a", "|",
+		">",
 		"%a", "@a", "`a", "a:", ":", "a:b", "https://h/p?a=b&c=d", "",
 	}
 	for _, text := range texts {

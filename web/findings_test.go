@@ -30,7 +30,8 @@ func TestFindingsOfShardsAreTranslated(t *testing.T) {
 		texts = append(texts, health.JudgeClock(off, 0).Detail)
 	}
 	for _, said := range []string{"dial tcp 127.0.0.1:6379: connect: connection refused", "context deadline exceeded",
-		"dial tcp: lookup redis.example on 10.0.0.2:53: no such host", "dial unix /d/redis.sock: connect: no such file or directory"} {
+		"dial tcp: lookup redis.example on 10.0.0.2:53: no such host",
+		"dial unix /d/redis.sock: connect: no such file or directory"} {
 		texts = append(texts, said, "without shard a: "+said)
 	}
 	texts = append(texts, history.Reading{}.Ledger(), new(recovery.Report).String())

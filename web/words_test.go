@@ -20,7 +20,8 @@ func goFiles(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && slices.Contains([]string{"node_modules", ".git", "dist", "test", "bench", "server"}, d.Name()) {
+		if err == nil && d.IsDir() &&
+			slices.Contains([]string{"node_modules", ".git", "dist", "test", "bench", "server"}, d.Name()) {
 			return fs.SkipDir
 		}
 		if err == nil && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {

@@ -55,7 +55,8 @@ func TestUsers(t *testing.T) {
 		if u, err := r.CheckPassword(ctx, "anna@shop.example", password); err != nil || u.Role != RoleAdmin {
 			t.Errorf("right password: %+v, %v", u, err)
 		}
-		for _, c := range [][2]string{{"anna@shop.example", "wrong"}, {"anna@shop.example", ""}, {"nobody", password}, {"", ""}, {"nobody", "nobody has this password"}} {
+		for _, c := range [][2]string{{"anna@shop.example", "wrong"}, {"anna@shop.example", ""}, {"nobody", password},
+			{"", ""}, {"nobody", "nobody has this password"}} {
 			if u, err := r.CheckPassword(ctx, c[0], c[1]); !errors.Is(err, ErrNoUser) {
 				t.Errorf("%v: %+v, %v", c, u, err)
 			}
@@ -80,7 +81,8 @@ func TestUsers(t *testing.T) {
 		if err := r.CreateUser(ctx, "me", "bert", password, RoleOperator); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(r.SetRole(ctx, "me", "bert", RoleAdmin), r.DeleteUser(ctx, "me", "anna@shop.example")); err != nil {
+		if err := errors.Join(r.SetRole(ctx, "me", "bert", RoleAdmin),
+			r.DeleteUser(ctx, "me", "anna@shop.example")); err != nil {
 			t.Fatal(err)
 		}
 		if list, err := r.ListUsers(ctx); err != nil || len(list) != 1 || list[0].Name != "bert" ||
@@ -125,7 +127,8 @@ func TestNobodyTakesAsLongAsSomebody(t *testing.T) { // not in parallel: it meas
 		took = time.Hour
 		for range 4 {
 			began := processorTime(t)
-			if _, err := r.CheckPassword(t.Context(), name, password); err != ErrNoUser { //nolint:errorlint // it is returned as it is
+			//nolint:errorlint // it is returned as it is
+			if _, err := r.CheckPassword(t.Context(), name, password); err != ErrNoUser {
 				t.Fatalf("%s: %v", name, err)
 			}
 			took = min(took, processorTime(t)-began)
@@ -184,7 +187,8 @@ func TestSecondFactorsGoWithTheirUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("")
-		if err := errors.Join(r.SetTOTP(ctx, "me", "ann", "GHI"), r.DeleteUser(ctx, "me", "ann"), r.CreateUser(ctx, "me", "ann", "long enough", RoleViewer)); err != nil {
+		if err := errors.Join(r.SetTOTP(ctx, "me", "ann", "GHI"), r.DeleteUser(ctx, "me", "ann"),
+			r.CreateUser(ctx, "me", "ann", "long enough", RoleViewer)); err != nil {
 			t.Fatal(err)
 		}
 		want("") // a new user of the name does not inherit it

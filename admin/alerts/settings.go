@@ -83,7 +83,8 @@ func durations(s *alert.Settings) map[string]*registry.Duration {
 
 func counts(s *alert.Settings) map[string]*int64 {
 	return map[string]*int64{
-		"no_worker_jobs": &s.Rules.NoWorkerJobs, "failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs, "max_per_hour": &s.MaxPerHour,
+		"no_worker_jobs": &s.Rules.NoWorkerJobs, "failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs,
+		"max_per_hour": &s.MaxPerHour,
 	}
 }
 

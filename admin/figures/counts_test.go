@@ -65,7 +65,8 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	r.stats, r.err = map[string]queue.Stats{"a": {Dead: 7}}, &queue.PartialError{Shards: []string{"s2"}, Err: all.Err}
-	if c := h.Counts(t.Context()); !c.Known() || c.Old() || c.Sum().Dead != 7 || len(c.Missing) != 1 || c.Missing[0] != "s2" {
+	if c := h.Counts(t.Context()); !c.Known() || c.Old() || c.Sum().Dead != 7 || len(c.Missing) != 1 ||
+		c.Missing[0] != "s2" {
 		t.Errorf("one of two shards answered: %+v", c)
 	}
 	h.Totals(t.Context(), []string{"a"})

@@ -228,7 +228,8 @@ func EndpointOf(t *registry.Topic) (*callback.Endpoint, error) {
 		return nil, seal.ErrKey
 	}
 	return callback.CompileEndpoint(callback.EndpointSpec{
-		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf, Dialect: t.Dialect,
+		URL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType, Headers: t.Headers, RetryIf: t.RetryIf,
+		Dialect: t.Dialect,
 		Secrets: t.Secrets, Owner: t.Owner,
 	})
 }

@@ -19,8 +19,10 @@ import (
 
 // topicForm is a topic as typed: texts, so that a wrong value can be shown again.
 type topicForm struct {
-	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry, RetryIf string
-	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Remember, Shard, Emails, Owner, Dialect                 string
+	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry,
+	RetryIf string
+	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Remember, Shard, Emails, Owner,
+	Dialect string
 
 	Sign bool   // give a new topic a signing secret
 	ETag string // of the topic that is edited, as it was when the form was opened
@@ -70,13 +72,15 @@ func formOf(t *registry.Topic) topicForm {
 		retry[i] = d.String()
 	}
 	return topicForm{
-		Name: t.Name, Title: t.Title, Delivery: string(t.Delivery), OnExpiry: string(t.OnExpiry), CallbackURL: t.CallbackURL, Method: t.Method, ContentType: t.ContentType,
+		Name: t.Name, Title: t.Title, Delivery: string(t.Delivery), OnExpiry: string(t.OnExpiry), CallbackURL: t.CallbackURL,
+		Method: t.Method, ContentType: t.ContentType,
 		Headers: strings.Join(headers, "\n"),
 		Delay:   t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts),
 		Retry:   strings.Join(retry, " "),
 		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight),
 		RateLimit:    strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
-		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Remember: t.Remember.String(), Shard: t.Shard, Emails: strings.Join(t.Emails, " "),
+		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Remember: t.Remember.String(),
+		Shard: t.Shard, Emails: strings.Join(t.Emails, " "),
 		Owner: t.Owner, Dialect: t.Dialect, ETag: t.ETag(),
 	}
 }
@@ -106,7 +110,8 @@ func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 		"state": string(state),
 	}
 	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter,
-		"durability": f.Durability, "remember": f.Remember, "shard": f.Shard, "delivery": f.Delivery, "on_expiry": f.OnExpiry, "dialect": f.Dialect} {
+		"durability": f.Durability, "remember": f.Remember, "shard": f.Shard, "delivery": f.Delivery, "on_expiry": f.OnExpiry,
+		"dialect": f.Dialect} {
 		if text != "" {
 			fields[name] = text
 		}

@@ -79,9 +79,11 @@ func TestMark(t *testing.T) {
 		{`{res.msg} == 'it\'s'`, `{"msg":"it's"}`, true}, {`{res.msg} == "done"`, `{"msg":"done"}`, true},
 		{`{res.n} > 2`, `{"n":"10"}`, true}, {`{res.n} >= '2'`, `{"n":2}`, true}, {`{res.n} < -1.5e1`, `{"n":-16}`, true},
 		{`{res.a} == 0`, `{"a":"abc"}`, false}, {`{res.a} == 0`, `{"a":null}`, true}, {`{res.a} == ''`, `{}`, true},
-		{`{res.a} == '1e3'`, `{"a":"1000"}`, true}, {`{res.a} == 'abc'`, `{"a":"ABC"}`, false}, {`{res.a} == ' 1'`, `{"a":"1 "}`, true},
+		{`{res.a} == '1e3'`, `{"a":"1000"}`, true}, {`{res.a} == 'abc'`, `{"a":"ABC"}`, false},
+		{`{res.a} == ' 1'`, `{"a":"1 "}`, true},
 		{`{res.a} === '1'`, `{"a":1}`, false}, {`{res.a} !== '1'`, `{"a":1}`, true}, {`{res.a} <> 1`, `{"a":2}`, true},
-		{`{res.a} == true`, `{"a":"x"}`, true}, {`{res.a} == null`, `{"a":[]}`, true}, {`{res.a} == {res.b}`, `{"a":[1,2],"b":{"0":"1","1":2}}`, true},
+		{`{res.a} == true`, `{"a":"x"}`, true}, {`{res.a} == null`, `{"a":[]}`, true},
+		{`{res.a} == {res.b}`, `{"a":[1,2],"b":{"0":"1","1":2}}`, true},
 		{`{res.a}`, `{"a":[0]}`, true}, {`{res.a} > 5`, `{"a":{}}`, true}, {`{res.a} <= null`, `{"a":0}`, true},
 		{`{res}`, `{}`, false}, {`{res}`, `[1]`, true}, {`{res.a.b.c}`, `{"a":1}`, false},
 		{`true && false || true`, `{}`, true}, {`(true || true) && false`, `{}`, false},
@@ -99,9 +101,10 @@ func TestMark(t *testing.T) {
 
 func TestAWrongMarkIsRefusedWithItsPosition(t *testing.T) {
 	for mark, want := range map[string]string{
-		"": "column 1", "{res.code} !=": "column 14", "{res.code": "column 1", "{req.code}": "column 1", "system('x')": "column 1",
-		"{res.a} == 'x": "column 12", "{res.a} + 1": "column 9", "({res.a}": "column 9", "{res.a} {res.b}": "column 9",
-		"重试标记": "column 1", "`id`": "column 1", "1 == 2 == 3": "column 8", "{res..a}": "column 1", "-": "column 1",
+		"": "column 1", "{res.code} !=": "column 14", "{res.code": "column 1", "{req.code}": "column 1",
+		"system('x')": "column 1", "{res.a} == 'x": "column 12", "{res.a} + 1": "column 9", "({res.a}": "column 9",
+		"{res.a} {res.b}": "column 9",
+		"重试标记":            "column 1", "`id`": "column 1", "1 == 2 == 3": "column 8", "{res..a}": "column 1", "-": "column 1",
 		strings.Repeat("(", 2000): "parts",
 	} {
 		if _, err := CompileMark(mark); err == nil || !strings.Contains(err.Error(), want) {

@@ -122,8 +122,9 @@ func TestBothWaysSendTheSameBytes(t *testing.T) {
 	p := New(&net.Dialer{}, nil)
 	defer p.Close()
 	headers := map[string]string{
-		"X-Own": " spaced\t", "Host": "other", "Content-Length": "3", "Transfer-Encoding": "chunked", "Trailer": "X-T", "Content-Type": "text/own",
-		"User-Agent": "me", "Connection": "close", "Expect": "100-continue", "Te": "trailers", "Empty": "", "Accept-Encoding": "gzip",
+		"X-Own": " spaced\t", "Host": "other", "Content-Length": "3", "Transfer-Encoding": "chunked", "Trailer": "X-T",
+		"Content-Type": "text/own", "User-Agent": "me", "Connection": "close", "Expect": "100-continue", "Te": "trailers",
+		"Empty": "", "Accept-Encoding": "gzip",
 	}
 	for _, method := range []string{"POST", "PUT", "GET"} {
 		for _, path := range []string{"", "/", "/a b/ü?q=%20&q=ü", "//x?", "/%2F;v=1#fragment"} {
@@ -213,7 +214,8 @@ func FuzzBothWaysReadTheSame(f *testing.F) {
 
 // TestWhatIsSentAgain: only what did not reach the endpoint.
 func TestWhatIsSentAgain(t *testing.T) {
-	closed, late := errors.New("http: server closed idle connection"), &net.OpError{Op: "read", Err: context.DeadlineExceeded}
+	closed, late := errors.New("http: server closed idle connection"),
+		&net.OpError{Op: "read", Err: context.DeadlineExceeded}
 	cases := []struct {
 		name                           string
 		reused, wrote, answered, http2 bool

@@ -37,19 +37,25 @@ func TestApplyIsDeclarative(t *testing.T) {
 		{"a dry run changes nothing", topicFile, []string{"--dry-run"},
 			[]string{"shop.close would be created", "shop.mail would be created", "shop.refund would be created"}, 0},
 		{"the first time", topicFile, nil, []string{"shop.close created", "shop.mail created", "shop.refund created"}, 3},
-		{"the second time", topicFile, nil, []string{"shop.close unchanged", "shop.mail unchanged", "shop.refund unchanged"}, 0},
+		{"the second time", topicFile, nil, []string{"shop.close unchanged", "shop.mail unchanged", "shop.refund unchanged"},
+			0},
 		{"an edit", strings.Replace(topicFile, "max_attempts: 3", "max_attempts: 4\n  ttr: 20s", 1), nil,
 			[]string{"shop.close unchanged", "shop.mail changed (max_attempts, ttr)", "shop.refund unchanged"}, 1},
 		{"what is no longer said takes its default", topicFile, nil,
 			[]string{"shop.close unchanged", "shop.mail changed (max_attempts, ttr)", "shop.refund unchanged"}, 1},
 		{"another spelling of the same", strings.Replace(topicFile, "[10s, 1m]", "[10, 60s]", 1), nil,
 			[]string{"shop.close unchanged", "shop.mail unchanged", "shop.refund unchanged"}, 0},
-		{"fewer topics", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n", nil, []string{"shop.mail unchanged"}, 0},
-		{"fewer topics, a dry prune", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n", []string{"--prune", "--dry-run"},
+		{"fewer topics", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n", nil,
+			[]string{"shop.mail unchanged"}, 0},
+		{"fewer topics, a dry prune", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n",
+			[]string{"--prune", "--dry-run"},
 			[]string{"shop.mail unchanged", "shop.close would be deleted", "shop.refund would be deleted"}, 0},
-		{"fewer topics, pruned", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n", []string{"--prune"},
+		{"fewer topics, pruned", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\n",
+			[]string{"--prune"},
 			[]string{"shop.mail unchanged", "shop.close deleted", "shop.refund deleted"}, 2},
-		{"secrets cannot be compared", "name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\nsecrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n",
+		{"secrets cannot be compared",
+			"name: shop.mail\ncallback_url: https://shop.example/mail\nmax_attempts: 3\nsecrets: " +
+				"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n",
 			nil, []string{"shop.mail changed (secrets)"}, 1},
 	}
 	for _, s := range steps {
@@ -98,8 +104,9 @@ func TestApplyChecksEverythingFirst(t *testing.T) {
 		"unknown field": {topicFile + "- name: x\n  callback_url: http://x/\n  ttl: 5s\n", []string{"topic x", "ttl"}},
 		"bad duration":  {topicFile + "- name: x\n  callback_url: http://x/\n  ttr: soon\n", []string{"topic x", "soon"}},
 		"twice":         {topicFile + "- name: shop.mail\n  callback_url: http://x/\n", []string{"shop.mail", "already"}},
-		"two mistakes":  {"- {name: x, callback_url: 'http://x/', ttl: 1}\n- {name: y, callback_url: 'http://x/', ttl: 1}\n", []string{"topic x", "topic y"}},
-		"field twice":   {"name: x\nname: y\n", []string{"name"}},
+		"two mistakes": {"- {name: x, callback_url: 'http://x/', ttl: 1}\n- {name: y, callback_url: 'http://x/', ttl: 1}\n",
+			[]string{"topic x", "topic y"}},
+		"field twice": {"name: x\nname: y\n", []string{"name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.wakecall(t, tt.text, "topic", "apply", "-f", "-")
@@ -121,12 +128,14 @@ func TestApplyChecksEverythingFirst(t *testing.T) {
 func TestApplyReadsSeveralFiles(t *testing.T) {
 	f := newFakeAPI(t)
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"a.yaml": "name: a\ncallback_url: http://x/\n", "b.json": `[{"name":"b","callback_url":"http://x/"}]`} {
+	for name, text := range map[string]string{"a.yaml": "name: a\ncallback_url: http://x/\n",
+		"b.json": `[{"name":"b","callback_url":"http://x/"}]`} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := here([]string{"WAKECALL_URL=" + f.url, "WAKECALL_TOKEN=secret-token"}, "", "topic", "apply", "-f", "a.yaml", "-f", "b.json")
+	got := here([]string{"WAKECALL_URL=" + f.url, "WAKECALL_TOKEN=secret-token"}, "", "topic", "apply", "-f", "a.yaml",
+		"-f", "b.json")
 	if got.code != 0 || got.out != "a created\nb created\n" {
 		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
 	}

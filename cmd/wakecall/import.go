@@ -77,7 +77,8 @@ func importBar(r *importer.Report, seconds float64) string {
 
 func importTable(w io.Writer, r *importer.Report, dry bool) error {
 	pairs := []string{
-		"topics", strconv.Itoa(r.Topics), "  not registered yet", strconv.Itoa(r.Made), "jobs waiting", strconv.Itoa(r.Waiting),
+		"topics", strconv.Itoa(r.Topics), "  not registered yet", strconv.Itoa(r.Made), "jobs waiting",
+		strconv.Itoa(r.Waiting),
 	}
 	if !dry {
 		pairs = append(pairs, "imported", strconv.Itoa(r.Imported), "  of an interrupted import", strconv.Itoa(r.Resumed),

@@ -33,12 +33,14 @@ func TestWhatIsPrintedSteersNoTerminal(t *testing.T) {
 		"GET /v1/shards": {200, fmt.Sprintf(`{"shards":[{"name":%[1]s,"state":%[1]s,"up":false,"error":%[1]s}]}`, s)},
 	}
 	f.topics["t"] = map[string]any{
-		"name": "t", "callback_url": printabletest.Hostile, "state": printabletest.Hostile, "ttr": "10s", "priority": printabletest.Hostile, "title": printabletest.Hostile, "owner": printabletest.Hostile, "retry_if": printabletest.Hostile,
-		"headers": map[string]string{printabletest.Hostile: printabletest.Hostile}, "emails": []string{printabletest.Hostile},
+		"name": "t", "callback_url": printabletest.Hostile, "state": printabletest.Hostile, "ttr": "10s",
+		"priority": printabletest.Hostile, "title": printabletest.Hostile, "owner": printabletest.Hostile,
+		"retry_if": printabletest.Hostile,
+		"headers":  map[string]string{printabletest.Hostile: printabletest.Hostile}, "emails": []string{printabletest.Hostile},
 	}
 	for _, args := range [][]string{
-		{"get", "t", "x"}, {"run", "t", "x"}, {"delete", "t", "x"}, {"push", "t"}, {"list", "t", "--state", "dead"}, {"topic", "list"}, {"topic", "show", "t"},
-		{"topic", "delete", "t"}, {"shard", "list"}, {"stats", "nowhere"},
+		{"get", "t", "x"}, {"run", "t", "x"}, {"delete", "t", "x"}, {"push", "t"}, {"list", "t", "--state", "dead"},
+		{"topic", "list"}, {"topic", "show", "t"}, {"topic", "delete", "t"}, {"shard", "list"}, {"stats", "nowhere"},
 	} {
 		for _, output := range []string{"table", "json"} {
 			got := f.wakecall(t, "", append(args, "--output", output)...)
@@ -54,17 +56,20 @@ func TestWhatIsPrintedSteersNoTerminal(t *testing.T) {
 		}
 	}
 	var back struct{ ID string }
-	if got := f.wakecall(t, "", "get", "t", "x", "--output", "json"); json.Unmarshal([]byte(got.out), &back) != nil || back.ID != printabletest.Hostile {
+	if got := f.wakecall(t, "", "get", "t", "x", "--output", "json"); json.Unmarshal([]byte(got.out), &back) != nil ||
+		back.ID != printabletest.Hostile {
 		t.Errorf("the escapes changed the id to %q", back.ID)
 	}
 }
 
 func TestPsSteersNoTerminal(t *testing.T) {
-	status, err := json.Marshal(map[string]any{"findings": []checker.Finding{{Shard: printabletest.Hostile, Kind: "down", Detail: printabletest.Hostile}}})
+	status, err := json.Marshal(map[string]any{"findings": []checker.Finding{{Shard: printabletest.Hostile, Kind: "down",
+		Detail: printabletest.Hostile}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := &master.Tree{Processes: []master.Process{{Role: "redis-checker", Pid: 1, Status: status}, {Role: "server", State: printabletest.Hostile, LastExit: printabletest.Hostile}}}
+	tree := &master.Tree{Processes: []master.Process{{Role: "redis-checker", Pid: 1, Status: status},
+		{Role: "server", State: printabletest.Hostile, LastExit: printabletest.Hostile}}}
 	var out bytes.Buffer
 	if err := treeTable(&out, tree, testNow); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 
 func TestMigrate(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if got := here(nil, "", "migrate", "up"); got.code != 0 || !strings.Contains(got.out, "applied") || !strings.Contains(got.out, "up to date") {
+	if got := here(nil, "", "migrate", "up"); got.code != 0 || !strings.Contains(got.out, "applied") ||
+		!strings.Contains(got.out, "up to date") {
 		t.Errorf("up: code %d: %s%s", got.code, got.out, got.err)
 	}
 	got := here(nil, "", "migrate", "status", "-o", "json")
@@ -26,7 +27,8 @@ func TestMigrate(t *testing.T) {
 
 func TestMigrateWithTheDatabaseAway(t *testing.T) {
 	got := wakecall(t, []string{"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(127.0.0.1:1)/w"}, "", "migrate", "status")
-	if got.code != 1 || !strings.Contains(got.err, "127.0.0.1:1") || strings.Contains(got.err, "hidden") || !strings.Contains(got.err, "registry.dsn") {
+	if got.code != 1 || !strings.Contains(got.err, "127.0.0.1:1") || strings.Contains(got.err, "hidden") ||
+		!strings.Contains(got.err, "registry.dsn") {
 		t.Errorf("code %d: %s", got.code, got.err)
 	}
 }
@@ -42,7 +44,8 @@ func TestShardsAreKeptInTheRegistry(t *testing.T) {
 		{"", []string{"put", "redis-1"}, 2, "--url"},
 		{"", []string{"put", "redis-1", "--url", "http://x"}, 2, "redis://"},
 		{"", []string{"put", "Redis 1", "--url", "redis://127.0.0.1:1"}, 1, "Redis 1"},
-		{"redis://:hidden@127.0.0.1:1/0\n", []string{"put", "redis-1", "--url", "-"}, 0, "redis-1 (redis://:***@127.0.0.1:1/0, active) saved"},
+		{"redis://:hidden@127.0.0.1:1/0\n", []string{"put", "redis-1", "--url", "-"}, 0,
+			"redis-1 (redis://:***@127.0.0.1:1/0, active) saved"},
 		{"", []string{"put", "redis-1", "--state", "asleep"}, 1, "asleep"},
 		{"", []string{"delete", "redis-1"}, 1, "wakecall shard drain redis-1"},
 		{"", []string{"drain", "redis-1"}, 1, "wakecall shard add"},
@@ -73,7 +76,8 @@ func findingOf(findings []setup.Finding, what string) setup.Finding {
 
 func runCheck(t *testing.T, env ...string) (ran, []setup.Finding) {
 	t.Helper()
-	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0", "WAKECALL_ADMIN_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
+	got := here(append(env, "WAKECALL_SERVER_ADDR=127.0.0.1:0", "WAKECALL_METRICS_ADDR=127.0.0.1:0",
+		"WAKECALL_ADMIN_ADDR=127.0.0.1:0"), "", "check", "-o", "json")
 	var findings []setup.Finding
 	if err := json.Unmarshal([]byte(got.out), &findings); err != nil {
 		t.Fatalf("%v: %s%s", err, got.out, got.err)
@@ -93,7 +97,8 @@ func TestCheckBeforeTheFirstStart(t *testing.T) {
 		t.Errorf("code %d: %+v", got.code, findings)
 	}
 	for what, want := range map[string]string{
-		"data_dir": "first start", "registry": "first start", "redis": "7.0.15", "callback.networks": "any", "server.addr": "free",
+		"data_dir": "first start", "registry": "first start", "redis": "7.0.15", "callback.networks": "any",
+		"server.addr": "free",
 	} {
 		if f := findingOf(findings, what); f.Verdict != setup.Good || !strings.Contains(f.Detail, want) {
 			t.Errorf("%s: %+v", what, f)
@@ -109,12 +114,14 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	if err := os.WriteFile("data", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, findings := runCheck(t, "WAKECALL_REDIS_NODES=redis://:hidden@127.0.0.1:1/0", "WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(127.0.0.1:1)/w",
+	got, findings := runCheck(t, "WAKECALL_REDIS_NODES=redis://:hidden@127.0.0.1:1/0",
+		"WAKECALL_REGISTRY_DSN=mysql://u:hidden@tcp(127.0.0.1:1)/w",
 		"WAKECALL_CALLBACK_NETWORKS=public")
 	if got.code != 1 || strings.Contains(got.out, "hidden") {
 		t.Errorf("code %d: %s", got.code, got.out)
 	}
-	for what, want := range map[string]string{"data_dir": "not a directory", "registry": "127.0.0.1:1", "redis redis-1": "127.0.0.1:1"} {
+	for what, want := range map[string]string{"data_dir": "not a directory", "registry": "127.0.0.1:1",
+		"redis redis-1": "127.0.0.1:1"} {
 		if f := findingOf(findings, what); f.Verdict != setup.Failed || !strings.Contains(f.Detail, want) || f.Advice == "" {
 			t.Errorf("%s: %+v", what, f)
 		}
@@ -122,19 +129,21 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 }
 
 func TestTreeTable(t *testing.T) {
-	tree := &master.Tree{Pid: 100, Version: "v1.0.0", StartedAt: testNow.Add(-time.Hour), RSS: 30 << 20, Processes: []master.Process{
-		{Role: "server", Pid: 101, Version: "v1.1.0", State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 40 << 20},
-		{Role: "dispatcher", Number: 1, Pid: 102, State: "running", StartedAt: testNow.Add(-time.Minute), Restarts: 2, LastExit: "signal: killed",
-			RSS: 50 << 20, Status: json.RawMessage(`{"in_flight":17,"concurrency":256}`)},
-		{Role: "timer", Number: 1, State: "waiting", Restarts: 9, LastExit: "exit status 1"},
-		{Role: "redis-checker", Pid: 104, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
-			Status: json.RawMessage(`{"findings":[{"shard":"main","kind":"memory","detail":"90 % of maxmemory","since":"2026-01-02T03:00:00Z"}],
+	tree := &master.Tree{Pid: 100, Version: "v1.0.0", StartedAt: testNow.Add(-time.Hour), RSS: 30 << 20,
+		Processes: []master.Process{
+			{Role: "server", Pid: 101, Version: "v1.1.0", State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 40 << 20},
+			{Role: "dispatcher", Number: 1, Pid: 102, State: "running", StartedAt: testNow.Add(-time.Minute), Restarts: 2,
+				LastExit: "signal: killed",
+				RSS:      50 << 20, Status: json.RawMessage(`{"in_flight":17,"concurrency":256}`)},
+			{Role: "timer", Number: 1, State: "waiting", Restarts: 9, LastExit: "exit status 1"},
+			{Role: "redis-checker", Pid: 104, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
+				Status: json.RawMessage(`{"findings":[{"shard":"main","kind":"memory","detail":"90 % of maxmemory","since":"2026-01-02T03:00:00Z"}],
 				"services":[{"name":"alerts","state":"running","restarts":1,"error":"gone by now"},
 				{"name":"draining","state":"waiting","restarts":4,"error":"no host name"}]}`)},
-		{Role: "gateway", Pid: 106, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
-			Status: json.RawMessage(`{"connections":{"phpdq":12,"lmstfy":1}}`)},
-		{Role: "redis-server", Pid: 105, State: "adopted", StartedAt: testNow.Add(-48 * time.Hour), RSS: 1 << 30},
-	}}
+			{Role: "gateway", Pid: 106, State: "running", StartedAt: testNow.Add(-time.Minute), RSS: 20 << 20,
+				Status: json.RawMessage(`{"connections":{"phpdq":12,"lmstfy":1}}`)},
+			{Role: "redis-server", Pid: 105, State: "adopted", StartedAt: testNow.Add(-48 * time.Hour), RSS: 1 << 30},
+		}}
 	var b strings.Builder
 	if err := treeTable(&b, tree, testNow); err != nil {
 		t.Fatal(err)

@@ -110,8 +110,9 @@ func (f *fakeAPI) topic(w http.ResponseWriter, method, name string, body []byte)
 	switch t, ok := f.topics[name]; {
 	case method == http.MethodPut:
 		put := map[string]any{
-			"name": name, "method": "POST", "content_type": "json", "ttr": "10s", "priority": "normal", "max_attempts": 10.0, "state": "active",
-			"headers": map[string]any{}, "retry": []any{}, "emails": []any{}, "created_at": "2026-01-02T03:04:05.000Z",
+			"name": name, "method": "POST", "content_type": "json", "ttr": "10s", "priority": "normal", "max_attempts": 10.0,
+			"state": "active", "headers": map[string]any{}, "retry": []any{}, "emails": []any{},
+			"created_at": "2026-01-02T03:04:05.000Z",
 		}
 		if err := json.Unmarshal(body, &put); err != nil {
 			problem(w, http.StatusBadRequest, err.Error())
@@ -221,22 +222,28 @@ const delayedJob = `{"topic":"demo","id":"abc","state":"delayed","due_at":"2026-
 func TestOutputs(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers = map[string]answer{
-		"GET /v1/topics/shop.close/jobs/order-42":               {200, deadJob},
-		"POST /v1/topics/demo/jobs":                             {201, delayedJob},
-		"POST /v1/topics/demo/jobs/abc/run":                     {202, delayedJob},
-		"DELETE /v1/topics/demo/jobs/abc":                       {204, ""},
-		"GET /v1/topics/demo/jobs?limit=50&state=delayed":       {200, `{"jobs":[` + delayedJob + `],"next":"c2"}`},
-		"GET /v1/topics/demo/stats":                             {200, `{"delayed":3,"ready":2,"running":1,"dead":0,"oldest_ready_ms":1500}`},
-		"GET /v1/topics/shop.close/stats":                       {200, `{"delayed":10,"ready":0,"running":0,"dead":7,"oldest_ready_ms":0}`},
-		"GET /v1/shards":                                        {200, `{"shards":[{"name":"main","state":"active","up":true,"latency":0.00025,"memory":1536000,"max_memory":0,"jobs":12},{"name":"old","state":"draining","up":false,"error":"connection refused","latency":0,"memory":0,"max_memory":0,"jobs":0}]}`},
+		"GET /v1/topics/shop.close/jobs/order-42":         {200, deadJob},
+		"POST /v1/topics/demo/jobs":                       {201, delayedJob},
+		"POST /v1/topics/demo/jobs/abc/run":               {202, delayedJob},
+		"DELETE /v1/topics/demo/jobs/abc":                 {204, ""},
+		"GET /v1/topics/demo/jobs?limit=50&state=delayed": {200, `{"jobs":[` + delayedJob + `],"next":"c2"}`},
+		"GET /v1/topics/demo/stats": {200,
+			`{"delayed":3,"ready":2,"running":1,"dead":0,"oldest_ready_ms":1500}`},
+		"GET /v1/topics/shop.close/stats": {200,
+			`{"delayed":10,"ready":0,"running":0,"dead":7,"oldest_ready_ms":0}`},
+		"GET /v1/shards": {200,
+			`{"shards":[{"name":"main","state":"active","up":true,"latency":0.00025,"memory":1536000,"max_memory":0,"jobs":12},{"name":"old","state":"draining","up":false,"error":"connection refused","latency":0,"memory":0,"max_memory":0,"jobs":0}]}`},
 		"GET /v1/topics/shop.close/jobs?limit=2&state=dead":     {200, `{"jobs":[` + deadJob + `],"next":""}`},
 		"POST /v1/topics/shop.close/jobs/order-42/run":          {202, delayedJob},
 		"GET /v1/topics/demo/jobs?limit=50&state=ready":         {200, `{"jobs":[],"next":""}`},
 		"PUT /v1/topics/demo/jobs/note?delay=1m0s&priority=low": {201, delayedJob},
 	}
-	f.topics["demo"] = map[string]any{"name": "demo", "callback_url": "http://127.0.0.1/x", "state": "active", "ttr": "10s", "priority": "normal",
-		"max_attempts": 10, "title": "A demo", "retry": []string{"10s", "1m0s"}, "headers": map[string]string{"X-Team": "shop"}}
-	f.topics["shop.close"] = map[string]any{"name": "shop.close", "callback_url": "https://shop.example/close", "state": "paused", "ttr": "1m30s",
+	f.topics["demo"] = map[string]any{"name": "demo", "callback_url": "http://127.0.0.1/x", "state": "active",
+		"ttr": "10s", "priority": "normal",
+		"max_attempts": 10, "title": "A demo", "retry": []string{"10s", "1m0s"},
+		"headers": map[string]string{"X-Team": "shop"}}
+	f.topics["shop.close"] = map[string]any{"name": "shop.close", "callback_url": "https://shop.example/close",
+		"state": "paused", "ttr": "1m30s",
 		"priority": "high", "max_attempts": 3}
 	for name, args := range map[string][]string{
 		"get":        {"get", "shop.close", "order-42"},
@@ -251,7 +258,8 @@ func TestOutputs(t *testing.T) {
 		"shards":     {"shard", "list"},
 		"topic-list": {"topic", "list"},
 		"topic-show": {"topic", "show", "demo"},
-		"push-raw":   {"push", "demo", "--id", "note", "--content-type", "text/plain", "--body", "hi", "--delay", "1m", "--priority", "low"},
+		"push-raw": {"push", "demo", "--id", "note", "--content-type", "text/plain", "--body", "hi", "--delay", "1m",
+			"--priority", "low"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, output := range []string{"table", "json"} {
@@ -277,12 +285,16 @@ func TestPushSendsWhatTheFlagsSay(t *testing.T) {
 		want  string
 	}{
 		"nothing": {"", nil, `{"body":null}`},
-		"everything": {"", []string{"--id", "x", "--body", `{"a": "<1>"}`, "--delay", "90s", "--priority", "high", "--ttr", "5s", "--max-attempts", "3",
-			"--on-duplicate", "replace"}, `{"id":"x","delay":"1m30s","priority":"high","ttr":"5s","max_attempts":3,"on_duplicate":"replace","body":{"a": "<1>"}}`},
+		"everything": {"", []string{"--id", "x", "--body", `{"a": "<1>"}`, "--delay", "90s", "--priority", "high", "--ttr",
+			"5s", "--max-attempts", "3",
+			"--on-duplicate", "replace"},
+			`{"id":"x","delay":"1m30s","priority":"high","ttr":"5s","max_attempts":3,"on_duplicate":"replace","body":{"a": "<1>"}}`},
 		"no delay is not the topic's": {"", []string{"--delay", "0"}, `{"delay":"0s","body":null}`},
 		"input":                       {" {\"n\": 1}\n", []string{"-"}, `{"body":{"n": 1}}`},
-		"due":                         {"", []string{"--due", "2026-12-24T18:00:00+01:00"}, `{"due_at":"2026-12-24T17:00:00.000Z","body":null}`},
-		"due in milliseconds":         {"", []string{"--due", "1767323045678"}, `{"due_at":"2026-01-02T03:04:05.678Z","body":null}`},
+		"due": {"", []string{"--due", "2026-12-24T18:00:00+01:00"},
+			`{"due_at":"2026-12-24T17:00:00.000Z","body":null}`},
+		"due in milliseconds": {"", []string{"--due", "1767323045678"},
+			`{"due_at":"2026-01-02T03:04:05.678Z","body":null}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.wakecall(t, tt.input, append([]string{"push", "demo"}, tt.args...)...)
@@ -369,14 +381,16 @@ func TestTokenIsFoundInDataDir(t *testing.T) {
 	if err := os.WriteFile("other/api-token", []byte("wrong"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := here(env, "", "shard", "list", "--data-dir", "other"); got.code != 1 || !strings.Contains(got.err, "--token") {
+	if got := here(env, "", "shard", "list", "--data-dir", "other"); got.code != 1 ||
+		!strings.Contains(got.err, "--token") {
 		t.Errorf("with a wrong token: code %d: %s", got.code, got.err)
 	}
 }
 
 func TestConfigShowsSources(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("w.yaml", []byte("timers: 3\nregistry:\n  dsn: mysql://u:hidden@tcp(h:3306)/w\n"), 0o600); err != nil {
+	if err := os.WriteFile("w.yaml", []byte("timers: 3\nregistry:\n  dsn: mysql://u:hidden@tcp(h:3306)/w\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := here([]string{"WAKECALL_DISPATCHERS=5"}, "", "config", "-c", "w.yaml", "--priorities", "8:1:1", "-o", "json")
@@ -392,7 +406,8 @@ func TestConfigShowsSources(t *testing.T) {
 		found[s.Key] = s.Value + " " + s.Source
 	}
 	for key, want := range map[string]string{
-		"timers": "3 w.yaml:1", "dispatchers": "5 env WAKECALL_DISPATCHERS", "priorities": "8:1:1 flag", "data_dir": "./data default",
+		"timers": "3 w.yaml:1", "dispatchers": "5 env WAKECALL_DISPATCHERS", "priorities": "8:1:1 flag",
+		"data_dir": "./data default",
 	} {
 		if found[key] != want {
 			t.Errorf("%s: %q, want %q", key, found[key], want)
@@ -425,7 +440,8 @@ func TestVersion(t *testing.T) {
 func TestHelpOfEveryCommand(t *testing.T) {
 	a := &program{out: io.Discard, err: io.Discard}
 	for _, c := range a.root().Commands() {
-		if got := wakecall(t, nil, "", c.Name(), "--help"); got.code != 0 || got.err != "" || !strings.Contains(got.out, "Usage:") {
+		if got := wakecall(t, nil, "", c.Name(), "--help"); got.code != 0 || got.err != "" ||
+			!strings.Contains(got.out, "Usage:") {
 			t.Errorf("%s --help: code %d %s", c.Name(), got.code, got.err)
 		}
 	}

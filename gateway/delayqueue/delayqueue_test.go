@@ -73,7 +73,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	} {
 		c.want("/push", body, refusal(text))
 	}
-	if got := c.ask("POST", "/push", push(`"`+strings.Repeat("x", 129)+`"`, `"t"`, "1", "1")); !strings.HasPrefix(got, `{"code":1,"message":"job id: `) {
+	if got := c.ask("POST", "/push", push(`"`+strings.Repeat("x", 129)+`"`, `"t"`, "1", "1")); !strings.HasPrefix(got,
+		`{"code":1,"message":"job id: `) {
 		t.Errorf("an id that is too long: %s", got)
 	}
 	if got := c.ask("POST", "/push", `{"id":"`+strings.Repeat("x", 5000)+`"}`); got != refusal("读取request body失败") {
@@ -113,7 +114,8 @@ func TestAnyMethodIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	due := time.Until(time.Unix(got.Data.Delay, 0))
-	if j := got.Data; j.ID != "0" || j.Topic != "t" || j.TTR != 86400 || j.Body != " b " || due < queue.MaxDelay-time.Hour || due > queue.MaxDelay {
+	if j := got.Data; j.ID != "0" || j.Topic != "t" || j.TTR != 86400 || j.Body != " b " ||
+		due < queue.MaxDelay-time.Hour || due > queue.MaxDelay {
 		t.Errorf("get: %s, due in %s", text, due)
 	}
 	if members := `{"code":0,"message":"操作成功","data":{"topic":"t","id":"0","delay":`; !strings.HasPrefix(text, members) {
@@ -159,8 +161,9 @@ func TestYouzansCommands(t *testing.T) {
 		`{"command":"add","topic":"t","delay":1,"TTR":1}`:          `{"success":false,"error":"job id不能为空"}`,
 		`{"command":"add","topic":"t","id":"1","delay":0,"TTR":1}`: `{"success":false,"error":"delay 取值范围1 - (2^31 - 1)"}`,
 		`{"command":"add","topic":"t","id":"1","delay":1}`:         `{"success":false,"error":"ttr 取值范围1 - 86400"}`,
-		`{"command":"finish"}`:                                     `{"success":false,"error":"job id不能为空"}`, `{"command":"delete","id":"none"}`: `{"success":true}`,
-		`{"command":"x"}`: `{"success":false,"error":"unknown command \"x\": expected add, pop, finish or delete"}`,
+		`{"command":"finish"}`:                                     `{"success":false,"error":"job id不能为空"}`,
+		`{"command":"delete","id":"none"}`:                         `{"success":true}`,
+		`{"command":"x"}`:                                          `{"success":false,"error":"unknown command \"x\": expected add, pop, finish or delete"}`,
 	} {
 		w := httptest.NewRecorder()
 		c.h.ServeHTTP(w, httptest.NewRequest("POST", "/command", strings.NewReader(body)))

@@ -68,8 +68,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 	c.want("POST", "/api/job/produce?dtr=-1", "", 400, dtr)
 	c.want("POST", "/api/job/produce?dtr=1&ttr=9999999999999999999", "", 400, ttr)
 	for _, route := range []string{
-		"POST /api/job/produce", "DELETE /api/job/delete", "DELETE /api/job/finish", "PUT /api/job/release", "PUT /api/job/bury",
-		"PUT /api/job/failure", "PUT /api/job/kick", "DELETE /api/job/discard",
+		"POST /api/job/produce", "DELETE /api/job/delete", "DELETE /api/job/finish", "PUT /api/job/release",
+		"PUT /api/job/bury", "PUT /api/job/failure", "PUT /api/job/kick", "DELETE /api/job/discard",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		c.want(method, path+"?tube=1", "", 400, noID)
@@ -94,10 +94,12 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		!strings.HasPrefix(w.Body.String(), `{"code":2004,`) {
 		t.Errorf("a body that is too long: %d %s", w.Code, w.Body)
 	}
-	if w := c.ask("POST", "/api/job/produce?tube=T&jid=%00", ""); w.Code != 400 || !strings.HasPrefix(w.Body.String(), `{"code":2005,`) {
+	if w := c.ask("POST", "/api/job/produce?tube=T&jid=%00", ""); w.Code != 400 ||
+		!strings.HasPrefix(w.Body.String(), `{"code":2005,`) {
 		t.Errorf("an id that does not fit: %d %s", w.Code, w.Body)
 	}
-	for path, method := range map[string]string{"/api/job/consume": "POST", "/api/job/produce": "GET", "/api/tube/list": "PUT"} {
+	for path, method := range map[string]string{"/api/job/consume": "POST", "/api/job/produce": "GET",
+		"/api/tube/list": "PUT"} {
 		if w := c.ask(method, path, ""); w.Code != 405 || w.Body.Len() > 0 || w.Header().Get("Allow") == "" {
 			t.Errorf("%s %s: %d %q", method, path, w.Code, w.Body)
 		}
@@ -137,7 +139,8 @@ func TestCommandsLookAtTheState(t *testing.T) {
 		{"DELETE /api/job/discard", "failed"},
 	} {
 		method, path, _ := strings.Cut(command.route, " ")
-		for _, state := range []string{"none", "delayed", "retained", "failed", "ready"} { // a consume would take the ready one
+		// a consume would take the ready one
+		for _, state := range []string{"none", "delayed", "retained", "failed", "ready"} {
 			id := path[len("/api/job/"):] + "-" + state
 			states[state](id)
 			answer := "false"
@@ -170,7 +173,8 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 	c.want("POST", "/api/job/produce?tube=T&id=now&ttr=1", "a", 200, "true") // as older clients name it
 	c.want("POST", "/api/job/produce?tube=T&jid=far&dtr=9000000000000&ttr=9000000000000", "a", 200, "true")
 	c.want("DELETE", "/api/job/delete?tube=T&jid=far", "", 200, "true")
-	if w := c.ask("GET", "/api/tube/stats/T", ""); !strings.HasSuffix(w.Body.String(), `"delayQueueSize":2,"retainQueueSize":0,"failedQueueSize":0}`) {
+	if w := c.ask("GET", "/api/tube/stats/T", ""); !strings.HasSuffix(w.Body.String(),
+		`"delayQueueSize":2,"retainQueueSize":0,"failedQueueSize":0}`) {
 		t.Errorf("stats: %s", w.Body)
 	}
 	time.Sleep(400 * time.Millisecond) // its dtr is the subject
@@ -179,7 +183,8 @@ func TestJobsAreConsumedByDueTime(t *testing.T) {
 		t.Errorf("first %+v", jobs)
 	}
 	jobs = consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=9", ""))
-	if len(jobs) != 1 || jobs[0] != (job{ID: "later", DTR: 300, TTR: 1000, Data: base64.RawURLEncoding.EncodeToString([]byte("\x00\xff?>"))}) {
+	if len(jobs) != 1 || jobs[0] != (job{ID: "later", DTR: 300, TTR: 1000,
+		Data: base64.RawURLEncoding.EncodeToString([]byte("\x00\xff?>"))}) {
 		t.Errorf("then %+v", jobs)
 	}
 	if dtr := shown(&queue.Job{CreatedAt: time.Now(), DueAt: time.Now().Add(-time.Hour)}).DTR; dtr != 0 {
@@ -202,7 +207,8 @@ func TestTubes(t *testing.T) {
 	c.want("POST", "/api/job/produce?tube=a-B_9&jid=1&dtr=3600000", "", 200, "true")
 	var stats []tubeStats
 	if err := json.Unmarshal(c.ask("GET", "/api/tube/stats", "").Body.Bytes(), &stats); err != nil || len(stats) != 2 ||
-		stats[1].TubeName != "a-B_9" || stats[1].DelayQueueSize != 1 || time.Since(time.UnixMilli(stats[1].DateTime)) > time.Minute {
+		stats[1].TubeName != "a-B_9" || stats[1].DelayQueueSize != 1 ||
+		time.Since(time.UnixMilli(stats[1].DateTime)) > time.Minute {
 		t.Errorf("stats: %+v %v", stats, err)
 	}
 	c.want("POST", "/api/tube/delete?tube=a-B_9", "", 200, "true")
@@ -245,7 +251,8 @@ func TestTheWebAsksForALogin(t *testing.T) {
 		c.cookie = "grape.session=" + id
 		c.want("GET", "/api/tube/list", "", 401, "")
 	}
-	if w := c.ask("GET", "/api/authen/logout", ""); w.Code != 200 || w.Body.String() != "null" || w.Result().Cookies()[0].MaxAge >= 0 {
+	if w := c.ask("GET", "/api/authen/logout", ""); w.Code != 200 || w.Body.String() != "null" ||
+		w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("logout: %d %s %s", w.Code, w.Body, w.Header())
 	}
 	s.accounts["ops"] = "changed"

@@ -34,7 +34,8 @@ func (g *Gateway) produce(r *request) (any, error) {
 		return nil, err
 	}
 	push := queue.Push{
-		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Delay: min(dtr, queue.MaxDelay), TTR: min(max(ttr, minTTR), maxTTR),
+		Topic: topic, ID: id, Body: body, ContentType: queue.TypeOf(body), Delay: min(dtr, queue.MaxDelay),
+		TTR:      min(max(ttr, minTTR), maxTTR),
 		Priority: queue.Normal, OnDuplicate: queue.Keep,
 	}
 	result := g.queue.Push(r.Context(), push)

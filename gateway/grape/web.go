@@ -97,8 +97,8 @@ func cookie(id string, seconds int) *http.Cookie {
 	}
 }
 
-// session is the id of a session: its end and its user, signed with the user's password. So all hosts and processes know
-// it, until the password is changed.
+// session is the id of a session: its end and its user, signed with the user's password. So all hosts and processes
+// know it, until the password is changed.
 func (s *Web) session(user string, ends time.Time) string {
 	text := strconv.FormatInt(ends.Unix(), 10) + " " + user
 	mac := hmac.New(sha256.New, []byte(s.accounts[user]))

@@ -67,7 +67,8 @@ func (c *client) publish(path, body string, headers ...string) (id string) {
 	var out struct {
 		ID string `json:"job_id"`
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 201 || w.Body.String() != `{"job_id":"`+out.ID+`","msg":"published"}` {
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 201 ||
+		w.Body.String() != `{"job_id":"`+out.ID+`","msg":"published"}` {
 		c.Fatalf("publish: %d %s", w.Code, w.Body)
 	}
 	return out.ID
@@ -109,9 +110,11 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 	c.wants(c.api, [][4]string{
 		{"PUT /api/" + long + "/_?token=p:t", "", "400", tooLong}, {"PUT /api/ns/" + long, "", "400", tooLong},
 		{"PUT /api/n.s/_?token=p:t", "", "400", badNS}, {"GET /api/n.s/q", "", "400", badNS},
-		{"PUT /api/ns/_q?token=p:t", "", "400", badName}, {"PUT /api/ns/q,r", "", "400", badName}, {"GET /api/ns/q;r", "", "400", badName},
+		{"PUT /api/ns/_q?token=p:t", "", "400", badName}, {"PUT /api/ns/q,r", "", "400", badName},
+		{"GET /api/ns/q;r", "", "400", badName},
 		{"PUT /api/ns/q?token=p:t", "", "404", `{"error":"pool not found"}`}, {"PUT /api/ns/q?delay=x", "", "401", noToken},
-		{"PUT /api/ns/q?token=big:", "", "401", noToken}, {"PUT /api/ns/q?token=none", "", "401", `{"error":"invalid token"}`},
+		{"PUT /api/ns/q?token=big:", "", "401", noToken},
+		{"PUT /api/ns/q?token=none", "", "401", `{"error":"invalid token"}`},
 		{"PUT /api/ns/q?token=big:" + clientToken, "", "401", `{"error":"invalid token"}`},
 		{"GET /api/ns/_q?token=" + clientToken, "", "404", `{"msg":"no job available"}`},
 		{"GET /api/ns/q/size?token=p:t", "", "404", `{"error":"pool not found"}`},
@@ -132,16 +135,18 @@ func TestParametersAreChecked(t *testing.T) {
 	var cases [][4]string
 	for _, path := range []string{"q", "q/bulk", "q/job/1"} {
 		for query, text := range map[string]string{
-			"delay=x": "invalid delay", "delay=": "invalid delay", "delay=-1": "invalid delay", "delay=4294967296": "invalid delay",
-			"ttl=x": "invalid ttl", "ttl=4294967296": "invalid ttl", "ttl=5&delay=6": "ttl is shorter than delay",
-			"tries=x": "invalid tries", "tries=65536": "invalid tries", "tries=0": "tries shouldn't be zero",
+			"delay=x": "invalid delay", "delay=": "invalid delay", "delay=-1": "invalid delay",
+			"delay=4294967296": "invalid delay", "ttl=x": "invalid ttl", "ttl=4294967296": "invalid ttl",
+			"ttl=5&delay=6": "ttl is shorter than delay", "tries=x": "invalid tries", "tries=65536": "invalid tries",
+			"tries=0": "tries shouldn't be zero",
 		} {
 			cases = append(cases, [4]string{"PUT /api/ns/" + path + "?" + query, "[1]", "400", `{"error":"` + text + `"}`})
 		}
 	}
 	for query, text := range map[string]string{
-		"ttr=x": "invalid ttr", "ttr=4294967296": "invalid ttr", "timeout=x": "invalid timeout", "timeout=4294967296": "invalid timeout",
-		"count=0": "invalid count", "count=101": "invalid count", "count=x": "invalid count", "ttr=": "invalid ttr",
+		"ttr=x": "invalid ttr", "ttr=4294967296": "invalid ttr", "timeout=x": "invalid timeout",
+		"timeout=4294967296": "invalid timeout", "count=0": "invalid count", "count=101": "invalid count",
+		"count=x": "invalid count", "ttr=": "invalid ttr",
 	} {
 		cases = append(cases, [4]string{"GET /api/ns/q?" + query, "", "400", `{"error":"` + text + `"}`})
 	}
@@ -161,7 +166,8 @@ func TestParametersAreChecked(t *testing.T) {
 		{"GET /api/ns/q/deadletter", "", "200", `{"deadletter_head":"","deadletter_size":0,"namespace":"ns","queue":"q"}`},
 		{"GET /api/ns/q/peek", "", "404", `{"error":"the queue is empty"}`},
 		{"GET /api/ns/q/job/1", "", "404", `{"error":"job not found"}`},
-		{"DELETE /api/ns/q/job/1", "", "204", ""}, {"DELETE /api/ns/q", "", "204", ""}, {"DELETE /api/ns/q/deadletter", "", "204", ""},
+		{"DELETE /api/ns/q/job/1", "", "204", ""}, {"DELETE /api/ns/q", "", "204", ""},
+		{"DELETE /api/ns/q/deadletter", "", "204", ""},
 	}...)
 	c.wants(c.api, cases, "X-Token", clientToken, "Content-Type", "application/x-www-form-urlencoded")
 }
@@ -175,7 +181,8 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 	}
 	w := c.do("GET", "q?ttr=60", "")
 	var one described
-	if err := json.Unmarshal(w.Body.Bytes(), &one); err != nil || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+	if err := json.Unmarshal(w.Body.Bytes(), &one); err != nil ||
+		w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
 		t.Fatalf("%s %s %v", w.Header(), w.Body, err)
 	}
 	want := fmt.Sprintf(`{"attributes":null,"data":"%s","elapsed_ms":%d,"job_id":"%s","msg":"new job","namespace":"ns","queue":"q",`+
@@ -184,26 +191,32 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 		t.Errorf("consumed %s, want %s", w.Body, want)
 	}
 	var shown described
-	if w := c.do("GET", "q/job/"+first, ""); json.Unmarshal(w.Body.Bytes(), &shown) != nil || strings.Contains(w.Body.String(), "msg") ||
+	if w := c.do("GET", "q/job/"+first, ""); json.Unmarshal(w.Body.Bytes(), &shown) != nil ||
+		strings.Contains(w.Body.String(), "msg") ||
 		shown.RemainTries != 0 || shown.JobID != first || string(shown.Data) != string(one.Data) {
 		t.Errorf("peeked %s", w.Body)
 	}
-	if jobs := c.consume("q?count=2"); len(jobs) != 1 || len(jobs[0].Data) != 0 || jobs[0].TTL != 0 || jobs[0].RemainTries != 0 {
+	if jobs := c.consume("q?count=2"); len(jobs) != 1 || len(jobs[0].Data) != 0 || jobs[0].TTL != 0 ||
+		jobs[0].RemainTries != 0 {
 		t.Errorf("then %+v, want an array with the job without a body", jobs)
 	}
-	if w := c.do("PUT", "q/bulk?tries=2", `[1, {"a": "<"}, "x"]`); w.Code != 201 || strings.Count(w.Body.String(), `","`) != 2 {
+	if w := c.do("PUT", "q/bulk?tries=2", `[1, {"a": "<"}, "x"]`); w.Code != 201 ||
+		strings.Count(w.Body.String(), `","`) != 2 {
 		t.Errorf("bulk: %d %s", w.Code, w.Body)
 	}
 	jobs := c.consume("none,,q?count=100&ttr=0")
-	if len(jobs) != 3 || string(jobs[0].Data) != "1" || string(jobs[1].Data) != `{"a": "<"}` || string(jobs[2].Data) != `"x"` {
+	if len(jobs) != 3 || string(jobs[0].Data) != "1" || string(jobs[1].Data) != `{"a": "<"}` ||
+		string(jobs[2].Data) != `"x"` {
 		t.Errorf("of a bulk: %+v", jobs)
 	}
-	wait.For(t, "a ttr of 0 is over at once", func() bool { return strings.Contains(c.do("GET", "q/size", "").Body.String(), `"size":3`) })
+	wait.For(t, "a ttr of 0 is over at once",
+		func() bool { return strings.Contains(c.do("GET", "q/size", "").Body.String(), `"size":3`) })
 	again := c.publish("q/job/"+jobs[0].JobID, "again")
 	if w := c.do("GET", "q/job/"+jobs[0].JobID, ""); w.Code != 404 || again == jobs[0].JobID {
 		t.Errorf("a republished job: %d, now %s", w.Code, again)
 	}
-	if w := c.do("PUT", "q/job/"+jobs[1].JobID+"?tries=0", ""); w.Code != 400 || c.do("GET", "q/job/"+jobs[1].JobID, "").Code != 404 {
+	if w := c.do("PUT", "q/job/"+jobs[1].JobID+"?tries=0", ""); w.Code != 400 ||
+		c.do("GET", "q/job/"+jobs[1].JobID, "").Code != 404 {
 		t.Errorf("a republish with wrong parameters deletes before it looks at them: %d", w.Code)
 	}
 	for range 2 {
@@ -216,12 +229,14 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 func TestAttributesAreCut(t *testing.T) {
 	c := newClient(t)
 	name := strings.Repeat("A", 40)
-	id := c.publish("q", "x", "Enable-Job-Version", "yEs", "Job-Attr-"+name, strings.Repeat("v", 200), "Job-Attr-Empty", "", "Other", "x")
+	id := c.publish("q", "x", "Enable-Job-Version", "yEs", "Job-Attr-"+name, strings.Repeat("v", 200), "Job-Attr-Empty",
+		"", "Other", "x")
 	if len(id) != 27 || id[0] != '1' {
 		t.Errorf("the id is %s", id)
 	}
 	job := c.consume("q")[0]
-	if got := job.Attributes; len(got) != 1 || got[strings.Repeat("a", 32)] != strings.Repeat("v", 128) || job.ElapsedMS > 60_000 {
+	if got := job.Attributes; len(got) != 1 || got[strings.Repeat("a", 32)] != strings.Repeat("v", 128) ||
+		job.ElapsedMS > 60_000 {
 		t.Errorf("%+v", job)
 	}
 	var many []string
@@ -244,7 +259,8 @@ func TestTokensOfTheAdminAPI(t *testing.T) {
 		"GET /token/ns/t/limit", "DELETE /token/ns/t/limit", "GET /limits", "POST /accesslog?status=enable",
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		if w := c.ask(c.admin, method, path, ""); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+		if w := c.ask(c.admin, method, path, ""); w.Code != 401 ||
+			!strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
 			t.Errorf("%s asks nobody: %d", target, w.Code)
 		}
 	}
@@ -252,7 +268,8 @@ func TestTokensOfTheAdminAPI(t *testing.T) {
 	c.wants(c.admin, [][4]string{
 		{"POST /token/ns", "", "400", `{"error":"invalid description"}`},
 		{"POST /token/ns?description=d&token=short", "", "400", `{"error":"the user token was too short"}`},
-		{"POST /token/" + strings.Repeat("n", 256) + "?description=d", "", "400", `{"error":"the namespace name was too long"}`},
+		{"POST /token/" + strings.Repeat("n", 256) + "?description=d", "", "400",
+			`{"error":"the namespace name was too long"}`},
 		{"POST /token/n.s?description=d", "", "400", `{"error":"namespace name contains forbidden characters"}`},
 		{"POST /token/ns?description=d&pool=none", "", "400", `{"error":"the pool was not exists"}`},
 		{"POST /token/ns?description=d&token=" + clientToken, "", "400", `{"error":"the token has already existed"}`},
@@ -264,11 +281,13 @@ func TestTokensOfTheAdminAPI(t *testing.T) {
 		{"DELETE /token/ns/big:" + own, "", "204", ""}, {"DELETE /token/ns/big:" + own, "", "204", ""},
 		{"GET /token/ns?pool=big", "", "200", "{\n    \"tokens\": {}\n}"},
 		{"GET /pools", "", "200", "[\n    \"default\",\n    \"big\"\n]"},
-		{"GET /accesslog", "", "200", `{"status":"disabled"}`}, {"POST /accesslog?status=enable", "", "200", `{"status":"enabled"}`},
+		{"GET /accesslog", "", "200", `{"status":"disabled"}`},
+		{"POST /accesslog?status=enable", "", "200", `{"status":"enabled"}`},
 		{"POST /accesslog?status=disable", "", "200", `{"status":"disabled"}`},
 		{"GET /none", "", "404", "404 page not found\n"}, {"GET /info?pool=none", "", "200", "{}"},
 	}, "Authorization", clientBasic)
-	form := c.ask(c.admin, "POST", "/token/ns", "description=in+a+form", "Authorization", clientBasic, "Content-Type", "application/x-www-form-urlencoded")
+	form := c.ask(c.admin, "POST", "/token/ns", "description=in+a+form", "Authorization", clientBasic, "Content-Type",
+		"application/x-www-form-urlencoded")
 	if form.Code != 201 {
 		t.Errorf("a form: %d %s", form.Code, form.Body)
 	}
@@ -312,7 +331,8 @@ func TestLimitsOfTokens(t *testing.T) {
 	if w := c.do("PUT", "q/job/"+again, "x"); w.Code != 201 {
 		t.Errorf("republish: %d %s", w.Code, w.Body)
 	}
-	c.wants(c.admin, [][4]string{{"DELETE " + limit, "", "200", `{"msg":"success"}`}, {"GET " + limit, "", "404", "null"}}, "Authorization", clientBasic)
+	c.wants(c.admin, [][4]string{{"DELETE " + limit, "", "200", `{"msg":"success"}`}, {"GET " + limit, "", "404", "null"}},
+		"Authorization", clientBasic)
 	c.publish("q", "x")
 }
 
@@ -329,7 +349,8 @@ func TestDeadJobsRespawn(t *testing.T) {
 	dead := func(head string, size int) string {
 		return fmt.Sprintf(`{"deadletter_head":"%s","deadletter_size":%d,"namespace":"ns","queue":"q"}`, head, size)
 	}
-	wait.For(t, "both jobs are dead", func() bool { return c.do("GET", "q/deadletter", "").Body.String() == dead(first, 2) })
+	wait.For(t, "both jobs are dead",
+		func() bool { return c.do("GET", "q/deadletter", "").Body.String() == dead(first, 2) })
 	if text := c.do("GET", "q/job/"+first, "").Body.String(); !strings.Contains(text, `"ttl":0`) {
 		t.Errorf("the ttl of a dead job is not lifted: %s", text)
 	}
@@ -343,7 +364,8 @@ func TestDeadJobsRespawn(t *testing.T) {
 		t.Errorf("size: %s", text)
 	}
 	c.do("DELETE", "q/deadletter", "")
-	if w := c.do("GET", "q/job/"+second, ""); w.Code != 404 || c.do("GET", "q/deadletter", "").Body.String() != dead("", 0) {
+	if w := c.do("GET", "q/job/"+second, ""); w.Code != 404 ||
+		c.do("GET", "q/deadletter", "").Body.String() != dead("", 0) {
 		t.Errorf("a dead job that was deleted: %d", w.Code)
 	}
 }

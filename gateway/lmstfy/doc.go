@@ -18,10 +18,11 @@
 // # Order
 //
 // Jobs of a queue are consumed in the order in which they became ready, on one shard. With several shards the jobs of a
-// queue lie on all of them and each keeps the order of its own, unless the namespace has a shard that takes all of them.
+// queue lie on all of them and each keeps the order of its own, unless the namespace has a shard that takes all of
+// them.
 //
 // # Tokens and limits
 //
-// Tokens, each for one namespace of one pool, are in the registry's database. Limits count requests in windows that begin
-// with the first request. Each process counts alone.
+// Tokens, each for one namespace of one pool, are in the registry's database. Limits count requests in windows that
+// begin with the first request. Each process counts alone.
 package lmstfy

@@ -81,7 +81,8 @@ func start(t *testing.T, o listen.Options) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{fakeJobs: &fakeJobs{jobs: map[string]*queue.Job{}}, addr: l.Addr().String(), metrics: prometheus.NewRegistry()}
+	r := &running{fakeJobs: &fakeJobs{jobs: map[string]*queue.Job{}}, addr: l.Addr().String(),
+		metrics: prometheus.NewRegistry()}
 	m, err := gateway.NewMetrics(r.metrics)
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +92,9 @@ func start(t *testing.T, o listen.Options) *running {
 	snapshot := &registry.Snapshot{Topics: registry.NewTopics(&open, &old)}
 	e := &gateway.Endpoint{Name: "phpdq", Options: o, Log: slog.New(slog.DiscardHandler), Metrics: m}
 	s := phpdq.New(phpdq.Options{
-		Endpoint: e, Jobs: r, Topics: func() *registry.Snapshot { return snapshot }, Healthy: func() error { return r.healthy },
-		Zone: time.FixedZone("CST", 8*3600),
+		Endpoint: e, Jobs: r, Topics: func() *registry.Snapshot { return snapshot },
+		Healthy: func() error { return r.healthy },
+		Zone:    time.FixedZone("CST", 8*3600),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

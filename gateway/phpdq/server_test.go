@@ -23,11 +23,13 @@ func TestAddGetDel(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
 	c.ask(`{"cmd":"add","topic":"order_close","id":"o 1","body":{"a":1,"b":"\u00e4\/"}}`, succ)
-	if p := r.last; p.Delay != 30*time.Minute || p.Priority != queue.High || string(p.Body) != `{"a":1,"b":"\u00e4\/"}` || p.OnDuplicate != queue.Replace {
+	if p := r.last; p.Delay != 30*time.Minute || p.Priority != queue.High || string(p.Body) != `{"a":1,"b":"\u00e4\/"}` ||
+		p.OnDuplicate != queue.Replace {
 		t.Errorf("pushed %+v, body %s", p, p.Body)
 	}
 	stamped := `"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"`
-	c.ask(`{"cmd":"get","topic":"order_close","id":"o 1"}`, `{"code":1,"msg":"succ","data":{"a":1,"b":"\u00e4\/",`+stamped+`}}`)
+	c.ask(`{"cmd":"get","topic":"order_close","id":"o 1"}`,
+		`{"code":1,"msg":"succ","data":{"a":1,"b":"\u00e4\/",`+stamped+`}}`)
 	c.ask(`{"cmd":"add","topic":"ORDER_Close","id":"o 1","body":{"a":2}}`, succ)
 	c.ask(`{"cmd":"get","topic":"order_close","id":"o 1"}`, `{"code":1,"msg":"succ","data":{"a":2,`+stamped+`}}`)
 	c.ask(`{"cmd":"del","topic":"order_close","id":"o 1"}`, succ)
@@ -40,7 +42,8 @@ func TestWhatCannotBeAddedFails(t *testing.T) {
 	c := r.dial(t)
 	for _, request := range []string{
 		`{"cmd":"add","topic":"unknown","id":"1","body":{}}`, `{"cmd":"add","topic":"old","id":"1","body":{}}`,
-		`{"cmd":"add","id":"1","body":{}}`, `{"cmd":"add","topic":["order_close"],"id":"1"}`, `{"cmd":"add","topic":"order_close","body":{}}`,
+		`{"cmd":"add","id":"1","body":{}}`, `{"cmd":"add","topic":["order_close"],"id":"1"}`,
+		`{"cmd":"add","topic":"order_close","body":{}}`,
 		`{"cmd":"add","topic":"order_close","id":"","body":{}}`, `{"cmd":"add","topic":"order_close","id":" x","body":{}}`,
 		`{"cmd":"add","topic":"order_close","id":"a\nb","body":{}}`, `{"cmd":"add","topic":"order_close","id":{},"body":{}}`,
 		`{"cmd":"add","topic":"order_close","id":"` + strings.Repeat("x", 129) + `","body":{}}`,
@@ -83,15 +86,17 @@ func TestFixTimeIsInTheTimeZone(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
 	for text, want := range map[string]string{
-		"2026-03-04 05:06:07": "2026-03-03T21:06:07Z", "2026-03-04": "2026-03-03T16:00:00Z", "2026/03/04 05:06": "2026-03-03T21:06:00Z",
-		"@1767323045": "2026-01-02T03:04:05Z", "2026-03-04T05:06:07Z": "2026-03-04T05:06:07Z",
+		"2026-03-04 05:06:07": "2026-03-03T21:06:07Z", "2026-03-04": "2026-03-03T16:00:00Z",
+		"2026/03/04 05:06": "2026-03-03T21:06:00Z", "@1767323045": "2026-01-02T03:04:05Z",
+		"2026-03-04T05:06:07Z": "2026-03-04T05:06:07Z",
 	} {
 		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"`+text+`"}`, succ)
 		if got := r.last.DueAt.UTC().Format(time.RFC3339); got != want || r.last.Delay != 0 {
 			t.Errorf("%s is %s, want %s", text, got, want)
 		}
 	}
-	for text, d := range map[string]time.Duration{"+90 seconds": 90 * time.Second, "+1 day": 24 * time.Hour, "2 hours": 2 * time.Hour} {
+	for text, d := range map[string]time.Duration{"+90 seconds": 90 * time.Second, "+1 day": 24 * time.Hour,
+		"2 hours": 2 * time.Hour} {
 		before := time.Now()
 		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"`+text+`"}`, succ)
 		if got := r.last.DueAt.Sub(before); got < d || got > d+time.Minute {
@@ -109,7 +114,8 @@ func TestDeadAndRetriedJobs(t *testing.T) {
 	at := time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)
 	r.jobs["order_close/dead"] = &queue.Job{Topic: "order_close", ID: "dead", State: queue.Dead, Body: []byte("{}")}
 	r.jobs["order_close/again"] = &queue.Job{
-		Topic: "order_close", ID: "again", State: queue.Delayed, Body: []byte("{}"), Attempts: 2, DueAt: at, CreatedAt: at, NextAt: at.Add(3 * time.Minute),
+		Topic: "order_close", ID: "again", State: queue.Delayed, Body: []byte("{}"), Attempts: 2, DueAt: at, CreatedAt: at,
+		NextAt: at.Add(3 * time.Minute),
 	}
 	c := r.dial(t)
 	c.ask(`{"cmd":"get","topic":"order_close","id":"dead"}`, fail)
@@ -132,8 +138,9 @@ func TestAnUnknownCommandGetsNoAnswerAndTheConnectionStays(t *testing.T) {
 func TestWhatIsNoFrameEndsTheConnection(t *testing.T) {
 	r := start(t, listen.Options{})
 	for _, bytes := range []string{
-		"GET / HTTP/1.1\r\n\r\n", "12a4{}", "+002{}", " 002{}", "-002{}", "0000", "0002{]", "0004null", "00017", `0003"x"`, "0003{}x",
-		"\x16\x03\x01\x02\x00", "0016{\"cmd\":\"\xff\xfe\x00\"}..", "0002\x00\x00", "0011{\"cmd\":\"a\x00\"}", "10006{\"cmd\":\"get\"}",
+		"GET / HTTP/1.1\r\n\r\n", "12a4{}", "+002{}", " 002{}", "-002{}", "0000", "0002{]", "0004null", "00017", `0003"x"`,
+		"0003{}x", "\x16\x03\x01\x02\x00", "0016{\"cmd\":\"\xff\xfe\x00\"}..", "0002\x00\x00", "0011{\"cmd\":\"a\x00\"}",
+		"10006{\"cmd\":\"get\"}",
 	} {
 		c := r.dial(t)
 		c.send(bytes)

@@ -40,7 +40,8 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes; run without -short")
 	}
-	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s MIXED=%s", seed, seed, length.Seconds(), only,
+	t.Logf("seed %d: the same faults again by make chaos SEED=%d SECONDS=%.0f ONLY=%s MIXED=%s", seed, seed,
+		length.Seconds(), only,
 		strings.Join(mixed, ","))
 	rec, err := newRecorder(recordDir(t))
 	if err != nil {
@@ -126,7 +127,8 @@ func catalogue(t *testing.T, s *site) []kind {
 	kinds := slices.Concat(processKinds(), redisKinds(length), databaseKinds(), diskKinds(s), endpointKinds())
 	if only != "" {
 		kinds = slices.DeleteFunc(kinds, func(k kind) bool {
-			return !slices.ContainsFunc(strings.Split(only, ","), func(word string) bool { return strings.Contains(k.name, word) })
+			return !slices.ContainsFunc(strings.Split(only, ","),
+				func(word string) bool { return strings.Contains(k.name, word) })
 		})
 	}
 	if len(kinds) == 0 {

@@ -63,7 +63,8 @@ func stopRole(role string) func(*site, *rand.Rand) fault {
 		h, name := s.host(r)
 		var pids []int
 		return fault{
-			Name: role + " stopped", Target: name + " " + role, Hold: between(r, 300*time.Millisecond, 9*time.Second), // beyond its leases
+			// beyond its leases
+			Name: role + " stopped", Target: name + " " + role, Hold: between(r, 300*time.Millisecond, 9*time.Second),
 			Inject: func(context.Context) error {
 				pids = h.Role(role)
 				return signal(syscall.SIGSTOP, pids...)

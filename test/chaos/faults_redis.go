@@ -13,7 +13,8 @@ import (
 func redisKinds(length time.Duration) []kind {
 	kinds := []kind{
 		{"redis killed", killRedis}, {"redis stopped", stopRedis}, {"redis full", fillRedis},
-		{"redis forgot its last second", makeRedisForget}, {"redis lost everything", makeRedisLose}, {"redis flushed", flushRedis}, {"redis replica promoted", promote},
+		{"redis forgot its last second", makeRedisForget}, {"redis lost everything", makeRedisLose},
+		{"redis flushed", flushRedis}, {"redis replica promoted", promote},
 		network("redis network slow", func(r *rand.Rand) harness.Trouble {
 			return harness.Trouble{Delay: between(r, 20*time.Millisecond, 400*time.Millisecond)}
 		}),

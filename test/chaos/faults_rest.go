@@ -115,9 +115,9 @@ func fillDisk(s *site, r *rand.Rand) fault {
 	n := r.IntN(len(s.disks))
 	disk := s.disks[n]
 	return fault{
-		Name: "journal's disk full", Target: fmt.Sprintf("host %d journal", n+1), Hold: between(r, time.Second, 6*time.Second),
-		Inject: func(context.Context) error { return disk.Fill() },
-		Heal:   func(context.Context) error { return disk.Free() },
+		Name: "journal's disk full", Target: fmt.Sprintf("host %d journal", n+1),
+		Hold: between(r, time.Second, 6*time.Second), Inject: func(context.Context) error { return disk.Fill() },
+		Heal: func(context.Context) error { return disk.Free() },
 	}
 }
 
@@ -129,7 +129,8 @@ func endpointKinds() []kind {
 		b    harness.Behaviour
 	}{
 		{"endpoint hangs", harness.Hang()}, {"endpoint drips", harness.Drip()}, {"endpoint resets", harness.Reset()},
-		{"endpoint answers 500", harness.Status(http.StatusInternalServerError)}, {"endpoint hangs up in mid-answer", harness.HalfAnswer()},
+		{"endpoint answers 500", harness.Status(http.StatusInternalServerError)},
+		{"endpoint hangs up in mid-answer", harness.HalfAnswer()},
 		{"endpoint asks to wait", harness.Status(http.StatusServiceUnavailable, "Retry-After", "2")},
 		{"endpoint answers without end", harness.Huge(1<<40, func(int64) {})},
 	} {

@@ -42,7 +42,8 @@ var topics = []topic{
 	{
 		"limited",
 		1,
-		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough, "max_in_flight": 4, "rate_limit": 50},
+		M{"ttr": "3s", "retry": []string{"200ms", "1s"}, "max_attempts": attemptsEnough, "max_in_flight": 4,
+			"rate_limit": 50},
 	},
 	{"pulled", 3, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 0}},
 	{"doomed", 1, M{"delivery": "pull", "ttr": "3s", "retry": []string{failWait.String()}, "max_attempts": 3}},

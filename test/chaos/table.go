@@ -39,7 +39,8 @@ func table(events []event, v verdict) string {
 	_ = w.Flush() // to a Builder
 	fmt.Fprintf(&b, "\njobs: %d pushed, %d acknowledged, %d refused, %d unknown; %d changed, %d deleted\n",
 		v.Pushed, v.Acknowledged, v.Refused, v.Unknown, v.Changed, v.Deleted)
-	fmt.Fprintf(&b, "calls: %d made, %d jobs taken by workers; %d delivered, %d dead, %d delivered more than once (%d by no fault)\n",
+	fmt.Fprintf(&b, "calls: %d made, %d jobs taken by workers; %d delivered, %d dead, %d delivered more than once (%d "+
+		"by no fault)\n",
 		v.Calls, v.Taken, v.Delivered, v.Dead, v.Repeated, v.Unexplained)
 	return b.String()
 }

@@ -35,12 +35,16 @@ type story struct {
 
 // judge finds the verdict. A push that was spooled (answered 202) is made some time later. The laws:
 //
-//   - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of it was answered with 204;
-//   - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave it;
+// - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of it
+// was answered with 204;
+// - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave
+// it;
 //   - no call came before the due time that was acknowledged last, nor before the one in its own header;
 //   - no call came after a delete was answered;
 //   - a job that was delivered twice was in flight at a fault;
-//   - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two shards;
+//
+// - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two
+// shards;
 //   - a job that is dead was called since it was pushed or re-driven last, and had no attempts left.
 func judge(events []event) verdict {
 	var v verdict
@@ -211,7 +215,8 @@ func (s *story) wrong(key string, faults []event) (wrong []string) {
 	}
 	for n, c := range s.calls {
 		if earlier, ok := s.heldBy(n, faults); ok {
-			say("HELD: %s was given to a worker %.1f ms before the lease of call %d was over%s", key, earlier.Held-c.At, earlier.Call,
+			say("HELD: %s was given to a worker %.1f ms before the lease of call %d was over%s", key, earlier.Held-c.At,
+				earlier.Call,
 				during(faults, earlier.At, c.At))
 		}
 		if c.DueAt > 0 && c.At < c.DueAt {
@@ -282,9 +287,10 @@ func (s *story) standing(c event, counts func(event) bool) (standing []event) {
 		if r.Result == refused || r.At > c.At || !counts(r) {
 			continue
 		}
-		replaced := r.Result == acknowledged && !r.isSpooled() && slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
-			return later.Result == acknowledged && counts(later) && later.End <= c.At-settled(later)
-		})
+		replaced := r.Result == acknowledged && !r.isSpooled() &&
+			slices.ContainsFunc(s.requests[n+1:], func(later event) bool {
+				return later.Result == acknowledged && counts(later) && later.End <= c.At-settled(later)
+			})
 		if !replaced {
 			standing = append(standing, r)
 		}

@@ -100,7 +100,8 @@ func StartSentinels(t testing.TB) *Sentinels {
 	})
 	for range 3 {
 		s.Watchers = append(s.Watchers, startNode(t, "sentinel", fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\n"+
-			"sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 4000", master.port), "--sentinel"))
+			"sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 4000", master.port),
+			"--sentinel"))
 	}
 	for _, w := range s.Watchers {
 		c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
@@ -149,7 +150,8 @@ func StartCluster(t testing.TB) *Cluster {
 		c.Nodes = append(c.Nodes, n)
 		args = append(args, n.Addr())
 	}
-	out, err := exec.Command(need(t, "redis-cli", "redis-tools"), append(args, "--cluster-replicas", "1", "--cluster-yes")...).
+	out, err := exec.Command(need(t, "redis-cli", "redis-tools"),
+		append(args, "--cluster-replicas", "1", "--cluster-yes")...).
 		CombinedOutput()
 	if err != nil {
 		t.Fatalf("create the Cluster: %v\n%s", err, out)

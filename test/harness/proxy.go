@@ -10,9 +10,11 @@ import (
 
 // Trouble is how a Proxy treats what passes through it. The zero value passes everything at once.
 type Trouble struct {
-	Cut       bool                     // every connection is reset, new ones as well
-	Hold      bool                     // nothing passes until the trouble ends, then all of it does: a network that stands still
-	Swallow   bool                     // requests pass, answers are lost; who waited for one is cut off when the trouble ends
+	Cut bool // every connection is reset, new ones as well
+	// nothing passes until the trouble ends, then all of it does: a network that stands still
+	Hold bool
+	// requests pass, answers are lost; who waited for one is cut off when the trouble ends
+	Swallow   bool
 	Withhold  func(answer []byte) bool // answers of which it says yes never arrive; the connection stays
 	LoseEvery int                      // every nth answer is lost together with its connection
 	Lose      float64                  // the same with this share of them, by chance
