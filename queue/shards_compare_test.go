@@ -137,6 +137,33 @@ func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	}
 }
 
+// TestAJobThatRanAfterItDiedIsAliveInWhateverOrderHostsSaySo: the host that knows the death replays first, with the
+// content of a push that found the job changed; the host that ran and changed it replays after that.
+func TestAJobThatRanAfterItDiedIsAliveInWhateverOrderHostsSaySo(t *testing.T) {
+	f := newFixture(t)
+	r := f.push("t", "1", 0)
+	f.settle(Bury, nil, f.reserve(1)...)
+	f.lose()
+	c := f.attend("a")
+	died, changed := r.Job, r.Job
+	died.Topic, changed.Topic, changed.Body = "t", "t", []byte(`"changed"`)
+	died.DeadAt, died.DeadReason, died.Attempts = died.CreatedAt, "gone", 1
+	found := Entry{Kind: EntryStored, Revision: c.After + 2, Job: changed} // it may be dead
+	ran := Entry{Kind: EntryStored, Revision: c.After + 1, Since: c.After + 1, Job: changed}
+	for _, e := range []Entry{found, {Kind: EntryDied, Revision: c.After, Job: died}, ran, ran} {
+		if _, err := f.s.Replay(f.ctx, 0, ReplayCompare, c.Name, false, []Entry{e}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if o := f.compared("a", c); !o.Open {
+		f.Fatal("not open")
+	}
+	f.s.nodes[0].down.Store(false)
+	if j := f.get("t", "1"); j.State == Dead || j.Attempts != 0 || string(j.Body) != `"changed"` {
+		f.Errorf("the job is %+v", j)
+	}
+}
+
 // TestAServerThatIsNotComparedAnswersNothing, and says when to ask again.
 func TestAServerThatIsNotComparedAnswersNothing(t *testing.T) {
 	f := newFixture(t)

@@ -103,6 +103,29 @@ local function outdated(ref, rec)
   return mode == 'hand'
 end
 
+-- Stores the line's record in place of the one that is there; alive when that has died before.
+local function renew(ref, page, index, rec, alive, at, attempts)
+  if dry then return 'replaced' end
+  local _, created = decode(rec)
+  if alive then restartAttempts(page, index) end
+  if not at and created == line.created then attempts = call('HGET', P .. 'a:' .. page, index) or '' end
+  remove(line.topic, ref, page, index, rec)
+  total('y', line.topic, 1)
+  put(at, attempts)
+  return 'replaced'
+end
+
+-- A job whose content is known already, and that was made dead before a line said that it was alive later.
+local function revive()
+  if not comparing or known.l <= after or known.k == 'died' and known.s > known.l then return '' end
+  local ref, page, index, rec = find(line.topic, line.address, line.id)
+  local due, created, flags = decode(rec or '')
+  if not created or flags >= NEWER or created ~= line.created then return '' end
+  if stateOf(line.topic, ref, page, due) ~= 'x' then return '' end
+  line.record, line.long = rec, hasBodyKey(flags) and call('GET', P .. 'b:' .. string.format('%d', ref)) or ''
+  return renew(ref, page, index, rec, true, nil, '')
+end
+
 local kinds = {}
 
 local function take(stays)
@@ -122,7 +145,7 @@ function kinds.stored()
   if line.since ~= 0 then known.l = math.max(known.l, line.since) end
   if line.rev <= known.c then
     keep()
-    return ''
+    return line.since ~= 0 and revive() or ''
   end
   local ended = known.k == 'deleted' and known.s > line.rev or known.k == 'delivered' and known.s >= line.rev
     or delivered(line.created)
@@ -140,7 +163,7 @@ function kinds.stored()
     if not dry then put(at, attempts) end
     return 'stored'
   end
-  local due, created = decode(rec)
+  local due = decode(rec)
   local state = stateOf(line.topic, ref, page, due)
   local alive = not at and state == 'x' and known.l > after -- made due, or stored again, since it died
   if same(ref, rec) and not (comparing and alive) then
@@ -149,14 +172,7 @@ function kinds.stored()
     return 'buried'
   end
   if not outdated(ref, rec) then return '' end
-  if not dry then
-    if alive then restartAttempts(page, index) end
-    if not at and created == line.created then attempts = call('HGET', P .. 'a:' .. page, index) or '' end
-    remove(line.topic, ref, page, index, rec)
-    total('y', line.topic, 1)
-    put(at, attempts)
-  end
-  return 'replaced'
+  return renew(ref, page, index, rec, alive, at, attempts)
 end
 
 function kinds.deleted()
