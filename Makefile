@@ -65,6 +65,7 @@ test: need-all lint audit unit integration ## install what is missing, then run 
 .PHONY: unit
 unit: ## the packages' own tests, with the race detector; four packages at once, because their tests wait a lot
 	$(UNIT) $(RACE) $(GO) test -race -vet=off -p 4 -parallel 8 -timeout 10m $$packages
+	$(GO) test -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody' ./dispatcher
 
 .PHONY: integration
 integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB

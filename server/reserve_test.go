@@ -62,9 +62,9 @@ func (f *fakeWorkers) End(_ context.Context, list []queue.Ending) []queue.Ended 
 
 // leases of jobs x and over of the topics p and other, made by a queue: the shard main, a reference and a token.
 const (
-	leaseX     = "AQRtYWluAXABeAQBATEyMzQ1Njc4"
-	leaseOver  = "AQRtYWluAXAEb3ZlcgQBATEyMzQ1Njc4"
-	leaseOther = "AQRtYWluBW90aGVyAXgEAQExMjM0NTY3OA"
+	leaseX     = "AQRtYWluAXABeAQBATEyMzQ1Njc4OTAxMg"
+	leaseOver  = "AQRtYWluAXAEb3ZlcgQBATEyMzQ1Njc4OTAxMg"
+	leaseOther = "AQRtYWluBW90aGVyAXgEAQExMjM0NTY3ODkwMTI"
 )
 
 func newPullAPI(t *testing.T, adjust ...func(*server.Options)) *api {

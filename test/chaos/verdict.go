@@ -35,16 +35,15 @@ type story struct {
 
 // judge finds the verdict. A push that was spooled (answered 202) is made some time later. The laws:
 //
-// - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of it
-// was answered with 204;
-// - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave
-// it;
+//   - a job whose push was acknowledged was answered with 200 by the endpoint, or is dead and visible, or a delete of
+//     it was answered with 204;
+//   - a job that was called had been pushed, and its push had not been refused; it came with a body that somebody gave
+//     it;
 //   - no call came before the due time that was acknowledged last, nor before the one in its own header;
 //   - no call came after a delete was answered;
 //   - a job that was delivered twice was in flight at a fault;
-//
-// - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two
-// shards;
+//   - no worker got a job while another one held it, unless Redis lost what it had accepted, or the job was in two
+//     shards;
 //   - a job that is dead was called since it was pushed or re-driven last, and had no attempts left.
 func judge(events []event) verdict {
 	var v verdict
