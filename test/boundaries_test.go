@@ -22,7 +22,8 @@ var mayImport = map[string][]string{
 	"database":   {"migrations", "seal"},
 	"registry":   {"conf", "database", "migrations", "seal"},
 	"callback":   {"conf"},
-	"journal":    {"conf"},
+	"journal":    {"conf", "member"},
+	"member":     {},
 	"activity":   {"queue"},
 	"history":    {"database", "queue", "registry"},
 	"recovery":   {"journal", "pershard", "queue"},
@@ -51,11 +52,12 @@ var mayImport = map[string][]string{
 	"admin": append([]string{"activity", "alert", "bulk", "health", "history", "listen", "seal", "topicfile", "web",
 		"master"}, parts...),
 	"checker": append([]string{"health", "topicmetric"}, parts...),
-	"server":  append([]string{"connlimit", "listen", "pull", "seal", "topicmetric", "web"}, parts...),
+	"server":  append([]string{"connlimit", "listen", "member", "pull", "seal", "topicmetric", "web"}, parts...),
 	"master":  parts,
 	"bench":   {"client", "conf"},
 	"scripts": {},
-	"test":    {"database", "migrations", "queue", "server"}, // the OpenAPI document; databases; promised times
+	// the OpenAPI document; databases; promised times; a queue behind a gateway
+	"test": {"database", "gateway", "migrations", "pull", "queue", "registry", "server", "timer"},
 }
 
 var parts = []string{"pershard", "queue", "database", "registry", "callback", "journal", "conf"}

@@ -277,7 +277,10 @@ func TestTheErrorFileCannotBeWritten(t *testing.T) {
 	pushed := 0
 	harness.Eventually(t, soon, "the server to have something to note", func() error {
 		pushed++
-		ledger.Push(ctx, i.API, topic, fmt.Sprint("meanwhile-", pushed), nil)
+		answer := ledger.Push(ctx, i.API, topic, fmt.Sprint("meanwhile-", pushed), nil)
+		if answer.Status != http.StatusCreated { // the other shard is not compared yet
+			return errors.New(answer.String())
+		}
 		return saysInALine(i.Log(0), "server", "the journal cannot be written", "error-")
 	})
 	for n := range 20 {
