@@ -65,8 +65,9 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	t.Parallel()
 	q := &lostQueue{deadQueue: *newDeadQueue("a", 7)}
 	var passed atomic.Int64
+	began := time.Now().Add(time.Hour) // a session that is older than its account has ended
 	s := open(t, func(o *Options) {
-		o.Queue, o.Now = q, func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+		o.Queue, o.Now = q, func() time.Time { return began.Add(time.Duration(passed.Load())) }
 	}).as("look")
 	s.topic("a")
 	pages := []string{"/topics", "/topics/a", "/dead"}
