@@ -398,11 +398,14 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f.flush()
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
+		a, b := TopicConf{TTR: time.Hour, MaxAttempts: 10}, TopicConf{TTR: time.Hour, MaxAttempts: 10} // no lease ends
 		if remembers {
 			m.done = map[string]string{}
-			f.remember("a", RememberLast)
-			f.remember("b", time.Hour)
+			a.Remember, a.last, a.all = RememberLast, LastFinished, MaxLast
+			b.Remember, b.last, b.all = time.Hour, LastFinished, MaxLast
 		}
+		f.conf("a", a.encode())
+		f.conf("b", b.encode())
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
 			"run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
