@@ -54,7 +54,7 @@ func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
 	} {
 		_, body := s.post("/topics/check/retry_if", "retry_if", c.expression, "dialect", c.dialect, "sample_status", "200")
 		if said := text(body); !strings.Contains(said, c.want) || english.MatchString(said) {
-			t.Errorf("%q is said to be wrong with %q, without %q", c.expression, said, c.want)
+			t.Errorf("the error of %q is %q, which lacks %q", c.expression, said, c.want)
 		}
 	}
 	for file, want := range map[string]string{
@@ -66,7 +66,7 @@ func TestMistakesInExpressionsAndFilesAreChinese(t *testing.T) {
 		said, _, _ = strings.Cut(said, `class="page-header"`)
 		said = text("<p " + said)
 		if !strings.Contains(said, want) || english.MatchString(strings.ReplaceAll(said, "callback_url", "")) {
-			t.Errorf("%q is said to be wrong with %q, without %q", file, said, want)
+			t.Errorf("the error of %q is %q, which lacks %q", file, said, want)
 		}
 	}
 }

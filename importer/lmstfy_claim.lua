@@ -2,7 +2,8 @@
 --
 -- KEYS   claims, number of the last claim, timer_set (a sorted set) or a ready queue (a list, the oldest at its end)
 -- ARGV   most jobs, how many to skip, "timer" or the queue's NS/Q
--- Result {number of the claim, how many are skipped now, how many entries were found; then NS/Q/ID and claim of each job}
+-- Result {number of the claim, how many are skipped now, how many entries were found; then NS/Q/ID and claim of each
+--        job}
 --
 -- A claim is NUMBER DUE TRIES EXPIRES BODY: due in seconds and expires in ms of the Unix time, 0 for a job that is ready
 -- and one that does not expire.

@@ -2,7 +2,8 @@
 --
 -- KEYS   claims, number of the last claim, the bucket (a sorted set) or the ready queue (a list), job_info
 -- ARGV   most jobs, how many to skip, "bucket" or "ready", the topics that may be taken
--- Result {number of the claim, how many are skipped now, how many entries were found; then TOPIC:ID and claim of each job}
+-- Result {number of the claim, how many are skipped now, how many entries were found; then TOPIC:ID and claim of each
+--        job}
 --
 -- A claim is NUMBER CLAIMED SCORE BODY: the time in ms, and the score in the bucket or nothing.
 --

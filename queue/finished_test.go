@@ -13,8 +13,13 @@ import (
 // remember sets how long a topic remembers finished jobs.
 func (f *fixture) remember(topic string, d time.Duration) {
 	f.Helper()
-	f.conf(topic, (&TopicConf{TTR: 10 * time.Second, MaxAttempts: 10, Remember: d, last: LastFinished,
-		all: MaxLast}).encode())
+	f.lasting(topic, d, 10*time.Second)
+}
+
+// lasting says for how long a topic's finished jobs are remembered, and its leases last.
+func (f *fixture) lasting(topic string, remember, ttr time.Duration) {
+	f.Helper()
+	f.conf(topic, (&TopicConf{TTR: ttr, MaxAttempts: 10, Remember: remember, last: LastFinished, all: MaxLast}).encode())
 }
 
 func (f *fixture) conf(topic, conf string) {

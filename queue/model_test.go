@@ -398,14 +398,13 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f.flush()
 		m := &model{q: q, s: s, jobs: map[string]*modelJob{}}
-		a, b := TopicConf{TTR: time.Hour, MaxAttempts: 10}, TopicConf{TTR: time.Hour, MaxAttempts: 10} // no lease ends
+		var last, hour time.Duration
 		if remembers {
 			m.done = map[string]string{}
-			a.Remember, a.last, a.all = RememberLast, LastFinished, MaxLast
-			b.Remember, b.last, b.all = time.Hour, LastFinished, MaxLast
+			last, hour = RememberLast, time.Hour
 		}
-		f.conf("a", a.encode())
-		f.conf("b", b.encode())
+		f.lasting("a", last, time.Hour) // no lease ends
+		f.lasting("b", hour, time.Hour)
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
 			"run": m.Run, "reserve": m.Reserve, "settle": m.Settle,

@@ -252,7 +252,7 @@ type Opened struct {
 	Open    bool
 	Another bool     // another server answers, or it has lost everything: nothing was noted
 	Upto    int64    // revisions continue behind this one
-	Absent  []string // hosts that were waited for in vain, when this call has opened the bucket
+	Absent  []string // hosts that did not answer in time, when this call has opened the bucket
 }
 
 // Compared notes that a host has replayed its journal, and opens the bucket when the hosts that are waited for have

@@ -357,15 +357,22 @@ func TestAHostThatStopsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// twoHosts attend an empty shard and have heard of each other: it is open.
+func twoHosts(t *testing.T, url string) (a, b *host, inA, inB *attendant) {
+	t.Helper()
+	a, b = newHost(t, url), newHost(t, url)
+	inA, inB = a.attendant(t), b.attendant(t)
+	attendAll(t, inA, inB)
+	attendAll(t, inA)
+	ready(t, a, b)
+	return a, b, inA, inB
+}
+
 // TestALossBeforeAnAbsentHostIsBack: what only that host knows of the first loss comes with what it knows of the
 // second.
 func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
 	url, client := startRedis(t)
-	a, b := newHost(t, url), newHost(t, url)
-	inA, inB := a.attendant(t), b.attendant(t)
-	attendAll(t, inA, inB)
-	attendAll(t, inA)
-	ready(t, a, b)
+	a, b, inA, inB := twoHosts(t, url)
 	b.push(t, "first", "1", time.Hour)
 	client.FlushAll(t.Context())
 	inA.opts.Patience = time.Millisecond
@@ -388,11 +395,7 @@ func TestALossBeforeAnAbsentHostIsBack(t *testing.T) {
 // job of its own.
 func TestAHostThatIsBackBringsNoDeletedJob(t *testing.T) {
 	url, client := startRedis(t)
-	a, b := newHost(t, url), newHost(t, url)
-	inA, inB := a.attendant(t), b.attendant(t)
-	attendAll(t, inA, inB)
-	attendAll(t, inA)
-	ready(t, a, b)
+	a, b, inA, inB := twoHosts(t, url)
 	a.push(t, "deleted", "1", time.Hour)
 	a.push(t, "kept", "1", time.Hour)
 	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
@@ -471,11 +474,7 @@ func TestNothingIsToldWhenNothingWasLost(t *testing.T) {
 // journal by then, the other had not.
 func TestALossInTheMidstOfAComparison(t *testing.T) {
 	url, client := startRedis(t)
-	a, b := newHost(t, url), newHost(t, url)
-	inA, inB := a.attendant(t), b.attendant(t)
-	attendAll(t, inA, inB)
-	attendAll(t, inA)
-	ready(t, a, b)
+	a, b, inA, inB := twoHosts(t, url)
 	b.push(t, "kept", `"b"`, time.Hour)
 	b.push(t, "deleted", `"b"`, time.Hour)
 	if err := a.queue.Delete(t.Context(), "t", "deleted"); err != nil {
@@ -628,11 +627,7 @@ func TestWhatWasMovedIsBroughtBackWhereItIs(t *testing.T) {
 // them. One that was redriven by its id is not dead, though its death is known to another host.
 func TestARedrivenJobThatDiesAgainHasNoExpiry(t *testing.T) {
 	url, client := startRedis(t)
-	a, b := newHost(t, url), newHost(t, url)
-	inA, inB := a.attendant(t), b.attendant(t)
-	attendAll(t, inA, inB)
-	attendAll(t, inA)
-	ready(t, a, b)
+	a, b, inA, inB := twoHosts(t, url)
 	push := queue.Push{Topic: "t", ID: "again", TTL: time.Hour, Body: []byte("1")}
 	if r := a.queue.Push(t.Context(), push); r.Err != nil {
 		t.Fatal(r.Err)

@@ -60,8 +60,8 @@ var morePages = []string{
 }
 
 // TestScreenshots makes pictures: make screenshots.
-//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both languages;
-//     WAKECALL_SCREENSHOTS_ONLY is an expression that their names must fit
+//   - WAKECALL_SCREENSHOTS: a directory for every page, light and dark, 390, 768, 1440 and 2560 wide, in both
+//     languages; WAKECALL_SCREENSHOTS_ONLY is an expression that their names must match
 //   - WAKECALL_PICTURES: a directory for those of the documents
 //   - WAKECALL_TRAFFIC: how long jobs are pushed before (1m)
 func TestScreenshots(t *testing.T) {

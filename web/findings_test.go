@@ -11,7 +11,7 @@ import (
 	"github.com/wakecall/wakecall/recovery"
 )
 
-// english are words that stand in no name and no command of what is said.
+// english matches three words in a row, as no name and no command of a finding has them.
 var english = regexp.MustCompile(`(^| )[a-z]{3,} [a-z]{2,} [a-z]{2,}`)
 
 // TestFindingsOfShardsAreTranslated: they are stored as English text, which the pages recognize.
@@ -43,7 +43,7 @@ func TestFindingsOfShardsAreTranslated(t *testing.T) {
 	for _, l := range Languages[1:] {
 		for _, text := range texts {
 			if said := all[l.Code].Stored(text, same); said == text || english.MatchString(said) {
-				t.Errorf("%s: %q is said as %q", l.Code, text, said)
+				t.Errorf("%s: %q is translated as %q", l.Code, text, said)
 			}
 		}
 	}

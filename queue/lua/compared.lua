@@ -4,8 +4,8 @@
 -- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms a host that is silent is
 --         waited for, '1' when it has replayed all comparisons that it had missed, then the hosts that are waited for.
 -- Returns {1 when the bucket is open, 0 when hosts are waited for, -1 when another comparison has begun; the revision
---         that the new ones follow, as text; then, when this call has opened the bucket, the hosts that were waited for
---         in vain}.
+--         that the new ones follow, as text; then, when this call has opened the bucket, the hosts that did not
+--         answer in time}.
 -- Keeps   all invariants. Revisions go on behind every one that a journal knows: of two changes the later one has the
 --         higher revision, whatever the server lost in between. rv goes an hour later. What the host noted of its
 --         journal stays: if this server goes before the bucket is open, the next comparison needs the same lines. A

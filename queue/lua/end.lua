@@ -10,8 +10,8 @@
 --         the waits of F, and in the text of B, is the attempt as JSON, after a semicolon.
 -- Returns eight a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
 --         gone, d delayed, r ready, x dead, u still leased), the state in which it was, the time of that in ms (when it
---         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record, and of one that
---         was given back by its id the description, else ''.
+--         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record, and of
+--         one that was given back by its id the description, else ''.
 -- Keeps   invariants 1 to 5. Tokens are compared before anything is written, so a repeated call is harmless.
 local EXPIRED, JOB, HISTORY = ARGV[1], 9, 20
 local out = {}
