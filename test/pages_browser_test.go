@@ -32,15 +32,16 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 		if title := harness.Evaluate[string](b, `document.title`); !strings.HasPrefix(title, "(") {
 			return fmt.Errorf("the title is %q", title)
 		}
-		return harness.Equal("of problems, the next hour and a count of the dead are there", harness.Evaluate[int](b, `
-			[document.querySelector("#wk-problems .list-group-item"), document.querySelector(".wk-side canvas"),
-			document.querySelector("[data-count-of=dead]:not([hidden])")].filter(e => e && e.offsetParent).length`), 3)
+		below := harness.Evaluate[[]string](b, `["#wk-problems .list-group-item", ".wk-side canvas", ".wk-first canvas",
+			".wk-tiles", "[data-count-of=dead]:not([hidden])"].flatMap(s => {
+				const e = document.querySelector(s);
+				return !e || !e.offsetParent ? [s + " is missing"] : e.getBoundingClientRect().bottom > 900 ? [s + " is below"] : [];
+			})`)
+		if len(below) > 0 {
+			return fmt.Errorf("on the first screen %q", below)
+		}
+		return nil
 	})
-	below := harness.Evaluate[[]string](b, `["#wk-problems", ".wk-side canvas", ".wk-first canvas", ".wk-tiles"].filter(s =>
-		document.querySelector(s).getBoundingClientRect().bottom > 900)`)
-	if len(below) > 0 {
-		t.Errorf("below the first screen are %q", below)
-	}
 	b.Open("/topics")
 	if n := harness.Evaluate[int](b,
 		`[...document.querySelectorAll("td.wk-topic")].filter(e => e.getBoundingClientRect().bottom <= 900).length`); n < 20 {
@@ -193,7 +194,13 @@ func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {
 	b.Shows(soon, "Re-drive 1 job of one topic?", "mail.welcome (1)")
 	b.Submit(`#wk-confirm [data-ok]`)
 	b.Shows(soon, "1 of 1")
-	b.Open("/dead?text=mail-2")
+	harness.Eventually(t, soon, "the re-drive to end, and its job to be dead again", func() error {
+		b.Open("/dead?text=mail-2")
+		if text := b.Text(); strings.Contains(text, "1 of 1") || !strings.Contains(text, "6 dead jobs") {
+			return fmt.Errorf("it shows %.1200s", text)
+		}
+		return nil
+	})
 	b.Click(`#wk-dead-chosen .btn.text-red`)
 	b.Type(`#wk-confirm-word`, "delete")
 	harness.Evaluate[chromedp.Void](b, `window.wakecallBefore = true`)
