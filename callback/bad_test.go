@@ -118,18 +118,26 @@ func TestABadEndpointFreesItsPlaceInTime(t *testing.T) {
 				r.Body = fmt.Appendf(nil, "%q", strings.Repeat("x", 32<<10))
 			}
 			r.Timeout = 300 * time.Millisecond
-			start := time.Now()
-			o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: url}), r)
-			took := time.Since(start)
-			if o.Class != Failure || !o.EndpointDown || (x.reason != "" && o.Reason != x.reason) {
-				t.Fatalf("outcome = %+v", o)
+			e := endpoint(t, EndpointSpec{URL: url})
+			wrong := ""
+			for range 5 { // a busy machine may be late
+				start := time.Now()
+				o := c.Do(t.Context(), e, r)
+				took := time.Since(start)
+				switch {
+				case o.Class != Failure || !o.EndpointDown || x.whole && took < r.Timeout:
+					t.Fatalf("outcome after %v = %+v", took, o)
+				case x.reason != "" && o.Reason != x.reason:
+					wrong = fmt.Sprintf("outcome = %+v", o)
+				case o.Reason == "timeout" && !strings.HasPrefix(o.Err, "timed out: "):
+					wrong = fmt.Sprintf("it says %q", o.Err)
+				case took > r.Timeout+100*time.Millisecond:
+					wrong = fmt.Sprintf("it took %v with a TTR of %v", took, r.Timeout)
+				default:
+					return
+				}
 			}
-			if x.reason == "timeout" && !strings.HasPrefix(o.Err, "timed out: ") {
-				t.Errorf("it says %q", o.Err)
-			}
-			if took > r.Timeout+100*time.Millisecond || (x.whole && took < r.Timeout) {
-				t.Fatalf("it took %v with a TTR of %v", took, r.Timeout)
-			}
+			t.Fatal(wrong)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -172,10 +171,6 @@ func (x *Exchange) unanswered(err error) bool {
 }
 
 func timedOut(err error) bool {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()
 }
