@@ -145,18 +145,18 @@ func (r *Runner) Cancel(ctx context.Context, actor string, id uint64) error {
 func (r *Runner) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for {
+	for ctx.Err() == nil {
 		next := time.After(r.PollEvery) // from before a poll that takes long: the lease must not lapse
 		for _, task := range r.waiting(ctx) {
 			wg.Go(func() { r.carryOut(ctx, task) })
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-next:
 		case <-r.nudge:
 		}
 	}
+	return nil
 }
 
 // waiting takes open tasks of this host that this process does not carry out yet. The lease is asked for only when
