@@ -9,7 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/wakecall/wakecall/callback/wire"
 )
@@ -131,16 +134,31 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // send makes the request, and repeats it once when it did not reach the endpoint.
 func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *message) (*http.Response, error) {
-	for n := 0; ; n++ {
-		resp, err := x.RoundTrip(m.request(ctx, e))
-		if !x.Again(ctx, err) || n > 0 {
-			return resp, err
-		}
-		c.log.Debug("repeat a callback that did not reach its endpoint", "error", err)
-		if !pause(ctx, retryWait) {
-			return nil, ctx.Err()
-		}
+	r := (&http.Request{
+		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	rr, err := retryablehttp.FromRequest(r)
+	if err == nil && len(m.body) > 0 {
+		err = rr.SetBody(m.body)
 	}
+	if err != nil {
+		return nil, err
+	}
+	client := retryablehttp.Client{
+		HTTPClient: &http.Client{Transport: x, CheckRedirect: noRedirect},
+		RetryMax:   1,
+		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait },
+		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
+			again := x.Again(ctx, err)
+			if again {
+				c.log.Debug("repeat a callback that did not reach its endpoint", "error", bare(err))
+			}
+			return again, nil
+		},
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	return client.Do(rr)
 }
 
 // readAnswer reads what is kept of an answer. The rest is not drained: closing the body then closes the connection.
@@ -155,4 +173,13 @@ func readAnswer(resp *http.Response) ([]byte, error) {
 		return b[:m], err
 	}
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+}
+
+// bare is err without the URL that net/http quotes in it: its query may hold secrets.
+func bare(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
 }

@@ -122,7 +122,7 @@ func TestACallCutOffEndsItsConnection(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithAUserIsCalledAsThatUser, by a header.
+// TestAnAddressWithAUserIsCalledAsThatUser: net/http makes a header of it.
 func TestAnAddressWithAUserIsCalledAsThatUser(t *testing.T) {
 	var name, password string
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { name, password, _ = r.BasicAuth() })

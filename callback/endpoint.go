@@ -68,10 +68,6 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		}
 		e.headers.Set(k, v)
 	}
-	if u.User != nil && e.headers.Get("Authorization") == "" {
-		password, _ := u.User.Password()
-		(&http.Request{Header: e.headers}).SetBasicAuth(u.User.Username(), password)
-	}
 	if s.Dialect == DialectPHPDQ {
 		if e.phpdq, err = newPHPDQ(s.RetryIf); err != nil {
 			return nil, fmt.Errorf("retry_if: %w", err)

@@ -97,6 +97,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // fail records why there is no complete answer: blocked, canceled, timeout, dns, refused, tls, reset or protocol.
 func (o *Outcome) fail(err error, ttr time.Duration) {
+	err = bare(err)
 	o.Class, o.EndpointDown = Failure, true
 	var blocked *blockedError
 	var dns *net.DNSError

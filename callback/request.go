@@ -2,7 +2,6 @@ package callback
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -125,19 +124,6 @@ func (m *message) header(e *Endpoint) http.Header {
 		h[f.name] = values[i : i+1 : i+1]
 	}
 	return h
-}
-
-// request makes the HTTP request of a try.
-func (m *message) request(ctx context.Context, e *Endpoint) *http.Request {
-	r := &http.Request{
-		Method: e.method, URL: m.url, Host: m.url.Host, Header: m.header(e),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(m.body)),
-	}
-	if len(m.body) > 0 {
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.body)), nil }
-		r.Body, _ = r.GetBody()
-	}
-	return r.WithContext(ctx)
 }
 
 // messageID is the same for every attempt of a job, and another one when its id is pushed again. The signed text

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -171,6 +172,10 @@ func (x *Exchange) unanswered(err error) bool {
 }
 
 func timedOut(err error) bool {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()
 }
