@@ -144,7 +144,7 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
 	if err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", c.base.Host, err)
+		return c.transportError(ctx, err)
 	}
 	if r.status != nil {
 		*r.status = resp.StatusCode

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -39,8 +40,8 @@ func Buried(reason error) error { return buried{reason} }
 
 const (
 	workerWait   = 20 * time.Second // of one Reserve
-	maxPause     = 10 * time.Second // after calls that failed
-	endTimeout   = 10 * time.Second // for the end of a lease, after the job
+	maxPause     = 5 * time.Second  // after calls that failed
+	endTimeout   = 10 * time.Second // for the end of a lease that is over soon, or of a worker that was stopped
 	shortestHalf = 250 * time.Millisecond
 )
 
@@ -54,11 +55,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var running sync.WaitGroup
-	defer running.Wait()
 	defer context.AfterFunc(ctx, func() {
 		timer := time.AfterFunc(stopTimeout, stop)
 		context.AfterFunc(work, func() { timer.Stop() })
 	})()
+	defer running.Wait()
 	places := make(chan struct{}, max(w.Concurrency, 1))
 	for pause := time.Duration(0); ; {
 		n := w.free(ctx, places)
@@ -82,13 +83,20 @@ func (w *Worker) Run(ctx context.Context) error {
 		case err == nil || ctx.Err() != nil:
 			pause = 0
 			continue
-		case !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable):
+		case !temporary(err):
 			return fmt.Errorf("reserve jobs: %w", err)
 		}
 		w.failed(fmt.Errorf("reserve jobs: %w", err))
 		pause = min(max(2*pause, 100*time.Millisecond), maxPause)
 		_ = sleep(ctx, pause/2+rand.N(pause/2))
 	}
+}
+
+// temporary reports whether a call may succeed when it is made again: the server, or a proxy before it, is away.
+func temporary(err error) bool {
+	var e *Error
+	return errors.Is(err, ErrUnreachable) ||
+		(errors.As(err, &e) && (e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests))
 }
 
 // free waits for a free place and takes all that are free, at most as many as a Reserve may ask for; none when ctx
@@ -116,7 +124,8 @@ func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
 func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	handling, cancel := context.WithCancelCause(ctx)
 	var extending sync.WaitGroup
-	extending.Go(func() { w.extend(handling, cancel, job) })
+	var until time.Time
+	extending.Go(func() { until = w.extend(handling, cancel, job) })
 	err := w.handle(handling, job)
 	lost := context.Cause(handling)
 	cancel(nil)
@@ -128,7 +137,7 @@ func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	if err != nil && ctx.Err() != nil { // stopped in the middle
 		err = Released(0)
 	}
-	w.end(job, err)
+	w.end(ctx, job, until, err)
 }
 
 func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
@@ -141,36 +150,37 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 }
 
 // extend extends the lease whenever half of it is over. A lease that is over ends the handling.
-func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) {
-	until := job.LeasedUntil
+func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) (until time.Time) {
+	until = job.LeasedUntil
 	for {
 		if sleep(ctx, max(time.Until(until)/2, shortestHalf)) != nil {
-			return
+			return until
 		}
 		next, err := w.Client.Extend(ctx, job.Lease, w.TTR)
 		switch {
 		case ctx.Err() != nil:
-			return
+			return until
 		case errors.Is(err, ErrConflict):
 			cancel(err)
-			return
+			return until
 		case err == nil:
 			until = next
 		}
 	}
 }
 
-// end says what became of a job, again while the server does not answer.
-func (w *Worker) end(job *LeasedJob, result error) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+// end says what became of a job, again while the server does not answer and the lease may last.
+func (w *Worker) end(work context.Context, job *LeasedJob, until time.Time, result error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), max(time.Until(until), endTimeout))
 	defer cancel()
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
+	defer context.AfterFunc(work, func() { time.AfterFunc(endTimeout, cancel) })()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, maxPause) {
 		err := w.endOnce(ctx, job.Lease, result)
 		if err == nil {
 			return
 		}
 		err = fmt.Errorf("end the lease of %s/%s: %w", job.Topic, job.ID, err)
-		if again := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnreachable); !again || sleep(ctx, pause) != nil {
+		if !temporary(err) || sleep(ctx, pause) != nil {
 			w.failed(err)
 			return
 		}

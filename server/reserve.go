@@ -172,14 +172,14 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 		return err
 	}
 	s.metrics.taken(jobs, s.label)
-	err = s.answerReserved(c, jobs, most)
+	// Asked before the answer: after it, a client that closes its connection has the jobs.
+	if err = c.ctx().Err(); err == nil {
+		err = s.answerReserved(c, jobs, most)
+	}
 	if err == nil {
 		err = conn.Flush()
 	}
-	if errors.Is(err, http.ErrNotSupported) {
-		err = nil
-	}
-	if err = errors.Join(err, c.ctx().Err()); err != nil {
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.untake(c, jobs)
 	}
 	return nil

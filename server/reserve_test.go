@@ -3,7 +3,9 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,7 @@ type fakeWorkers struct {
 	asked pull.Request
 	ended []queue.Ending
 	waits chan struct{} // ticks when somebody waits
+	took  func()        // is called after jobs were taken
 }
 
 func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased, error) {
@@ -30,6 +33,9 @@ func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased,
 	jobs := f.ready[:min(len(f.ready), r.Max)]
 	f.ready = f.ready[len(jobs):]
 	f.mu.Unlock()
+	if f.took != nil {
+		f.took()
+	}
 	if len(jobs) > 0 || r.Wait <= 0 {
 		return jobs, nil
 	}
@@ -210,6 +216,42 @@ func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("a worker who left counts as there")
 		}
+	}
+}
+
+// flushing is an answer whose last step is the test's.
+type flushing struct {
+	*httptest.ResponseRecorder
+	flush func() error
+}
+
+func (f flushing) FlushError() error { return f.flush() }
+
+// TestAnAnswerThatWasSentGivesTheJobs, also when the client closes its connection at once; one that was not, or whose
+// client left before, gives none.
+func TestAnAnswerThatWasSentGivesTheJobs(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave   func(leave context.CancelFunc) // while jobs are taken
+		flush   func(leave context.CancelFunc) error
+		untaken int
+	}{
+		"closed after it":  {func(context.CancelFunc) {}, func(leave context.CancelFunc) error { leave(); return nil }, 0},
+		"closed before it": {func(leave context.CancelFunc) { leave() }, func(context.CancelFunc) error { return nil }, 1},
+		"broken off":       {func(context.CancelFunc) {}, func(context.CancelFunc) error { return io.ErrClosedPipe }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, leave := context.WithCancel(t.Context())
+			w := &fakeWorkers{ready: []queue.Leased{{Job: queue.Job{Topic: "p", ID: "x"}, Lease: leaseX, Attempt: 1}}}
+			w.took = func() { c.leave(leave) }
+			a := newPullAPI(t, func(o *server.Options) { o.Workers = w })
+			r := httptest.NewRequestWithContext(ctx, "POST", "/v1/topics/p/reserve", strings.NewReader(`{}`))
+			r.Header.Set("Authorization", "Bearer "+a.token)
+			answer := flushing{httptest.NewRecorder(), func() error { return c.flush(leave) }}
+			a.server.ServeHTTP(answer, r)
+			if len(w.ended) != c.untaken {
+				t.Errorf("answered %s; released %+v", answer.Body, w.ended)
+			}
+		})
 	}
 }
 

@@ -29,11 +29,13 @@ func TestPull(t *testing.T) {
 	t.Run("wakecall work runs a command", i.pullCommand)
 	t.Run("topics made by use", i.pullMadeByUse)
 	t.Run("the admin shows workers and takes jobs away", i.pullPages)
+	t.Run("jobs of a killed worker", i.pullKilled)
+	t.Run("a worker goes on after a restart", i.pullRestarted)
 }
 
 func (i *installation) pullTopic(t *testing.T, fields M) string {
 	t.Helper()
-	name := topicName(t)
+	name := topicName(t) + "-pull"
 	all := M{"delivery": "pull", "ttr": "30s", "retry": []string{"0s"}}
 	for k, v := range fields {
 		all[k] = v
