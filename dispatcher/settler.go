@@ -130,7 +130,7 @@ func (s *settler) send(st []queue.Settlement) []bool {
 // journal that cannot be written stops no job.
 func (s *settler) record(batch []*outcome, deaths bool) {
 	d := s.src.d
-	lines := make([]journal.AttemptLine, 0, len(batch))
+	var lines []journal.AttemptLine
 	for _, o := range batch {
 		if o.Verdict == queue.Release || o.dies() != deaths {
 			continue
@@ -146,6 +146,9 @@ func (s *settler) record(batch []*outcome, deaths bool) {
 		if a := o.Attempt; a != nil {
 			line.StartedAt, line.Took = time.UnixMilli(a.StartedAt).UTC(), o.took
 			line.Status, line.Error = a.Status, a.Error
+		}
+		if lines == nil {
+			lines = make([]journal.AttemptLine, 0, len(batch))
 		}
 		lines = append(lines, line)
 	}

@@ -56,13 +56,9 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 	if len(st) == 0 {
 		return nil, nil
 	}
-	small := s.smallHashes(bucket)
-	args := append(make([]any, 0, 1+10*len(st)), small.splits)
-	for i := range st {
-		var err error
-		if args, err = st[i].appendTo(args, small); err != nil {
-			return nil, err
-		}
+	args, err := settleArgs(st, s.smallHashes(bucket))
+	if err != nil {
+		return nil, err
 	}
 	v, err := s.run(ctx, bucket, "settle", args...)
 	if err != nil {
@@ -91,19 +87,44 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 	return held, nil
 }
 
-// appendTo appends a settlement as settle.lua reads it.
-func (x *Settlement) appendTo(args []any, small smallHashes) ([]any, error) {
-	l := x.Lease
+// kind is what many settlements of a call have in common.
+type kind struct{ token, topic, verdict, endpoint string }
+
+func (x *Settlement) kind() kind {
 	letter := verdictLetters[x.Verdict]
-	if x.Verdict == Done && l.hasKeys {
+	if x.Verdict == Done && x.Lease.hasKeys {
 		letter = doneWithKeys
 	}
-	page, index := l.ref>>(indexBits+2), l.ref>>2&(1<<indexBits-1)
-	args = append(args, l.ref, l.Token, page, index, l.Topic, letter, endpointNames[x.Endpoint])
+	return kind{x.Lease.Token, x.Lease.Topic, letter, endpointNames[x.Endpoint]}
+}
+
+// settleArgs makes the arguments of settle.lua.
+func settleArgs(st []Settlement, small smallHashes) (args []any, err error) {
+	args = append(make([]any, 0, 16+7*len(st)), small.splits, len(st), 0)
+	at := map[kind]int{} // where each is in ARGV, which counts from 1
+	for i := range st {
+		k := st[i].kind()
+		if at[k] == 0 {
+			at[k] = len(args) + 1
+			args = append(args, k.token, k.topic, k.verdict, k.endpoint)
+		}
+	}
+	args[2] = len(at)
+	for i := range st {
+		ref := st[i].Lease.ref
+		args = append(args, at[st[i].kind()], ref, ref>>(indexBits+2), ref>>2&(1<<indexBits-1))
+		if args, err = st[i].appendOutcome(args, small); err != nil {
+			return nil, err
+		}
+	}
+	return args, nil
+}
+
+func (x *Settlement) appendOutcome(args []any, small smallHashes) ([]any, error) {
 	switch x.Verdict {
 	case Done:
-		where := locate(l.Topic, l.ID, small.locators)
-		return append(args, small.appendKey(nil, where), where[:], x.finished()), nil
+		where := locate(x.Lease.Topic, x.Lease.ID, small.locators)
+		return append(args, small.appendKey(nil, where), where[3:], x.finished()), nil
 	case Release:
 		return append(args, "", "", ""), nil
 	}

@@ -1,26 +1,28 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by, then ten a job: reference, token, page, index, topic,
---         verdict, endpoint ('up', 'down' or ''), and three more: of the verdicts D and K the key of the small hash,
---         the locator, and what to remember of the job ('': nothing); of L nothing (''); of the others the delay in
---         ms and the attempts to keep. The verdicts are the keys of outcomes below.
+-- ARGV    how many splits the keys of small hashes go by; how many jobs; how many kinds there are, and of each its
+--         token, topic, verdict and endpoint ('up', 'down' or ''); then seven a job: where its kind is in ARGV,
+--         reference, page, index, and three more: of the verdicts D and K the key of the small hash, the field in it,
+--         and what to remember of the job ('': nothing); of L nothing (''); of the others the delay in ms and the
+--         attempts to keep. The verdicts are the keys of outcomes below.
 -- Returns {the numbers, from 1, of those whose lease had ended, among them a job's second time in the call; splits;
 --         revision of the first of those that died, in the order of the call}. Such a one changes nothing, so a
 --         repeated call is harmless.
 -- Keeps   invariants 1 to 5; all tokens are compared before anything is written.
-local ARGV, JOB = ARGV, 10
-local jobs = (#ARGV - 1) / JOB
+local ARGV, KIND, JOB = ARGV, 4, 7
+local jobs, kinds = tonumber(ARGV[2]), 4
+local first = kinds + KIND * ARGV[3]
 local refs = {}
-for k = 1, jobs do refs[k] = ARGV[(k - 1) * JOB + 2] end
+for k = 1, jobs do refs[k] = ARGV[first + (k - 1) * JOB + 1] end
 local tokens = call('HMGET', P .. 'tok', unpack(refs))
 knowSplits(call('HGET', P .. 'cur', '/'))
 local other = splits ~= tonumber(ARGV[1]) -- than the keys go by
 
 local held, drop, lost, seen = {}, {}, {}, {} -- held: where the arguments of those begin whose leases are held
 for k = 1, jobs do
-  local at, ref = (k - 1) * JOB + 2, refs[k]
-  if tokens[k] == ARGV[at + 1] and not seen[ref] then
+  local at, ref = first + (k - 1) * JOB, refs[k]
+  if tokens[k] == ARGV[tonumber(ARGV[at])] and not seen[ref] then
     seen[ref], held[#held + 1], drop[#drop + 1] = true, at, ref
   else
     lost[#lost + 1] = k
@@ -31,79 +33,70 @@ call('ZREM', P .. 'lease', unpack(drop))
 call('HDEL', P .. 'tok', unpack(drop))
 
 local names, running = {}, {}
-for _, at in ipairs(held) do
-  local topic = ARGV[at + 4]
+for kind = kinds, first - 1, KIND do
+  local topic = ARGV[kind + 1]
   if not running[topic] then names[#names + 1], running[topic] = topic, 0 end
 end
 know(names, 'nu', running)
 
 local freed, topicOfPage = {}, {} -- by page: how many of its jobs are gone
 local function done(at, topic)
-  local page, index, key, field = ARGV[at + 2], ARGV[at + 3], ARGV[at + 7], string.sub(ARGV[at + 8], 4)
-  if other then key = smallHash(struct.unpack('>I3', ARGV[at + 8]), field) end
+  local page, index, key, field = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+  if other then key = smallHash(tonumber(string.match(key, 'i:(%d+)', #P)), field) end
   redis.pcall('LSET', pageKey(page), index, '')
-  local record = ARGV[at + 9]
+  local record = ARGV[at + 6]
   if record == '' or not remember(topic, record, key, field) then call('HDEL', key, field) end
   freed[page], topicOfPage[page] = (freed[page] or 0) + 1, topic
-  total('d', topic, 1)
 end
 
-local function release(at, topic) putBack(topic, ARGV[at]) end
-
-local function keepAttempts(at) call('HSET', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3], ARGV[at + 8]) end
+local function keepAttempts(at) call('HSET', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3], ARGV[at + 5]) end
 
 local function delay(at, topic)
-  local time = now + ARGV[at + 7]
+  local time = now + ARGV[at + 4]
   keepAttempts(at)
-  call('ZADD', P .. 'd:' .. topic, time, ARGV[at])
+  call('ZADD', P .. 'd:' .. topic, time, ARGV[at + 1])
   event(topic, time)
-  count('nd', topic, 1)
 end
 
 local deaths = 0
 local function die(at, topic)
   keepAttempts(at)
   deaths = deaths + 1
-  call('ZADD', P .. 'x:' .. topic, now, ARGV[at])
-  count('nx', topic, 1)
-  total('k', topic, 1)
+  call('ZADD', P .. 'x:' .. topic, now, ARGV[at + 1])
 end
 
 local outcomes = {
   D = done, -- delivered
   K = function(at, topic) -- delivered, with attempts or a body key to remove
-    call('UNLINK', P .. 'b:' .. ARGV[at])
+    call('UNLINK', P .. 'b:' .. ARGV[at + 1])
     call('HDEL', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3])
     done(at, topic)
   end,
-  L = release, -- not called
-  R = function(at, topic) -- failed, to be tried again
-    delay(at, topic)
-    total('f', topic, 1)
-    total('r', topic, 1)
-  end,
-  S = function(at, topic) -- snoozed
-    delay(at, topic)
-    total('z', topic, 1)
-  end,
-  B = function(at, topic) -- failed for good
-    die(at, topic)
-    total('f', topic, 1)
-  end,
-  E = function(at, topic) -- expired
-    die(at, topic)
-    total('e', topic, 1)
-  end,
+  L = function(at, topic) putBack(topic, ARGV[at + 1]) end, -- not called
+  R = delay, -- failed, to be tried again
+  S = delay, -- snoozed
+  B = die, -- failed for good
+  E = die, -- expired
 }
+-- What outcomes count as in t:TOPIC, and the state that they leave a job in, where the outcome does not count that.
+local TOTALED = {D = 'd', K = 'd', L = '', R = 'fr', S = 'z', B = 'fk', E = 'ek'}
+local LEFT = {R = 'nd', S = 'nd', B = 'nx', E = 'nx'}
 
-local reached = {} -- by topic: how many attempts reached its endpoint, and how many did not
+local tally = {} -- by kind: how many jobs
 for _, at in ipairs(held) do
-  local topic, endpoint = ARGV[at + 4], ARGV[at + 6]
-  outcomes[ARGV[at + 5]](at, topic)
-  count('nu', topic, -1)
+  local kind = tonumber(ARGV[at])
+  outcomes[ARGV[kind + 2]](at, ARGV[kind + 1])
+  tally[kind] = (tally[kind] or 0) + 1
+end
+local reached = {} -- by topic: how many attempts reached its endpoint, and how many did not
+for kind, n in pairs(tally) do
+  local topic, verdict, endpoint = ARGV[kind + 1], ARGV[kind + 2], ARGV[kind + 3]
+  for what in string.gmatch(TOTALED[verdict], '.') do total(what, topic, n) end
+  if LEFT[verdict] then count(LEFT[verdict], topic, n) end
+  count('nu', topic, -n)
   local t = reached[topic]
   if not t then t = {up = 0, down = 0, [''] = 0}; reached[topic] = t end
-  t[endpoint] = t[endpoint] + 1
+  t[endpoint] = t[endpoint] + n
 end
 for page, n in pairs(freed) do gone(topicOfPage[page], page, n) end
 writeFinished()
