@@ -94,7 +94,8 @@ type Gap struct{ After, Upto int64 }
 // HostSeen is what a bucket knows of a host.
 type HostSeen struct {
 	Host string
-	At   time.Time // by Redis's clock, when it attended last; zero: it has left
+	At   time.Time // by Redis's clock, when it attended last
+	Left bool      // it said so then
 }
 
 // Attend tells a bucket that a host is at work and that its journal ends at a position. It is to be called again every
@@ -141,7 +142,8 @@ func parseComparison(v any) (c Comparison, err error) {
 			return c, errReply
 		}
 		host, _ := pair[0].(string)
-		c.Hosts = append(c.Hosts, HostSeen{Host: host, At: parseSeen(pair[1])})
+		at := parseNumber(pair[1])
+		c.Hosts = append(c.Hosts, HostSeen{Host: host, At: time.UnixMilli(max(at, -at)).UTC(), Left: at < 0})
 	}
 	return c, nil
 }
@@ -150,15 +152,6 @@ func parseNumber(v any) int64 {
 	text, _ := v.(string)
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
-}
-
-func parseSeen(v any) time.Time {
-	text, _ := v.(string)
-	var ms int64
-	if _, err := fmt.Sscan(text, &ms); err != nil || ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }
 
 // replayStep is how many entries one call of the replay script takes.

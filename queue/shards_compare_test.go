@@ -66,20 +66,21 @@ func TestALateWordOfAnEarlierComparisonOpensNothing(t *testing.T) {
 	}
 }
 
-// TestAHostThatHasLeftIsNotWaitedFor also when it leaves while it is waited for.
-func TestAHostThatHasLeftIsNotWaitedFor(t *testing.T) {
+// TestAHostThatLeavesIsWaitedFor: only its journal knows what was deleted through it.
+func TestAHostThatLeavesIsWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.lose()
 	c := f.attend("a")
 	f.attend("b")
-	if o := f.compared("a", c, "b"); o.Open {
-		f.Fatal("b was not waited for")
-	}
 	if _, err := f.s.Attend(f.ctx, 0, "b", "", true); err != nil {
 		f.Fatal(err)
 	}
-	if o := f.compared("a", c, "b"); !o.Open {
-		f.Error("b is waited for, though it has left")
+	by := ComparedBy{Host: "a", Name: c.Name, Highest: c.After, WaitFor: []string{"b"}, Patience: time.Hour}
+	if o, err := f.s.Compared(f.ctx, 0, by); err != nil || o.Open {
+		f.Fatalf("b was not waited for: %+v, %v", o, err)
+	}
+	if hosts := f.attend("a").Hosts; len(hosts) != 1 || !hosts[0].Left {
+		f.Errorf("a hears of %+v, want b, which has left", hosts)
 	}
 }
 

@@ -74,7 +74,7 @@ func (a *attendant) isLate() bool { return len(a.late) > 0 && time.Now().After(a
 // leaveLimit bounds the last word of a host that stops.
 const leaveLimit = time.Second
 
-// leave tells the shard not to wait for this host while it is away.
+// leave tells the shard that this host stops: it is not waited for when it stays away.
 func (a *attendant) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
@@ -144,7 +144,7 @@ func (a *attendant) behind(ctx context.Context, end journal.Position) (map[int]q
 		if err != nil {
 			return nil, err
 		}
-		a.hosts.hear(c.Hosts)
+		a.hosts.hear(c.Now, c.Hosts)
 		if !c.Open || len(c.Missed) > 0 {
 			behind[bucket] = c
 		}

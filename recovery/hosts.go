@@ -15,6 +15,7 @@ import (
 // has lost everything cannot tell.
 type hosts struct {
 	self, path string
+	away       time.Duration // how long after its last word a host is waited for
 
 	mu    sync.Mutex
 	heard map[string]heard
@@ -24,35 +25,35 @@ type hosts struct {
 type heard struct {
 	Seen int64 `json:"seen"` // when it attended last, by a shard's clock, Unix ms
 	At   int64 `json:"at"`   // when that was new here, by this host's clock, Unix ms
+	Left bool  `json:"left"` // it said that it stops
 }
 
 const (
 	hostsName = ".hosts"
 	saveEvery = 20 * time.Second
-	// atWork is how long after its last word a host is waited for.
-	atWork = time.Minute
 )
 
 // loadHosts starts without a memory when there is none that can be read.
-func loadHosts(dir, self string) *hosts {
-	h := &hosts{self: self, path: filepath.Join(dir, hostsName), heard: map[string]heard{}}
+func loadHosts(dir, self string, away time.Duration) *hosts {
+	h := &hosts{self: self, path: filepath.Join(dir, hostsName), away: away, heard: map[string]heard{}}
 	if b, err := os.ReadFile(h.path); err == nil && json.Unmarshal(b, &h.heard) != nil {
 		h.heard = map[string]heard{}
 	}
 	return h
 }
 
-// hear takes in what a shard tells of hosts.
-func (h *hosts) hear(seen []queue.HostSeen) {
+// hear takes in what a shard tells of hosts, at a time by its clock.
+func (h *hosts) hear(at time.Time, seen []queue.HostSeen) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	for _, s := range seen {
-		switch at := s.At.UnixMilli(); {
-		case s.At.IsZero():
-			h.heard[s.Host] = heard{} // it has left
-		case at != h.heard[s.Host].Seen:
-			h.heard[s.Host] = heard{at, now.UnixMilli()}
+		last := s.At.UnixMilli()
+		switch {
+		case s.Left && at.Sub(s.At) > h.away:
+			h.heard[s.Host] = heard{}
+		case last != h.heard[s.Host].Seen:
+			h.heard[s.Host] = heard{last, now.UnixMilli(), s.Left}
 		}
 	}
 	if now.Sub(h.saved) < saveEvery {
@@ -65,7 +66,8 @@ func (h *hosts) hear(seen []queue.HostSeen) {
 	}
 }
 
-// others are the hosts beside this one that were heard of as lately as any.
+// others are the hosts beside this one that were heard of as lately as any, and those that stopped a moment ago: a host
+// that restarts while a shard loses its data is back soon, and only its journal knows what was deleted through it.
 func (h *hosts) others() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +77,11 @@ func (h *hosts) others() []string {
 	}
 	var list []string
 	for host, w := range h.heard {
-		if host != h.self && w.At > 0 && newest-w.At < atWork.Milliseconds() {
+		gone := newest - w.At
+		if w.Left {
+			gone = time.Now().UnixMilli() - w.At
+		}
+		if host != h.self && w.At > 0 && gone < h.away.Milliseconds() {
 			list = append(list, host)
 		}
 	}

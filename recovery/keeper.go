@@ -42,6 +42,7 @@ type KeeperOptions struct {
 	Quiet    time.Duration // how often it is attended when nothing happens; 0: 10 s
 	Again    time.Duration // after which lines that came late are looked for; 0: 15 s
 	Patience time.Duration // how long other hosts are waited for that do not attend a shard; 0: 30 s
+	Away     time.Duration // how long after its last word a host is waited for at all; 0: 1 min
 	// Settle is for how long hosts that are not known may attend an empty shard; 0: 300 ms.
 	Settle time.Duration
 	Logger *slog.Logger
@@ -66,13 +67,13 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	}
 	for d, to := range map[*time.Duration]time.Duration{
 		&o.Every: 2 * time.Second, &o.Quiet: 10 * time.Second, &o.Again: 15 * time.Second, &o.Patience: 30 * time.Second,
-		&o.Settle: 300 * time.Millisecond,
+		&o.Away: time.Minute, &o.Settle: 300 * time.Millisecond,
 	} {
 		if *d == 0 {
 			*d = to
 		}
 	}
-	k := &Keeper{opts: o, host: host, hosts: loadHosts(o.Dir, host)}
+	k := &Keeper{opts: o, host: host, hosts: loadHosts(o.Dir, host, o.Away)}
 	k.recovered = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_recovered_jobs_total",
 		Help: "Jobs that a shard had lost, by what was done: pushed, ended, changed, failed.",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,9 +49,10 @@ var eventually = wait.For
 // host is a journal and the queue that writes it.
 type host struct {
 	dir     string
-	full    atomic.Bool  // its disk
-	mute    atomic.Bool  // its lines are not written yet
-	off     atomic.Int64 // how far its clock is off
+	away    time.Duration // KeeperOptions.Away
+	full    atomic.Bool   // its disk
+	mute    atomic.Bool   // its lines are not written yet
+	off     atomic.Int64  // how far its clock is off
 	journal *journal.Journal
 	queue   *queue.Queue
 }
@@ -252,7 +254,7 @@ func (h *host) keep(t *testing.T, patience time.Duration) (k *Keeper, stop func(
 	t.Helper()
 	k, err := NewKeeper(KeeperOptions{
 		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond, Again: 200 * time.Millisecond,
-		Patience: patience, Settle: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Patience: patience, Away: h.away, Settle: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		Shards: func() []KeptShard {
 			var list []KeptShard
 			for _, s := range h.queue.Shards() {
@@ -325,11 +327,47 @@ func TestNothingIsAnsweredBeforeItIsCompared(t *testing.T) {
 	})
 }
 
-// TestAHostThatStopsIsNotWaitedFor: it says so. One that was killed is, for a while; what only it knows is replayed
-// when it is back.
-func TestAHostThatStopsIsNotWaitedFor(t *testing.T) {
+// TestAHostThatRestartsIsWaitedFor: a job that was deleted through it does not come back when its shard loses
+// everything meanwhile.
+func TestAHostThatRestartsIsWaitedFor(t *testing.T) {
 	url, client := startRedis(t)
 	a, b := newHost(t, url), newHost(t, url)
+	ka, _ := a.keep(t, time.Minute)
+	_, stop := b.keep(t, time.Minute)
+	ready(t, a, b)
+	eventually(t, "the hosts to have heard of each other", func() bool { return len(ka.hosts.others()) == 1 })
+	a.push(t, "deleted", `"a"`, time.Hour)
+	a.push(t, "kept", `"a"`, time.Hour)
+	if err := b.queue.Delete(t.Context(), "t", "deleted"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	eventually(t, "the host to know that the other has left", func() bool {
+		ka.hosts.mu.Lock()
+		defer ka.hosts.mu.Unlock()
+		return slices.ContainsFunc(slices.Collect(maps.Values(ka.hosts.heard)), func(h heard) bool { return h.Left })
+	})
+	client.FlushAll(t.Context())
+	eventually(t, "the first host to have replayed its journal", func() bool {
+		return client.HExists(t.Context(), "wk:{0}:cmp", "by "+ka.host).Val()
+	})
+	var un *queue.UnavailableError
+	if _, err := a.queue.Get(t.Context(), "t", "kept"); !errors.As(err, &un) {
+		t.Errorf("before the other host is back: %v", err)
+	}
+	b.keep(t, time.Minute)
+	eventually(t, "the shard to answer",
+		func() bool { _, err := a.queue.Get(t.Context(), "t", "kept"); return err == nil })
+	if _, err := a.queue.Get(t.Context(), "t", "deleted"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
+// TestAHostThatStaysAwayIsNotWaitedFor: what only it knows is replayed when it is back.
+func TestAHostThatStaysAwayIsNotWaitedFor(t *testing.T) {
+	url, client := startRedis(t)
+	a, b := newHost(t, url), newHost(t, url)
+	a.away = 500 * time.Millisecond
 	ka, _ := a.keep(t, time.Minute)
 	_, stop := b.keep(t, time.Minute)
 	ready(t, a, b)
@@ -402,6 +440,7 @@ func TestAHostThatIsBackBringsNoDeletedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	inA.leave()
+	inB.hosts.away = 0
 	attendAll(t, inB)
 	client.FlushAll(t.Context())
 	attendAll(t, inB)

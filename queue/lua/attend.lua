@@ -7,7 +7,7 @@
 -- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches,
 --         the position that the host noted last, or '', '' or what an older version noted of the host ('same',
 --         'until MS'), 1 when the bucket holds nothing; the comparisons that the host has missed, each as name, after
---         and upto; '', then host and when it was heard of (0: it left), of all others}.
+--         and upto; '', then host and when it was heard of (negative: it left then), of all others}.
 -- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is what the data reached when the
 --         server came. hosts has "at comparison position" of each host: when it was heard of (negative: it left then),
 --         the comparison up to which it has done all ('-': none) and how far its journal had been written.
@@ -36,7 +36,7 @@ for i = 1, #noted, 2 do
   elseif now - math.abs(at) > KEPT then
     call('HDEL', P .. 'hosts', noted[i])
   else
-    others[#others + 1], others[#others + 2] = noted[i], string.format('%d', math.max(0, at))
+    others[#others + 1], others[#others + 2] = noted[i], string.format('%d', at)
   end
 end
 local missed = {}

@@ -36,8 +36,8 @@ highest = math.max(highest, tonumber(cmp[5] or 0), tonumber(call('GET', P .. 're
 call('HSET', P .. 'cmp', 'max', string.format('%d', highest), 'by ' .. host, '1')
 local absent = {}
 for i = 6, #ARGV do
-  local at = heard(ARGV[i])
-  if at >= 0 and call('HEXISTS', P .. 'cmp', 'by ' .. ARGV[i]) == 0 then
+  local at = math.abs(heard(ARGV[i]))
+  if call('HEXISTS', P .. 'cmp', 'by ' .. ARGV[i]) == 0 then
     if now - math.max(at, began) <= patience and now - began <= LONG * patience then return {0, ''} end
     absent[#absent + 1] = ARGV[i]
   end
