@@ -96,7 +96,7 @@ func (h *Hub) tell(ctx context.Context, s *queue.Shard, told map[string]int, aga
 	}
 	all := maps.Clone(waiting)
 	maps.Copy(all, told) // those of which nobody waits any more, too
-	for _, at := range s.Spots(slices.Collect(maps.Keys(all))) {
+	for _, at := range s.Spots(slices.Collect(maps.Keys(all)), queue.Fair) {
 		some := map[string]int{}
 		for _, topic := range at.Topics {
 			if n := waiting[topic]; n > 0 {
@@ -126,7 +126,7 @@ const refreshStep = 500
 
 // refresh notes all topics that are waited for, and lets waiters take where something is ready.
 func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
-	for _, at := range s.Spots(h.waitedFor()) {
+	for _, at := range s.Spots(h.waitedFor(), queue.Fair) {
 		for some := range slices.Chunk(at.Topics, refreshStep) {
 			taken, err := s.Take(ctx, at.Bucket, nil, some)
 			if err != nil {

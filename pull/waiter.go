@@ -3,6 +3,7 @@ package pull
 import (
 	"container/list"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
@@ -120,7 +121,7 @@ func (h *Hub) Waiting() map[string]int {
 
 // takeAnywhere asks all shards. It fails when none of them answers.
 func (w *waiter) takeAnywhere(ctx context.Context) ([]queue.Leased, error) {
-	return w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics))
+	return w.take(ctx, w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order))
 }
 
 // takeSignaled asks those that have told.
@@ -129,14 +130,9 @@ func (w *waiter) takeSignaled(ctx context.Context) ([]queue.Leased, error) {
 	told := w.pending
 	w.pending = map[spot]bool{}
 	w.hub.mu.Unlock()
-	var spots []queue.Spot
-	for at := range told {
-		for _, s := range at.shard.Spots(w.ask.Topics) {
-			if s.Bucket == at.bucket {
-				spots = append(spots, s)
-			}
-		}
-	}
+	spots := slices.DeleteFunc(w.hub.opts.Queue.Spots(w.ask.Topics, w.ask.Order), func(at queue.Spot) bool {
+		return !told[spot{at.Shard, at.Bucket}]
+	})
 	return w.take(ctx, spots)
 }
 

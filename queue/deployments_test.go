@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,6 +92,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 				return true
 			})
 			liveAndDie(t, q, s)
+			workersGetWhatIsListedFirst(t, q)
 			if h := s.Health(t.Context()); !h.Up || h.Jobs != 0 || h.Version == "" {
 				t.Fatalf("health = %+v", h)
 			}
@@ -140,6 +142,33 @@ func liveAndDie(t *testing.T, q *Queue, s *Shard) {
 		}
 		return len(seen) == 301 && seen["first/x"]
 	})
+}
+
+// workersGetWhatIsListedFirst: of topics in every bucket.
+func workersGetWhatIsListedFirst(t *testing.T, q *Queue) {
+	var confs []TopicConf
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprint("pulled", i))
+		confs = append(confs, TopicConf{Name: names[i], TTR: time.Minute, Pull: true})
+	}
+	if err := q.SetTopics(t.Context(), slices.Values(confs)); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range names {
+		if r := q.Push(t.Context(), Push{Topic: topic, ID: "x"}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for i := range names {
+		jobs, err := q.Take(t.Context(), TakeRequest{Topics: names, Order: Listed, Max: 1})
+		if err != nil || len(jobs) != 1 || jobs[0].Topic != names[i] {
+			t.Fatalf("of the topics from %s on: %+v, %v", names[i], jobs, err)
+		}
+		if d := q.End(t.Context(), []Ending{{Lease: jobs[0].Lease}})[0]; d.Err != nil {
+			t.Fatal(d.Err)
+		}
+	}
 }
 
 // jobsWithoutIDsAreFound: jobs of many topics, and so of every bucket, that leave their ids to the queue.

@@ -2,9 +2,10 @@ package queue
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (c *takeCall) jobs() (n int) {
 const maxTaken = 256
 
 func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
-	name := rand.Text()[:12]
+	name := crand.Text()[:12]
 	call := func(slot int, batch []*takeCall) {
 		f := flight{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: batch}
 		f.fly()
@@ -111,7 +112,7 @@ type flight struct {
 }
 
 func (f *flight) fly() {
-	token := rand.Text()
+	token := crand.Text()
 	f.encode(token)
 	if len(f.tokens) == 0 && len(f.args) == takeHead { // nobody is there any more
 		f.fail(errLeft)
@@ -294,7 +295,7 @@ type Spot struct {
 }
 
 // Spots are all buckets of all shards that may have jobs of topics, beginning with another shard each time.
-func (q *Queue) Spots(topics []string) []Spot {
+func (q *Queue) Spots(topics []string, order Order) []Spot {
 	shards := *q.shards.Load()
 	if len(shards) == 0 {
 		return nil
@@ -302,24 +303,31 @@ func (q *Queue) Spots(topics []string) []Spot {
 	first := int(q.turn.Add(1) % uint64(len(shards)))
 	var spots []Spot
 	for i := range shards {
-		spots = append(spots, shards[(first+i)%len(shards)].Spots(topics)...)
+		spots = append(spots, shards[(first+i)%len(shards)].Spots(topics, order)...)
 	}
 	return spots
 }
 
-// Spots divides topics by the buckets that have them.
-func (s *Shard) Spots(topics []string) []Spot {
+// Spots divides topics by the buckets that have them: in the order of the topics when they are listed, so that a bucket
+// may be there several times, else in any.
+func (s *Shard) Spots(topics []string, order Order) []Spot {
 	if len(s.nodes) == 1 {
 		return []Spot{{s, 0, topics}}
 	}
-	by := map[int][]string{}
+	var spots []Spot
+	at := map[int]int{} // where in spots a bucket is
 	for _, t := range topics {
 		b := s.bucketOf(t)
-		by[b] = append(by[b], t)
+		i, there := at[b]
+		if !there || (order == Listed && i != len(spots)-1) {
+			i = len(spots)
+			at[b] = i
+			spots = append(spots, Spot{Shard: s, Bucket: b})
+		}
+		spots[i].Topics = append(spots[i].Topics, t)
 	}
-	var spots []Spot
-	for b, some := range by {
-		spots = append(spots, Spot{s, b, some})
+	if order == Fair {
+		rand.Shuffle(len(spots), func(i, j int) { spots[i], spots[j] = spots[j], spots[i] })
 	}
 	return spots
 }
@@ -328,7 +336,7 @@ func (s *Shard) Spots(topics []string) []Spot {
 // *UnavailableError when nothing was taken and a shard does not answer.
 func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 	var jobs []Leased
-	spots := q.Spots(r.Topics)
+	spots := q.Spots(r.Topics, r.Order)
 	if len(spots) == 0 {
 		return nil, &UnavailableError{Reason: "down", RetryAfter: time.Second, Err: q.noShard()}
 	}

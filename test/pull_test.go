@@ -29,6 +29,7 @@ func TestPull(t *testing.T) {
 	t.Run("wakecall work runs a command", i.pullCommand)
 	t.Run("topics made by use", i.pullMadeByUse)
 	t.Run("the admin shows workers and takes jobs away", i.pullPages)
+	t.Run("what the API answers", i.pullAnswers)
 	t.Run("jobs of a killed worker", i.pullKilled)
 	t.Run("a worker goes on after a restart", i.pullRestarted)
 }

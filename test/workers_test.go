@@ -137,3 +137,79 @@ func (i *installation) pullRestarted(t *testing.T) {
 		}
 	}
 }
+
+// pullAnswers: what the API answers workers, over HTTP as it is, and the metrics of it.
+func (i *installation) pullAnswers(t *testing.T) {
+	first, second := i.pullTopic(t, M{"max_attempts": 2}), "second-pull"
+	i.MustPutTopic(t, second, M{"delivery": "pull", "ttr": "10m"})
+	reserve := func(fields M) []M {
+		t.Helper()
+		var got struct{ Jobs []M }
+		fields["topics"] = []string{first, second}
+		must(t, i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/reserve", fields).JSON(&got))
+		return got.Jobs
+	}
+	if jobs := reserve(M{}); jobs == nil || len(jobs) != 0 {
+		t.Errorf("of nothing: %v", jobs)
+	}
+	waited := make(chan []M)
+	go func() { waited <- reserve(M{"order": "listed", "wait": "5m"}) }()
+	i.counts(t, "wakecall_waiting_workers", "", 1)
+	i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/jobs", M{"jobs": []M{
+		{"topic": second, "id": "b", "body": 1, "delay": "100ms"}, {"topic": first, "id": "a", "body": 1, "delay": "100ms"},
+	}})
+	a := <-waited
+	if len(a) != 1 || a[0]["topic"] != first {
+		t.Fatalf("the worker who waits got %v", a)
+	}
+	for _, member := range []string{"lease", "leased_until", "topic", "id", "priority", "attempt", "max_attempts",
+		"due_at", "content_type", "body", "headers"} {
+		if _, has := a[0][member]; !has {
+			t.Errorf("no %s in %v", member, a[0])
+		}
+	}
+	b := reserve(M{"max": 100, "ttr": "1s", "wait": "1m"}) // shorter than the topic says
+	if len(b) != 1 || b[0]["attempt"] != 1.0 {
+		t.Fatalf("the other one got %v", b)
+	}
+	again := reserve(M{"wait": "1m"}) // at once, when the lease has expired
+	if len(again) != 1 || again[0]["id"] != b[0]["id"] || again[0]["attempt"] != 2.0 {
+		t.Fatalf("after an expired lease: %v", again)
+	}
+	var ended struct{ Results []M }
+	must(t, i.MustDo(t, http.StatusOK, http.MethodPost, "/v1/leases", M{
+		"ack":    []any{M{"lease": again[0]["lease"], "result": M{"n": 1}}, b[0]["lease"]},
+		"extend": []any{M{"lease": a[0]["lease"], "ttr": "2h"}},
+	}).JSON(&ended))
+	if r := ended.Results; len(r) != 3 || r[0]["state"] != "done" || r[1]["error"].(M)["status"] != 409.0 ||
+		r[2]["leased_until"] == nil {
+		t.Errorf("ended with %v", r)
+	}
+	done := i.waitState(t, again[0]["topic"].(string), again[0]["id"].(string), client.Done)
+	if n := len(done.History); n != 2 || done.History[1].Answer != `{"n":1}` {
+		t.Errorf("done: %+v", done)
+	}
+	i.MustDo(t, http.StatusNoContent, http.MethodPost, "/v1/leases/"+a[0]["lease"].(string)+"/ack", nil)
+	i.counts(t, "wakecall_reserved_total", `topic="`+second+`"`, 1)
+	i.counts(t, "wakecall_leases_total", `verb="ack"`, 2)
+	i.counts(t, "wakecall_waiting_workers", "", 0)
+}
+
+// counts waits until the samples of a metric with a label are n together, or more.
+func (i *installation) counts(t *testing.T, metric, label string, n float64) {
+	t.Helper()
+	harness.Eventually(t, soon, fmt.Sprintf("%s{%s} to be %v", metric, label, n), func() error {
+		sum := 0.0
+		for line := range strings.Lines(string(i.Metrics().Do(ctx, http.MethodGet, "/metrics", nil).Body)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if strings.HasPrefix(name, metric) && strings.Contains(name, label) {
+				v, _ := strconv.ParseFloat(value, 64)
+				sum += v
+			}
+		}
+		if sum < n || n == 0 && sum > 0 {
+			return fmt.Errorf("it is %v", sum)
+		}
+		return nil
+	})
+}
