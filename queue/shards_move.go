@@ -104,11 +104,11 @@ type mover struct {
 	counted int // of moved, in the shard's own count
 }
 
-// mayGoOn reports whether this is the process that moves jobs now.
+// mayGoOn reports whether the shard is still draining, and this is the process that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
 	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.counted)
 	m.counted = m.moved
-	return v == int64(1), err
+	return v == int64(1) && m.from.State() != "active", err
 }
 
 func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) error {
@@ -169,7 +169,8 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 	byShard := map[*Shard][]*moving{}
 	for _, c := range cases {
 		order := m.queue.activeFor(topic, c.job.ID)
-		i := slices.IndexFunc(order, (*Shard).Up)
+		// The shard itself is among them when it has become active again: a job moved there would be removed.
+		i := slices.IndexFunc(order, func(s *Shard) bool { return s != m.from && s.Up() })
 		if i < 0 {
 			return &UnavailableError{Reason: "down", Err: m.queue.noShard()}
 		}

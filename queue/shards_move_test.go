@@ -44,6 +44,34 @@ func (f *fixture) drain() int {
 	return n
 }
 
+// TestADrainIsTakenBack: a shard that is active again while its jobs are moved keeps those that are left, and none is
+// moved to itself, which would remove it.
+func TestADrainIsTakenBack(t *testing.T) {
+	var active func()
+	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, _ []Job) error {
+		if kind == MovedIn {
+			active()
+		}
+		return nil
+	}})
+	active = func() { states("active", "active") }
+	const jobs = 3 * moveStep
+	for n := range jobs {
+		f.push("t", fmt.Sprint("job-", n), time.Hour)
+	}
+	states("draining", "active")
+	if n := f.drain(); n == 0 || n > moveStep {
+		t.Errorf("%d jobs were moved; want those of the step that was under way", n)
+	}
+	f.stats("t", jobs, 0, 0, 0)
+	m := &mover{queue: f.q, from: f.s, holder: "me"}
+	listed := []Job{{ID: "job-0"}, {ID: fmt.Sprint("job-", jobs/2)}, {ID: fmt.Sprint("job-", jobs-1)}}
+	if err := m.some(f.ctx, time.Now(), "t", listed); err != nil { // it was active a moment later
+		t.Error(err)
+	}
+	f.stats("t", jobs, 0, 0, 0)
+}
+
 // TestADrainingShardGivesItsJobsAwayAsTheyAre: in every state, with attempts, due time, body, and in the totals.
 func TestADrainingShardGivesItsJobsAwayAsTheyAre(t *testing.T) {
 	recorded := map[string]string{}
