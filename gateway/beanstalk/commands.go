@@ -86,7 +86,7 @@ func (k *conn) execute(c command) error {
 	k.expire(time.Now())
 	err := s.run(k, c.args, c.body)
 	switch {
-	case err == nil, errors.Is(err, errQuit), k.ctx.Err() != nil:
+	case err == nil, errors.Is(err, errQuit), k.ctx.Err() != nil, errors.Is(err, k.waits.Err()):
 		return err
 	case isFull(err):
 		return k.reply("OUT_OF_MEMORY")

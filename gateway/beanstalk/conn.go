@@ -18,7 +18,8 @@ type conn struct {
 	*Gateway
 	c        gateway.Conn
 	w        *bufio.Writer
-	ctx      context.Context // ends with the connection
+	ctx      context.Context // ends with the connection, when all that it has sent was carried out
+	waits    context.Context // ends when the client sends no more
 	used     string
 	watched  []string
 	held     map[uint64]*held
@@ -40,8 +41,9 @@ const releaseTimeout = 5 * time.Second
 
 func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
+	waits, leaves := context.WithCancel(ctx)
 	k := &conn{
-		Gateway: g, c: c, w: bufio.NewWriter(c), ctx: ctx, used: defaultTube, watched: []string{defaultTube},
+		Gateway: g, c: c, w: bufio.NewWriter(c), ctx: ctx, waits: waits, used: defaultTube, watched: []string{defaultTube},
 		held: map[uint64]*held{},
 	}
 	g.counts.connections.Add(1)
@@ -50,7 +52,7 @@ func (g *Gateway) connection(ctx context.Context, c gateway.Conn) {
 	commands := make(chan command)
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		defer cancel() // a reserve that waits ends with the connection
+		defer leaves() // a reserve does not wait for a client that has gone
 		k.read(commands)
 	})
 	k.run(commands)

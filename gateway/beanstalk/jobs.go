@@ -129,14 +129,14 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 			wait = max(min(wait, time.Until(p.resumes)), time.Millisecond)
 		}
 	}
-	ctx, cancel := context.WithCancel(k.ctx)
+	ctx, cancel := context.WithCancel(k.waits)
 	defer cancel()
 	if wait > 0 {
 		defer context.AfterFunc(p.changed, cancel)()
 	}
 	if len(p.topics) == 0 {
 		pause(ctx, wait)
-		return nil, k.ctx.Err()
+		return nil, k.waits.Err()
 	}
 	jobs, err := k.workers.Take(ctx, pull.Request{
 		TakeRequest: queue.TakeRequest{Topics: p.topics, Order: queue.Listed, Max: 1}, Wait: wait,
@@ -144,7 +144,7 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 	if len(jobs) > 0 {
 		return &jobs[0], nil
 	}
-	if errors.Is(err, context.Canceled) && k.ctx.Err() == nil { // there may be another plan
+	if errors.Is(err, context.Canceled) && k.waits.Err() == nil { // there may be another plan
 		err = nil
 	}
 	return nil, err

@@ -1,0 +1,168 @@
+package beanstalk
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/pulltest"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// client speaks to a gateway on a connection of its own.
+type client struct {
+	*testing.T
+	*net.TCPConn
+	in *bufio.Reader
+}
+
+// serve starts a gateway, and returns its address.
+func serve(t *testing.T) net.Addr {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		served <- New(pulltest.Endpoint(t, "beanstalk"), q, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr()
+}
+
+func dial(t *testing.T, addr net.Addr) *client {
+	t.Helper()
+	c, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &client{t, c.(*net.TCPConn), bufio.NewReader(c)}
+}
+
+func (c *client) send(text string) {
+	c.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// want reads what must come next.
+func (c *client) want(text string) {
+	c.Helper()
+	got := make([]byte, len(text))
+	if n, err := io.ReadFull(c.in, got); err != nil || string(got) != text {
+		c.Fatalf("%q, %v; want %q", got[:n], err, text)
+	}
+}
+
+// stats are the members of a YAML answer.
+func (c *client) stats(command string) map[string]string {
+	c.Helper()
+	c.send(command + "\r\n")
+	line, err := c.in.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "OK ") {
+		c.Fatalf("%s: %q, %v", command, line, err)
+	}
+	members := map[string]string{}
+	for line != "\r\n" {
+		if line, err = c.in.ReadString('\n'); err != nil {
+			c.Fatal(err)
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		members[name] = value
+	}
+	return members
+}
+
+// TestWhatClientsRelyOn beyond the page that describes the protocol.
+func TestWhatClientsRelyOn(t *testing.T) {
+	addr := serve(t)
+	c := dial(t, addr)
+	for _, step := range [][2]string{
+		{"use " + strings.Repeat("x", 200) + "\r\n", "USING " + strings.Repeat("x", 200) + "\r\n"},
+		{"use A-z0+/;.$_()\r\n", "USING A-z0+/;.$_()\r\n"}, {"use \r\n", "BAD_FORMAT\r\n"},
+		{"use a b\r\n", "BAD_FORMAT\r\n"}, {"use t\r\n", "USING t\r\n"},
+		// the arguments of a put that is malformed are no command, but its body is
+		{"put 0 0 x 4\r\nquux\r\n", "BAD_FORMAT\r\nUNKNOWN_COMMAND\r\n"},
+		{"put 0 0 60 65\r\n" + strings.Repeat("x", 65) + "\r\n", "JOB_TOO_BIG\r\n"},
+		{"put 4294967295 0 0 2\r\nno\r\n", "INSERTED 1\r\n"}, {"put 9 0 60 0\r\n\r\n", "INSERTED 2\r\n"},
+		{"put 9 0 60 1\r\nx\r\n", "INSERTED 3\r\n"}, {"put 0 3600 60 5\r\nlater\r\n", "INSERTED 4\r\n"},
+		{"ignore unknown\r\n", "WATCHING 1\r\n"}, {"watch t\r\n", "WATCHING 2\r\n"},
+		{"reserve-with-timeout 2147483648\r\n", "BAD_FORMAT\r\n"}, {"reserve x\r\n", "BAD_FORMAT\r\n"},
+		// by priority, then by id
+		{"reserve\r\n", "RESERVED 2 0\r\n\r\n"}, {"reserve-with-timeout 0\r\n", "RESERVED 3 1\r\nx\r\n"},
+		{"release 3 0 0\r\n", "RELEASED\r\n"}, {"release 3 0 0\r\n", "NOT_FOUND\r\n"},
+		{"bury 2 7\r\n", "BURIED\r\n"}, {"bury 2 7\r\n", "NOT_FOUND\r\n"}, {"touch 2\r\n", "NOT_FOUND\r\n"},
+		{"peek-buried\r\n", "FOUND 2 0\r\n\r\n"}, {"peek-delayed\r\n", "FOUND 4 5\r\nlater\r\n"},
+		{"peek-ready\r\n", "FOUND 3 1\r\nx\r\n"}, {"peek 99\r\n", "NOT_FOUND\r\n"},
+		// what is buried comes before what is delayed
+		{"kick 9\r\n", "KICKED 1\r\n"}, {"kick 9\r\n", "KICKED 1\r\n"}, {"kick 9\r\n", "KICKED 0\r\n"},
+		{"kick-job 99\r\n", "NOT_FOUND\r\n"}, {"kick-job 3\r\n", "NOT_FOUND\r\n"},
+		{"reserve-job 99\r\n", "NOT_FOUND\r\n"}, {"reserve-job 4\r\n", "RESERVED 4 5\r\nlater\r\n"},
+		{"reserve-job 4\r\n", "NOT_FOUND\r\n"}, {"touch 4\r\n", "TOUCHED\r\n"}, {"bury 4 0\r\n", "BURIED\r\n"},
+		{"delete 4\r\n", "DELETED\r\n"}, {"delete 4\r\n", "NOT_FOUND\r\n"}, {"delete 3\r\n", "DELETED\r\n"},
+		{"pause-tube t -1\r\n", "BAD_FORMAT\r\n"}, {"list-tubes-watched\r\n", "OK 18\r\n---\n- default\n- t\n\r\n"},
+	} {
+		c.send(step[0])
+		c.want(step[1])
+	}
+	if s := c.stats("stats-job 1"); s["ttr"] != "1" || s["pri"] != "4294967295" || s["time-left"] != "0" ||
+		s["state"] != "ready" || s["tube"] != `"t"` {
+		t.Errorf("stats-job: %v", s)
+	}
+	if s := c.stats("stats-tube t"); s["total-jobs"] != "4" || s["cmd-delete"] != "2" || s["current-using"] != "1" ||
+		s["current-watching"] != "1" || s["current-jobs-ready"] != "2" {
+		t.Errorf("stats-tube: %v", s)
+	}
+	other := dial(t, addr)
+	other.send("watch t\r\npause-tube t 600\r\nreserve\r\n")
+	other.want("WATCHING 2\r\nPAUSED\r\n")
+	wait.For(t, "the other one waits", func() bool { return c.stats("stats-tube t")["current-waiting"] == "1" })
+	c.send("pause-tube t 0\r\n") // wakes who waits
+	c.want("PAUSED\r\n")
+	other.want("RESERVED 2 0\r\n\r\n")
+}
+
+// TestWhatWasSentIsCarriedOut, though the client sends no more, or is gone.
+func TestWhatWasSentIsCarriedOut(t *testing.T) {
+	addr := serve(t)
+	const clients = 30
+	for range clients {
+		c := dial(t, addr)
+		c.send("put 0 0 60 1\r\nx\r\nput 0 0 60 1\r\ny\r\n")
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if answers, err := io.ReadAll(c.in); err != nil || strings.Count(string(answers), "INSERTED ") != 2 {
+			t.Errorf("%q, %v", answers, err)
+		}
+	}
+	c := dial(t, addr)
+	c.send("watch none\r\nignore default\r\nreserve\r\n")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	c.want("WATCHING 2\r\nWATCHING 1\r\n")
+	if more, err := io.ReadAll(c.in); err != nil || len(more) > 0 {
+		t.Errorf("a reserve that waited: %q, %v", more, err)
+	}
+	if s := dial(t, addr).stats("stats-tube default"); s["current-jobs-ready"] != "60" {
+		t.Errorf("stats-tube: %v", s)
+	}
+}
