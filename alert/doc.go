@@ -13,7 +13,9 @@
 // that cannot judge it, because a shard does not answer. A host that has just started ends nothing of others before
 // it has watched for the span of the rule, such as ten minutes for dead jobs. What is found near a limit ends at half
 // of it, and after Rules.OverAfter without a finding, so that what goes up and down is one alert. While a shard is
-// down, and for two minutes after that, topics that begin to be late are part of its alert.
+// down, and for two minutes after that, topics that begin to be late are part of its alert. Of the topics with the
+// same kind of trouble the worst 100 have alerts, and one alert counts the others: each alert is stored and read on its
+// own.
 //
 // Of the hosts that find the same, the first raises the alert, the others are noted with it, and it is over when none
 // has found it for 90 seconds; other hosts end the alerts of a host that died.

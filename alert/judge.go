@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -167,6 +168,45 @@ func (w *Watch) late(
 		}
 	}
 	return list, err
+}
+
+// mostTopics have alerts of their own for one kind of trouble.
+const mostTopics = 100
+
+// bound keeps the worst findings of each kind, and adds one that tells of how many topics there are more: when the
+// machine cannot make all calls that are due, tens of thousands of topics may be late. What was found a moment ago
+// stays: topics that take turns at being the worst would begin an alert each time.
+func (w *Watch) bound(list []Finding, now time.Time) []Finding {
+	slices.SortFunc(list, func(a, b Finding) int {
+		return cmp.Or(w.lately(&b, now)-w.lately(&a, now), cmp.Compare(max(b.For, b.P99), max(a.For, a.P99)))
+	})
+	of, kept := map[string]int{}, list[:0:0]
+	more, severity := map[string]bool{}, Info
+	for _, f := range list {
+		if of[f.Kind]++; of[f.Kind] <= mostTopics {
+			kept = append(kept, f)
+			continue
+		}
+		more[f.Topic] = true
+		if rank(f.Severity) > rank(severity) {
+			severity = f.Severity
+		}
+	}
+	for _, f := range kept {
+		delete(more, f.Topic)
+	}
+	if len(more) > 0 {
+		kept = append(kept, Finding{Cause: Cause{Kind: manyTopics, Severity: severity, N: int64(len(more))}})
+	}
+	return kept
+}
+
+// lately is 1 for what was found a moment ago.
+func (w *Watch) lately(f *Finding, now time.Time) int {
+	if now.Sub(w.found[f.id()]) <= defaultSpan {
+		return 1
+	}
+	return 0
 }
 
 const (

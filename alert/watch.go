@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -52,6 +53,7 @@ type Watch struct {
 	found  map[string]time.Time // when each finding was found last, at most trendSpan ago
 	died   map[string]int64     // the counts of deaths that the store knows; nil before the first time
 
+	judged  judgement
 	answers map[string]answered // by topic
 	outage  time.Time           // when a shard was found down last
 
@@ -62,6 +64,9 @@ type Watch struct {
 	unknown       []Finding // topics, as they were found last
 	unknownAsked  time.Time
 }
+
+// manyTopics is the kind of what tells of topics that have no alert of their own.
+const manyTopics = "many_topics"
 
 const (
 	trendSpan    = 10 * time.Minute
@@ -98,8 +103,13 @@ func (w *Watch) Find(ctx context.Context, r Rules) ([]Finding, Judge) {
 			down[f.Shard], w.outage = down[f.Shard] || f.Kind == "shard_down", now
 		}
 	}
-	topics, unknown := w.topics(ctx, r, now)
-	list = append(list, slices.DeleteFunc(topics, func(f Finding) bool { return w.byOutage(&f, now) })...)
+	if now.Sub(w.judged.at) >= pauseShare*w.judged.took {
+		w.judged = w.topics(ctx, r, now)
+	}
+	unknown := w.judged.unknown
+	byOutage := func(f Finding) bool { return w.byOutage(&f, now) }
+	topics := slices.DeleteFunc(slices.Clone(w.judged.found), byOutage)
+	list = append(list, w.bound(topics, now)...)
 	w.addAnswers(ctx, list, now)
 	maps.DeleteFunc(w.answers, func(_ string, a answered) bool { return now.Sub(a.at) > trendSpan })
 	maps.DeleteFunc(w.found, func(_ string, at time.Time) bool { return now.Sub(at) > trendSpan })
@@ -128,8 +138,24 @@ func (w *Watch) byOutage(f *Finding, now time.Time) bool {
 	return w.waitsAnyway(f, now) && w.found[f.id()].IsZero()
 }
 
-// topics judges the topics. unknown are the kinds that this round could not judge.
-func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) (list []Finding, unknown map[string]bool) {
+// judgement is what was found about topics.
+type judgement struct {
+	found   []Finding
+	unknown map[string]bool // kinds that could not be judged
+	at      time.Time
+	took    time.Duration // if all could be read, and that was not quick
+}
+
+// With 100,000 topics whose jobs are called it takes seconds to read them. Then they are not read for pauseShare times
+// as long as it took.
+const (
+	quickRead  = 500 * time.Millisecond
+	pauseShare = 9
+)
+
+// topics judges the topics.
+func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
+	var list []Finding
 	names, read, complete := w.read(ctx, now)
 	for _, name := range names {
 		t := w.src.Snapshot().Topics.Get(name)
@@ -144,9 +170,14 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) (list []Find
 	broken, brokenErr := w.breakers(ctx, r, names, now)
 	late, lateErr := w.late(ctx, r, names, read, now)
 	lost, lostErr := w.unknownTopics(ctx, r, now)
-	return slices.Concat(list, broken, late, lost), map[string]bool{
-		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil,
+	failed := !complete || cmp.Or(brokenErr, lateErr, lostErr) != nil
+	j := judgement{found: slices.Concat(list, broken, late, lost), at: now, unknown: map[string]bool{
+		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil, manyTopics: failed,
+	}}
+	if took := time.Since(now); !failed && took > quickRead {
+		j.took = took
 	}
+	return j
 }
 
 // span is how long a watch must run before it can say that something it has not found itself is over.

@@ -26,8 +26,9 @@ type world struct {
 	up      bool
 	journal error
 	shards  []ShardFinding
-	err     error // of every question to the queue
-	reads   int   // of single topics
+	err     error         // of every question to the queue
+	reads   int           // of single topics
+	slow    time.Duration // how long these take
 	told    map[string]int64
 	last    []activity.Attempt // nil: one died, one was delivered
 	lost    error              // of the registry
@@ -42,6 +43,7 @@ func (w *world) Counts(context.Context) (map[string]queue.Stats, error) {
 	return all, w.err
 }
 func (w *world) Totals(_ context.Context, names []string) (map[string]queue.TopicTotals, error) {
+	time.Sleep(w.slow)
 	w.reads += len(names)
 	if w.err != nil {
 		return map[string]queue.TopicTotals{

@@ -253,7 +253,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 			})
 			st := make([]Settlement, len(got.Jobs))
 			for i, l := range got.Jobs {
-				st[i] = Settlement{Lease: l, Endpoint: EndpointUp}
+				st[i] = Settlement{Lease: l, Endpoint: EndpointUp, Remember: true, Attempt: &Attempt{Status: 200}}
 			}
 			if len(st) == 0 {
 				break
@@ -274,7 +274,7 @@ func BenchmarkDeliverOverTopics(b *testing.B) {
 func setManyTopics(b *testing.B, q *Queue) {
 	confs := make([]TopicConf, benchTopics)
 	for i := range confs {
-		confs[i] = TopicConf{Name: fmt.Sprintf("bench.many.%06d", i), TTR: 10 * time.Second, MaxAttempts: 10}
+		confs[i] = TopicConf{Name: fmt.Sprintf("bench.many.%06d", i), TTR: 10 * time.Second, MaxAttempts: 10, Remember: RememberLast}
 	}
 	if err := q.SetTopics(b.Context(), slices.Values(confs)); err != nil {
 		b.Fatal(err)

@@ -28,9 +28,10 @@ import (
 //	x:TOPIC        ZSET: dead jobs by when they died
 //	nd nr nu nx    HASHes: TOPIC → count of delayed, ready, running, dead jobs
 //	conf           HASH: TOPIC → its settings
-//	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t
+//	f:TOPIC        HASH: window w, last use l, failures in a row k, breaker open until o and for b, gated g, pace t; of a
+//	               topic whose window is the first one and whose calls nothing limits there is none
 //	t:TOPIC        HASH: its totals, see lua/shared/base.lua; where they stood when the day began; the days before
-//	log:TOPIC, err:TOPIC, lat:SLOT:TOPIC, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
+//	log:TOPIC, err:TOPIC, lat:SLOT, pri:SLOT   notes of dispatchers on their callbacks, see note.lua
 //	act            ZSET: topics by when something happened to their jobs last, to the second
 //	pos            position in the pattern of priorities
 //	v:WORKER       the last reservation of a dispatcher, or of a server for workers

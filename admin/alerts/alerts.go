@@ -43,7 +43,7 @@ var alertKinds = []string{
 	"shard_settings",
 	"registry", "topic_unknown", "journal",
 	"no_consumer", "no_worker", "topic_failing", "breaker", "dead", "dead_jobs",
-	"late", "ledger", "paused",
+	"late", "ledger", "paused", "many_topics",
 }
 
 type alertsData struct {

@@ -177,8 +177,10 @@ if #due == 64 then more = 1 end
 local share = math.max(20, floor(budget / math.max(1, #due)))
 local over, later = {}, {}
 know(due)
+local paged = having('pg:', due)
 for _, topic in ipairs(due) do
-  local page, minute = firstPage(topic)
+  local page, minute
+  if paged[topic] then page, minute = firstPage(topic) end
   local next
   if budget > 0 then
     local n

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 -- Puts off ready jobs of a topic that no dispatcher takes, so that they can be moved to another shard: all of a topic
--- that is paused, whose breaker is open or that has not been served for long, otherwise those that have waited long
--- without an attempt. KEYS[1] the bucket's prefix.
+-- that is paused, whose breaker is open or to whose jobs nothing has happened for long, otherwise those that have
+-- waited long without an attempt.
+-- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many, how long is long in ms, by how much in ms.
 -- Returns how many.
 -- Keeps   invariants 1 to 4.
 local topic, limit, long, off = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local f = call('HMGET', P .. 'f:' .. topic, 'l', 'o')
-local idle = confOf(topic).paused or tonumber(f[2] or 0) > 0 or now - tonumber(f[1] or 0) > long
+local open = call('HGET', P .. 'f:' .. topic, 'o')
+local idle = confOf(topic).paused or tonumber(open or 0) > 0 or now - (call('ZSCORE', P .. 'act', topic) or 0) > long
 
 local function stuck(page, index, rec)
   local due = decode(rec)

@@ -6,8 +6,9 @@
 --         lateness, each as bucket, count.
 -- Returns 1.
 -- Keeps   log:TOPIC a LIST of at most 100, err:TOPIC a HASH of at most 100, both gone a week after the last;
---         lat:SLOT:TOPIC (and lat:SLOT: of all topics) and pri:SLOT HASHes of one 10 s slot, gone after an hour.
-local KEPT, WEEK, HOUR = 100, 604800, 3600
+--         lat:SLOT a HASH of topics ('' all together) with their buckets and counts, and pri:SLOT a HASH, both of one
+--         10 s slot and gone after an hour.
+local KEPT, WEEK, HOUR, SLOTS = 100, 604800, 3600, 360
 local slot = string.format('%d', floor(now / 10000))
 local stamp = string.format('%d', now)
 
@@ -27,7 +28,21 @@ local function noteError(key, print, n, example)
   call('HSET', key, print, string.format('%d', count + n) .. ' ' .. first .. ' ' .. stamp .. ' ' .. example)
 end
 
-local i = 4
+-- Adds to what topics have in this slot. A slot of many topics is removed in the background, which expiry is not.
+local function noteLateness(byTopic)
+  local key, names, args = P .. 'lat:' .. slot, keysOf(byTopic), {}
+  for i, packed in ipairs(#names > 0 and ask('HMGET', key, names) or {}) do
+    local counts, words = byTopic[names[i]], {}
+    for bucket, n in string.gmatch(packed or '', '(%S+) (%S+)') do counts[bucket] = (counts[bucket] or 0) + n end
+    for bucket, n in pairs(counts) do words[#words + 1] = bucket .. ' ' .. string.format('%d', n) end
+    args[2 * i - 1], args[2 * i] = names[i], table.concat(words, ' ')
+  end
+  many('HSET', key, args)
+  call('EXPIRE', key, HOUR + 600)
+  call('UNLINK', P .. 'lat:' .. string.format('%d', slot - SLOTS - 1))
+end
+
+local i, all, lateness = 4, {}, {}
 for p = 1, 3 do
   if ARGV[p] ~= '0' then call('HINCRBY', P .. 'pri:' .. slot, p - 1, ARGV[p]) end
 end
@@ -53,13 +68,13 @@ while i <= #ARGV do
     forgetOldest(key)
     call('EXPIRE', key, WEEK)
   end
-  local buckets = tonumber(ARGV[i])
-  i = i + 1
-  for _, name in ipairs(buckets > 0 and {topic, ''} or {}) do
-    local key = P .. 'lat:' .. slot .. ':' .. name
-    for b = i, i + 2 * buckets - 1, 2 do call('HINCRBY', key, ARGV[b], ARGV[b + 1]) end
-    call('EXPIRE', key, HOUR)
+  local buckets, counts = tonumber(ARGV[i]), {}
+  for b = i + 1, i + 2 * buckets, 2 do
+    counts[ARGV[b]] = ARGV[b + 1]
+    all[ARGV[b]] = (all[ARGV[b]] or 0) + ARGV[b + 1]
   end
-  i = i + 2 * buckets
+  if buckets > 0 then lateness[topic], lateness[''] = counts, all end
+  i = i + 1 + 2 * buckets
 end
+noteLateness(lateness)
 return 1

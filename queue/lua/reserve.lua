@@ -25,6 +25,7 @@ if call('GETRANGE', P .. 'v:' .. worker, 0, #token) == token .. ':' then
   local revision, refs = string.match(call('GETRANGE', P .. 'v:' .. worker, #token + 1, -1), '^(%d+)(.*)$')
   out[4] = tonumber(revision)
   for ref in string.gmatch(refs, '%S+') do answerAgain(ref, token .. ':' .. revision) end
+  answerAttempts()
   return out
 end
 out[4] = revise(1)
@@ -36,12 +37,12 @@ for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 -- A gate is what a topic may have of this call: what its limits, window and breaker leave (room) and the dispatcher's
 -- own share (mine). wait is when to check again, where that is known.
-local gates, running = {}, {}
+local gates, running, noted = {}, {}, {} -- noted: the topics that have f:TOPIC
 local function gateOf(topic)
   local g = gates[topic]
   if g then return g end
   local c = confOf(topic)
-  local f = call('HMGET', P .. 'f:' .. topic, 'w', 'l', 'o', 't')
+  local f = noted[topic] and call('HMGET', P .. 'f:' .. topic, 'w', 'l', 'o', 't') or {}
   local running = tonumber(running[topic])
   local window, last = tonumber(f[1] or WINDOW), tonumber(f[2] or 0)
   local open, tat = tonumber(f[3] or 0), tonumber(f[4] or 0)
@@ -83,7 +84,8 @@ local function park(topic, p, g)
   if call('ZRANK', P .. 'park', member) == 0 then wakeTimers = true end
 end
 
--- Takes up to n jobs of a topic from the ring. Returns how many, and whether the topic stays in the ring.
+-- Takes up to n jobs of a topic from the ring. Returns how many, and whether the topic stays in the ring if its list
+-- is not empty.
 local function visit(topic, p, n)
   local g = gateOf(topic)
   if confOf(topic).pull then -- since a moment ago
@@ -94,9 +96,18 @@ local function visit(topic, p, n)
     park(topic, p, g)
     return 0, false
   end
-  local k = take(topic, p, math.min(g.room, g.mine, n))
+  local k, over = take(topic, p, math.min(g.room, g.mine, n))
   g.room, g.mine, g.taken = g.room - k, g.mine - k, g.taken + k
-  return k, call('EXISTS', P .. 'r:' .. p .. ':' .. topic) == 1
+  return k, not over
+end
+
+-- Puts back into the ring those of visited topics whose lists are not empty.
+local function rejoin(ring, p, names)
+  local have, stay = having('r:' .. p .. ':', names), {}
+  for _, topic in ipairs(names) do
+    if have[topic] then stay[#stay + 1] = topic end
+  end
+  many('RPUSH', ring, stay)
 end
 
 -- Reserves up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked.
@@ -110,17 +121,21 @@ local function fetch(p, n)
       local names = call('LPOP', ring, math.min(visits, n - got))
       if not names then break end
       know(names, 'nu', running)
-      local stay, first = {}, {} -- behind all others, and before them: those that are not visited any more
-      for _, topic in ipairs(names) do
+      local ready = ask('HMGET', P .. 'nr', names)
+      for topic in pairs(having('f:', names)) do noted[topic] = true end
+      local empty, more, first = {}, {}, {} -- by what their counts say; first: those that are not visited any more
+      for i, topic in ipairs(names) do
         if mayRead(p) then
-          local k, more = visit(topic, p, math.ceil((n - got) / visits))
+          local k, may = visit(topic, p, math.ceil((n - got) / visits))
           got, visits = got + k, visits - 1
-          if more then stay[#stay + 1] = topic end
+          local list = k < (tonumber(ready[i]) or 0) and more or empty
+          if may then list[#list + 1] = topic end
         else
           table.insert(first, 1, topic)
         end
       end
-      many('RPUSH', ring, stay)
+      rejoin(ring, p, empty)
+      rejoin(ring, p, more)
       many('LPUSH', ring, first)
     end
     if got == before then break end
@@ -135,8 +150,11 @@ local left = wanted - byPattern(wanted, fetch)
 
 writeLeases(worker)
 for topic, g in pairs(gates) do
-  if g.taken > 0 then call('HSET', P .. 'f:' .. topic, 'w', g.window, 'l', now, 't', tatOf(g)) end
+  if g.taken > 0 and (noted[topic] or g.tat) then -- others have the window that a topic starts with
+    call('HSET', P .. 'f:' .. topic, 'w', g.window, 'l', now, 't', tatOf(g))
+  end
 end
+answerAttempts()
 finish()
 out[3] = newer
 if left > 0 then

@@ -98,15 +98,16 @@ for kind, n in pairs(tally) do
   if not t then t = {up = 0, down = 0, [''] = 0}; reached[topic] = t end
   t[endpoint] = t[endpoint] + n
 end
-for page, n in pairs(freed) do gone(topicOfPage[page], page, n) end
+allGone(freed, topicOfPage)
 writeFinished()
 
 -- What the attempts showed about the endpoint. It answered: the window grows while it is used, the breaker closes. It
 -- did not: the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute
 -- between probes.
+local noted = having('f:', names)
 local function judge(topic, up, down)
   local key = P .. 'f:' .. topic
-  local f = call('HMGET', key, 'w', 'k', 'o', 'b', 'g')
+  local f = noted[topic] and call('HMGET', key, 'w', 'k', 'o', 'b', 'g') or {}
   local window, fails = tonumber(f[1] or WINDOW), tonumber(f[2] or 0)
   local open, pause = tonumber(f[3] or 0), tonumber(f[4] or 0)
   local running = tonumber(running[topic])
@@ -117,7 +118,7 @@ local function judge(topic, up, down)
       window = math.min(window + up, 1000000)
     end
     if fails > 0 or open > 0 then call('HSET', key, 'k', 0, 'o', 0, 'b', 0) end
-    if window ~= tonumber(f[1]) then call('HSET', key, 'w', window) end
+    if window ~= tonumber(f[1] or WINDOW) then call('HSET', key, 'w', window, 'l', now) end
   elseif down > 0 then
     fails = fails + down
     window = math.max(4, floor(window / 2))
@@ -128,7 +129,7 @@ local function judge(topic, up, down)
       pause = math.min(pause * 2, 60000)
       open = now + pause
     end
-    call('HSET', key, 'w', window, 'k', fails, 'o', open, 'b', pause)
+    call('HSET', key, 'w', window, 'l', now, 'k', fails, 'o', open, 'b', pause)
   end
   if f[5] then
     call('HDEL', key, 'g')

@@ -46,6 +46,7 @@ if again then
       requests[r].got = requests[r].got + 1
     end
   end
+  answerAttempts()
   answerCounts()
   return out
 end
@@ -163,5 +164,6 @@ if #noted > 0 then
   call('ZREMRANGEBYSCORE', P .. 'awaited', '-inf', now)
 end
 out[3], out[4] = newer, table.concat(more, ' ')
+answerAttempts()
 answerCounts()
 return out

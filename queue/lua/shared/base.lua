@@ -31,6 +31,7 @@ local GATED = 5000    -- a parked topic that waits for its own calls is checked 
 local NOTCOMPARED = 'NOTCOMPARED this server has not been compared with the journals of the hosts yet'
 local SWEEP = 60000   -- topics with jobs that expire are swept after this at the latest
 local DAYS = 40       -- finished days that t:TOPIC keeps
+local SOME = 16       -- keys that are asked for at once
 -- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first
 -- field on.
 local TABLE = string.rep('-', 65)

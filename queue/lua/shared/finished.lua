@@ -5,13 +5,18 @@ local SAMPLE = 64      -- of so many calls one reads how much memory is used
 
 local finished = {} -- topic → what there is to write: records, keys of small hashes, fields
 
--- The jobs that finished last in a topic, n fewer.
+-- The jobs that finished last in a topic, up to n fewer. Returns how many all topics have then.
 local function shorten(topic, n)
-  local key = P .. 'o:' .. topic
-  call('LTRIM', key, n, -1)
-  call('LTRIM', P .. 'on:' .. topic, n, -1)
-  if call('EXISTS', key) == 0 then call('ZREM', P .. 'om', topic) end
-  return call('INCRBY', P .. 'oc', string.format('%d', -n))
+  local jobs, fields = P .. 'o:' .. topic, P .. 'on:' .. topic
+  local length = call('LLEN', jobs)
+  if length > n then
+    call('LTRIM', jobs, n, -1)
+    call('LTRIM', fields, n, -1)
+  else
+    call('UNLINK', jobs, fields)
+    call('ZREM', P .. 'om', topic)
+  end
+  return call('INCRBY', P .. 'oc', string.format('%d', -math.min(n, length)))
 end
 
 -- Forgets some of the oldest page: what is all too old, or of any age.
@@ -34,8 +39,7 @@ local function forgetPage(before)
 end
 
 local function forgetTopic(topic)
-  local n = call('LLEN', P .. 'o:' .. topic)
-  if n > 0 then shorten(topic, n) end
+  shorten(topic, math.huge)
   for _, page in ipairs(call('LPOP', P .. 'og:' .. topic, 1000) or {}) do call('ZADD', P .. 'old', 0, page) end
 end
 
@@ -66,17 +70,21 @@ local function remember(topic, record, key, field)
   return keep > 0
 end
 
-local function writeLast(topic, f, most, all)
+local function writeLast(topic, f, most)
   for k, field in ipairs(f.fields) do f.fields[k] = string.sub(field, 5) end
   local length = call('RPUSH', P .. 'o:' .. topic, unpack(f.records))
   call('RPUSH', P .. 'on:' .. topic, unpack(f.fields))
-  call('ZADD', P .. 'om', now, topic)
-  local total = call('INCRBY', P .. 'oc', #f.records)
-  if length > most then total = shorten(topic, length - most) end
+  if length > most then shorten(topic, length - most) end
+end
+
+-- Counts n more jobs that finished last in topics, and forgets those of the quietest topics until there are all.
+local function countLast(last, n, all)
+  many('ZADD', P .. 'om', last)
+  local total = n > 0 and call('INCRBY', P .. 'oc', n) or 0
   while total > all do
     local quiet = call('ZRANGE', P .. 'om', 0, 0)[1]
     if not quiet then break end
-    total = shorten(quiet, math.min(total - all, call('LLEN', P .. 'o:' .. quiet)))
+    total = shorten(quiet, total - all)
   end
 end
 
@@ -111,8 +119,16 @@ local function writePages(topic, f, keep)
 end
 
 local function writeFinished()
+  local last, n, all = {}, 0, math.huge
   for topic, f in pairs(finished) do
     local c = confOf(topic)
-    if c.keep > 0 then writePages(topic, f, c.keep) else writeLast(topic, f, -c.keep, c.all) end
+    if c.keep > 0 then
+      writePages(topic, f, c.keep)
+    else
+      writeLast(topic, f, -c.keep)
+      last[#last + 1], last[#last + 2] = string.format('%d', now), topic
+      n, all = n + #f.records, math.min(all, c.all)
+    end
   end
+  countLast(last, n, all)
 end

@@ -9,17 +9,27 @@ local leases, tokens = {}, {}      -- of the jobs taken: ends and references, re
 local reservation, taken = {}, 0
 local wanted                       -- how many jobs the script is asked for
 
-local attempted = {} -- by page: whether one of its jobs has had an attempt; most have not
-local function attemptsAt(page, index)
-  if attempted[page] == nil then attempted[page] = call('EXISTS', P .. 'a:' .. page) == 1 end
-  return attempted[page] and call('HGET', P .. 'a:' .. page, index) or ''
+local pages, answered = {}, {} -- of the answer: the pages of the jobs, and by page the places and indexes of its jobs
+
+-- Adds the attempts of the jobs to the answer; most have had none.
+local function answerAttempts()
+  for page in pairs(having('a:', pages)) do
+    local jobs = answered[page]
+    for i = 1, #jobs, 2 do out[jobs[i]] = call('HGET', P .. 'a:' .. page, jobs[i + 1]) or '' end
+  end
 end
 
 local function answer(ref, topic, page, index, rec, flags, expiry)
   out[size + 1], out[size + 2], out[size + 3], out[size + 4] = topic, tonumber(expiry), ref, rec
   out[size + 5] = hasBodyKey(flags) and call('GET', P .. 'b:' .. ref) or ''
-  out[size + 6] = attemptsAt(page, index)
+  out[size + 6] = ''
   size = size + 6
+  local jobs = answered[page]
+  if not jobs then
+    jobs = {}
+    answered[page], pages[#pages + 1] = jobs, page
+  end
+  jobs[#jobs + 1], jobs[#jobs + 2] = size, index
 end
 
 -- Answers a job again that an earlier call took under a token, if its lease is held still.
@@ -93,15 +103,16 @@ local function leaseAll(topic, list)
   return got
 end
 
--- Takes up to n jobs of a topic and priority. The places read are bounded for each priority, since many may be empty.
+-- Takes up to n jobs of a topic and priority. Returns how many, and whether its list is known to be empty. The places
+-- read are bounded for each priority, since many may be empty.
 local visited = {['0'] = 0, ['1'] = 0, ['2'] = 0}
 local function mayRead(p) return visited[p] < 2 * wanted + 50 end
 local function take(topic, p, n)
-  local got = 0
+  local got, over = 0, false
   local key = P .. 'r:' .. p .. ':' .. topic
-  while got < n and mayRead(p) do
-    local popped = call('LPOP', key, n - got)
-    if not popped then break end
+  while got < n and mayRead(p) and not over do
+    local popped = call('LPOP', key, n - got) or {}
+    over = #popped < n - got
     visited[p] = visited[p] + #popped
     got = got + leaseAll(topic, popped)
   end
@@ -109,7 +120,7 @@ local function take(topic, p, n)
     count('nr', topic, -got)
     count('nu', topic, got)
   end
-  return got
+  return got, over
 end
 
 -- Paces a gate by its topic's rate, with GCRA: room is what may be taken now, paced that the rate bounds it.

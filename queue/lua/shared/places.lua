@@ -62,6 +62,21 @@ local function gone(topic, page, n)
   if total >= call('LLEN', P .. 'p:' .. page) - 1 then dropPage(topic, page) end
 end
 
+-- The same of many pages: by page, how many of its records are gone, and its topic.
+local function allGone(freed, topicOf)
+  local pages, left = keysOf(freed), {}
+  for i, before in ipairs(#pages > 0 and ask('HMGET', P .. 'gone', pages) or {}) do
+    local page = pages[i]
+    local total = (before or 0) + freed[page]
+    if total >= call('LLEN', P .. 'p:' .. page) - 1 then
+      dropPage(topicOf[page], page)
+    else
+      left[#left + 1], left[#left + 2] = page, string.format('%d', total)
+    end
+  end
+  many('HSET', P .. 'gone', left)
+end
+
 -- Empties the place of a job that nothing holds any more. The caller removes the locator.
 local function free(topic, ref, page, index, flags)
   redis.pcall('LSET', P .. 'p:' .. page, index, '')

@@ -19,6 +19,20 @@ local function ask(command, key, fields)
   return out
 end
 
+-- The names of which there is a key P .. kind .. name, where mostly all of them have one, or none has.
+local function having(kind, names)
+  local have = {}
+  for from = 1, #names, SOME do
+    local keys, to = {}, math.min(from + SOME - 1, #names)
+    for i = from, to do keys[#keys + 1] = P .. kind .. names[i] end
+    local n = call('EXISTS', unpack(keys))
+    for i = from, n > 0 and to or 0 do
+      have[names[i]] = n == #keys or call('EXISTS', keys[i - from + 1]) == 1 or nil
+    end
+  end
+  return have
+end
+
 local function keysOf(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end
@@ -118,8 +132,8 @@ end
 local function total(what, topic, n) addTotal(what, inNamespace(topic) or topic, n) end
 
 -- The first event of a day (UTC) stores the counts of the day before, and where the totals stand now.
-local function newDay(key, today)
-  local have = call('HGETALL', key)
+local function newDay(key, today, exists)
+  local have = exists and call('HGETALL', key) or {}
   local at = {}
   for i = 1, #have, 2 do at[have[i]] = have[i + 1] end
   local was = at.day
@@ -135,19 +149,21 @@ local function newDay(key, today)
     for day = math.max(was, today - 64) - DAYS, today - DAYS - 1 do call('HDEL', key, 'D:' .. day) end
   end
   call('HSET', key, unpack(began))
-  call('ZREMRANGEBYSCORE', P .. 'act', '-inf', now - DAYS * 86400000)
 end
 
 -- act has when a topic's totals were written last, so it tells when a day is new.
 local function writeTotals()
   local names = keysOf(happened)
   if #names == 0 then return end
-  local today, last, active = floor(now / 86400000), ask('ZMSCORE', P .. 'act', names), {}
+  local today, last, active, begin = floor(now / 86400000), ask('ZMSCORE', P .. 'act', names), {}, {}
   for i, topic in ipairs(names) do
     local at = tonumber(last[i] or 0)
-    if floor(at / 86400000) ~= today then newDay(P .. 't:' .. topic, string.format('%d', today)) end
+    if floor(at / 86400000) ~= today then begin[#begin + 1] = topic end
     if now - at >= 1000 then active[#active + 1], active[#active + 2] = string.format('%d', now), topic end
   end
+  local have = having('t:', begin)
+  for _, topic in ipairs(begin) do newDay(P .. 't:' .. topic, string.format('%d', today), have[topic]) end
+  if #begin > 0 then call('ZREMRANGEBYSCORE', P .. 'act', '-inf', now - DAYS * 86400000) end
   many('ZADD', P .. 'act', active)
   for what, byTopic in pairs(totals) do
     for topic, n in pairs(byTopic) do call('HINCRBY', P .. 't:' .. topic, what, string.format('%d', n)) end
