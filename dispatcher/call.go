@@ -44,6 +44,7 @@ func (r *reservation) clock() time.Time { return r.now.Add(time.Since(r.sent)) }
 func (s *source) handle(r *reservation) {
 	defer s.calls.Done()
 	o := s.judge(r)
+	r.place.called.Store(true)
 	if o == nil { // the lease expired before the call began
 		s.d.metrics.lost.Inc()
 		s.d.places.release(r.place)
@@ -190,9 +191,7 @@ func (s *source) attempt(r *reservation, topic *registry.Topic, ttr time.Duratio
 	now := r.clock()
 	late := max(0, min(now.Sub(r.DueAt), now.Sub(r.CreatedAt)).Seconds()) // a due time may be long past at the push
 	started := time.Now()
-	hangs := time.AfterFunc(hangAfter, func() { s.d.places.stepAside(r.place) })
-	out := s.call(r, topic, ttr, n, most, func() { hangs.Reset(judgeAfter) })
-	hangs.Stop()
+	out := s.call(r, topic, ttr, n, most)
 	r.start.CompareAndSwap(asking, abandoned)
 	switch r.start.Load() {
 	case lost:
@@ -274,9 +273,7 @@ func retryDelay(l *queue.Lease, topic *registry.Topic, n int) time.Duration {
 	return topic.RetryDelay(n)
 }
 
-func (s *source) call(
-	r *reservation, topic *registry.Topic, ttr time.Duration, n, most int, judging func(),
-) (out callback.Outcome) {
+func (s *source) call(r *reservation, topic *registry.Topic, ttr time.Duration, n, most int) (out callback.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.d.opts.Logger.Error("callback panicked",
@@ -294,7 +291,7 @@ func (s *source) call(
 		Priority: r.Priority.String(),
 		Attempt:  n, MaxAttempts: most, DueAt: r.DueAt, CreatedAt: r.CreatedAt, Timeout: ttr,
 		Begin:   func() error { return s.begins(s.d.calls, r, ttr) },
-		Judging: judging,
+		Judging: func() { time.AfterFunc(judgeAfter, func() { s.d.places.stepAside(r.place) }) },
 	})
 }
 

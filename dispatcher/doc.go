@@ -19,13 +19,13 @@
 //
 // That alone would let a few topics whose endpoints hang take every place until their TTR. Two rules prevent it:
 //
-//   - A call that takes longer than hangAfter, or whose retry_if takes longer than judgeAfter, moves aside and frees
-//     its place: it costs memory and a connection, not a core. At most asideRatio calls for each place are aside, by
-//     the weights of the priorities that have any. Within its priority's share a topic may have alpha times what is
-//     left (dynamic thresholds, Choudhury and Hahne, IEEE/ACM Transactions on Networking 1998). While every call
-//     hangs, starts are therefore only about 5:3:2 (45:32:23 measured): what is scarce then is what may be aside, whose
-//     parts are by weight at any moment, while starts are counted over time; a priority at its part leaves its turn to
-//     the others instead of a place unused.
+//   - A call that has not ended when hangAfter is over since its reserve, or whose retry_if takes longer than
+//     judgeAfter, moves aside and frees its place: it costs memory and a connection, not a core. At most asideRatio
+//     calls for each place are aside, by the weights of the priorities that have any. Within its priority's share a
+//     topic may have alpha times what is left (dynamic thresholds, Choudhury and Hahne, IEEE/ACM Transactions on
+//     Networking 1998). While every call hangs, starts are therefore only about 5:3:2 (45:32:23 measured): what is
+//     scarce then is what may be aside, whose parts are by weight at any moment, while starts are counted over time; a
+//     priority at its part leaves its turn to the others instead of a place unused.
 //   - When no place got free for starveFor, one spare place for each spareShare places may be used, by topics that hold
 //     none. So a topic starts at once while others have just begun to hang. These starts do not count for the pattern:
 //     where many calls start at once and all take equally long, the pause before they end lets spareShare add 3 % to

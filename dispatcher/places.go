@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
@@ -56,7 +57,7 @@ type place struct {
 	topic    string
 	priority queue.Priority
 	aside    bool
-	ended    bool
+	called   atomic.Bool // its call has ended, or was not made
 }
 
 func (p *places) available() int {
@@ -163,17 +164,21 @@ func (p *places) use(l *queue.Lease) *place {
 	return &place{topic: l.Topic, priority: min(l.Priority, 2)}
 }
 
-// stepAside frees the place of a call that hangs, unless too many are aside.
-func (p *places) stepAside(of *place) {
+// stepAside frees the places of calls that hang, unless too many are aside.
+func (p *places) stepAside(list ...*place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if of.ended || of.aside || p.moved[0]+p.moved[1]+p.moved[2] >= asideRatio*p.total {
-		return
+	freed := 0
+	for _, of := range list {
+		if of.called.Load() || of.aside || p.moved[0]+p.moved[1]+p.moved[2] >= asideRatio*p.total {
+			continue
+		}
+		of.aside = true
+		p.moved[of.priority]++
+		p.aside[of.priority][of.topic]++
+		freed++
 	}
-	of.aside = true
-	p.moved[of.priority]++
-	p.aside[of.priority][of.topic]++
-	p.returned(1)
+	p.returned(freed)
 }
 
 // release ends the holding of places by jobs.
@@ -182,7 +187,6 @@ func (p *places) release(list ...*place) {
 	defer p.mu.Unlock()
 	back := 0
 	for _, of := range list {
-		of.ended = true
 		lower(p.held, of.topic)
 		if !of.aside {
 			back++

@@ -154,6 +154,7 @@ func (s *source) request(n int, spare bool) queue.Reserve {
 // a stop.
 func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 	s.d.metrics.batch.Observe(float64(len(got.Jobs)))
+	started := make([]*place, 0, len(got.Jobs))
 	for i, l := range got.Jobs {
 		r := &reservation{Lease: l, place: s.d.places.use(l), sent: sent, asked: sent, now: got.Now}
 		switch {
@@ -163,8 +164,12 @@ func (s *source) begin(got queue.Reserved, sent time.Time, n int) {
 			s.settler.add(end(r, queue.Release, "no place"))
 		default:
 			s.calls.Add(1)
+			started = append(started, r.place)
 			s.d.workers.do(s, r)
 		}
+	}
+	if len(started) > 0 { // one timer for all: one for each took 3 % of a callback
+		time.AfterFunc(hangAfter, func() { s.d.places.stepAside(started...) })
 	}
 }
 
