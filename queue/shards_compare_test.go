@@ -108,6 +108,22 @@ func TestAHostThatIsAtWorkIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestAHostThatDoesNotGetThereIsNotWaitedForForEver though it goes on attending the bucket.
+func TestAHostThatDoesNotGetThereIsNotWaitedForForEver(t *testing.T) {
+	f := newFixture(t)
+	f.lose()
+	c := f.attend("a")
+	by := ComparedBy{Host: "a", Name: c.Name, Highest: c.After, WaitFor: []string{"b"}, Patience: 50 * time.Millisecond}
+	eventually(t, "the bucket to be open", func() bool {
+		f.attend("b")
+		o, err := f.s.Compared(f.ctx, 0, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Open
+	})
+}
+
 // TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive: its record is what it was when it died.
 func TestADeadJobThatRanAgainInTheMillisecondOfItsDueTimeIsAlive(t *testing.T) {
 	f := newFixture(t)
