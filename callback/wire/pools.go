@@ -178,6 +178,7 @@ type connections struct {
 	mu        sync.Mutex
 	transport *http.Transport // nil before it is needed
 	idle      []*direct       // the one used last at the end
+	expiry    *time.Timer     // nil when none is idle, or was at the last one
 	closed    bool            // what becomes idle is closed
 }
 
@@ -214,6 +215,9 @@ func (c *connections) close() {
 		d.close()
 	}
 	c.idle = nil
+	if c.expiry != nil {
+		c.expiry.Stop()
+	}
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
