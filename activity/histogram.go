@@ -39,6 +39,9 @@ func (h Histogram) Count() (n int64) {
 
 // Quantile is the lateness that a share q of the calls did not exceed, to 5 %; 0 without a call.
 func (h Histogram) Quantile(q float64) time.Duration {
+	if len(h) == 0 {
+		return 0
+	}
 	counts := store.NewSparseStore()
 	for b, n := range h {
 		counts.AddWithCount(b, float64(n))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -150,16 +151,25 @@ func (w *Watch) breakers(ctx context.Context, r Rules, topics []string, now time
 // late judges which topics' calls are late: by the oldest job that waits or the calls of the last minute, whichever is
 // worse.
 func (w *Watch) late(
-	ctx context.Context, r Rules, topics []string, read map[string]queue.TopicTotals, now time.Time,
+	ctx context.Context, r Rules, topics []string, ready map[string]queue.Stats, now time.Time,
 ) (list []Finding, err error) {
-	calls, err := w.src.Activity.Lateness(ctx, topics, now.Add(-lateSpan)) // with an error: of the shards that answer
+	for some := range slices.Chunk(topics, topicsAtOnce) {
+		calls, callsErr := w.src.Activity.Lateness(ctx, some, now.Add(-lateSpan)) // with an error: of the shards that answer
+		list, err = append(list, w.lateOf(r, some, ready, calls, now)...), cmp.Or(err, callsErr)
+	}
+	return list, err
+}
+
+func (w *Watch) lateOf(
+	r Rules, topics []string, ready map[string]queue.Stats, calls map[string]activity.Histogram, now time.Time,
+) (list []Finding) {
 	for _, name := range topics {
 		t := w.src.Snapshot().Topics.Get(name)
 		if t == nil || t.State != registry.TopicActive || r.Objective(t) <= 0 {
 			continue
 		}
 		objective := r.Objective(t)
-		n, p99 := read[name].Stats, calls[name].Quantile(0.99)
+		n, p99 := ready[name], calls[name].Quantile(0.99)
 		worst := max(n.OldestReady, p99)
 		if limit := w.limit(float64(objective), "late//"+name, now); float64(worst) > limit {
 			list = append(list, Finding{Topic: name, Cause: Cause{
@@ -167,7 +177,7 @@ func (w *Watch) late(
 			}})
 		}
 	}
-	return list, err
+	return list
 }
 
 // mostTopics have alerts of their own for one kind of trouble.

@@ -13,17 +13,23 @@ import (
 
 // trend is what a Watch remembers of a topic's recent readings.
 type trend struct {
-	marks        []mark    // oldest first, at most trendSpan old
+	marks        []mark    // oldest first, markEvery apart, at most trendSpan old
 	idleSince    time.Time // since when jobs are ready and nothing was called
 	unevenRounds int       // in a row with a ledger that does not add up
 	last         history.Reading
+	readAt       time.Time
 }
+
+// markEvery is how often counters are kept: of 100,000 topics those of each round would take half a gigabyte.
+const markEvery = 30 * time.Second
 
 // mark is the counters of a topic at a time, or how far they rose since.
 type mark struct {
-	at                      time.Time
+	at                      int64 // ns since 1970
 	failed, delivered, died int64
 }
+
+func (m mark) ago(now time.Time) time.Duration { return time.Duration(now.UnixNano() - m.at) }
 
 // add adds a reading.
 func (t *trend) add(r history.Reading, now time.Time) {
@@ -35,15 +41,17 @@ func (t *trend) add(r history.Reading, now time.Time) {
 	case t.idleSince.IsZero():
 		t.idleSince = now
 	}
-	t.marks = append(t.marks, mark{now, r.Failed, r.Delivered, r.Died})
+	if n := len(t.marks); n == 0 || t.marks[n-1].ago(now) >= markEvery {
+		t.marks = append(t.marks, mark{now.UnixNano(), r.Failed, r.Delivered, r.Died})
+	}
 	t.unevenRounds++
 	if r.Missing() == 0 {
 		t.unevenRounds = 0
 	}
-	for len(t.marks) > 1 && now.Sub(t.marks[0].at) > trendSpan {
+	for len(t.marks) > 1 && t.marks[0].ago(now) > trendSpan {
 		t.marks = t.marks[1:]
 	}
-	t.last = r
+	t.last, t.readAt = r, now
 }
 
 // idle is for how long jobs are ready and nothing was called.
@@ -57,9 +65,8 @@ func (t *trend) idle(now time.Time) time.Duration {
 // since is how far the counters rose within a span of time.
 func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
 	for _, m := range t.marks {
-		if now.Sub(m.at) <= span {
-			last := t.marks[len(t.marks)-1]
-			return mark{m.at, last.failed - m.failed, last.delivered - m.delivered, last.died - m.died}
+		if m.ago(now) <= span {
+			return mark{m.at, t.last.Failed - m.failed, t.last.Delivered - m.delivered, t.last.Died - m.died}
 		}
 	}
 	return rise
@@ -67,7 +74,7 @@ func (t *trend) since(span time.Duration, now time.Time) (rise mark) {
 
 // over reports whether nothing waits and nothing was read for so long that the trend says nothing any more.
 func (t *trend) over(now time.Time) bool {
-	return t.last.Ready == 0 && now.Sub(t.marks[len(t.marks)-1].at) > trendSpan
+	return t.last.Ready == 0 && now.Sub(t.readAt) > trendSpan
 }
 
 // choose lists the topics to read: at first all that have jobs, then those with events and those whose numbers are
@@ -99,22 +106,37 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	return slices.Sorted(maps.Keys(chosen)), err
 }
 
-// read reads the chosen topics. complete reports whether all shards answered: only then can the numbers be compared
-// with earlier ones, and are added to the trends.
+// topicsAtOnce bounds the memory for totals of many topics.
+const topicsAtOnce = 2000
+
+// read reads the chosen topics; ready are those with ready jobs. complete reports whether all shards answered: only
+// then can the numbers be compared with earlier ones, and are added to the trends.
 func (w *Watch) read(
 	ctx context.Context, now time.Time,
-) (names []string, read map[string]queue.TopicTotals, complete bool) {
+) (names []string, ready map[string]queue.Stats, complete bool) {
 	all := w.swept.IsZero()
 	names, err := w.choose(ctx, now)
-	read, readErr := w.src.Queue.Totals(ctx, names)
-	if cmp.Or(err, readErr) != nil {
+	w.forgetTrends(now)
+	ready = map[string]queue.Stats{}
+	for some := range slices.Chunk(names, topicsAtOnce) {
+		totals, readErr := w.src.Queue.Totals(ctx, some)
+		err = cmp.Or(err, readErr)
+		if err == nil {
+			w.addToTrends(some, totals, now)
+		}
+		for name, t := range totals {
+			if t.Ready > 0 {
+				ready[name] = t.Stats
+			}
+		}
+	}
+	if err != nil {
 		w.completeSince = time.Time{}
 		if all {
 			w.swept = time.Time{}
 		}
-		return names, read, false
+		return names, ready, false
 	}
-	w.addToTrends(names, read, now)
 	switch {
 	case all:
 		w.swept = now
@@ -124,12 +146,15 @@ func (w *Watch) read(
 	case w.completeSince.IsZero():
 		w.swept = time.Time{} // read all next time: events during the outage may be too old to count as active
 	}
-	return names, read, true
+	return names, ready, true
+}
+
+func (w *Watch) forgetTrends(now time.Time) {
+	known := w.src.Snapshot().Topics
+	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
 }
 
 func (w *Watch) addToTrends(names []string, read map[string]queue.TopicTotals, now time.Time) {
-	known := w.src.Snapshot().Topics
-	maps.DeleteFunc(w.trends, func(name string, t *trend) bool { return known.Get(name) == nil || t.over(now) })
 	for _, name := range names {
 		if w.trends[name] == nil {
 			w.trends[name] = &trend{}

@@ -156,19 +156,19 @@ const (
 // topics judges the topics.
 func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
 	var list []Finding
-	names, read, complete := w.read(ctx, now)
+	names, ready, complete := w.read(ctx, now)
 	for _, name := range names {
 		t := w.src.Snapshot().Topics.Get(name)
 		if t == nil {
 			continue
 		}
-		list = append(list, paused(t, read[name].Stats)...)
+		list = append(list, paused(t, ready[name])...)
 		if complete {
 			list = append(list, w.judgeTopic(t, r, now)...)
 		}
 	}
 	broken, brokenErr := w.breakers(ctx, r, names, now)
-	late, lateErr := w.late(ctx, r, names, read, now)
+	late, lateErr := w.late(ctx, r, names, ready, now)
 	lost, lostErr := w.unknownTopics(ctx, r, now)
 	failed := !complete || cmp.Or(brokenErr, lateErr, lostErr) != nil
 	j := judgement{found: slices.Concat(list, broken, late, lost), at: now, unknown: map[string]bool{

@@ -39,9 +39,10 @@ type parts struct {
 	ticks    []chan struct{}     // see shardsChanged
 	changes  *registry.Subscription
 
-	tunesGC    bool
-	setsLimits bool // of all topics, when a shard may not have them; all processes set those of topics that change
-	topics     int  // when the garbage collector was tuned
+	tunesGC      bool
+	limitsMemory bool
+	setsLimits   bool // of all topics, when a shard may not have them; all processes set those of topics that change
+	topics       int  // when the garbage collector was tuned
 
 	lmstfyGateway *lmstfy.Gateway
 }
@@ -51,9 +52,7 @@ type parts struct {
 func openParts(ctx context.Context, cfg *conf.Config, process, version string, log *slog.Logger) (*parts, error) {
 	p := &parts{cfg: cfg, version: version, log: log, metrics: newMetrics()}
 	p.tunesGC, p.setsLimits = os.Getenv("GOGC") == "", strings.HasPrefix(process, RoleTimer)
-	if os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker { // it holds much while it compares a journal with a shard
-		debug.SetMemoryLimit(208 << 20)
-	}
+	p.limitsMemory = os.Getenv("GOMEMLIMIT") == "" && process == RoleChecker
 	if err := p.open(process); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -68,12 +67,21 @@ const (
 	heapTarget   = 160 << 20
 )
 
+// memoryLimit is that of a redis-checker, which holds much while it compares a journal with a shard. It remembers each
+// topic whose jobs are called lately: with a limit below that all it did was to collect garbage.
+func memoryLimit(topics int) int64 { return 208<<20 + 2048*int64(topics) }
+
 // tuneGC collects garbage less often than Go would: a process with few topics has a few megabytes alive and allocates
 // much, and collecting took a tenth of its processor time. With 100,000 topics that would take 400 MiB. GOGC takes
 // precedence.
-func tuneGC(topics int) {
-	live := liveBase + livePerTopic*topics
-	debug.SetGCPercent(max(50, min(400, 100*heapTarget/live-100)))
+func (p *parts) tuneGC(topics int) {
+	if p.limitsMemory {
+		debug.SetMemoryLimit(memoryLimit(topics))
+	}
+	if p.tunesGC {
+		live := liveBase + livePerTopic*topics
+		debug.SetGCPercent(max(50, min(400, 100*heapTarget/live-100)))
+	}
 }
 
 func (p *parts) open(process string) (err error) {
@@ -181,8 +189,8 @@ func (p *parts) apply(ctx context.Context) {
 			set = func(ctx context.Context) error { return p.queue.SetTopics(ctx, p.allTopicConfs) }
 		}
 	}
-	if n := snapshot.Topics.Len(); p.tunesGC && (p.topics == 0 || n > 2*p.topics || 2*n < p.topics) {
-		tuneGC(n)
+	if n := snapshot.Topics.Len(); p.topics == 0 || n > 2*p.topics || 2*n < p.topics {
+		p.tuneGC(n)
 		p.topics = max(n, 1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyLimit)

@@ -155,17 +155,23 @@ func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 }
 
 func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[string]bool) error {
-	for skip := 0; ; skip += activeStep {
-		list, err := s.list(ctx, bucket, -1, "active", ago, activeStep, skip)
+	for from, skip := "", 0; ; {
+		list, err := s.list(ctx, bucket, -1, "active", ago, from, skip, activeStep)
 		if err != nil {
 			return err
 		}
-		for _, t := range list {
+		for _, t := range list[1:] {
 			name, _ := t.(string)
 			seen[name] = true
 		}
-		if len(list) < activeStep {
+		if len(list) <= activeStep {
 			return nil
+		}
+		// To skip all that were listed would make Redis walk over them each time.
+		if last, _ := list[0].(string); last != from {
+			from, skip = last, 0
+		} else {
+			skip += activeStep
 		}
 	}
 }

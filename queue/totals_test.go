@@ -212,3 +212,22 @@ func TestCountsAreThoseOfTheTopicsThatHaveJobs(t *testing.T) {
 		t.Errorf("%d topics, %v: t0 %+v, t1 %+v, t7 %+v", len(got), err, got["t0"], got["t1"], got["t7"])
 	}
 }
+
+// All topics are listed, whether something happened to them at the same time or one after the other.
+func TestActiveListsManyTopics(t *testing.T) {
+	f := newFixture(t)
+	const topics = 2*activeStep + 500
+	for name, group := range map[string]int{"at the same time": topics, "one after the other": 1, "in groups": 700} {
+		f.s.client.Del(f.ctx, prefix(0)+"act")
+		now, all := time.Now().UnixMilli(), make([]redis.Z, topics)
+		for i := range all {
+			all[i] = redis.Z{Score: float64(now + int64(i/group)), Member: fmt.Sprint("t", i)}
+		}
+		if err := f.s.client.ZAdd(f.ctx, prefix(0)+"act", all...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := f.q.Active(f.ctx, time.Now().Add(-time.Minute)); err != nil || len(list) != topics {
+			t.Errorf("%s: %d topics, want %d, %v", name, len(list), topics, err)
+		}
+	}
+}
