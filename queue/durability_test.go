@@ -260,7 +260,7 @@ func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
 
 func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	url, _ := startRedis(t)
-	f := durableQueue(t, url, Options{Timeout: 200 * time.Millisecond})
+	f := durableQueue(t, url, Options{Timeout: 2 * time.Second})
 	if err := f.q.CanKeep(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no replica") {
 		t.Errorf("can keep: %v", err)
 	}
