@@ -36,6 +36,7 @@ type DelayQueue struct {
 	Namespace registry.Topic            // with the settings of all topics
 	TopicOf   func(topic string) string // where the gateway has the jobs of a topic
 	keys      []string                  // buckets and ready queues
+	stuck     time.Time                 // no delay-queue runs: what was due then at the heads of buckets is taken
 }
 
 func (d *DelayQueue) claims() *claims {
@@ -84,14 +85,15 @@ const stuckAfter = 3 * time.Second
 
 // Claim implements Old.
 func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
-	jobs, err := d.claimAny(ctx, n, time.Time{})
+	jobs, err := d.claimAny(ctx, n)
 	if len(jobs) > 0 || err != nil {
 		return jobs, err
 	}
+	d.stuck = time.Time{}
 	if err := d.find(ctx); err != nil { // there may be new topics
 		return nil, err
 	}
-	if jobs, err := d.claimAny(ctx, n, time.Time{}); len(jobs) > 0 || err != nil {
+	if jobs, err := d.claimAny(ctx, n); len(jobs) > 0 || err != nil {
 		return jobs, err
 	}
 	before, now, err := d.heads(ctx)
@@ -103,7 +105,8 @@ func (d *DelayQueue) Claim(ctx context.Context, n int) ([]Job, error) {
 	if err != nil || !slices.Equal(before, after) {
 		return nil, err
 	}
-	return d.claimAny(ctx, n, now)
+	d.stuck = now
+	return d.claimAny(ctx, n)
 }
 
 // heads are the first due entries of the buckets.
@@ -127,24 +130,24 @@ func (d *DelayQueue) heads(ctx context.Context) (heads []string, now time.Time, 
 	return heads, now, nil
 }
 
-// claimAny claims jobs of the first queue that has some. Those at the head of a bucket that are due since after stuck
+// claimAny claims jobs of the first queue that has some. Those at the head of a bucket that are due since after d.stuck
 // are left to the timers of delay-queue.
-func (d *DelayQueue) claimAny(ctx context.Context, n int, stuck time.Time) ([]Job, error) {
+func (d *DelayQueue) claimAny(ctx context.Context, n int) ([]Job, error) {
 	for _, key := range d.keys {
-		if jobs, err := d.claim(ctx, key, n, stuck); len(jobs) > 0 || err != nil {
+		if jobs, err := d.claim(ctx, key, n); len(jobs) > 0 || err != nil {
 			return jobs, err
 		}
 	}
 	return nil, nil
 }
 
-func (d *DelayQueue) claim(ctx context.Context, key string, n int, stuck time.Time) ([]Job, error) {
+func (d *DelayQueue) claim(ctx context.Context, key string, n int) ([]Job, error) {
 	kind, before := "ready", int64(0)
 	if isBucket(key) {
 		kind = "bucket"
 	}
-	if !stuck.IsZero() {
-		before = stuck.Unix()
+	if !d.stuck.IsZero() {
+		before = d.stuck.Unix()
 	}
 	jobs, _, err := d.claims().take(ctx, n, key, nil, kind, before)
 	return jobs, err

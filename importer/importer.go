@@ -103,6 +103,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	for ctx.Err() == nil {
 		jobs, err := o.Old.Claim(ctx, step)
 		switch {
+		case err != nil && ctx.Err() != nil: // what was claimed meanwhile is found by the next import
 		case err != nil:
 			return i.Report, err
 		case len(jobs) > 0:

@@ -24,7 +24,7 @@ func startPHPDelayqueue(t *testing.T, callback string) *phpDelayqueue {
 	server, db := harness.StartRedis(t, harness.RedisOptions{}), dbtest.StartServer(t)
 	old := &phpDelayqueue{addr: server.Addr()}
 	old.dsn = db.DSN("dq")
-	old.redis = redis.NewClient(&redis.Options{Addr: old.addr})
+	old.redis = patient(old.addr)
 	t.Cleanup(func() { _ = old.redis.Close() })
 	db.Exec(t, "",
 		"CREATE DATABASE dq",

@@ -81,6 +81,23 @@ func (c *consumed) add(number string) {
 	c.times[number]++
 }
 
+// addOld counts a job of the old system; "" is none.
+func (c *consumed) addOld(number string) {
+	if number == "" {
+		return
+	}
+	c.add(number)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.old++
+}
+
+func (c *consumed) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.times)
+}
+
 // drain consumes jobs of Wakecall until it has none that is ready after stop.
 func (c *consumed) drain(i *installation, old *oldSystem, stop <-chan struct{}) {
 	for {
@@ -154,13 +171,7 @@ func startImporting(t *testing.T) *installation { return start(t, harness.Option
 
 func (c *consumed) consumeOld(old *oldSystem, stop <-chan struct{}) {
 	for {
-		number := old.consume()
-		if number != "" {
-			c.add(number)
-			c.mu.Lock()
-			c.old++
-			c.mu.Unlock()
-		}
+		c.addOld(old.consume())
 		select {
 		case <-stop:
 			return
@@ -169,11 +180,16 @@ func (c *consumed) consumeOld(old *oldSystem, stop <-chan struct{}) {
 	}
 }
 
+// patient is a client that never sends a command twice, as one that loses an answer would.
+func patient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxRetries: -1})
+}
+
 func oldRedisServer(t *testing.T) (url string, db *redis.Client) {
 	t.Helper()
 	needProcesses(t)
 	server := harness.StartRedis(t, harness.RedisOptions{})
-	db = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	db = patient(server.Addr())
 	t.Cleanup(func() { _ = db.Close() })
 	return "redis://" + server.Addr(), db
 }
@@ -232,16 +248,25 @@ func oldLmstfy(t *testing.T) *oldSystem {
 	}
 }
 
-func oldDelayQueue(t *testing.T) *oldSystem {
-	url, db := oldRedisServer(t)
+// delayQueueJob is a job as delay-queue stores it, in msgpack.
+func delayQueueJob(id string, due time.Time) string {
 	text := func(s string) string { return "\xda" + string(binary.BigEndian.AppendUint16(nil, uint16(len(s)))) + s }
 	number := func(n int64) string { return "\xd3" + string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+	return "\x85" + text("Topic") + text("q") + text("Id") + text(id) + text("Delay") + number(due.Unix()) +
+		text("TTR") + number(60) + text("Body") + text("body")
+}
+
+func oldDelayQueue(t *testing.T) *oldSystem {
+	old, _ := delayQueueOn(t)
+	return old
+}
+
+func delayQueueOn(t *testing.T) (*oldSystem, *redis.Client) {
+	url, db := oldRedisServer(t)
 	return &oldSystem{
 		args: []string{"--redis", url}, topic: "delayqueue.q", number: itself,
 		fill: filled(t, db, func(c redis.Pipeliner, n int, id string, due time.Time) {
-			job := "\x85" + text("Topic") + text("q") + text("Id") + text(id) + text("Delay") + number(due.Unix()) +
-				text("TTR") + number(60) + text("Body") + text("body")
-			c.Set(ctx, id, job, 0)
+			c.Set(ctx, id, delayQueueJob(id, due), 0)
 			if n%4 == 0 {
 				c.RPush(ctx, "dq_queue_q", id)
 				return
@@ -268,7 +293,7 @@ func oldDelayQueue(t *testing.T) *oldSystem {
 			}
 			return int64(len(keys)) - 1 // the number of the last claim stays
 		},
-	}
+	}, db
 }
 
 func oldGrape(t *testing.T) *oldSystem {
