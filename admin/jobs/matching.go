@@ -175,8 +175,13 @@ func (h *Handler) countMatching(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, h.Explain(c, err))
 	}
 	m := newMatching(t.Name, f)
-	h.count(c.Request().Context(), &m, countLimit)
 	m.Counted = true
+	if f.Narrow() {
+		h.count(c.Request().Context(), &m, countLimit)
+	} else { // to read all jobs would tell no more
+		stats, err := h.queue.Stats(c.Request().Context(), []string{t.Name})
+		m.Count, m.AtLeast = stats[t.Name].Of(f.State), err != nil
+	}
 	return h.Fragment(c, "topic#counted", m)
 }
 
