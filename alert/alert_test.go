@@ -125,7 +125,7 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 	t.Parallel()
 	smtp, store := smtptest.Start(t), newStore(t)
 	settings := mailTo(smtp, "ops@test.example")
-	settings.Rules.OverAfter = registry.Duration(time.Second) // the hosts find its end one after the other
+	settings.Rules.OverAfter = registry.Duration(5 * time.Second) // the hosts find its end one after the other
 	hosts := []*stage{play(t, "h1", store, settings), play(t, "h2", store, settings), play(t, "h3", store, settings)}
 	for _, h := range hosts {
 		h.wrong(down)
@@ -351,14 +351,17 @@ func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
 	h1, h2 := play(t, "h1", store, settings), play(t, "h2", store, settings)
 	h1.wrong(down)
 	h2.wrong(down)
-	eventually(t, "both find it", func() bool {
-		list, err := store.ListAlerts(t.Context(), Filter{})
-		return err == nil && len(list) == 1 && list[0].Count == 2
-	})
+	noted := func(times int) func() bool {
+		return func() bool {
+			list, err := store.ListAlerts(t.Context(), Filter{})
+			return err == nil && len(list) == 1 && list[0].Count == times
+		}
+	}
+	eventually(t, "both find it", noted(2))
 	h1.wrong()
 	h1.rounds(t, 5)
 	h1.wrong(down)
-	h1.rounds(t, 2)
+	eventually(t, "the first to find it again", noted(3))
 	h2.wrong()
 	h2.rounds(t, 5)
 	if list := subjects(smtp); len(list) != 1 {
