@@ -131,13 +131,17 @@ func TestSeveralHostsSendOneMailEach(t *testing.T) {
 		h.wrong(down)
 	}
 	eventually(t, "the mail that it begins", func() bool { return len(smtp.Mails()) > 0 })
-	settings.RemindAfter = registry.Duration(300 * time.Millisecond)
-	for _, h := range hosts {
-		h.mu.Lock()
-		h.settings = settings
-		h.mu.Unlock()
+	remind := func(after time.Duration) {
+		settings.RemindAfter = registry.Duration(after)
+		for _, h := range hosts {
+			h.mu.Lock()
+			h.settings = settings
+			h.mu.Unlock()
+		}
 	}
+	remind(300 * time.Millisecond)
 	eventually(t, "a reminder", func() bool { return len(smtp.Mails()) > 1 })
+	remind(time.Hour) // nobody gets more than ten mails in an hour
 	for _, h := range hosts {
 		h.wrong()
 	}
