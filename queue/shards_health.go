@@ -199,19 +199,33 @@ const jobsStep = 10_000
 
 // jobs counts the jobs of all topics. While Redis gives a hash more room, some may count twice.
 func (s *Shard) jobs(ctx context.Context) (sum int64, err error) {
+	type rest struct {
+		key    string
+		cursor uint64
+	}
+	var left []rest
 	for b := range s.nodes {
 		for _, k := range []string{"nd", "nr", "nu", "nx"} {
-			for cursor := uint64(0); ; {
-				var page []string
-				if page, cursor, err = s.client.HScan(ctx, prefix(b)+k, cursor, "", jobsStep).Result(); err != nil {
-					return 0, fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
-				}
-				for i := 0; i+1 < len(page); i += 2 {
-					sum += number(page[i+1])
-				}
-				if cursor == 0 {
-					break
-				}
+			left = append(left, rest{key: prefix(b) + k})
+		}
+	}
+	for len(left) > 0 {
+		pipe, now := s.client.Pipeline(), left
+		cmds := make([]*redis.ScanCmd, len(now))
+		for i, r := range now {
+			cmds[i] = pipe.HScan(ctx, r.key, r.cursor, "", jobsStep)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, fmt.Errorf("count the jobs of shard %s: %w", s.name, err)
+		}
+		left = nil
+		for i, c := range cmds {
+			page, cursor := c.Val()
+			for f := 0; f+1 < len(page); f += 2 {
+				sum += number(page[f+1])
+			}
+			if cursor != 0 {
+				left = append(left, rest{now[i].key, cursor})
 			}
 		}
 	}
