@@ -246,14 +246,12 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 		return err
 	}
 	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })
-	there := func(c *moving) int64 { return max(c.copied, -c.copied) }
 	err := m.queue.moved(ctx, to, copied)
 	if err == nil {
 		err = m.replicated(ctx, to, list[0].job.Topic)
 	}
 	if err != nil {
-		_, undone := to.leave(ctx, copied, there)
-		return errors.Join(err, undone)
+		return errors.Join(err, m.undo(ctx, to, copied))
 	}
 	left, err := m.from.leave(ctx, list, func(c *moving) int64 { return c.ref })
 	if err != nil {
@@ -264,8 +262,16 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 		return err
 	}
 	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
-	_, err = to.leave(ctx, stayed, there)
-	return err
+	return m.undo(ctx, to, stayed)
+}
+
+// undo removes copies.
+func (m *mover) undo(ctx context.Context, to *Shard, copied []*moving) error {
+	gone, err := to.leave(ctx, copied, func(c *moving) int64 { return max(c.copied, -c.copied) })
+	if err != nil {
+		return err
+	}
+	return m.queue.left(ctx, to, gone)
 }
 
 // replicated waits until a replica of the other shard has what was copied, if the topic asks for that.

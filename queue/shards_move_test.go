@@ -247,6 +247,43 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 	}
 }
 
+// TestACopyThatIsRemovedAgainIsRecorded: its job was changed after it had been read, and stays. Without a line that says
+// so the copy would come back when its shard loses data.
+func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
+	var recorded []string
+	last := int64(0)
+	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, jobs []Job) error {
+		for _, j := range jobs {
+			if kind != MovedIn && kind != MovedOut {
+				continue
+			}
+			recorded = append(recorded, fmt.Sprint(kind, " ", j.Shard))
+			if j.Revision <= last {
+				t.Errorf("%s at revision %d, after %d", kind, j.Revision, last)
+			}
+			last = j.Revision
+		}
+		return nil
+	}})
+	f.push("t", "1", time.Hour)
+	states("draining", "active")
+	list, err := f.s.cases(f.ctx, "t", []Job{{ID: "1"}}, 0)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	later := 2 * time.Hour
+	if _, err := f.q.Change(f.ctx, "t", "1", Change{Delay: &later}); err != nil {
+		t.Fatal(err)
+	}
+	m := &mover{queue: f.q, from: f.s, holder: "me"}
+	if err := m.move(f.ctx, time.Now(), f.q.Shards()[1], list); err != nil {
+		t.Fatal(err)
+	}
+	if j := f.get("t", "1"); j.Shard != "a" || !slices.Equal(recorded, []string{"move b", "leave b"}) {
+		t.Errorf("the job is in %s, recorded %q", j.Shard, recorded)
+	}
+}
+
 // TestOneProcessMovesJobs, and another one goes on where it stopped.
 func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
