@@ -125,7 +125,10 @@ func (a *Alerts) store(ctx context.Context, o *openAlert, now time.Time) {
 		return err
 	})
 	o.storedAt = now
-	if err == nil && stored.ID != 0 {
+	switch {
+	case err != nil:
+		o.storedAt = now.Add(-touchEvery) // tried again in the next round: what people are told must not seem to be over
+	case stored.ID != 0:
 		o.alert, o.stored = stored, true
 	}
 }

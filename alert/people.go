@@ -58,8 +58,8 @@ func (a *Alerts) tell(ctx context.Context, s *Settings, now time.Time) {
 		return
 	}
 	a.lastTold = now
+	a.syncTold(ctx) // before the open alerts are listed: one that began in between would seem to be over
 	open, unknown := a.openNow(ctx)
-	a.syncTold(ctx)
 	a.collectDead(ctx, s, now)
 	people := s.people()
 	for name, t := range a.told {
