@@ -28,8 +28,8 @@
 // store is away each host relies on its own memory and the last known settings, because an outage of the registry must
 // not delay a mail about Redis; two hosts may then send the same message.
 //
-// Dead jobs are told to their topics' addresses, by the host that claims them in the store, with the same pauses.
-// Deaths during a time without any watch, without the store, or without one of the shards are reported later.
+// Dead jobs are reported to the addresses of their topics, by the host that claims them in the store, with the same
+// pauses. Deaths during a time without any watch, without the store, or without one of the shards are reported later.
 //
 // # Sending
 //

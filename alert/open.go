@@ -127,7 +127,7 @@ func (a *Alerts) store(ctx context.Context, o *openAlert, now time.Time) {
 	o.storedAt = now
 	switch {
 	case err != nil:
-		o.storedAt = now.Add(-touchEvery) // tried again in the next round: what people are told must not seem to be over
+		o.storedAt = now.Add(-touchEvery) // stored in the next round: else what people were told would seem to be over
 	case stored.ID != 0:
 		o.alert, o.stored = stored, true
 	}

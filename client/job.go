@@ -77,7 +77,7 @@ type Job struct {
 	ExpiresAt   *time.Time        `json:"expires_at,omitempty"`   // not delivered later than that
 	Headers     map[string]string `json:"headers,omitempty"`      // of its own
 	Retry       []Duration        `json:"retry,omitempty"`        // of its own
-	Duplicate   bool              `json:"duplicate,omitempty"`    // of a push: the id lived already
+	Duplicate   bool              `json:"duplicate,omitempty"`    // of a push: the id existed already
 	ContentType string            `json:"content_type,omitempty"` // of the body
 	Body        json.RawMessage   `json:"body,omitempty"`         // JSON as it is; other text as a JSON string
 	BodyBase64  []byte            `json:"body_base64,omitempty"`  // of a body that is no text
