@@ -362,6 +362,7 @@ func TestAnAlertLastsWhileOneHostFindsIt(t *testing.T) {
 		}
 	}
 	eventually(t, "both find it", noted(2))
+	eventually(t, "the mail", func() bool { return len(smtp.Mails()) == 1 })
 	h1.wrong()
 	h1.rounds(t, 5)
 	h1.wrong(down)
