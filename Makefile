@@ -11,6 +11,7 @@ BINARY      := bin/wakecall
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X main.version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -38,6 +39,12 @@ RATE     ?=
 JOBS     ?=
 # Selects integration tests: make integration RUN=TestMasterKilled
 RUN      ?= .
+# How often up to three failed tests are run again by themselves; the run passes when they do, and names them at its end. CI
+# sets 1, so that one test that depends on the machine's timing does not hold up a change. A data race always fails.
+RERUN    ?= 0
+
+TESTS := $(GO) run $(GOTESTSUM) --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUN) \
+	--rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race --rerun-fails-run-root-test
 
 # All packages but the integration tests, which start real processes and have targets of their own.
 UNIT := packages=$$($(GO) list ./... | grep -v -e '/test$$' -e '/test/chaos$$');
@@ -64,12 +71,12 @@ test: need-all lint audit unit integration ## install what is missing, then run 
 
 .PHONY: unit
 unit: ## the packages' own tests, with the race detector; four packages at once, because their tests wait a lot
-	$(UNIT) $(RACE) $(GO) test -race -vet=off -p 4 -parallel 8 -timeout 10m $$packages
-	$(GO) test -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody' ./dispatcher
+	$(UNIT) $(RACE) $(TESTS) --packages "$$packages" -- -race -vet=off -p 4 -parallel 8 -timeout 10m
+	$(TESTS) --packages ./dispatcher -- -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody'
 
 .PHONY: integration
 integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB
-	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) $(GO) test -vet=off -count=1 -timeout 20m -run '$(RUN)' ./test/
+	WAKECALL_TEST_BINARY=$(CURDIR)/$(BINARY) $(TESTS) --packages ./test -- -vet=off -count=1 -timeout 20m -run '$(RUN)'
 
 .PHONY: chaos
 chaos: need-all ## inject faults under load for SECONDS (1800) from SEED (random), only those named like ONLY; then count
