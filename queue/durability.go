@@ -71,7 +71,10 @@ func (s *Shard) runReplicated(
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout+s.replicaWait()) // for a connection, the script and the replica
 	defer cancel()
 	if err = s.identify(ctx); err == nil {
-		v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
+		err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
+			v, unsafe, err = s.evalReplicated(ctx, bucket, script, args...)
+			return err
+		})
 	}
 	switch {
 	case err == nil || errors.Is(err, redis.Nil):
@@ -103,6 +106,8 @@ func (s *Shard) evalReplicated(
 			retry = s.reloadCluster(ctx, probeEvery)
 		case redis.HasErrorPrefix(err, "ASK"):
 			return nil, nil, slotMoves(bucket)
+		case redis.HasErrorPrefix(err, tooLate):
+			return nil, nil, err
 		default:
 			_ = s.reloadCluster(ctx, 0) // for the next call: another node may have taken over
 			return nil, nil, err

@@ -50,6 +50,9 @@ func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redi
 		name := strings.TrimSuffix(file.Name(), ".lua")
 		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
 		rest = readShared(sharedBy[name]) + rest
+		if slices.Contains(timely, name) {
+			rest = readShared([]string{"deadline"}) + rest
+		}
 		scripts[name] = redis.NewScript(first + "\n" + guardsOf(name, cluster) + shared + rest + "end)()\n")
 		if name == "list" { // before the server has been compared, see Survey
 			scripts[survey] = redis.NewScript(first + "\n" + guardsOf(survey, cluster) + shared + rest + "end)()\n")
@@ -173,7 +176,11 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 	if err != nil {
 		return nil, s.failed(ctx, bucket, err)
 	}
-	v, err := s.eval(ctx, bucket, script, args...)
+	var v any
+	err = s.inTime(ctx, bucket, script, args, func(args []any) (err error) {
+		v, err = s.eval(ctx, bucket, script, args...)
+		return err
+	})
 	if err == nil || errors.Is(err, redis.Nil) {
 		if !n.proven.Load() && !slices.Contains(unguarded, script) {
 			n.proven.Store(true)

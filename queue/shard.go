@@ -53,7 +53,8 @@ type Shard struct {
 // bucketState is what this process knows of the server behind a bucket, and the pushes on their way there.
 type bucketState struct {
 	down   atomic.Bool
-	proven atomic.Bool  // it has answered a script
+	proven atomic.Bool // it has answered a script
+	clock  atomic.Pointer[clockReading]
 	why    atomic.Value // error
 	pushes [durabilities]batcher
 	takes  *gatherer[*takeCall]
@@ -179,6 +180,9 @@ func (s *Shard) bucketsOf(topic string) []int {
 func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
+	}
+	if errors.Is(err, errTooLate) { // it does answer
+		return s.unavailable("timeout", err)
 	}
 	reason := reasonOf(err)
 	switch reason {

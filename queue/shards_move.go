@@ -33,9 +33,6 @@ var defaultPace = movePace{
 	ahead: 10 * time.Second, within: 5 * time.Second, putOff: 20 * time.Second, stuck: 30 * time.Second,
 }
 
-// errTooLate is a copy that came later than movePace.within.
-var errTooLate = errors.New("the shard that was to take the jobs answered too late")
-
 // Drain moves what can be moved out of a shard, once through its topics, and returns how many jobs that were. holder
 // is the process's name; while another process moves jobs it does nothing. Errors: *UnavailableError when a shard
 // does not answer or no active one is up.
@@ -287,11 +284,12 @@ func (m *mover) replicated(ctx context.Context, to *Shard, topic string) error {
 
 // copyOf stores jobs as they were read, unless it is too late.
 func (s *Shard) copyOf(ctx context.Context, until time.Time, list []*moving) error {
-	clock, _, err := s.Ping(ctx)
-	if err != nil {
-		return s.failed(ctx, 0, err)
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if ctx.Err() != nil {
+		return s.unavailable("timeout", errTooLate)
 	}
-	return s.restore(ctx, s.bucketOf(list[0].job.Topic), clock.Add(time.Until(until)), list)
+	return s.restore(ctx, s.bucketOf(list[0].job.Topic), list)
 }
 
 // leave removes jobs, all of one topic, that are as they were read, and returns those. ref is their reference in this

@@ -231,7 +231,7 @@ func TestAChangeOfAJobOnTheMoveLeavesOne(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	b := f.q.activeFor("t", "1")[0]
-	if err := b.copyOf(f.ctx, time.Now().Add(time.Second), list); err != nil {
+	if err := b.copyOf(f.ctx, time.Now().Add(time.Minute), list); err != nil {
 		t.Fatal(err)
 	}
 	soon := time.Duration(0)
@@ -330,7 +330,7 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	b := f.q.activeFor("t", "copied")[0]
-	if err := b.copyOf(f.ctx, time.Now().Add(time.Second), list); err != nil {
+	if err := b.copyOf(f.ctx, time.Now().Add(time.Minute), list); err != nil {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(2 * time.Hour)

@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"strings"
-	"time"
 )
 
 // restoreStep is how many jobs one call of the restore script stores.
@@ -19,23 +17,15 @@ func (q *Queue) moved(ctx context.Context, s *Shard, list []*moving) error {
 	return q.record(ctx, MovedIn, jobs...)
 }
 
-// restore stores jobs of one bucket, not later than until by the shard's clock if that is given, and sets their
-// references there.
-func (s *Shard) restore(ctx context.Context, bucket int, until time.Time, jobs []*moving) error {
-	args := make([]any, 1, 1+7*len(jobs))
-	args[0] = 0
-	if !until.IsZero() {
-		args[0] = until.UnixMilli()
-	}
+// restore stores jobs of one bucket and sets their references there.
+func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
+	args := make([]any, 0, 1+7*len(jobs))
 	for _, c := range jobs {
 		j := &c.job
 		record, long := recordOf(j)
 		args = append(args, j.Topic, s.address(j.Topic, j.ID), record, long, c.state, c.at, c.attempts)
 	}
 	reply, err := s.list(ctx, bucket, 1+len(jobs), "restore", args...)
-	if err != nil && strings.Contains(err.Error(), "TOOLATE") {
-		return s.unavailable("timeout", errTooLate)
-	}
 	if err != nil {
 		return err
 	}

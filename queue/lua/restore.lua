@@ -1,15 +1,13 @@
 #!lua
 -- Stores jobs that are known from another shard, as they were: with their creation times and attempts.
 -- KEYS[1] the bucket's prefix.
--- ARGV    until when this may be done, in ms, or 0; then seven a job: topic; address (see find); record; the body
---         when that gets a key of its own, else ''; 'd', or 'x' for a dead one; when it becomes ready, or died, in
---         ms; attempts as in a:PAGE, or ''.
+-- ARGV    seven a job: topic; address (see find); record; the body when that gets a key of its own, else ''; 'd', or
+--         'x' for a dead one; when it becomes ready, or died, in ms; attempts as in a:PAGE, or ''.
 -- Returns the revision of the first, then for each its reference; negative when the job already exists, by its
---         creation time; 0 when its id is another job's. An error when it is too late.
+--         creation time; 0 when its id is another job's.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script.
-if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then return redis.error_reply('TOOLATE') end
-local out = {revise((#ARGV - 1) / 7)}
-for i = 2, #ARGV, 7 do
+local out = {revise(#ARGV / 7)}
+for i = 1, #ARGV, 7 do
   local topic, rec, long, state = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local at, attempts = tonumber(ARGV[i + 5]), ARGV[i + 6]
   local n, field = struct.unpack('>I3c8', ARGV[i + 1])

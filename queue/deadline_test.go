@@ -1,0 +1,107 @@
+package queue
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// stopping is a fixture with two shards, of which one can be stopped while something is asked of it: it gets what was
+// sent when it goes on, long after the caller gave up.
+func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
+	urlA, cmd := startRedis(t)
+	urlB, _ := startRedis(t)
+	q := Open(Options{Timeout: time.Second})
+	t.Cleanup(func() { _ = q.Close() })
+	shards := []ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
+	if err := q.SetShards(t.Context(), shards); err != nil {
+		t.Fatal(err)
+	}
+	f = &fixture{T: t, ctx: t.Context(), q: q, s: q.Shards()[0]}
+	signal := func(s syscall.Signal) {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, func(do func()) {
+		t.Helper()
+		signal(syscall.SIGSTOP)
+		do()
+		signal(syscall.SIGCONT)
+		eventually(t, "the shard answers", f.s.Up)
+		for range 3 { // rounds of its event loop: a connection is accepted in one and read in the next
+			f.s.client.Ping(f.ctx)
+		}
+	}
+}
+
+// TestWhatACallerGaveUpOnIsNotDoneLater: a push is in another shard by then, and of the rest the caller was told that
+// it may not have been done.
+func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
+	f, stopped := stopping(t)
+	jobs := map[string]string{} // ids by topic
+	for _, topic := range []string{"change", "run", "delete", "drop"} {
+		jobs[topic] = f.push(topic, f.homeIs("a", topic), time.Hour).Job.ID
+	}
+	f.push("dead", f.homeIs("a", "dead"), 0)
+	f.settle(Bury, nil, f.reserve(1)...)
+	id, pushed := f.homeIs("a", "push"), Result{}
+	body := []byte(`"late"`)
+	for name, do := range map[string]func() error{
+		"push": func() error {
+			pushed = f.q.Push(f.ctx, Push{Topic: "push", ID: id, Delay: time.Hour, Priority: Normal})
+			return &UnavailableError{Err: pushed.Err}
+		},
+		"change": func() error {
+			_, err := f.q.Change(f.ctx, "change", jobs["change"], Change{Body: &body})
+			return err
+		},
+		"run":    func() error { _, err := f.q.RunNow(f.ctx, "run", jobs["run"]); return err },
+		"delete": func() error { return f.q.Delete(f.ctx, "delete", jobs["delete"]) },
+		"drop":   func() error { _, err := f.q.DropTopic(f.ctx, "drop"); return err },
+		"dead":   func() error { _, err := f.q.DeleteDead(f.ctx, "dead", nil, 1); return err },
+	} {
+		stopped(func() {
+			var un *UnavailableError
+			if err := do(); !errors.As(err, &un) {
+				t.Errorf("%s while the shard stands still = %v; want unavailable", name, err)
+			}
+		})
+	}
+	for topic, id := range jobs {
+		if j, err := f.q.Get(f.ctx, topic, id); err != nil || j.State != Delayed || bytes.Equal(j.Body, body) {
+			t.Errorf("%s was done later: %+v, %v", topic, j, err)
+		}
+	}
+	if n, err := f.q.Stats(f.ctx, []string{"dead"}); err != nil || n["dead"].Dead != 1 {
+		t.Errorf("the dead job was deleted later: %+v, %v", n, err)
+	}
+	if pushed.Err != nil || pushed.Job.Shard != "b" {
+		t.Errorf("pushed: %+v", pushed)
+	}
+	if j, err := f.s.get(f.ctx, "push", id); err != nil || j != nil {
+		t.Errorf("the push left a second job: %+v, %v", j, err)
+	}
+}
+
+// TestAJumpOfAServersClockRefusesNoPush: neither one forwards nor one backwards.
+func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
+	f := newFixture(t)
+	id := 0
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		for d := range durabilities {
+			clock := f.s.nodes[0].clock.Load()
+			if clock == nil {
+				clock = &clockReading{}
+			}
+			f.s.nodes[0].clock.Store(&clockReading{clock.server - jump.Milliseconds(), time.Now()})
+			id++
+			push := []Push{{Topic: "t", ID: string(rune('a' + id)), Delay: time.Hour, Priority: Normal}}
+			if r, _ := f.s.storeAll(0, d, push, time.Minute); r[0].Err != nil {
+				t.Errorf("the clock jumped by %s, durability %s: %v", jump, d, r[0].Err)
+			}
+		}
+	}
+}
