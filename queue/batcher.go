@@ -36,7 +36,7 @@ type pushCall struct {
 
 const (
 	maxFlying        = 2   // calls under way at once: one is encoded while Redis works on the other
-	secondAt         = 32  // jobs that have to wait before a second call pays off
+	secondAt         = 128 // jobs that have to wait before a second call pays off: larger calls cost less a job
 	maxJobs          = 512 // of one call: about 3 ms of Redis, and no more than fit a page
 	maxReplicaFlying = 16  // calls under way at once of pushes that wait for a replica, which takes long
 	maxReplicaJobs   = 128 // of one of these: the fewer, the sooner pushes behind a stopped replica are refused
