@@ -243,7 +243,10 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 		return err
 	}
 	copied := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied == 0 })
-	err := m.queue.moved(ctx, to, copied)
+	others, err := to.others(ctx, list)
+	if err == nil {
+		err = m.queue.moved(ctx, to, slices.Concat(copied, others))
+	}
 	if err == nil {
 		err = m.replicated(ctx, to, list[0].job.Topic)
 	}
@@ -260,6 +263,25 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	}
 	stayed := slices.DeleteFunc(copied, func(c *moving) bool { return slices.Contains(left, c) })
 	return m.undo(ctx, to, stayed)
+}
+
+// others are jobs of another creation in place of copies. A push whose answer was lost leaves such a one, and no
+// journal has it.
+func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, err error) {
+	var refs []Ref
+	var revisions []int64
+	for _, c := range list {
+		if c.copied == 0 {
+			refs, revisions = append(refs, Ref{c.job.Topic, c.job.ID}), append(revisions, c.revision)
+		}
+	}
+	jobs, err := s.getAll(ctx, refs)
+	for i, j := range jobs {
+		if j != nil && j.State != Finished {
+			others = append(others, &moving{job: *j, revision: revisions[i]})
+		}
+	}
+	return others, err
 }
 
 // undo removes copies.

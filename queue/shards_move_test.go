@@ -284,6 +284,34 @@ func TestACopyThatIsRemovedAgainIsRecorded(t *testing.T) {
 	}
 }
 
+// TestAJobThatADrainFindsIsRecorded: the answer to its push was lost, so it was pushed to another shard as well. That
+// copy leaves with its journal line, and this one has none.
+func TestAJobThatADrainFindsIsRecorded(t *testing.T) {
+	var recorded []Job
+	f, states := twoShards(t, Options{Changed: func(kind ChangeKind, jobs []Job) error {
+		if kind == MovedIn {
+			recorded = append(recorded, jobs...)
+		}
+		return nil
+	}})
+	first, b := f.push("t", "1", time.Hour).Job, f.q.Shards()[1]
+	eventually(t, "the next millisecond", func() bool {
+		now, _, err := b.Ping(f.ctx)
+		return err == nil && now.After(first.CreatedAt)
+	})
+	push := []Push{{Topic: "t", ID: "1", Delay: time.Hour, Priority: Normal, Body: []byte(`"b"`)}}
+	if r, _ := b.storeAll(0, Memory, push, time.Minute); r[0].Err != nil {
+		t.Fatal(r[0].Err)
+	}
+	states("draining", "active")
+	f.drain()
+	j := f.get("t", "1")
+	if j.Shard != "b" || len(recorded) != 1 || recorded[0].Shard != "b" || string(recorded[0].Body) != `"b"` ||
+		!recorded[0].CreatedAt.Equal(j.CreatedAt) || recorded[0].Revision == 0 {
+		t.Errorf("the job is %+v, recorded %+v", j, recorded)
+	}
+}
+
 // TestOneProcessMovesJobs, and another one goes on where it stopped.
 func TestOneProcessMovesJobs(t *testing.T) {
 	f, states := twoShards(t, Options{})
