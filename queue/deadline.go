@@ -28,11 +28,15 @@ const (
 	clockFor = time.Minute // that a reading of a clock is used; meanwhile clocks drift by milliseconds
 )
 
-// clockReading is what the clock of a bucket's server said. It says at least that now.
+// clockReading is what the clock of a bucket's server said between two moments of this process.
 type clockReading struct {
-	server int64 // ms
-	at     time.Time
+	server    int64 // ms
+	asked, at time.Time
 }
+
+// earliest and latest are between what the clock may say at a time of this process, in ms.
+func (c *clockReading) earliest(t time.Time) int64 { return c.server + t.Sub(c.at).Milliseconds() }
+func (c *clockReading) latest(t time.Time) int64   { return c.server + t.Sub(c.asked).Milliseconds() + 1 }
 
 // until is when a script may begin at the latest, in ms by the server's clock; 0 while that is not known.
 func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
@@ -43,7 +47,7 @@ func (b *bucketState) until(ctx context.Context, patience time.Duration) int64 {
 	if d, ok := ctx.Deadline(); ok {
 		patience = min(patience, d.Sub(now))
 	}
-	return clock.server + (now.Sub(clock.at) + patience*3/4).Milliseconds()
+	return clock.earliest(now.Add(patience * 3 / 4))
 }
 
 // inTime makes a call of a script, with its deadline. A script that refuses tells its server's time, so the first call
@@ -54,12 +58,13 @@ func (s *Shard) inTime(ctx context.Context, bucket int, script string, args []an
 	}
 	n := s.nodes[bucket]
 	for try := 1; ; try++ {
+		asked := time.Now()
 		err := call(append(args, n.until(ctx, s.timeout)))
 		if !redis.HasErrorPrefix(err, tooLate) {
 			return err
 		}
 		server, _ := strconv.ParseInt(strings.TrimPrefix(err.Error(), tooLate), 10, 64)
-		n.clock.Store(&clockReading{server, time.Now()})
+		n.clock.Store(&clockReading{server, asked, time.Now()})
 		if try == 3 {
 			return errTooLate
 		}

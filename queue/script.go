@@ -143,6 +143,10 @@ func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string,
 	if err != nil && errors.Is(err, errConnection) {
 		o.repeated = true
 		o.value, o.unsafe, err = call()
+		var un *UnavailableError
+		if errors.As(err, &un) {
+			un.unanswered = true
+		}
 	}
 	return o, err
 }

@@ -46,6 +46,10 @@ type Shard struct {
 	closing sync.Mutex // orders start and close
 	wg      sync.WaitGroup
 
+	doubtMu  sync.Mutex
+	doubtful []doubt
+	clearing bool // a goroutine removes what doubtful names
+
 	confMu      sync.Mutex
 	confVersion uint64 // of the topics' limits that conf in Redis is known to hold; 0: none
 }
@@ -192,14 +196,24 @@ func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 		return fmt.Errorf("shard %s: %w", s.name, err)
 	case "connection":
 		s.identified.Store(false)
-		return s.unavailable(reason, fmt.Errorf("%w: %w", errConnection, err))
+		return s.unanswered(reason, fmt.Errorf("%w: %w", errConnection, err))
 	}
 	s.identified.Store(false)
 	s.markDown(bucket, err)
+	if reason == "timeout" || reason == "down" {
+		return s.unanswered(reason, err)
+	}
 	return s.unavailable(reason, err)
 }
 
-func (s *Shard) unavailable(reason string, err error) error {
+// unanswered is unavailable, of a call that may have been carried out.
+func (s *Shard) unanswered(reason string, err error) error {
+	un := s.unavailable(reason, err)
+	un.unanswered = true
+	return un
+}
+
+func (s *Shard) unavailable(reason string, err error) *UnavailableError {
 	retry := time.Second
 	if reason == "full" {
 		retry = 5 * time.Second

@@ -42,6 +42,7 @@ func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 		todo = b.store(ctx, todo, try)
 	}
 	b.removeReplaced(ctx)
+	b.settleDoubts()
 	return b.results
 }
 
@@ -69,13 +70,21 @@ type batch struct {
 	pushes   []Push
 	results  []Result
 	replaced map[int][]*Shard // shards that have a job which the push replaces
+	doubts   []doubtIn
+}
+
+// doubtIn is a push that a shard has not answered.
+type doubtIn struct {
+	doubt
+	shard *Shard
+	push  int
 }
 
 // store pushes each job to the next shard of its order, to all shards and buckets at once. It returns those whose
 // shard is unavailable, and none when no shard is left to try. A push that replaces a job goes to no further shard
 // than that of the job: both would be called.
 func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
-	to := map[*batcher][]int{}
+	to, began := map[*batcher][]int{}, time.Now()
 	for _, i := range todo {
 		p := &b.pushes[i]
 		if order := b.q.activeFor(p.Topic, p.ID); try < len(order) {
@@ -97,11 +106,32 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 			var un *UnavailableError
 			if errors.As(b.results[i].Err, &un) && un.Reason != "journal" && !un.Stored && !b.heldBy(i, pushes.shard) {
 				failed = append(failed, i)
+				b.noteDoubt(i, pushes.shard, began, un)
 			}
 		}
 	}
 	slices.Sort(failed)
 	return failed
+}
+
+// noteDoubt notes that a shard may have stored a push which now goes to the next one.
+func (b *batch) noteDoubt(i int, s *Shard, began time.Time, un *UnavailableError) {
+	if !un.unanswered {
+		return
+	}
+	if d, ok := s.doubtOf(b.pushes[i], began); ok {
+		b.doubts = append(b.doubts, doubtIn{d, s, i})
+	}
+}
+
+// settleDoubts has the copies removed that pushes may have left which another shard has stored. Without one the copy is
+// the job.
+func (b *batch) settleDoubts() {
+	for _, d := range b.doubts {
+		if r := b.results[d.push]; (r.Err == nil || Stored(r.Err)) && r.Job.Shard != d.shard.name {
+			d.shard.doubts(d.doubt)
+		}
+	}
 }
 
 // heldBy reports whether a shard has the job that a push replaces.

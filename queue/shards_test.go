@@ -155,6 +155,7 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 		t.Fatalf("pushed while a is cut off: %+v", r)
 	}
 	second.settle(Done, nil, second.reserve(1)...)
+	first.passDoubts(first.q.Shards()[0], second.q.Shards()[0])
 	if r := second.push("t", id, 0); r.Duplicate || r.Job.Shard != "a" {
 		t.Fatalf("pushed again: %+v", r)
 	}

@@ -199,6 +199,7 @@ type UnavailableError struct {
 	RetryAfter time.Duration
 	Err        error
 	Stored     bool // it was carried out, but no replica has confirmed it yet
+	unanswered bool // it may have been carried out
 }
 
 func (e *UnavailableError) Error() string {
