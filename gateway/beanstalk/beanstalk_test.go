@@ -139,6 +139,42 @@ func TestWhatClientsRelyOn(t *testing.T) {
 	other.want("RESERVED 2 0\r\n\r\n")
 }
 
+// TestPrioritiesDoNotOrderWhatIsNotReady: delayed jobs are peeked and kicked by due time, buried ones by when they were
+// buried.
+func TestPrioritiesDoNotOrderWhatIsNotReady(t *testing.T) {
+	c := dial(t, serve(t))
+	for _, step := range [][2]string{
+		{"put 1 300 60 1\r\na\r\n", "INSERTED 1\r\n"}, {"put 1 200 60 1\r\nb\r\n", "INSERTED 2\r\n"},
+		{"put 5 100 60 1\r\nc\r\n", "INSERTED 3\r\n"}, {"peek-delayed\r\n", "FOUND 3 1\r\nc\r\n"},
+		{"kick 1\r\n", "KICKED 1\r\n"}, {"peek-ready\r\n", "FOUND 3 1\r\nc\r\n"},
+		{"peek-delayed\r\n", "FOUND 2 1\r\nb\r\n"}, {"kick 1\r\n", "KICKED 1\r\n"},
+		{"peek-delayed\r\n", "FOUND 1 1\r\na\r\n"}, {"peek-ready\r\n", "FOUND 2 1\r\nb\r\n"},
+		{"reserve\r\n", "RESERVED 2 1\r\nb\r\n"}, {"reserve\r\n", "RESERVED 3 1\r\nc\r\n"},
+		{"bury 3 5\r\n", "BURIED\r\n"}, {"bury 2 1\r\n", "BURIED\r\n"},
+		{"peek-buried\r\n", "FOUND 3 1\r\nc\r\n"}, {"kick 1\r\n", "KICKED 1\r\n"},
+		{"peek-buried\r\n", "FOUND 2 1\r\nb\r\n"}, {"peek-ready\r\n", "FOUND 3 1\r\nc\r\n"},
+	} {
+		c.send(step[0])
+		c.want(step[1])
+	}
+}
+
+// TestAReleaseWithAnotherPriorityGoesOnCounting, so that workers who give up after some releases do.
+func TestAReleaseWithAnotherPriorityGoesOnCounting(t *testing.T) {
+	c := dial(t, serve(t))
+	c.send("put 5 0 60 1\r\nx\r\n")
+	c.want("INSERTED 1\r\n")
+	for _, priority := range []string{"5", "9", "3"} {
+		c.send("reserve\r\nrelease 1 " + priority + " 0\r\n")
+		c.want("RESERVED 1 1\r\nx\r\nRELEASED\r\n")
+	}
+	c.send("reserve\r\n")
+	c.want("RESERVED 1 1\r\nx\r\n")
+	if s := c.stats("stats-job 1"); s["reserves"] != "4" || s["releases"] != "3" || s["timeouts"] != "0" || s["pri"] != "3" {
+		t.Errorf("stats-job: %v", s)
+	}
+}
+
 // TestWhatWasSentIsCarriedOut, though the client sends no more, or is gone.
 func TestWhatWasSentIsCarriedOut(t *testing.T) {
 	addr := serve(t)

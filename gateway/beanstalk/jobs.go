@@ -1,8 +1,10 @@
 package beanstalk
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -259,10 +261,11 @@ func (k *conn) touch(id uint64) error {
 		delete(k.held, id)
 		return k.reply("NOT_FOUND")
 	}
-	if done.Err == nil {
-		h.ends = time.Now().Add(h.ttr)
+	if done.Err != nil {
+		return done.Err
 	}
-	return errors.Join(done.Err, k.reply("TOUCHED"))
+	h.ends = time.Now().Add(h.ttr)
+	return k.reply("TOUCHED")
 }
 
 func (k *conn) release(args []string, _ []byte) error {
@@ -302,9 +305,12 @@ func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time
 	if err != nil {
 		return err
 	}
+	c := tallyOf(job)
+	c.releases++
 	result := k.queue.Push(k.ctx, queue.Push{
 		Topic: TopicOf(name, priority), ID: format(id), Body: job.Body, ContentType: job.ContentType, Delay: delay,
 		TTR: job.TTR, Priority: LevelOf(priority), OnDuplicate: queue.Replace,
+		Headers: map[string]string{tallyHeader: c.String()},
 	})
 	if result.Err != nil {
 		return result.Err
@@ -339,27 +345,51 @@ func (k *conn) kick(args []string, _ []byte) error {
 	return k.reply("KICKED", "0")
 }
 
-const kickStep = 100
-
 func (k *conn) kickSome(state queue.State, n int) (kicked int, err error) {
-	for _, topic := range k.tubes.topics(k.used) {
-		for kicked < n {
-			jobs, _, err := k.queue.List(k.ctx, topic, state, "", min(kickStep, n-kicked))
-			if err != nil || len(jobs) == 0 {
-				break
+	for kicked < n {
+		before := kicked
+		jobs, err := k.first(state)
+		if err != nil {
+			return kicked, err
+		}
+		for i := range jobs[:min(len(jobs), n-kicked)] {
+			done, err := k.kickOne(jobs[i].Topic, jobs[i].ID, state)
+			if err != nil {
+				return kicked, err
 			}
-			for i := range jobs {
-				done, err := k.kickOne(topic, jobs[i].ID, state)
-				if err != nil {
-					return kicked, err
-				}
-				if done {
-					kicked++
-				}
+			if done {
+				kicked++
 			}
+		}
+		if kicked == before {
+			break
 		}
 	}
 	return kicked, nil
+}
+
+// listStep is how many jobs of a topic are compared for the order of a tube.
+const listStep = 100
+
+// first lists the first jobs of the used tube in a state, without long bodies: ready ones by priority, delayed ones by
+// when they become ready, buried ones by when they were buried.
+func (k *conn) first(state queue.State) (jobs []queue.Job, err error) {
+	if err := k.tubes.recent(k.ctx, k.queue); err != nil {
+		return nil, err
+	}
+	for _, topic := range k.tubes.topics(k.used) {
+		found, _, err := k.queue.List(k.ctx, topic, state, "", listStep)
+		if err != nil {
+			return nil, err
+		}
+		if jobs = append(jobs, found...); state == queue.Ready && len(jobs) > 0 {
+			break // the others are less urgent
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b queue.Job) int {
+		return cmp.Or(a.NextAt.Compare(b.NextAt), a.DeadAt.Compare(b.DeadAt))
+	})
+	return jobs, nil
 }
 
 // kickOne makes a buried or delayed job ready.
@@ -428,18 +458,12 @@ func (k *conn) found(job *queue.Job) error {
 // peeking shows the first job of the used tube in a state.
 func peeking(state queue.State) func(*conn, []string, []byte) error {
 	return func(k *conn, _ []string, _ []byte) error {
-		if err := k.tubes.recent(k.ctx, k.queue); err != nil {
+		jobs, err := k.first(state)
+		if err != nil {
 			return err
 		}
-		for _, topic := range k.tubes.topics(k.used) {
-			jobs, _, err := k.queue.List(k.ctx, topic, state, "", 1)
-			if err != nil {
-				return err
-			}
-			if len(jobs) == 0 {
-				continue
-			}
-			job, err := k.queue.Get(k.ctx, topic, jobs[0].ID) // a list leaves long bodies out
+		for i := range jobs {
+			job, err := k.queue.Get(k.ctx, jobs[i].Topic, jobs[i].ID) // a list leaves long bodies out
 			if errors.Is(err, queue.ErrNotFound) {
 				continue
 			}

@@ -173,14 +173,11 @@ func (k *conn) statsJob(id uint64) error {
 	y.add("ttr", int64(job.TTR.Seconds()))
 	y.add("time-left", timeLeft(job, now))
 	y.add("file", 0)
-	reserves := job.Attempts
-	if job.State == queue.Running {
-		reserves++
-	}
-	y.add("reserves", reserves)
-	y.add("timeouts", timeouts(job))
-	y.add("releases", attemptsWith(job, releasedError))
-	y.add("buries", attemptsWith(job, buriedError))
+	c := tallyOf(job)
+	y.add("reserves", c.reserves)
+	y.add("timeouts", c.timeouts)
+	y.add("releases", c.releases)
+	y.add("buries", c.buries)
 	y.add("kicks", 0)
 	return k.replyYAML(y.String())
 }
@@ -195,17 +192,30 @@ func timeLeft(job *queue.Job, now time.Time) int64 {
 	return 0
 }
 
-// attemptsWith counts the attempts of a job that ended with an error.
-func attemptsWith(job *queue.Job, text string) (n int) {
+// tally counts what happened to a job.
+type tally struct{ reserves, timeouts, releases, buries int }
+
+// tallyHeader has the tally of a job until it was last released with another priority, which made it another job.
+const tallyHeader = "Beanstalk-Tally"
+
+func (c tally) String() string { return fmt.Sprint(c.reserves, c.timeouts, c.releases, c.buries) }
+
+// tallyOf adds what the history of a job tells to what its header does.
+func tallyOf(job *queue.Job) (c tally) {
+	_, _ = fmt.Sscan(job.Headers[tallyHeader], &c.reserves, &c.timeouts, &c.releases, &c.buries) // zeros without it
+	c.reserves += job.Attempts
+	if job.State == queue.Running {
+		c.reserves++
+	}
 	for _, a := range job.History {
-		if a.Error == text {
-			n++
+		switch a.Error {
+		case releasedError:
+			c.releases++
+		case buriedError:
+			c.buries++
+		default:
+			c.timeouts++
 		}
 	}
-	return n
-}
-
-// timeouts counts the attempts of a job that ended in no other way.
-func timeouts(job *queue.Job) int {
-	return max(0, len(job.History)-attemptsWith(job, releasedError)-attemptsWith(job, buriedError))
+	return c
 }
