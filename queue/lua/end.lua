@@ -110,9 +110,9 @@ end
 
 -- Remembers a job that a worker has done, in the form of finished.go.
 local function rememberDone(j, started, answer)
-  local made = readAttempts(j.page, j.index)
-  if j.state ~= 'u' or not j.at or not made or isNonce(j.id) then return end
-  local attempts = call('HGET', P .. 'a:' .. j.page, j.index)
+  if confOf(j.topic).keep == 0 or j.state ~= 'u' or not j.at or isNonce(j.id) then return end
+  local made, _, _, _, attempts = readAttempts(j.page, j.index)
+  if not made then return end
   local extra = (attempts or answer ~= '') and (attempts or '') .. '\0' .. answer or ''
   local late, took = math.max(0, started - j.due), math.max(0, now - started) * 10
   local most, n, field = 2 ^ 32 - 1, struct.unpack('>I3c8', j.address)
@@ -139,6 +139,13 @@ local verbs = {
   end,
 }
 
+-- The revision of the next change. All that the call may need are taken at once.
+local revision
+local function nextRevision(left)
+  revision = revision and revision + 1 or revise(left)
+  return revision
+end
+
 for i = 2, #ARGV, JOB do
   local j = {topic = ARGV[i], address = ARGV[i + 1]}
   local id, ref, token, allowed, verb = ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]
@@ -151,7 +158,8 @@ for i = 2, #ARGV, JOB do
   if j.ref then
     j.due, created, j.flags, have, j.at = decode(j.rec)
     j.id = have
-    j.state = ref ~= '' and 'u' or stateOf(j.topic, j.ref, j.page, j.due)
+    local held = ref ~= '' or call('ZSCORE', P .. 'lease', string.format('%d', j.ref))
+    j.state = held and 'u' or stateOf(j.topic, j.ref, j.page, j.due)
     was = j.state
     if string.find(allowed, j.state, 1, true) and (j.at or verb == 'A') then
       became, at = verbs[verb](j, ARGV[i + 7], ARGV[i + 8])
@@ -159,7 +167,7 @@ for i = 2, #ARGV, JOB do
   end
   local n = #out
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = became, was, at or 0, created or 0
-  out[n + 5], out[n + 6], out[n + 7] = j.made or 0, (became ~= '' and verb ~= 'E') and revise(1) or 0, have or ''
+  out[n + 5], out[n + 6], out[n + 7] = j.made or 0, (became ~= '' and verb ~= 'E') and nextRevision((#ARGV + 1 - i) / JOB) or 0, have or ''
   out[n + 8] = became ~= '' and verb == 'L' and ref == ''
     and describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true) or ''
 end

@@ -39,14 +39,13 @@ for kind = kinds, first - 1, KIND do
 end
 know(names, 'nu', running)
 
-local freed, topicOfPage = {}, {} -- by page: how many of its jobs are gone
 local function done(at, topic)
   local page, index, key, field = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
   if other then key = smallHash(tonumber(string.match(key, 'i:(%d+)', #P)), field) end
   redis.pcall('LSET', pageKey(page), index, '')
   local record = ARGV[at + 6]
   if record == '' or not remember(topic, record, key, field) then call('HDEL', key, field) end
-  freed[page], topicOfPage[page] = (freed[page] or 0) + 1, topic
+  gone(topic, page, 1)
 end
 
 local function keepAttempts(at) call('HSET', P .. 'a:' .. ARGV[at + 2], ARGV[at + 3], ARGV[at + 5]) end
@@ -98,7 +97,6 @@ for kind, n in pairs(tally) do
   if not t then t = {up = 0, down = 0, [''] = 0}; reached[topic] = t end
   t[endpoint] = t[endpoint] + n
 end
-allGone(freed, topicOfPage)
 writeFinished()
 
 -- What the attempts showed about the endpoint. It answered: the window grows while it is used, the breaker closes. It

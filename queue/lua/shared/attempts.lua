@@ -4,7 +4,7 @@ local function readAttempts(page, index)
   local text = call('HGET', P .. 'a:' .. page, index)
   if not text then return 0, 0, '', '[]' end
   local made, snoozes, reason, history = string.match(text, '^(%d+);(%d+);([^;]*);(.*)$')
-  return tonumber(made), snoozes, reason, history
+  return tonumber(made), snoozes, reason, history, text
 end
 
 local function writeAttempts(page, index, made, snoozes, reason, history)

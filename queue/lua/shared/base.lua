@@ -45,6 +45,7 @@ local known = {} -- how many delayed jobs a topic has, without what counts has
 local splits, turn, parts -- see locators.lua
 local counts, totals, events, readies = {}, {}, {}, {}
 local happened = {} -- topics that totals has
+local freed = {}    -- by page: how many of its records are gone
 local wakeTimers, wakeDispatchers = false, false
 local told = {} -- pull topics that have something for the workers who wait
 

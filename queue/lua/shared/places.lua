@@ -43,39 +43,8 @@ local function store(topic, priority, at, rec, due)
   return ref
 end
 
--- Removes a page.
-local function dropPage(topic, page)
-  call('UNLINK', P .. 'p:' .. page, P .. 'a:' .. page)
-  call('HDEL', P .. 'gone', page)
-  local slot = call('ZSCORE', P .. 'pg:' .. topic, page)
-  local field = topic
-  if slot then
-    call('ZREM', P .. 'pg:' .. topic, page)
-    field = topic .. '/' .. slot
-  end
-  if call('HGET', P .. 'cur', field) == tostring(page) then call('HDEL', P .. 'cur', field) end
-end
-
--- Counts n more records of a page as gone, and removes a page without any left.
-local function gone(topic, page, n)
-  local total = n > 0 and call('HINCRBY', P .. 'gone', page, n) or tonumber(call('HGET', P .. 'gone', page) or 0)
-  if total >= call('LLEN', P .. 'p:' .. page) - 1 then dropPage(topic, page) end
-end
-
--- The same of many pages: by page, how many of its records are gone, and its topic.
-local function allGone(freed, topicOf)
-  local pages, left = keysOf(freed), {}
-  for i, before in ipairs(#pages > 0 and ask('HMGET', P .. 'gone', pages) or {}) do
-    local page = pages[i]
-    local total = (before or 0) + freed[page]
-    if total >= call('LLEN', P .. 'p:' .. page) - 1 then
-      dropPage(topicOf[page], page)
-    else
-      left[#left + 1], left[#left + 2] = page, string.format('%d', total)
-    end
-  end
-  many('HSET', P .. 'gone', left)
-end
+-- Counts n more records of a page as gone. finish() removes pages without any left.
+local function gone(topic, page, n) freed[page], topics[page] = (freed[page] or 0) + n, topic end
 
 -- Empties the place of a job that nothing holds any more. The caller removes the locator.
 local function free(topic, ref, page, index, flags)

@@ -290,7 +290,35 @@ local function tell()
   if #waited > 0 then call('PUBLISH', P .. 'pull', table.concat(waited, ' ')) end
 end
 
+-- Removes a page.
+local function dropPage(topic, page)
+  call('UNLINK', P .. 'p:' .. page, P .. 'a:' .. page)
+  call('HDEL', P .. 'gone', page)
+  local slot = call('ZSCORE', P .. 'pg:' .. topic, page)
+  local field = topic
+  if slot then
+    call('ZREM', P .. 'pg:' .. topic, page)
+    field = topic .. '/' .. slot
+  end
+  if call('HGET', P .. 'cur', field) == tostring(page) then call('HDEL', P .. 'cur', field) end
+end
+
+local function writeGone()
+  local pages, left = keysOf(freed), {}
+  for i, before in ipairs(#pages > 0 and ask('HMGET', P .. 'gone', pages) or {}) do
+    local page = pages[i]
+    local total = (before or 0) + freed[page]
+    if total >= call('LLEN', P .. 'p:' .. page) - 1 then
+      dropPage(topics[page], page)
+    else
+      left[#left + 1], left[#left + 2] = page, string.format('%d', total)
+    end
+  end
+  many('HSET', P .. 'gone', left)
+end
+
 local function finish()
+  writeGone()
   for p, byTopic in pairs(readies) do
     for topic, refs in pairs(byTopic) do
       offer(topic, p, many('RPUSH', P .. 'r:' .. p .. ':' .. topic, refs) == #refs)
