@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -154,6 +155,7 @@ func TestPrioritiesDoNotOrderWhatIsNotReady(t *testing.T) {
 		{"peek-buried\r\n", "FOUND 3 1\r\nc\r\n"}, {"kick 1\r\n", "KICKED 1\r\n"},
 		{"peek-buried\r\n", "FOUND 2 1\r\nb\r\n"}, {"peek-ready\r\n", "FOUND 3 1\r\nc\r\n"},
 	} {
+		time.Sleep(2 * time.Millisecond) // times are kept in milliseconds
 		c.send(step[0])
 		c.want(step[1])
 	}
