@@ -47,7 +47,7 @@ var (
 		warmUp: 500 * time.Millisecond, load: 1500 * time.Millisecond, callbacks: 30_000, pullJobs: 100_000,
 		lateMin: time.Second, lateMax: 2 * time.Second, latePush: 4 * time.Second,
 		memoryJobs: 200_000, growth: 300_000, mass: 50_000, topics: 1000, manyTopics: 5000, pageTopics: 1000,
-		settle: 2 * time.Second, idle: 3 * time.Second, redisBenchRequests: 50_000,
+		settle: 11 * time.Second, idle: 10 * time.Second, redisBenchRequests: 50_000,
 	}
 )
 

@@ -75,8 +75,8 @@ func (s *suite) memoryWith(ctx context.Context, id func(conn, n int, _ time.Dura
 	return raw, err
 }
 
-// An installation counts as idle when it has settled: seconds after its start and the last change, processes compare
-// journals, read all topics once and give back memory.
+// An installation counts as idle when it has settled: within ten seconds of its start and the last change, processes
+// compare journals and read all topics once.
 var idleGroup = group{
 	name: "idle", about: "an idle installation with 1,000 topics",
 	figures: []figure{

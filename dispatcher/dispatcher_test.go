@@ -246,7 +246,7 @@ func TestAPushWakesADispatcherThatOnlyLooked(t *testing.T) {
 		id, pushed := fmt.Sprint(jobs), time.Now()
 		i.push("t", id, 0)
 		eventually(t, "it is called", func() bool { return i.called(id) == 1 })
-		if time.Since(pushed) < 2*time.Second { // well under the reserve that comes anyway
+		if time.Since(pushed) < 2*time.Second {
 			prompt++
 		}
 		eventually(t, "it is gone", func() bool { return i.gone("t", id) })

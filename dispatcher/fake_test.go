@@ -33,6 +33,7 @@ type fake struct {
 	reserves []queue.Reserve
 	reserved []time.Time // when
 	looks    int
+	noted    bool // the last reserve found too little, and nothing was pushed since
 	settled  []queue.Settlement
 	extended map[*queue.Lease]int
 
@@ -58,7 +59,7 @@ func (f *fake) NothingReady(context.Context, int) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
-	return len(f.ready) == 0 && f.passed == 0, nil
+	return f.noted && len(f.ready) == 0 && f.passed == 0, nil
 }
 
 func (f *fake) Reserve(_ context.Context, _ int, r queue.Reserve) (queue.Reserved, error) {
@@ -83,7 +84,7 @@ func (f *fake) reserve(r queue.Reserve) (queue.Reserved, time.Duration, error) {
 	default:
 		got.Jobs = f.take(r)
 	}
-	f.token = r.Token
+	f.token, f.noted = r.Token, len(got.Jobs) < r.Max
 	if f.reserveErr != nil {
 		f.lost = append(f.lost, got.Jobs...)
 		return queue.Reserved{}, f.took, f.reserveErr

@@ -80,7 +80,7 @@ func (p *places) pollEvery() time.Duration {
 	return min(max(time.Second, time.Duration(p.sources)*300*time.Millisecond), maxPoll)
 }
 
-// maxPoll stays well below the time for which a reserve leaves the note that a dispatcher waits.
+// maxPoll bounds how late a job is called whose wake-up got lost.
 const maxPoll = 10 * time.Second
 
 // divide says among how many sources the free places are shared.

@@ -22,7 +22,6 @@ type source struct {
 	settler *settler
 	leases  *keeper
 	calls   sync.WaitGroup
-	noted   time.Time // when the last reserve left the note that a dispatcher waits; zero when it left none
 
 	mu      sync.Mutex
 	avoided map[string]time.Time // topics whose jobs were released, until Redis knows their state
@@ -71,15 +70,11 @@ func (s *source) run() {
 	wg.Wait()
 }
 
-// noteFor is how long polls may be cheap after a reserve that left a note. Together with maxPoll it is well below
-// the 30 s after which the note expires.
-const noteFor = 10 * time.Second
-
 // rest waits until a reserve may find something. It polls, since a wake-up may get lost. While nothing is ready a
-// poll needs no reserve: the note of the last one makes the next ready job wake this dispatcher. A job that has
+// poll needs no reserve: the note of an earlier one makes the next ready job wake this dispatcher. A job that has
 // removed the note has sent a wake-up; should its connection break, WakeReconnect follows.
 func (s *source) rest() {
-	for s.wait(nil) == polled && time.Since(s.noted) < noteFor {
+	for s.wait(nil) == polled {
 		if nothing, err := s.shard.NothingReady(s.ctx, s.bucket); err != nil || !nothing {
 			return
 		}
@@ -118,7 +113,6 @@ func (s *source) poll() time.Duration {
 
 // reserve fills places and reports whether there may be more jobs.
 func (s *source) reserve() (more bool) {
-	s.noted = time.Time{}
 	n, spare := s.d.places.take(s.ctx, queue.ReserveLimit)
 	if n == 0 {
 		return false
@@ -136,7 +130,6 @@ func (s *source) reserve() (more bool) {
 	if len(got.Jobs) == n || got.More || spare && len(got.Jobs) > 0 {
 		return true
 	}
-	s.noted = sent
 	return limited(r, got.Jobs) && s.wait(ends) != stopped
 }
 

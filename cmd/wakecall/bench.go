@@ -50,7 +50,7 @@ func (p *program) benchCommand() *cobra.Command {
 			return report.Table(p.out)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "take less than a minute, and be less precise")
+	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "measure for seconds only, and be less precise")
 	cmd.Flags().IntVar(&opts.Runs, "runs", 0, "report medians of this number of runs (default 3; 1 with --quick)")
 	cmd.Flags().StringSliceVar(&opts.Only, "only", nil, "measure only these `ROWS`, separated by commas")
 	cmd.Flags().StringVar(&file, "report", "", "also write the JSON with all raw figures to `FILE`")

@@ -17,7 +17,7 @@ out, size = {now, 0, '', 0}, 4
 -- When a dispatcher polls, mostly nothing is ready: that costs two commands.
 local rings = call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2')
 if ARGV[8] ~= '1' and rings == 0 then
-  call('SET', P .. 'idle', 1, 'EX', 30)
+  call('SET', P .. 'idle', 1)
   return out
 end
 
@@ -159,6 +159,6 @@ finish()
 out[3] = newer
 if left > 0 then
   if not (mayRead('0') and mayRead('1') and mayRead('2')) then out[2] = 1 end
-  call('SET', P .. 'idle', 1, 'EX', 30)
+  call('SET', P .. 'idle', 1)
 end
 return out
