@@ -24,10 +24,11 @@ type Reserve struct {
 	Order  string        // Fair or Listed; empty: Fair
 }
 
-// LeasedJob is a job that this worker has until LeasedUntil.
+// LeasedJob is a job that this worker has for TTR from when it came, which is until LeasedUntil by Redis's clock.
 type LeasedJob struct {
 	Lease       string            `json:"lease"`
 	LeasedUntil time.Time         `json:"leased_until"`
+	TTR         Duration          `json:"ttr"` // how long the lease lasts; 0: the server is of an earlier version
 	Topic       string            `json:"topic"`
 	ID          string            `json:"id"`
 	Priority    string            `json:"priority"`

@@ -39,10 +39,10 @@ func Released(after time.Duration) error { return released{after} }
 func Buried(reason error) error { return buried{reason} }
 
 const (
-	workerWait   = 20 * time.Second // of one Reserve
-	maxPause     = 5 * time.Second  // after calls that failed
-	endTimeout   = 10 * time.Second // for the end of a lease that is over soon, or of a worker that was stopped
-	shortestHalf = 250 * time.Millisecond
+	workerWait    = 20 * time.Second // of one Reserve
+	maxPause      = 5 * time.Second  // after calls that failed
+	endTimeout    = 10 * time.Second // for the end of a lease that is over soon, or of a worker that was stopped
+	shortestPause = 20 * time.Millisecond
 )
 
 // Run works until ctx ends; then it takes no more jobs and waits for those at hand. It fails when the server refuses
@@ -120,6 +120,9 @@ func (w *Worker) free(ctx context.Context, places chan struct{}) (n int) {
 	return n
 }
 
+// errOver ends the handling of a job whose lease could not be extended: another worker may have it.
+var errOver = fmt.Errorf("the lease could not be extended in time: %w", ErrConflict)
+
 // do has one job handled, and ends its lease.
 func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	handling, cancel := context.WithCancelCause(ctx)
@@ -130,7 +133,7 @@ func (w *Worker) do(ctx context.Context, job *LeasedJob) {
 	lost := context.Cause(handling)
 	cancel(nil)
 	extending.Wait()
-	if errors.Is(lost, ErrConflict) { // another worker may have the job
+	if err != nil && errors.Is(lost, ErrConflict) { // else the job is done, and the server says whether that counts
 		w.failed(fmt.Errorf("%s/%s: %w", job.Topic, job.ID, lost))
 		return
 	}
@@ -149,14 +152,27 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 	return w.Handle(ctx, job)
 }
 
-// extend extends the lease whenever half of it is over. A lease that is over ends the handling.
+// extend extends the lease whenever a third of it is over, and tries again soon where that fails. It counts from when
+// the job came, and from before each call: the clocks of the server and of this host may differ. A lease that is over
+// ends the handling.
 func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job *LeasedJob) (until time.Time) {
-	until = job.LeasedUntil
-	for {
-		if sleep(ctx, max(time.Until(until)/2, shortestHalf)) != nil {
+	length := job.TTR.Std()
+	if length <= 0 {
+		length = max(time.Until(job.LeasedUntil), time.Second)
+	}
+	until = time.Now().Add(length)
+	for pause := length / 3; ; {
+		if sleep(ctx, min(max(pause, shortestPause), time.Until(until))) != nil {
 			return until
 		}
-		next, err := w.Client.Extend(ctx, job.Lease, w.TTR)
+		asked := time.Now()
+		if !asked.Before(until) {
+			cancel(errOver)
+			return until
+		}
+		call, stop := context.WithDeadline(ctx, until)
+		_, err := w.Client.Extend(call, job.Lease, w.TTR)
+		stop()
 		switch {
 		case ctx.Err() != nil:
 			return until
@@ -164,7 +180,9 @@ func (w *Worker) extend(ctx context.Context, cancel context.CancelCauseFunc, job
 			cancel(err)
 			return until
 		case err == nil:
-			until = next
+			until, pause = asked.Add(length), length/3
+		default:
+			pause = length / 20
 		}
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -70,4 +71,88 @@ func TestAWorkerGoesOn(t *testing.T) {
 			t.Errorf("told of %d failures; want 4; acked %v", failed, acked)
 		}
 	})
+}
+
+// TestAWorkerExtendsALeaseByItsLength: what the clock of the worker's host says makes no difference, nor do calls that
+// fail now and then.
+func TestAWorkerExtendsALeaseByItsLength(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			const ttr = 10 * time.Second
+			last, calls := time.Now(), 0
+			lost := handleFor(t, time.Minute, ahead, ttr, func() (*http.Response, error) {
+				if since := time.Since(last); since > ttr/2 || since < ttr/4 && calls%3 != 2 {
+					t.Errorf("with a clock that is %s ahead, %s passed since the last extension", ahead, since)
+				}
+				if calls++; calls%3 == 2 {
+					return nil, errors.New("connection refused")
+				}
+				last = time.Now()
+				return answer(http.StatusOK, strings.NewReader(`{"leased_until":"2000-01-01T00:00:20Z"}`))
+			})
+			if lost != nil {
+				t.Errorf("with a clock that is %s ahead, the lease is lost: %v", ahead, lost)
+			}
+		})
+	}
+}
+
+// TestAWorkerEndsAJobWhoseLeaseIsOver: another worker may have it.
+func TestAWorkerEndsAJobWhoseLeaseIsOver(t *testing.T) {
+	const ttr = 12 * time.Second
+	for name, c := range map[string]struct {
+		extend func() (*http.Response, error)
+		after  time.Duration
+	}{
+		"refused": {func() (*http.Response, error) {
+			return answer(http.StatusConflict, strings.NewReader(`{"status":409,"title":"Conflict"}`))
+		}, ttr / 3},
+		"out of reach": {func() (*http.Response, error) { return nil, errors.New("connection refused") }, ttr},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			lost := handleFor(t, time.Hour, 0, ttr, c.extend)
+			if took := time.Since(began); took != c.after || !errors.Is(lost, ErrConflict) {
+				t.Errorf("%s: the handling ended after %s with %v; want %s and %v", name, took, lost, c.after, ErrConflict)
+			}
+		})
+	}
+}
+
+// handleFor has a worker, whose clock is so far ahead of the server's, work on one job as long as it may, and at most so
+// long. It returns what the worker says of the lease, nil when it has lasted.
+func handleFor(
+	t *testing.T, long, ahead, ttr time.Duration, extend func() (*http.Response, error),
+) (lost error) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	reserved := false
+	c, err := New(Options{URL: "http://wakecall.test", HTTPClient: &http.Client{Transport: answering(
+		func(r *http.Request) (*http.Response, error) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/extend"):
+				return extend()
+			case !strings.HasSuffix(r.URL.Path, "/reserve"):
+				return answer(http.StatusNoContent, http.NoBody)
+			case !reserved:
+				reserved = true
+				until := time.Now().Add(ttr - ahead).Format(time.RFC3339)
+				return answer(http.StatusOK, strings.NewReader(
+					fmt.Sprintf(`{"jobs":[{"lease":"l","id":"x","leased_until":"%s","ttr":"%s"}]}`, until, ttr)))
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Worker{Client: c, Topics: []string{"t"}, Failed: func(err error) { lost = err }, Handle: func(ctx context.Context,
+		_ *LeasedJob) error {
+		defer stop()
+		return sleep(ctx, long)
+	}}
+	if err := w.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	return lost
 }

@@ -38,8 +38,9 @@ type TakeRequest struct {
 // Leased is a job that a worker has until LeaseUntil. Job.Attempts is the number made before this one.
 type Leased struct {
 	Job
-	Lease   string // ends it, see End
-	Attempt int    // counted from 1
+	Lease   string        // ends it, see End
+	For     time.Duration // how long the lease lasts, whatever a clock says
+	Attempt int           // counted from 1
 }
 
 // Taken is the answer of one bucket.
@@ -248,7 +249,9 @@ func (f *flight) next(a *takenAnswer) []Leased {
 			continue
 		}
 		t := ticket{f.s.name, l.Topic, l.ID, l.ref, token, a.now, l.Attempts + 1}
-		jobs = append(jobs, Leased{Job: l.Job, Lease: t.String(), Attempt: t.attempt})
+		jobs = append(jobs, Leased{
+			Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(a.now), Attempt: t.attempt,
+		})
 	}
 	return jobs
 }

@@ -225,6 +225,7 @@ func appendLeased(b []byte, j *queue.Leased, most map[string]int) []byte {
 	b = append(b, '{')
 	b = member.Text(b, "lease", j.Lease)
 	b = member.Instant(b, "leased_until", j.LeaseUntil)
+	b = member.Text(b, "ttr", j.For.String())
 	b = member.Text(b, "topic", j.Topic)
 	b = member.Text(b, "id", j.ID)
 	b = member.Text(b, "priority", j.Priority.String())
