@@ -12,7 +12,7 @@ import (
 // second copy. A change or a deletion that finds it, while the other shard is away, would leave the job that counts as
 // it was. So the process removes it when the shard answers again: a job of that id which was stored while the push was
 // under way, and is as it was pushed. Whoever changed it meanwhile has changed both, and whoever pushed the id again
-// did so later. What a process has not removed when it ends stays.
+// did so later. What a process has not removed within doubtFor, or when it ends, stays.
 
 // maxDoubts are kept of a shard; of an outage it is one call of the script or two.
 const maxDoubts = 10_000
@@ -22,7 +22,12 @@ type doubt struct {
 	push     Push // without its body
 	body     uint64
 	from, to int64 // when it may have been stored, in ms by the shard's clock
+	noted    time.Time
 }
+
+// doubtFor is how long a process knows of a doubt. A drain that finds a job which is younger than twice that takes it
+// for the copy of one: were the job that is drained removed for its sake, both would be gone.
+const doubtFor = 5 * time.Minute
 
 // clockDrift is more than two clocks drift apart within clockFor.
 const clockDrift = 5 * time.Millisecond
@@ -33,14 +38,17 @@ func (s *Shard) doubtOf(p Push, began time.Time) (d doubt, ok bool) {
 	if clock == nil {
 		return d, false // it was refused, see deadline.go
 	}
-	d = doubt{push: p, body: xxhash.Sum64(p.Body)}
+	d = doubt{push: p, body: xxhash.Sum64(p.Body), noted: time.Now()}
 	d.from, d.to = clock.earliest(began.Add(-clockDrift)), clock.latest(time.Now().Add(clockDrift))
 	d.push.Body = nil
 	return d, true
 }
 
-// left reports whether a job is the copy that the push left.
+// left reports whether a job is the copy that the push left, if that is still to be removed.
 func (d *doubt) left(j *Job) bool {
+	if time.Since(d.noted) > doubtFor {
+		return false
+	}
 	if created := j.CreatedAt.UnixMilli(); created < d.from || created > d.to || xxhash.Sum64(j.Body) != d.body {
 		return false
 	}

@@ -192,6 +192,7 @@ type moving struct {
 	attempts string
 	copied   int64 // the reference there; negative when it was already there; 0 when its id is another job's there
 	revision int64 // of its copy there, and then of its leaving
+	stays    bool  // another job of its id there may be removed
 }
 
 // cases reads whole jobs. It leaves out those that are due too soon, and those that are gone.
@@ -253,7 +254,8 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	if err != nil {
 		return errors.Join(err, m.undo(ctx, to, copied))
 	}
-	left, err := m.from.leave(ctx, list, func(c *moving) int64 { return c.ref })
+	leaving := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.stays })
+	left, err := m.from.leave(ctx, leaving, func(c *moving) int64 { return c.ref })
 	if err != nil {
 		return err
 	}
@@ -266,20 +268,24 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 }
 
 // others are jobs of another creation in place of copies. A push whose answer was lost leaves such a one, and no
-// journal has it.
+// journal has it. Whoever pushed it may remove it at first, see doubt.go; meanwhile the job stays where it is.
 func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, err error) {
-	var refs []Ref
-	var revisions []int64
-	for _, c := range list {
-		if c.copied == 0 {
-			refs, revisions = append(refs, Ref{c.job.Topic, c.job.ID}), append(revisions, c.revision)
-		}
+	in := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied != 0 })
+	refs := make([]Ref, len(in))
+	for i, c := range in {
+		refs[i] = Ref{c.job.Topic, c.job.ID}
 	}
 	jobs, err := s.getAll(ctx, refs)
 	for i, j := range jobs {
-		if j != nil && j.State != Finished {
-			others = append(others, &moving{job: *j, revision: revisions[i]})
+		if j == nil || j.State == Finished {
+			continue
 		}
+		clock := s.nodes[s.bucketOf(j.Topic)].clock.Load()
+		since := clock.earliest(time.Now().Add(-2 * doubtFor))
+		if in[i].stays = j.CreatedAt.UnixMilli() > since; in[i].stays {
+			continue
+		}
+		others = append(others, &moving{job: *j, revision: in[i].revision})
 	}
 	return others, err
 }
