@@ -92,10 +92,11 @@ func (c *endCall) jobs() int { return len(c.list) }
 
 func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
 	call := func(_ int, batch []*endCall) {
-		list := batch[0].list
-		for _, c := range batch[1:] {
-			list = append(list[:len(list):len(list)], c.list...)
+		lists := make([][]Ending, len(batch))
+		for i, c := range batch {
+			lists[i] = c.list
 		}
+		list := slices.Concat(lists...)
 		done := s.endAll(bucket, list)
 		if o.Ended != nil {
 			if err := o.Ended(done); err != nil {

@@ -16,9 +16,15 @@
 local EXPIRED, JOB, HISTORY = ARGV[1], 9, 20
 local out = {}
 
+local refs, tokens = {}, {} -- of the leases that the call names; tokens by reference, as long as they are held
+for i = 2, #ARGV, JOB do
+  if ARGV[i + 3] ~= '' then refs[#refs + 1] = ARGV[i + 3] end
+end
+for i, token in ipairs(#refs > 0 and ask('HMGET', P .. 'tok', refs) or {}) do tokens[refs[i]] = token end
+
 -- The job that a lease names, if it is held.
 local function leased(topic, id, ref, token)
-  if call('HGET', P .. 'tok', ref) ~= token then return nil end
+  if tokens[ref] ~= token then return nil end
   local page, index = placeOf(ref)
   local rec = read(page, index)
   if not rec or topicOf(page) ~= topic then return nil end
@@ -120,11 +126,19 @@ local function rememberDone(j, started, answer)
   remember(j.topic, head .. extra .. j.rec, smallHash(n, field), field)
 end
 
+local done = {} -- references of jobs that are gone, whose leases end at last
+
 local verbs = {
   A = function(j, started, answer)
     rememberDone(j, tonumber(started) or now, answer)
     total(j.state == 'u' and 'd' or j.state == 'x' and 'o' or 'x', j.topic, 1)
-    removeFrom(j.topic, j.ref, j.page, j.index, j.flags or 0, j.state, struct.unpack('>I3c8', j.address))
+    if j.state == 'u' and confOf(j.topic).pull then
+      done[#done + 1] = string.format('%d', j.ref)
+      count('nu', j.topic, -1)
+    else
+      detach(j.topic, j.ref, j.state)
+    end
+    erase(j.topic, j.ref, j.page, j.index, j.flags or 0, struct.unpack('>I3c8', j.address))
     return 'g', now
   end,
   L = function(j, number) return release(j, tonumber(number), false) end,
@@ -163,6 +177,7 @@ for i = 2, #ARGV, JOB do
     was = j.state
     if string.find(allowed, j.state, 1, true) and (j.at or verb == 'A') then
       became, at = verbs[verb](j, ARGV[i + 7], ARGV[i + 8])
+      if became ~= '' and verb ~= 'E' then tokens[string.format('%d', j.ref)] = nil end
     end
   end
   local n = #out
@@ -171,6 +186,8 @@ for i = 2, #ARGV, JOB do
   out[n + 8] = became ~= '' and verb == 'L' and ref == ''
     and describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true) or ''
 end
+many('ZREM', P .. 'lease', done)
+many('HDEL', P .. 'tok', done)
 writeFinished()
 finish()
 return out

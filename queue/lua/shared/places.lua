@@ -90,9 +90,8 @@ local function detach(topic, ref, state)
   end
 end
 
--- Removes a live job whose state and locator are known.
-local function removeFrom(topic, ref, page, index, flags, state, n, field)
-  detach(topic, ref, state)
+-- Removes what leads to a job that nothing holds any more, and the job.
+local function erase(topic, ref, page, index, flags, n, field)
   call('HDEL', smallHash(n, field), field)
   call('HDEL', P .. 'a:' .. page, index)
   free(topic, string.format('%d', ref), page, index, flags)
@@ -101,7 +100,8 @@ end
 -- Removes a live job.
 local function remove(topic, ref, page, index, rec)
   local due, _, flags, id = decode(rec)
-  removeFrom(topic, ref, page, index, flags or 0, stateOf(topic, ref, page, due), locator(topic, id or ''))
+  detach(topic, ref, stateOf(topic, ref, page, due))
+  erase(topic, ref, page, index, flags or 0, locator(topic, id or ''))
 end
 
 -- A record of a job that does not expire.
