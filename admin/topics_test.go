@@ -133,7 +133,7 @@ func TestATopicIsRegisteredChangedAndDeleted(t *testing.T) {
 		t.Errorf("after the old one was dropped it has %d secrets", len(x.Secrets))
 	}
 	q.Push(t.Context(), queue.Push{Topic: "shop.mail", ID: "1", Delay: time.Hour})
-	if _, body := s.post("/topics/shop.mail/delete"); !strings.Contains(body, "has 1 jobs") ||
+	if _, body := s.post("/topics/shop.mail/delete"); !strings.Contains(body, "still has jobs (1)") ||
 		s.registry.Snapshot().Topics.Get("shop.mail") == nil {
 		t.Errorf("deleting with jobs: %s", body)
 	}

@@ -13,6 +13,22 @@ var keyOf = regexp.MustCompile(`(?:\bt|"(?:Label|Help)") "([a-z_]+\.[a-z0-9_.]+)
 
 var iconOf = regexp.MustCompile(`(?:icon|"Icon") "([a-z0-9-]+)"`)
 
+// TestACountOfOneReadsAsOne: where a text counts things, there is one for a single thing.
+func TestACountOfOneReadsAsOne(t *testing.T) {
+	all, err := LoadTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := regexp.MustCompile(`\{0\} (more |dead |ready |running |delayed )?` +
+		`(jobs|topics|calls|callbacks|failures|fields|secrets|connections)( |\.|\)|:|$)`)
+	limits := []string{"forecast.some", "tasks.sampled", "tasks.why_full"} // they are never one
+	for key, text := range all["en"] {
+		if counts.MatchString(text) && !all["en"].Has(key+".one") && !slices.Contains(limits, key) {
+			t.Errorf("%s has no text for one: %s", key, text)
+		}
+	}
+}
+
 func TestEveryTextIsInEveryLanguage(t *testing.T) {
 	all, err := LoadTexts()
 	if err != nil {

@@ -77,13 +77,14 @@ func (h *Handler) currentOutlook(ctx context.Context) (*outlook, error) {
 	return o, nil
 }
 
-// busiest are the active topics with the most jobs to call. Those of pull topics are not called.
+// busiest are the active topics with the most jobs to call, and pull topics of which it is known how many jobs workers
+// can take.
 func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 	topics := h.Snapshot().Topics
 	var names []string
 	for name, s := range stats {
-		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && t.Delivery != registry.DeliveryPull &&
-			s.Delayed+s.Ready > 0 {
+		if t := topics.Get(name); t != nil && t.State == registry.TopicActive && s.Delayed+s.Ready > 0 &&
+			(t.Delivery != registry.DeliveryPull || t.RateLimit > 0) {
 			names = append(names, name)
 		}
 	}
@@ -99,7 +100,23 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	if err != nil && !queue.IsPartial(err) {
 		return err
 	}
-	o.Waiting += s.Ready
+	t := h.Snapshot().Topics.Get(name)
+	if t == nil {
+		return nil
+	}
+	if t.Delivery != registry.DeliveryPull { // jobs that wait for workers are nothing to call
+		o.add(&f, s.Ready)
+	}
+	c := h.figures.TopicCapacity(ctx, t)
+	if p := figures.Predict(&f, s.Ready, c.Rate); p.IsLate() && c.Sure() {
+		o.Topics = append(o.Topics, lateTopic{name, f.Now.Add(p.At), p})
+	}
+	return nil
+}
+
+// add adds what falls due in a topic.
+func (o *outlook) add(f *queue.Forecast, ready int64) {
+	o.Waiting += ready
 	if o.Forecast.Now.Before(f.Now) {
 		o.Forecast.Now = f.Now
 	}
@@ -109,15 +126,6 @@ func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue
 	for i, n := range f.Hours {
 		o.Forecast.Hours[i] += n
 	}
-	t := h.Snapshot().Topics.Get(name)
-	if t == nil {
-		return nil
-	}
-	c := h.figures.TopicCapacity(ctx, t)
-	if p := figures.Predict(&f, s.Ready, c.Rate); p.IsLate() && c.Sure() {
-		o.Topics = append(o.Topics, lateTopic{name, f.Now.Add(p.At), p})
-	}
-	return nil
 }
 
 // outlookPart renders the forecast on the overview.

@@ -10,8 +10,8 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// fillForecast shows when jobs fall due, and of a push topic how late they will be called: what workers of a pull topic
-// can do nobody knows. Of the topics of a namespace there is no forecast.
+// fillForecast shows when jobs fall due, and how late they will be called, or at the earliest taken by workers. Of the
+// topics of a namespace there is no forecast.
 func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 	if registry.IsNamespace(d.Name) {
 		return nil
@@ -25,9 +25,7 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 		d.Away = h.Explain(c, err)
 	}
 	d.Forecast = &f
-	if d.Topic.Delivery != registry.DeliveryPull {
-		d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)
-	}
+	d.Capacity = h.figures.TopicCapacity(ctx, d.Topic)
 	d.Late = figures.Predict(&f, d.Live.Totals.Ready, d.Capacity.Rate)
 	d.Minutes = h.figures.ForecastChart(c, f.Now, time.Minute, f.Minutes[:], d.Capacity.Rate)
 	d.Hours = h.figures.ForecastChart(c, f.Now, time.Hour, f.Hours[:], d.Capacity.Rate)
