@@ -94,6 +94,10 @@ func (f *fold) store(j *latest, l *line) {
 		f.merged[l.key] = &journal.RequestLine{}
 	}
 	if j.content != 0 && l.revision <= j.content {
+		if !l.found && l.created == j.created { // the clock of its host went back, so a later line was read before
+			j.since = max(j.since, l.revision)
+			j.lives(l.revision)
+		}
 		return
 	}
 	if l.found { // it tells that the job is there, not whether it is dead
@@ -104,8 +108,13 @@ func (f *fold) store(j *latest, l *line) {
 		return
 	}
 	j.content, j.created, j.since = l.revision, l.created, l.revision
-	if j.state == 0 || l.revision > j.state {
-		j.state, j.ending = l.revision, living
+	j.lives(l.revision)
+}
+
+// lives notes that the job was alive at a revision.
+func (j *latest) lives(revision int64) {
+	if j.state == 0 || revision > j.state {
+		j.state, j.ending = revision, living
 	}
 }
 

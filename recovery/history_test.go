@@ -14,12 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // attendant attends the host's only shard, when it is told to.
 func (h *host) attendant(t fataler) *attendant {
 	k, err := NewKeeper(KeeperOptions{
-		Dir: h.dir, Shards: func() []KeptShard { return nil }, Queue: h.queue, Patience: 20 * time.Second,
+		Dir: h.dir, Shards: func() []KeptShard { return nil }, Queue: h.queue, Patience: wait.Limit,
 		Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
