@@ -45,8 +45,9 @@ type Options struct {
 
 // Alerts finds what is wrong and tells people. Run starts it.
 type Alerts struct {
-	opts   Options
-	outbox *outbox
+	opts       Options
+	outbox     *outbox
+	storeLimit time.Duration
 
 	// For the goroutine of rounds only.
 	open       map[string]*openAlert // by key: what this host finds or has adopted
@@ -66,12 +67,10 @@ type Alerts struct {
 const (
 	defaultEvery = 5 * time.Second
 	findLimit    = 4 * time.Second
+	storeLimit   = time.Second // of one call to the store
 
 	mailChannel = "mail"
 )
-
-// storeLimit limits one call to the store. Tests lengthen it.
-var storeLimit = time.Second
 
 // New makes alerts.
 func New(o Options) *Alerts {
@@ -84,7 +83,9 @@ func New(o Options) *Alerts {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Alerts{opts: o, open: map[string]*openAlert{}, told: map[string]*Told{}, settings: Defaults()}
+	a := &Alerts{
+		opts: o, storeLimit: storeLimit, open: map[string]*openAlert{}, told: map[string]*Told{}, settings: Defaults(),
+	}
 	a.sent = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "wakecall_alert_deliveries_total", Help: "Messages about alerts by channel and state.",
 	}, []string{"channel", "state"})
@@ -184,7 +185,7 @@ func (a *Alerts) callStore(ctx context.Context, call func(context.Context) error
 	if a.storeHangs {
 		return errStoreHangs
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.storeLimit)
 	defer cancel()
 	err := call(ctx)
 	a.storeHangs = err != nil && ctx.Err() != nil

@@ -41,6 +41,7 @@ type outbox struct {
 	send   func(context.Context, *outgoing) error
 	report func(Delivery) // is called with each first or final result
 	waits  []time.Duration
+	limit  time.Duration // of one call to the store
 
 	ctx     context.Context
 	workers sync.WaitGroup
@@ -55,8 +56,8 @@ func newOutbox(
 	store outboxStorage, holder string, send func(context.Context, *outgoing) error, report func(Delivery),
 ) *outbox {
 	return &outbox{
-		store: store, holder: holder, send: send, report: report, waits: retryWaits, changed: make(chan struct{}, 1),
-		queues: map[string]chan *outgoing{}, pending: map[*outgoing]bool{},
+		store: store, holder: holder, send: send, report: report, waits: retryWaits, limit: storeLimit,
+		changed: make(chan struct{}, 1), queues: map[string]chan *outgoing{}, pending: map[*outgoing]bool{},
 	}
 }
 
@@ -176,7 +177,7 @@ func (o *outbox) sync(ctx context.Context) {
 // leave waits for the workers and lets another process send what they have not sent. put must not be called any more.
 func (o *outbox) leave(ctx context.Context) {
 	o.workers.Wait()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*o.limit)
 	defer cancel()
 	if o.storeAll(ctx) == nil {
 		_ = o.store.LeaveDeliveries(ctx, o.holder) // else others wait until this process counts as gone
@@ -205,7 +206,7 @@ func (o *outbox) unstored() *outgoing {
 }
 
 func (o *outbox) storeOne(ctx context.Context, d *outgoing) error {
-	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	o.mu.Lock()
 	now, final := d.Delivery, d.final
@@ -234,7 +235,7 @@ func (o *outbox) storeOne(ctx context.Context, d *outgoing) error {
 
 // take takes over the messages that this process has to send and does not know.
 func (o *outbox) take(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	list, err := o.store.TakeDeliveries(ctx, o.holder)
 	if err != nil {
