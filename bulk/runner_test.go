@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // tasks keeps tasks in memory.
@@ -169,7 +170,7 @@ func newRunner(t *testing.T, q Queue) *Runner {
 // runUntil runs tasks until done says so, or the test fails.
 func runUntil(t *testing.T, r *Runner, done func(*Task) bool) *Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

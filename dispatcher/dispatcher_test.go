@@ -84,6 +84,11 @@ func (i *installation) called(id string) int {
 }
 
 func start(t *testing.T, more ...func(*Options)) *installation {
+	return startWith(t, wait.Limit, more...)
+}
+
+// startWith starts an installation whose Redis may take so long for a command.
+func startWith(t *testing.T, timeout time.Duration, more ...func(*Options)) *installation {
 	i := &installation{t: t, calls: map[string]int{}, hooks: map[string]http.HandlerFunc{}, snap: &registry.Snapshot{}}
 	dir, err := os.MkdirTemp("", "wkd")
 	if err != nil {
@@ -99,7 +104,7 @@ func start(t *testing.T, more ...func(*Options)) *installation {
 	srv := httptest.NewServer(i)
 	t.Cleanup(srv.Close)
 	i.url = srv.URL
-	i.q = queue.Open(queue.Options{Timeout: 500 * time.Millisecond})
+	i.q = queue.Open(queue.Options{Timeout: timeout})
 	t.Cleanup(func() { _ = i.q.Close() })
 	if err := i.q.SetShards(t.Context(),
 		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
@@ -139,7 +144,7 @@ func (i *installation) run(more ...func(*Options)) {
 	i.t.Cleanup(c.Close)
 	o := Options{
 		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: func() *registry.Snapshot { return i.snap },
-		Caller: c, Journal: i, Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: 5 * time.Second,
+		Caller: c, Journal: i, Concurrency: 32, Pattern: "0120010210", ShutdownTimeout: wait.Limit,
 	}
 	for _, m := range more {
 		m(&o)
@@ -354,7 +359,7 @@ func TestASlowTopicLeavesPlacesForOthers(t *testing.T) {
 }
 
 func TestOutcomesAreHeldWhileRedisIsAway(t *testing.T) {
-	i := start(t)
+	i := startWith(t, 500*time.Millisecond)
 	answer := make(chan struct{})
 	i.hook("a", func(http.ResponseWriter, *http.Request) { <-answer })
 	i.push("t", "a", 0)
@@ -515,7 +520,7 @@ func TestTheEndLetsCallsFinish(t *testing.T) {
 	d := New(Options{
 		Shards: func() []Shard { return []Shard{i.q.Shards()[0]} }, Topics: i.d.opts.Topics, Caller: c, Pattern: "012",
 		Concurrency:     4,
-		ShutdownTimeout: 5 * time.Second,
+		ShutdownTimeout: wait.Limit,
 	})
 	done := make(chan error)
 	go func() { done <- d.Run(ctx) }()

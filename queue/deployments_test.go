@@ -72,7 +72,7 @@ func TestEveryKindOfDeploymentDoesTheSame(t *testing.T) {
 		"cluster":    startCluster,
 	} {
 		t.Run(kind, func(t *testing.T) {
-			q := Open(Options{})
+			q := open(Options{})
 			defer func() { _ = q.Close() }()
 			if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: start(t), State: "active"}}); err != nil {
 				t.Fatal(err)

@@ -216,7 +216,8 @@ func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
 	if nothing, err := f.s.NothingToAdvance(f.ctx, 0); nothing || err != nil {
 		t.Fatalf("the timer has nothing to do: %v, %v", nothing, err)
 	}
-	f.push("t", "7", 0) // its locator is not that of a finished job any more
+	again := func(p *Push) { p.OnDuplicate = Replace }
+	f.push("t", "7", 0, again) // its locator is not that of a finished job any more
 	eventually(t, "the timer forgets", func() bool {
 		f.advance()
 		return f.s.client.Exists(f.ctx, prefix(0)+"old").Val() == 0

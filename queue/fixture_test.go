@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -83,10 +85,18 @@ func newFixture(t *testing.T) *fixture {
 	return fixtureOn(t, url, Options{})
 }
 
+// open makes a queue whose commands may take as long as they do on a busy machine, unless o has a limit.
+func open(o Options) *Queue {
+	if o.Timeout == 0 {
+		o.Timeout = wait.Limit
+	}
+	return Open(o)
+}
+
 // fixtureOn is a fixture on a Redis that runs already.
 func fixtureOn(t *testing.T, url string, o Options) *fixture {
 	t.Helper()
-	q := Open(o)
+	q := open(o)
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(), []ShardConfig{{Name: "a", URL: url, State: "active"}}); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // testdata/format-N.redis is what a version of Wakecall that wrote records of format N left in Redis: one command a
@@ -83,7 +85,7 @@ func TestWriteStoredFormat(t *testing.T) {
 	store := func(ids ...string) {
 		for _, id := range ids {
 			p := byID[id]
-			results, _ := f.s.storeAll(0, Memory, []Push{p}, time.Second) // Push would refuse what is due in 2200
+			results, _ := f.s.storeAll(0, Memory, []Push{p}, wait.Limit) // Push would refuse what is due in 2200
 			if results[0].Err != nil {
 				t.Fatal(results[0].Err)
 			}

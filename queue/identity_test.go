@@ -10,7 +10,7 @@ import (
 func underTwoNames(t *testing.T) (f *fixture, set func(stateOfA string, more ...ShardConfig)) {
 	url, _ := startRedis(t)
 	other, _ := startRedis(t)
-	q := Open(Options{})
+	q := open(Options{})
 	t.Cleanup(func() { _ = q.Close() })
 	set = func(stateOfA string, more ...ShardConfig) {
 		t.Helper()

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // Close does not hold the lock that a listener needs, which has just connected and sets the topics' limits.
 func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 	url, _ := startRedis(t)
 	connected, begun := make(chan struct{}), make(chan struct{})
-	q := Open(Options{Announced: func() {
+	q := open(Options{Announced: func() {
 		close(connected)
 		<-begun
 	}})
@@ -35,7 +37,7 @@ func TestCloseDoesNotWaitForAListenerThatWaitsForIt(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("Close does not return")
 	}
 }

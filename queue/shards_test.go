@@ -79,7 +79,7 @@ func TestNothingIsAnsweredAsDoneWhileTheHomeOfAJobIsDown(t *testing.T) {
 	var cut atomic.Bool
 	pass := func([]byte) bool { return !cut.Load() }
 	link := proxied(t, urlA, func() (request, answer func([]byte) bool) { return pass, pass })
-	q := Open(Options{Timeout: 500 * time.Millisecond})
+	q := open(Options{})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []ShardConfig{{Name: "a", URL: link, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
@@ -138,7 +138,7 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	pass := func([]byte) bool { return !cut.Load() }
 	link := proxied(t, urlA, func() (request, answer func([]byte) bool) { return pass, pass })
 	host := func(a string) *fixture {
-		q := Open(Options{Timeout: 500 * time.Millisecond})
+		q := open(Options{})
 		t.Cleanup(func() { _ = q.Close() })
 		if err := q.SetShards(t.Context(),
 			[]ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
@@ -167,7 +167,7 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 }
 
 func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
-	q := Open(Options{})
+	q := open(Options{})
 	defer func() { _ = q.Close() }()
 	urlA, _ := startRedis(t)
 	urlB, _ := startRedis(t)
@@ -208,7 +208,7 @@ func TestAPushAlwaysFindsAnActiveShard(t *testing.T) {
 func TestADownShardsJobsWaitAndNewOnesGoElsewhere(t *testing.T) {
 	urlA, cmd := startRedis(t)
 	urlB, _ := startRedis(t)
-	q := Open(Options{Timeout: 500 * time.Millisecond})
+	q := open(Options{})
 	defer func() { _ = q.Close() }()
 	ctx := t.Context()
 	if err := q.SetShards(ctx,

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // splitAt has so many small hashes, each of which is long with so many locators.
@@ -104,7 +106,7 @@ func TestWriteStoredSplits(t *testing.T) {
 	f.halfSplit(f.s)
 	for n := range splitJobs {
 		// Push would refuse what is due in 2200
-		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, time.Second)
+		results, _ := f.s.storeAll(0, Memory, []Push{splitPush(n)}, wait.Limit)
 		if results[0].Err != nil {
 			t.Fatal(results[0].Err)
 		}
@@ -121,7 +123,7 @@ func TestStoredSplitsAreReadAndGoneOnWith(t *testing.T) {
 		if j := f.get(p.Topic, p.ID); string(j.Body) != fmt.Sprint(n) {
 			t.Errorf("%s has the body %s", p.ID, j.Body)
 		}
-		if r, _ := f.s.storeAll(0, Memory, []Push{p}, time.Second); r[0].Err != nil || !r[0].Duplicate {
+		if r, _ := f.s.storeAll(0, Memory, []Push{p}, wait.Limit); r[0].Err != nil || !r[0].Duplicate {
 			t.Errorf("pushed again: %+v", r)
 		}
 		if err := f.q.Delete(f.ctx, p.Topic, p.ID); err != nil {

@@ -165,7 +165,7 @@ func TestTheForecastCountsWhatIsStored(t *testing.T) {
 func TestAShardThatIsDownLeavesTheOthersNumbers(t *testing.T) {
 	urlA, cmd := startRedis(t)
 	urlB, _ := startRedis(t)
-	q := Open(Options{Timeout: 500 * time.Millisecond})
+	q := open(Options{})
 	defer func() { _ = q.Close() }()
 	if err := q.SetShards(t.Context(),
 		[]ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {

@@ -376,9 +376,10 @@ func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 		a, b := open(t, Options{DSN: dsn}), open(t, Options{DSN: dsn})
 		changes := b.Subscribe()
 		defer changes.End()
-		best := time.Hour
-		for i := range 3 {
-			name := fmt.Sprint("t", i)
+		n := 0
+		eventually(t, "a topic is seen within a second", func() bool { // a busy machine is later at times
+			n++
+			name := fmt.Sprint("t", n)
 			put(t, a, topic(name))
 			start := time.Now()
 			for b.Snapshot().Topics.Get(name) == nil {
@@ -388,11 +389,8 @@ func TestOtherProcessesFollowWithinASecond(t *testing.T) {
 					t.Fatalf("%s was not seen", name)
 				}
 			}
-			best = min(best, time.Since(start))
-		}
-		if best > time.Second { // of three: the machine may be busy
-			t.Errorf("it took %v", best)
-		}
+			return time.Since(start) <= time.Second
+		})
 	})
 }
 

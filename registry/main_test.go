@@ -5,24 +5,17 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/seal"
 	"github.com/wakecall/wakecall/test/dbtest"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-const patience = 30 * time.Second
+const patience = wait.Limit
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
+var eventually = wait.For
 
 // open opens a registry that follows changes until the test ends.
 // testKey is the key of all hosts of a test.

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/server"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // fakeWorkers gives out what is ready, and ends every lease that names a topic.
@@ -212,11 +213,7 @@ func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	for deadline := time.Now().Add(time.Minute); alive(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a worker who left counts as there")
-		}
-	}
+	wait.For(t, "a worker who left to count as gone", func() bool { return !alive() })
 }
 
 // flushing is an answer whose last step is the test's.

@@ -64,7 +64,7 @@ func (r *running) end(t *testing.T) error {
 	case err := <-r.ended:
 		r.ended = nil
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("Run does not end")
 		return nil
 	}
@@ -86,7 +86,7 @@ func dial(t *testing.T, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(wait.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -95,7 +95,7 @@ func dial(t *testing.T, addr string) net.Conn {
 func newClient(t *testing.T) *http.Client {
 	tr := &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	return &http.Client{Transport: tr, Timeout: wait.Limit}
 }
 
 func (r *running) push(c *http.Client) (*http.Response, error) {
@@ -113,6 +113,9 @@ func (r *running) push(c *http.Client) (*http.Response, error) {
 	return resp, errors.Join(err, resp.Body.Close())
 }
 
+// lameDuck is long, since clients pause, too, on a busy machine.
+const lameDuck = 5 * time.Second
+
 // TestGracefulStop replaces a server by another one on the same socket, as the master does, while clients push over
 // kept connections: none of their requests may fail.
 func TestGracefulStop(t *testing.T) {
@@ -128,7 +131,7 @@ func TestGracefulStop(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	old := start(t, l, func(o *server.Options) { o.LameDuck = 2 * time.Second }) // on a busy machine clients pause, too
+	old := start(t, l, func(o *server.Options) { o.LameDuck = lameDuck })
 	var (
 		stop    = make(chan struct{})
 		clients sync.WaitGroup
@@ -232,7 +235,7 @@ func TestStopWaitsForFirstRequests(t *testing.T) {
 
 // TestStopWaitsForRequests: what is under way is answered; /readyz tells that the server goes.
 func TestStopWaitsForRequests(t *testing.T) {
-	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = 2 * time.Second })
+	r := start(t, listen(t), func(o *server.Options) { o.LameDuck = lameDuck })
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
 	client := newClient(t)
 	status := make(chan int, 1)
@@ -286,7 +289,7 @@ func TestAPushWhoseClientLeavesIsCalledOff(t *testing.T) {
 	r.leave(t, "POST", orders, `{"body":1}`)
 	select {
 	case <-r.jobs.holding:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Error("it is waited for")
 	}
 }
@@ -303,13 +306,9 @@ func TestAnEditWhoseClientLeavesIsCompleted(t *testing.T) {
 	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 1)
 	r.leave(t, "DELETE", path, "")
 	time.AfterFunc(100*time.Millisecond, func() { close(r.jobs.hold) }) // the server has seen the end of the connection
-	deadline := time.Now().Add(10 * time.Second)
-	for !slices.ContainsFunc(r.jobs.changes(), func(did string) bool { return strings.HasPrefix(did, "delete ") }) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the deletion was given up: %v", r.jobs.changes())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(t, "the deletion to be made", func() bool {
+		return slices.ContainsFunc(r.jobs.changes(), func(did string) bool { return strings.HasPrefix(did, "delete ") })
+	})
 }
 
 // TestStopIsBounded: a request that does not end is cut off after ShutdownTimeout, and its handler called off.
@@ -332,7 +331,7 @@ func TestStopIsBounded(t *testing.T) {
 	}
 	select {
 	case <-r.jobs.holding:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Error("its handler works on")
 	}
 }
@@ -530,7 +529,7 @@ func TestListenerBroken(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
 			t.Errorf("ended with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("Run does not end")
 	}
 }

@@ -3,6 +3,8 @@ package timer
 import (
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestTheKernelsAlarmRingsWhenItWasLastSetTo(t *testing.T) {
@@ -19,7 +21,7 @@ func TestTheKernelsAlarmRingsWhenItWasLastSetTo(t *testing.T) {
 		a.set(d)
 		select {
 		case <-a.rings:
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit):
 			t.Fatalf("set to %v, it has not rung after %v", d, time.Since(start))
 		}
 		if took := time.Since(start); took < d {

@@ -64,7 +64,7 @@ func startQueue(t *testing.T) *queue.Queue {
 		t.Fatalf("start redis-server: %v", err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	q := queue.Open(queue.Options{Timeout: time.Second})
+	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {

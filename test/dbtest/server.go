@@ -11,9 +11,11 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
-const startLimit = 30 * time.Second
+const startLimit = wait.Limit
 
 // Server is a private MariaDB server on a Unix socket, in a directory of its own.
 type Server struct {
