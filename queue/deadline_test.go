@@ -13,7 +13,7 @@ import (
 func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 	urlA, cmd := startRedis(t)
 	urlB, _ := startRedis(t)
-	q := Open(Options{Timeout: time.Second})
+	q := open(Options{Timeout: 3 * time.Second})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []ShardConfig{{Name: "a", URL: urlA, State: "active"}, {Name: "b", URL: urlB, State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {

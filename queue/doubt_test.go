@@ -17,7 +17,7 @@ func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync
 		return func([]byte) bool { return true }, func([]byte) bool { return !isDeaf.Load() }
 	})
 	host := func(a string, o Options) *fixture {
-		q := Open(o)
+		q := open(o)
 		t.Cleanup(func() { _ = q.Close() })
 		if err := q.SetShards(t.Context(),
 			[]ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
@@ -33,7 +33,7 @@ func deaf(t *testing.T) (first, second *fixture, isDeaf *atomic.Bool, left *sync
 		}
 		return nil
 	}
-	return host(link, Options{Timeout: time.Second, Changed: changed}), host(urlA, Options{}), isDeaf, left
+	return host(link, Options{Timeout: 5 * time.Second, Changed: changed}), host(urlA, Options{}), isDeaf, left
 }
 
 // passDoubts waits until none of the pushes that a shard did not answer can have made what is pushed there from now on.

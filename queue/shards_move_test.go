@@ -403,8 +403,8 @@ func TestAMoveThatWasCutOffIsFinished(t *testing.T) {
 // that shard is emptied.
 func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 	f, states := twoShards(t, Options{})
-	f.q.pace = movePace{ahead: 4 * time.Second, within: time.Second, putOff: 5 * time.Second,
-		stuck: 100 * time.Millisecond} // a busy machine has three seconds for what follows a copy
+	f.q.pace = movePace{ahead: 8 * time.Second, within: 4 * time.Second, putOff: 9 * time.Second,
+		stuck: 100 * time.Millisecond} // a busy machine has four seconds for a copy, and four for what follows
 	states("active", "active")
 	var mu sync.Mutex
 	calls, deleted, moved := map[string]int{}, map[string]time.Time{}, 0
@@ -448,7 +448,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				id := fmt.Sprint(n, "-", i)
 				r := f.q.Push(f.ctx, Push{Topic: "t", ID: id,
-					Delay: time.Duration(rand.IntN(8000)) * time.Millisecond, Priority: Priority(i % 3)})
+					Delay: time.Duration(rand.IntN(12_000)) * time.Millisecond, Priority: Priority(i % 3)})
 				if r.Err != nil || r.Duplicate {
 					t.Errorf("push %s: %+v", id, r)
 				}
@@ -456,7 +456,7 @@ func TestNothingIsLostOrTwiceOrBackWhileShardsAreDrained(t *testing.T) {
 				other := fmt.Sprint(n, "-", rand.IntN(i+1))
 				switch rand.IntN(6) {
 				case 0:
-					delay := time.Duration(rand.IntN(7000)) * time.Millisecond
+					delay := time.Duration(rand.IntN(12_000)) * time.Millisecond
 					_, err := f.q.Change(f.ctx, "t", other, Change{Delay: &delay})
 					if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrRunning) {
 						t.Errorf("change %s: %v", other, err)

@@ -138,7 +138,7 @@ func TestALateHostDeletesNoAcknowledgedJob(t *testing.T) {
 	pass := func([]byte) bool { return !cut.Load() }
 	link := proxied(t, urlA, func() (request, answer func([]byte) bool) { return pass, pass })
 	host := func(a string) *fixture {
-		q := open(Options{})
+		q := open(Options{Timeout: 5 * time.Second})
 		t.Cleanup(func() { _ = q.Close() })
 		if err := q.SetShards(t.Context(),
 			[]ShardConfig{{Name: "a", URL: a, State: "active"}, {Name: "b", URL: urlB, State: "active"}}); err != nil {
