@@ -5,9 +5,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func (q *fakeQueue) Totals(context.Context, []string) (map[string]queue.TopicTotals, error) {
@@ -63,7 +63,7 @@ func realQueue(t *testing.T) *queue.Queue {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v (apt-get install redis-server)", err)
 	}
-	q := queue.Open(queue.Options{})
+	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() {
 		_ = q.Close()
 		_ = cmd.Process.Kill()
@@ -73,16 +73,10 @@ func realQueue(t *testing.T) *queue.Queue {
 		[]queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(t.Context()) != nil &&
-		time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	for deadline := time.Now().Add(20 * time.Second); q.Push(t.Context(),
-		queue.Push{Topic: "probe", ID: "p"}).Err != nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("redis-server does not answer")
-		}
-	}
+	wait.For(t, "redis-server to answer", func() bool {
+		return q.Shards()[0].Adopt(t.Context()) == nil &&
+			q.Push(t.Context(), queue.Push{Topic: "probe", ID: "p"}).Err == nil
+	})
 	_, _ = q.DropTopic(t.Context(), "probe")
 	return q
 }

@@ -32,20 +32,17 @@ func TestARedisThatIsKilledAndStartedAnew(t *testing.T) {
 		return func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 	}
 	kill := start()
-	q := queue.Open(queue.Options{Timeout: time.Second})
+	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); q.Shards()[0].Adopt(t.Context()) != nil &&
-		time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(t, "the shard", func() bool { return q.Shards()[0].Adopt(t.Context()) == nil })
 	begun := make(chan Finding, 10)
 	ended := make(chan Finding, 10)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 20 * time.Millisecond,
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a look
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -90,7 +87,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 		wait.For(t, "the rights", func() bool { return root.Do(t.Context(), args...).Err() == nil })
 	}
 	grant()
-	q := queue.Open(queue.Options{Timeout: time.Second})
+	q := queue.Open(queue.Options{Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	shards := []queue.ShardConfig{{Name: "a", URL: "unix://us:pw@" + sock, State: "active"}}
 	if err := q.SetShards(t.Context(), shards); err != nil {
@@ -102,7 +99,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 	push := func() error { return q.Push(t.Context(), queue.Push{Topic: "t", Delay: time.Hour}).Err }
 	begun, ended := make(chan Finding, 100), make(chan Finding, 100)
 	c := New(Options{
-		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 20 * time.Millisecond,
+		Shards: func() []Shard { return []Shard{q.Shards()[0]} }, Every: 200 * time.Millisecond, // also the limit of a look
 		Notify: func(f Finding) {
 			if f.Ended.IsZero() {
 				begun <- f
@@ -138,7 +135,7 @@ func TestAUserWithoutRightsIsFound(t *testing.T) {
 // want waits for a finding of a kind and passes over others: the machine may be busy.
 func want(t *testing.T, from <-chan Finding, kind health.Kind) {
 	t.Helper()
-	limit := time.After(15 * time.Second)
+	limit := time.After(wait.Limit)
 	for {
 		select {
 		case f := <-from:
@@ -161,7 +158,7 @@ func TestHostsWithOtherSettingsAreFound(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	differ := func(host, settings string) string {
 		t.Helper()
-		q := queue.Open(queue.Options{Host: host, Settings: settings})
+		q := queue.Open(queue.Options{Host: host, Settings: settings, Timeout: wait.Limit})
 		defer q.Close()
 		shards := []queue.ShardConfig{{Name: "a", URL: "unix://" + sock, State: "active"}}
 		if err := q.SetShards(t.Context(), shards); err != nil {

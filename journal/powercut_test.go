@@ -45,7 +45,9 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	}
 	m.journal.OnSync(m.sync)
 	recorder := record.Recorder{Journal: m.journal}
-	m.queue = queue.Open(queue.Options{Accepted: recorder.Accepted, Changed: recorder.Changed})
+	m.queue = queue.Open(queue.Options{
+		Accepted: recorder.Accepted, Changed: recorder.Changed, Timeout: wait.Limit,
+	})
 	shards := []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}
 	if err := m.queue.SetShards(t.Context(), shards); err != nil {
 		t.Fatal(err)

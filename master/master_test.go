@@ -159,7 +159,7 @@ func launch(t *testing.T, dir, addr string, env ...string) *running {
 var eventually = wait.For
 
 func (r *running) tree() *Tree {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	tree, err := Ps(ctx, r.dir)
 	if err != nil {
@@ -198,12 +198,12 @@ func (r *running) process(role string) Process {
 }
 
 func dial(addr string) (pid int, err error) {
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", addr, wait.Limit)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 	b, err := io.ReadAll(conn)
 	if err != nil {
 		return 0, err
@@ -301,7 +301,7 @@ func TestReloadsRefuseNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := r.process("server").Pid
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	if err := Reload(ctx, r.dir); err == nil || !strings.Contains(err.Error(), "bad configuration") {
 		t.Fatalf("a bad reload: %v", err)

@@ -22,7 +22,7 @@ func manager(t *testing.T) (told func(want string) string) {
 	return func(want string) string {
 		t.Helper()
 		b := make([]byte, 4096)
-		_ = l.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = l.SetReadDeadline(time.Now().Add(time.Minute))
 		for {
 			n, err := l.Read(b)
 			if err != nil {

@@ -76,7 +76,7 @@ func psUntil(t *testing.T, dir, what string, fits func([]Process) bool) []Proces
 	t.Helper()
 	var list []Process
 	eventually(t, what, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		tree, err := Ps(ctx, dir)
 		if err != nil {
@@ -115,7 +115,7 @@ func TestAGracefulStopWaitsForWork(t *testing.T) {
 	dir := tempDir(t)
 	touch(t, dir+"/busy")
 	stop, result := inProcess(t, Options{
-		DataDir: dir, ShutdownTimeout: 10 * time.Second, Roles: []RoleSpec{worker(dir, "a")},
+		DataDir: dir, ShutdownTimeout: time.Minute, Roles: []RoleSpec{worker(dir, "a")},
 	})
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
 	stop()
@@ -193,7 +193,7 @@ func appendLine(path, line string) error {
 
 func TestAReloadAddsAndDropsRoles(t *testing.T) {
 	dir := tempDir(t)
-	o := Options{DataDir: dir, ShutdownTimeout: 5 * time.Second, Roles: []RoleSpec{worker(dir, "a")}}
+	o := Options{DataDir: dir, ShutdownTimeout: time.Minute, Roles: []RoleSpec{worker(dir, "a")}}
 	next := o
 	next.Roles = []RoleSpec{{Name: "timer", Count: 2, Numbered: true}}
 	o.Reload = func() (Options, error) { return next, nil }
@@ -217,7 +217,7 @@ func TestAReloadAddsAndDropsRoles(t *testing.T) {
 
 func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 	dir := tempDir(t)
-	o := Options{DataDir: dir, ShutdownTimeout: 5 * time.Second}
+	o := Options{DataDir: dir, ShutdownTimeout: time.Minute}
 	o.Roles = []RoleSpec{{Name: "timer", Count: 2, Numbered: true}}
 	o.Reload = func() (Options, error) {
 		return Options{DataDir: dir, Roles: []RoleSpec{{Name: "stuck", Count: 1}, {Name: "timer", Count: 2}}}, nil
@@ -266,7 +266,7 @@ func TestAQuestionRightAfterTheStartIsAnswered(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if _, err := p.ask(child.AskStatus, 10*time.Second); err != nil {
+				if _, err := p.ask(child.AskStatus, time.Minute); err != nil {
 					t.Error(err)
 				}
 			})
@@ -309,7 +309,7 @@ func redisSays(t *testing.T, dir, command string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
 		t.Fatal(err)
 	}

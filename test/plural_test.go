@@ -28,7 +28,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	needProcesses(t)
 	s := harness.StartSentinels(t)
 	i := start(t, onURL(s.URL()))
-	topic, pulled := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"}), i.pullTopic(t, M{"ttr": "10s"})
+	topic, pulled := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"}), i.pullTopic(t, M{"ttr": "10s"})
 	i.work(t, pulled)
 	ledger, refused := harness.NewLedger(), &answers{}
 	load := func(topic string) *harness.Load {
@@ -86,7 +86,13 @@ func (i *installation) spread(
 		} else {
 			fields["ttr"] = "2s"
 		}
-		i.put(t, topic, nil, fields)
+		harness.Eventually(t, soon, "all masters to have a replica, or the topic is refused", func() error {
+			fields["callback_url"] = i.endpoint.URL("/" + topic)
+			if answer := i.Do(ctx, http.MethodPut, "/v1/topics/"+topic, fields); answer.Err != nil || answer.Status >= 300 {
+				return errors.New(answer.String())
+			}
+			return nil
+		})
 		loads = append(loads, harness.StartLoad(t, i.Quick(), ledger,
 			harness.LoadOptions{Topic: topic, Rate: 5, Pushers: 1, Fields: M{"delay": "300ms"}, PushFailed: refused.add}))
 	}
@@ -198,7 +204,7 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 	needProcesses(t)
 	old, fresh := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onURL(old.URL()))
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "1m"})
 	i.put(t, "later", nil, nil)
 	for n := range 300 {
 		i.MustPush(t, "later", M{"id": fmt.Sprint(n), "body": n, "delay": "1h"})

@@ -58,8 +58,8 @@ func TestDispatcherKilledInMidCalls(t *testing.T) {
 
 func TestDispatcherKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	i := start(t, harness.Options{})
-	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "2s", "retry": []string{"100ms"}})
+	i := start(t, unhurried())
+	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "5s", "retry": []string{"100ms"}})
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger,
 		harness.LoadOptions{Topic: topic, Fields: M{"delay": "50ms"}, PushFailed: noFailure(t)})
@@ -75,7 +75,7 @@ func TestDispatcherKilledUnderLoad(t *testing.T) {
 
 func TestDispatcherStandsStillLongerThanItsLeases(t *testing.T) {
 	t.Parallel()
-	i := start(t, harness.Options{})
+	i := start(t, unhurried())
 	topic := i.topic(t, harness.Slow(30*time.Millisecond), M{"ttr": "1s", "retry": []string{"100ms"}})
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, PushFailed: noFailure(t)})
@@ -131,7 +131,7 @@ func TestDispatcherThatStoodStillDoesNotCallWhatWasDeleted(t *testing.T) {
 
 func TestTimerKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	i := start(t, harness.Options{})
+	i := start(t, unhurried())
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger,
@@ -169,7 +169,7 @@ func TestServerKilledUnderLoad(t *testing.T) {
 func TestManagedRedisKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "200ms"}})
 	ledger.WaitAcknowledged(t, 100)
@@ -183,7 +183,7 @@ func TestManagedRedisKilledUnderLoad(t *testing.T) {
 func TestMasterKilled(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger, harness.LoadOptions{Topic: topic, Fields: M{"delay": "300ms"}})
 	ledger.WaitAcknowledged(t, 100)
@@ -307,7 +307,7 @@ func TestSecondTermStopsAtOnce(t *testing.T) {
 
 func TestHangupReplacesChildrenWithoutARefusal(t *testing.T) {
 	t.Parallel()
-	i := start(t, harness.Options{})
+	i := start(t, unhurried())
 	topic := i.topic(t, nil, nil)
 	i.put(t, topic+".kept", nil, nil)
 	ledger := harness.NewLedger()
@@ -360,6 +360,11 @@ func TestHangupWithABrokenConfigurationKeepsTheOldOne(t *testing.T) {
 	if now := i.Children(); !slices.Equal(before, now) {
 		t.Errorf("the children were %v and are %v", before, now)
 	}
+}
+
+// unhurried configures an installation in which no push fails because a busy machine delays its Redis.
+func unhurried() harness.Options {
+	return harness.Options{Env: map[string]string{"WAKECALL_REDIS_TIMEOUT": "20s"}}
 }
 
 // noFailure reports the first few pushes that fail where none may.

@@ -91,7 +91,7 @@ func TestAShardThatLostEverythingLosesNoJob(t *testing.T) {
 	opts := onRedis(r)
 	opts.Env["WAKECALL_JOURNAL_SYNC"] = "always"
 	i := start(t, opts)
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger,
 		harness.LoadOptions{Topic: topic, Rate: 100, Pushers: 8, Fields: M{"delay": "2s"}})

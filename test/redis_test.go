@@ -26,7 +26,7 @@ func TestRedisStandsStillForFiveSeconds(t *testing.T) {
 	needProcesses(t)
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(r))
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
 	answers := &answers{}
 	load := harness.StartLoad(t, i.Quick(), ledger,
@@ -93,7 +93,7 @@ func TestRedisKilledAndBack(t *testing.T) {
 	needProcesses(t)
 	r := harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(r))
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
 	answers := &answers{}
 	load := harness.StartLoad(t, i.Quick(), ledger,
@@ -118,7 +118,7 @@ func TestOneShardDown(t *testing.T) {
 	needProcesses(t)
 	a, b := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{})
 	i := start(t, onRedis(a, b))
-	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "2s"})
+	topic := i.topic(t, nil, M{"retry": []string{"100ms"}, "ttr": "5s"})
 	ledger := harness.NewLedger()
 	for n := range 60 { // due after the fault, wherever they live
 		ledger.MustPush(t, i.API, topic, fmt.Sprint("early-", n), M{"delay": "4s"})

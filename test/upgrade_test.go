@@ -38,7 +38,9 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	next := harness.BuildVersion(t, "v9.9.9-next")
 	binary := filepath.Join(t.TempDir(), "wakecall")
 	replaceBinary(t, binary, harness.Binary(t))
-	i := start(t, harness.Options{Binary: binary})
+	opts := unhurried()
+	opts.Binary = binary
+	i := start(t, opts)
 	topic := i.topic(t, nil, nil)
 	ledger := harness.NewLedger()
 	load := harness.StartLoad(t, i.Quick(), ledger,
@@ -90,7 +92,9 @@ func TestUpgradeAtAHighRate(t *testing.T) {
 	installed := harness.Binary(t)
 	binary := filepath.Join(t.TempDir(), "wakecall")
 	replaceBinary(t, binary, installed)
-	i := start(t, harness.Options{Binary: binary})
+	opts := unhurried()
+	opts.Binary = binary
+	i := start(t, opts)
 	topic := i.topic(t, nil, nil)
 	i.put(t, "due", nil, nil)
 	ledger := harness.NewLedger()

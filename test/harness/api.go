@@ -25,7 +25,7 @@ type API struct {
 func NewAPI(base, token string) *API {
 	return &API{Base: base, Token: token, http: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		Timeout:   20 * time.Second,
+		Timeout:   Patience,
 	}}
 }
 

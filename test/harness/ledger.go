@@ -176,7 +176,7 @@ func (l *Ledger) Verdict(t testing.TB, api *API, e *Endpoint, duplicates int) Ta
 
 // drained is nil when no job is delayed, ready or running.
 func (l *Ledger) drained(api *API) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	var errs []error
 	for _, topic := range l.topics() {
@@ -246,7 +246,7 @@ func (l *Ledger) early(key Key, calls []Call) []string {
 }
 
 func (l *Ledger) dead(api *API) (map[Key]bool, []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	dead := map[Key]bool{}
 	var faults []string

@@ -67,7 +67,7 @@ func (n *Node) Client() *redis.Client {
 
 // Role is master or slave, or what went wrong.
 func (n *Node) Role() string {
-	c := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1, ReadTimeout: time.Second})
+	c := redis.NewClient(&redis.Options{Addr: n.Addr(), MaxRetries: -1})
 	defer c.Close()
 	v, err := c.Do(n.t.Context(), "ROLE").Slice()
 	if err != nil || len(v) == 0 {
@@ -100,7 +100,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	})
 	for range 3 {
 		s.Watchers = append(s.Watchers, startNode(t, "sentinel", fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\n"+
-			"sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 4000", master.port),
+			"sentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 4000", master.port),
 			"--sentinel"))
 	}
 	for _, w := range s.Watchers {
@@ -145,7 +145,7 @@ func StartCluster(t testing.TB) *Cluster {
 		n := startNode(
 			t,
 			"node",
-			durable+"\ncluster-enabled yes\ncluster-node-timeout 2000\ncluster-require-full-coverage no",
+			durable+"\ncluster-enabled yes\ncluster-node-timeout 5000\ncluster-require-full-coverage no",
 		)
 		c.Nodes = append(c.Nodes, n)
 		args = append(args, n.Addr())
