@@ -348,9 +348,17 @@ func (s *story) repeated(faults []event) (repeated, explained bool) {
 		return false, true
 	}
 	if last.Shard != "" { // an ack that was answered is not lost by a process
-		return true, forgotten(first, last, faults)
+		return true, forgotten(first, last, faults) || s.pushedTwice(first, faults)
 	}
 	return true, slices.ContainsFunc(faults, func(f event) bool { return f.At <= last.At && f.Calm >= s.requests[0].At })
+}
+
+// pushedTwice says whether a push may have been made twice: its answer was lost at a fault, so it was repeated, or
+// spooled, and the first one's job had been delivered by then.
+func (s *story) pushedTwice(first event, faults []event) bool {
+	return slices.ContainsFunc(s.requests, func(r event) bool {
+		return r.Kind == evPush && (r.isSpooled() || first.At <= r.End) && during(faults, r.At, r.End) != ""
+	})
 }
 
 // during names the faults between two moments.

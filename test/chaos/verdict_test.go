@@ -100,6 +100,14 @@ func TestTheVerdictFindsWhatIsWrong(t *testing.T) {
 			[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1700, End: 1710, Result: acknowledged, Body: "a"}}), ""},
 		"acked twice at a fault": {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good), []event{fault}),
 			"TWICE"},
+		"acked before the answer to its push was lost": {slices.Concat(
+			[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1650, Result: acknowledged, Body: "a"}},
+			take(1, 1600, 1610, good), take(2, 1640, 1700, good),
+			[]event{{Kind: evFault, Fault: "some fault", At: 1500, Calm: 1900}}), ""},
+		"acked, spooled at a fault and acked": {slices.Concat(
+			[]event{{Kind: evPush, Topic: "t", ID: "1", At: 1000, End: 1650, Result: acknowledged, Status: 202, Body: "a"}},
+			take(1, 1700, 1710, good), take(2, 2500, 2700, good),
+			[]event{{Kind: evFault, Fault: "some fault", At: 1500, Calm: 1680}}), ""},
 		"acked, forgotten and acked": {worked(take(1, 1600, 1700, good), take(2, 2500, 2700, good),
 			[]event{{Kind: evFault, Fault: "redis flushed", At: 1700, Calm: 1900}}), ""},
 		"taken by nobody who acked it": {worked(take(1, 1600, 2600, bad)), "LOST"},
