@@ -110,6 +110,30 @@ func TestAWorkerTakesAndAcks(t *testing.T) {
 	f.clean()
 }
 
+// TestALeaseThatACallNamesTwiceEndsOnce: two workers may end the same lease, and their calls go together.
+func TestALeaseThatACallNamesTwiceEndsOnce(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	all := []Verb{Ack, GiveBack, Untake, Fail, BuryLeased}
+	for _, first := range all {
+		for _, second := range append(all, ExtendLeased) {
+			id := fmt.Sprint(first, "-", second)
+			f.push("t", id, 0)
+			lease := f.take(1, "t")[0].Lease
+			done := f.q.End(f.ctx, []Ending{{Lease: lease, Verb: first}, {Lease: lease, Verb: second}})
+			if done[0].Err != nil || !errors.Is(done[1].Err, ErrLease) || done[1].Revision != 0 {
+				t.Errorf("%s: %+v", id, done)
+			}
+			if first != Ack {
+				f.ended(Ending{Ref: Ref{"t", id}, In: []State{done[0].State}, Verb: Ack})
+			}
+			f.gone("t", id)
+		}
+	}
+	f.balancedTopics("t")
+	f.clean()
+}
+
 func TestALeaseThatIsForgedEndsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.pullTopics("t", "u")
