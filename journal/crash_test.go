@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -145,6 +146,11 @@ func fullDisk(t *testing.T, dir string) {
 			}
 		}
 	}
+	ends := []string{}
+	for n := range 2000 {
+		ends = append(ends, fmt.Sprint(n))
+		_ = first.Attempts([]AttemptLine{{Topic: "t", ID: ends[n], Error: strings.Repeat("x", 100), Outcome: Done}})
+	}
 	if first.Healthy() == nil || second.Healthy() == nil || shorts == 0 {
 		t.Fatalf("the disk is not full (%d short writes)", shorts)
 	}
@@ -159,6 +165,9 @@ func fullDisk(t *testing.T, dir string) {
 	c.add(time.Second)
 	if err := first.Probe(); err != nil {
 		t.Errorf("the probe finds no room: %v", err)
+	}
+	if got := attemptIDs(t, dir); !slices.Equal(got, ends) {
+		t.Errorf("%d of %d attempts are in the journal", len(got), len(ends))
 	}
 	push(t, first, "probed")
 	wanted["probed"] = true

@@ -21,7 +21,7 @@
 // A write that fails returns its error, and the journal is unhealthy until one succeeds: Healthy returns the error, and
 // Probe checks, once a second at most, whether there is room again. No restart is needed. Streams fail one by one: only
 // the request stream decides whether requests are accepted (Accepting), and an attempt or an error that cannot be
-// written stops nothing.
+// written stops nothing. Attempts are kept in memory, up to 4 MiB, and written when there is room again.
 //
 //	         write fails                  write or Probe succeeds
 //	healthy ─────────────▶ unhealthy ───────────────────────────▶ healthy

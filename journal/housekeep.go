@@ -31,7 +31,7 @@ func (j *Journal) RunHousekeeping(ctx context.Context) error {
 	for {
 		today := j.opts.Now().Add(-afterMidnight).UTC().Truncate(day)
 		if !today.Equal(done) {
-			complete, err := j.housekeep(ctx)
+			complete, err := j.Housekeep(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -55,13 +55,7 @@ func (j *Journal) RunHousekeeping(ctx context.Context) error {
 
 // Housekeep removes files older than Keep and compresses those of the days before today. It does nothing while another
 // process does it, and skips files that another process has open.
-func (j *Journal) Housekeep(ctx context.Context) error {
-	_, err := j.housekeep(ctx)
-	return err
-}
-
-// housekeep says whether everything is done; otherwise a file is in use, or another process does the work.
-func (j *Journal) housekeep(ctx context.Context) (complete bool, err error) {
+func (j *Journal) Housekeep(ctx context.Context) (complete bool, err error) {
 	now := j.opts.Now()
 	for _, s := range j.streams() {
 		s.releasePast(now)

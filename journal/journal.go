@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -43,12 +42,15 @@ func Open(opts Options) (*Journal, error) {
 		opts.Now = time.Now
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
-	return &Journal{
+	j := &Journal{
 		opts:     opts,
 		requests: &stream{name: Requests, dir: opts.Dir, now: opts.Now, durable: opts.Sync},
 		attempts: &stream{name: Attempts, dir: opts.Dir, now: opts.Now},
 		errors:   &stream{name: Errors, dir: opts.Dir, now: opts.Now},
-	}, nil
+	}
+	j.attempts.again = time.AfterFunc(probeEvery, func() { j.logHealth(j.attempts, j.attempts.write(nil, false)) })
+	j.attempts.again.Stop()
+	return j, nil
 }
 
 // Close closes the files. Later writes fail with os.ErrClosed.
@@ -83,7 +85,8 @@ func (j *Journal) writeRequests(lines []RequestLine, durable bool) error {
 	})
 }
 
-// Attempts is Requests for attempts.
+// Attempts is Requests for attempts. After an error the lines are kept in memory, and written when that is possible, as
+// long as they are few: what was delivered while the disk was full must not be called again after a loss of data.
 func (j *Journal) Attempts(lines []AttemptLine) error {
 	return j.write(j.attempts, len(lines), false, func(b []byte, i int, now time.Time) []byte {
 		return lines[i].append(b, now, j.opts.Process)
@@ -157,7 +160,7 @@ func (j *Journal) Probe() error {
 		return err
 	}
 	if err := j.scratch(); err != nil {
-		return fmt.Errorf("writing to the journal's directory: %w", err)
+		return err
 	}
 	for _, s := range j.streams() {
 		if s.err() == nil {
@@ -177,10 +180,7 @@ func (j *Journal) Try() error {
 	if err := j.Probe(); err != nil {
 		return err
 	}
-	if err := j.scratch(); err != nil {
-		return fmt.Errorf("writing to the journal's directory: %w", err)
-	}
-	return nil
+	return j.scratch()
 }
 
 const probeEvery = time.Second
@@ -199,13 +199,12 @@ const probeRoom = 256 << 10
 
 func (j *Journal) scratch() error {
 	f, err := os.CreateTemp(j.opts.Dir, scratchPattern)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = f.Write(make([]byte, probeRoom))
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	_, err = io.CopyN(f, zeros{}, probeRoom)
-	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	if err != nil {
+		return fmt.Errorf("writing to the journal's directory: %w", err)
+	}
+	return nil
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

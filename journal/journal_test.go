@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -140,10 +142,10 @@ func TestStreams(t *testing.T) {
 			t.Errorf("got %+v %v", l, err)
 		}
 	}
-	for l, err := range ReadErrors(dir, Range{}) {
-		if err != nil || l.Where != "queue" || l.Error != "boom" || l.Context != "shard=r1" {
-			t.Errorf("got %+v %v", l, err)
-		}
+	got, err = os.ReadFile(filepath.Join(dir, "error-20250309.jsonl"))
+	want = `{"ts":"2025-03-09T12:00:00.000Z","process":"test","where":"queue","error":"boom","context":"shard=r1"}` + "\n"
+	if err != nil || string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for name, mode := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "request-20250309.jsonl"): 0o600} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != mode {
@@ -306,6 +308,57 @@ func TestOnlyRequestsDecideWhatIsAccepted(t *testing.T) {
 	}
 }
 
+// TestAttemptsThatCannotBeWrittenAreWrittenLater, by themselves or when the journal is closed, and each once.
+func TestAttemptsThatCannotBeWrittenAreWrittenLater(t *testing.T) {
+	for _, closing := range []bool{false, true} {
+		dir, c := t.TempDir(), &clock{t: noon}
+		j := open(t, dir, c)
+		name := filepath.Join(dir, fileName(Attempts, noon))
+		if err := os.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint(i))
+			if j.Attempts([]AttemptLine{{Topic: "t", ID: want[i], Outcome: Done}}) == nil {
+				t.Fatal("a write to a directory succeeds")
+			}
+		}
+		if j.Requests(requests("refused")) != nil { // its file can be written
+			t.Fatal("the request file cannot be written")
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if closing {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wait.For(t, "the lines are there", func() bool { return slices.Equal(attemptIDs(t, dir), want) })
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := attemptIDs(t, dir); !slices.Equal(got, want) {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+func attemptIDs(t *testing.T, dir string) (ids []string) {
+	t.Helper()
+	for l, err := range ReadAttempts(dir, Range{}) {
+		if _, torn := errors.AsType[*TornError](err); torn {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
 func TestClosed(t *testing.T) {
 	j := open(t, t.TempDir(), &clock{t: noon})
 	push(t, j, "1")
@@ -376,7 +429,7 @@ func TestHousekeep(t *testing.T) {
 
 func housekeep(t testing.TB, j *Journal) {
 	t.Helper()
-	if err := j.Housekeep(context.Background()); err != nil {
+	if _, err := j.Housekeep(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -386,12 +439,12 @@ func TestHousekeepLeavesOpenFiles(t *testing.T) {
 	j, other := open(t, dir, c), open(t, dir, c)
 	push(t, other, "1")
 	c.add(day)
-	if complete, err := j.housekeep(context.Background()); err != nil || complete {
+	if complete, err := j.Housekeep(context.Background()); err != nil || complete {
 		t.Fatalf("complete %v, %v", complete, err)
 	}
 	wantNames(t, dir, "request-20250309.jsonl")
 	push(t, other, "2") // moves on to the new day
-	if complete, err := j.housekeep(context.Background()); err != nil || !complete {
+	if complete, err := j.Housekeep(context.Background()); err != nil || !complete {
 		t.Fatalf("complete %v, %v", complete, err)
 	}
 	wantNames(t, dir, "request-20250309.jsonl.gz", "request-20250310.jsonl")
@@ -429,7 +482,7 @@ func TestHousekeepStops(t *testing.T) {
 	c.add(day)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := j.Housekeep(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := j.Housekeep(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	wantNames(t, dir, "request-20250309.jsonl")
@@ -448,7 +501,7 @@ func TestManyHousekeepers(t *testing.T) {
 	for range 8 {
 		j := open(t, dir, c)
 		all.Go(func() {
-			if err := j.Housekeep(context.Background()); err != nil {
+			if _, err := j.Housekeep(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -36,7 +36,7 @@ func TestWhatIsWrittenLaterIsBehindThePosition(t *testing.T) {
 			}
 		}
 		if err == nil && pack {
-			err = j.Housekeep(t.Context())
+			_, err = j.Housekeep(t.Context())
 		}
 		if err != nil {
 			t.Fatal(err)

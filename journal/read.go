@@ -58,11 +58,6 @@ func ReadAttempts(dir string, r Range) iter.Seq2[AttemptLine, error] {
 	return read(dir, Attempts, r, func(l *AttemptLine) time.Time { return l.TS })
 }
 
-// ReadErrors is ReadRequests for errors.
-func ReadErrors(dir string, r Range) iter.Seq2[ErrorLine, error] {
-	return read(dir, Errors, r, func(l *ErrorLine) time.Time { return l.TS })
-}
-
 func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,13 +52,15 @@ type stream struct {
 
 	mu      sync.Mutex
 	closed  bool
-	file    *os.File  // nil: opened by the next write
-	start   time.Time // of the file's day
-	checked time.Time // when the file last had its name
-	torn    bool      // the file does not end with a newline
-	named   bool      // the file's name is on the disk
-	owed    bool      // a write to the open file waits for the disk
-	writes  int       // so far
+	file    *os.File    // nil: opened by the next write
+	start   time.Time   // of the file's day
+	checked time.Time   // when the file last had its name
+	torn    bool        // the file does not end with a newline
+	named   bool        // the file's name is on the disk
+	owed    bool        // a write to the open file waits for the disk
+	writes  int         // so far
+	held    []byte      // lines that could not be written
+	again   *time.Timer // tries to write them; nil: such lines are given up
 
 	lost    int // no write up to this one is known to be on the disk: their file could not be synced when it was closed
 	lostErr error
@@ -86,7 +90,7 @@ func (s *stream) write(lines []byte, durable bool) error {
 func (s *stream) appendLocked(lines []byte, durable bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.append(lines, s.now())
+	err := s.appendHeld(lines, s.now())
 	s.writes++
 	s.owed = s.owed || durable && s.file != nil
 	return s.writes, err
@@ -132,20 +136,44 @@ func (s *stream) toDisk(file *os.File, named bool) error {
 	return syncDir(s.dir)
 }
 
-func (s *stream) append(lines []byte, now time.Time) error {
+// append returns how many bytes of the lines the file has.
+func (s *stream) append(lines []byte, now time.Time) (int, error) {
 	if s.closed {
-		return os.ErrClosed
+		return 0, os.ErrClosed
 	}
 	if err := s.ready(now); err != nil {
-		return err
+		return 0, err
 	}
 	if s.torn {
-		lines = append([]byte{'\n'}, lines...) // rare, so the copy does not matter
+		if _, err := writeOnce(s.file, []byte{'\n'}); err != nil {
+			return 0, err
+		}
+		s.torn = false
 	}
 	n, err := writeOnce(s.file, lines)
 	if n > 0 {
 		s.torn = lines[n-1] != '\n'
 	}
+	return n, err
+}
+
+// maxHeld is how many bytes of lines are kept for later: more than 10,000 deliveries.
+const maxHeld = 4 << 20
+
+// appendHeld is append, with what earlier calls have left. What this one leaves is kept and soon tried again.
+func (s *stream) appendHeld(lines []byte, now time.Time) error {
+	if len(s.held) > 0 {
+		lines = slices.Concat(s.held, lines)
+	}
+	n, err := s.append(lines, now)
+	if err == nil || s.again == nil || s.closed {
+		s.held = nil
+		return err
+	}
+	if rest := lines[bytes.LastIndexByte(lines[:n], '\n')+1:]; len(rest) <= maxHeld {
+		s.held = bytes.Clone(rest)
+	}
+	s.again.Reset(probeEvery)
 	return err
 }
 
@@ -269,6 +297,10 @@ func (s *stream) releasePast(now time.Time) {
 func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.held) > 0 {
+		_ = s.appendHeld(nil, s.now()) // the last chance
+		s.again.Stop()
+	}
 	s.closed = true
 	if s.file != nil {
 		s.release()

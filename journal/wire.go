@@ -159,16 +159,6 @@ func (l *AttemptLine) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// errorWire is an ErrorLine as it is in a file.
-type errorWire struct {
-	TS      timestamp   `json:"ts"`
-	Process string      `json:"process"`
-	Where   string      `json:"where"`
-	Error   string      `json:"error"`
-	Context string      `json:"context"`
-	Base64  base64Texts `json:",embed"`
-}
-
 func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
 	start := len(b)
 	b = beginLine(b, l.TS, now)
@@ -177,19 +167,6 @@ func (l *ErrorLine) append(b []byte, now time.Time, process string) []byte {
 	b = appendText(b, "error", l.Error)
 	b = appendText(b, "context", l.Context)
 	return endLine(b, start)
-}
-
-// UnmarshalJSON reads a line of an error file.
-func (l *ErrorLine) UnmarshalJSON(data []byte) error {
-	var w errorWire
-	if err := unmarshalLine(data, &w, &w.TS); err != nil {
-		return err
-	}
-	*l = ErrorLine{
-		TS: time.Time(w.TS), Process: w.Base64.or("process", w.Process), Where: w.Base64.or("where", w.Where),
-		Error: w.Base64.or("error", w.Error), Context: w.Base64.or("context", w.Context),
-	}
-	return nil
 }
 
 // lenient reads what any version has written.

@@ -44,14 +44,14 @@ func TestAnEventIsOneLineOfTheLog(t *testing.T) {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		events := 0
-		for line, err := range journal.ReadErrors(dir, journal.Range{}) {
-			if events++; err != nil || line.Process != "server" {
-				t.Errorf("a line of the journal: %+v, %v", line.Process, err)
-			}
+		lines := errorLines(t, dir)
+		if len(lines) != 4 {
+			t.Errorf("4 events are %d lines of the journal", len(lines))
 		}
-		if events != 4 {
-			t.Errorf("4 events are %d lines of the journal", events)
+		for _, line := range lines {
+			if line.Process != "server" {
+				t.Errorf("a line of the journal: %+v", line.Process)
+			}
 		}
 	}
 }
