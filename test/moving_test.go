@@ -32,7 +32,8 @@ type moving struct {
 func TestMovingWithoutAStop(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*testing.T, *consumed) (*installation, *moving){
-		"delayqueue": movingDelayQueue, "phpdq": movingPHPDelayqueue,
+		"beanstalk": movingBeanstalkd, "delayqueue": movingDelayQueue, "grape": movingGrape, "lmstfy": movingLmstfy,
+		"phpdq": movingPHPDelayqueue,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +101,63 @@ func TestMovingWithoutAStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// movingPull is an old system with consumers. The jobs' bodies are their numbers in both systems.
+func movingPull(
+	w *harness.Wakecall, old *oldSystem, done *consumed, add func(id string), gateway func(id string) error,
+) (*installation, *moving) {
+	i := &installation{Wakecall: w}
+	old.number = func(_, body string) string { return body }
+	return i, &moving{
+		args: old.args, left: old.left, add: add, gateway: gateway,
+		work:  func() { done.addOld(old.consume()) },
+		drain: func(stop <-chan struct{}) { done.drain(i, old, stop) },
+	}
+}
+
+func movingLmstfy(t *testing.T, done *consumed) (*installation, *moving) {
+	old, gateway := oldLmstfy(t), startLmstfy(t)
+	db := patient(strings.TrimPrefix(old.args[1], "redis://"))
+	t.Cleanup(func() { _ = db.Close() })
+	return movingPull(gateway.w, old, done, func(id string) {
+		db.Set(ctx, "j/shop/q/"+id, id, time.Hour)
+		db.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))
+	}, func(id string) error {
+		return harness.Equal("status", gateway.do("PUT", "q", id).status, 201)
+	})
+}
+
+func movingGrape(t *testing.T, done *consumed) (*installation, *moving) {
+	old := oldGrape(t)
+	w, addr := startGateway(t, "GRAPE")
+	db := patient(strings.TrimPrefix(old.args[1], "redis://"))
+	t.Cleanup(func() { _ = db.Close() })
+	return movingPull(w, old, done, func(id string) {
+		db.SAdd(ctx, "tube:set", "T")
+		db.HSet(ctx, "tube:T:job:"+id, "id", id, "dtr", 0, "ttr", 60000, "noe", 0, "data", id)
+		db.ZAdd(ctx, "tube:T:queue:delay", redis.Z{Score: float64(time.Now().UnixMilli()), Member: id})
+	}, func(id string) error {
+		for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until the import has made the tube
+			status, _ := grape{t, addr}.ask("POST", "/api/job/produce", "tube=T&jid="+id, id)
+			if status == http.StatusOK || time.Now().After(deadline) {
+				return harness.Equal("status", status, http.StatusOK)
+			}
+		}
+	})
+}
+
+func movingBeanstalkd(t *testing.T, done *consumed) (*installation, *moving) {
+	old := oldBeanstalkd(t)
+	w, addr := startGateway(t, "BEANSTALK")
+	producer, gateway := dialBeanstalk(t, old.args[1]), dialBeanstalk(t, addr)
+	return movingPull(w, old, done, func(id string) {
+		_, err := producer.Put([]byte(id), 100, 0, time.Minute)
+		must(t, err)
+	}, func(id string) error {
+		_, err := gateway.Put([]byte(id), 100, 0, time.Minute)
+		return err
+	})
 }
 
 func movingDelayQueue(t *testing.T, done *consumed) (*installation, *moving) {
