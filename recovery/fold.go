@@ -93,28 +93,23 @@ func (f *fold) store(j *latest, l *line) {
 	if l.partial() {
 		f.merged[l.key] = &journal.RequestLine{}
 	}
-	if j.content != 0 && l.revision <= j.content {
-		if !l.found && l.created == j.created { // the clock of its host went back, so a later line was read before
-			j.since = max(j.since, l.revision)
-			j.lives(l.revision)
+	switch {
+	case j.content != 0 && l.revision <= j.content: // the clock of its host may have gone back, so a later one came first
+		if l.found || l.created != j.created {
+			return
 		}
-		return
-	}
-	if l.found { // it tells that the job is there, not whether it is dead
+		j.since = max(j.since, l.revision)
+	case l.found: // it tells that the job is there, not whether it is dead
 		if l.created != j.created {
 			j.since = 0
 		}
 		j.content, j.created = l.revision, l.created
 		return
+	default:
+		j.content, j.created, j.since = l.revision, l.created, l.revision
 	}
-	j.content, j.created, j.since = l.revision, l.created, l.revision
-	j.lives(l.revision)
-}
-
-// lives notes that the job was alive at a revision.
-func (j *latest) lives(revision int64) {
-	if j.state == 0 || revision > j.state {
-		j.state, j.ending = revision, living
+	if j.state == 0 || l.revision > j.state {
+		j.state, j.ending = l.revision, living
 	}
 }
 
@@ -127,11 +122,10 @@ func (j *latest) ended() bool {
 
 // decides says whether a line is the last word on its job, so that it is to be replayed.
 func (f *fold) decides(l *line) bool {
-	if l.kind == queue.EntryCleared {
-		return false // goes before all others
-	}
 	j := f.jobs[l.key]
 	switch l.kind {
+	case queue.EntryCleared:
+		return false // goes before all others
 	case queue.EntryStored:
 		at, wasCleared := f.cleared[l.topic()]
 		return j.content == l.revision && !j.ended() && !(wasCleared && l.revision < at)
