@@ -224,6 +224,12 @@ func TestAShardIsAddedDrainedAndForgottenUnderLoad(t *testing.T) {
 		}
 	}
 	run("saved", "add", "fresh", "--url", fresh.URL())
+	harness.Eventually(t, soon, "the new shard to take jobs", func() error { // it opens when it has been compared
+		if n := fmt.Sprint(fresh.Do("HLEN", "wk:{0}:nd")); n == "0" {
+			return errors.New("it has none")
+		}
+		return nil
+	})
 	ledger.WaitAcknowledged(t, 200)
 	begun := time.Now()
 	run("is empty", "drain", "redis-1")
