@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // stopping is a fixture with two shards, of which one can be stopped while something is asked of it: it gets what was
@@ -88,7 +90,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 
 // TestAJumpOfAServersClockRefusesNoPush: neither one forwards nor one backwards.
 func TestAJumpOfAServersClockRefusesNoPush(t *testing.T) {
-	f := newFixture(t)
+	f := startReplicated(t, wait.Limit)
 	id := 0
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		for d := range durabilities {
