@@ -121,7 +121,8 @@ func (p *parts) run(ctx context.Context, role func(context.Context) error, more 
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	list := append(more,
 		service{"registry", p.registry.Run}, service{"journal housekeeping", p.journal.RunHousekeeping},
-		service{"shards and topics", p.follow}, service{"waiting workers", p.pull.Run})
+		service{"shards and topics", p.follow}, service{"waiting workers", p.pull.Run},
+		service{"memory", giveBack(restAfter)})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := newServices(p.log).run(background, list...); err != nil {
