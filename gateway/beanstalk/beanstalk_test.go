@@ -3,6 +3,7 @@ package beanstalk
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -28,6 +30,11 @@ type client struct {
 func serve(t *testing.T) net.Addr {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
+	return serveOn(t, q, q)
+}
+
+// serveOn is serve with a queue that may fail.
+func serveOn(t *testing.T, q *pulltest.Queue, jobs Queue) net.Addr {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +42,7 @@ func serve(t *testing.T) net.Addr {
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- New(pulltest.Endpoint(t, "beanstalk"), q, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
+		served <- New(pulltest.Endpoint(t, "beanstalk"), jobs, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -138,6 +145,27 @@ func TestWhatClientsRelyOn(t *testing.T) {
 	c.send("pause-tube t 0\r\n") // wakes who waits
 	c.want("PAUSED\r\n")
 	other.want("RESERVED 2 0\r\n\r\n")
+}
+
+// extendsNothing is a queue that cannot extend a lease.
+type extendsNothing struct{ Queue }
+
+func (q extendsNothing) End(ctx context.Context, list []queue.Ending) []queue.Ended {
+	if list[0].Verb == queue.ExtendLeased {
+		return []queue.Ended{{Err: errors.New("no shard answers")}}
+	}
+	return q.Queue.End(ctx, list)
+}
+
+// TestATouchThatFailsIsAnsweredOnce: one answer more, and each later command would get that of the one before.
+func TestATouchThatFailsIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	c := dial(t, serveOn(t, q, extendsNothing{q}))
+	c.send("put 0 0 10 1\r\nx\r\nreserve\r\n")
+	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
+	c.send("touch 1\r\nlist-tube-used\r\n")
+	c.want("INTERNAL_ERROR\r\nUSING default\r\n")
 }
 
 // TestPrioritiesDoNotOrderWhatIsNotReady: delayed jobs are peeked and kicked by due time, buried ones by when they were
