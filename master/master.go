@@ -75,8 +75,9 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	return m.stopAll()
 }
 
-// orphansLeave is how long the children of a killed master may take to close their sockets.
-const orphansLeave = 5 * time.Second
+// orphansLeave is how long the children of a killed master may take to close their sockets. They do within two seconds,
+// unless they stand still themselves.
+const orphansLeave = 20 * time.Second
 
 // openSockets opens the sockets. The server of a killed master may hold them for a moment longer.
 func (m *Master) openSockets(ctx context.Context, unclean bool) (sockets, error) {
