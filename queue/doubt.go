@@ -65,37 +65,30 @@ func (s *Shard) doubts(d doubt) {
 		s.doubtful = append(s.doubtful, d)
 	}
 	if !s.clearing {
-		s.clearing = s.start(s.clearDoubts)
+		s.clearing = s.start(func() { s.retry(s.clearDoubts) })
 	}
 }
 
-func (s *Shard) clearDoubts() {
-	t := time.NewTicker(probeEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-t.C:
-		}
-		if !s.Up() {
-			continue
-		}
-		s.doubtMu.Lock()
-		list := s.doubtful[:min(len(s.doubtful), getStep)]
-		s.clearing = len(list) > 0
-		s.doubtMu.Unlock()
-		if len(list) == 0 {
-			return
-		}
-		if err := s.removeCopies(list); err != nil {
-			s.log.Warn("copies that pushes left cannot be removed yet", "error", err)
-			continue
-		}
-		s.doubtMu.Lock()
-		s.doubtful = slices.Delete(s.doubtful, 0, len(list))
-		s.doubtMu.Unlock()
+// clearDoubts removes the copies of some pushes if the shard answers, and reports that no push is left.
+func (s *Shard) clearDoubts() (done bool) {
+	if !s.Up() {
+		return false
 	}
+	s.doubtMu.Lock()
+	list := s.doubtful[:min(len(s.doubtful), getStep)]
+	s.clearing = len(list) > 0
+	s.doubtMu.Unlock()
+	if len(list) == 0 {
+		return true
+	}
+	if err := s.removeCopies(list); err != nil {
+		s.log.Warn("copies that pushes left cannot be removed yet", "error", err)
+		return false
+	}
+	s.doubtMu.Lock()
+	s.doubtful = slices.Delete(s.doubtful, 0, len(list))
+	s.doubtMu.Unlock()
+	return false
 }
 
 func (s *Shard) removeCopies(list []doubt) error {

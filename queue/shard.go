@@ -280,6 +280,17 @@ const probeEvery = 100 * time.Millisecond
 
 // probe writes to the buckets that are down until all of them take it.
 func (s *Shard) probe() {
+	s.retry(func() (done bool) {
+		if s.reviveAll(); !s.Up() {
+			return false
+		}
+		s.probing.Store(false)
+		return s.Up() || s.probing.Swap(true) // a bucket that failed meanwhile found this probe, or has started another
+	})
+}
+
+// retry calls try every probeEvery until it is done, or the shard is closed.
+func (s *Shard) retry(try func() (done bool)) {
 	t := time.NewTicker(probeEvery)
 	defer t.Stop()
 	for {
@@ -288,11 +299,7 @@ func (s *Shard) probe() {
 			return
 		case <-t.C:
 		}
-		if s.reviveAll(); !s.Up() {
-			continue
-		}
-		s.probing.Store(false)
-		if s.Up() || s.probing.Swap(true) { // a bucket that failed meanwhile found this probe, or has started another
+		if try() {
 			return
 		}
 	}

@@ -281,8 +281,8 @@ func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, e
 			continue
 		}
 		clock := s.nodes[s.bucketOf(j.Topic)].clock.Load()
-		since := clock.earliest(time.Now().Add(-2 * doubtFor))
-		if in[i].stays = j.CreatedAt.UnixMilli() > since; in[i].stays {
+		if j.CreatedAt.UnixMilli() > clock.earliest(time.Now().Add(-2*doubtFor)) {
+			in[i].stays = true
 			continue
 		}
 		others = append(others, &moving{job: *j, revision: in[i].revision})

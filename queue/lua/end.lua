@@ -182,7 +182,8 @@ for i = 2, #ARGV, JOB do
   end
   local n = #out
   out[n + 1], out[n + 2], out[n + 3], out[n + 4] = became, was, at or 0, created or 0
-  out[n + 5], out[n + 6], out[n + 7] = j.made or 0, (became ~= '' and verb ~= 'E') and nextRevision((#ARGV + 1 - i) / JOB) or 0, have or ''
+  local changed = became ~= '' and verb ~= 'E'
+  out[n + 5], out[n + 6], out[n + 7] = j.made or 0, changed and nextRevision((#ARGV + 1 - i) / JOB) or 0, have or ''
   out[n + 8] = became ~= '' and verb == 'L' and ref == ''
     and describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true) or ''
 end
