@@ -119,8 +119,8 @@ func TestAWorkerEndsAJobWhoseLeaseIsOver(t *testing.T) {
 	}
 }
 
-// handleFor has a worker, whose clock is so far ahead of the server's, work on one job as long as it may, and at most so
-// long. It returns what the worker says of the lease, nil when it has lasted.
+// handleFor has a worker, whose clock is so far ahead of the server's, work on one job as long as it may, and at most
+// so long. It returns what the worker says of the lease, nil when it has lasted.
 func handleFor(
 	t *testing.T, long, ahead, ttr time.Duration, extend func() (*http.Response, error),
 ) (lost error) {

@@ -29,7 +29,8 @@ type fixture struct {
 func newFixture(t *testing.T, topics ...string) *fixture {
 	t.Parallel()
 	r := harness.StartRedis(t, harness.RedisOptions{})
-	q := queue.Open(queue.Options{Announced: func() {}, Timeout: wait.Limit}) // sets the limits of topics again when a server lost them
+	// Announced has it set the limits of topics again when a server lost them.
+	q := queue.Open(queue.Options{Announced: func() {}, Timeout: wait.Limit})
 	t.Cleanup(func() { _ = q.Close() })
 	if err := q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: r.URL(), State: "active"}}); err != nil {
 		t.Fatal(err)

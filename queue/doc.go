@@ -16,7 +16,7 @@
 //	topics.go, totals.go, notes.go, find.go, forecast.go   what is asked about topics
 //
 // One deployment is a Shard: shard.go, connect.go, script.go (how a script is called), deadline.go (and by when at the
-// latest it begins), wakeups.go, durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go, and
+// latest it begins), wakeups.go, durability.go, identity.go, slotguard.go. A Queue is all shards together: queue.go and
 // the files whose names begin with shards: their order for a job, pushes over several of them, moves, restores, health,
 // and the comparison with the journals of hosts. doubt.go removes what a push left at a shard that did not answer.
 package queue

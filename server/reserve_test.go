@@ -91,8 +91,8 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	text.ContentType, text.Body, text.MaxAttempts, text.Headers = "text/plain", []byte("hi"), 3,
 		map[string]string{"X-A": "b"}
 	binary.ContentType, binary.Body = "image/png", []byte{0xff, 0}
-	a.workers.ready = []queue.Leased{{Job: job, Lease: "L1", For: 2 * time.Hour, Attempt: 1}, {Job: text, Lease: "L2", Attempt: 2},
-		{Job: binary, Lease: "L3", Attempt: 1}}
+	a.workers.ready = []queue.Leased{{Job: job, Lease: "L1", For: 2 * time.Hour, Attempt: 1},
+		{Job: text, Lease: "L2", Attempt: 2}, {Job: binary, Lease: "L3", Attempt: 1}}
 	r := a.do("POST", "/v1/topics/p/reserve", `{"max":5,"ttr":"2h"}`).want(200)
 	if !strings.Contains(r.body, `"body":{ "a":1 }`) || !strings.Contains(r.body, `"body":"hi"`) ||
 		!strings.Contains(r.body, `"body_base64":"/wA="`) {
@@ -101,7 +101,8 @@ func TestReserveAnswersWithJobs(t *testing.T) {
 	jobs := r.json()["jobs"].([]any)
 	first, second := jobs[0].(map[string]any), jobs[1].(map[string]any)
 	if first["lease"] != "L1" || first["max_attempts"] != 7.0 || first["leased_until"] != "1970-01-01T00:00:02.000Z" ||
-		first["ttr"] != "2h0m0s" || second["max_attempts"] != 3.0 || second["headers"].(map[string]any)["X-A"] != "b" || second["attempt"] != 2.0 {
+		first["ttr"] != "2h0m0s" || second["max_attempts"] != 3.0 ||
+		second["headers"].(map[string]any)["X-A"] != "b" || second["attempt"] != 2.0 {
 		t.Errorf("jobs %s", r.body)
 	}
 	if a.workers.asked.Max != 5 || a.workers.asked.TTR != 2*time.Hour || a.workers.asked.Topics[0] != "p" {

@@ -200,7 +200,8 @@ func TestAReleaseWithAnotherPriorityGoesOnCounting(t *testing.T) {
 	}
 	c.send("reserve\r\n")
 	c.want("RESERVED 1 1\r\nx\r\n")
-	if s := c.stats("stats-job 1"); s["reserves"] != "4" || s["releases"] != "3" || s["timeouts"] != "0" || s["pri"] != "3" {
+	s := c.stats("stats-job 1")
+	if s["reserves"] != "4" || s["releases"] != "3" || s["timeouts"] != "0" || s["pri"] != "3" {
 		t.Errorf("stats-job: %v", s)
 	}
 }
