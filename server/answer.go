@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -198,12 +199,7 @@ func appendBody(b []byte, j *queue.Job) []byte {
 
 var isTrue = []byte("true")
 
-func shownType(contentType string) string {
-	if contentType == "" {
-		return "application/json"
-	}
-	return contentType
-}
+func shownType(contentType string) string { return cmp.Or(contentType, "application/json") }
 
 func isJSON(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")

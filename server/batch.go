@@ -42,16 +42,10 @@ func (s *Server) pushBatch(c *call) error {
 // split finds the members without decoding them: it refuses only what makes the whole request unreadable.
 func (b *batch) split(data []byte, most int) error {
 	found := false
-	err := decodeObject(data, "an object", func(d *decoder, name jsontext.Token) error {
-		switch {
-		case name.String() != "jobs":
-			return unknownField(name.String(), "jobs")
-		case found:
-			return badField("jobs", "duplicate field")
-		}
+	err := decodeObject(data, "an object", onceEach([]string{"jobs"}, func(d *decoder, field string) error {
 		found = true
-		return d.array("jobs", func() error { return b.add(d, most) })
-	})
+		return d.array(field, func() error { return b.add(d, most) })
+	}))
 	switch {
 	case err != nil:
 		return err

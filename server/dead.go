@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a request on dead jobs.
@@ -41,27 +39,16 @@ func (s *Server) dead(c *call, do func(ctx context.Context, topic string, ids []
 	})
 }
 
-func decodeSelection(data []byte) (selection, error) {
-	var sel selection
-	if err := checkUTF8(data); err != nil {
-		return sel, err
-	}
-	given := map[string]bool{}
-	err := decodeObject(data, "an object", func(d *decoder, token jsontext.Token) error {
-		name := token.String()
-		if given[name] {
-			return badField(name, "duplicate field")
-		}
-		given[name] = true
-		switch name {
-		case "ids":
+func decodeSelection(data []byte) (sel selection, err error) {
+	given := 0
+	err = decodeFields(data, "an object", []string{"ids", "limit"}, func(d *decoder, field string) error {
+		given++
+		if field == "ids" {
 			return sel.readIDs(d)
-		case "limit":
-			return sel.readLimit(d)
 		}
-		return unknownField(name, "ids", "limit")
+		return sel.readLimit(d)
 	})
-	if err == nil && len(given) != 1 {
+	if err == nil && given != 1 {
 		err = badField("ids", "give either ids or limit")
 	}
 	return sel, err
@@ -72,11 +59,10 @@ func (sel *selection) readIDs(d *decoder) error {
 		if len(sel.ids) == maxDeadIDs {
 			return outOfRange("ids", "more than %d ids", maxDeadIDs)
 		}
-		v, err := d.ReadValue()
-		if err != nil {
-			return err
+		id, err := d.text("ids")
+		if err == nil {
+			err = checkID("ids", id)
 		}
-		id, err := idOf("ids", v)
 		sel.ids = append(sel.ids, id)
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -61,6 +62,30 @@ func decodeObject(data []byte, what string, visit func(d *decoder, name jsontext
 		return malformedAt(int64(len(data)), "the request has no body; expected %s", what)
 	}
 	return decode(data, func(d *decoder) error { return d.object(what, visit) })
+}
+
+// decodeFields is decodeObject for text with these fields, each at most once. read has to read the value of one.
+func decodeFields(data []byte, what string, known []string, read func(d *decoder, field string) error) error {
+	if err := checkUTF8(data); err != nil {
+		return err
+	}
+	return decodeObject(data, what, onceEach(known, read))
+}
+
+// onceEach visits the members of an object that may have these fields, each at most once.
+func onceEach(known []string, read func(d *decoder, field string) error) func(*decoder, jsontext.Token) error {
+	seen := map[string]bool{}
+	return func(d *decoder, token jsontext.Token) error {
+		field := token.String()
+		switch {
+		case !slices.Contains(known, field):
+			return unknownField(field, known...)
+		case seen[field]:
+			return badField(field, "duplicate field")
+		}
+		seen[field] = true
+		return read(d, field)
+	}
 }
 
 // checkUTF8 refuses a request that is not UTF-8.

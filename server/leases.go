@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -88,23 +87,11 @@ func leaseProblem(err error) error {
 
 // readEnding reads the object of one ending, with its lease where fields say so.
 func readEnding(data []byte, e *queue.Ending, fields []string) error {
-	if err := checkUTF8(data); err != nil {
-		return err
-	}
-	return decodeObject(data, "an object", endingVisitor(e, fields))
+	return decodeFields(data, "an object", fields, setsEnding(e))
 }
 
-func endingVisitor(e *queue.Ending, fields []string) func(*decoder, jsontext.Token) error {
-	seen := map[string]bool{}
-	return func(d *decoder, token jsontext.Token) error {
-		name := token.String()
-		switch {
-		case !slices.Contains(fields, name):
-			return unknownField(name, fields...)
-		case seen[name]:
-			return badField(name, "duplicate field")
-		}
-		seen[name] = true
+func setsEnding(e *queue.Ending) func(d *decoder, name string) error {
+	return func(d *decoder, name string) error {
 		if name == "result" { // any value
 			value, err := d.raw()
 			e.Result = string(value)
@@ -194,21 +181,9 @@ func (v *endedView) set(d *queue.Ended) {
 
 // readEndings reads {"ack":[…],"release":[…],…}, whose members are leases, or objects with a lease.
 func readEndings(data []byte) (list []queue.Ending, err error) {
-	if err := checkUTF8(data); err != nil {
-		return nil, err
-	}
 	names := []string{"ack", "release", "fail", "bury", "extend"}
-	seen := map[string]bool{}
-	err = decodeObject(data, `an object like {"ack":["LEASE"]}`, func(d *decoder, token jsontext.Token) error {
-		name := token.String()
-		kind, known := endings[name]
-		switch {
-		case !known:
-			return unknownField(name, names...)
-		case seen[name]:
-			return badField(name, "duplicate field")
-		}
-		seen[name] = true
+	err = decodeFields(data, `an object like {"ack":["LEASE"]}`, names, func(d *decoder, name string) error {
+		kind := endings[name]
 		return d.array(name, func() error {
 			if len(list) == maxEndings {
 				return outOfRange(name, "more than %d leases; send them in several requests", maxEndings)
@@ -225,14 +200,10 @@ func readEndings(data []byte) (list []queue.Ending, err error) {
 	return list, err
 }
 
-func readMember(d *decoder, name string, e *queue.Ending, fields []string) error {
+func readMember(d *decoder, name string, e *queue.Ending, fields []string) (err error) {
 	if d.PeekKind() == '{' {
-		return d.object("an object", endingVisitor(e, append([]string{"lease"}, fields...)))
+		return d.object("an object", onceEach(append([]string{"lease"}, fields...), setsEnding(e)))
 	}
-	v, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	e.Lease, err = textOf(name, v)
+	e.Lease, err = d.text(name)
 	return err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -33,12 +34,7 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 	m := &metrics{
-		pushes: topicmetric.New(
-			"wakecall_pushes_total",
-			"Jobs pushed through the API, by topic and result.",
-			topics,
-			"result",
-		),
+		pushes: topicmetric.New("wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "wakecall_http_request_duration_seconds", Help: "Time to answer a request of the API, by route and status.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -66,10 +62,7 @@ func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 func (m *metrics) pushed(topic, result string) { m.pushes.Inc(topic, result) }
 
 func (m *metrics) request(method, route string, code int, took time.Duration) {
-	if route == "" {
-		route = "(none)"
-	}
-	m.duration.WithLabelValues(methodLabel(method), route, strconv.Itoa(code)).Observe(took.Seconds())
+	m.duration.WithLabelValues(methodLabel(method), cmp.Or(route, "(none)"), strconv.Itoa(code)).Observe(took.Seconds())
 }
 
 func methodLabel(method string) string {

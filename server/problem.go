@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,12 +39,7 @@ func (p *Problem) Error() string {
 
 func (p *Problem) Unwrap() error { return p.cause }
 
-func (p *Problem) title() string {
-	if p.Title != "" {
-		return p.Title
-	}
-	return http.StatusText(p.Status)
-}
+func (p *Problem) title() string { return cmp.Or(p.Title, http.StatusText(p.Status)) }
 
 // badField refuses a malformed value.
 func badField(field, format string, args ...any) error {
@@ -75,7 +71,7 @@ func conflict(format string, args ...any) error {
 	return &Problem{Status: http.StatusConflict, Detail: fmt.Sprintf(format, args...)}
 }
 
-func unavailable(cause error, after time.Duration, format string, args ...any) error {
+func unavailable(cause error, after time.Duration, format string, args ...any) *Problem {
 	return &Problem{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf(format, args...), RetryAfter: after,
 		cause: cause}
 }
@@ -92,7 +88,7 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &problem):
 		return problem
 	case errors.As(err, &away):
-		return asProblem(unavailable(err, away.RetryAfter, "%s", unavailableDetail(away)))
+		return unavailable(err, away.RetryAfter, "%s", unavailableDetail(away))
 	case errors.As(err, &field):
 		return fieldProblem(err, field)
 	case errors.As(err, &routing):
@@ -164,8 +160,6 @@ func fieldProblem(err error, field *registry.FieldError) *Problem {
 	}
 	return p
 }
-
-func asProblem(err error) *Problem { return err.(*Problem) }
 
 // fail answers every error.
 func (s *Server) fail(err error, c echo.Context) {

@@ -69,19 +69,7 @@ func readReserve(data []byte, several bool) (r pull.Request, err error) {
 	if len(data) == 0 && !several {
 		return r, nil
 	}
-	if err := checkUTF8(data); err != nil {
-		return r, err
-	}
-	seen := map[string]bool{}
-	err = decodeObject(data, "an object", func(d *decoder, token jsontext.Token) error {
-		name := token.String()
-		switch {
-		case !slices.Contains(known, name):
-			return unknownField(name, known...)
-		case seen[name]:
-			return badField(name, "duplicate field")
-		}
-		seen[name] = true
+	err = decodeFields(data, "an object", known, func(d *decoder, name string) error {
 		if name == "topics" {
 			return d.array(name, func() error { return addTopic(d, &r) })
 		}
@@ -98,11 +86,7 @@ func readReserve(data []byte, several bool) (r pull.Request, err error) {
 }
 
 func addTopic(d *decoder, r *pull.Request) error {
-	v, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	name, err := textOf("topics", v)
+	name, err := d.text("topics")
 	switch {
 	case err != nil:
 		return err

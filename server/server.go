@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -101,24 +102,18 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	orDefault(&l.MaxBody, 256<<10)
-	orDefault(&l.MaxBatch, 1000)
-	orDefault(&l.MaxBatchBytes, 64<<20)
-	orDefault(&l.MaxBuffered, 256<<20)
-	orDefault(&l.MaxHeader, 16<<10)
-	orDefault(&l.HeaderTimeout, 5*time.Second)
-	orDefault(&l.ReadTimeout, 30*time.Second)
-	orDefault(&l.BodyGrace, 5*time.Second)
-	orDefault(&l.WriteTimeout, time.Minute)
-	orDefault(&l.StallTimeout, 15*time.Second)
-	orDefault(&l.IdleTimeout, 90*time.Second)
+	l.MaxBody = cmp.Or(l.MaxBody, 256<<10)
+	l.MaxBatch = cmp.Or(l.MaxBatch, 1000)
+	l.MaxBatchBytes = cmp.Or(l.MaxBatchBytes, 64<<20)
+	l.MaxBuffered = cmp.Or(l.MaxBuffered, 256<<20)
+	l.MaxHeader = cmp.Or(l.MaxHeader, 16<<10)
+	l.HeaderTimeout = cmp.Or(l.HeaderTimeout, 5*time.Second)
+	l.ReadTimeout = cmp.Or(l.ReadTimeout, 30*time.Second)
+	l.BodyGrace = cmp.Or(l.BodyGrace, 5*time.Second)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, time.Minute)
+	l.StallTimeout = cmp.Or(l.StallTimeout, 15*time.Second)
+	l.IdleTimeout = cmp.Or(l.IdleTimeout, 90*time.Second)
 	return l
-}
-
-func orDefault[T int | int64 | time.Duration](value *T, def T) {
-	if *value == 0 {
-		*value = def
-	}
 }
 
 // Options of a Server. Jobs, Workers and Registry are needed; the rest has defaults.

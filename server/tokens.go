@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -112,31 +110,22 @@ func (s *Server) revokeToken(c *call) error {
 
 // decodeNewToken leaves what the fields may be to the registry.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
-	if err := checkUTF8(data); err != nil {
-		return nil, err
-	}
 	t, expires := &registry.Token{}, ""
-	fields := map[string]func(d *decoder) error{
-		"name":    func(d *decoder) (err error) { t.Name, err = d.text("name"); return err },
-		"expires": func(d *decoder) (err error) { expires, err = d.text("expires"); return err },
-		"topics":  func(d *decoder) (err error) { t.Topics, err = d.texts("topics"); return err },
-		"rights": func(d *decoder) error {
-			rights, err := d.texts("rights")
+	known := []string{"name", "rights", "topics", "expires"}
+	err := decodeFields(data, "an object", known, func(d *decoder, field string) (err error) {
+		var rights []string
+		switch field {
+		case "name":
+			t.Name, err = d.text(field)
+		case "rights":
+			rights, err = d.texts(field)
 			t.Rights = registry.RightsOf(rights)
-			return err
-		},
-	}
-	err := decodeObject(data, "an object", func(d *decoder, token jsontext.Token) error {
-		name := token.String()
-		read, known := fields[name]
-		if !known {
-			return unknownField(name, "name", "rights", "topics", "expires")
+		case "topics":
+			t.Topics, err = d.texts(field)
+		case "expires":
+			expires, err = d.text(field)
 		}
-		if read == nil {
-			return badField(name, "duplicate field")
-		}
-		fields[name] = nil
-		return read(d)
+		return err
 	})
 	if err == nil {
 		t.ExpiresAt, err = registry.ParseExpiry(expires, now)

@@ -156,21 +156,11 @@ func (s *Server) putTopics(c *call) error {
 }
 
 func (c *call) decodeTopics(data []byte) ([]registry.Topic, error) {
-	if err := checkUTF8(data); err != nil {
-		return nil, err
-	}
 	var topics []registry.Topic
 	seen := map[string]bool{}
-	found := false
-	err := decodeObject(data, `an object like {"topics":[…]}`, func(d *decoder, name jsontext.Token) error {
-		if name.String() != "topics" {
-			return unknownField(name.String(), "topics")
-		}
-		if found {
-			return badField("topics", "duplicate field")
-		}
-		found = true
-		return d.array("topics", func() error {
+	known := []string{"topics"}
+	err := decodeFields(data, `an object like {"topics":[…]}`, known, func(d *decoder, field string) error {
+		return d.array(field, func() error {
 			if len(topics) == maxTopics {
 				return outOfRange("topics", "more than %d topics; send them in several requests", maxTopics)
 			}
