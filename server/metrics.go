@@ -34,7 +34,8 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, topics int) (*metrics, error) {
 	m := &metrics{
-		pushes: topicmetric.New("wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
+		pushes: topicmetric.New(
+			"wakecall_pushes_total", "Jobs pushed through the API, by topic and result.", topics, "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "wakecall_http_request_duration_seconds", Help: "Time to answer a request of the API, by route and status.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},

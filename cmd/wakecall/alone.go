@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/logging"
 )
 
@@ -20,14 +23,8 @@ func (p *program) roleCommands() []*cobra.Command {
 }
 
 func (p *program) roleCommand(name, short string) *cobra.Command {
-	cmd := &cobra.Command{Use: name, GroupID: groupRun, Short: short, Args: noArgs}
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
-		return app.RunAlone(cmd.Context(), cfg, name, version, logging.New(cfg, p.err, name))
-	}
-	return cmd
+	cmd := &cobra.Command{Use: name, GroupID: groupRun, Short: short}
+	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		return app.RunAlone(ctx, cfg, name, version, logging.New(cfg, p.err, name))
+	})
 }

@@ -54,7 +54,7 @@ func (p *program) benchCommand() *cobra.Command {
 	cmd.Flags().IntVar(&opts.Runs, "runs", 0, "report medians of this number of runs (default 3; 1 with --quick)")
 	cmd.Flags().StringSliceVar(&opts.Only, "only", nil, "measure only these `ROWS`, separated by commas")
 	cmd.Flags().StringVar(&file, "report", "", "also write the JSON with all raw figures to `FILE`")
-	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "only", names...)
 	return p.addOutputFlag(cmd)
 }
 

@@ -1,40 +1,35 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/setup"
 )
 
 func (p *program) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check", GroupID: groupCare, Short: "check the configuration and every connection in it", Args: noArgs,
+		Use: "check", GroupID: groupCare, Short: "check the configuration and every connection in it",
 		Long: "Checks what `wakecall up` would use: directories, ports, the registry's database and its schema,\n" +
 			"every Redis with its version, settings and clock, and where callbacks may go. It changes nothing,\n" +
 			"and can run while Wakecall is up. The exit code is 1 if something would fail or lose jobs.",
 	}
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
-		findings := setup.Check(cmd.Context(), cfg)
+	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		findings := setup.Check(ctx, cfg)
 		if err := p.show(findings, func(w io.Writer) error { return findingsTable(w, findings) }); err != nil {
 			return err
 		}
-		for _, f := range findings {
-			if f.Verdict == setup.Failed {
-				return failure{}
-			}
+		if slices.ContainsFunc(findings, func(f setup.Finding) bool { return f.Verdict == setup.Failed }) {
+			return failure{}
 		}
 		return nil
-	}
-	return p.addOutputFlag(cmd)
+	}))
 }
 
 func findingsTable(w io.Writer, findings []setup.Finding) error {

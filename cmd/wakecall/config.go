@@ -1,20 +1,33 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/conf"
 )
 
-// settings are a command's flags for the keys of the configuration.
-type settings struct{ flags *pflag.FlagSet }
+// configured completes a command that needs the configuration and takes no arguments.
+func (p *program) configured(
+	cmd *cobra.Command, run func(ctx context.Context, cfg *conf.Config) error,
+) *cobra.Command {
+	addSettings(cmd)
+	cmd.Args = noArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := p.load(cmd)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), cfg)
+	}
+	return cmd
+}
 
 // addSettings gives a command a flag for every key of the configuration but data_dir, which every command has.
-func addSettings(cmd *cobra.Command) settings {
+func addSettings(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	for _, k := range conf.Keys() {
 		if flags.Lookup(k.Flag()) != nil || k.Path == "data_dir" {
@@ -22,18 +35,17 @@ func addSettings(cmd *cobra.Command) settings {
 		}
 		flags.Var(&rawFlag{shown: k.Default}, k.Flag(), k.Doc)
 	}
-	return settings{flags}
 }
 
-// given are the values of the keys whose flags are on the command line.
-func (s settings) given() map[string]string {
+// load is the configuration with a command's own flags.
+func (p *program) load(cmd *cobra.Command) (*conf.Config, error) {
 	given := map[string]string{}
 	for _, k := range conf.Keys() {
-		if f := s.flags.Lookup(k.Flag()); f != nil && f.Changed && k.Path != "data_dir" {
+		if f := cmd.Flags().Lookup(k.Flag()); f != nil && f.Changed && k.Path != "data_dir" {
 			given[k.Path] = f.Value.String()
 		}
 	}
-	return given
+	return p.config(given)
 }
 
 // rawFlag is text that package conf will parse, so that flags and files have one syntax and one kind of error.
@@ -58,23 +70,20 @@ func (f *rawFlag) Set(s string) error {
 // Type is shown in the help.
 func (f *rawFlag) Type() string { return "VALUE" }
 
-// load is the configuration with a command's own flags.
-func (p *program) load(s settings) (*conf.Config, error) { return p.config(s.given()) }
-
 func (p *program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", GroupID: groupCare, Short: "show the effective configuration and the source of each value",
 		Args: noArgs,
 	}
+	addSettings(cmd)
 	reference := false
 	cmd.Flags().BoolVar(&reference, "reference", false, "print the commented reference file instead")
-	s := addSettings(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if reference {
 			_, err := p.out.Write(conf.Reference)
 			return err
 		}
-		cfg, err := p.load(s)
+		cfg, err := p.load(cmd)
 		if err != nil {
 			return err
 		}

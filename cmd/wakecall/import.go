@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -20,13 +21,9 @@ one of the two systems. An import that was interrupted is started again in the s
 of Wakecall, with its configuration.`
 
 func (p *program) importCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "import", GroupID: groupCare, Short: "import topics and waiting jobs of another system", Long: aboutImport,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Args: noArgs,
-	}
-	cmd.AddCommand(p.importPHPDQ(), p.importLmstfy(), p.importDelayQueue(), p.importGrape(), p.importBeanstalk())
-	return cmd
+	}, p.importPHPDQ(), p.importLmstfy(), p.importDelayQueue(), p.importGrape(), p.importBeanstalk())
 }
 
 // importFrom completes a command that imports; open opens the old system and says how to close it.
@@ -35,13 +32,7 @@ func (p *program) importFrom(
 ) *cobra.Command {
 	dry := cmd.Flags().Bool("dry-run", false, "count topics and jobs, and import nothing")
 	follow := cmd.Flags().Bool("follow", false, "go on until interrupted, for producers that still use the old system")
-	s := addSettings(cmd)
-	cmd.Args = noArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
+	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		old, closeOld, err := open(cmd, cfg)
 		if err != nil {
 			return err
@@ -54,7 +45,7 @@ func (p *program) importFrom(
 				fmt.Fprintf(p.err, "\r%s", importBar(&r, now.Sub(began).Seconds()))
 			}
 		}}
-		report, err := app.Import(cmd.Context(), cfg, version, logging.New(cfg, p.err, "import"), o)
+		report, err := app.Import(ctx, cfg, version, logging.New(cfg, p.err, "import"), o)
 		if shown != began {
 			fmt.Fprintln(p.err)
 		}
@@ -62,8 +53,7 @@ func (p *program) importFrom(
 			return fmt.Errorf("%w; %d jobs were imported, start it again to go on", err, report.Imported)
 		}
 		return p.show(report, func(w io.Writer) error { return importTable(w, &report, *dry) })
-	}
-	return p.addOutputFlag(cmd)
+	}))
 }
 
 func importBar(r *importer.Report, seconds float64) string {

@@ -15,11 +15,8 @@ import (
 )
 
 func (p *program) getCommand() *cobra.Command {
-	return p.jobCommand(
-		"get",
-		"show a job with its attempts, also a finished one that is remembered",
-		p.showing((*client.Client).Get),
-	)
+	const short = "show a job with its attempts, also a finished one that is remembered"
+	return p.jobCommand("get", short, p.showing((*client.Client).Get))
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -37,10 +34,8 @@ func (p *program) deleteCommand() *cobra.Command {
 		if err := c.Delete(ctx, topic, id); err != nil {
 			return err
 		}
-		return p.show(map[string]any{"topic": topic, "id": id, "deleted": true}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "deleted %s of topic %s\n", printable.Line(id), printable.Line(topic))
-			return err
-		})
+		return p.say(map[string]any{"topic": topic, "id": id, "deleted": true},
+			"deleted %s of topic %s", printable.Line(id), printable.Line(topic))
 	})
 }
 
@@ -91,8 +86,7 @@ func (p *program) listCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "with --state done: what the ids begin with")
 	cmd.Flags().IntVar(&o.Limit, "limit", 50, "the largest number of jobs to list")
 	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
-	states := []string{client.Delayed, client.Ready, client.Running, client.Dead, client.Done}
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "state", client.Delayed, client.Ready, client.Running, client.Dead, client.Done)
 	return p.addClientFlags(cmd)
 }
 
@@ -183,9 +177,7 @@ func historyTable(w io.Writer, history []client.Attempt) error {
 
 // completeTopics completes the first argument with the names of topics, if a server answers.
 func (p *program) completeTopics(
-	cmd *cobra.Command,
-	args []string,
-	prefix string,
+	cmd *cobra.Command, args []string, prefix string,
 ) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -17,21 +17,18 @@ import (
 )
 
 func (p *program) migrateCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it", Args: noArgs,
+	return group(&cobra.Command{
+		Use: "migrate", GroupID: groupCare, Short: "bring the registry's schema up to date, or show it",
 		Long: "`wakecall up` also brings the schema up to date. Use this to do it before.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		p.migration("up", "bring the schema up to date", true),
 		p.migration("status", "show the schema's steps; the exit code is 1 if one is missing", false),
 		p.forgetSecretsCommand())
-	return cmd
 }
 
 func (p *program) forgetSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "forget-secrets", Args: noArgs,
+		Use:   "forget-secrets",
 		Short: "replace the secret key after its loss, and remove what it encrypted",
 		Long: "Use this when data_dir/secret-key is lost on every host. What can be opened with the key of this host " +
 			"stays.\n" +
@@ -39,39 +36,26 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 			"Shards whose URL had a password are offline: `wakecall shard put NAME --url URL --state active`.\n" +
 			"Enter the SMTP password, webhooks and second factors again in the admin.",
 	}
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
+	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		if err := setup.MakeDataDir(cfg); err != nil {
 			return err
 		}
-		if err := setup.ForgetSecrets(cmd.Context(), cfg); err != nil {
+		if err := setup.ForgetSecrets(ctx, cfg); err != nil {
 			return setup.ExplainRegistry(cfg, err)
 		}
-		return p.show(map[string]bool{"forgotten": true}, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, "the registry now uses the key of this host; enter what was removed again")
-			return err
-		})
-	}
-	return p.addOutputFlag(cmd)
+		return p.say(map[string]bool{"forgotten": true},
+			"the registry now uses the key of this host; enter what was removed again")
+	}))
 }
 
 func (p *program) migration(name, short string, up bool) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: noArgs}
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
+	cmd := &cobra.Command{Use: name, Short: short}
+	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		db, err := database.Open(cfg.RegistryDSN().Reveal(), nil)
 		if err != nil {
 			return err
 		}
-		steps, err := migrated(cmd.Context(), db, up)
+		steps, err := migrated(ctx, db, up)
 		if err := errors.Join(err, db.Close()); err != nil {
 			return setup.ExplainRegistry(cfg, err)
 		}
@@ -82,8 +66,7 @@ func (p *program) migration(name, short string, up bool) *cobra.Command {
 			return errors.New("the schema is not up to date: run `wakecall migrate up`")
 		}
 		return nil
-	}
-	return p.addOutputFlag(cmd)
+	}))
 }
 
 // migrated brings the schema up to date, if up says so, and lists its steps.

@@ -42,6 +42,14 @@ func (p *program) show(v any, table func(w io.Writer) error) error {
 	return writeJSON(p.out, v)
 }
 
+// say prints v as JSON, or a line of text.
+func (p *program) say(v any, format string, args ...any) error {
+	return p.show(v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	})
+}
+
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(printable.JSON{W: w})
 	enc.SetEscapeHTML(false)

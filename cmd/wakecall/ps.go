@@ -13,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/checker"
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/setup"
@@ -21,23 +23,17 @@ import (
 
 func (p *program) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ps", GroupID: groupCare, Short: "show the master's processes and the redis-checker's findings", Args: noArgs,
+		Use: "ps", GroupID: groupCare, Short: "show the master's processes and the redis-checker's findings",
 	}
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), setup.PsLimit)
+	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		ctx, cancel := context.WithTimeout(ctx, setup.PsLimit)
 		defer cancel()
 		tree, err := master.Ps(ctx, cfg.DataPath())
 		if err != nil {
 			return err
 		}
 		return p.show(tree, func(w io.Writer) error { return treeTable(w, tree, p.now()) })
-	}
-	return p.addOutputFlag(cmd)
+	}))
 }
 
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
@@ -98,21 +94,14 @@ type status struct {
 	InFlight    *int              `json:"in_flight"`
 	Concurrency int               `json:"concurrency"`
 	Findings    []checker.Finding `json:"findings"`
-	Services    []serviceStatus   `json:"services"`
+	Services    []app.Service     `json:"services"`
 	Journal     string            `json:"journal"`     // why it cannot be written
 	Connections map[string]int64  `json:"connections"` // of a gateway, by protocol
 }
 
-type serviceStatus struct {
-	Name     string `json:"name"`
-	State    string `json:"state"`
-	Restarts int    `json:"restarts"`
-	Error    string `json:"error"`
-}
-
 // failing are the services that do not run now.
-func (s *status) failing() []serviceStatus {
-	return slices.DeleteFunc(slices.Clone(s.Services), func(one serviceStatus) bool { return one.State == "running" })
+func (s *status) failing() []app.Service {
+	return slices.DeleteFunc(slices.Clone(s.Services), func(one app.Service) bool { return one.State == "running" })
 }
 
 func statusOf(p master.Process) status {

@@ -22,10 +22,10 @@ const clipAt = 60
 
 // pushFlags are the flags of `wakecall push`.
 type pushFlags struct {
-	id, due, priority, body, onDuplicate, contentType string
-	delay, ttr                                        time.Duration
-	maxAttempts                                       int
-	hasDelay, hasBody                                 bool
+	client.RawPush
+	due, body         string
+	delay             time.Duration
+	hasDelay, hasBody bool
 }
 
 func (p *program) pushCommand() *cobra.Command {
@@ -39,21 +39,18 @@ func (p *program) pushCommand() *cobra.Command {
 		Args: pushArgs, ValidArgsFunction: p.completeTopics,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.id, "id", "", "`ID` of the job, unique in its topic while the job exists (default: generated)")
+	flags.StringVar(&f.ID, "id", "", "`ID` of the job, unique in its topic while the job exists (default: generated)")
 	flags.DurationVar(&f.delay, "delay", 0, "call back after this time, such as 90s or 30m (default: the topic's)")
 	flags.StringVar(&f.due, "due", "", "call back at this `TIME`: RFC 3339, or Unix milliseconds")
-	flags.StringVar(&f.priority, "priority", "", "high, normal or low (default: the topic's)")
+	flags.StringVar(&f.Priority, "priority", "", "high, normal or low (default: the topic's)")
 	flags.StringVar(&f.body, "body", "", "the job's body; JSON, unless --content-type says otherwise")
-	flags.DurationVar(&f.ttr, "ttr", 0, "how long one attempt may take (default: the topic's)")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "the number of attempts (default: the topic's)")
-	flags.StringVar(&f.onDuplicate, "on-duplicate", "", "if the id already exists: keep, replace or error (default keep)")
-	flags.StringVar(&f.contentType, "content-type", "",
+	flags.DurationVar(&f.TTR, "ttr", 0, "how long one attempt may take (default: the topic's)")
+	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "the number of attempts (default: the topic's)")
+	flags.StringVar(&f.OnDuplicate, "on-duplicate", "", "if the id already exists: keep, replace or error (default keep)")
+	flags.StringVar(&f.ContentType, "content-type", "",
 		"`TYPE` of the body, sent to the endpoint (default application/json)")
-	for name, values := range map[string][]string{
-		"priority": {"high", "normal", "low"}, "on-duplicate": {"keep", "replace", "error"},
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	complete(cmd, "priority", client.High, client.Normal, client.Low)
+	complete(cmd, "on-duplicate", client.Keep, client.Replace, client.Refuse)
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		f.hasDelay, f.hasBody = flags.Changed("delay"), flags.Changed("body")
 		job, err := p.push(ctx, c, f, args)
@@ -84,27 +81,24 @@ func (p *program) push(ctx context.Context, c *client.Client, f pushFlags, args 
 	if f.hasDelay && f.due != "" {
 		return nil, usagef("give --delay or --due, not both")
 	}
-	due, err := parseDue(f.due)
-	if err != nil {
+	f.Body = body
+	if f.DueAt, err = parseDue(f.due); err != nil {
 		return nil, err
 	}
-	var delay *time.Duration
 	if f.hasDelay {
-		delay = &f.delay
+		f.Delay = &f.delay
 	}
-	if f.contentType != "" {
-		return c.PushRaw(ctx, args[0], client.RawPush{
-			ID: cmp.Or(f.id, rand.Text()), Body: body, ContentType: f.contentType, Delay: delay, DueAt: due,
-			Priority: f.priority, TTR: f.ttr, MaxAttempts: f.maxAttempts, OnDuplicate: f.onDuplicate,
-		})
+	if f.ContentType != "" {
+		f.ID = cmp.Or(f.ID, rand.Text())
+		return c.PushRaw(ctx, args[0], f.RawPush)
 	}
 	if !json.Valid(body) {
 		return nil, usagef("the body is not JSON: %q; quote a text as in '\"text\"', or name its type with "+
 			"--content-type text/plain", printable.Clip(body, clipAt))
 	}
 	return c.Push(ctx, args[0], client.Push{
-		ID: f.id, Body: body, Delay: delay, DueAt: due, Priority: f.priority, TTR: f.ttr, MaxAttempts: f.maxAttempts,
-		OnDuplicate: f.onDuplicate,
+		ID: f.ID, Body: body, Delay: f.Delay, DueAt: f.DueAt, Priority: f.Priority, TTR: f.TTR,
+		MaxAttempts: f.MaxAttempts, OnDuplicate: f.OnDuplicate,
 	})
 }
 
@@ -117,7 +111,7 @@ func (p *program) pushBody(f pushFlags, fromInput bool) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the body: %w", err)
 		}
-		if f.contentType == "" {
+		if f.ContentType == "" {
 			body = bytes.TrimSpace(body)
 		}
 		return body, nil

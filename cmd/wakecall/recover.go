@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"strconv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/app"
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/recovery"
 )
@@ -20,31 +22,24 @@ host delivered are called again otherwise.`
 
 func (p *program) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover", GroupID: groupCare, Short: "recover writes that a shard lost, from the journal", Args: noArgs,
-		Long: aboutRecover,
+		Use: "recover", GroupID: groupCare, Short: "recover writes that a shard lost, from the journal", Long: aboutRecover,
 	}
 	since := cmd.Flags().Duration("since", 10*time.Minute, "how far back to read; 0 is the whole journal")
 	dry := cmd.Flags().Bool("dry-run", false, "show what would be done, and do nothing")
 	dirs := cmd.Flags().StringArray("journal", nil,
 		"`DIR` of a journal; repeat it for each host (default: this installation's)")
 	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
+	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
 		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
 		if *since > 0 {
 			o.Since = p.now().Add(-*since)
 		}
-		report, err := app.Recover(cmd.Context(), cfg, version, logging.New(cfg, p.err, "recover"), o)
+		report, err := app.Recover(ctx, cfg, version, logging.New(cfg, p.err, "recover"), o)
 		if err != nil {
 			return err
 		}
 		return p.show(report, func(w io.Writer) error { return recoveryTable(w, &report, *dry) })
-	}
-	return p.addOutputFlag(cmd)
+	}))
 }
 
 func recoveryTable(w io.Writer, r *recovery.Report, dry bool) error {

@@ -89,9 +89,6 @@ func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
-		// Without arguments show the commands.
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Args: noArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	flags := root.PersistentFlags()
@@ -106,10 +103,7 @@ func (p *program) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID(groupCare)
 	root.SetCompletionCommandGroupID(groupCare)
-	for _, c := range p.commands() {
-		root.AddCommand(c)
-	}
-	return root
+	return group(root, p.commands()...)
 }
 
 // Groups of commands in the help.
@@ -118,6 +112,14 @@ const (
 	groupUse  = "use"
 	groupCare = "care"
 )
+
+// group completes a command that only has others below it: by itself it shows them.
+func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	cmd.Args = noArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(below...)
+	return cmd
+}
 
 func (p *program) commands() []*cobra.Command {
 	return append(append([]*cobra.Command{p.upCommand()}, p.roleCommands()...),
@@ -158,12 +160,8 @@ func suggestion(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// config loads the configuration; given are the values of the keys' flags on the command line.
-func (p *program) config(given map[string]string) (*conf.Config, error) {
-	flags := map[string]string{}
-	for k, v := range given {
-		flags[k] = v
-	}
+// config loads the configuration; flags are the values of the keys' flags on the command line.
+func (p *program) config(flags map[string]string) (*conf.Config, error) {
 	if p.dataDir != "" {
 		flags["data_dir"] = p.dataDir
 	}
@@ -190,16 +188,20 @@ func (p *program) addClientFlags(cmd *cobra.Command) *cobra.Command {
 
 func (p *program) addOutputFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().VarP(&p.output, "output", "o", "table or json")
-	formats := cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("output", formats)
+	complete(cmd, "output", "table", "json")
 	return cmd
+}
+
+// complete lets the shell complete the values of a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // client is a client of the API.
 func (p *program) client() (*client.Client, error) {
 	url, token := cmp.Or(p.url, p.getenv("WAKECALL_URL")), cmp.Or(p.token, p.getenv("WAKECALL_TOKEN"))
 	if url == "" || token == "" {
-		cfg, err := p.config(nil)
+		cfg, err := p.config(map[string]string{})
 		if err != nil {
 			return nil, err
 		}

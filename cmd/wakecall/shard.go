@@ -21,16 +21,13 @@ import (
 )
 
 func (p *program) shardCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "shard", GroupID: groupCare,
-		Short: "list, add, rename, drain and delete the Redis deployments that hold the jobs", Args: noArgs,
+		Short: "list, add, rename, drain and delete the Redis deployments that hold the jobs",
 		Long: "The registry has the list of shards; redis.nodes seeds it at the first start and is not read afterwards.\n" +
 			"list calls the API; the other commands change the registry's database directly.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(), p.shardRenameCommand(),
-		p.shardDrainCommand(), p.shardDeleteCommand())
-	return cmd
+	}, p.shardListCommand(), p.shardAddCommand(), p.shardPutCommand(), p.shardRenameCommand(), p.shardDrainCommand(),
+		p.shardDeleteCommand())
 }
 
 func (p *program) shardListCommand() *cobra.Command {
@@ -134,8 +131,7 @@ func (p *program) shardPutCommand() *cobra.Command {
 	}
 	p.addURLFlag(cmd, &url)
 	cmd.Flags().StringVar(&state, "state", "", "active, draining (see drain) or offline (default: unchanged, or active)")
-	states := []string{string(registry.ShardActive), string(registry.ShardDraining), string(registry.ShardOffline)}
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "state", string(registry.ShardActive), string(registry.ShardDraining), string(registry.ShardOffline))
 	return p.addOutputFlag(cmd)
 }
 
@@ -247,15 +243,12 @@ func forgettable(ctx context.Context, cfg *conf.Config, s registry.Shard) error 
 
 func (p *program) showShard(s registry.Shard, done string) error {
 	s.URL = registry.MaskURL(s.URL)
-	return p.show(s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "shard %s (%s, %s) %s\n", printable.Line(s.Name), printable.Line(s.URL), s.State, done)
-		return err
-	})
+	return p.say(s, "shard %s (%s, %s) %s", printable.Line(s.Name), printable.Line(s.URL), s.State, done)
 }
 
 // withRegistry opens the registry's database for a command.
 func (p *program) withRegistry(f func(*conf.Config, *registry.Registry) error) (err error) {
-	cfg, err := p.config(nil)
+	cfg, err := p.config(map[string]string{})
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,11 @@ import (
 )
 
 func (p *program) tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "token", GroupID: groupCare, Short: "list, create and revoke API tokens", Args: noArgs,
+	return group(&cobra.Command{
+		Use: "token", GroupID: groupCare, Short: "list, create and revoke API tokens",
 		Long: "The commands read and change the registry's database directly, so they work without a token and while no\n" +
 			"server runs. Servers follow within a second.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(p.tokenListCommand(), p.tokenCreateCommand(), p.tokenRevokeCommand())
-	return cmd
+	}, p.tokenListCommand(), p.tokenCreateCommand(), p.tokenRevokeCommand())
 }
 
 // tokenView is a token as the API shows it.
@@ -83,15 +80,13 @@ func (p *program) tokenTable(w io.Writer, views []tokenView) error {
 	return table(w, []string{"ID", "NAME", "RIGHTS", "TOPICS", "EXPIRES", "LAST USED"}, rows)
 }
 
-func rightsText(rights []registry.Right) string {
-	var b strings.Builder
-	for i, r := range rights {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(string(r))
+func rightsText(rights []registry.Right) string { return strings.Join(rightNames(rights), ",") }
+
+func rightNames(rights []registry.Right) (names []string) {
+	for _, r := range rights {
+		names = append(names, string(r))
 	}
-	return b.String()
+	return names
 }
 
 func (p *program) tokenCreateCommand() *cobra.Command {
@@ -123,8 +118,7 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 	flags.StringSliceVar(&rights, "rights", nil, "what it may do: `RIGHTS` of push, read, manage, consume, tokens")
 	flags.StringSliceVar(&topics, "topics", nil, "`PATTERNS` of topics: *, shop.*, shop.orders")
 	flags.StringVar(&expires, "expires", "", "when: a duration (90d, 12h) or an instant of RFC 3339 (default: never)")
-	all := strings.Split(rightsText(registry.Rights), ",")
-	_ = cmd.RegisterFlagCompletionFunc("rights", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "rights", rightNames(registry.Rights)...)
 	return p.addOutputFlag(cmd)
 }
 
@@ -146,10 +140,7 @@ func (p *program) tokenRevokeCommand() *cobra.Command {
 				if err := r.RevokeToken(cmd.Context(), actor(), id); err != nil {
 					return fmt.Errorf("token %w; wakecall token list shows them", err)
 				}
-				return p.show(map[string]any{"id": id, "revoked": true}, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "revoked token %d\n", id)
-					return err
-				})
+				return p.say(map[string]any{"id": id, "revoked": true}, "revoked token %d", id)
 			})
 		},
 	})

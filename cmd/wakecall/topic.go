@@ -16,12 +16,9 @@ import (
 )
 
 func (p *program) topicCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "topic", GroupID: groupUse, Short: "list, show, apply and delete topics", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(p.topicListCommand(), p.topicShowCommand(), p.topicApplyCommand(), p.topicDeleteCommand())
-	return cmd
+	return group(&cobra.Command{
+		Use: "topic", GroupID: groupUse, Short: "list, show, apply and delete topics",
+	}, p.topicListCommand(), p.topicShowCommand(), p.topicApplyCommand(), p.topicDeleteCommand())
 }
 
 func (p *program) topicListCommand() *cobra.Command {
@@ -103,10 +100,7 @@ func (p *program) topicDeleteCommand() *cobra.Command {
 			if err := deleteTopic(ctx, c, args[0], drop); err != nil {
 				return hintTopics(err)
 			}
-			return p.show(map[string]any{"topic": args[0], "deleted": true}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "deleted topic %s\n", printable.Line(args[0]))
-				return err
-			})
+			return p.say(map[string]any{"topic": args[0], "deleted": true}, "deleted topic %s", printable.Line(args[0]))
 		}),
 	}
 	cmd.Flags().BoolVar(&drop, "drop-jobs", false, "also delete its jobs; a topic with jobs is not deleted otherwise")

@@ -23,22 +23,16 @@ the redis-checker and, if no Redis is configured, a redis-server.
 func (p *program) upCommand() *cobra.Command {
 	withDemo := false
 	cmd := &cobra.Command{
-		Use: "up", GroupID: groupRun, Short: "start the master and everything it supervises", Long: aboutUp, Args: noArgs,
+		Use: "up", GroupID: groupRun, Short: "start the master and everything it supervises", Long: aboutUp,
 	}
 	cmd.Flags().BoolVar(&withDemo, "demo", false, "also register a topic \"demo\" and print its callbacks here")
-	s := addSettings(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := p.load(s)
-		if err != nil {
-			return err
-		}
-		return p.up(cmd.Context(), cfg, s, withDemo)
-	}
-	return cmd
+	return p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		return p.up(ctx, cfg, func() (*conf.Config, error) { return p.load(cmd) }, withDemo)
+	})
 }
 
-// up prepares what the first start needs and runs the master until ctx is done.
-func (p *program) up(ctx context.Context, cfg *conf.Config, s settings, withDemo bool) error {
+// up prepares what the first start needs and runs the master until ctx is done. load reads the configuration again.
+func (p *program) up(ctx context.Context, cfg *conf.Config, load func() (*conf.Config, error), withDemo bool) error {
 	log := logging.New(cfg, p.err, "master")
 	passed, err := master.Passed()
 	if err != nil {
@@ -55,7 +49,7 @@ func (p *program) up(ctx context.Context, cfg *conf.Config, s settings, withDemo
 	}
 	opts.Logger, opts.Kill, opts.Passed = log, p.signals.kill, passed
 	opts.Reload = func() (master.Options, error) {
-		next, err := p.load(s)
+		next, err := load()
 		if err != nil {
 			return master.Options{}, err
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -13,10 +11,7 @@ func (p *program) versionCommand() *cobra.Command {
 		Use: "version", GroupID: groupCare, Short: "show the version", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return p.show(v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "wakecall %s (%s, %s)\n", v["version"], v["go"], v["platform"])
-				return err
-			})
+			return p.say(v, "wakecall %s (%s, %s)", v["version"], v["go"], v["platform"])
 		},
 	})
 }

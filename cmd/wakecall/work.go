@@ -49,12 +49,8 @@ SIGINT lets the commands end that run.`,
 	flags.StringVar(&f.exec, "exec", "", "the `COMMAND`, run by sh -c")
 	flags.IntVar(&f.concurrency, "concurrency", 1, "how many commands run at once")
 	flags.StringVar(&f.order, "order", "fair", "of several topics: fair, or listed (the first with a ready job)")
-	flags.DurationVar(
-		&f.ttr,
-		"ttr",
-		0,
-		"how long a lease lasts without being extended (default: the job's, or its topic's)",
-	)
+	flags.DurationVar(&f.ttr, "ttr", 0,
+		"how long a lease lasts without being extended (default: the job's, or its topic's)")
 	flags.DurationVar(&f.releaseDelay, "release-delay", 0, "a job that is given back is ready after this time")
 	flags.DurationVar(&f.timeout, "stop-timeout", 30*time.Second, "how long a stop lets commands run on")
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
