@@ -21,8 +21,8 @@ const (
 	serviceWaiting = "waiting" // it failed, and is restarted after a pause
 )
 
-// Service is what is shown of a service.
-type Service struct {
+// ServiceState is what is shown of a service.
+type ServiceState struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
 	Restarts int       `json:"restarts"`
@@ -41,7 +41,7 @@ type services struct {
 	firstPause time.Duration
 
 	mu     sync.Mutex
-	states []Service
+	states []ServiceState
 }
 
 func newServices(log *slog.Logger) *services { return &services{log: log, firstPause: firstPause} }
@@ -50,9 +50,9 @@ func newServices(log *slog.Logger) *services { return &services{log: log, firstP
 func (s *services) run(ctx context.Context, list ...service) error {
 	now := time.Now().UTC()
 	s.mu.Lock()
-	s.states = make([]Service, len(list))
+	s.states = make([]ServiceState, len(list))
 	for i := range list {
-		s.states[i] = Service{Name: list[i].name, State: serviceRunning, Since: now}
+		s.states[i] = ServiceState{Name: list[i].name, State: serviceRunning, Since: now}
 	}
 	s.mu.Unlock()
 	errs := make([]error, len(list))
@@ -80,18 +80,18 @@ func (s *services) keepRunning(ctx context.Context, i int, one service) error {
 		}
 		err = cmp.Or(err, errEnded)
 		s.log.Error("a service failed; restarting it", "service", one.name, "pause", pause.String(), "error", err)
-		s.set(i, func(st *Service) { st.State, st.Error = serviceWaiting, err.Error() })
+		s.set(i, func(st *ServiceState) { st.State, st.Error = serviceWaiting, err.Error() })
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, longPause)
-		s.set(i, func(st *Service) { st.State, st.Restarts = serviceRunning, st.Restarts+1 })
+		s.set(i, func(st *ServiceState) { st.State, st.Restarts = serviceRunning, st.Restarts+1 })
 	}
 }
 
-func (s *services) set(i int, change func(*Service)) {
+func (s *services) set(i int, change func(*ServiceState)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.states[i])
@@ -99,8 +99,8 @@ func (s *services) set(i int, change func(*Service)) {
 }
 
 // list is the state of each service.
-func (s *services) list() []Service {
+func (s *services) list() []ServiceState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Service(nil), s.states...)
+	return append([]ServiceState(nil), s.states...)
 }

@@ -53,14 +53,10 @@ func New(o Options) (*Caller, error) {
 		Timeout: dialTimeout, KeepAlive: 30 * time.Second, Resolver: o.Resolver, ControlContext: p.control,
 	}
 	pools := wire.New(dialer, o.RootCAs)
-	c := &Caller{pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version, log: o.Logger}
-	if c.phpZone = o.PHPZone; c.phpZone == nil {
-		c.phpZone = time.Local
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
+	return &Caller{
+		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
+		phpZone: cmp.Or(o.PHPZone, time.Local), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+	}, nil
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -122,12 +118,10 @@ func (c *Caller) try(
 
 // pause waits, and reports whether there is time left.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	}
 }

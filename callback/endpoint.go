@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -44,14 +45,11 @@ func CompileEndpoint(s EndpointSpec) (*Endpoint, error) {
 		return nil, errors.New("callback_url is not an http or https URL") // not quoted: its query may hold secrets
 	}
 	e := &Endpoint{
-		url:    u,
-		method: s.Method, form: s.ContentType == "form", typ: "application/json", headers: http.Header{},
+		url: u, method: cmp.Or(s.Method, http.MethodPost), form: s.ContentType == "form", typ: "application/json",
+		headers: http.Header{},
 	}
 	if s.Owner != "" {
 		e.pool = u.Scheme + "://" + u.Host + "\n" + s.Owner
-	}
-	if e.method == "" {
-		e.method = http.MethodPost
 	}
 	if e.method != http.MethodPost && e.method != http.MethodPut && e.method != http.MethodGet {
 		return nil, fmt.Errorf("method %q is not POST, PUT or GET", s.Method)

@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -67,10 +69,7 @@ func (c *Caller) message(e *Endpoint, r *Request, now time.Time) (m message, err
 		return c.phpdqMessage(e, r, now), nil
 	}
 	m.url, m.job, m.body = e.url, r.Headers, r.Body
-	typ := r.ContentType
-	if typ == "" {
-		typ = e.typ
-	}
+	typ := cmp.Or(r.ContentType, e.typ)
 	if e.method == http.MethodGet || e.form {
 		values, err := members(r.Body, e.own)
 		if err != nil {
@@ -112,9 +111,7 @@ func (m *message) sign(e *Endpoint, r *Request, now time.Time) {
 
 func (m *message) header(e *Endpoint) http.Header {
 	h := make(http.Header, len(m.own)+len(e.headers)+len(m.job))
-	for name, values := range e.headers {
-		h[name] = values
-	}
+	maps.Copy(h, e.headers)
 	for name, value := range m.job {
 		h.Set(name, value)
 	}
@@ -152,19 +149,13 @@ func sign(keys [][]byte, id string, now time.Time, body []byte) []field {
 
 // escapeID percent-encodes what a header cannot carry, and the percent sign.
 func escapeID(id string) string {
-	plain := true
-	for i := range len(id) {
-		if c := id[i]; c < 0x20 || c >= 0x7f || c == '%' {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	escaped := func(c rune) bool { return c < 0x20 || c >= 0x7f || c == '%' }
+	if !strings.ContainsFunc(id, escaped) {
 		return id
 	}
 	var b strings.Builder
 	for i := range len(id) {
-		if c := id[i]; c < 0x20 || c >= 0x7f || c == '%' {
+		if c := id[i]; escaped(rune(c)) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)

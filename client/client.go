@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,10 +48,8 @@ func New(opts Options) (*Client, error) {
 	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
 		return nil, fmt.Errorf("the server's URL %q is not http://HOST:PORT or https://HOST", opts.URL)
 	}
-	c := &Client{base: base, token: opts.Token, userAgent: opts.UserAgent, retryFor: opts.RetryFor, http: opts.HTTPClient}
-	if c.userAgent == "" {
-		c.userAgent = "wakecall-client"
-	}
+	c := &Client{base: base, token: opts.Token, retryFor: opts.RetryFor, http: opts.HTTPClient}
+	c.userAgent = cmp.Or(opts.UserAgent, "wakecall-client")
 	if c.http == nil {
 		c.http = newHTTPClient()
 	}
@@ -116,12 +116,10 @@ func (r request) pause(err error, try int) (time.Duration, bool) {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	}
 }
@@ -165,6 +163,15 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	return nil
 }
 
+// get is do with a new T for the answer.
+func get[T any](ctx context.Context, c *Client, r request) (*T, error) {
+	var out T
+	if err := c.do(ctx, r, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	target := c.base.String() + r.path
 	if len(r.query) > 0 {
@@ -179,7 +186,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
 	}
 	if r.body != nil {
-		req.Header.Set("Content-Type", firstOf(r.contentType, "application/json"))
+		req.Header.Set("Content-Type", cmp.Or(r.contentType, "application/json"))
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -192,11 +199,23 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	return req, nil
 }
 
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
+// queryOf is a query of the values that are not empty.
+func queryOf(values map[string]string) url.Values {
+	q := url.Values{}
+	for name, value := range values {
+		if value != "" {
+			q.Set(name, value)
+		}
 	}
-	return b
+	return q
+}
+
+// unlessZero is a number in a query, or empty.
+func unlessZero(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // encode is json.Marshal, but does not escape <, > and &.

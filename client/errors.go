@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,13 +53,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	text := e.Detail
-	if text == "" {
-		text = e.Title
-	}
-	if text == "" {
-		text = strings.ToLower(http.StatusText(e.Status))
-	}
+	text := cmp.Or(e.Detail, e.Title, strings.ToLower(http.StatusText(e.Status)))
 	if e.Field != "" && !strings.Contains(text, e.Field) {
 		text = e.Field + ": " + text
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -112,12 +111,7 @@ func (c *Client) Push(ctx context.Context, topic string, p Push) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	var job Job
-	err = c.do(ctx, request{method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable()}, &job)
-	if err != nil {
-		return nil, err
-	}
-	return &job, nil
+	return c.job(ctx, request{method: http.MethodPost, path: jobsPath(topic), body: body, repeatable: p.repeatable()})
 }
 
 // RawPush is a job whose body need not be JSON.
@@ -142,38 +136,18 @@ func (c *Client) PushRaw(ctx context.Context, topic string, p RawPush) (*Job, er
 	if body == nil {
 		body = []byte{}
 	}
-	var job Job
-	err := c.do(ctx, request{
+	return c.job(ctx, request{
 		method: http.MethodPut, path: jobPath(topic, p.ID), query: p.query(), body: body, contentType: p.ContentType,
 		repeatable: p.OnDuplicate != Refuse,
-	}, &job)
-	if err != nil {
-		return nil, err
-	}
-	return &job, nil
+	})
 }
 
 func (p RawPush) query() url.Values {
-	q := url.Values{}
-	if p.Delay != nil {
-		q.Set("delay", p.Delay.String())
-	}
-	if !p.DueAt.IsZero() {
-		q.Set("due_at", formatInstant(p.DueAt))
-	}
-	if p.TTR != 0 {
-		q.Set("ttr", p.TTR.String())
-	}
-	if p.MaxAttempts != 0 {
-		q.Set("max_attempts", strconv.Itoa(p.MaxAttempts))
-	}
-	if p.Priority != "" {
-		q.Set("priority", p.Priority)
-	}
-	if p.OnDuplicate != "" {
-		q.Set("on_duplicate", p.OnDuplicate)
-	}
-	return q
+	w := Push{Delay: p.Delay, DueAt: p.DueAt, TTR: p.TTR}.wire()
+	return queryOf(map[string]string{
+		"delay": w.Delay, "due_at": w.DueAt, "ttr": w.TTR, "max_attempts": unlessZero(p.MaxAttempts),
+		"priority": p.Priority, "on_duplicate": p.OnDuplicate,
+	})
 }
 
 // PushBatch stores up to 1,000 jobs, of any topics, and returns a result for each, in order. A job that is refused does
@@ -248,13 +222,10 @@ type wirePush struct {
 	Retry       []Duration        `json:"retry,omitempty"`
 }
 
-// encode appends the body itself, because encoding/json would compact and escape it.
-func (p Push) encode() ([]byte, error) {
-	if !json.Valid(p.Body) {
-		return nil, errors.New("the body is not JSON; use PushRaw for other bodies")
-	}
+func (p Push) wire() wirePush {
 	w := wirePush{
 		Topic: p.Topic, ID: p.ID, Priority: p.Priority, MaxAttempts: p.MaxAttempts, OnDuplicate: p.OnDuplicate,
+		Headers: p.Headers,
 	}
 	if p.Delay != nil {
 		w.Delay = p.Delay.String()
@@ -271,11 +242,18 @@ func (p Push) encode() ([]byte, error) {
 	if !p.ExpiresAt.IsZero() {
 		w.ExpiresAt = formatInstant(p.ExpiresAt)
 	}
-	w.Headers = p.Headers
 	for _, d := range p.Retry {
 		w.Retry = append(w.Retry, Duration(d))
 	}
-	head, err := encode(w)
+	return w
+}
+
+// encode appends the body itself, because encoding/json would compact and escape it.
+func (p Push) encode() ([]byte, error) {
+	if !json.Valid(p.Body) {
+		return nil, errors.New("the body is not JSON; use PushRaw for other bodies")
+	}
+	head, err := encode(p.wire())
 	if err != nil {
 		return nil, err
 	}
@@ -381,22 +359,10 @@ type Page struct {
 
 // List returns a page of a topic's jobs in a state.
 func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, error) {
-	q := url.Values{"state": {o.State}}
-	if o.Prefix != "" {
-		q.Set("prefix", o.Prefix)
-	}
-	if o.Limit > 0 {
-		q.Set("limit", strconv.Itoa(o.Limit))
-	}
-	if o.Cursor != "" {
-		q.Set("cursor", o.Cursor)
-	}
-	var page Page
-	if err := c.do(ctx, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true},
-		&page); err != nil {
-		return nil, err
-	}
-	return &page, nil
+	q := queryOf(map[string]string{
+		"state": o.State, "prefix": o.Prefix, "limit": unlessZero(max(o.Limit, 0)), "cursor": o.Cursor,
+	})
+	return get[Page](ctx, c, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true})
 }
 
 // Selection is dead jobs: those of ids, or the oldest up to a limit.

@@ -91,12 +91,7 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 // FilteredTopics returns the topics that a filter chooses, page by page: a topic that is changed meanwhile may be in
 // neither or the other state.
 func (c *Client) FilteredTopics(ctx context.Context, f TopicFilter) (topics []Topic, err error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"prefix": f.Prefix, "state": f.State, "owner": f.Owner} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := queryOf(map[string]string{"prefix": f.Prefix, "state": f.State, "owner": f.Owner})
 	for {
 		var page struct {
 			Topics []Topic `json:"topics"`
@@ -163,13 +158,15 @@ func (c *Client) PutTopic(ctx context.Context, t Topic) (saved *Topic, created b
 
 // PutTopicJSON is PutTopic with the topic as the JSON text of the API, so that a zero can be sent where it is not the
 // default.
-func (c *Client) PutTopicJSON(ctx context.Context, name string, topic json.RawMessage) (saved *Topic, created bool,
-	err error) {
+func (c *Client) PutTopicJSON(
+	ctx context.Context, name string, topic json.RawMessage,
+) (saved *Topic, created bool, err error) {
 	return c.putTopic(ctx, name, topic, "")
 }
 
-func (c *Client) putTopic(ctx context.Context, name string, topic []byte, match string) (saved *Topic, created bool,
-	err error) {
+func (c *Client) putTopic(
+	ctx context.Context, name string, topic []byte, match string,
+) (saved *Topic, created bool, err error) {
 	var t Topic
 	var status int
 	r := request{
@@ -208,12 +205,7 @@ type Stats struct {
 
 // Stats counts a topic's jobs.
 func (c *Client) Stats(ctx context.Context, topic string) (*Stats, error) {
-	var s Stats
-	if err := c.do(ctx, request{method: http.MethodGet, path: topicPath(topic) + "/stats", repeatable: true},
-		&s); err != nil {
-		return nil, err
-	}
-	return &s, nil
+	return get[Stats](ctx, c, request{method: http.MethodGet, path: topicPath(topic) + "/stats", repeatable: true})
 }
 
 // RetryDead re-drives dead jobs, with no attempts made, and returns how many.

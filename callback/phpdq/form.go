@@ -2,6 +2,7 @@ package phpdq
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,13 +34,12 @@ func (b Body) pairs() pairs {
 }
 
 func (ps pairs) with(p pair) pairs {
-	for i := range ps {
-		if ps[i].name == p.name {
-			ps[i].value = p.value
-			return ps
-		}
+	i := slices.IndexFunc(ps, func(known pair) bool { return known.name == p.name })
+	if i < 0 {
+		return append(ps, p)
 	}
-	return append(ps, p)
+	ps[i] = p
+	return ps
 }
 
 func (ps pairs) encode() string {

@@ -3,6 +3,7 @@ package phpdq
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -96,15 +97,12 @@ func (p *parser) scan() error {
 			t.value, size, err = word(rest)
 		default:
 			t.kind = operator
-			for _, o := range operators {
-				if strings.HasPrefix(rest, o) {
-					t.text, size = o, len(o)
-					break
-				}
-			}
-			if size == 0 {
+			i := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
+			if i < 0 {
 				err = fmt.Errorf("%q is not allowed", c)
+				break
 			}
+			t.text, size = operators[i], len(operators[i])
 		}
 		if err != nil {
 			return fmt.Errorf("column %d: %w", at+1, err)
@@ -185,10 +183,8 @@ func word(s string) (node, int, error) {
 	}
 	value, ok := words[strings.ToLower(s[:size])]
 	if !ok {
-		return nil, 0, fmt.Errorf(
-			"%.60q is not allowed; write a member of the answer as {res.code}, a text as 'text'",
-			s[:size],
-		)
+		return nil, 0, fmt.Errorf("%.60q is not allowed; write a member of the answer as {res.code}, a text as 'text'",
+			s[:size])
 	}
 	return func(any) any { return value }, size, nil
 }
@@ -198,13 +194,11 @@ func (p *parser) next() token { return p.tokens[p.i] }
 // take consumes the next token if it is one of these operators.
 func (p *parser) take(which ...string) (string, bool) {
 	t := p.next()
-	for _, w := range which {
-		if t.kind == operator && t.text == w {
-			p.i++
-			return w, true
-		}
+	if t.kind != operator || !slices.Contains(which, t.text) {
+		return "", false
 	}
-	return "", false
+	p.i++
+	return t.text, true
 }
 
 func (p *parser) unexpected() error {
@@ -216,28 +210,24 @@ func (p *parser) unexpected() error {
 }
 
 func (p *parser) or() (node, error) {
-	left, err := p.and()
-	for err == nil {
-		if _, ok := p.take("||"); !ok {
-			break
-		}
-		a, b := left, node(nil)
-		if b, err = p.and(); err == nil {
-			left = func(v any) any { return truth(a(v)) || truth(b(v)) }
-		}
-	}
-	return left, err
+	return p.chain("||", p.and, func(a, b bool) bool { return a || b })
 }
 
 func (p *parser) and() (node, error) {
-	left, err := p.compare("==", "!=", "===", "!==", "<>")
+	equality := func() (node, error) { return p.compare("==", "!=", "===", "!==", "<>") }
+	return p.chain("&&", equality, func(a, b bool) bool { return a && b })
+}
+
+// chain reads operands with one operator between them.
+func (p *parser) chain(op string, operand func() (node, error), join func(a, b bool) bool) (node, error) {
+	left, err := operand()
 	for err == nil {
-		if _, ok := p.take("&&"); !ok {
+		if _, ok := p.take(op); !ok {
 			break
 		}
 		a, b := left, node(nil)
-		if b, err = p.compare("==", "!=", "===", "!==", "<>"); err == nil {
-			left = func(v any) any { return truth(a(v)) && truth(b(v)) }
+		if b, err = operand(); err == nil {
+			left = func(v any) any { return join(truth(a(v)), truth(b(v))) }
 		}
 	}
 	return left, err

@@ -2,6 +2,7 @@ package phpdq
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
@@ -64,12 +65,7 @@ func Parse(body []byte) (b Body) {
 }
 
 func (b Body) index(name string) int {
-	for i := range b {
-		if b[i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(b, func(m member) bool { return m.name == name })
 }
 
 // with sets a member; a new one comes last.
@@ -116,10 +112,7 @@ func (b Body) JSON() []byte {
 }
 
 func text(s string) jsontext.Value {
-	v, err := jsontext.AppendQuote(nil, s)
-	if err != nil { // it is not UTF-8, and was made so
-		return v
-	}
+	v, _ := jsontext.AppendQuote(nil, s) // what is not UTF-8 was made so
 	return v
 }
 

@@ -91,17 +91,17 @@ func processRow(p master.Process, now time.Time) []string {
 
 // status is the part of a process's status that the table shows.
 type status struct {
-	InFlight    *int              `json:"in_flight"`
-	Concurrency int               `json:"concurrency"`
-	Findings    []checker.Finding `json:"findings"`
-	Services    []app.Service     `json:"services"`
-	Journal     string            `json:"journal"`     // why it cannot be written
-	Connections map[string]int64  `json:"connections"` // of a gateway, by protocol
+	InFlight    *int               `json:"in_flight"`
+	Concurrency int                `json:"concurrency"`
+	Findings    []checker.Finding  `json:"findings"`
+	Services    []app.ServiceState `json:"services"`
+	Journal     string             `json:"journal"`     // why it cannot be written
+	Connections map[string]int64   `json:"connections"` // of a gateway, by protocol
 }
 
 // failing are the services that do not run now.
-func (s *status) failing() []app.Service {
-	return slices.DeleteFunc(slices.Clone(s.Services), func(one app.Service) bool { return one.State == "running" })
+func (s *status) failing() []app.ServiceState {
+	return slices.DeleteFunc(slices.Clone(s.Services), func(one app.ServiceState) bool { return one.State == "running" })
 }
 
 func statusOf(p master.Process) status {
