@@ -41,14 +41,9 @@ func (Delivery) TableName() string { return "alert_deliveries" }
 
 // clipped is d with texts that fit their columns.
 func (d Delivery) clipped() Delivery {
-	d.At, d.Channel, d.Recipient = d.At.UTC(), database.Clip(d.Channel, 64), database.Clip(d.Recipient, 255)
+	d.Channel, d.Recipient = database.Clip(d.Channel, 64), database.Clip(d.Recipient, 255)
 	d.Subject, d.Error = database.Clip(d.Subject, maxSubject), database.Clip(d.Error, maxDetail)
 	return d
-}
-
-func (d *Delivery) utc() Delivery {
-	d.At = d.At.UTC()
-	return *d
 }
 
 const (
@@ -138,6 +133,7 @@ func (s *Store) LeaveDeliveries(ctx context.Context, holder string) error {
 
 // ListDeliveries lists messages, the newest first.
 func (s *Store) ListDeliveries(ctx context.Context, limit int) ([]Delivery, error) {
-	newest := func(tx *gorm.DB) *gorm.DB { return tx.Order("id DESC").Limit(database.Limit(limit)) }
-	return database.List(ctx, s.db, newest, (*Delivery).utc)
+	return database.List[Delivery](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
+		return tx.Order("id DESC").Limit(database.Limit(limit))
+	})
 }

@@ -47,9 +47,9 @@ func (r *handled) handling(alert uint64) Handling {
 	if r.HandledAt == nil || r.HandledUntil == nil && r.HandledAlert != alert {
 		return Handling{}
 	}
-	h := Handling{By: r.HandledBy, Why: r.HandledWhy, At: r.HandledAt.UTC()}
+	h := Handling{By: r.HandledBy, Why: r.HandledWhy, At: *r.HandledAt}
 	if r.HandledUntil != nil {
-		h.Until = r.HandledUntil.UTC()
+		h.Until = *r.HandledUntil
 	}
 	return h
 }

@@ -45,16 +45,6 @@ type alertRow struct {
 
 func (alertRow) TableName() string { return "alerts" }
 
-func (a *alertRow) alert() Alert {
-	alert := a.Alert
-	alert.BeganAt, alert.LastSeenAt, alert.RemindedAt = a.BeganAt.UTC(), a.LastSeenAt.UTC(), a.RemindedAt.UTC()
-	if a.EndedAt != nil {
-		at := a.EndedAt.UTC()
-		alert.EndedAt = &at
-	}
-	return alert
-}
-
 // listedRow is an alert with what other tables have of it.
 type listedRow struct {
 	Row     alertRow `gorm:"embedded"`
@@ -63,7 +53,7 @@ type listedRow struct {
 }
 
 func (l *listedRow) alert() Alert {
-	a := l.Row.alert()
+	a := l.Row.Alert
 	_ = json.Unmarshal([]byte(l.Stored), &a.Causes) // none: of an earlier version
 	a.Handling = l.Handled.handling(a.ID)
 	return a
@@ -99,7 +89,7 @@ func (s *Store) RaiseAlert(ctx context.Context, a Alert) (stored Alert, err erro
 			return res.Error
 		}
 		if res.RowsAffected > 0 {
-			stored = row.alert()
+			stored = row.Alert
 			return s.noteFinder(tx, row.ID, &row)
 		}
 		return s.raiseAgain(tx, row, &stored)
@@ -124,8 +114,8 @@ func (s *Store) raiseAgain(tx *gorm.DB, row alertRow, stored *Alert) error {
 	if res.Error != nil || res.RowsAffected == 0 {
 		return res.Error
 	}
-	now := row.alert()
-	now.ID, now.Host, now.BeganAt, now.Count = open.ID, open.Host, open.BeganAt.UTC(), open.Count+1
+	now := row.Alert
+	now.ID, now.Host, now.BeganAt, now.Count = open.ID, open.Host, open.BeganAt, open.Count+1
 	*stored = now
 	return nil
 }
@@ -189,7 +179,11 @@ type Filter struct {
 
 // ListAlerts lists alerts, the newest first; if they are the open ones, the worst first.
 func (s *Store) ListAlerts(ctx context.Context, f Filter) ([]Alert, error) {
-	list, err := database.List(ctx, s.db, f.query, (*listedRow).alert)
+	rows, err := database.List[listedRow](ctx, s.db, f.query)
+	list := make([]Alert, len(rows))
+	for i := range rows {
+		list[i] = rows[i].alert()
+	}
 	if f.Open != nil && *f.Open {
 		slices.SortFunc(list, WorstFirst)
 	}

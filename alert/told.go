@@ -20,7 +20,7 @@ func (toldRow) TableName() string { return "alert_told" }
 // ListTold lists what people were told, by person.
 func (s *Store) ListTold(ctx context.Context) (map[string]*Told, error) {
 	all := func(tx *gorm.DB) *gorm.DB { return tx }
-	rows, err := database.List(ctx, s.db, all, func(r *toldRow) toldRow { return *r })
+	rows, err := database.List[toldRow](ctx, s.db, all)
 	told := make(map[string]*Told, len(rows))
 	for _, r := range rows {
 		t := &Told{}

@@ -16,11 +16,11 @@ import (
 type Record struct {
 	ID              uint64
 	Kind            string
-	Params          json.RawMessage
+	Params          json.RawMessage `gorm:"serializer:text"`
 	State           string
 	Done            int64
 	Total           int64
-	Errors          int64
+	Errors          int64 `gorm:"column:failed"`
 	Error           string
 	Actor           string
 	Host            string
@@ -41,30 +41,8 @@ type Store struct {
 // NewStore returns the store in the database of a registry.
 func NewStore(r *registry.Registry) *Store { return &Store{r, r.DB()} }
 
-type taskRow struct {
-	ID              uint64 `gorm:"primaryKey"`
-	Kind            string
-	Params          string
-	State           string
-	Done            int64
-	Total           int64
-	Failed          int64
-	Error           string
-	Actor           string
-	Host            string
-	CancelRequested bool
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-}
-
-func (taskRow) TableName() string { return "tasks" }
-
-func (t *taskRow) record() Record {
-	return Record{
-		t.ID, t.Kind, json.RawMessage(t.Params), t.State, t.Done, t.Total, t.Failed, t.Error, t.Actor, t.Host,
-		t.CancelRequested, t.CreatedAt.UTC(), t.UpdatedAt.UTC(),
-	}
-}
+// TableName is the table of Record, which is a row of it.
+func (Record) TableName() string { return "tasks" }
 
 const (
 	tasksKept = 1000
@@ -74,12 +52,9 @@ const (
 
 // CreateTask stores a task and returns its id. It is audited.
 func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error) {
-	at := database.Now()
-	row := taskRow{
-		Kind: t.Kind, Params: string(t.Params), State: t.State, Done: t.Done, Total: t.Total, Failed: t.Errors,
-		Error: t.Error, Actor: database.Clip(t.Actor, maxActor), Host: database.Clip(t.Host, maxActor),
-		CreatedAt: at, UpdatedAt: at,
-	}
+	row, at := t, database.Now()
+	row.ID, row.CreatedAt, row.UpdatedAt = 0, at, at
+	row.Actor, row.Host = database.Clip(t.Actor, maxActor), database.Clip(t.Host, maxActor)
 	err = s.registry.Change(ctx, t.Actor, "start", "task/"+t.Kind, func(tx *gorm.DB, c *registry.Changed) error {
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -91,7 +66,7 @@ func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error)
 		if row.ID <= tasksKept {
 			return nil
 		}
-		return tx.Where("id <= ?", row.ID-tasksKept).Delete(&taskRow{}).Error
+		return tx.Where("id <= ?", row.ID-tasksKept).Delete(&Record{}).Error
 	})
 	return row.ID, err
 }
@@ -99,7 +74,7 @@ func (s *Store) CreateTask(ctx context.Context, t Record) (id uint64, err error)
 // UpdateTask stores how far a task is, but not CancelRequested. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) UpdateTask(ctx context.Context, t Record) error {
 	return s.db.Do(ctx, func(tx *gorm.DB) error {
-		res := tx.Model(&taskRow{}).Where("id = ?", t.ID).Updates(map[string]any{
+		res := tx.Model(&Record{}).Where("id = ?", t.ID).Updates(map[string]any{
 			"params": string(t.Params), "state": t.State, "done": t.Done, "total": t.Total, "failed": t.Errors,
 			"error": database.Clip(t.Error, maxError), "host": database.Clip(t.Host, maxActor), "updated_at": database.Now(),
 		})
@@ -112,31 +87,31 @@ func (s *Store) UpdateTask(ctx context.Context, t Record) error {
 
 // GetTask reads a task. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) GetTask(ctx context.Context, id uint64) (*Record, error) {
-	var row taskRow
-	if err := s.db.Do(ctx, func(tx *gorm.DB) error { return findTask(tx, &row, id) }); err != nil {
+	var t Record
+	if err := s.db.Do(ctx, func(tx *gorm.DB) error { return findTask(tx, &t, id) }); err != nil {
 		return nil, err
 	}
-	t := row.record()
 	return &t, nil
 }
 
-func findTask(tx *gorm.DB, row *taskRow, id uint64) error {
-	return database.MustFind(tx, row, "id", id, fmt.Errorf("%d: %w", id, ErrNoTask))
+func findTask(tx *gorm.DB, t *Record, id uint64) error {
+	return database.MustFind(tx, t, "id", id, fmt.Errorf("%d: %w", id, ErrNoTask))
 }
 
 // ListTasks lists tasks, the newest first.
 func (s *Store) ListTasks(ctx context.Context, limit int) ([]Record, error) {
-	newest := func(tx *gorm.DB) *gorm.DB { return tx.Order("id DESC").Limit(database.Limit(limit)) }
-	return database.List(ctx, s.db, newest, (*taskRow).record)
+	return database.List[Record](ctx, s.db, func(tx *gorm.DB) *gorm.DB {
+		return tx.Order("id DESC").Limit(database.Limit(limit))
+	})
 }
 
 // CancelTask asks whoever works on a task to end it. It is audited. Errors: ErrNoTask, ErrUnavailable.
 func (s *Store) CancelTask(ctx context.Context, actor string, id uint64) error {
 	return s.registry.Change(ctx, actor, "cancel", fmt.Sprint("task/", id), func(tx *gorm.DB, _ *registry.Changed) error {
-		var row taskRow
-		if err := findTask(tx, &row, id); err != nil {
+		var t Record
+		if err := findTask(tx, &t, id); err != nil {
 			return err
 		}
-		return tx.Model(&row).UpdateColumn("cancel_requested", true).Error
+		return tx.Model(&t).UpdateColumn("cancel_requested", true).Error
 	})
 }

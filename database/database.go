@@ -142,19 +142,10 @@ func Find(tx *gorm.DB, row any, column string, value any) (found bool, err error
 	return err == nil, err
 }
 
-// List runs a query and converts its rows.
-func List[Row, T any](
-	ctx context.Context, db *DB, query func(tx *gorm.DB) *gorm.DB, convert func(*Row) T,
-) ([]T, error) {
-	var rows []Row
-	if err := db.Do(ctx, func(tx *gorm.DB) error { return query(tx).Find(&rows).Error }); err != nil {
-		return nil, err
-	}
-	list := make([]T, len(rows))
-	for i := range rows {
-		list[i] = convert(&rows[i])
-	}
-	return list, nil
+// List reads the rows of a query.
+func List[Row any](ctx context.Context, db *DB, query func(tx *gorm.DB) *gorm.DB) (rows []Row, err error) {
+	err = db.Do(ctx, func(tx *gorm.DB) error { return query(tx).Find(&rows).Error })
+	return rows, err
 }
 
 // MustFind is Find with an error for a row that does not exist.

@@ -63,9 +63,9 @@ func bounded(db *sql.DB) *sql.DB {
 
 // sqliteOptions: writers wait for each other from the start of a transaction, because a reader could not become a
 // writer; a change that was answered survives a power failure; the page cache is small, because the system's cache
-// serves all processes.
+// serves all processes; times are in UTC, as with MySQL.
 const sqliteOptions = "?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
-	"&_pragma=cache_size(-512)&_txlock=immediate"
+	"&_pragma=cache_size(-512)&_txlock=immediate&_timezone=UTC"
 
 var sqliteEscapes = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23")
 

@@ -51,9 +51,12 @@ func (s *Store) Samples(ctx context.Context, series, tier string, from, to time.
 	within := func(tx *gorm.DB) *gorm.DB {
 		return tx.Where("series = ? AND tier = ? AND at >= ? AND at < ?", series, tier, from.Unix(), to.Unix()).Order("at")
 	}
-	return database.List(ctx, s.db, within, func(r *sampleRow) Sample {
-		return Sample{r.Series, r.Tier, time.Unix(r.At, 0).UTC(), []byte(r.Data)}
-	})
+	rows, err := database.List[sampleRow](ctx, s.db, within)
+	samples := make([]Sample, len(rows))
+	for i, r := range rows {
+		samples[i] = Sample{r.Series, r.Tier, time.Unix(r.At, 0).UTC(), []byte(r.Data)}
+	}
+	return samples, err
 }
 
 // PruneSamples deletes the samples that no chart shows any more.

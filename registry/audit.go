@@ -19,9 +19,12 @@ type AuditEntry struct {
 	Actor  string          `json:"actor"`
 	Action string          `json:"action"`
 	Object string          `json:"object"`
-	Before json.RawMessage `json:"before"`
-	After  json.RawMessage `json:"after"`
+	Before json.RawMessage `json:"before" gorm:"column:before_state;serializer:text"`
+	After  json.RawMessage `json:"after" gorm:"column:after_state;serializer:text"`
 }
+
+// TableName is the table of AuditEntry, which is a row of it.
+func (AuditEntry) TableName() string { return "audit" }
 
 // AuditFilter chooses entries of the audit trail; zero fields choose all.
 type AuditFilter struct {
@@ -43,11 +46,7 @@ var likeEscapes = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
 // Audit lists changes, newest first.
 func (r *Registry) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
-	return database.List(ctx, r.db, f.query, func(a *auditRow) AuditEntry {
-		return AuditEntry{
-			a.ID, a.At.UTC(), a.Actor, a.Action, a.Object, json.RawMessage(a.BeforeState), json.RawMessage(a.AfterState),
-		}
-	})
+	return database.List[AuditEntry](ctx, r.db, f.query)
 }
 
 func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
@@ -62,7 +61,7 @@ func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
 	}
 	for column, at := range map[string]time.Time{"at >= ?": f.Since, "at < ?": f.Until} {
 		if !at.IsZero() {
-			q = q.Where(column, at.UTC())
+			q = q.Where(column, at)
 		}
 	}
 	if f.Before > 0 {
@@ -72,10 +71,8 @@ func (f AuditFilter) query(tx *gorm.DB) *gorm.DB {
 }
 
 // visible is the form of a value in the audit trail, without secrets.
-func visible(v any) string {
+func visible(v any) json.RawMessage {
 	switch x := v.(type) {
-	case nil:
-		return "null"
 	case *Topic:
 		v = visibleTopic(x)
 	case *Shard:
@@ -89,9 +86,9 @@ func visible(v any) string {
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "null"
+		return json.RawMessage("null")
 	}
-	return string(b)
+	return b
 }
 
 // visibleTopic shows secrets as fingerprints, so that a rotation can be seen.

@@ -76,10 +76,10 @@ func addToRevision(tx *gorm.DB, n int) error {
 
 func auditChanges(tx *gorm.DB, actor, action string, list []Changed) error {
 	at := database.Now()
-	rows := make([]auditRow, len(list))
+	rows := make([]AuditEntry, len(list))
 	for i, c := range list {
-		rows[i] = auditRow{
-			At: at, Actor: actor, Action: action, Object: c.Object, BeforeState: visible(c.Before), AfterState: visible(c.After),
+		rows[i] = AuditEntry{
+			At: at, Actor: actor, Action: action, Object: c.Object, Before: visible(c.Before), After: visible(c.After),
 		}
 	}
 	return tx.CreateInBatches(rows, rowsAtOnce).Error

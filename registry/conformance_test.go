@@ -331,7 +331,7 @@ func TestAShardOfAnEarlierVersionIsKnownByItsName(t *testing.T) {
 	t.Parallel()
 	r := open(t, Options{DSN: dbtest.SQLite(t)})
 	err := r.db.Do(t.Context(), func(tx *gorm.DB) error {
-		return tx.Create(&shardRow{"old", "redis://h:1", string(ShardActive)}).Error
+		return tx.Create(&shardRow{Name: "old", URL: "redis://h:1", State: string(ShardActive)}).Error
 	})
 	if err == nil {
 		err = r.RenameShard(t.Context(), "me", "old", "new")

@@ -156,16 +156,8 @@ func changedTopics(old, now Table[*Topic]) []string {
 
 func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 	var rows []shardRow
-	if err := tx.Order("name").Find(&rows).Error; err != nil {
+	if err := withIdentities(tx).Order("name").Find(&rows).Error; err != nil {
 		return err
-	}
-	var identities []shardIdentityRow
-	if err := tx.Find(&identities).Error; err != nil {
-		return err
-	}
-	known := map[string]shardIdentityRow{}
-	for _, row := range identities {
-		known[row.Shard] = row
 	}
 	s.Shards = []Shard{}
 	for i := range rows {
@@ -174,7 +166,6 @@ func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 			r.opts.Logger.Error("the URL of a shard is encrypted under another key: this host does not use it",
 				"shard", shard.Name)
 		}
-		shard.identify(known[shard.Name])
 		s.Shards = append(s.Shards, shard)
 	}
 	return nil
@@ -182,14 +173,14 @@ func (r *Registry) readShards(tx *gorm.DB, s *Snapshot) error {
 
 func readTokens(tx *gorm.DB, s *Snapshot) error {
 	var rows []tokenRow
-	if err := tx.Find(&rows).Error; err != nil {
+	if err := withExpiries(tx).Find(&rows).Error; err != nil {
 		return err
 	}
 	s.Tokens = make(map[string]*Token, len(rows))
 	for i := range rows {
 		s.Tokens[rows[i].Hash] = rows[i].token()
 	}
-	return readExpiries(tx, s.Tokens)
+	return nil
 }
 
 func readSettings(tx *gorm.DB, s *Snapshot) error {

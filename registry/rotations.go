@@ -55,7 +55,7 @@ func (r *Registry) RotateSecret(ctx context.Context, actor, topic, secret string
 		if err := r.storeSecrets(tx, &next); err != nil || until.IsZero() {
 			return err
 		}
-		return tx.Create(&rotationRow{topic, until.UTC()}).Error
+		return tx.Create(&rotationRow{topic, until}).Error
 	})
 }
 
@@ -70,7 +70,7 @@ func (r *Registry) SetRotation(ctx context.Context, actor, topic string, until t
 			return malformed("overlap", "cannot be set: topic %s has only one secret; rotate it first", topic)
 		}
 		c.After = newRotated(t, until.UTC())
-		return database.Upsert(tx).Create(&rotationRow{topic, until.UTC()}).Error
+		return database.Upsert(tx).Create(&rotationRow{topic, until}).Error
 	})
 }
 
@@ -98,7 +98,7 @@ func (r *Registry) changeSecrets(
 		if err != nil {
 			return err
 		}
-		c.Before = newRotated(t, overlap.Until.UTC())
+		c.Before = newRotated(t, overlap.Until)
 		return do(tx, t, c)
 	})
 }
@@ -127,14 +127,13 @@ func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error
 		_, err := database.Find(tx, &row, "topic", topic)
 		return err
 	})
-	return row.Until.UTC(), err
+	return row.Until, err
 }
 
 // EndRotations drops the older secrets whose time is over, as the actor "rotation". Of several hosts that do so at
 // once, one does.
 func (r *Registry) EndRotations(ctx context.Context, at time.Time) error {
-	var over []rotationRow
-	err := r.db.Do(ctx, func(tx *gorm.DB) error { return tx.Where("until <= ?", at.UTC()).Find(&over).Error })
+	over, err := database.List[rotationRow](ctx, r.db, func(tx *gorm.DB) *gorm.DB { return tx.Where("until <= ?", at) })
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,12 +113,13 @@ func sealedShard(key seal.Key, s Shard) (row *shardRow, err error) {
 	if MaskURL(url) != url {
 		url, err = key.Seal("shard/"+s.Name, url)
 	}
-	return &shardRow{s.Name, url, string(s.State)}, err
+	return &shardRow{Name: s.Name, URL: url, State: string(s.State)}, err
 }
 
+// shard is the shard of a row. One of an earlier version has no identity and is known by its name.
 func (r *shardRow) shard(key seal.Key) (Shard, error) {
 	url, err := openText(key, "shard/"+r.Name, r.URL)
-	return Shard{Name: r.Name, URL: url, State: ShardState(r.State)}, err
+	return Shard{r.Name, url, ShardState(r.State), cmp.Or(r.Identity, r.Name), r.Former}, err
 }
 
 // keyCheck is the setting that tells every host whether it has the key of the registry, and how far that is sealed.

@@ -87,7 +87,7 @@ func putClear(t *testing.T, dsn string) {
 		x.CallbackURL, x.Secrets[0])
 	err := old.db.Do(t.Context(), func(tx *gorm.DB) error {
 		return errors.Join(tx.Model(&topicRow{}).Where("name = ?", x.Name).UpdateColumn("spec", spec).Error,
-			tx.Create(&shardRow{"one", secretURL, "active"}).Error)
+			tx.Create(&shardRow{Name: "one", URL: secretURL, State: "active"}).Error)
 	})
 	if err != nil {
 		t.Fatal(err)

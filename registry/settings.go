@@ -117,10 +117,10 @@ type TopicNote struct {
 func (n *noteRow) note() TopicNote {
 	note := TopicNote{PauseReason: n.PauseReason, PausedBy: n.PausedBy}
 	if n.PausedAt != nil {
-		note.PausedAt = n.PausedAt.UTC()
+		note.PausedAt = *n.PausedAt
 	}
 	if n.SecretsChangedAt != nil {
-		note.SecretsChangedAt = n.SecretsChangedAt.UTC()
+		note.SecretsChangedAt = *n.SecretsChangedAt
 	}
 	return note
 }

@@ -78,22 +78,26 @@ func checkFormer(tx *gorm.DB, s *Shard) error {
 	return nil
 }
 
-// identify takes what is stored of the shard's identity. A shard of an earlier version is known by its name.
-func (s *Shard) identify(row shardIdentityRow) {
-	s.Identity, s.Former = cmp.Or(row.Identity, s.Name), row.Former
+func withIdentities(tx *gorm.DB) *gorm.DB {
+	return tx.Table("shards").Select("shards.*, identity, former").Joins("LEFT JOIN shard_identities ON shard = name")
 }
 
 // readShard reads a shard, without its URL when that is encrypted under another key.
 func (r *Registry) readShard(tx *gorm.DB, name string) (s Shard, found bool, err error) {
 	var row shardRow
-	if found, err = database.Find(tx, &row, "name", name); err != nil || !found {
-		return s, false, err
+	if found, err = database.Find(withIdentities(tx), &row, "name", name); found {
+		s, _ = row.shard(r.db.Key)
 	}
-	var identity shardIdentityRow
-	_, err = database.Find(tx, &identity, "shard", name)
-	s, _ = row.shard(r.db.Key)
-	s.identify(identity)
-	return s, true, err
+	return s, found, err
+}
+
+// mustReadShard is readShard with an error for a shard that does not exist.
+func (r *Registry) mustReadShard(tx *gorm.DB, name string) (Shard, error) {
+	s, found, err := r.readShard(tx, name)
+	if err == nil && !found {
+		err = fmt.Errorf("%.80q: %w", name, ErrNoShard)
+	}
+	return s, err
 }
 
 // Validate checks all but the form of the URL, and reports all that is wrong.
@@ -142,12 +146,9 @@ func (r *Registry) RenameShard(ctx context.Context, actor, name, to string) erro
 		return err
 	}
 	return r.Change(ctx, actor, "rename", "shard/"+to, func(tx *gorm.DB, c *Changed) error {
-		was, found, err := r.readShard(tx, name)
+		was, err := r.mustReadShard(tx, name)
 		if err != nil {
 			return err
-		}
-		if !found {
-			return fmt.Errorf("%.80q: %w", name, ErrNoShard)
 		}
 		if was.URL == "" {
 			return malformed("url", "of shard %s is encrypted under another key, or lost: enter it first", name)
@@ -184,12 +185,9 @@ func OtherActive(shards []Shard, name string) bool {
 // DeleteShard removes a shard from the registry; its jobs stay in it. Errors: ErrNoShard, ErrUnavailable.
 func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	return r.Change(ctx, actor, "delete", "shard/"+name, func(tx *gorm.DB, c *Changed) error {
-		was, found, err := r.readShard(tx, name)
+		was, err := r.mustReadShard(tx, name)
 		if err != nil {
 			return err
-		}
-		if !found {
-			return fmt.Errorf("%.80q: %w", name, ErrNoShard)
 		}
 		c.Before = &was
 		return removeShard(tx, name)

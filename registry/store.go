@@ -21,9 +21,11 @@ type (
 		UpdatedAt time.Time
 	}
 	shardRow struct {
-		Name  string `gorm:"primaryKey"`
-		URL   string
-		State string
+		Name     string `gorm:"primaryKey"`
+		URL      string
+		State    string
+		Identity string `gorm:"->"` // this and the next one are those of shardIdentityRow
+		Former   string `gorm:"->"`
 	}
 	shardIdentityRow struct {
 		Shard    string `gorm:"primaryKey"`
@@ -37,15 +39,7 @@ type (
 		Rights    string // joined with commas
 		Topics    string // joined with newlines
 		CreatedAt time.Time
-	}
-	auditRow struct {
-		ID          uint64 `gorm:"primaryKey"`
-		At          time.Time
-		Actor       string
-		Action      string
-		Object      string
-		BeforeState string
-		AfterState  string
+		ExpiresAt *time.Time `gorm:"->"` // of tokenAccessRow
 	}
 	revisionRow struct {
 		ID           int `gorm:"primaryKey"`
@@ -59,7 +53,6 @@ func (topicRow) TableName() string         { return "topics" }
 func (shardRow) TableName() string         { return "shards" }
 func (shardIdentityRow) TableName() string { return "shard_identities" }
 func (tokenRow) TableName() string         { return "tokens" }
-func (auditRow) TableName() string         { return "audit" }
 func (revisionRow) TableName() string      { return "revision" }
 
 // errSpec is for a topic that somebody else than Wakecall stored.
@@ -91,7 +84,7 @@ func (r *topicRow) stored() (*Topic, error) {
 	if err := jsonv2.Unmarshal([]byte(r.Spec), &t); err != nil {
 		return nil, fmt.Errorf("read topic %s: %w: %w", r.Name, errSpec, err)
 	}
-	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+	t.Name, t.CreatedAt, t.UpdatedAt = r.Name, r.CreatedAt, r.UpdatedAt
 	t.tidy()
 	return &t, nil
 }
@@ -149,7 +142,10 @@ func newTopicRow(key seal.Key, t *Topic) (*topicRow, error) {
 }
 
 func (r *tokenRow) token() *Token {
-	t := &Token{ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt.UTC(), Topics: strings.Split(r.Topics, "\n")}
+	t := &Token{
+		ID: r.ID, Name: r.Name, Hash: r.Hash, CreatedAt: r.CreatedAt, Topics: strings.Split(r.Topics, "\n"),
+		ExpiresAt: r.ExpiresAt,
+	}
 	for _, right := range strings.Split(r.Rights, ",") {
 		t.Rights = append(t.Rights, Right(right))
 	}

@@ -70,22 +70,8 @@ func validExpiry(at *time.Time, now time.Time) error {
 	return nil
 }
 
-// readExpiries completes tokens that were read.
-func readExpiries(tx *gorm.DB, tokens map[string]*Token) error {
-	var rows []tokenAccessRow
-	if err := tx.Where("expires_at IS NOT NULL").Find(&rows).Error; err != nil {
-		return err
-	}
-	expiries := make(map[uint64]time.Time, len(rows))
-	for _, row := range rows {
-		expiries[row.Token] = row.ExpiresAt.UTC()
-	}
-	for _, t := range tokens {
-		if at, ok := expiries[t.ID]; ok {
-			t.ExpiresAt = &at
-		}
-	}
-	return nil
+func withExpiries(tx *gorm.DB) *gorm.DB {
+	return tx.Table("tokens").Select("tokens.*, expires_at").Joins("LEFT JOIN token_access ON token = id")
 }
 
 // NoteTokenUses stores that tokens were used, to the minute and once a minute, however many hosts do it. It makes
@@ -112,14 +98,14 @@ func (r *Registry) NoteTokenUses(ctx context.Context, ids []uint64, at time.Time
 
 // TokenUses is when each token was last used, by number; tokens that never were are missing. Errors: ErrUnavailable.
 func (r *Registry) TokenUses(ctx context.Context) (map[uint64]time.Time, error) {
-	var rows []tokenAccessRow
-	err := r.db.Do(ctx, func(tx *gorm.DB) error { return tx.Where("last_used_at IS NOT NULL").Find(&rows).Error })
+	used := func(tx *gorm.DB) *gorm.DB { return tx.Where("last_used_at IS NOT NULL") }
+	rows, err := database.List[tokenAccessRow](ctx, r.db, used)
 	if err != nil {
 		return nil, err
 	}
 	uses := make(map[uint64]time.Time, len(rows))
 	for _, row := range rows {
-		uses[row.Token] = row.LastUsedAt.UTC()
+		uses[row.Token] = *row.LastUsedAt
 	}
 	return uses, nil
 }

@@ -107,14 +107,11 @@ func validToken(name string, rights []Right, topics []string) error {
 func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) error {
 	return r.Change(ctx, actor, "revoke", fmt.Sprint("token/", id), func(tx *gorm.DB, c *Changed) error {
 		var row tokenRow
-		if err := database.MustFind(tx, &row, "id", id, fmt.Errorf("%d: %w", id, ErrNoToken)); err != nil {
+		missing := fmt.Errorf("%d: %w", id, ErrNoToken)
+		if err := database.MustFind(withExpiries(tx), &row, "id", id, missing); err != nil {
 			return err
 		}
-		before := row.token()
-		c.Before = before
-		if err := readExpiries(tx, map[string]*Token{before.Hash: before}); err != nil {
-			return err
-		}
+		c.Before = row.token()
 		if err := tx.Delete(&row).Error; err != nil {
 			return err
 		}

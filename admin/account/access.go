@@ -49,7 +49,7 @@ func (s *Store) SetDisabled(ctx context.Context, actor, name string, disabled bo
 				return err
 			}
 		}
-		before, after := u.user(), u.user()
+		before, after := u.User, u.User
 		before.Disabled, after.Disabled = row.Disabled, disabled
 		c.Before, c.After = before, after
 		row.User, row.Disabled = name, disabled
@@ -76,24 +76,8 @@ func upsertAccess(tx *gorm.DB, row *accessRow, columns ...string) error {
 	}).Create(row).Error
 }
 
-// allAccess is the access of all users who have a row, by name.
-func allAccess(tx *gorm.DB) (map[string]accessRow, error) {
-	var rows []accessRow
-	if err := tx.Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	all := make(map[string]accessRow, len(rows))
-	for _, row := range rows {
-		all[row.User] = row
-	}
-	return all, nil
-}
-
-func (row accessRow) fill(u *User) {
-	u.Disabled, u.Address = row.Disabled, row.Address
-	if row.SignedInAt != nil {
-		u.SignedInAt = row.SignedInAt.UTC()
-	}
+func withAccess(tx *gorm.DB) *gorm.DB {
+	return tx.Table("users").Select("*").Joins("LEFT JOIN user_access ON user = name")
 }
 
 // SetTOTP gives a user a second factor. Errors: ErrNoUser, seal.ErrKey, ErrUnavailable.
@@ -103,7 +87,7 @@ func (s *Store) SetTOTP(ctx context.Context, actor, user, secret string) error {
 		return fmt.Errorf("store the second factor of %s: %w", user, err)
 	}
 	return s.change(ctx, actor, "set second factor", user, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
-		c.After = u.user()
+		c.After = u.User
 		return database.Upsert(tx).Create(&factorRow{user, sealed}).Error
 	})
 }
@@ -111,7 +95,7 @@ func (s *Store) SetTOTP(ctx context.Context, actor, user, secret string) error {
 // ClearTOTP removes a user's second factor. Errors: ErrNoUser, ErrUnavailable.
 func (s *Store) ClearTOTP(ctx context.Context, actor, user string) error {
 	return s.change(ctx, actor, "clear second factor", user, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
-		c.After = u.user()
+		c.After = u.User
 		return tx.Where("user = ?", user).Delete(&factorRow{}).Error
 	})
 }
@@ -119,7 +103,12 @@ func (s *Store) ClearTOTP(ctx context.Context, actor, user string) error {
 // TOTPSecret is the secret of a user's second factor, empty if there is none. Errors: seal.ErrKey, ErrUnavailable.
 func (s *Store) TOTPSecret(ctx context.Context, user string) (string, error) {
 	var row factorRow
-	if found, err := s.find(ctx, &row, "user", user); err != nil || !found {
+	found := false
+	err := s.db.Do(ctx, func(tx *gorm.DB) (err error) {
+		found, err = database.Find(tx, &row, "user", user)
+		return err
+	})
+	if err != nil || !found {
 		return "", err
 	}
 	secret, err := s.db.Key.Open("totp/"+user, row.Secret)

@@ -42,7 +42,7 @@ func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry
 		if err := tx.Where("expires_at < ?", database.Now()).Delete(&sessionRow{}).Error; err != nil {
 			return err
 		}
-		return tx.Create(&sessionRow{token, data, expiry.UTC()}).Error
+		return tx.Create(&sessionRow{token, data, expiry}).Error
 	})
 }
 
@@ -50,7 +50,7 @@ func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry
 func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error) {
 	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
 		res := tx.Model(&sessionRow{}).Where("token = ?", token).
-			Updates(map[string]any{"data": data, "expires_at": expiry.UTC()})
+			Updates(map[string]any{"data": data, "expires_at": expiry})
 		if found = res.RowsAffected > 0; found || res.Error != nil {
 			return res.Error
 		}
@@ -72,14 +72,11 @@ func (s *Sessions) Delete(ctx context.Context, token string) (found bool, err er
 
 // All lists the sessions that have not expired, by token.
 func (s *Sessions) All(ctx context.Context) (map[string][]byte, error) {
-	var rows []sessionRow
-	err := s.db.Do(ctx, func(tx *gorm.DB) error { return tx.Where("expires_at > ?", database.Now()).Find(&rows).Error })
-	if err != nil {
-		return nil, err
-	}
+	open := func(tx *gorm.DB) *gorm.DB { return tx.Where("expires_at > ?", database.Now()) }
+	rows, err := database.List[sessionRow](ctx, s.db, open)
 	all := make(map[string][]byte, len(rows))
 	for _, row := range rows {
 		all[row.Token] = row.Data
 	}
-	return all, nil
+	return all, err
 }

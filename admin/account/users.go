@@ -31,13 +31,14 @@ var roles = []Role{RoleAdmin, RoleOperator, RoleViewer}
 
 // User is somebody who may sign in to the web admin.
 type User struct {
-	Name      string    `json:"name"`
+	Name      string    `json:"name" gorm:"primaryKey"`
 	Role      Role      `json:"role"`
 	CreatedAt time.Time `json:"created_at"`
-	Disabled  bool      `json:"disabled,omitempty"` // may not sign in
 
-	SignedInAt time.Time `json:"-"` // the last time; zero: never
-	Address    string    `json:"-"` // from where that was
+	// These are of accessRow, and read only together with it.
+	Disabled   bool      `json:"disabled,omitempty" gorm:"->"` // may not sign in
+	SignedInAt time.Time `json:"-" gorm:"->"`                  // the last time; zero: never
+	Address    string    `json:"-" gorm:"->"`                  // from where that was
 }
 
 // Errors about users.
@@ -57,17 +58,11 @@ type Store struct {
 func NewStore(r *registry.Registry) *Store { return &Store{r, r.DB()} }
 
 type userRow struct {
-	Name         string `gorm:"primaryKey"`
+	User         `gorm:"embedded"`
 	PasswordHash string
-	Role         string
-	CreatedAt    time.Time
 }
 
 func (userRow) TableName() string { return "users" }
-
-func (r *userRow) user() User {
-	return User{Name: r.Name, Role: Role(r.Role), CreatedAt: r.CreatedAt.UTC()}
-}
 
 var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@+-]{0,63}$`)
 
@@ -100,8 +95,8 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 		} else if found {
 			return fmt.Errorf("user %s: %w", name, ErrExists)
 		}
-		u := userRow{Name: name, PasswordHash: hash, Role: string(role), CreatedAt: database.Now()}
-		c.After = u.user()
+		u := userRow{User{Name: name, Role: role, CreatedAt: database.Now()}, hash}
+		c.After = u.User
 		return tx.Create(&u).Error
 	})
 }
@@ -119,7 +114,7 @@ func CreateFirst(tx *gorm.DB) (password string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return password, tx.Create(&userRow{"admin", hash, string(RoleAdmin), database.Now()}).Error
+	return password, tx.Create(&userRow{User{Name: "admin", Role: RoleAdmin, CreatedAt: database.Now()}, hash}).Error
 }
 
 // SetPassword changes a user's password. Errors: *registry.FieldError, ErrNoUser, ErrUnavailable.
@@ -129,7 +124,7 @@ func (s *Store) SetPassword(ctx context.Context, actor, name, password string) e
 		return err
 	}
 	return s.change(ctx, actor, "set password", name, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
-		c.After = u.user()
+		c.After = u.User
 		return tx.Model(u).UpdateColumn("password_hash", hash).Error
 	})
 }
@@ -140,14 +135,14 @@ func (s *Store) SetRole(ctx context.Context, actor, name string, role Role) erro
 		return err
 	}
 	return s.change(ctx, actor, "set role", name, func(tx *gorm.DB, u *userRow, c *registry.Changed) error {
-		if u.Role == string(role) {
+		if u.Role == role {
 			return registry.ErrUnchanged
 		}
 		if err := requireOtherAdmin(tx, u); err != nil {
 			return err
 		}
-		u.Role = string(role)
-		c.After = u.user()
+		u.Role = role
+		c.After = u.User
 		return tx.Model(u).UpdateColumn("role", u.Role).Error
 	})
 }
@@ -177,28 +172,18 @@ func (s *Store) change(
 		if err := database.MustFind(tx, &row, "name", name, fmt.Errorf("%.80q: %w", name, ErrNoUser)); err != nil {
 			return err
 		}
-		c.Before = row.user()
+		c.Before = row.User
 		return do(tx, &row, c)
 	})
 }
 
 // requireOtherAdmin refuses to take the role or access from the last admin who can sign in.
 func requireOtherAdmin(tx *gorm.DB, u *userRow) error {
-	if u.Role != string(RoleAdmin) {
-		return nil
-	}
-	access, err := allAccess(tx)
-	if err != nil {
-		return err
-	}
-	if access[u.Name].Disabled {
-		return nil // cannot sign in anyway
-	}
 	var admins []userRow
-	if err := tx.Where("role = ? AND name <> ?", string(RoleAdmin), u.Name).Find(&admins).Error; err != nil {
+	if err := withAccess(tx).Where("role = ? AND disabled IS NOT TRUE", RoleAdmin).Find(&admins).Error; err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(admins, func(other userRow) bool { return !access[other.Name].Disabled }) {
+	if len(admins) == 1 && admins[0].Name == u.Name {
 		return fmt.Errorf("user %s: %w", u.Name, ErrLastAdmin)
 	}
 	return nil
@@ -206,33 +191,12 @@ func requireOtherAdmin(tx *gorm.DB, u *userRow) error {
 
 // ListUsers lists the users by name.
 func (s *Store) ListUsers(ctx context.Context) ([]User, error) {
-	var rows []userRow
-	var access map[string]accessRow
-	err := s.db.Do(ctx, func(tx *gorm.DB) (err error) {
-		if err := tx.Order("name").Find(&rows).Error; err != nil {
-			return err
-		}
-		access, err = allAccess(tx)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	rows, err := database.List[userRow](ctx, s.db, func(tx *gorm.DB) *gorm.DB { return withAccess(tx).Order("name") })
 	list := make([]User, len(rows))
 	for i := range rows {
-		list[i] = rows[i].user()
-		access[list[i].Name].fill(&list[i])
+		list[i] = rows[i].User
 	}
-	return list, nil
-}
-
-// find reads a row within the time of one operation: hashing a password on a busy machine takes none of it.
-func (s *Store) find(ctx context.Context, row any, column, value string) (found bool, err error) {
-	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
-		found, err = database.Find(tx, row, column, value)
-		return err
-	})
-	return found, err
+	return list, err
 }
 
 const (
@@ -265,22 +229,17 @@ func (s *Store) CheckPassword(ctx context.Context, name, password string) (*User
 	row := userRow{PasswordHash: unknownUserHash}
 	found := false
 	if validUserName(name) == nil { // MySQL takes "root " for "root": spaces would get around limits for a name
-		var err error
-		if found, err = s.find(ctx, &row, "name", name); err != nil {
+		err := s.db.Do(ctx, func(tx *gorm.DB) (err error) { // ends before the hash is compared, which takes long
+			found, err = database.Find(withAccess(tx), &row, "name", name)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	wrong := bcrypt.CompareHashAndPassword([]byte(row.PasswordHash), []byte(password))
-	if wrong != nil || !found || len(password) > maxPassword {
+	if wrong != nil || !found || row.Disabled || len(password) > maxPassword {
 		return nil, ErrNoUser
 	}
-	var access accessRow
-	if _, err := s.find(ctx, &access, "user", name); err != nil {
-		return nil, err
-	}
-	if access.Disabled {
-		return nil, ErrNoUser
-	}
-	u := row.user()
-	return &u, nil
+	return &row.User, nil
 }
