@@ -20,9 +20,9 @@ import (
 )
 
 func (h *Handler) matchingRoutes(g *echo.Group) {
-	g.GET("/topics/:topic/matching", h.countMatching)
-	g.POST("/topics/:topic/matching", h.Need(account.RoleOperator, h.startBulk))
-	g.POST("/topics/:topic/jobs", h.Need(account.RoleOperator, h.bulkJobs))
+	g.GET("/topics/:topic/matching", h.WithTopic(h.countMatching))
+	g.POST("/topics/:topic/matching", h.Need(account.RoleOperator, h.WithTopic(h.startBulk)))
+	g.POST("/topics/:topic/jobs", h.Need(account.RoleOperator, h.WithTopic(h.bulkJobs)))
 }
 
 const (
@@ -165,11 +165,7 @@ func (h *Handler) count(ctx context.Context, m *matching, limit time.Duration) {
 }
 
 // countMatching answers the part of the page that counts, where that takes long.
-func (h *Handler) countMatching(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) countMatching(c echo.Context, t *registry.Topic) error {
 	f, err := readTopicFilter(t.Name, c.QueryParams(), page.Zone(c))
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, h.Explain(c, err))
@@ -186,10 +182,10 @@ func (h *Handler) countMatching(c echo.Context) error {
 }
 
 // startBulk starts a task on all jobs that match.
-func (h *Handler) startBulk(c echo.Context) error {
-	t, form, err := h.topicForm(c)
+func (h *Handler) startBulk(c echo.Context, t *registry.Topic) error {
+	form, err := c.FormParams()
 	if err != nil {
-		return err
+		return echo.NewHTTPError(http.StatusBadRequest)
 	}
 	p, err := readBulk(t.Name, form, page.Zone(c))
 	if err != nil {
@@ -200,19 +196,6 @@ func (h *Handler) startBulk(c echo.Context) error {
 		return h.refuse(c, err)
 	}
 	return h.Redirect(c, h.Below("/tasks", id))
-}
-
-// topicForm is the topic of a request and the form that came with it.
-func (h *Handler) topicForm(c echo.Context) (*registry.Topic, url.Values, error) {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	form, err := c.FormParams()
-	if err != nil {
-		return nil, nil, echo.NewHTTPError(http.StatusBadRequest)
-	}
-	return t, form, nil
 }
 
 func readBulk(topic string, form url.Values, zone *time.Location) (p bulk.Params, err error) {
@@ -235,10 +218,10 @@ func (h *Handler) refuse(c echo.Context, err error) error {
 }
 
 // bulkJobs does something with the jobs that are checked, at most a page of them.
-func (h *Handler) bulkJobs(c echo.Context) error {
-	t, form, err := h.topicForm(c)
+func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
+	form, err := c.FormParams()
 	if err != nil {
-		return err
+		return echo.NewHTTPError(http.StatusBadRequest)
 	}
 	ids := form["job"]
 	ids = ids[:min(len(ids), countPage)]

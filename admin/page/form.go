@@ -98,6 +98,17 @@ func (b *Base) TopicOf(c echo.Context) (*registry.Topic, error) {
 	return t, nil
 }
 
+// WithTopic wraps a handler for the topic that the path names.
+func (b *Base) WithTopic(h func(c echo.Context, t *registry.Topic) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		t, err := b.TopicOf(c)
+		if err != nil {
+			return err
+		}
+		return h(c, t)
+	}
+}
+
 // Words splits a list that somebody typed, at spaces, commas, semicolons and ends of lines.
 func Words(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(",; \t\r\n", r) })

@@ -20,11 +20,7 @@ func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.Top
 	return err
 }
 
-func (h *Handler) pauseTopic(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) pauseTopic(c echo.Context, t *registry.Topic) error {
 	if err := h.putState(c, t, registry.TopicPaused); err != nil {
 		return err
 	}
@@ -40,27 +36,21 @@ func (h *Handler) pauseTopic(c echo.Context) error {
 	return h.Back(c, "/topics")
 }
 
-func (h *Handler) setTopicState(c echo.Context, state registry.TopicState, done string) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
+func (h *Handler) setTopicState(state registry.TopicState, done string) func(echo.Context, *registry.Topic) error {
+	return func(c echo.Context, t *registry.Topic) error {
+		if err := h.putState(c, t, state); err != nil {
+			return err
+		}
+		h.Flash(c, "success", done, t.Name)
+		return h.Back(c, "/topics")
 	}
-	if err := h.putState(c, t, state); err != nil {
-		return err
-	}
-	h.Flash(c, "success", done, t.Name)
-	return h.Back(c, "/topics")
 }
 
 // overlaps are how long two secrets may sign side by side, to choose from.
 var overlaps = []time.Duration{time.Hour, 24 * time.Hour, 3 * 24 * time.Hour, 7 * 24 * time.Hour}
 
 // rotateSecret puts a new secret before the one in use: callbacks carry both signatures until the old one is dropped.
-func (h *Handler) rotateSecret(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) rotateSecret(c echo.Context, t *registry.Topic) error {
 	until, err := h.overlapEnds(c)
 	if err != nil {
 		return err
@@ -86,23 +76,18 @@ func (h *Handler) overlapEnds(c echo.Context) (time.Time, error) {
 }
 
 // setOverlap sets how long from now the old secret still signs.
-func (h *Handler) setOverlap(c echo.Context) error {
-	name := page.Param(c, "topic")
+func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 	until, err := h.overlapEnds(c)
 	if err != nil {
 		return err
 	}
-	if err := h.registry.SetRotation(c.Request().Context(), page.Actor(c), name, until); err != nil {
+	if err := h.registry.SetRotation(c.Request().Context(), page.Actor(c), t.Name, until); err != nil {
 		return err
 	}
-	return h.Redirect(c, h.Below("/topics", name))
+	return h.Redirect(c, h.Below("/topics", t.Name))
 }
 
-func (h *Handler) dropOldSecret(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	next := *t
 	next.Secrets = t.Secrets[:min(1, len(t.Secrets))]
 	if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
@@ -114,11 +99,7 @@ func (h *Handler) dropOldSecret(c echo.Context) error {
 
 // deleteTopic refuses while jobs live, unless they are to go, too. They go before the topic, so that a failure half-way
 // leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
-func (h *Handler) deleteTopic(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	stats, err := h.queue.Stats(ctx, []string{t.Name})
 	if err != nil {
@@ -147,11 +128,7 @@ func (h *Handler) deleteTopic(c echo.Context) error {
 	return h.Redirect(c, "/topics")
 }
 
-func (h *Handler) clearErrors(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) clearErrors(c echo.Context, t *registry.Topic) error {
 	if h.opts.Activity != nil {
 		if err := h.opts.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
 			return err

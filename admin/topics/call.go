@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/jobs"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/queue"
@@ -34,21 +33,11 @@ type testData struct {
 	Off    bool // this admin makes no calls
 }
 
-func (h *Handler) testRoutes(g *echo.Group) {
-	g.GET("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error { return h.testPage(c, "") }))
-	g.POST("/topics/:topic/test", h.Need(account.RoleOperator, func(c echo.Context) error {
-		return h.testPage(c, c.FormValue("do"))
-	}))
-}
-
 const sampleBody = "{\n  \"test\": true\n}"
 
 // testPage calls a topic's endpoint with a test job: once, to see request and answer, or as the endpoint doctor does.
-func (h *Handler) testPage(c echo.Context, do string) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) testPage(c echo.Context, t *registry.Topic) error {
+	do := c.Request().PostFormValue("do") // empty when the page is opened
 	d := &testData{Topic: t, Body: sampleBody, Off: h.opts.Caller == nil}
 	if do == "" || d.Off {
 		return h.Render(c, http.StatusOK, "topic_test", d)

@@ -17,16 +17,9 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// topicForm is a topic as typed: texts, so that a wrong value can be shown again.
-type topicForm struct {
-	Name, Title, Delivery, CallbackURL, Method, ContentType, Headers, Delay, TTR, Priority, MaxAttempts, Retry,
-	RetryIf string
-	MaxInFlight, RateLimit, ExpiresAfter, OnExpiry, Durability, Remember, Shard, Emails, Owner,
-	Dialect string
-
-	Sign bool   // give a new topic a signing secret
-	ETag string // of the topic that is edited, as it was when the form was opened
-}
+// topicForm is a topic as typed: texts by the API's names of its fields, so that a wrong value can be shown again. Beside
+// them, sign asks for a signing secret of a new topic, and etag is that of the topic when its form was opened.
+type topicForm map[string]string
 
 type topicFormData struct {
 	Form    topicForm
@@ -63,73 +56,70 @@ func jsonFields(t *registry.Topic) (fields map[string]json.RawMessage) {
 }
 
 func formOf(t *registry.Topic) topicForm {
-	headers := make([]string, 0, len(t.Headers))
-	for _, name := range page.SortedKeys(t.Headers) {
-		headers = append(headers, name+": "+t.Headers[name])
+	f := topicForm{"etag": t.ETag()}
+	for name, value := range jsonFields(t) {
+		f[name] = typed(value)
 	}
-	retry := make([]string, len(t.Retry))
-	for i, d := range t.Retry {
-		retry[i] = d.String()
+	return f
+}
+
+// typed is a value of a topic's JSON as it is typed: a list with spaces, a table with lines.
+func typed(value json.RawMessage) string {
+	var text string
+	var list []string
+	var table map[string]string
+	switch {
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	case json.Unmarshal(value, &list) == nil:
+		return strings.Join(list, " ")
+	case json.Unmarshal(value, &table) == nil:
+		for _, name := range page.SortedKeys(table) {
+			list = append(list, name+": "+table[name])
+		}
+		return strings.Join(list, "\n")
 	}
-	return topicForm{
-		Name: t.Name, Title: t.Title, Delivery: string(t.Delivery), OnExpiry: string(t.OnExpiry), CallbackURL: t.CallbackURL,
-		Method: t.Method, ContentType: t.ContentType,
-		Headers: strings.Join(headers, "\n"),
-		Delay:   t.Delay.String(), TTR: t.TTR.String(), Priority: t.Priority, MaxAttempts: strconv.Itoa(t.MaxAttempts),
-		Retry:   strings.Join(retry, " "),
-		RetryIf: t.RetryIf, MaxInFlight: strconv.Itoa(t.MaxInFlight),
-		RateLimit:    strconv.FormatFloat(t.RateLimit, 'f', -1, 64),
-		ExpiresAfter: t.ExpiresAfter.String(), Durability: string(t.Durability), Remember: t.Remember.String(),
-		Shard: t.Shard, Emails: strings.Join(t.Emails, " "),
-		Owner: t.Owner, Dialect: t.Dialect, ETag: t.ETag(),
-	}
+	return string(value) // a number
 }
 
 func readTopicForm(c echo.Context) topicForm {
-	v := func(name string) string { return strings.TrimSpace(c.FormValue(name)) }
-	return topicForm{
-		Name: v("name"), Title: v("title"), Delivery: v("delivery"), OnExpiry: v("on_expiry"),
-		CallbackURL: v("callback_url"), Method: v("method"),
-		ContentType: v("content_type"),
-		Headers:     c.FormValue("headers"), Delay: v("delay"), TTR: v("ttr"), Priority: v("priority"),
-		MaxAttempts: v("max_attempts"), Retry: v("retry"),
-		RetryIf: v("retry_if"), MaxInFlight: v("max_in_flight"), RateLimit: v("rate_limit"),
-		ExpiresAfter: v("expires_after"), Emails: v("emails"),
-		Durability: v("durability"), Remember: v("remember"), Shard: v("shard"), Dialect: v("dialect"), Owner: v("owner"),
-		Sign: c.FormValue("sign") != "",
-		ETag: v("etag"),
+	params, _ := c.FormParams() // of a malformed request, what could be read
+	f := topicForm{}
+	for name := range params {
+		f[name] = strings.TrimSpace(params.Get(name))
 	}
+	f["headers"] = params.Get("headers")
+	return f
 }
 
 // topic is what the form says, read and validated by the same code that reads the API's topics. state stays as it is.
-func (f *topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
+func (f topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 	fields := map[string]any{
-		"title": f.Title, "callback_url": f.CallbackURL, "method": f.Method, "content_type": f.ContentType,
-		"priority": f.Priority, "retry_if": f.RetryIf,
-		"owner": f.Owner, "emails": splitList(f.Emails), "retry": splitList(f.Retry), "headers": f.headers(),
-		"state": string(state),
+		"emails": splitList(f["emails"]), "retry": splitList(f["retry"]), "headers": f.headers(), "state": string(state),
 	}
-	for name, text := range map[string]string{"delay": f.Delay, "ttr": f.TTR, "expires_after": f.ExpiresAfter,
-		"durability": f.Durability, "remember": f.Remember, "shard": f.Shard, "delivery": f.Delivery, "on_expiry": f.OnExpiry,
-		"dialect": f.Dialect} {
-		if text != "" {
-			fields[name] = text
+	for _, name := range []string{"title", "callback_url", "method", "content_type", "priority", "retry_if", "owner"} {
+		fields[name] = f[name]
+	}
+	for _, name := range []string{
+		"delay", "ttr", "expires_after", "durability", "remember", "shard", "delivery", "on_expiry", "dialect",
+	} {
+		if f[name] != "" {
+			fields[name] = f[name]
 		}
 	}
 	var errs []error
-	for name, text := range map[string]string{"max_attempts": f.MaxAttempts, "max_in_flight": f.MaxInFlight,
-		"rate_limit": f.RateLimit} {
-		if _, err := strconv.ParseFloat(text, 64); err == nil {
-			fields[name] = json.Number(text)
-		} else if text != "" {
-			errs = append(errs, page.FieldError(name, "%.40q is not a number", text))
+	for _, name := range []string{"max_attempts", "max_in_flight", "rate_limit"} {
+		if _, err := strconv.ParseFloat(f[name], 64); err == nil {
+			fields[name] = json.Number(f[name])
+		} else if f[name] != "" {
+			errs = append(errs, page.FieldError(name, "%.40q is not a number", f[name]))
 		}
 	}
 	body, err := json.Marshal(fields)
 	if err != nil {
-		return nil, fmt.Errorf("read the form of topic %s: %w", f.Name, err)
+		return nil, fmt.Errorf("read the form of topic %s: %w", f["name"], err)
 	}
-	t, err := registry.DecodeTopic(f.Name, body)
+	t, err := registry.DecodeTopic(f["name"], body)
 	return t, errors.Join(append(errs, err)...)
 }
 
@@ -137,9 +127,9 @@ func splitList(s string) []string {
 	return append([]string{}, page.Words(s)...)
 }
 
-func (f *topicForm) headers() map[string]string {
+func (f topicForm) headers() map[string]string {
 	headers := map[string]string{}
-	for line := range strings.Lines(f.Headers) {
+	for line := range strings.Lines(f["headers"]) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
@@ -156,7 +146,7 @@ func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
 	d.Expiries = []string{string(registry.ExpiryDead), string(registry.ExpiryDrop)}
 	d.Safety = []string{string(registry.DurabilityMemory), string(registry.DurabilityReplica)}
 	d.Dialects = []string{registry.DialectOwn, registry.DialectPHPDQ}
-	d.Retry = retrySteps(d.Form.Retry, d.Form.MaxAttempts)
+	d.Retry = retrySteps(d.Form["retry"], d.Form["max_attempts"])
 	return h.Render(c, status, "topic_form", d)
 }
 
@@ -168,18 +158,18 @@ func (h *Handler) newTopicPage(c echo.Context) error {
 		t.Name = ""
 	}
 	f := formOf(&t)
-	f.Sign, f.ETag = true, ""
+	f["sign"], f["etag"] = "on", ""
 	return h.formPage(c, http.StatusOK, topicFormData{Form: f, New: true})
 }
 
 func (h *Handler) createTopic(c echo.Context) error {
 	f := readTopicForm(c)
 	t, err := f.topic(registry.TopicActive)
-	if h.Snapshot().Topics.Get(f.Name) != nil {
-		err = errors.Join(page.FieldError("name", "%s", h.T(c, "topic.name_taken", f.Name)), err)
+	if h.Snapshot().Topics.Get(f["name"]) != nil {
+		err = errors.Join(page.FieldError("name", "%s", h.T(c, "topic.name_taken", f["name"])), err)
 	}
 	secret := ""
-	if err == nil && f.Sign {
+	if err == nil && f["sign"] != "" {
 		secret = newSigningSecret()
 		t.Secrets = []string{secret}
 	}
@@ -187,18 +177,18 @@ func (h *Handler) createTopic(c echo.Context) error {
 		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t, registry.IfNew)
 	}
 	if errors.Is(err, registry.ErrChanged) {
-		err = page.FieldError("name", "%s", h.T(c, "topic.name_taken", f.Name))
+		err = page.FieldError("name", "%s", h.T(c, "topic.name_taken", f["name"]))
 	}
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f, New: true})
 	}
-	h.Flash(c, "success", "topic.created", f.Name)
+	h.Flash(c, "success", "topic.created", f["name"])
 	if secret != "" {
-		if err := h.KeepSecret(c, keySecretOf+f.Name, secret); err != nil {
+		if err := h.KeepSecret(c, keySecretOf+f["name"], secret); err != nil {
 			return err
 		}
 	}
-	return h.Redirect(c, h.Below("/topics", f.Name))
+	return h.Redirect(c, h.Below("/topics", f["name"]))
 }
 
 func (h *Handler) formProblem(c echo.Context, err error, d topicFormData) error {
@@ -213,26 +203,18 @@ func (h *Handler) formProblem(c echo.Context, err error, d topicFormData) error 
 	return h.formPage(c, http.StatusUnprocessableEntity, d)
 }
 
-func (h *Handler) editTopicPage(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) editTopicPage(c echo.Context, t *registry.Topic) error {
 	return h.formPage(c, http.StatusOK, topicFormData{Form: formOf(t)})
 }
 
-func (h *Handler) saveTopic(c echo.Context) error {
-	was, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
 	f := readTopicForm(c)
-	f.Name = was.Name
+	f["name"] = was.Name
 	t, err := f.topic(was.State)
 	if err == nil {
 		var unchanged []registry.Condition
-		if f.ETag != "" {
-			unchanged = append(unchanged, registry.IfMatch(f.ETag))
+		if f["etag"] != "" {
+			unchanged = append(unchanged, registry.IfMatch(f["etag"]))
 		}
 		_, err = h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t, unchanged...)
 	}
@@ -242,8 +224,8 @@ func (h *Handler) saveTopic(c echo.Context) error {
 	if err != nil {
 		return h.formProblem(c, err, topicFormData{Form: f})
 	}
-	h.Flash(c, "success", "topic.saved", f.Name)
-	return h.Redirect(c, h.Below("/topics", f.Name))
+	h.Flash(c, "success", "topic.saved", f["name"])
+	return h.Redirect(c, h.Below("/topics", f["name"]))
 }
 
 // conflictPage shows both versions. Saving again overwrites the one that is shown.
@@ -252,15 +234,15 @@ func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topi
 	if err != nil {
 		return err
 	}
-	f.ETag = theirs.ETag()
+	f["etag"] = theirs.ETag()
 	list := conflicts(theirs, yours)
 	if len(list) == 0 { // nothing that the form has, but a secret
-		_, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f.ETag))
+		_, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f["etag"]))
 		if err != nil {
 			return err
 		}
-		h.Flash(c, "success", "topic.saved", f.Name)
-		return h.Redirect(c, h.Below("/topics", f.Name))
+		h.Flash(c, "success", "topic.saved", f["name"])
+		return h.Redirect(c, h.Below("/topics", f["name"]))
 	}
 	return h.formPage(c, http.StatusConflict, topicFormData{Form: f, Conflicts: list})
 }

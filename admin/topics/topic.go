@@ -18,24 +18,22 @@ import (
 )
 
 func (h *Handler) topicRoutes(g *echo.Group) {
-	operator := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleOperator, do) }
-	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
-	g.GET("/topics/:topic", h.topicPage)
+	type handler = func(echo.Context, *registry.Topic) error
+	operator := func(do handler) echo.HandlerFunc { return h.Need(account.RoleOperator, h.WithTopic(do)) }
+	admin := func(do handler) echo.HandlerFunc { return h.Need(account.RoleAdmin, h.WithTopic(do)) }
+	g.GET("/topics/:topic", h.WithTopic(h.topicPage))
 	g.GET("/topics/:topic/edit", admin(h.editTopicPage))
 	g.POST("/topics/:topic/edit", admin(h.saveTopic))
 	g.POST("/topics/:topic/pause", operator(h.pauseTopic))
-	g.POST("/topics/:topic/resume", operator(func(c echo.Context) error {
-		return h.setTopicState(c, registry.TopicActive, "topic.resumed")
-	}))
-	g.POST("/topics/:topic/offline", admin(func(c echo.Context) error {
-		return h.setTopicState(c, registry.TopicOffline, "topic.now_offline")
-	}))
+	g.POST("/topics/:topic/resume", operator(h.setTopicState(registry.TopicActive, "topic.resumed")))
+	g.POST("/topics/:topic/offline", admin(h.setTopicState(registry.TopicOffline, "topic.now_offline")))
 	g.POST("/topics/:topic/secret", admin(h.rotateSecret))
 	g.POST("/topics/:topic/secret/drop", admin(h.dropOldSecret))
 	g.POST("/topics/:topic/secret/overlap", admin(h.setOverlap))
 	g.POST("/topics/:topic/delete", admin(h.deleteTopic))
 	g.POST("/topics/:topic/errors/clear", operator(h.clearErrors))
-	h.testRoutes(g)
+	g.GET("/topics/:topic/test", operator(h.testPage))
+	g.POST("/topics/:topic/test", operator(h.testPage))
 	h.Live("topic", topicEvery, "partials/topic_live", func(ctx context.Context, name string) (any, error) {
 		t := h.Snapshot().Topics.Get(name)
 		if t == nil {
@@ -117,11 +115,7 @@ const keySecretOf = "secret/"
 
 var topicTabs = []string{"summary", "jobs", "attempts", "ledger", "forecast", "push"}
 
-func (h *Handler) topicPage(c echo.Context) error {
-	t, err := h.TopicOf(c)
-	if err != nil {
-		return err
-	}
+func (h *Handler) topicPage(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
 	if !page.May(c, account.RoleAdmin) {
 		t = t.Masked()
@@ -143,7 +137,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	switch d.Tab {
 	case "summary":
 		f := formOf(d.Topic)
-		d.Steps = retrySteps(f.Retry, f.MaxAttempts)
+		d.Steps = retrySteps(f["retry"], f["max_attempts"])
 		d.NoHistory = h.figures.History() == nil
 		d.Spans, d.Span = figures.Spans(), figures.SpanOf(c)
 	case "jobs":
