@@ -12,23 +12,26 @@ import (
 // Source is the part of a queue.Queue that a Reader needs.
 type Source interface {
 	Attempts(ctx context.Context, topic string, limit int) ([][]byte, error)
+	// Errors are the kinds of errors of a topic in the last week, the latest first.
 	Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error)
 	ClearErrors(ctx context.Context, topic string) error
 	LatenessCounts(ctx context.Context, topics []string, since time.Time) (map[string]map[int]int64, error)
 	LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error)
+	// ReserveCounts counts the reserved jobs by priority (high, normal, low) since a time, an hour ago at most.
 	ReserveCounts(ctx context.Context, since time.Time) ([3]int64, error)
 }
 
-// Reader reads what the recorders of all hosts wrote. With an error for which queue.IsPartial is true, the results of
-// the shards that answered are returned.
-type Reader struct{ source Source }
+// Reader reads what the recorders of all hosts wrote: attempts and latenesses as this package has them, and the rest as
+// the Source has it. With an error for which queue.IsPartial is true, the results of the shards that answered are
+// returned.
+type Reader struct{ Source }
 
 // NewReader makes a reader.
 func NewReader(s Source) *Reader { return &Reader{s} }
 
 // Attempts are the last attempts of a topic, newest first. A shard keeps 100.
 func (r *Reader) Attempts(ctx context.Context, topic string, limit int) ([]Attempt, error) {
-	raw, err := r.source.Attempts(ctx, topic, limit)
+	raw, err := r.Source.Attempts(ctx, topic, limit)
 	list := make([]Attempt, 0, len(raw))
 	for _, b := range raw {
 		a := Attempt{Topic: topic}
@@ -41,33 +44,12 @@ func (r *Reader) Attempts(ctx context.Context, topic string, limit int) ([]Attem
 	return list[:min(limit, len(list))], err
 }
 
-// Errors are the kinds of errors of a topic in the last week, the latest first.
-func (r *Reader) Errors(ctx context.Context, topic string) ([]queue.ErrorNote, error) {
-	return r.source.Errors(ctx, topic)
-}
-
-// ClearErrors deletes the errors of a topic.
-func (r *Reader) ClearErrors(ctx context.Context, topic string) error {
-	return r.source.ClearErrors(ctx, topic)
-}
-
 // Lateness is how late the first calls of topics began since a time, an hour ago at most.
 func (r *Reader) Lateness(ctx context.Context, topics []string, since time.Time) (map[string]Histogram, error) {
-	counts, err := r.source.LatenessCounts(ctx, topics, since)
+	counts, err := r.LatenessCounts(ctx, topics, since)
 	list := make(map[string]Histogram, len(counts))
 	for topic, c := range counts {
 		list[topic] = c
 	}
 	return list, err
-}
-
-// LatenessOfAll is that of all topics together.
-func (r *Reader) LatenessOfAll(ctx context.Context, since time.Time) (Histogram, error) {
-	counts, err := r.source.LatenessOfAll(ctx, since)
-	return counts, err
-}
-
-// Reserved counts the reserved jobs by priority (high, normal, low) since a time, an hour ago at most.
-func (r *Reader) Reserved(ctx context.Context, since time.Time) ([3]int64, error) {
-	return r.source.ReserveCounts(ctx, since)
 }

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/wakecall/wakecall/printable"
 )
 
 // Severities.
@@ -133,12 +134,5 @@ func brief(d time.Duration) string {
 	if d >= 10*time.Second {
 		d = d.Round(time.Second)
 	}
-	text := d.Round(time.Millisecond).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return printable.ShortDuration(d.Round(time.Millisecond))
 }

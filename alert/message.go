@@ -4,7 +4,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/wakecall/wakecall/printable"
 )
 
 // Phase is what a message says about its alerts.
@@ -45,7 +46,7 @@ const maxSubjectBytes = 200
 // lines of the message, and it must not contain control sequences for a terminal.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+		if printable.Steers(r) {
 			return ' '
 		}
 		return r

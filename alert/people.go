@@ -2,7 +2,6 @@ package alert
 
 import (
 	"context"
-	"net/mail"
 	"slices"
 	"strings"
 	"time"
@@ -34,21 +33,13 @@ func (s *Settings) people() (list []person) {
 	}
 	for _, r := range s.Recipients {
 		if s.Mail.Host != "" {
-			add(mailChannel, bare(r.Address), r.Route)
+			add(mailChannel, addressOf(r.Address), r.Route)
 		}
 	}
 	for _, w := range s.Webhooks {
 		add(w.Name, w.Preset, w.Only)
 	}
 	return list
-}
-
-// bare is a mail address without a name.
-func bare(address string) string {
-	if a, err := mail.ParseAddress(address); err == nil {
-		return a.Address
-	}
-	return address
 }
 
 // tell sends each person the messages that are due.

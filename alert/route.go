@@ -62,13 +62,7 @@ func (r Route) wants(a *Alert, owner string) bool {
 		return true
 	}
 	return a.Topic != "" && (slices.Contains(r.Owners, owner) ||
-		slices.ContainsFunc(r.Topics, func(pattern string) bool { return matches(pattern, a.Topic) }))
-}
-
-// matches reports whether a pattern is a topic's name or the beginning of it.
-func matches(pattern, topic string) bool {
-	begin, open := strings.CutSuffix(pattern, "*")
-	return pattern == topic || open && strings.HasPrefix(topic, begin)
+		slices.ContainsFunc(r.Topics, func(pattern string) bool { return registry.MatchesPattern(pattern, a.Topic) }))
 }
 
 func (r Route) validate(field string) error {

@@ -90,7 +90,7 @@ func (r *Rules) Objective(t *registry.Topic) time.Duration {
 		limit = 0
 	}
 	for pattern, d := range r.Objectives {
-		if matches(pattern, t.Name) && len(pattern) > longest {
+		if registry.MatchesPattern(pattern, t.Name) && len(pattern) > longest {
 			longest, limit = len(pattern), d.Std()
 		}
 	}

@@ -70,11 +70,12 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		Alerts:  alert.NewStore(p.registry.DB()),
 		Web:     caller.Client(),
 		Lateness: func(ctx context.Context, share float64) (time.Duration, bool) {
-			h, err := reader.LatenessOfAll(ctx, time.Now().Add(-5*time.Minute))
+			counts, err := reader.LatenessOfAll(ctx, time.Now().Add(-5*time.Minute))
+			h := activity.Histogram(counts)
 			return h.Quantile(share), err == nil && h.Count() > 0
 		},
 		Shares: func(ctx context.Context) ([3]int64, error) {
-			return reader.Reserved(ctx, time.Now().Add(-5*time.Minute))
+			return reader.ReserveCounts(ctx, time.Now().Add(-5*time.Minute))
 		},
 		APIURL:    "http://" + setup.Reachable(p.cfg.Server.Addr),
 		AdminURL:  setup.PublicAdminURL(p.cfg),

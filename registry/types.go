@@ -159,27 +159,16 @@ type Token struct {
 
 // Allows reports whether the token grants a right on a topic.
 func (t *Token) Allows(r Right, topic string) bool {
-	for _, have := range t.Rights {
-		if have == r {
-			return matchAny(t.Topics, topic)
-		}
-	}
-	return false
+	return slices.Contains(t.Rights, r) && matchAny(t.Topics, topic)
 }
 
 // Covers reports whether another token allows nothing that this one does not.
 func (t *Token) Covers(other *Token) bool {
-	for _, r := range other.Rights {
-		if !slices.Contains(t.Rights, r) {
-			return false
-		}
+	lacks := func(r Right) bool { return !slices.Contains(t.Rights, r) }
+	excludes := func(pattern string) bool { // what a pattern begins with is longer in a narrower one
+		return !matchAny(t.Topics, pattern)
 	}
-	for _, pattern := range other.Topics { // what a pattern begins with is longer in a narrower one
-		if !matchAny(t.Topics, pattern) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(other.Rights, lacks) && !slices.ContainsFunc(other.Topics, excludes)
 }
 
 // Snapshot is a consistent, immutable view of the registry. Its maps must not be written to.

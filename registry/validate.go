@@ -420,11 +420,12 @@ func ValidTopicPattern(p string) error {
 	return nil
 }
 
+// MatchesPattern reports whether a pattern is a topic's name, or the beginning of it followed by *.
+func MatchesPattern(pattern, topic string) bool {
+	begin, open := strings.CutSuffix(pattern, "*")
+	return pattern == topic || open && strings.HasPrefix(topic, begin)
+}
+
 func matchAny(patterns []string, topic string) bool {
-	for _, p := range patterns {
-		if begin, ok := strings.CutSuffix(p, "*"); p == topic || (ok && strings.HasPrefix(topic, begin)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p string) bool { return MatchesPattern(p, topic) })
 }

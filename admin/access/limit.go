@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // loginLimit slows down guessing of passwords: after some failures from an address, further tries from there must wait.
@@ -13,7 +15,7 @@ type loginLimit struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	tries map[string]failures // by account/NAME, address/IP and both
+	tries *lru.Cache[string, failures] // by account/NAME, address/IP and both
 }
 
 type failures struct {
@@ -30,7 +32,8 @@ const (
 )
 
 func newLoginLimit(now func() time.Time) *loginLimit {
-	return &loginLimit{now: now, tries: map[string]failures{}}
+	tries, _ := lru.New[string, failures](rememberedKeys) // which only fails for no keys
+	return &loginLimit{now: now, tries: tries}
 }
 
 // try counts a try and says how long to wait first; 0: it may be made. A try is counted before the password is
@@ -44,7 +47,7 @@ func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 		keys[accountKey(account)] = accountTries
 	}
 	for key, most := range keys {
-		f := l.tries[key]
+		f, _ := l.tries.Get(key)
 		if left := loginWindow - l.now().Sub(f.since); f.count >= most && left > 0 {
 			wait = max(wait, left)
 		}
@@ -52,14 +55,13 @@ func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 	if wait > 0 {
 		return wait
 	}
-	l.forgetOld()
 	for key := range keys {
-		f := l.tries[key]
+		f, _ := l.tries.Get(key)
 		if l.now().Sub(f.since) >= loginWindow {
 			f = failures{since: l.now()}
 		}
 		f.count++
-		l.tries[key] = f
+		l.tries.Add(key, f)
 	}
 	return 0
 }
@@ -68,11 +70,11 @@ func (l *loginLimit) try(account, address, last string) (wait time.Duration) {
 func (l *loginLimit) passed(account, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.tries, accountKey(account)+addressKey(address))
+	l.tries.Remove(accountKey(account) + addressKey(address))
 	for _, key := range []string{accountKey(account), addressKey(address)} {
-		if f, ok := l.tries[key]; ok && f.count > 0 {
+		if f, ok := l.tries.Get(key); ok && f.count > 0 {
 			f.count--
-			l.tries[key] = f
+			l.tries.Add(key, f)
 		}
 	}
 }
@@ -88,22 +90,4 @@ func addressKey(address string) string {
 		}
 	}
 	return "address/" + address
-}
-
-// forgetOld bounds the memory.
-func (l *loginLimit) forgetOld() {
-	if len(l.tries) < rememberedKeys {
-		return
-	}
-	for key, f := range l.tries {
-		if l.now().Sub(f.since) >= loginWindow {
-			delete(l.tries, key)
-		}
-	}
-	for key := range l.tries {
-		if len(l.tries) < rememberedKeys {
-			return
-		}
-		delete(l.tries, key)
-	}
 }

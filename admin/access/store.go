@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -32,8 +33,7 @@ type steadyStore struct {
 	sessions  SessionStore
 	now       func() time.Time
 
-	mu    sync.Mutex
-	known map[string]knownSession // by the token's hash
+	known *lru.Cache[string, knownSession] // by the token's hash
 }
 
 type knownSession struct {
@@ -49,7 +49,8 @@ const (
 )
 
 func newSteadyStore(s SessionStore, now func() time.Time) *steadyStore {
-	return &steadyStore{sessions: s, now: now, known: map[string]knownSession{}}
+	known, _ := lru.New[string, knownSession](maxKnown) // which only fails for no sessions
+	return &steadyStore{sessions: s, now: now, known: known}
 }
 
 // openedSession is the session that a request found in the store.
@@ -84,32 +85,28 @@ func (s *steadyStore) FindCtx(ctx context.Context, token string) ([]byte, bool, 
 
 func (s *steadyStore) find(ctx context.Context, token string) ([]byte, bool, error) {
 	data, found, err := s.sessions.Find(ctx, token)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, ok := s.known[token]
+	k, ok := s.known.Get(token)
 	switch {
 	case errors.Is(err, registry.ErrUnavailable) && ok && s.now().Sub(k.seen) < sessionSteady:
 		return k.data, true, nil
 	case err != nil:
 		return nil, false, err
 	case !found:
-		delete(s.known, token)
+		s.known.Remove(token)
 		return nil, false, nil
 	}
 	if !bytes.Equal(k.data, data) {
 		k.expiry = time.Time{} // another host wrote it
 	}
 	k.data, k.seen = data, s.now()
-	s.keep(token, k)
+	s.known.Add(token, k)
 	return data, true, nil
 }
 
 // CommitCtx writes a session that changed, or whose end moved by a step. What the request did not change is as another
 // request may have changed it meanwhile: a message for the next page must not get lost.
 func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	s.mu.Lock()
-	k, ok := s.known[token]
-	s.mu.Unlock()
+	k, ok := s.known.Get(token)
 	if o := opened(ctx); ok && o.token == token && bytes.Equal(o.data, data) {
 		data = k.data
 	}
@@ -120,14 +117,12 @@ func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, 
 	if err != nil && (!ok || !errors.Is(err, registry.ErrUnavailable)) {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil { // the database is away: the change lives here until it is back
 		k.data = data
-		s.keep(token, k)
+		s.known.Add(token, k)
 		return nil
 	}
-	s.keep(token, knownSession{data, expiry, s.now()})
+	s.known.Add(token, knownSession{data, expiry, s.now()})
 	return nil
 }
 
@@ -147,19 +142,6 @@ func (s *steadyStore) DeleteCtx(ctx context.Context, token string) error {
 
 // end ends a session and says whether it was there.
 func (s *steadyStore) end(ctx context.Context, token string) (found bool, err error) {
-	s.mu.Lock()
-	delete(s.known, token)
-	s.mu.Unlock()
+	s.known.Remove(token)
 	return s.sessions.Delete(ctx, token)
-}
-
-// keep bounds the memory. The lock is held.
-func (s *steadyStore) keep(token string, k knownSession) {
-	if _, ok := s.known[token]; !ok && len(s.known) >= maxKnown {
-		for old := range s.known {
-			delete(s.known, old)
-			break
-		}
-	}
-	s.known[token] = k
 }

@@ -70,15 +70,13 @@ type tokenLine struct {
 	UsedAt  time.Time // zero: never
 }
 
-var roles = []account.Role{account.RoleViewer, account.RoleOperator, account.RoleAdmin}
-
 func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {
 	ctx := c.Request().Context()
 	list, err := h.registry.ListUsers(ctx)
 	if err != nil {
 		return err
 	}
-	data := accessData{Roles: roles, Rights: registry.Rights, TOTP: h.totp != nil,
+	data := accessData{Roles: account.Roles, Rights: registry.Rights, TOTP: h.totp != nil,
 		accessForms: forms}
 	if data.Tokens, err = h.tokens(ctx); err != nil {
 		return err

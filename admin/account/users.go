@@ -27,7 +27,8 @@ const (
 	RoleViewer   Role = "viewer"
 )
 
-var roles = []Role{RoleAdmin, RoleOperator, RoleViewer}
+// Roles are all roles; each may do what those before it may.
+var Roles = []Role{RoleViewer, RoleOperator, RoleAdmin}
 
 // User is somebody who may sign in to the web admin.
 type User struct {
@@ -75,7 +76,7 @@ func validUserName(name string) error {
 }
 
 func validRole(role Role) error {
-	if slices.Contains(roles, role) {
+	if slices.Contains(Roles, role) {
 		return nil
 	}
 	e := registry.NewFieldError("role", "%.60q is none of %s", string(role), "admin, operator, viewer")

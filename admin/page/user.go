@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
@@ -26,9 +27,11 @@ func Actor(c echo.Context) string {
 	return "nobody"
 }
 
-var rank = map[account.Role]int{account.RoleViewer: 1, account.RoleOperator: 2, account.RoleAdmin: 3}
-
-func Reaches(have, want account.Role) bool { return rank[have] > 0 && rank[have] >= rank[want] }
+// Reaches reports whether a role may do what another one may.
+func Reaches(have, want account.Role) bool {
+	rank := slices.Index(account.Roles, have)
+	return rank >= 0 && rank >= slices.Index(account.Roles, want)
+}
 
 // May reports whether who asks has a role.
 func May(c echo.Context, role account.Role) bool {
