@@ -30,6 +30,21 @@ func TestABrokenEndpointCostsOthersNoConnection(t *testing.T) {
 	}
 }
 
+func TestTheCallerIsToldBeforeRetryIfIsEvaluated(t *testing.T) {
+	c := caller(t, Options{})
+	address := serve(t, text(`{"code":200}`))
+	for retryIf, want := range map[string]int{"": 0, "res.code != 200": 1} {
+		told, r := 0, job()
+		r.Judging = func() { told++ }
+		if o := c.Do(t.Context(), endpoint(t, EndpointSpec{URL: address, RetryIf: retryIf}), r); o.Class != Success {
+			t.Fatalf("outcome = %+v", o)
+		}
+		if told != want {
+			t.Errorf("with retry_if %q the caller was told %d times, want %d", retryIf, told, want)
+		}
+	}
+}
+
 func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	for name, s := range map[string]EndpointSpec{
 		"scheme": {URL: "ftp://h/"}, "relative": {URL: "/hook"}, "method": {URL: "http://h", Method: "TRACE"},

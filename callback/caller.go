@@ -110,6 +110,9 @@ func (c *Caller) try(
 	case err != nil:
 		o.fail(err, r.Timeout)
 	default:
+		if e.retryIf != nil && r.Judging != nil {
+			r.Judging()
+		}
 		o.judge(e, resp)
 	}
 	x.End(o.Reason == "timeout")
