@@ -12,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/connlimit"
 	"github.com/wakecall/wakecall/listen"
+	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -58,21 +59,25 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 
 type waitsKey struct{}
 
-// Waits is the context in which a request waits for jobs: it ends with the request, and when the listener begins to
-// stop.
-func Waits(ctx context.Context) (context.Context, context.CancelFunc) {
-	waits, ok := ctx.Value(waitsKey{}).(context.Context)
-	ctx, cancel := context.WithCancel(ctx)
-	if ok {
-		stop := context.AfterFunc(waits, cancel)
-		return ctx, func() { stop(); cancel() }
-	}
-	return ctx, cancel
+// Workers lets workers wait for jobs.
+type Workers interface {
+	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 }
 
-// Ended reports whether a wait ended with err because the listener stops. Its request is answered that nothing came.
-func Ended(ctx context.Context, err error) bool {
-	return errors.Is(err, context.Canceled) && ctx.Err() == nil
+// Take takes jobs for a request of HTTP. It waits until the request ends, or the listener begins to stop: then nothing
+// came.
+func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error) {
+	waits, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if stops, ok := ctx.Value(waitsKey{}).(context.Context); ok {
+		defer context.AfterFunc(stops, cancel)()
+	}
+	r.Alive = func() bool { return waits.Err() == nil }
+	jobs, err := w.Take(waits, r)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = nil
+	}
+	return jobs, err
 }
 
 // Patient lets the request of an answer wait longer than readTimeout: net/http would end its context then.

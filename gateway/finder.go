@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -10,6 +11,7 @@ import (
 
 // FinderQueue is the part of a queue.Queue that a Finder needs.
 type FinderQueue interface {
+	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	Find(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
 	Members(ctx context.Context, namespace string) ([]string, error)
 }
@@ -70,4 +72,17 @@ func (f *Finder) Try(ctx context.Context, id string, do func(topic string) (foun
 		}
 	}
 	return false, nil
+}
+
+// Get returns the job of an id; nil: there is none.
+func (f *Finder) Get(ctx context.Context, id string) (job *queue.Job, err error) {
+	_, err = f.Try(ctx, id, func(topic string) (bool, error) {
+		found, err := f.queue.Get(ctx, topic, id)
+		if errors.Is(err, queue.ErrNotFound) {
+			return false, nil
+		}
+		job = found
+		return true, err
+	})
+	return job, err
 }

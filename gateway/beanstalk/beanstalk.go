@@ -4,11 +4,11 @@ import (
 	"context"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wakecall/wakecall/gateway"
-	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -17,15 +17,9 @@ type Queue interface {
 	gateway.FinderQueue
 	Push(ctx context.Context, p queue.Push) queue.Result
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
-}
-
-// Workers lets workers wait for jobs.
-type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 }
 
 // Registry counts the ids.
@@ -37,7 +31,7 @@ type Registry interface {
 type Gateway struct {
 	*gateway.Endpoint
 	queue   Queue
-	workers Workers
+	workers gateway.Workers
 	finder  *gateway.Finder
 	ids     ids
 	tubes   *tubes
@@ -55,7 +49,7 @@ type counts struct {
 }
 
 // New makes a gateway that takes jobs of up to maxBody bytes.
-func New(e *gateway.Endpoint, q Queue, w Workers, r Registry, maxBody int, version string) *Gateway {
+func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r Registry, maxBody int, version string) *Gateway {
 	return &Gateway{
 		Endpoint: e, queue: q, workers: w, finder: gateway.NewFinder(q, Namespace), ids: ids{registry: r},
 		tubes: newTubes(), maxBody: maxBody, version: version, started: time.Now(),
@@ -67,13 +61,10 @@ const refreshEvery = time.Second
 
 // Serve serves a listener until ctx is done.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	refreshed := make(chan struct{})
 	refreshing, stop := context.WithCancel(ctx)
-	go func() {
-		defer close(refreshed)
-		g.refresh(refreshing)
-	}()
-	defer func() { stop(); <-refreshed }()
+	var refreshed sync.WaitGroup
+	refreshed.Go(func() { g.refresh(refreshing) })
+	defer func() { stop(); refreshed.Wait() }()
 	return g.TCP(ctx, l, g.connection)
 }
 

@@ -137,7 +137,10 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 		defer context.AfterFunc(p.changed, cancel)()
 	}
 	if len(p.topics) == 0 {
-		pause(ctx, wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 		return nil, k.waits.Err()
 	}
 	jobs, err := k.workers.Take(ctx, pull.Request{
@@ -150,15 +153,6 @@ func (k *conn) takeOne(wait time.Duration) (*queue.Leased, error) {
 		err = nil
 	}
 	return nil, err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // waiting counts the connection among those that wait, until the function is called that it returns. While it waits it
@@ -192,13 +186,13 @@ func (k *conn) reserved(job *queue.Leased) error {
 
 var errForeign = errors.New("the id of the job is not a number")
 
-// endHeld ends a job that the connection holds and answers word, or that it holds none.
+// endHeld ends or extends the lease of a job that the connection holds and answers word, or that it holds none.
 func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 	h := k.held[id]
 	if h == nil {
 		return k.reply("NOT_FOUND")
 	}
-	e.Lease = h.lease
+	e.Lease, e.TTR = h.lease, h.ttr
 	done := k.queue.End(k.ctx, []queue.Ending{e})[0]
 	if missing(done.Err) {
 		delete(k.held, id)
@@ -207,7 +201,9 @@ func (k *conn) endHeld(id uint64, e queue.Ending, word string) error {
 	if done.Err != nil {
 		return done.Err
 	}
-	delete(k.held, id)
+	if h.ends = time.Now().Add(h.ttr); e.Verb != queue.ExtendLeased {
+		delete(k.held, id)
+	}
 	return k.reply(word)
 }
 
@@ -252,20 +248,7 @@ func (k *conn) end(id uint64, verb queue.Verb, in ...queue.State) (topic string,
 }
 
 func (k *conn) touch(id uint64) error {
-	h := k.held[id]
-	if h == nil {
-		return k.reply("NOT_FOUND")
-	}
-	done := k.queue.End(k.ctx, []queue.Ending{{Lease: h.lease, Verb: queue.ExtendLeased, TTR: h.ttr}})[0]
-	if missing(done.Err) {
-		delete(k.held, id)
-		return k.reply("NOT_FOUND")
-	}
-	if done.Err != nil {
-		return done.Err
-	}
-	h.ends = time.Now().Add(h.ttr)
-	return k.reply("TOUCHED")
+	return k.endHeld(id, queue.Ending{Verb: queue.ExtendLeased}, "TOUCHED")
 }
 
 func (k *conn) release(args []string, _ []byte) error {
@@ -428,17 +411,7 @@ func (k *conn) kickJob(id uint64) error {
 }
 
 // find is the job of an id in any tube; nil: there is none.
-func (k *conn) find(id uint64) (job *queue.Job, err error) {
-	_, err = k.finder.Try(k.ctx, format(id), func(topic string) (bool, error) {
-		found, err := k.queue.Get(k.ctx, topic, format(id))
-		if errors.Is(err, queue.ErrNotFound) {
-			return false, nil
-		}
-		job = found
-		return true, err
-	})
-	return job, err
-}
+func (k *conn) find(id uint64) (*queue.Job, error) { return k.finder.Get(k.ctx, format(id)) }
 
 func (k *conn) peek(id uint64) error {
 	job, err := k.find(id)

@@ -95,8 +95,8 @@ func (k *conn) process(y *yaml) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // zeros if it fails
 	y.add("pid", os.Getpid())
 	y.add("version", "wakecall "+k.version)
-	y.add("rusage-utime", fmtTime(used.Utime))
-	y.add("rusage-stime", fmtTime(used.Stime))
+	y.bare("rusage-utime", seconds(used.Utime))
+	y.bare("rusage-stime", seconds(used.Stime))
 	y.add("uptime", int64(time.Since(k.started).Seconds()))
 	for _, key := range []string{
 		"binlog-oldest-index", "binlog-current-index", "binlog-records-migrated", "binlog-records-written",
@@ -111,11 +111,7 @@ func (k *conn) process(y *yaml) {
 	y.add("platform", runtime.GOARCH)
 }
 
-type seconds struct{ syscall.Timeval }
-
-func (s seconds) String() string { return fmt.Sprintf("%d.%06d", s.Sec, s.Usec) }
-
-func fmtTime(t syscall.Timeval) seconds { return seconds{t} }
+func seconds(t syscall.Timeval) string { return fmt.Sprintf("%d.%06d", t.Sec, t.Usec) }
 
 func (k *conn) statsTube(name string) error {
 	if err := k.tubes.recent(k.ctx, k.queue); err != nil {

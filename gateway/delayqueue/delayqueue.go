@@ -47,7 +47,7 @@ type Gateway struct {
 }
 
 // New makes a gateway that takes jobs of up to maxBody bytes.
-func New(e *gateway.Endpoint, q Queue, w Workers, maxBody int64) *Gateway {
+func New(e *gateway.Endpoint, q Queue, w gateway.Workers, maxBody int64) *Gateway {
 	return &Gateway{Endpoint: e, store: newStore(q, w), maxBody: maxBody, popWait: popWait}
 }
 

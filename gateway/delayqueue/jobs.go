@@ -107,7 +107,7 @@ func (g *Gateway) get(ctx context.Context, in idRequest) (string, any, error) {
 	if id == "" {
 		return "", nil, failure(noID)
 	}
-	job, err := g.store.get(ctx, id)
+	job, err := g.store.finder.Get(ctx, id)
 	if err != nil {
 		return "", nil, failed(notFetched, err)
 	}

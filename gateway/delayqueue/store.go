@@ -17,13 +17,7 @@ import (
 type Queue interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	End(ctx context.Context, list []queue.Ending) []queue.Ended
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	gateway.FinderQueue
-}
-
-// Workers lets workers wait for jobs.
-type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 }
 
 // Namespace is the name of the namespace that has the settings of the topics.
@@ -42,11 +36,13 @@ func nameOf(topic string) string {
 // store is the queue, for clients that name jobs by their ids alone.
 type store struct {
 	queue   Queue
-	workers Workers
+	workers gateway.Workers
 	finder  *gateway.Finder
 }
 
-func newStore(q Queue, w Workers) *store { return &store{q, w, gateway.NewFinder(q, Namespace)} }
+func newStore(q Queue, w gateway.Workers) *store {
+	return &store{q, w, gateway.NewFinder(q, Namespace)}
+}
 
 // push stores a job in place of the one that has its id, in whatever topic that is.
 func (s *store) push(ctx context.Context, in pushRequest) error {
@@ -76,18 +72,11 @@ func (s *store) push(ctx context.Context, in pushRequest) error {
 
 // pop takes a job of the first of some topics that has a ready one. It returns nil when none came within wait.
 func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*queue.Leased, error) {
-	waits, cancel := gateway.Waits(ctx)
-	defer cancel()
-	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{
-		Order: queue.Listed, Max: 1, Alive: func() bool { return waits.Err() == nil },
-	}}
+	r := pull.Request{Wait: wait, TakeRequest: queue.TakeRequest{Order: queue.Listed, Max: 1}}
 	for _, name := range names {
 		r.Topics = append(r.Topics, TopicOf(name))
 	}
-	jobs, err := s.workers.Take(waits, r)
-	if gateway.Ended(ctx, err) {
-		err = nil
-	}
+	jobs, err := gateway.Take(ctx, s.workers, r)
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}
@@ -104,18 +93,6 @@ func (s *store) giveBack(ctx context.Context, lease string) error {
 func (s *store) remove(ctx context.Context, id string) error {
 	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) { return s.end(ctx, topic, id) })
 	return err
-}
-
-// get returns the job of an id; nil: there is none.
-func (s *store) get(ctx context.Context, id string) (job *queue.Job, err error) {
-	_, err = s.finder.Try(ctx, id, func(topic string) (bool, error) {
-		job, err = s.queue.Get(ctx, topic, id)
-		if errors.Is(err, queue.ErrNotFound) {
-			return false, nil
-		}
-		return true, err
-	})
-	return job, err
 }
 
 var anyState = []queue.State{queue.Delayed, queue.Ready, queue.Running, queue.Dead}

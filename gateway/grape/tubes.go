@@ -82,10 +82,7 @@ func CreateTubes(ctx context.Context, r Registry, names ...string) error {
 // deleteTube deletes a tube with its jobs. It is unknown first, so that no job comes in behind.
 func (g *Gateway) deleteTube(r *request) (any, error) {
 	name := r.query.Get("tube")
-	if err := checkTube(name); err != nil {
-		return nil, err
-	}
-	topic, err := g.known(name)
+	topic, err := g.tube(r)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package lmstfy
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -107,15 +108,12 @@ func indented(value any) (reply, error) {
 func (g *Gateway) listPools(*http.Request) (reply, error) { return indented(g.Pools) }
 
 func (g *Gateway) version(*http.Request) (reply, error) {
-	return indented(object{"version": g.Version, "build_commit": g.Commit, "build_date": g.Built})
+	return indented(object{"version": g.Version, "build_commit": "", "build_date": ""})
 }
 
 // info lists the queues that have jobs, by namespace.
 func (g *Gateway) info(r *http.Request) (reply, error) {
-	pool := r.URL.Query().Get("pool")
-	if pool == "" {
-		pool = g.Pools[0]
-	}
+	pool := cmp.Or(r.URL.Query().Get("pool"), g.Pools[0])
 	if !g.hasPool(pool) {
 		return ok(object{}) // lmstfy answers nothing
 	}

@@ -1,6 +1,7 @@
 package lmstfy
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -14,10 +15,8 @@ import (
 var errNoPool = bad("the pool was not exists")
 
 func (g *Gateway) listTokens(r *http.Request) (reply, error) {
-	pool, named := g.Pools[0], r.URL.Query().Get("pool")
-	if named != "" {
-		pool = named
-	}
+	named := r.URL.Query().Get("pool")
+	pool := cmp.Or(named, g.Pools[0])
 	if !g.hasPool(pool) {
 		return reply{}, errNoPool
 	}
@@ -59,10 +58,7 @@ func (g *Gateway) newToken(r *http.Request) (reply, error) {
 	if p, t, ok := strings.Cut(own, ":"); ok && !strings.Contains(t, ":") {
 		pool, own = p, t
 	}
-	if pool == "" {
-		pool = g.Pools[0]
-	}
-	if !g.hasPool(pool) {
+	if pool = cmp.Or(pool, g.Pools[0]); !g.hasPool(pool) {
 		return reply{}, errNoPool
 	}
 	if own == "" {

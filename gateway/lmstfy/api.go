@@ -27,10 +27,8 @@ type Options struct {
 	Pools  []string // the first is the default pool
 	// Accounts are who may change tokens, limits and the access log; none: everybody.
 	Accounts map[string]string
-	Workers  Workers
+	Workers  gateway.Workers
 	Version  string
-	Commit   string
-	Built    string
 }
 
 // A Gateway serves lmstfy's API and its admin API.

@@ -39,13 +39,10 @@ func (g *Gateway) consume(r *request) error {
 		topics[i] = g.TopicOf(r.pool, r.namespace, name)
 	}
 	gateway.Patient(r.w)
-	waits, cancel := gateway.Waits(r.Context())
-	defer cancel()
-	jobs, err := g.Workers.Take(waits, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
+	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
 		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
-		Alive: func() bool { return waits.Err() == nil },
 	}})
-	if err != nil && !gateway.Ended(r.Context(), err) {
+	if err != nil {
 		return err
 	}
 	if len(jobs) == 0 {

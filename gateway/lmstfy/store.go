@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -21,11 +20,6 @@ type Queue interface {
 	Members(ctx context.Context, namespace string) ([]string, error)
 	RedriveAs(ctx context.Context, topic string, limit int, as queue.Renewal) (int, error)
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
-}
-
-// Workers lets workers wait for jobs.
-type Workers interface {
-	Take(ctx context.Context, r pull.Request) ([]queue.Leased, error)
 }
 
 // The namespace of a pool's topics; that of the default pool is namespaceRoot itself.

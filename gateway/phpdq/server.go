@@ -3,8 +3,10 @@ package phpdq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -90,15 +92,12 @@ func readRest(c gateway.Conn, head [headSize]byte, n int) ([]byte, error) {
 	if _, err := io.ReadFull(c, head[n:]); err != nil {
 		return nil, err
 	}
-	size := 0
-	for _, digit := range head {
-		if digit < '0' || digit > '9' {
-			return nil, errFrame
-		}
-		size = 10*size + int(digit-'0')
+	size, err := strconv.ParseUint(string(head[:]), 10, 16)
+	if err != nil {
+		return nil, errFrame
 	}
 	frame := make([]byte, size)
-	_, err := io.ReadFull(c, frame)
+	_, err = io.ReadFull(c, frame)
 	return frame, err
 }
 
@@ -156,9 +155,5 @@ func (a answer) frame() []byte {
 	if err != nil || len(b) > maxFrame { // a body that came through the API may be longer
 		return failed.frame()
 	}
-	head := make([]byte, headSize, headSize+len(b))
-	for i, n := headSize-1, len(b); i >= 0; i, n = i-1, n/10 {
-		head[i] = byte('0' + n%10)
-	}
-	return append(head, b...)
+	return fmt.Appendf(nil, "%04d%s", len(b), b)
 }
