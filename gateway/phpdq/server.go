@@ -8,6 +8,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -155,5 +157,24 @@ func (a answer) frame() []byte {
 	if err != nil || len(b) > maxFrame { // a body that came through the API may be longer
 		return failed.frame()
 	}
+	if escaped := ascii(b); len(escaped) <= maxFrame {
+		b = escaped
+	}
 	return fmt.Appendf(nil, "%04d%s", len(b), b)
+}
+
+// ascii is JSON as PHP writes it. The Java client decodes an answer in pieces of 4,096 bytes, each in the character set
+// of its machine, so other characters would not arrive everywhere.
+func ascii(b []byte) []byte {
+	escaped := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		if r < utf8.RuneSelf {
+			escaped = append(escaped, byte(r))
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, unit)
+		}
+	}
+	return escaped
 }

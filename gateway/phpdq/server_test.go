@@ -37,6 +37,21 @@ func TestAddGetDel(t *testing.T) {
 	c.ask(`{"cmd":"get","topic":"order_close","id":"o 1"}`, fail)
 }
 
+// The Java client decodes an answer in pieces, in the character set of its machine: PHP's answers are ASCII.
+func TestAnswersAreASCIIAsThoseOfPHP(t *testing.T) {
+	r := start(t, listen.Options{})
+	c := r.dial(t)
+	stamped := `"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"`
+	long := strings.Repeat("延", 2000) // six times as many bytes would be no frame
+	for body, want := range map[string]string{
+		"{\"延\":\"迟é\U0001F600/\"}": `{"\u5ef6":"\u8fdf\u00e9\ud83d\ude00/",`,
+		`{"a":"` + long + `"}`:      `{"a":"` + long + `",`,
+	} {
+		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":`+body+`}`, succ)
+		c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, `{"code":1,"msg":"succ","data":`+want+stamped+`}}`)
+	}
+}
+
 func TestWhatCannotBeAddedFails(t *testing.T) {
 	r := start(t, listen.Options{})
 	c := r.dial(t)
