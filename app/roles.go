@@ -222,9 +222,11 @@ func shardsAs[S any](q *queue.Queue, as func(*queue.Shard) S) func() []S {
 
 func (p *parts) topicNames() []string { return p.registry.Snapshot().Topics.Names() }
 
-func (p *parts) hasTopic(name string) bool {
-	return p.registry.Snapshot().Topics.Get(name) != nil
-}
+// hasTopic reports whether a topic has settings: its own, or those of its namespace.
+func (p *parts) hasTopic(name string) bool { return p.registry.Snapshot().Topic(name) != nil }
+
+// hasSeries reports whether a topic has metrics of its own: those of a namespace's topics are the namespace's.
+func (p *parts) hasSeries(name string) bool { return p.registry.Snapshot().Topics.Get(name) != nil }
 
 func init() {
 	// Expressions are the callback package's, topics the registry's; the two do not know each other.

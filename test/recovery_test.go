@@ -112,12 +112,14 @@ func TestRecoverByHand(t *testing.T) {
 	for n := range 5 {
 		i.MustPush(t, topic, M{"id": fmt.Sprint(n), "body": n, "delay": "1h"})
 	}
+	i.MustPutTopic(t, "byhand.*", M{"delivery": "pull"})
+	i.MustPush(t, "byhand.member", M{"id": "5", "body": 5, "delay": "1h"})
 	waitKept(t, r)
 	i.Signal(syscall.SIGTERM)
 	i.WaitExit()
 	r.Do("FLUSHALL")
 	code, out := i.Run("recover", "--dry-run")
-	if code != 0 || !strings.Contains(out, "missing") || !strings.Contains(out, "5") {
+	if code != 0 || !strings.Contains(out, "missing") || !strings.Contains(out, "6") {
 		t.Errorf("dry run: %d: %s", code, out)
 	}
 	if n := r.Do("EXISTS", "wk:{0}:seq"); n != int64(0) {
@@ -126,7 +128,7 @@ func TestRecoverByHand(t *testing.T) {
 	if code, out = i.Run("recover", "--since", "1h"); code != 0 || !strings.Contains(out, "pushed again") {
 		t.Errorf("recover: %d: %s", code, out)
 	}
-	if code, out = i.Run("recover", "-o", "json"); code != 0 || !strings.Contains(out, `"there": 5`) {
+	if code, out = i.Run("recover", "-o", "json"); code != 0 || !strings.Contains(out, `"there": 6`) {
 		t.Errorf("a second time: %d: %s", code, out)
 	}
 	if code, out = i.Run("recover", "--journal", "/nowhere"); code != 1 || !strings.Contains(out, "/nowhere") {
@@ -143,6 +145,7 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	opts.Env["WAKECALL_SPOOL"] = "on"
 	i := start(t, opts)
 	topic := i.topic(t, nil, nil)
+	i.MustPutTopic(t, "spool.*", M{"delivery": "pull"})
 	i.MustPush(t, topic, M{"id": "kept", "body": "first", "delay": "1h"})
 	r.Kill9()
 	push := func(id, delay string) harness.Answer {
@@ -159,6 +162,9 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 		if answer := push(fmt.Sprintf("spooled-%02d", n), "100ms"); answer.Status != http.StatusAccepted {
 			t.Fatalf("push %d: %s", n, answer)
 		}
+	}
+	if answer := i.Push(ctx, "spool.member", M{"id": "pulled", "body": 1}); answer.Status != http.StatusAccepted {
+		t.Fatalf("a push to a topic of a namespace: %s", answer)
 	}
 	for _, how := range []string{"error", "replace"} {
 		answer := i.Push(ctx, topic, M{"id": "kept", "body": 1, "on_duplicate": how})
@@ -181,6 +187,7 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	if len(seen) != 50 || len(calls) != 50 {
 		t.Errorf("%d calls of %d jobs, want one each of 50", len(calls), len(seen))
 	}
+	i.MustGet(t, "spool.member", "pulled")
 	if got := i.MustGet(t, topic, "kept"); string(got.Body) != `"first"` {
 		t.Errorf("the job that was there has the body %s", got.Body)
 	}
