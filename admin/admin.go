@@ -34,9 +34,7 @@ type Admin struct {
 
 // New makes an admin. It fails when an embedded template or text is broken.
 func New(o Options) (*Admin, error) {
-	if err := o.defaults(); err != nil {
-		return nil, err
-	}
+	o.defaults()
 	base, err := page.New(page.Options{
 		BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, Version: o.Version, Host: o.Host,
 		Registry: o.Registry, Log: o.Logger, Now: o.Now,
@@ -55,7 +53,7 @@ func New(o Options) (*Admin, error) {
 // routes makes the rooms and registers their pages.
 func (a *Admin) routes() {
 	o, b, e := a.opts, a.page, a.echo
-	a.access = access.New(b, o.Registry, o.Sessions, o.TOTP)
+	a.access = access.New(b, o.Registry, o.Sessions)
 	fig := figures.New(b, figures.Options{Queue: o.Queue, Shards: o.Registry, History: o.History, Activity: o.Activity})
 	a.jobs = jobs.New(b, jobs.Options{
 		Queue: o.Queue, Figures: fig, Caller: o.Caller, Tasks: o.Tasks, WorkDir: o.WorkDir, Lead: o.Lead,

@@ -83,7 +83,7 @@ func (s *site) changePassword() {
 // again.
 func TestAResetEndsASignInThatWaitsForItsCode(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.TOTP = o.Registry.(testRegistry) })
+	s := open(t, nil)
 	const secret = "JBSWY3DPEHPK3PXP"
 	if err := s.registry.SetTOTP(t.Context(), "test", "ops", secret); err != nil {
 		t.Fatal(err)

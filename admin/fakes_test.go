@@ -14,9 +14,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/admin/topics"
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/callback"
+	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/history"
+	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/wait"
@@ -104,7 +113,9 @@ type site struct {
 func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
-	opts := Options{Queue: s.queue, Registry: s.registry, Sessions: account.NewSessions(s.registry.DB()), Version: "test"}
+	opts := quiet()
+	opts.Queue, opts.Registry, opts.Version = s.queue, s.registry, "test"
+	opts.Sessions, opts.Alerts = account.NewSessions(s.registry.DB()), alert.NewStore(s.registry.DB())
 	opts.Web, opts.Tasks, opts.WorkDir = http.DefaultClient, bulk.NewStore(s.registry.Registry), t.TempDir()
 	if change != nil {
 		change(&opts)
@@ -126,6 +137,38 @@ func open(t *testing.T, change func(*Options)) *site {
 func newClient() *http.Client {
 	jar, _ := cookiejar.New(nil) // has no errors without options
 	return &http.Client{Jar: jar, Timeout: wait.Limit}
+}
+
+// quiet are options of an installation in which nothing has happened yet.
+func quiet() Options {
+	return Options{
+		Master: idleMaster{}, Config: conf.Default(), History: noHistory{}, Activity: noActivity{}, Caller: noCalls{},
+		Lead:     func(context.Context, string, string, time.Duration) (bool, error) { return true, nil },
+		Lateness: func(context.Context, float64) (time.Duration, bool) { return 0, false },
+		Shares:   func(context.Context) ([3]int64, error) { return [3]int64{}, nil },
+		Weights:  [3]int{5, 3, 2},
+	}
+}
+
+type (
+	idleMaster struct{ shards.Master }
+	noHistory  struct{}
+	noActivity struct{}
+	noCalls    struct{ topics.Caller }
+)
+
+func (idleMaster) Ps(context.Context) (*master.Tree, error) { return &master.Tree{}, nil }
+
+func (noHistory) Series(context.Context, string, string) (history.Points, error) {
+	return history.Points{}, nil
+}
+
+func (noActivity) Attempts(context.Context, string, int) ([]activity.Attempt, error) { return nil, nil }
+func (noActivity) Errors(context.Context, string) ([]queue.ErrorNote, error)         { return nil, nil }
+func (noActivity) ClearErrors(context.Context, string) error                         { return nil }
+
+func (noCalls) Describe(*callback.Endpoint, *callback.Request) (*callback.Sent, error) {
+	return nil, errors.New("no calls here")
 }
 
 // as signs in.

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,16 +40,14 @@ type Registry interface {
 	access.Registry
 }
 
-// Options of an Admin. Queue, Registry, Sessions and Tasks are needed; of the rest each may be missing, and its part of
-// the pages says so.
+// Options of an Admin. What may be missing says so.
 type Options struct {
 	Queue    Queue
 	Registry Registry
 	Sessions access.SessionStore
 	Tasks    bulk.Storage
-	TOTP     access.TOTPStore // nil: second factors are not offered
-	Master   shards.Master    // nil: this process runs without one
-	Config   shards.Config    // nil: the page of processes shows none
+	Master   shards.Master
+	Config   shards.Config
 	History  figures.History
 	Activity topics.Activity
 	Alerts   alerts.Store
@@ -64,9 +61,9 @@ type Options struct {
 	Logger          *slog.Logger
 	Now             func() time.Time // for tests
 
-	WorkDir string    // where tasks keep lists of jobs
-	Host    string    // whose tasks this process carries out; empty: the host's name
-	Lead    jobs.Lead // nil: there is one process
+	WorkDir string // where tasks keep lists of jobs
+	Host    string // whose tasks this process carries out; empty: the host's name
+	Lead    jobs.Lead
 
 	APIURL    string // of the server, for the lines to copy: http://127.0.0.1:6789
 	AdminURL  string // where people reach this admin, for the links of test messages
@@ -79,15 +76,12 @@ type Options struct {
 	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
 	// Shares counts the jobs reserved lately by priority: high, normal, low.
 	Shares  func(ctx context.Context) ([3]int64, error)
-	Weights [3]int // configured for them; zeros: 5:3:2
+	Weights [3]int // configured for them
 }
 
 const shutdownTimeout = 30 * time.Second
 
-func (o *Options) defaults() error {
-	if o.Queue == nil || o.Registry == nil || o.Sessions == nil || o.Tasks == nil {
-		return errors.New("the admin needs a Queue, a Registry, Sessions and Tasks")
-	}
+func (o *Options) defaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -103,5 +97,4 @@ func (o *Options) defaults() error {
 	if o.Host == "" {
 		o.Host = "localhost"
 	}
-	return nil
 }

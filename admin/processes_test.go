@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wakecall/wakecall/admin/shards"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 )
@@ -72,9 +73,15 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// noMaster is what a process finds that runs alone.
+type noMaster struct{ shards.Master }
+
+func (noMaster) Ps(context.Context) (*master.Tree, error) { return nil, master.ErrNoMaster }
+
 func TestProcessesWithoutAMaster(t *testing.T) {
 	t.Parallel()
-	if _, body := open(t, nil).as("root").get("/processes"); !strings.Contains(body, "No master") {
+	s := open(t, func(o *Options) { o.Master = noMaster{} }).as("root")
+	if _, body := s.get("/processes"); !strings.Contains(body, "No master") {
 		t.Errorf("got\n%s", body)
 	}
 }

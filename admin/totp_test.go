@@ -12,7 +12,7 @@ import (
 
 func TestSecondFactor(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.TOTP = o.Registry.(testRegistry) })
+	s := open(t, nil)
 	s.as("ops")
 	_, body := s.post("/account/totp/begin")
 	found := regexp.MustCompile(`id="totp-secret">([A-Z2-7]+)<`).FindStringSubmatch(body)

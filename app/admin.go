@@ -57,7 +57,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	reader, users := activity.NewReader(p.queue), account.NewStore(p.registry)
 	return admin.Options{
 		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
-		Sessions: account.NewSessions(p.registry.DB()), TOTP: users, Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
+		Sessions: account.NewSessions(p.registry.DB()), Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
 		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log,
 

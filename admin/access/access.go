@@ -30,6 +30,9 @@ type Users interface {
 	SetRole(ctx context.Context, actor, name string, role account.Role) error
 	DeleteUser(ctx context.Context, actor, name string) error
 	SetDisabled(ctx context.Context, actor, name string, disabled bool) error
+	TOTPSecret(ctx context.Context, name string) (string, error) // empty: the user has no second factor
+	SetTOTP(ctx context.Context, actor, name, secret string) error
+	ClearTOTP(ctx context.Context, actor, name string) error
 }
 
 // Tokens are the tokens of the API.
@@ -45,7 +48,6 @@ type Tokens interface {
 type Handler struct {
 	*page.Base
 	registry Registry
-	totp     TOTPStore // nil: second factors are not offered
 	store    *steadyStore
 	users    *users
 	attempts *loginLimit
@@ -53,9 +55,9 @@ type Handler struct {
 }
 
 // New makes a Handler and gives the base its sessions.
-func New(b *page.Base, r Registry, sessions SessionStore, totp TOTPStore) *Handler {
+func New(b *page.Base, r Registry, sessions SessionStore) *Handler {
 	h := &Handler{
-		Base: b, registry: r, totp: totp, store: newSteadyStore(sessions, b.Now), attempts: newLoginLimit(b.Now),
+		Base: b, registry: r, store: newSteadyStore(sessions, b.Now), attempts: newLoginLimit(b.Now),
 		users: &users{registry: r, now: b.Now, known: map[string]knownUser{}},
 		codes: &codes{now: b.Now, last: map[string]int64{}},
 	}

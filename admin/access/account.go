@@ -22,14 +22,13 @@ func (h *Handler) accountRoutes(g *echo.Group) {
 type accountData struct {
 	Sessions []sessionLine
 	Errors   map[string]string
-	Offered  bool // second factors are
 	HasTOTP  bool
 	Setup    *totpSetup
 }
 
 func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]string) error {
 	ctx := c.Request().Context()
-	data := accountData{Errors: wrong, Offered: h.totp != nil}
+	data := accountData{Errors: wrong}
 	var err error
 	if data.Sessions, err = h.listSessions(c, page.Viewer(c).Name); err != nil {
 		return err
@@ -37,7 +36,7 @@ func (h *Handler) accountPage(c echo.Context, status int, wrong map[string]strin
 	if data.HasTOTP, err = h.hasTOTP(ctx, page.Viewer(c).Name); err != nil {
 		return err
 	}
-	if secret := h.Sessions.GetString(ctx, keyNewSecret); secret != "" && data.Offered && !data.HasTOTP {
+	if secret := h.Sessions.GetString(ctx, keyNewSecret); secret != "" && !data.HasTOTP {
 		if data.Setup, err = setupOf(page.Viewer(c).Name, secret); err != nil {
 			return err
 		}
@@ -88,9 +87,6 @@ func (h *Handler) changePassword(c echo.Context) error {
 }
 
 func (h *Handler) beginTOTP(c echo.Context) error {
-	if h.totp == nil {
-		return echo.ErrNotFound
-	}
 	secret, err := newTOTP(page.Viewer(c).Name)
 	if err != nil {
 		return err
@@ -102,7 +98,7 @@ func (h *Handler) beginTOTP(c echo.Context) error {
 func (h *Handler) finishTOTP(c echo.Context) error {
 	ctx := c.Request().Context()
 	secret := h.Sessions.GetString(ctx, keyNewSecret)
-	if secret == "" || h.totp == nil {
+	if secret == "" {
 		return h.Redirect(c, "/account")
 	}
 	has, err := h.hasTOTP(ctx, page.Viewer(c).Name)
@@ -115,7 +111,7 @@ func (h *Handler) finishTOTP(c echo.Context) error {
 	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"code": h.T(c, "login.wrong_code")})
 	}
-	if err := h.totp.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
+	if err := h.registry.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
 		return err
 	}
 	h.Sessions.Remove(ctx, keyNewSecret)
@@ -124,9 +120,6 @@ func (h *Handler) finishTOTP(c echo.Context) error {
 }
 
 func (h *Handler) clearTOTP(c echo.Context) error {
-	if h.totp == nil {
-		return echo.ErrNotFound
-	}
 	problem, err := h.confirmPassword(c)
 	if err != nil {
 		return err
@@ -134,7 +127,7 @@ func (h *Handler) clearTOTP(c echo.Context) error {
 	if problem != "" {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"totp_current": problem})
 	}
-	return h.finish(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
+	return h.finish(c, h.registry.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
 		"account.totp_off_now")
 }
 

@@ -15,13 +15,6 @@ import (
 	"github.com/wakecall/wakecall/admin/account"
 )
 
-// TOTPStore keeps the secrets of second factors.
-type TOTPStore interface {
-	TOTPSecret(ctx context.Context, name string) (string, error) // empty: the user has none
-	SetTOTP(ctx context.Context, actor, name, secret string) error
-	ClearTOTP(ctx context.Context, actor, name string) error
-}
-
 // What a session holds on the way to a second factor.
 const (
 	keyPending      = "pending" // who gave the password and owes the code
@@ -32,10 +25,7 @@ const (
 const pendingLife = 5 * time.Minute
 
 func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
-	if h.totp == nil {
-		return false, nil
-	}
-	secret, err := h.totp.TOTPSecret(ctx, user)
+	secret, err := h.registry.TOTPSecret(ctx, user)
 	return secret != "", err
 }
 
@@ -55,14 +45,14 @@ func (h *Handler) loginCode(c echo.Context) error {
 	ctx := c.Request().Context()
 	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: keptOf(c)}
 	began := time.Unix(h.Sessions.GetInt64(ctx, keyPendingSince), 0)
-	if name == "" || h.totp == nil || h.Now().Sub(began) > pendingLife {
+	if name == "" || h.Now().Sub(began) > pendingLife {
 		return h.Redirect(c, "/login")
 	}
 	if wait := h.waits(c, name); wait > 0 {
 		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login_code", form)
 	}
-	secret, err := h.totp.TOTPSecret(ctx, name)
+	secret, err := h.registry.TOTPSecret(ctx, name)
 	if err != nil {
 		return err
 	}

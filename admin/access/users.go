@@ -54,7 +54,6 @@ type accessData struct {
 	Sessions []sessionLine
 	Roles    []account.Role
 	Rights   []registry.Right
-	TOTP     bool // it is offered
 	accessForms
 }
 
@@ -76,8 +75,7 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 	if err != nil {
 		return err
 	}
-	data := accessData{Roles: account.Roles, Rights: registry.Rights, TOTP: h.totp != nil,
-		accessForms: forms}
+	data := accessData{Roles: account.Roles, Rights: registry.Rights, accessForms: forms}
 	if data.Tokens, err = h.tokens(ctx); err != nil {
 		return err
 	}
@@ -181,10 +179,7 @@ func (h *Handler) setDisabled(c echo.Context, disabled bool) error {
 
 func (h *Handler) clearTOTPOf(c echo.Context) error {
 	name := page.Param(c, "name")
-	if h.totp == nil {
-		return echo.ErrNotFound
-	}
-	return h.finish(c, h.totp.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
+	return h.finish(c, h.registry.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
 		name)
 }
 

@@ -51,7 +51,6 @@ type alertsData struct {
 	Kind        string
 	Kinds       []string
 	Next        uint64 // older than this one; 0: there are no more
-	NoStore     bool
 	MailOff     bool
 }
 
@@ -59,12 +58,7 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	d := alertsData{Kind: c.QueryParam("kind"), Kinds: alertKinds}
 	settings, err := alert.Read(h.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
-	store := h.opts.Alerts
-	if store == nil {
-		d.NoStore = true
-		return h.Render(c, http.StatusOK, "alerts", d)
-	}
-	ctx := c.Request().Context()
+	store, ctx := h.opts.Alerts, c.Request().Context()
 	open, ended := true, false
 	before, _ := page.ID(c.QueryParam("before"))
 	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
@@ -106,12 +100,9 @@ func (h *Handler) handle(c echo.Context) error {
 }
 
 func (h *Handler) deliveriesPage(c echo.Context) error {
-	var list []alert.Delivery
-	if store := h.opts.Alerts; store != nil {
-		var err error
-		if list, err = store.ListDeliveries(c.Request().Context(), 200); err != nil {
-			return err
-		}
+	list, err := h.opts.Alerts.ListDeliveries(c.Request().Context(), 200)
+	if err != nil {
+		return err
 	}
 	return h.Render(c, http.StatusOK, "alert_deliveries", list)
 }

@@ -25,7 +25,7 @@ type Store interface {
 // Options of a Handler.
 type Options struct {
 	Registry Registry
-	Alerts   Store                                                       // nil: there are none to show
+	Alerts   Store
 	AdminURL string                                                      // for the links of test messages
 	Web      *http.Client                                                // of webhooks that are tested
 	TestMail func(m alert.Mail, to string, message *alert.Message) error // nil: alert.SendMail

@@ -80,9 +80,6 @@ func (h *Handler) chart(c echo.Context) error {
 		series = history.AllTopics
 	}
 	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.T(c, "charts.time")}
-	if h.opts.History == nil {
-		return c.JSON(http.StatusOK, out)
-	}
 	p, err := h.opts.History.Series(c.Request().Context(), series, SpanOf(c))
 	if err != nil {
 		return err

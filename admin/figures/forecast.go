@@ -33,9 +33,6 @@ var measuredSpans = []string{"3h", "24h", "7d"}
 
 // Measure finds the highest rate of callbacks in the history of a series, over a minute, ten minutes or an hour.
 func (h *Handler) Measure(ctx context.Context, series string) (c Capacity) {
-	if h.opts.History == nil {
-		return c
-	}
 	for _, span := range measuredSpans {
 		if p, err := h.opts.History.Series(ctx, series, span); err == nil {
 			c.learn(p)
@@ -78,9 +75,9 @@ func (c Capacity) Sure() bool { return c.From != "measured" }
 func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity {
 	c := h.Measure(ctx, t.Name)
 	c.Limit, c.MaxInFlight = t.RateLimit, t.MaxInFlight
-	if act := h.opts.Activity; t.MaxInFlight > 0 && act != nil {
+	if t.MaxInFlight > 0 {
 		var sum float64
-		attempts, _ := act.Attempts(ctx, t.Name, AttemptsShown) // what could be read of them
+		attempts, _ := h.opts.Activity.Attempts(ctx, t.Name, AttemptsShown) // what could be read of them
 		for _, at := range attempts {
 			if at.TookMS > 0 {
 				sum += at.TookMS

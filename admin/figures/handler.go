@@ -22,8 +22,8 @@ type Options struct {
 		TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	}
 	Shards   interface{ ListShards() []registry.Shard }
-	History  History  // nil: there is none
-	Activity Activity // nil: there is none
+	History  History
+	Activity Activity
 }
 
 // History reads the series of charts; *history.Reader implements it.
@@ -49,5 +49,5 @@ type Handler struct {
 // New makes a Handler.
 func New(b *page.Base, o Options) *Handler { return &Handler{Base: b, opts: o} }
 
-// History is what charts are drawn from; nil: there is none.
+// History is what charts are drawn from.
 func (h *Handler) History() History { return h.opts.History }

@@ -35,10 +35,10 @@ type Caller interface {
 type Options struct {
 	Queue   Queue
 	Figures *figures.Handler
-	Caller  Caller // nil: no command lines are shown
+	Caller  Caller
 	Tasks   bulk.Storage
 	WorkDir string // where tasks keep lists of jobs
-	Lead    Lead   // nil: there is one process
+	Lead    Lead
 }
 
 // Lead reports whether a process has a role for itself: a replaced admin and its successor must not both carry out

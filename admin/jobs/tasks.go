@@ -42,22 +42,14 @@ func (h *Handler) newRunner() *bulk.Runner {
 	return bulk.NewRunner(bulk.Options{
 		Store: h.opts.Tasks, Queue: h.queue, Topics: func() []string { return page.TopicNames(h.Snapshot()) },
 		Patience: h.outcomePatience,
-		Dir:      h.opts.WorkDir, Host: h.Host, Lead: h.leadTasks(), Log: h.Log, Now: h.Now,
+		Dir:      h.opts.WorkDir, Host: h.Host, Lead: h.leadTasks, Log: h.Log, Now: h.Now,
 	})
 }
 
-// leadTasks asks for the lease on this host's tasks; nil: there is one process.
-func (h *Handler) leadTasks() func(context.Context, time.Duration) (bool, error) {
-	lead := h.opts.Lead
-	if lead == nil {
-		return nil
-	}
-	host := h.Host
-	host = host[:min(len(host), leaseNameLimit)]
-	holder := fmt.Sprintf("%s/%d", host, os.Getpid())
-	return func(ctx context.Context, ttl time.Duration) (bool, error) {
-		return lead(ctx, "tasks/"+host, holder, ttl)
-	}
+// leadTasks takes or extends the lease on this host's tasks.
+func (h *Handler) leadTasks(ctx context.Context, ttl time.Duration) (bool, error) {
+	host := h.Host[:min(len(h.Host), leaseNameLimit)]
+	return h.opts.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), ttl)
 }
 
 // stagePatience is how long a stage of a re-drive waits for its outcomes, beside the topic's TTR.

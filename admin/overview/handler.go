@@ -39,13 +39,13 @@ type Alerts interface {
 type Options struct {
 	Queue    Queue
 	Registry Registry
-	Master   shards.Master // nil: this process runs without one
-	Alerts   Alerts        // nil: there are none to show
+	Master   shards.Master
+	Alerts   Alerts
 	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.
 	Lateness func(ctx context.Context, share float64) (time.Duration, bool)
 	// Shares counts the jobs reserved lately by priority: high, normal, low.
 	Shares    func(ctx context.Context) ([3]int64, error)
-	Weights   [3]int // configured for them; zeros: 5:3:2
+	Weights   [3]int // configured for them
 	APIURL    string // of the server, for the line to copy
 	TokenFile string // where the first API token lies, for the same line
 }

@@ -27,11 +27,10 @@ const overviewEvery = 3 * time.Second
 
 // overviewData is what does not change while the page is open.
 type overviewData struct {
-	Live    *overviewLive
-	Span    string
-	Spans   []string
-	History bool
-	Start   *gettingStarted // nil: there is work already
+	Live  *overviewLive
+	Span  string
+	Spans []string
+	Start *gettingStarted // nil: there is work already
 }
 
 // gettingStarted leads to the first topic and the first push.
@@ -43,7 +42,7 @@ type gettingStarted struct {
 func (h *Handler) overviewPage(c echo.Context) error {
 	live := h.overviewLive(c.Request().Context())
 	return h.Render(c, http.StatusOK, "overview", overviewData{
-		Live: live, Span: figures.SpanOf(c), Spans: figures.Spans(), History: h.figures.History() != nil,
+		Live: live, Span: figures.SpanOf(c), Spans: figures.Spans(),
 		Start: h.gettingStarted(live),
 	})
 }
@@ -137,12 +136,9 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
 	o.Now = h.currentRates(ctx)
 	o.Shares = h.shares(ctx)
-	if h.opts.Master != nil {
-		tree, err := h.opts.Master.Ps(ctx)
-		o.Tree = tree
-		if err != nil {
-			o.TreeErr = err.Error()
-		}
+	tree, err := h.opts.Master.Ps(ctx)
+	if o.Tree = tree; err != nil {
+		o.TreeErr = err.Error()
 	}
 	o.Problems = h.issues(o, h.openAlerts(ctx))
 	o.Busy = h.busy(o)
@@ -162,9 +158,6 @@ func (h *Handler) busy(o *overviewLive) bool {
 }
 
 func (h *Handler) currentRates(ctx context.Context) *rates {
-	if h.figures.History() == nil {
-		return nil
-	}
 	p, err := h.figures.History().Series(ctx, history.AllTopics, figures.Spans()[0])
 	if err != nil {
 		return nil
@@ -193,21 +186,13 @@ func (h *Handler) currentRates(ctx context.Context) *rates {
 	}
 }
 
-var defaultWeights = [3]int{5, 3, 2}
-
 func (h *Handler) shares(ctx context.Context) []share {
-	if h.opts.Shares == nil {
-		return nil
-	}
 	counts, err := h.opts.Shares(ctx)
 	total := counts[0] + counts[1] + counts[2]
 	if err != nil || total == 0 {
 		return nil
 	}
 	weights := h.opts.Weights
-	if weights == [3]int{} {
-		weights = defaultWeights
-	}
 	all := weights[0] + weights[1] + weights[2]
 	list := make([]share, len(weights))
 	for i, name := range []string{"high", "normal", "low"} {

@@ -59,11 +59,8 @@ func (h *Handler) issues(o *overviewLive, open []alert.Alert) (all issues) {
 }
 
 func (h *Handler) processIssues(o *overviewLive) []issue {
-	if h.opts.Master != nil && o.Tree == nil {
-		return []issue{{Severity: "warning", Key: "overview.master_away", To: "/processes"}}
-	}
 	if o.Tree == nil {
-		return nil
+		return []issue{{Severity: "warning", Key: "overview.master_away", To: "/processes"}}
 	}
 	var list []issue
 	for _, p := range o.Tree.Processes {
@@ -89,9 +86,6 @@ func number(n int) string {
 
 // openAlerts are the alerts that have not ended, the worst first.
 func (h *Handler) openAlerts(ctx context.Context) []alert.Alert {
-	if h.opts.Alerts == nil {
-		return nil
-	}
 	open := true
 	alerts, err := h.opts.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsListed})
 	if err != nil {

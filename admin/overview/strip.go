@@ -15,18 +15,13 @@ import (
 // late they were.
 func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
 	s.Unattended = slices.ContainsFunc(h.openAlerts(ctx), func(a alert.Alert) bool { return a.Has("no_consumer") })
-	if f := h.opts.Lateness; f != nil {
-		if late, known := f(ctx, 0.95); known {
-			s.LatenessP95 = late
-		}
+	if late, known := h.opts.Lateness(ctx, 0.95); known {
+		s.LatenessP95 = late
 	}
 	s.SuccessRate = h.successRate(ctx)
 }
 
 func (h *Handler) successRate(ctx context.Context) float64 {
-	if h.figures.History() == nil {
-		return math.NaN()
-	}
 	p, err := h.figures.History().Series(ctx, history.AllTopics, history.Spans()[0])
 	attempts := p.Sums["delivered"] + p.Sums["failed"]
 	if err != nil || attempts == 0 {

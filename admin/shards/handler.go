@@ -40,8 +40,8 @@ type Config interface{ Effective() []conf.Setting }
 type Options struct {
 	Queue    Queue
 	Registry Registry
-	Master   Master // nil: this process runs without one
-	Config   Config // nil: the page of processes shows none
+	Master   Master
+	Config   Config
 	// OpenShard connects to a shard as the processes do, to try it.
 	OpenShard func(context.Context, registry.Shard) (shard *queue.Shard, closeShard func(), err error)
 }

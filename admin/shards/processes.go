@@ -76,9 +76,6 @@ func (l processLine) Managed() bool { return l.Role != "redis-server" }
 const psLimit = 5 * time.Second
 
 func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
-	if h.opts.Master == nil {
-		return processTree{Missing: true}
-	}
 	ctx, cancel := context.WithTimeout(ctx, psLimit)
 	defer cancel()
 	tree, err := h.opts.Master.Ps(ctx)
@@ -103,24 +100,18 @@ func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
 func (h *Handler) processesPage(c echo.Context) error {
 	data := processesData{Tree: h.processTree(c.Request().Context(),
 		page.Reaches(page.Viewer(c).Role, account.RoleOperator))}
-	if h.opts.Config != nil && page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
+	if page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
 		data.Settings = h.opts.Config.Effective()
 	}
 	return h.Render(c, http.StatusOK, "processes", data)
 }
 
 func (h *Handler) reload(c echo.Context) error {
-	if h.opts.Master == nil {
-		return echo.ErrNotFound
-	}
 	h.Log.Info("reload requested", "user", page.Viewer(c).Name)
 	return h.ordered(c, "processes.reloaded", h.opts.Master.Reload)
 }
 
 func (h *Handler) restart(c echo.Context) error {
-	if h.opts.Master == nil {
-		return echo.ErrNotFound
-	}
 	role := c.FormValue("role")
 	number, _ := strconv.Atoi(c.FormValue("number")) // 0: the only one of its role
 	h.Log.Info("restart requested", "user", page.Viewer(c).Name, "role", role, "number", number)

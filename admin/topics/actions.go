@@ -129,10 +129,8 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 }
 
 func (h *Handler) clearErrors(c echo.Context, t *registry.Topic) error {
-	if h.opts.Activity != nil {
-		if err := h.opts.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
-			return err
-		}
+	if err := h.opts.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
+		return err
 	}
 	return h.Redirect(c, h.Below("/topics", t.Name)+"?tab=attempts")
 }

@@ -30,7 +30,6 @@ type testData struct {
 	Answer string
 	Kind   string
 	Report *callback.Report
-	Off    bool // this admin makes no calls
 }
 
 const sampleBody = "{\n  \"test\": true\n}"
@@ -38,8 +37,8 @@ const sampleBody = "{\n  \"test\": true\n}"
 // testPage calls a topic's endpoint with a test job: once, to see request and answer, or as the endpoint doctor does.
 func (h *Handler) testPage(c echo.Context, t *registry.Topic) error {
 	do := c.Request().PostFormValue("do") // empty when the page is opened
-	d := &testData{Topic: t, Body: sampleBody, Off: h.opts.Caller == nil}
-	if do == "" || d.Off {
+	d := &testData{Topic: t, Body: sampleBody}
+	if do == "" {
 		return h.Render(c, http.StatusOK, "topic_test", d)
 	}
 	d.Body = c.FormValue("body")

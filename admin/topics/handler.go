@@ -52,9 +52,9 @@ type Activity interface {
 type Options struct {
 	Queue    Queue
 	Registry Registry
-	Activity Activity // nil: the pages show none
-	Caller   Caller   // nil: no test callbacks
-	APIURL   string   // for the lines to copy
+	Activity Activity
+	Caller   Caller
+	APIURL   string // for the lines to copy
 }
 
 // Handler serves the pages of this room.

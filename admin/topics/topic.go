@@ -87,21 +87,20 @@ type topicData struct {
 	State    queue.State
 	States   []queue.State
 	jobs.JobList
-	Attempts  []activity.Attempt
-	Errors    []queue.ErrorNote
-	Ledger    []ledgerDay
-	Even      bool
-	Living    int64
-	Forecast  *queue.Forecast
-	Minutes   figures.Chart
-	Hours     figures.Chart
-	Peak      int64 // jobs of the fullest minute
-	Capacity  figures.Capacity
-	Late      figures.Prediction
-	NoHistory bool
-	Away      string
-	Spans     []string
-	Span      string
+	Attempts []activity.Attempt
+	Errors   []queue.ErrorNote
+	Ledger   []ledgerDay
+	Even     bool
+	Living   int64
+	Forecast *queue.Forecast
+	Minutes  figures.Chart
+	Hours    figures.Chart
+	Peak     int64 // jobs of the fullest minute
+	Capacity figures.Capacity
+	Late     figures.Prediction
+	Away     string
+	Spans    []string
+	Span     string
 }
 
 // ledgerDay is what a day brought.
@@ -138,7 +137,6 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	case "summary":
 		f := formOf(d.Topic)
 		d.Steps = retrySteps(f["retry"], f["max_attempts"])
-		d.NoHistory = h.figures.History() == nil
 		d.Spans, d.Span = figures.Spans(), figures.SpanOf(c)
 	case "jobs":
 		return h.fillJobs(c, d)
@@ -187,9 +185,6 @@ func (d *topicData) fullest() queue.State {
 }
 
 func (h *Handler) fillAttempts(ctx context.Context, d *topicData) error {
-	if h.opts.Activity == nil {
-		return nil
-	}
 	var err error
 	if d.Attempts, err = h.opts.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil &&
 		!queue.IsPartial(err) {
