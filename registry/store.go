@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unique"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -89,20 +90,7 @@ func (r *topicRow) stored() (*Topic, error) {
 	return &t, nil
 }
 
-// What most topics have in common is in memory once.
-var (
-	noHeaders = map[string]string{}
-	common    = map[string]string{}
-)
-
-func init() {
-	for _, s := range []string{
-		"", "POST", "PUT", "GET", "json", "form", "high", "normal", "low", string(TopicActive), string(TopicPaused),
-		string(TopicOffline), string(DurabilityMemory), string(DurabilityReplica),
-	} {
-		common[s] = s
-	}
-}
+var noHeaders = map[string]string{}
 
 // tidy completes a topic that was stored, by this version or an earlier one.
 func (t *Topic) tidy() {
@@ -117,11 +105,8 @@ func (t *Topic) tidy() {
 	share(&t.Durability)
 }
 
-func share[S ~string](s *S) {
-	if same, ok := common[string(*s)]; ok {
-		*s = S(same)
-	}
-}
+// share keeps a text that many topics have in common in memory once.
+func share[S ~string](s *S) { *s = unique.Make(*s).Value() }
 
 // spec is a topic's JSON as it is stored.
 func (t *Topic) spec() ([]byte, error) {
