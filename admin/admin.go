@@ -34,7 +34,6 @@ type Admin struct {
 
 // New makes an admin. It fails when an embedded template or text is broken.
 func New(o Options) (*Admin, error) {
-	o.defaults()
 	base, err := page.New(page.Options{
 		BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, Version: o.Version, Host: o.Host,
 		Registry: o.Registry, Log: o.Logger, Now: o.Now,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
@@ -147,6 +148,7 @@ func quiet() Options {
 		Lateness: func(context.Context, float64) (time.Duration, bool) { return 0, false },
 		Shares:   func(context.Context) ([3]int64, error) { return [3]int64{}, nil },
 		Weights:  [3]int{5, 3, 2},
+		Logger:   slog.New(slog.DiscardHandler), Now: time.Now, Host: "localhost", ShutdownTimeout: 30 * time.Second,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/wakecall/wakecall/admin/access"
@@ -59,10 +58,10 @@ type Options struct {
 	ShutdownTimeout time.Duration
 	Version         string
 	Logger          *slog.Logger
-	Now             func() time.Time // for tests
+	Now             func() time.Time
 
 	WorkDir string // where tasks keep lists of jobs
-	Host    string // whose tasks this process carries out; empty: the host's name
+	Host    string // whose tasks this process carries out
 	Lead    jobs.Lead
 
 	APIURL    string // of the server, for the lines to copy: http://127.0.0.1:6789
@@ -77,24 +76,4 @@ type Options struct {
 	// Shares counts the jobs reserved lately by priority: high, normal, low.
 	Shares  func(ctx context.Context) ([3]int64, error)
 	Weights [3]int // configured for them
-}
-
-const shutdownTimeout = 30 * time.Second
-
-func (o *Options) defaults() {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.ShutdownTimeout <= 0 {
-		o.ShutdownTimeout = shutdownTimeout
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Host == "" {
-		o.Host, _ = os.Hostname()
-	}
-	if o.Host == "" {
-		o.Host = "localhost"
-	}
 }

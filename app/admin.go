@@ -59,7 +59,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
 		Sessions: account.NewSessions(p.registry.DB()), Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
 		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
-		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log,
+		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log, Now: time.Now,
 
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   bulk.NewStore(p.registry),

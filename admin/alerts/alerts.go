@@ -139,11 +139,12 @@ func showSettings(s alert.Settings, errs map[string]string) alertSettingsData {
 		Late: objectivesText(s.Rules.Objectives),
 	}
 	d.Mail.Password = ""
-	for _, name := range switchNames {
-		d.Switches = append(d.Switches, ruleSwitch{name, *switches(&s)[name]})
-	}
-	for _, name := range limitNames {
-		d.Limits = append(d.Limits, ruleLimit{name, limitText(&s, name), errs[name]})
+	for _, f := range ruleFields(&s) {
+		if on, is := f.setting.(*bool); is {
+			d.Switches = append(d.Switches, ruleSwitch{f.name, *on})
+			continue
+		}
+		d.Limits = append(d.Limits, ruleLimit{f.name, f.text(), errs[f.name]})
 	}
 	for _, w := range s.Webhooks {
 		d.Hooks = append(d.Hooks, webhookView{w.Name, w.Preset, webhookHost(w), routeText(w.Only)})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/web"
 )
@@ -57,70 +58,70 @@ type ruleSwitch struct {
 	On   bool
 }
 
-// switches are the rules that are on or off, to read and to write.
-func switches(s *alert.Settings) map[string]*bool {
-	return map[string]*bool{
-		"shards": &s.Rules.Shards, "registry": &s.Rules.Registry, "journal": &s.Rules.Journal, "ledger": &s.Rules.Ledger,
-		"breaker": &s.Rules.Breaker, "dead_digest": &s.DeadDigest,
+// ruleField is a field of the form of the rules, and the setting that it shows and changes.
+type ruleField struct {
+	name    string
+	setting any
+}
+
+// ruleFields are in the order of the form.
+func ruleFields(s *alert.Settings) []ruleField {
+	r := &s.Rules
+	return []ruleField{
+		{"shards", &r.Shards}, {"registry", &r.Registry}, {"journal", &r.Journal}, {"ledger", &r.Ledger},
+		{"breaker", &r.Breaker}, {"dead_digest", &s.DeadDigest},
+		{"no_consumer", &r.NoConsumer}, {"no_worker", &r.NoWorker}, {"no_worker_jobs", &r.NoWorkerJobs},
+		{"lateness", &r.Lateness}, {"failing_share", &r.FailingShare}, {"failing_least", &r.FailingLeast},
+		{"dead_jobs", &r.DeadJobs}, {"over_after", &r.OverAfter}, {"group_wait", &s.GroupWait},
+		{"digest_after", &s.DigestAfter}, {"remind_after", &s.RemindAfter}, {"max_per_hour", &s.MaxPerHour},
 	}
 }
 
-var (
-	switchNames = []string{"shards", "registry", "journal", "ledger", "breaker", "dead_digest"}
-	limitNames  = []string{
-		"no_consumer", "no_worker", "no_worker_jobs", "lateness", "failing_share", "failing_least", "dead_jobs",
-		"over_after", "group_wait", "digest_after", "remind_after", "max_per_hour",
+// text is a limit as the form has it.
+func (f ruleField) text() string {
+	switch v := f.setting.(type) {
+	case *registry.Duration:
+		return printable.ShortDuration(v.Std())
+	case *float64:
+		return strconv.FormatFloat(*v*100, 'g', 4, 64)
+	case *int64:
+		return strconv.FormatInt(*v, 10)
 	}
-)
-
-func durations(s *alert.Settings) map[string]*registry.Duration {
-	return map[string]*registry.Duration{
-		"no_consumer": &s.Rules.NoConsumer, "no_worker": &s.Rules.NoWorker, "lateness": &s.Rules.Lateness,
-		"over_after": &s.Rules.OverAfter, "group_wait": &s.GroupWait, "digest_after": &s.DigestAfter,
-		"remind_after": &s.RemindAfter,
-	}
+	return ""
 }
 
-func counts(s *alert.Settings) map[string]*int64 {
-	return map[string]*int64{
-		"no_worker_jobs": &s.Rules.NoWorkerJobs, "failing_least": &s.Rules.FailingLeast, "dead_jobs": &s.Rules.DeadJobs,
-		"max_per_hour": &s.MaxPerHour,
+// read changes the setting to what was typed.
+func (f ruleField) read(text string) error {
+	switch v := f.setting.(type) {
+	case *bool:
+		*v = text != ""
+	case *registry.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return page.FieldError(f.name, "%.40q is not a duration, like 90s or 5m; 0 switches the rule off", text)
+		}
+		*v = registry.Duration(d)
+	case *int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return page.FieldError(f.name, "%.40q is not a whole number; 0 switches the rule off", text)
+		}
+		*v = n
+	case *float64:
+		percent, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(percent >= 0 && percent <= 100) {
+			return page.FieldError(f.name, "%.40q is not a number from 0 to 100", text)
+		}
+		*v = percent / 100
 	}
-}
-
-// limitText writes a limit as the form has it.
-func limitText(s *alert.Settings, name string) string {
-	if d := durations(s)[name]; d != nil {
-		return shortDuration(d.Std())
-	}
-	if n := counts(s)[name]; n != nil {
-		return strconv.FormatInt(*n, 10)
-	}
-	return strconv.FormatFloat(s.Rules.FailingShare*100, 'g', 4, 64)
-}
-
-// shortDuration writes 5m for 5m0s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return nil
 }
 
 // readRules reads the form of the rules into settings; get returns a field's value.
 func readRules(s *alert.Settings, get func(string) string) error {
-	for name, on := range switches(s) {
-		*on = get(name) != ""
-	}
 	var errs []error
-	for _, name := range limitNames {
-		if err := readLimit(s, name, strings.TrimSpace(get(name))); err != nil {
-			errs = append(errs, err)
-		}
+	for _, f := range ruleFields(s) {
+		errs = append(errs, f.read(strings.TrimSpace(get(f.name))))
 	}
 	if language := get("language"); language != "" {
 		s.Language = web.MatchLanguage(language, "")
@@ -140,9 +141,6 @@ func readObjectives(text string) (map[string]registry.Duration, error) {
 				"%.80q is not a topic's name or pattern and a duration, like shop.* 30s", line)
 		}
 		d, err := time.ParseDuration(words[1])
-		if words[1] == "0" {
-			d, err = 0, nil
-		}
 		if err != nil || d < 0 {
 			return nil, page.FieldError(alert.ObjectivesField,
 				"%.40q of %.80q is not a duration, like 500ms or 30s; 0 switches the rule off", words[1], words[0])
@@ -159,37 +157,9 @@ func readObjectives(text string) (map[string]registry.Duration, error) {
 func objectivesText(objectives map[string]registry.Duration) string {
 	var b strings.Builder
 	for _, pattern := range slices.Sorted(maps.Keys(objectives)) {
-		b.WriteString(pattern + " " + shortDuration(objectives[pattern].Std()) + "\n")
+		b.WriteString(pattern + " " + printable.ShortDuration(objectives[pattern].Std()) + "\n")
 	}
 	return b.String()
-}
-
-func readLimit(s *alert.Settings, name, text string) error {
-	if d := durations(s)[name]; d != nil {
-		v, err := time.ParseDuration(text)
-		if text == "0" {
-			v, err = 0, nil
-		}
-		if err != nil || v < 0 {
-			return page.FieldError(name, "%.40q is not a duration, like 90s or 5m; 0 switches the rule off", text)
-		}
-		*d = registry.Duration(v)
-		return nil
-	}
-	if n := counts(s)[name]; n != nil {
-		v, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || v < 0 {
-			return page.FieldError(name, "%.40q is not a whole number; 0 switches the rule off", text)
-		}
-		*n = v
-		return nil
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= 0 && v <= 100) {
-		return page.FieldError(name, "%.40q is not a number from 0 to 100", text)
-	}
-	s.Rules.FailingShare = v / 100
-	return nil
 }
 
 // lines are the lines of a text with something on them.

@@ -1,7 +1,6 @@
 package overview
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -57,9 +56,8 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 	if len(names) > 0 {
 		g.Topic, topic = names[0], names[0]
 	}
-	api := cmp.Or(h.opts.APIURL, page.DefaultAPIURL)
-	token := cmp.Or(h.opts.TokenFile, "data/api-token")
-	g.Curl = page.CurlLine(api, topic, "$(cat "+token+")", `{"body":{"hello":"world"},"delay":"5s"}`)
+	token := "$(cat " + h.opts.TokenFile + ")"
+	g.Curl = page.CurlLine(h.opts.APIURL, topic, token, `{"body":{"hello":"world"},"delay":"5s"}`)
 	return g
 }
 

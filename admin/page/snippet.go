@@ -4,8 +4,6 @@ import (
 	"strings"
 )
 
-const DefaultAPIURL = "http://127.0.0.1:6789"
-
 // CurlLine is a command line that pushes a job. body must be JSON without single quotes.
 func CurlLine(api, topic, token, body string) string {
 	url := strings.TrimRight(api, "/") + "/v1/topics/" + topic + "/jobs"
