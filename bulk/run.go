@@ -74,12 +74,10 @@ func (t *run) end(err error) {
 
 // pause waits, or returns the reason why the context ended.
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -240,10 +240,7 @@ func (b *Beanstalkd) listed(list []beanstalkClaim, hide []string) (number uint64
 // claimed are the jobs of a list that were released to be claims. The ttr of others was over, or they were not delayed
 // any more.
 func (b *Beanstalkd) claimed(
-	number uint64,
-	list []beanstalkClaim,
-	bodies [][]byte,
-	replies []beanstalkReply,
+	number uint64, list []beanstalkClaim, bodies [][]byte, replies []beanstalkReply,
 ) (jobs []Job, err error) {
 	if len(list) == 0 {
 		return nil, nil

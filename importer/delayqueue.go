@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"slices"
 	"strconv"
@@ -23,12 +22,7 @@ const (
 	delayQueueNumber  = "wakecall_number"
 )
 
-var (
-	//go:embed delayqueue_claim.lua
-	delayQueueClaimSource string
-
-	delayQueueClaim = redis.NewScript(delayQueueClaimSource)
-)
+var delayQueueClaim = script("delayqueue_claim.lua")
 
 // DelayQueue is the Redis of a delay-queue (ouqiang's).
 type DelayQueue struct {

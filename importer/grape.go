@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -14,12 +13,7 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-var (
-	//go:embed grape_claim.lua
-	grapeClaimSource string
-
-	grapeClaim = redis.NewScript(grapeClaimSource)
-)
+var grapeClaim = script("grape_claim.lua")
 
 // Grape is the Redis of a Grape. Its keys begin with its namespace, if it has one.
 type Grape struct {

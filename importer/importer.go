@@ -124,11 +124,9 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	}
 }
 

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,12 +26,7 @@ const (
 	lmstfyNumber = "wakecall_number"
 )
 
-var (
-	//go:embed lmstfy_claim.lua
-	lmstfyClaimSource string
-
-	lmstfyClaim = redis.NewScript(lmstfyClaimSource)
-)
+var lmstfyClaim = script("lmstfy_claim.lua")
 
 // Lmstfy is the Redis of a pool of lmstfy.
 type Lmstfy struct {

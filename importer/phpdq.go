@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,12 +25,7 @@ const (
 	phpCalls   = 12 // of a job that always fails
 )
 
-var (
-	//go:embed phpdq_claim.lua
-	phpClaimSource string
-
-	phpClaim = redis.NewScript(phpClaimSource)
-)
+var phpClaim = script("phpdq_claim.lua")
 
 // PHPDQ is a php-delayqueue.
 type PHPDQ struct {

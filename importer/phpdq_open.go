@@ -16,10 +16,7 @@ import (
 // OpenPHPDQ reads the registry of a php-delayqueue from its MySQL and opens its shards, or those that are given. close
 // closes them.
 func OpenPHPDQ(
-	ctx context.Context,
-	dsn string,
-	shards []string,
-	zone *time.Location,
+	ctx context.Context, dsn string, shards []string, zone *time.Location,
 ) (p *PHPDQ, closeAll func(), err error) {
 	var topics []phpTopic
 	var rows []struct{ TContent string }

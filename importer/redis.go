@@ -3,7 +3,7 @@ package importer
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,12 +13,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed drop.lua
-	dropSource string
+//go:embed *.lua
+var sources embed.FS
 
-	dropScript = redis.NewScript(dropSource)
-)
+func script(name string) *redis.Script {
+	source, err := sources.ReadFile(name)
+	if err != nil { // a name that is misspelt here
+		panic(err)
+	}
+	return redis.NewScript(string(source))
+}
+
+var dropScript = script("drop.lua")
 
 // lockName begins the name of an import's connections to the old Redis. They are its lock: it ends with its process.
 const lockName = "wakecall-import-"

@@ -133,13 +133,13 @@ func (in *input) set(f fields, name string, v jsontext.Value) (err error) {
 	case fieldDueAt:
 		p.DueAt, err = instantOf(name, v)
 	case fieldPriority:
-		p.Priority, err = priorityOf(name, v)
+		p.Priority, err = oneOf(name, v, priorities, "high, normal or low")
 	case fieldTTR:
 		p.TTR, err = ttrOf(name, v, registry.MaxPullTTR)
 	case fieldMaxAttempts:
 		p.MaxAttempts, err = integerOf(name, v, math.MinInt32, math.MaxInt32)
 	case fieldOnDuplicate:
-		p.OnDuplicate, err = onDuplicateOf(name, v)
+		p.OnDuplicate, err = oneOf(name, v, onDuplicate, "keep, replace or error")
 	case fieldTTL:
 		p.TTL, err = ttlOf(name, v)
 	case fieldExpiresAt:

@@ -109,11 +109,8 @@ func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
-		return notFound(
-			"there is no job %s in topic %s; a job that was deleted is gone, and a delivered one unless it is remembered",
-			id,
-			topic,
-		)
+		return notFound("there is no job %s in topic %s; a job that was deleted is gone, and a delivered one unless it "+
+			"is remembered", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
 	case errors.Is(err, queue.ErrChanged):
@@ -124,11 +121,8 @@ func (c *call) jobProblem(err error) error {
 	case errors.Is(err, queue.ErrAlive):
 		return conflict("job %s of topic %s has not ended; POST …/run makes it due now", id, topic)
 	case errors.Is(err, queue.ErrBodyGone):
-		return conflict(
-			"the body of job %s of topic %s was too long to be remembered; push it again with its body",
-			id,
-			topic,
-		)
+		return conflict("the body of job %s of topic %s was too long to be remembered; push it again with its body",
+			id, topic)
 	case errors.Is(err, queue.ErrTooFar):
 		return outOfRange("due_at", "more than 10 years ahead")
 	}

@@ -111,22 +111,9 @@ func setReserve(r *pull.Request, name string, v jsontext.Value) (err error) {
 	case "ttr":
 		r.TTR, err = ttrOf(name, v, registry.MaxPullTTR)
 	case "order":
-		r.Order, err = orderOf(name, v)
+		r.Order, err = oneOf(name, v, orders, "fair or listed")
 	}
 	return err
-}
-
-func orderOf(field string, v jsontext.Value) (queue.Order, error) {
-	text, err := textOf(field, v)
-	switch {
-	case err != nil:
-		return 0, err
-	case text == "fair":
-		return queue.Fair, nil
-	case text == "listed":
-		return queue.Listed, nil
-	}
-	return 0, badField(field, "%q is not fair or listed", clip(text))
 }
 
 // reserve takes jobs and answers with them. A client that leaves before it has the answer takes none along.

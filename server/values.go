@@ -181,30 +181,21 @@ func parseBounded(field, number string, low, high int) (int, error) {
 	return int(n), nil
 }
 
-func priorityOf(field string, v jsontext.Value) (queue.Priority, error) {
-	text, err := textOf(field, v)
-	if err != nil {
-		return 0, err
-	}
-	p, err := queue.ParsePriority(text)
-	if err != nil {
-		return 0, badField(field, "%q is not high, normal or low", clip(text))
-	}
-	return p, nil
-}
+// What some texts mean, for oneOf.
+var (
+	priorities  = map[string]queue.Priority{"high": queue.High, "normal": queue.Normal, "low": queue.Low}
+	onDuplicate = map[string]queue.OnDuplicate{"keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
+	orders      = map[string]queue.Order{"fair": queue.Fair, "listed": queue.Listed}
+)
 
-var onDuplicate = map[string]queue.OnDuplicate{"keep": queue.Keep, "replace": queue.Replace, "error": queue.Refuse}
-
-func onDuplicateOf(field string, v jsontext.Value) (queue.OnDuplicate, error) {
+// oneOf is a value that must be one of some texts; names lists them.
+func oneOf[T any](field string, v jsontext.Value, meaning map[string]T, names string) (T, error) {
 	text, err := textOf(field, v)
-	if err != nil {
-		return 0, err
+	value, known := meaning[text]
+	if err == nil && !known {
+		err = badField(field, "%q is not %s", clip(text), names)
 	}
-	od, ok := onDuplicate[text]
-	if !ok {
-		return 0, badField(field, "%q is not keep, replace or error", clip(text))
-	}
-	return od, nil
+	return value, err
 }
 
 // parseContentType validates the media type of a raw body. The default, application/json, is not stored.

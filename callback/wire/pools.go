@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
@@ -34,14 +35,17 @@ type Pools struct {
 	roots  *x509.CertPool
 	open   atomic.Int64 // connections
 
-	mu     sync.Mutex
-	byKey  map[string]*list.Element
-	recent *list.List // of *Pool, the one used last in front
+	mu   sync.Mutex
+	list *simplelru.LRU[string, *Pool]
 }
 
 // New makes pools that dial with d and trust roots (nil: those of the system).
 func New(d *net.Dialer, roots *x509.CertPool) *Pools {
-	return &Pools{dialer: d, roots: roots, byKey: map[string]*list.Element{}, recent: list.New()}
+	list, err := simplelru.NewLRU(maxPools, func(_ string, old *Pool) { old.retire(old.current()) })
+	if err != nil { // of a size that is not positive
+		panic(err)
+	}
+	return &Pools{dialer: d, roots: roots, list: list}
 }
 
 // Transport makes a net/http Transport that closes connections after they were idle for so long.
@@ -77,38 +81,27 @@ func (p *Pools) dial(ctx context.Context, address string) (*conn, error) {
 func (p *Pools) Of(key string) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.byKey[key]
-	if e == nil {
-		e = p.recent.PushFront(&Pool{all: p, key: key, keep: idleTimeout})
-		p.byKey[key] = e
+	own, known := p.list.Get(key)
+	if !known {
+		own = &Pool{all: p, keep: idleTimeout}
+		p.list.Add(key, own)
 	}
-	p.recent.MoveToFront(e)
-	if last := p.recent.Back(); last != e && (p.recent.Len() > maxPools || p.open.Load() > maxOpen) {
-		p.drop(last)
+	if p.list.Len() > 1 && p.open.Load() > maxOpen {
+		p.list.RemoveOldest()
 	}
-	own, _ := e.Value.(*Pool)
 	return own
-}
-
-func (p *Pools) drop(e *list.Element) {
-	old, _ := p.recent.Remove(e).(*Pool)
-	delete(p.byKey, old.key)
-	old.retire(old.current())
 }
 
 // Close closes the connections that are idle, and those in use when they become idle.
 func (p *Pools) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := p.recent.Back(); e != nil; e = p.recent.Back() {
-		p.drop(e)
-	}
+	p.list.Purge()
 }
 
 // Pool has the connections of one key.
 type Pool struct {
 	all *Pools
-	key string
 
 	mu   sync.Mutex
 	keep time.Duration // for which a connection stays idle
