@@ -43,21 +43,12 @@ type adminRegistry struct {
 	*account.Store
 }
 
-// masterOf is the master that works on a data directory.
-type masterOf string
-
-func (dir masterOf) Ps(ctx context.Context) (*master.Tree, error) { return master.Ps(ctx, string(dir)) }
-func (dir masterOf) Reload(ctx context.Context) error             { return master.Reload(ctx, string(dir)) }
-func (dir masterOf) Restart(ctx context.Context, role string, number int) error {
-	return master.Restart(ctx, string(dir), role, number)
-}
-
 // adminOptions are what the pages of the web admin work with.
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	reader, users := activity.NewReader(p.queue), account.NewStore(p.registry)
 	return admin.Options{
 		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
-		Sessions: account.NewSessions(p.registry.DB()), Master: masterOf(p.cfg.DataPath()), Config: p.cfg,
+		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataPath()), Config: p.cfg,
 		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log, Now: time.Now,
 

@@ -95,7 +95,7 @@ func TestAReloadEndsAPause(t *testing.T) {
 	if err := os.Symlink(executable, broken); err != nil {
 		t.Fatal(err)
 	}
-	if err := Reload(t.Context(), dir); err != nil {
+	if err := At(dir).Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	psUntil(t, dir, "it runs", runs(1))

@@ -96,10 +96,13 @@ func (m *Master) answer(ctx context.Context, conn net.Conn) {
 // ErrNoMaster is for a data directory on which no master runs.
 var ErrNoMaster = errors.New("no master answers; is `wakecall up` running, with this data_dir?")
 
-func ask(ctx context.Context, dataDir string, q request) (*Tree, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dataDir, ControlSocket))
+// At is the master of a data directory.
+type At string
+
+func (dir At) ask(ctx context.Context, q request) (*Tree, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(string(dir), ControlSocket))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dataDir, ErrNoMaster)
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoMaster)
 	}
 	defer func() { _ = conn.Close() }()
 	// The end of ctx ends the wait; the master still does what was asked.
@@ -110,7 +113,7 @@ func ask(ctx context.Context, dataDir string, q request) (*Tree, error) {
 		err = json.NewDecoder(conn).Decode(&r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask the master of %s: %w", dataDir, err)
+		return nil, fmt.Errorf("ask the master of %s: %w", dir, err)
 	}
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
@@ -118,19 +121,17 @@ func ask(ctx context.Context, dataDir string, q request) (*Tree, error) {
 	return r.Tree, nil
 }
 
-// Ps asks the master of a data directory for its processes.
-func Ps(ctx context.Context, dataDir string) (*Tree, error) {
-	return ask(ctx, dataDir, request{Ask: "ps"})
-}
+// Ps asks for the processes.
+func (dir At) Ps(ctx context.Context) (*Tree, error) { return dir.ask(ctx, request{Ask: "ps"}) }
 
-// Reload makes the master of a data directory reload, and waits for it.
-func Reload(ctx context.Context, dataDir string) error {
-	_, err := ask(ctx, dataDir, request{Ask: "reload"})
+// Reload makes the master reload, and waits for it.
+func (dir At) Reload(ctx context.Context) error {
+	_, err := dir.ask(ctx, request{Ask: "reload"})
 	return err
 }
 
 // Restart replaces one process; number 0 is the only one of its role.
-func Restart(ctx context.Context, dataDir, role string, number int) error {
-	_, err := ask(ctx, dataDir, request{Ask: "restart", Role: role, Number: number})
+func (dir At) Restart(ctx context.Context, role string, number int) error {
+	_, err := dir.ask(ctx, request{Ask: "restart", Role: role, Number: number})
 	return err
 }

@@ -161,7 +161,7 @@ var eventually = wait.For
 func (r *running) tree() *Tree {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	tree, err := Ps(ctx, r.dir)
+	tree, err := At(r.dir).Ps(ctx)
 	if err != nil {
 		return nil
 	}
@@ -303,7 +303,7 @@ func TestReloadsRefuseNoConnection(t *testing.T) {
 	old := r.process("server").Pid
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	if err := Reload(ctx, r.dir); err == nil || !strings.Contains(err.Error(), "bad configuration") {
+	if err := At(r.dir).Reload(ctx); err == nil || !strings.Contains(err.Error(), "bad configuration") {
 		t.Fatalf("a bad reload: %v", err)
 	}
 	if got := r.process("server").Pid; got != old {

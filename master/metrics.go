@@ -56,9 +56,6 @@ func (m *Master) metricsHandler() http.Handler {
 	gatherers := prometheus.Gatherers{
 		labelled(own, "master"), prometheus.GathererFunc(m.gatherTree), prometheus.GathererFunc(m.gatherChildren),
 	}
-	if g := m.options.Gatherer; g != nil {
-		gatherers = append(gatherers, labelled(g, "master"))
-	}
 	return promhttp.HandlerFor(gatherers,
 		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
 }

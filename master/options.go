@@ -6,8 +6,6 @@ import (
 	"net"
 	"os"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options of a master.
@@ -24,7 +22,6 @@ type Options struct {
 	Kill            <-chan struct{}         // closed: stop at once
 	Ready           func()                  // called once, when all children serve; may be nil
 	Logger          *slog.Logger
-	Gatherer        prometheus.Gatherer // what /metrics shows beside the processes; may be nil
 }
 
 // RoleSpec is one kind of child.

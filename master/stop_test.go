@@ -78,7 +78,7 @@ func psUntil(t *testing.T, dir, what string, fits func([]Process) bool) []Proces
 	eventually(t, what, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		tree, err := Ps(ctx, dir)
+		tree, err := At(dir).Ps(ctx)
 		if err != nil {
 			return false
 		}
@@ -146,7 +146,7 @@ func TestASecondStopEndsAtOnce(t *testing.T) {
 		DataDir: dir, ShutdownTimeout: time.Hour, Kill: kill, Roles: []RoleSpec{worker(dir, "a")},
 	})
 	pid := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
-	go func() { _ = Restart(context.Background(), dir, "worker", 0) }() // the predecessor is busy, too, at the stop
+	go func() { _ = At(dir).Restart(context.Background(), "worker", 0) }() // the predecessor is busy, too, at the stop
 	psUntil(t, dir, "a successor runs", func(list []Process) bool { return list[0].Pid != pid && runs(1)(list) })
 	stop()
 	eventually(t, "both are told to stop", func() bool { return told(dir) == "a a" })
@@ -199,7 +199,7 @@ func TestAReloadAddsAndDropsRoles(t *testing.T) {
 	o.Reload = func() (Options, error) { return next, nil }
 	stop, result := inProcess(t, o)
 	old := psUntil(t, dir, "the worker runs", runs(1))[0].Pid
-	if err := Reload(t.Context(), dir); err != nil {
+	if err := At(dir).Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	list := psUntil(t, dir, "two timers run", runs(2))
@@ -225,11 +225,11 @@ func TestAStopDoesNotWaitForAReloadThatHangs(t *testing.T) {
 	stop, result := inProcess(t, o)
 	psUntil(t, dir, "the timers run", runs(2))
 	restarted := make(chan error, 1)
-	go func() { restarted <- Reload(context.Background(), dir) }()
+	go func() { restarted <- At(dir).Reload(context.Background()) }()
 	if err := <-restarted; err != nil {
 		t.Fatal(err)
 	}
-	go func() { restarted <- Restart(context.Background(), dir, "stuck", 0) }() // its successor never serves
+	go func() { restarted <- At(dir).Restart(context.Background(), "stuck", 0) }() // its successor never serves
 	eventually(t, "the successor is started", func() bool { return strings.Count(children(t), "stuck") == 2 })
 	began := time.Now()
 	stop()

@@ -144,7 +144,7 @@ const PsLimit = 5 * time.Second
 func masterPID(ctx context.Context, cfg *conf.Config) int {
 	ctx, cancel := context.WithTimeout(ctx, PsLimit)
 	defer cancel()
-	tree, err := master.Ps(ctx, cfg.DataPath())
+	tree, err := master.At(cfg.DataPath()).Ps(ctx)
 	if err != nil {
 		return 0
 	}

@@ -69,14 +69,12 @@ func (p *program) shardAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "add a shard; it gets its part of the new jobs", Args: exactArgs("NAME"),
 		Example: "  wakecall shard add redis-2 --url redis://:pw@10.0.0.7:6379/0",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
-				if _, err := registered(r.Snapshot(), args[0]); err == nil {
-					return fmt.Errorf("the shard %[1]s already exists: wakecall shard put %[1]s changes it", args[0])
-				}
-				return p.putShard(cmd.Context(), cfg, r, args[0], url, string(registry.ShardActive))
-			})
-		},
+		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
+			if _, err := registered(r.Snapshot(), args[0]); err == nil {
+				return fmt.Errorf("the shard %[1]s already exists: wakecall shard put %[1]s changes it", args[0])
+			}
+			return p.putShard(ctx, cfg, r, args[0], url, string(registry.ShardActive))
+		}),
 	}
 	p.addURLFlag(cmd, &url)
 	return p.addOutputFlag(cmd)
@@ -123,11 +121,9 @@ func (p *program) shardPutCommand() *cobra.Command {
 		Use: "put NAME", Short: "add a shard, or change its URL or state", Args: exactArgs("NAME"),
 		Example: `  wakecall shard put redis-2 --url redis://:pw@10.0.0.7:6379/0
   wakecall shard put redis-1 --state offline     # its jobs wait`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
-				return p.putShard(cmd.Context(), cfg, r, args[0], url, state)
-			})
-		},
+		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
+			return p.putShard(ctx, cfg, r, args[0], url, state)
+		}),
 	}
 	p.addURLFlag(cmd, &url)
 	cmd.Flags().StringVar(&state, "state", "", "active, draining (see drain) or offline (default: unchanged, or active)")
@@ -139,18 +135,16 @@ func (p *program) shardRenameCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
 		Use: "rename OLD NEW", Short: "give a shard another name", Args: exactArgs("OLD", "NEW"),
 		Long: "Its jobs, leases and address stay. Processes follow within a second; its charts begin anew.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
-				if err := r.RenameShard(cmd.Context(), actor(), args[0], args[1]); err != nil {
-					return err
-				}
-				s, err := registered(r.Snapshot(), args[1])
-				if err != nil {
-					return err
-				}
-				return p.showShard(s, "is the new name of "+args[0])
-			})
-		},
+		RunE: p.onRegistry(func(ctx context.Context, _ *conf.Config, r *registry.Registry, args []string) error {
+			if err := r.RenameShard(ctx, actor(), args[0], args[1]); err != nil {
+				return err
+			}
+			s, err := registered(r.Snapshot(), args[1])
+			if err != nil {
+				return err
+			}
+			return p.showShard(s, "is the new name of "+args[0])
+		}),
 	})
 }
 
@@ -196,21 +190,19 @@ func (p *program) shardDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete NAME", Aliases: []string{"remove"}, Short: "remove a shard from the registry", Args: exactArgs("NAME"),
 		Long: "Removes a shard that is empty or offline. Jobs in it are no longer called: drain it first.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
-				s, err := registered(r.Snapshot(), args[0])
-				if err == nil && !force {
-					err = forgettable(cmd.Context(), cfg, s)
-				}
-				if err != nil {
-					return err
-				}
-				if err := r.DeleteShard(cmd.Context(), actor(), s.Name); err != nil {
-					return err
-				}
-				return p.showShard(s, "removed")
-			})
-		},
+		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
+			s, err := registered(r.Snapshot(), args[0])
+			if err == nil && !force {
+				err = forgettable(ctx, cfg, s)
+			}
+			if err != nil {
+				return err
+			}
+			if err := r.DeleteShard(ctx, actor(), s.Name); err != nil {
+				return err
+			}
+			return p.showShard(s, "removed")
+		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "whatever its state, even with jobs in it")
 	return p.addOutputFlag(cmd)
@@ -261,6 +253,17 @@ func (p *program) withRegistry(f func(*conf.Config, *registry.Registry) error) (
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return f(cfg, r)
+}
+
+// onRegistry is withRegistry for a command that reads its arguments with the database at hand.
+func (p *program) onRegistry(
+	f func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
+			return f(cmd.Context(), cfg, r, args)
+		})
+	}
 }
 
 // actor is the name in the registry's audit trail.

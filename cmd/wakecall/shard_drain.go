@@ -22,28 +22,26 @@ func (p *program) shardDrainCommand() *cobra.Command {
 	detach := false
 	cmd := &cobra.Command{
 		Use: "drain NAME", Short: "empty a shard: its jobs move to the active ones", Args: exactArgs("NAME"), Long: drainLong,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.withRegistry(func(cfg *conf.Config, r *registry.Registry) error {
-				s, err := registered(r.Snapshot(), args[0])
-				if err != nil {
+		RunE: p.onRegistry(func(ctx context.Context, cfg *conf.Config, r *registry.Registry, args []string) error {
+			s, err := registered(r.Snapshot(), args[0])
+			if err != nil {
+				return err
+			}
+			if !registry.OtherActive(r.Snapshot().Shards, s.Name) {
+				return fmt.Errorf("shard %s is the only active one: no shard could take its jobs. "+
+					"Add another first (wakecall shard add NAME --url URL)", s.Name)
+			}
+			if s.State != registry.ShardDraining {
+				s.State = registry.ShardDraining
+				if err := r.PutShard(ctx, actor(), s); err != nil {
 					return err
 				}
-				if !registry.OtherActive(r.Snapshot().Shards, s.Name) {
-					return fmt.Errorf("shard %s is the only active one: no shard could take its jobs. "+
-						"Add another first (wakecall shard add NAME --url URL)", s.Name)
-				}
-				if s.State != registry.ShardDraining {
-					s.State = registry.ShardDraining
-					if err := r.PutShard(cmd.Context(), actor(), s); err != nil {
-						return err
-					}
-				}
-				if detach {
-					return p.showShard(s, "is draining")
-				}
-				return p.watchDrain(cmd.Context(), cfg, s)
-			})
-		},
+			}
+			if detach {
+				return p.showShard(s, "is draining")
+			}
+			return p.watchDrain(ctx, cfg, s)
+		}),
 	}
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait until the shard is empty")
 	return p.addOutputFlag(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,23 +44,21 @@ func viewOfToken(t *registry.Token) tokenView {
 func (p *program) tokenListCommand() *cobra.Command {
 	return p.addOutputFlag(&cobra.Command{
 		Use: "list", Short: "show the tokens, when they expire and when they were last used", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.withRegistry(func(_ *conf.Config, r *registry.Registry) error {
-				uses, err := r.TokenUses(cmd.Context())
-				if err != nil {
-					return err
+		RunE: p.onRegistry(func(ctx context.Context, _ *conf.Config, r *registry.Registry, _ []string) error {
+			uses, err := r.TokenUses(ctx)
+			if err != nil {
+				return err
+			}
+			views := []tokenView{}
+			for _, t := range r.ListTokens() {
+				v := viewOfToken(t)
+				if used, ok := uses[t.ID]; ok {
+					v.LastUsedAt = &used
 				}
-				views := []tokenView{}
-				for _, t := range r.ListTokens() {
-					v := viewOfToken(t)
-					if used, ok := uses[t.ID]; ok {
-						v.LastUsedAt = &used
-					}
-					views = append(views, v)
-				}
-				return p.show(views, func(w io.Writer) error { return p.tokenTable(w, views) })
-			})
-		},
+				views = append(views, v)
+			}
+			return p.show(views, func(w io.Writer) error { return p.tokenTable(w, views) })
+		}),
 	})
 }
 
