@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 
@@ -28,10 +27,7 @@ func runChild(ctx context.Context, c *child.Child, version string) error {
 	if err := cfg.UnmarshalPrivate(c.Config); err != nil {
 		return err
 	}
-	process := c.Role
-	if c.Number > 0 {
-		process = fmt.Sprintf("%s %d", c.Role, c.Number)
-	}
+	process := c.Title()
 	log := logging.New(&cfg, os.Stderr, process)
 	if c.Role == RoleDispatcher {
 		shareCores(cfg.Dispatchers)

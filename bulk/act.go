@@ -57,11 +57,11 @@ func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) 
 	for _, j := range jobs {
 		switch {
 		case j == nil:
-			a.count(countGone, 1, nil)
+			a.count(&a.params.Result.Gone, 1, nil)
 		case j.State == queue.Running:
-			a.count(countRunning, 1, nil)
+			a.count(&a.params.Result.Running, 1, nil)
 		case j.State == queue.Dead && do.Do == Due:
-			a.count(countMoved, 1, nil)
+			a.count(&a.params.Result.Moved, 1, nil)
 		case j.State == queue.Dead:
 			dead = append(dead, j)
 		default:
@@ -73,19 +73,11 @@ func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) 
 	return a.params.Result, nil
 }
 
-// counter is a number of a result.
-type counter func(*Result) *int64
-
-func countDone(r *Result) *int64    { return &r.Done }
-func countRunning(r *Result) *int64 { return &r.Running }
-func countGone(r *Result) *int64    { return &r.Gone }
-func countMoved(r *Result) *int64   { return &r.Moved }
-func countFailed(r *Result) *int64  { return &r.Failed }
-
-func (a *act) count(which counter, n int64, err error) {
+// count adds to a number of the result.
+func (a *act) count(number *int64, n int64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	*which(&a.params.Result) += n
+	*number += n
 	if err != nil && a.params.Result.Error == "" {
 		a.params.Result.Error = err.Error()
 	}
@@ -135,15 +127,15 @@ func (a *act) countOutcome(ctx context.Context, err error) {
 	switch {
 	case err != nil && ctx.Err() != nil: // the task ends, or goes on with this job
 	case err == nil:
-		a.count(countDone, 1, nil)
+		a.count(&a.params.Result.Done, 1, nil)
 	case errors.Is(err, queue.ErrNotFound):
-		a.count(countGone, 1, nil)
+		a.count(&a.params.Result.Gone, 1, nil)
 	case errors.Is(err, queue.ErrRunning):
-		a.count(countRunning, 1, nil)
+		a.count(&a.params.Result.Running, 1, nil)
 	case errors.Is(err, queue.ErrDead):
-		a.count(countMoved, 1, nil)
+		a.count(&a.params.Result.Moved, 1, nil)
 	default:
-		a.count(countFailed, 1, err)
+		a.count(&a.params.Result.Failed, 1, err)
 	}
 }
 
@@ -157,13 +149,13 @@ func (a *act) actOnDead(ctx context.Context, jobs []*queue.Job) {
 		do = a.queue.DeleteDead
 	}
 	n, err := do(ctx, jobs[0].Topic, ids, len(ids))
-	a.count(countDone, int64(n), nil)
+	a.count(&a.params.Result.Done, int64(n), nil)
 	rest := int64(len(ids) - n)
 	switch {
 	case err != nil && ctx.Err() != nil:
 	case rest > 0 && err != nil:
-		a.count(countFailed, rest, err)
+		a.count(&a.params.Result.Failed, rest, err)
 	case rest > 0:
-		a.count(countGone, rest, nil)
+		a.count(&a.params.Result.Gone, rest, nil)
 	}
 }

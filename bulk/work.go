@@ -176,7 +176,7 @@ func (w *work) part(ctx context.Context, targets []target) {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			w.count(countFailed, int64(len(targets)), err)
+			w.count(&w.params.Result.Failed, int64(len(targets)), err)
 		}
 		return
 	}
@@ -192,18 +192,18 @@ func (w *work) part(ctx context.Context, targets []target) {
 }
 
 // judge says what a job counts as with which nothing is to be done; nil: it is to be acted on.
-func (w *work) judge(t target, j *queue.Job) counter {
+func (w *work) judge(t target, j *queue.Job) *int64 {
 	switch {
 	case j == nil || j.CreatedAt.UnixMilli() != t.Created:
-		return countGone
+		return &w.params.Result.Gone
 	case j.State == queue.Running:
-		return countRunning
+		return &w.params.Result.Running
 	case w.params.Do == Due && w.params.dueFrom(time.UnixMilli(t.At)).UnixMilli() == callTime(j).UnixMilli():
-		return countDone // by the step that a restart interrupted
+		return &w.params.Result.Done // by the step that a restart interrupted
 	case !w.params.Filter.Match(j),
 		w.params.Do == Run && j.Attempts != t.Calls, // it was called since
 		w.params.Do == Retry && j.DeadAt.UnixMilli() != t.At:
-		return countMoved
+		return &w.params.Result.Moved
 	}
 	return nil
 }

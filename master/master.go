@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -103,13 +104,8 @@ func (m *Master) startAll(roles []RoleSpec) {
 
 // all lists the slots in the order of their roles.
 func (m *Master) all() []*slot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []*slot
-	for _, name := range m.order {
-		list = append(list, m.slots[name]...)
-	}
-	return list
+	groups := m.byRole()
+	return slices.Concat(groups[:len(groups)-1]...)
 }
 
 // supervise reloads on hup until ctx ends.
@@ -205,7 +201,7 @@ func (m *Master) stopAll() error {
 	}
 }
 
-// byRole groups the slots in the order in which they are stopped.
+// byRole groups the slots in the order in which they are stopped, the leaving ones last.
 func (m *Master) byRole() [][]*slot {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,6 +44,18 @@ func (s *Server) answerAs(c echo.Context, status int, contentType []string, v an
 	return write(c, status, contentType, out.b)
 }
 
+// appendList appends a member that is an array of n elements.
+func appendList(b []byte, name string, n int, element func(b []byte, i int) []byte) []byte {
+	b = append(append(append(b, '"'), name...), `":[`...)
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = element(b, i)
+	}
+	return append(b, ']')
+}
+
 // answerWith writes the JSON that fill appends.
 func (s *Server) answerWith(c echo.Context, status int, fill func(b []byte) []byte) error {
 	out := s.buffers.get()

@@ -140,25 +140,19 @@ func (s *Server) countBatch(b *batch, results []queue.Result) {
 // answerBatch answers each member with its job, or with why it was refused.
 func (s *Server) answerBatch(c *call, b *batch, results []queue.Result) error {
 	return s.answerWith(c, http.StatusOK, func(out []byte) []byte {
-		out = append(out, `{"results":[`...)
 		next := 0
-		for i, err := range b.refused {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			if err != nil {
-				out = appendRefused(out, err)
-				continue
+		out = appendList(append(out, '{'), "results", len(b.refused), func(out []byte, i int) []byte {
+			if err := b.refused[i]; err != nil {
+				return appendRefused(out, err)
 			}
 			p, r := &b.pushes[next], &results[next]
 			next++
 			if r.Err == nil {
-				out = appendPushed(out, r)
-				continue
+				return appendPushed(out, r)
 			}
-			out = appendRefused(out, s.memberError(c, p, r))
-		}
-		return append(out, `]}`...)
+			return appendRefused(out, s.memberError(c, p, r))
+		})
+		return append(out, '}')
 	})
 }
 

@@ -54,14 +54,9 @@ func (s *Server) listJobs(c *call) error {
 		return err
 	}
 	return s.answerWith(c, http.StatusOK, func(b []byte) []byte {
-		b = append(b, `{"jobs":[`...)
-		for i := range jobs {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendJob(b, &jobs[i]), '}')
-		}
-		b = append(b, ']')
+		b = appendList(append(b, '{'), "jobs", len(jobs), func(b []byte, i int) []byte {
+			return append(appendJob(b, &jobs[i]), '}')
+		})
 		return append(member.Text(b, "next", next), '}') // the cursor of the next page; empty: this is the last
 	})
 }

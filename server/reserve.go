@@ -179,14 +179,9 @@ func (s *Server) untake(c *call, jobs []queue.Leased) {
 func (s *Server) answerReserved(c *call, jobs []queue.Leased, most map[string]int) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
-	b := append(out.b, `{"jobs":[`...)
-	for i := range jobs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendLeased(b, &jobs[i], most)
-	}
-	out.b = append(b, "]}"...)
+	out.b = append(appendList(append(out.b, '{'), "jobs", len(jobs), func(b []byte, i int) []byte {
+		return appendLeased(b, &jobs[i], most)
+	}), '}')
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // it is flushed
 	return write(c, http.StatusOK, jsonType, out.b)
 }

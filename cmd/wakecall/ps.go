@@ -39,12 +39,14 @@ func (p *program) psCommand() *cobra.Command {
 func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	uptime := printable.Duration(now.Sub(t.StartedAt))
 	rows := [][]string{{"master", strconv.Itoa(t.Pid), "running", uptime, "", printable.Bytes(t.RSS), ""}}
-	var findings []checker.Finding
-	var failing []string
+	var failing, findings []string
 	for _, p := range t.Processes {
 		rows = append(rows, processRow(p, now))
 		s := statusOf(p)
-		findings = append(findings, s.Findings...)
+		for _, f := range s.Findings {
+			findings = append(findings, fmt.Sprintf("shard %s: %s: %s, since %s",
+				f.Shard, f.Kind, f.Detail, instant(f.Since, now)))
+		}
 		for _, one := range s.failing() {
 			failing = append(failing, fmt.Sprintf("%s: service %s failed %s and will be restarted: %s",
 				p.Role, one.Name, printable.Count(one.Restarts+1, "time"), one.Error))
@@ -53,22 +55,13 @@ func treeTable(w io.Writer, t *master.Tree, now time.Time) error {
 	if err := table(w, []string{"PROCESS", "PID", "STATE", "UPTIME", "RESTARTS", "MEMORY", "DOES"}, rows); err != nil {
 		return err
 	}
+	var lines []string
 	if newer := t.Newer(); newer != "" {
-		_, err := fmt.Fprintf(w, "the master has version %s, its processes %s: "+
-			"restart it (systemctl restart wakecall) to upgrade the master\n", printable.Line(t.Version), printable.Line(newer))
-		if err != nil {
-			return err
-		}
+		lines = append(lines, fmt.Sprintf("the master has version %s, its processes %s: "+
+			"restart it (systemctl restart wakecall) to upgrade the master", t.Version, newer))
 	}
-	for _, line := range failing {
+	for _, line := range slices.Concat(lines, failing, findings) {
 		if _, err := fmt.Fprintln(w, printable.Line(line)); err != nil {
-			return err
-		}
-	}
-	for _, f := range findings {
-		_, err := fmt.Fprintf(w, "shard %s: %s: %s, since %s\n",
-			printable.Line(f.Shard), f.Kind, printable.Line(f.Detail), instant(f.Since, now))
-		if err != nil {
 			return err
 		}
 	}

@@ -55,13 +55,14 @@ func Main(roles map[string]Role) int {
 		err = c.run(roles)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "wakecall: %s: %v\n", c.title(), err)
+		fmt.Fprintf(os.Stderr, "wakecall: %s: %v\n", c.Title(), err)
 		return 1
 	}
 	return 0
 }
 
-func (c *Child) title() string {
+// Title is the role with its number.
+func (c *Child) Title() string {
 	if c == nil || c.Role == "" {
 		return "child"
 	}
