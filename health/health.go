@@ -61,96 +61,55 @@ type Problem struct {
 type rule struct {
 	kind     Kind
 	severity Severity
-	watched  bool                           // it can begin while a shard is in use
-	detail   func(queue.ShardHealth) string // empty: there is no problem
+	watched  bool // it can begin while a shard is in use
+	judge    func(h queue.ShardHealth) (wrong bool, detail string)
 	advice   string
 }
 
 const setPolicy = "Set noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"
 
 var rules = []rule{
-	{Forbidden, Critical, true, forbidden,
+	{Forbidden, Critical, true, func(h queue.ShardHealth) (bool, string) { return h.Forbidden, h.Err },
 		"Grant its user what Wakecall needs: ACL SETUSER NAME ~wk:* &wk:* +@all -@admin. Until then the shard takes no " +
 			"push, and its jobs are not called"},
-	{Duplicate, Critical, true, duplicate,
-		"It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
-			"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
-			"(wakecall shard rename)"},
-	{Settings, Warning, true, func(h queue.ShardHealth) string { return h.Differ },
+	{Duplicate, Critical, true, func(h queue.ShardHealth) (bool, string) {
+		return h.SameAs != "", "it is the same Redis as shard " + h.SameAs
+	}, "It is not used, so that draining one of the two does not destroy the jobs of both: delete it " +
+		"(wakecall shard delete --force NAME removes the name only), or give the other one its name " +
+		"(wakecall shard rename)"},
+	{Settings, Warning, true, func(h queue.ShardHealth) (bool, string) { return h.Differ != "", h.Differ },
 		"Give all hosts the same priorities and the same data_dir/secret-key, and restart them"},
-	{Version, Critical, false, oldVersion, "Install Redis 7.0 or newer, or Valkey"},
-	{WriteError, Critical, true, func(h queue.ShardHealth) string { return h.WriteError },
+	{Version, Critical, false, func(h queue.ShardHealth) (bool, string) {
+		return TooOld(h.Version), "Redis " + h.Version + " is too old"
+	}, "Install Redis 7.0 or newer, or Valkey"},
+	{WriteError, Critical, true, func(h queue.ShardHealth) (bool, string) { return h.WriteError != "", h.WriteError },
 		"It refuses every write until its disk has room again; its log says more"},
-	{Eviction, Critical, true, evicting, setPolicy},
-	{Eviction, Warning, false, evictingLater, setPolicy},
-	{LinkDown, Warning, true, when(func(h queue.ShardHealth) bool { return h.LinkDown }, "a replica has lost its master"),
-		"Read INFO replication"},
-	{Memory, Warning, true, nearlyFull, "Raise maxmemory, or pushes will be refused"},
-	{NoAOF, Warning, false, when(func(h queue.ShardHealth) bool { return !h.AOF },
-		"the append-only file is off: a restart of Redis loses jobs"),
-		"Set it: redis-cli CONFIG SET appendonly yes, and in redis.conf"},
-	{Unlimited, Hint, false, when(func(h queue.ShardHealth) bool { return h.MaxMemory == 0 }, "there is no maxmemory"),
-		"Set one: the system may kill a Redis that uses up the host's memory"},
-	{HasJobs, Hint, false, holdsJobs, "Register a Redis with one installation only"},
+	{Eviction, Critical, true, func(h queue.ShardHealth) (bool, string) {
+		return evicts(h) && h.MaxMemory != 0, "maxmemory-policy is " + h.Policy + ": a full Redis deletes jobs"
+	}, setPolicy},
+	{Eviction, Warning, false, func(h queue.ShardHealth) (bool, string) {
+		return evicts(h) && h.MaxMemory <= 0,
+			"maxmemory-policy is " + h.Policy + ": once there is a maxmemory, a full Redis deletes jobs"
+	}, setPolicy},
+	{LinkDown, Warning, true, func(h queue.ShardHealth) (bool, string) {
+		return h.LinkDown, "a replica has lost its master"
+	}, "Read INFO replication"},
+	{Memory, Warning, true, func(h queue.ShardHealth) (bool, string) {
+		return h.MaxMemory > 0 && float64(h.Memory) > MemoryShare*float64(h.MaxMemory),
+			fmt.Sprintf("%s of %s are used", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
+	}, "Raise maxmemory, or pushes will be refused"},
+	{NoAOF, Warning, false, func(h queue.ShardHealth) (bool, string) {
+		return !h.AOF, "the append-only file is off: a restart of Redis loses jobs"
+	}, "Set it: redis-cli CONFIG SET appendonly yes, and in redis.conf"},
+	{Unlimited, Hint, false, func(h queue.ShardHealth) (bool, string) {
+		return h.MaxMemory == 0, "there is no maxmemory"
+	}, "Set one: the system may kill a Redis that uses up the host's memory"},
+	{HasJobs, Hint, false, func(h queue.ShardHealth) (bool, string) {
+		return h.Jobs != 0, "it holds " + printable.Count(int(h.Jobs), "job") + " already"
+	}, "Register a Redis with one installation only"},
 }
 
-func when(holds func(queue.ShardHealth) bool, detail string) func(queue.ShardHealth) string {
-	return func(h queue.ShardHealth) string {
-		if holds(h) {
-			return detail
-		}
-		return ""
-	}
-}
-
-func forbidden(h queue.ShardHealth) string {
-	if !h.Forbidden {
-		return ""
-	}
-	return h.Err
-}
-
-func duplicate(h queue.ShardHealth) string {
-	if h.SameAs == "" {
-		return ""
-	}
-	return "it is the same Redis as shard " + h.SameAs
-}
-
-func oldVersion(h queue.ShardHealth) string {
-	if !TooOld(h.Version) {
-		return ""
-	}
-	return "Redis " + h.Version + " is too old"
-}
-
-func evicting(h queue.ShardHealth) string {
-	if h.MaxMemory == 0 || h.Policy == "" || h.Policy == "noeviction" {
-		return ""
-	}
-	return "maxmemory-policy is " + h.Policy + ": a full Redis deletes jobs"
-}
-
-func evictingLater(h queue.ShardHealth) string {
-	if h.MaxMemory > 0 || h.Policy == "" || h.Policy == "noeviction" {
-		return ""
-	}
-	return "maxmemory-policy is " + h.Policy + ": once there is a maxmemory, a full Redis deletes jobs"
-}
-
-func nearlyFull(h queue.ShardHealth) string {
-	if h.MaxMemory <= 0 || float64(h.Memory) <= MemoryShare*float64(h.MaxMemory) {
-		return ""
-	}
-	return fmt.Sprintf("%s of %s are used", printable.Bytes(h.Memory), printable.Bytes(h.MaxMemory))
-}
-
-func holdsJobs(h queue.ShardHealth) string {
-	if h.Jobs == 0 {
-		return ""
-	}
-	return "it holds " + printable.Count(int(h.Jobs), "job") + " already"
-}
+func evicts(h queue.ShardHealth) bool { return h.Policy != "" && h.Policy != "noeviction" }
 
 // TooOld says whether a version of Redis is older than OldestRedis; one that cannot be read is not.
 func TooOld(version string) bool {
@@ -181,7 +140,7 @@ func Watched() []Kind {
 func judge(h queue.ShardHealth, rules []rule) []Problem {
 	var list []Problem
 	for _, r := range rules {
-		if detail := r.detail(h); detail != "" {
+		if wrong, detail := r.judge(h); wrong {
 			list = append(list, Problem{Kind: r.kind, Severity: r.severity, Detail: detail, Advice: r.advice})
 		}
 	}
