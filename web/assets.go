@@ -88,16 +88,6 @@ func (a *Assets) Has(hashed string) bool {
 	return ok
 }
 
-// Symbols are the names of the icons.
-func (a *Assets) Symbols() map[string]bool {
-	symbols := map[string]bool{}
-	for _, part := range strings.Split(string(a.files[a.names["icons.svg"]].plain()), `<symbol id="`)[1:] {
-		name, _, _ := strings.Cut(part, `"`)
-		symbols[name] = true
-	}
-	return symbols
-}
-
 // ServeHTTP serves the asset that the last element of the path names. Its name changes with its content, so it may be
 // kept for ever.
 func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {

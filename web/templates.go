@@ -118,17 +118,3 @@ func (t *Templates) ParseAll() error {
 	}
 	return nil
 }
-
-// Sources are the templates' texts by file, for checks.
-func Sources() (map[string]string, error) {
-	texts := map[string]string{}
-	err := fs.WalkDir(templates, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := templates.ReadFile(name)
-		texts[name] = string(text)
-		return err
-	})
-	return texts, err
-}

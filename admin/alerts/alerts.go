@@ -58,7 +58,7 @@ func (h *Handler) alertsPage(c echo.Context) error {
 	d := alertsData{Kind: c.QueryParam("kind"), Kinds: alertKinds}
 	settings, err := alert.Read(h.Snapshot())
 	d.MailOff = err == nil && (settings.Mail.Host == "" || len(settings.Recipients) == 0) && len(settings.Webhooks) == 0
-	store, ctx := h.opts.Alerts, c.Request().Context()
+	store, ctx := h.Alerts, c.Request().Context()
 	open, ended := true, false
 	before, _ := page.ID(c.QueryParam("before"))
 	if d.Open, err = store.ListAlerts(ctx, alert.Filter{Open: &open, Kind: d.Kind, Limit: 200}); err != nil {
@@ -87,7 +87,7 @@ func (h *Handler) handle(c echo.Context) error {
 		h.Flash(c, "danger", "alerts.handled_why")
 		return h.Back(c, "/alerts")
 	}
-	err := alert.Handle(c.Request().Context(), h.registry, page.Actor(c), c.FormValue("key"), why, until)
+	err := alert.Handle(c.Request().Context(), h.Registry, page.Actor(c), c.FormValue("key"), why, until)
 	switch {
 	case errors.Is(err, alert.ErrNoAlert):
 		h.Flash(c, "warning", "alerts.handled_over")
@@ -100,7 +100,7 @@ func (h *Handler) handle(c echo.Context) error {
 }
 
 func (h *Handler) deliveriesPage(c echo.Context) error {
-	list, err := h.opts.Alerts.ListDeliveries(c.Request().Context(), 200)
+	list, err := h.Alerts.ListDeliveries(c.Request().Context(), 200)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (h *Handler) changeSettings(c echo.Context, change func(*alert.Settings) er
 	}
 	err = change(&s)
 	if err = errors.Join(err, s.Validate()); err == nil {
-		err = h.registry.PutSetting(c.Request().Context(), page.Actor(c), alert.SettingName, s)
+		err = h.Registry.PutSetting(c.Request().Context(), page.Actor(c), alert.SettingName, s)
 	}
 	fields, rest := h.FieldErrors(c, err)
 	sealed := errors.Is(rest, seal.ErrKey)
@@ -267,7 +267,7 @@ func (h *Handler) testMail(c echo.Context) error {
 	if err != nil {
 		return h.Fragment(c, "partials/channel_test", channelTest{Key: "alerts.test_form", More: h.errorTexts(c, err)})
 	}
-	send := h.opts.TestMail
+	send := h.TestMail
 	if send == nil {
 		send = func(m alert.Mail, to string, message *alert.Message) error {
 			return alert.SendMail(c.Request().Context(), m, to, message)
@@ -278,7 +278,7 @@ func (h *Handler) testMail(c echo.Context) error {
 
 func (h *Handler) testMessage(c echo.Context) *alert.Message {
 	say := func(key string, args ...any) string { return h.T(c, key, args...) }
-	return alert.TestMessage(h.Host, h.opts.AdminURL, say)
+	return alert.TestMessage(h.Host, h.AdminURL, say)
 }
 
 // showTest shows the result of a test, with the server's own error.
@@ -350,5 +350,5 @@ func (h *Handler) testWebhook(c echo.Context) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), testLimit)
 	defer cancel()
 	return h.showTest(c, s.Webhooks[i].Name,
-		alert.SendWebhook(ctx, h.opts.Web, s.Webhooks[i], h.testMessage(c)))
+		alert.SendWebhook(ctx, h.Web, s.Webhooks[i], h.testMessage(c)))
 }

@@ -34,9 +34,8 @@ type Options struct {
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	opts     Options
-	registry Registry
+	Options
 }
 
 // New makes a Handler.
-func New(b *page.Base, o Options) *Handler { return &Handler{Base: b, opts: o, registry: o.Registry} }
+func New(b *page.Base, o Options) *Handler { return &Handler{Base: b, Options: o} }

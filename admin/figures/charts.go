@@ -59,15 +59,12 @@ func (h *Handler) Routes(g *echo.Group) {
 	g.GET("/charts/:kind", h.chart)
 }
 
-// Spans are the lengths of time to choose from.
-func Spans() []string { return history.Spans() }
-
-// SpanOf is the one chosen.
+// SpanOf is the length of time that is chosen.
 func SpanOf(c echo.Context) string {
-	if s := c.QueryParam("span"); slices.Contains(Spans(), s) {
+	if s := c.QueryParam("span"); slices.Contains(history.Spans(), s) {
 		return s
 	}
-	return Spans()[0]
+	return history.Spans()[0]
 }
 
 func (h *Handler) chart(c echo.Context) error {
@@ -80,7 +77,7 @@ func (h *Handler) chart(c echo.Context) error {
 		series = history.AllTopics
 	}
 	out := Chart{At: []int64{}, Series: []chartLine{}, Unit: kind.unit, Time: h.T(c, "charts.time")}
-	p, err := h.opts.History.Series(c.Request().Context(), series, SpanOf(c))
+	p, err := h.History.Series(c.Request().Context(), series, SpanOf(c))
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (h *Handler) Counts(ctx context.Context) Counts {
 
 // readCounts counts the jobs of the topics that have some.
 func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error) {
-	all, err := h.opts.Queue.Counts(ctx)
+	all, err := h.Queue.Counts(ctx)
 	known := h.Snapshot().Topics
 	maps.DeleteFunc(all, func(topic string, _ queue.Stats) bool { return known.Get(topic) == nil })
 	var ready []string
@@ -97,7 +97,7 @@ func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error
 			ready = append(ready, topic)
 		}
 	}
-	stats, statsErr := h.opts.Queue.Stats(ctx, ready)
+	stats, statsErr := h.Queue.Stats(ctx, ready)
 	for topic, s := range stats {
 		all[topic] = s
 	}
@@ -109,7 +109,7 @@ func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error
 
 // Totals reads the totals of topics. While no shard answers it returns what it read of them last.
 func (h *Handler) Totals(ctx context.Context, topics []string) map[string]TopicTotals {
-	all, err := h.opts.Queue.Totals(ctx, topics)
+	all, err := h.Queue.Totals(ctx, topics)
 	now, some, missing := h.Now(), h.someAnswered(err), h.missing(err)
 	r := &h.readings
 	r.mu.Lock()
@@ -150,7 +150,7 @@ func (h *Handler) missing(err error) []string {
 
 // shards are those in use.
 func (h *Handler) shards() (names []string) {
-	for _, s := range h.opts.Shards.ListShards() {
+	for _, s := range h.Shards.ListShards() {
 		if s.State != registry.ShardOffline {
 			names = append(names, s.Name)
 		}

@@ -34,7 +34,7 @@ var measuredSpans = []string{"3h", "24h", "7d"}
 // Measure finds the highest rate of callbacks in the history of a series, over a minute, ten minutes or an hour.
 func (h *Handler) Measure(ctx context.Context, series string) (c Capacity) {
 	for _, span := range measuredSpans {
-		if p, err := h.opts.History.Series(ctx, series, span); err == nil {
+		if p, err := h.History.Series(ctx, series, span); err == nil {
 			c.learn(p)
 		}
 	}
@@ -77,7 +77,7 @@ func (h *Handler) TopicCapacity(ctx context.Context, t *registry.Topic) Capacity
 	c.Limit, c.MaxInFlight = t.RateLimit, t.MaxInFlight
 	if t.MaxInFlight > 0 {
 		var sum float64
-		attempts, _ := h.opts.Activity.Attempts(ctx, t.Name, AttemptsShown) // what could be read of them
+		attempts, _ := h.Activity.Attempts(ctx, t.Name, AttemptsShown) // what could be read of them
 		for _, at := range attempts {
 			if at.TookMS > 0 {
 				sum += at.TookMS

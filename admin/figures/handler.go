@@ -39,7 +39,7 @@ type Activity interface {
 // Handler computes figures, and serves charts.
 type Handler struct {
 	*page.Base
-	opts     Options
+	Options
 	readings readings
 
 	vitalsMu sync.Mutex
@@ -47,7 +47,4 @@ type Handler struct {
 }
 
 // New makes a Handler.
-func New(b *page.Base, o Options) *Handler { return &Handler{Base: b, opts: o} }
-
-// History is what charts are drawn from.
-func (h *Handler) History() History { return h.opts.History }
+func New(b *page.Base, o Options) *Handler { return &Handler{Base: b, Options: o} }

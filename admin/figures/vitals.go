@@ -51,7 +51,7 @@ func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals
 
 func (h *Handler) readVitals(ctx context.Context, topic string) Vitals {
 	v := Vitals{Success: math.NaN(), at: h.Now()}
-	p, err := h.opts.History.Series(ctx, topic, history.Spans()[0])
+	p, err := h.History.Series(ctx, topic, history.Spans()[0])
 	if err != nil {
 		return v
 	}

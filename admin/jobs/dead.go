@@ -111,7 +111,7 @@ func readDeadFilter(c echo.Context) bulk.Filter {
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	f := readDeadFilter(c)
-	d := deadData{Counts: h.figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
+	d := deadData{Counts: h.Figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
 	d.Topics = deadTopicsOf(d.Counts, "")
 	d.Chosen = h.chosen(ctx, d.Counts, f, h.patience)
 	d.Chosen.Later, d.Chosen.AtLeast = d.Chosen.AtLeast, false
@@ -164,7 +164,7 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 // deadCount answers the part of the page with the number of jobs and what can be done with them.
 func (h *Handler) deadCount(c echo.Context) error {
 	ctx := c.Request().Context()
-	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), readDeadFilter(c), countLimit))
+	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.Figures.Counts(ctx), readDeadFilter(c), countLimit))
 }
 
 // deadTasks are the open tasks on dead jobs.
@@ -207,7 +207,7 @@ func (h *Handler) deadOf(
 ) ([]deadJob, string, error) {
 	var list []deadJob
 	for seen := 0; ; {
-		jobs, next, err := h.queue.List(ctx, topic, queue.Dead, cursor, want)
+		jobs, next, err := h.Queue.List(ctx, topic, queue.Dead, cursor, want)
 		if err != nil {
 			return nil, "", err
 		}
@@ -310,7 +310,7 @@ func (h *Handler) deadSelected(c echo.Context) error {
 	}
 	total := int64(0)
 	for topic, ids := range byTopic {
-		r, err := bulk.Apply(c.Request().Context(), h.queue, topic, ids, do)
+		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do)
 		total += r.Done
 		if text := r.Error; err != nil || text != "" {
 			h.FlashText(c, "danger", cmp.Or(text, fmt.Sprint(err)))

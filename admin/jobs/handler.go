@@ -48,16 +48,14 @@ type Lead func(ctx context.Context, role, holder string, ttl time.Duration) (boo
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	opts     Options
-	queue    Queue
-	figures  *figures.Handler
+	Options
 	runner   *bulk.Runner
 	patience time.Duration // for counting what matches while a page is made; what takes longer is counted after it
 }
 
 // New makes a Handler.
 func New(b *page.Base, o Options) *Handler {
-	h := &Handler{Base: b, opts: o, queue: o.Queue, figures: o.Figures, patience: countAtOnce}
+	h := &Handler{Base: b, Options: o, patience: countAtOnce}
 	h.runner = h.newRunner()
 	return h
 }

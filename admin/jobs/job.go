@@ -48,7 +48,7 @@ func markOf(j *queue.Job) string {
 // jobPage asks every second, with the mark of what it shows, and is loaded again when something has happened.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
-	job, err := h.queue.Recall(c.Request().Context(), topic, id)
+	job, err := h.Queue.Recall(c.Request().Context(), topic, id)
 	asks := page.IsFragment(c) && c.QueryParam("was") != ""
 	switch {
 	case asks && errors.Is(err, queue.ErrNotFound):
@@ -88,7 +88,7 @@ func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
 	if most == 0 {
 		most = t.MaxAttempts
 	}
-	sent, err := h.opts.Caller.Describe(e, &callback.Request{
+	sent, err := h.Caller.Describe(e, &callback.Request{
 		Topic: job.Topic, ID: job.ID, Body: job.Body, ContentType: job.ContentType, Priority: job.Priority.String(),
 		Attempt:     job.Attempts + 1,
 		MaxAttempts: most, DueAt: job.DueAt, CreatedAt: job.CreatedAt,
@@ -164,7 +164,7 @@ func (h *Handler) endLease(c echo.Context, topic, id string, verb queue.Verb) er
 	if verb == queue.BuryLeased {
 		e.Error = "buried by " + page.Actor(c)
 	}
-	return h.queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
+	return h.Queue.End(c.Request().Context(), []queue.Ending{e})[0].Err
 }
 
 // actOnJob does one thing with one job: run, delete, resend, due (another time), or the release or bury of one that a
@@ -173,12 +173,12 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 	ctx := c.Request().Context()
 	switch do {
 	case "run":
-		_, err := h.queue.RunNow(ctx, topic, id)
+		_, err := h.Queue.RunNow(ctx, topic, id)
 		return err
 	case "delete":
-		return h.queue.Delete(ctx, topic, id)
+		return h.Queue.Delete(ctx, topic, id)
 	case "resend":
-		_, err := h.queue.Resend(ctx, topic, id)
+		_, err := h.Queue.Resend(ctx, topic, id)
 		return err
 	case "release":
 		return h.endLease(c, topic, id, queue.GiveBack)
@@ -207,7 +207,7 @@ func (h *Handler) changeDue(ctx context.Context, topic, id, delay, at string, zo
 		std := d.Std()
 		change.Delay = &std
 	}
-	_, err := h.queue.Change(ctx, topic, id, change)
+	_, err := h.Queue.Change(ctx, topic, id, change)
 	return err
 }
 

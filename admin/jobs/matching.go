@@ -83,7 +83,7 @@ func (h *Handler) ListMatching(c echo.Context, topic string, state queue.State, 
 // finishedPage shows finished jobs, whose ids may have to begin with what the filter says.
 func (h *Handler) finishedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	prefix := strings.TrimPrefix(f.ID, "^")
-	jobs, next, err := h.queue.ListFinished(c.Request().Context(), f.Topic, prefix, c.QueryParam("cursor"), jobsEach)
+	jobs, next, err := h.Queue.ListFinished(c.Request().Context(), f.Topic, prefix, c.QueryParam("cursor"), jobsEach)
 	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
 	return err
 }
@@ -97,7 +97,7 @@ const (
 // shown.
 func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	cursor, shown, _ := strings.Cut(c.QueryParam("cursor"), "~")
-	jobs, next, err := h.queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsOrdered)
+	jobs, next, err := h.Queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsOrdered)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	}
 	until := time.Now().Add(matchAtOnce)
 	for cursor := c.QueryParam("cursor"); ; {
-		jobs, next, err := h.queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsEach)
+		jobs, next, err := h.Queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsEach)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (h *Handler) count(ctx context.Context, m *matching, limit time.Duration) {
 	until := time.Now().Add(limit)
 	m.Count, m.AtLeast = 0, false
 	for cursor := ""; ; {
-		jobs, next, err := h.queue.List(ctx, m.Topic, m.Filter.State, cursor, countPage)
+		jobs, next, err := h.Queue.List(ctx, m.Topic, m.Filter.State, cursor, countPage)
 		if err != nil {
 			m.AtLeast = true
 			return
@@ -175,7 +175,7 @@ func (h *Handler) countMatching(c echo.Context, t *registry.Topic) error {
 	if f.Narrow() {
 		h.count(c.Request().Context(), &m, countLimit)
 	} else { // to read all jobs would tell no more
-		stats, err := h.queue.Stats(c.Request().Context(), []string{t.Name})
+		stats, err := h.Queue.Stats(c.Request().Context(), []string{t.Name})
 		m.Count, m.AtLeast = stats[t.Name].Of(f.State), err != nil
 	}
 	return h.Fragment(c, "topic#counted", m)
@@ -235,7 +235,7 @@ func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 			return h.refuse(c, err)
 		}
 	}
-	result, err := bulk.Apply(c.Request().Context(), h.queue, t.Name, ids, do)
+	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do)
 	if err != nil {
 		return h.refuse(c, err)
 	}

@@ -65,7 +65,7 @@ func (h *Handler) pushJob(c echo.Context) error {
 		}
 		return h.pushPage(c, http.StatusUnprocessableEntity, f, fields)
 	}
-	r := h.queue.Push(c.Request().Context(), *p)
+	r := h.Queue.Push(c.Request().Context(), *p)
 	switch {
 	case errors.Is(r.Err, queue.ErrDuplicate):
 		return h.pushPage(c, http.StatusConflict, f, map[string]string{"id": h.T(c, "push.duplicate", f.ID)})

@@ -91,12 +91,12 @@ func (h *Handler) findNames(c echo.Context, d *searchData) {
 // When it searches on, all topics are asked for the id itself.
 func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	until := h.Now().Add(searchAtOnce)
-	for some := range slices.Chunk(page.TopicNames(h.Snapshot()), searchTopics) {
+	for some := range slices.Chunk(h.Snapshot().Topics.Names(), searchTopics) {
 		if d.cut = !on && h.Now().After(until); d.cut {
 			d.Some = true
 			return nil
 		}
-		exact, err := h.queue.FindAny(ctx, d.Text, some)
+		exact, err := h.Queue.FindAny(ctx, d.Text, some)
 		d.Jobs = append(d.Jobs, exact...)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	if on {
 		until = h.Now().Add(searchOn)
 	}
-	counts := h.figures.Counts(ctx)
+	counts := h.Figures.Counts(ctx)
 	for _, state := range []queue.State{queue.Dead, queue.Running, queue.Ready, queue.Delayed} {
 		for _, topic := range page.SortedKeys(counts.Topics) {
 			n := counts.Topics[topic]
@@ -113,16 +113,16 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 				continue
 			}
 			err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
-				return h.queue.List(ctx, topic, state, cursor, searchStep)
+				return h.Queue.List(ctx, topic, state, cursor, searchStep)
 			})
 			if err != nil || len(d.Jobs) >= foundMost || d.Some {
 				return err
 			}
 		}
 	}
-	for _, topic := range page.TopicNames(h.Snapshot()) {
+	for _, topic := range h.Snapshot().Topics.Names() {
 		err := h.findPrefix(d, until, func(cursor string) ([]queue.Job, string, error) {
-			return h.queue.ListFinished(ctx, topic, d.Text, cursor, foundMost)
+			return h.Queue.ListFinished(ctx, topic, d.Text, cursor, foundMost)
 		})
 		if err != nil || len(d.Jobs) >= foundMost || d.Some {
 			return err

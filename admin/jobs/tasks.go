@@ -40,16 +40,16 @@ func (h *Handler) tasksRoutes(g *echo.Group) {
 
 func (h *Handler) newRunner() *bulk.Runner {
 	return bulk.NewRunner(bulk.Options{
-		Store: h.opts.Tasks, Queue: h.queue, Topics: func() []string { return page.TopicNames(h.Snapshot()) },
+		Store: h.Tasks, Queue: h.Queue, Topics: func() []string { return h.Snapshot().Topics.Names() },
 		Patience: h.outcomePatience,
-		Dir:      h.opts.WorkDir, Host: h.Host, Lead: h.leadTasks, Log: h.Log, Now: h.Now,
+		Dir:      h.WorkDir, Host: h.Host, Lead: h.leadTasks, Log: h.Log, Now: h.Now,
 	})
 }
 
 // leadTasks takes or extends the lease on this host's tasks.
 func (h *Handler) leadTasks(ctx context.Context, ttl time.Duration) (bool, error) {
 	host := h.Host[:min(len(h.Host), leaseNameLimit)]
-	return h.opts.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), ttl)
+	return h.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), ttl)
 }
 
 // stagePatience is how long a stage of a re-drive waits for its outcomes, beside the topic's TTR.

@@ -53,9 +53,7 @@ type Options struct {
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	opts     Options
-	queue    Queue
-	registry Registry
+	Options
 	figures  *figures.Handler
 	shards   *shards.Handler
 	outlooks outlookCache
@@ -66,7 +64,7 @@ type Handler struct {
 
 // New makes a Handler.
 func New(b *page.Base, o Options, f *figures.Handler, s *shards.Handler) *Handler {
-	return &Handler{Base: b, opts: o, queue: o.Queue, registry: o.Registry, figures: f, shards: s}
+	return &Handler{Base: b, Options: o, figures: f, shards: s}
 }
 
 // Routes registers the pages.

@@ -96,7 +96,7 @@ func (h *Handler) busiest(stats map[string]queue.Stats, o *outlook) []string {
 }
 
 func (h *Handler) addTopic(ctx context.Context, o *outlook, name string, s queue.Stats) error {
-	f, err := h.queue.Forecast(ctx, name)
+	f, err := h.Queue.Forecast(ctx, name)
 	if err != nil && !queue.IsPartial(err) {
 		return err
 	}

@@ -41,13 +41,13 @@ type gettingStarted struct {
 func (h *Handler) overviewPage(c echo.Context) error {
 	live := h.overviewLive(c.Request().Context())
 	return h.Render(c, http.StatusOK, "overview", overviewData{
-		Live: live, Span: figures.SpanOf(c), Spans: figures.Spans(),
+		Live: live, Span: figures.SpanOf(c), Spans: history.Spans(),
 		Start: h.gettingStarted(live),
 	})
 }
 
 func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
-	names := page.TopicNames(h.Snapshot())
+	names := h.Snapshot().Topics.Names()
 	if len(names) > 0 && live.Busy {
 		return nil
 	}
@@ -56,8 +56,8 @@ func (h *Handler) gettingStarted(live *overviewLive) *gettingStarted {
 	if len(names) > 0 {
 		g.Topic, topic = names[0], names[0]
 	}
-	token := "$(cat " + h.opts.TokenFile + ")"
-	g.Curl = page.CurlLine(h.opts.APIURL, topic, token, `{"body":{"hello":"world"},"delay":"5s"}`)
+	token := "$(cat " + h.TokenFile + ")"
+	g.Curl = page.CurlLine(h.APIURL, topic, token, `{"body":{"hello":"world"},"delay":"5s"}`)
 	return g
 }
 
@@ -134,7 +134,7 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
 	o.Now = h.currentRates(ctx)
 	o.Shares = h.shares(ctx)
-	tree, err := h.opts.Master.Ps(ctx)
+	tree, err := h.Master.Ps(ctx)
 	if o.Tree = tree; err != nil {
 		o.TreeErr = err.Error()
 	}
@@ -156,7 +156,7 @@ func (h *Handler) busy(o *overviewLive) bool {
 }
 
 func (h *Handler) currentRates(ctx context.Context) *rates {
-	p, err := h.figures.History().Series(ctx, history.AllTopics, figures.Spans()[0])
+	p, err := h.figures.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	if err != nil {
 		return nil
 	}
@@ -185,12 +185,12 @@ func (h *Handler) currentRates(ctx context.Context) *rates {
 }
 
 func (h *Handler) shares(ctx context.Context) []share {
-	counts, err := h.opts.Shares(ctx)
+	counts, err := h.Shares(ctx)
 	total := counts[0] + counts[1] + counts[2]
 	if err != nil || total == 0 {
 		return nil
 	}
-	weights := h.opts.Weights
+	weights := h.Weights
 	all := weights[0] + weights[1] + weights[2]
 	list := make([]share, len(weights))
 	for i, name := range []string{"high", "normal", "low"} {

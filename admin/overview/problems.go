@@ -39,7 +39,7 @@ type issue struct {
 // issues are the current problems: those that only this process can see, and the open alerts.
 func (h *Handler) issues(o *overviewLive, open []alert.Alert) (all issues) {
 	var list []issue
-	if !h.registry.Up() {
+	if !h.Registry.Up() {
 		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
 	}
 	if !slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.State == registry.ShardActive }) {
@@ -87,7 +87,7 @@ func number(n int) string {
 // openAlerts are the alerts that have not ended, the worst first.
 func (h *Handler) openAlerts(ctx context.Context) []alert.Alert {
 	open := true
-	alerts, err := h.opts.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsListed})
+	alerts, err := h.Alerts.ListAlerts(ctx, alert.Filter{Open: &open, Limit: alertsListed})
 	if err != nil {
 		h.Log.Debug("list the open alerts", "error", err)
 	}

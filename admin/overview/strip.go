@@ -15,14 +15,14 @@ import (
 // late they were.
 func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
 	s.Unattended = slices.ContainsFunc(h.openAlerts(ctx), func(a alert.Alert) bool { return a.Has("no_consumer") })
-	if late, known := h.opts.Lateness(ctx, 0.95); known {
+	if late, known := h.Lateness(ctx, 0.95); known {
 		s.LatenessP95 = late
 	}
 	s.SuccessRate = h.successRate(ctx)
 }
 
 func (h *Handler) successRate(ctx context.Context) float64 {
-	p, err := h.figures.History().Series(ctx, history.AllTopics, history.Spans()[0])
+	p, err := h.figures.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	attempts := p.Sums["delivered"] + p.Sums["failed"]
 	if err != nil || attempts == 0 {
 		return math.NaN()

@@ -15,6 +15,7 @@ import (
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/web"
 )
 
 // funcs are the templates' functions in a language.
@@ -22,7 +23,7 @@ func (b *Base) funcs(language string) template.FuncMap {
 	t := func(key string, args ...any) string { return b.texts[language].T(key, args...) }
 	return template.FuncMap{
 		"t": t, "has": func(key string) bool { return b.texts[language].Has(key) },
-		"path": b.Path, "asset": b.asset, "icon": b.icon, "languages": languages,
+		"path": b.Path, "asset": b.asset, "icon": b.icon, "languages": func() []web.Language { return web.Languages },
 		"count": func(known bool, n any) string {
 			if !known {
 				return "–"

@@ -6,6 +6,8 @@ import (
 	"html"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -61,13 +63,8 @@ func (b *Base) Secure(c echo.Context) bool {
 }
 
 func (b *Base) fromProxy(c echo.Context) bool {
-	ip := parseAddress(c.Request().RemoteAddr)
-	for _, n := range b.TrustedProxies {
-		if ip != nil && n.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	ip := net.ParseIP(echo.ExtractIPDirect()(c.Request()))
+	return ip != nil && slices.ContainsFunc(b.TrustedProxies, func(n *net.IPNet) bool { return n.Contains(ip) })
 }
 
 // Catch renders the page of an error while the session is still open.
@@ -75,7 +72,7 @@ func (b *Base) Catch(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				b.Log.Error("page panicked", "path", c.Request().URL.Path, "panic", p, "stack", stack())
+				b.Log.Error("page panicked", "path", c.Request().URL.Path, "panic", p, "stack", string(debug.Stack()))
 				b.Fail(errPanic, c)
 				err = nil
 			} else if p != nil {

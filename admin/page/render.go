@@ -6,17 +6,14 @@ import (
 	"html/template"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/registry"
-	"github.com/wakecall/wakecall/web"
 )
 
 // View is what every template gets; a page's own data is Data.
@@ -68,12 +65,7 @@ func (v *View) Query(name string) string { return v.URL.Query().Get(name) }
 
 // In reports whether the page is one of those named, for the navigation.
 func (v *View) In(pages ...string) bool {
-	for _, p := range pages {
-		if p == v.Page {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(pages, v.Page)
 }
 
 func (b *Base) view(c echo.Context, page string, data any) *View {
@@ -81,7 +73,7 @@ func (b *Base) view(c echo.Context, page string, data any) *View {
 	u.Path = strings.TrimPrefix(u.Path, b.BasePath)
 	u.RawPath = strings.TrimPrefix(u.RawPath, b.BasePath)
 	return &View{
-		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u, Strip: b.lastStrip(),
+		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u, Strip: b.strip.Load(),
 		Version: b.Version,
 		Data:    data, base: b.BasePath,
 	}
@@ -199,26 +191,11 @@ func (b *Base) icon(name string, classes ...string) template.HTML {
 
 func (b *Base) asset(name string) string { return b.BasePath + "/assets/" + b.assets.Name(name) }
 
-func languages() []web.Language { return web.Languages }
-
-func parseAddress(remote string) net.IP {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return nil
-	}
-	return net.ParseIP(host)
-}
-
-func stack() string { return string(debug.Stack()) }
-
 // Below joins a path below the base path, for redirect.
 func (b *Base) Below(first string, rest ...any) string {
 	return strings.TrimPrefix(b.Path(first, rest...), b.BasePath)
 }
 
 func (b *Base) Snapshot() *registry.Snapshot { return b.Registry.Snapshot() }
-
-// TopicNames are the names of all topics, sorted.
-func TopicNames(s *registry.Snapshot) []string { return s.Topics.Names() }
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

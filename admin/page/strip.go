@@ -22,5 +22,3 @@ type Strip struct {
 
 // HasRate reports whether there were attempts.
 func (s *Strip) HasRate() bool { return !math.IsNaN(s.SuccessRate) }
-
-func (b *Base) lastStrip() *Strip { return b.strip.Load() }

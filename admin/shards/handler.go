@@ -49,14 +49,12 @@ type Options struct {
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	opts     Options
-	queue    Queue
-	registry Registry
+	Options
 }
 
 // New makes a Handler.
 func New(b *page.Base, o Options) *Handler {
-	return &Handler{Base: b, opts: o, queue: o.Queue, registry: o.Registry}
+	return &Handler{Base: b, Options: o}
 }
 
 // Routes registers the pages.

@@ -78,7 +78,7 @@ const psLimit = 5 * time.Second
 func (h *Handler) processTree(ctx context.Context, edit bool) processTree {
 	ctx, cancel := context.WithTimeout(ctx, psLimit)
 	defer cancel()
-	tree, err := h.opts.Master.Ps(ctx)
+	tree, err := h.Master.Ps(ctx)
 	if errors.Is(err, master.ErrNoMaster) {
 		return processTree{Missing: true}
 	}
@@ -101,14 +101,14 @@ func (h *Handler) processesPage(c echo.Context) error {
 	data := processesData{Tree: h.processTree(c.Request().Context(),
 		page.Reaches(page.Viewer(c).Role, account.RoleOperator))}
 	if page.Reaches(page.Viewer(c).Role, account.RoleOperator) {
-		data.Settings = h.opts.Config.Effective()
+		data.Settings = h.Config.Effective()
 	}
 	return h.Render(c, http.StatusOK, "processes", data)
 }
 
 func (h *Handler) reload(c echo.Context) error {
 	h.Log.Info("reload requested", "user", page.Viewer(c).Name)
-	return h.ordered(c, "processes.reloaded", h.opts.Master.Reload)
+	return h.ordered(c, "processes.reloaded", h.Master.Reload)
 }
 
 func (h *Handler) restart(c echo.Context) error {
@@ -116,7 +116,7 @@ func (h *Handler) restart(c echo.Context) error {
 	number, _ := strconv.Atoi(c.FormValue("number")) // 0: the only one of its role
 	h.Log.Info("restart requested", "user", page.Viewer(c).Name, "role", role, "number", number)
 	return h.ordered(c, "processes.restarted", func(ctx context.Context) error {
-		return h.opts.Master.Restart(ctx, role, number)
+		return h.Master.Restart(ctx, role, number)
 	})
 }
 

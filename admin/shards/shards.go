@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/health"
+	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -88,11 +89,11 @@ func (h *Handler) ShardViews(ctx context.Context) []*ShardView {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()
 	health := map[string]queue.ShardHealth{}
-	for _, one := range h.queue.Health(ctx) {
+	for _, one := range h.Queue.Health(ctx) {
 		health[one.Name] = one
 	}
 	var list []*ShardView
-	for _, s := range h.registry.ListShards() {
+	for _, s := range h.Registry.ListShards() {
 		v := &ShardView{Name: s.Name, URL: registry.MaskURL(s.URL), State: s.State}
 		v.Health, v.Asked = health[s.Name]
 		list = append(list, v)
@@ -111,7 +112,7 @@ func (h *Handler) shardView(ctx context.Context, name string) (*ShardView, error
 
 // storedShard is a registered shard, its password included.
 func (h *Handler) storedShard(name string) (registry.Shard, error) {
-	for _, s := range h.registry.ListShards() {
+	for _, s := range h.Registry.ListShards() {
 		if s.Name == name {
 			return s, nil
 		}
@@ -134,7 +135,7 @@ func (h *Handler) shardPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.Render(c, http.StatusOK, "shard", shardData{v, figures.SpanOf(c), figures.Spans()})
+	return h.Render(c, http.StatusOK, "shard", shardData{v, figures.SpanOf(c), history.Spans()})
 }
 
 type shardForm struct {
@@ -194,10 +195,10 @@ func (h *Handler) shardSave(c echo.Context) error {
 	}
 	name := strings.TrimSpace(c.FormValue("name"))
 	if err = errors.Join(err, s.Validate()); err == nil {
-		err = h.registry.PutShard(c.Request().Context(), page.Actor(c), s)
+		err = h.Registry.PutShard(c.Request().Context(), page.Actor(c), s)
 	}
 	if err == nil && name != "" && name != s.Name {
-		if err = h.registry.RenameShard(c.Request().Context(), page.Actor(c), s.Name, name); err == nil {
+		if err = h.Registry.RenameShard(c.Request().Context(), page.Actor(c), s.Name, name); err == nil {
 			s.Name = name
 		}
 	}
@@ -236,10 +237,10 @@ func (h *Handler) shardState(c echo.Context) error {
 		return err
 	}
 	s.State = registry.ShardState(c.FormValue("state"))
-	if s.State == registry.ShardDraining && !registry.OtherActive(h.registry.ListShards(), s.Name) {
+	if s.State == registry.ShardDraining && !registry.OtherActive(h.Registry.ListShards(), s.Name) {
 		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.only_active", s.Name))
 	}
-	if err := h.registry.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
+	if err := h.Registry.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
 		return err
 	}
 	h.Flash(c, "success", "shards.state_set", s.Name, h.T(c, "shards.state_"+string(s.State)))
@@ -259,7 +260,7 @@ func (h *Handler) shardDelete(c echo.Context) error {
 	if v.State == registry.ShardDraining && !v.Empty() {
 		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.not_empty", name))
 	}
-	if err := h.registry.DeleteShard(c.Request().Context(), page.Actor(c), name); err != nil {
+	if err := h.Registry.DeleteShard(c.Request().Context(), page.Actor(c), name); err != nil {
 		return err
 	}
 	h.Flash(c, "success", "shards.removed", name)

@@ -16,7 +16,7 @@ import (
 func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.TopicState) error {
 	next := *t
 	next.State, next.Secrets = state, nil // nil: those it has
-	_, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next)
+	_, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), next)
 	return err
 }
 
@@ -24,7 +24,7 @@ func (h *Handler) pauseTopic(c echo.Context, t *registry.Topic) error {
 	if err := h.putState(c, t, registry.TopicPaused); err != nil {
 		return err
 	}
-	if err := h.registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name,
+	if err := h.Registry.SetPauseReason(c.Request().Context(), page.Actor(c), t.Name,
 		strings.TrimSpace(c.FormValue("reason"))); err != nil {
 		if fields, rest := h.FieldErrors(c, err); rest == nil {
 			h.FlashText(c, "warning", fields["reason"])
@@ -56,7 +56,7 @@ func (h *Handler) rotateSecret(c echo.Context, t *registry.Topic) error {
 		return err
 	}
 	secret := newSigningSecret()
-	if err := h.registry.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
+	if err := h.Registry.RotateSecret(c.Request().Context(), page.Actor(c), t.Name, secret, until); err != nil {
 		return err
 	}
 	if err := h.KeepSecret(c, keySecretOf+t.Name, secret); err != nil {
@@ -81,7 +81,7 @@ func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 	if err != nil {
 		return err
 	}
-	if err := h.registry.SetRotation(c.Request().Context(), page.Actor(c), t.Name, until); err != nil {
+	if err := h.Registry.SetRotation(c.Request().Context(), page.Actor(c), t.Name, until); err != nil {
 		return err
 	}
 	return h.Redirect(c, h.Below("/topics", t.Name))
@@ -90,7 +90,7 @@ func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	next := *t
 	next.Secrets = t.Secrets[:min(1, len(t.Secrets))]
-	if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
+	if _, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
 		return err
 	}
 	h.Flash(c, "success", "topic.secret_dropped", t.Name)
@@ -101,7 +101,7 @@ func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 // leaves a topic through which the rest can be reached, and once more after it, for what was pushed in between.
 func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	ctx := c.Request().Context()
-	stats, err := h.queue.Stats(ctx, []string{t.Name})
+	stats, err := h.Queue.Stats(ctx, []string{t.Name})
 	if err != nil {
 		return err
 	}
@@ -112,15 +112,15 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 		return h.Redirect(c, h.Below("/topics", t.Name))
 	}
 	if drop {
-		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
+		if _, err := h.Queue.DropTopic(ctx, t.Name); err != nil {
 			return err
 		}
 	}
-	if err := h.registry.DeleteTopic(ctx, page.Actor(c), t.Name); err != nil {
+	if err := h.Registry.DeleteTopic(ctx, page.Actor(c), t.Name); err != nil {
 		return err
 	}
 	if drop {
-		if _, err := h.queue.DropTopic(ctx, t.Name); err != nil {
+		if _, err := h.Queue.DropTopic(ctx, t.Name); err != nil {
 			h.Log.Warn("drop jobs pushed while their topic was deleted", "topic", t.Name, "error", err)
 		}
 	}
@@ -129,7 +129,7 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 }
 
 func (h *Handler) clearErrors(c echo.Context, t *registry.Topic) error {
-	if err := h.opts.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
+	if err := h.Activity.ClearErrors(c.Request().Context(), t.Name); err != nil {
 		return err
 	}
 	return h.Redirect(c, h.Below("/topics", t.Name)+"?tab=attempts")

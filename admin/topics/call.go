@@ -68,13 +68,13 @@ func (h *Handler) testCall(ctx context.Context, d *testData, do string) error {
 		MaxAttempts: t.MaxAttempts, DueAt: now, CreatedAt: now, Timeout: min(t.TTR.Std(), maxTestCall),
 	}
 	if do == "doctor" {
-		d.Report = h.opts.Caller.Probe(ctx, e, r)
+		d.Report = h.Caller.Probe(ctx, e, r)
 		d.Sent, d.Out = &d.Report.Sent, &d.Report.First
 	} else {
-		if d.Sent, err = h.opts.Caller.Describe(e, r); err != nil {
+		if d.Sent, err = h.Caller.Describe(e, r); err != nil {
 			return err
 		}
-		out := h.opts.Caller.Do(ctx, e, r)
+		out := h.Caller.Do(ctx, e, r)
 		d.Out = &out
 	}
 	d.Answer, d.Kind, _ = jobs.ShownBody(d.Out.Answer)

@@ -17,7 +17,7 @@ func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
 		return nil
 	}
 	ctx := c.Request().Context()
-	f, err := h.queue.Forecast(ctx, d.Name)
+	f, err := h.Queue.Forecast(ctx, d.Name)
 	if err != nil && !queue.IsPartial(err) {
 		return err
 	}

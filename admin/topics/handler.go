@@ -60,16 +60,14 @@ type Options struct {
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	opts     Options
-	queue    Queue
-	registry Registry
-	figures  *figures.Handler
-	jobs     *jobs.Handler
+	Options
+	figures *figures.Handler
+	jobs    *jobs.Handler
 }
 
 // New makes a Handler.
 func New(b *page.Base, o Options, f *figures.Handler, j *jobs.Handler) *Handler {
-	return &Handler{Base: b, opts: o, queue: o.Queue, registry: o.Registry, figures: f, jobs: j}
+	return &Handler{Base: b, Options: o, figures: f, jobs: j}
 }
 
 // Routes registers the pages.

@@ -315,7 +315,7 @@ func (h *Handler) fillTotals(ctx context.Context, lines []*topicLine) {
 func (h *Handler) fillVitals(ctx context.Context, lines []*topicLine) {
 	names := namesOf(lines)
 	vitals := h.figures.Vitals(ctx, names)
-	limits, _ := h.queue.TopicLimits(ctx, names) // without a shard its breakers are not known
+	limits, _ := h.Queue.TopicLimits(ctx, names) // without a shard its breakers are not known
 	for _, l := range lines {
 		v := vitals[l.Name]
 		l.Vitals, l.Open = &v, h.isOpen(limits[l.Name])

@@ -60,16 +60,16 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
 	l := &topicLive{topicLine: line}
 	h.fillVitals(ctx, []*topicLine{line})
-	if limits, err := h.queue.TopicLimits(ctx, []string{t.Name}); err == nil {
+	if limits, err := h.Queue.TopicLimits(ctx, []string{t.Name}); err == nil {
 		l.Limits = limits[t.Name]
 	}
 	if t.Delivery == registry.DeliveryPull {
-		if w, err := h.queue.Workers(ctx, t.Name); err == nil || queue.IsPartial(err) {
+		if w, err := h.Queue.Workers(ctx, t.Name); err == nil || queue.IsPartial(err) {
 			l.Pull = &w
 		}
 	}
 	if len(t.Secrets) > 1 {
-		l.Until, _ = h.registry.Rotation(ctx, t.Name) // away: the page shows no countdown
+		l.Until, _ = h.Registry.Rotation(ctx, t.Name) // away: the page shows no countdown
 	}
 	return l
 }
@@ -137,7 +137,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	case "summary":
 		f := formOf(d.Topic)
 		d.Steps = retrySteps(f["retry"], f["max_attempts"])
-		d.Spans, d.Span = figures.Spans(), figures.SpanOf(c)
+		d.Spans, d.Span = history.Spans(), figures.SpanOf(c)
 	case "jobs":
 		return h.fillJobs(c, d)
 	case "attempts":
@@ -147,7 +147,7 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	case "forecast":
 		return h.fillForecast(c, d)
 	case "push":
-		api := h.opts.APIURL
+		api := h.APIURL
 		d.Curl = page.CurlLine(api, d.Name, "$WAKECALL_TOKEN", `{"body":{"order":42},"delay":"30m"}`)
 		d.Go = goSnippet(api, d.Name)
 	}
@@ -186,11 +186,11 @@ func (d *topicData) fullest() queue.State {
 
 func (h *Handler) fillAttempts(ctx context.Context, d *topicData) error {
 	var err error
-	if d.Attempts, err = h.opts.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil &&
+	if d.Attempts, err = h.Activity.Attempts(ctx, d.Name, figures.AttemptsShown); err != nil &&
 		!queue.IsPartial(err) {
 		return err
 	}
-	if d.Errors, err = h.opts.Activity.Errors(ctx, d.Name); err != nil && !queue.IsPartial(err) {
+	if d.Errors, err = h.Activity.Errors(ctx, d.Name); err != nil && !queue.IsPartial(err) {
 		return err
 	}
 	return nil

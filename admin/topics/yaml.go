@@ -22,7 +22,7 @@ func (h *Handler) yamlRoutes(g *echo.Group) {
 
 // exportTopics gives all topics, or the one in the query, as `wakecall topic apply` reads them. Secrets stay here.
 func (h *Handler) exportTopics(c echo.Context) error {
-	names := page.TopicNames(h.Snapshot())
+	names := h.Snapshot().Topics.Names()
 	if one := c.QueryParam("topic"); one != "" {
 		names = []string{one}
 	}
@@ -79,7 +79,7 @@ func (h *Handler) importTopics(c echo.Context) error {
 		return h.Redirect(c, "/topics")
 	}
 	for i, t := range topics {
-		if _, err := h.registry.PutTopic(c.Request().Context(), page.Actor(c), *t.Topic); err != nil {
+		if _, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), *t.Topic); err != nil {
 			h.Flash(c, "warning", "topics.imported", i)
 			return fmt.Errorf("import topic %s: %w", t.Name, err)
 		}
