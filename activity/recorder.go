@@ -74,9 +74,7 @@ const (
 
 // New makes a recorder; Run writes what it collects to Redis.
 func New(log *slog.Logger) *Recorder {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Recorder{log: log, pending: map[place]*collected{}, some: make(chan struct{}, 1)}
 }
 

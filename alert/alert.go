@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -74,15 +75,11 @@ const (
 
 // New makes alerts.
 func New(o Options) *Alerts {
-	if o.Every <= 0 {
-		o.Every = defaultEvery
-	}
+	o.Every = cmp.Or(o.Every, defaultEvery)
 	if o.Owner == nil {
 		o.Owner = func(string) string { return "" }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	a := &Alerts{
 		opts: o, storeLimit: storeLimit, open: map[string]*openAlert{}, told: map[string]*Told{}, settings: Defaults(),
 	}

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,12 +69,8 @@ type View struct {
 
 // New makes a checker; Run starts it.
 func New(o Options) *Checker {
-	if o.Every <= 0 {
-		o.Every = time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Every = cmp.Or(o.Every, time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	c := &Checker{opts: o, findings: map[key]Finding{}, shards: map[string]View{}, restarts: map[string]time.Time{}}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(&collector{c})

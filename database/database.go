@@ -148,6 +148,15 @@ func List[Row any](ctx context.Context, db *DB, query func(tx *gorm.DB) *gorm.DB
 	return rows, err
 }
 
+// Find is the function Find as an operation of its own.
+func (db *DB) Find(ctx context.Context, row any, column string, value any) (found bool, err error) {
+	err = db.Do(ctx, func(tx *gorm.DB) (err error) {
+		found, err = Find(tx, row, column, value)
+		return err
+	})
+	return found, err
+}
+
 // MustFind is Find with an error for a row that does not exist.
 func MustFind(tx *gorm.DB, row any, column string, value any, missing error) error {
 	found, err := Find(tx, row, column, value)

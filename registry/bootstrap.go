@@ -94,11 +94,7 @@ func (r *Registry) mayBeStored(token string) bool {
 	if token == "" {
 		return false
 	}
-	found := false
-	err := r.db.Do(context.Background(), func(tx *gorm.DB) (err error) {
-		found, err = database.Find(tx, &tokenRow{}, "hash", HashToken(token))
-		return err
-	})
+	found, err := r.db.Find(context.Background(), &tokenRow{}, "hash", HashToken(token))
 	return found || err != nil
 }
 

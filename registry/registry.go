@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,12 +74,8 @@ func Open(o Options) (*Registry, error) {
 
 // connect prepares the connections. A MySQL server need not be up for that.
 func connect(o Options) (*Registry, error) {
-	if o.Poll <= 0 {
-		o.Poll = defaultPoll
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Poll = cmp.Or(o.Poll, defaultPoll)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	db, err := database.Open(o.DSN, o.SecretKey)
 	if err != nil {
 		return nil, err

@@ -123,10 +123,7 @@ func forgetRotation(tx *gorm.DB, topics ...string) error {
 // Rotation is until when the older secret of a topic signs; zero if it has no end.
 func (r *Registry) Rotation(ctx context.Context, topic string) (time.Time, error) {
 	var row rotationRow
-	err := r.db.Do(ctx, func(tx *gorm.DB) error {
-		_, err := database.Find(tx, &row, "topic", topic)
-		return err
-	})
+	_, err := r.db.Find(ctx, &row, "topic", topic)
 	return row.Until, err
 }
 

@@ -103,11 +103,7 @@ func (s *Store) ClearTOTP(ctx context.Context, actor, user string) error {
 // TOTPSecret is the secret of a user's second factor, empty if there is none. Errors: seal.ErrKey, ErrUnavailable.
 func (s *Store) TOTPSecret(ctx context.Context, user string) (string, error) {
 	var row factorRow
-	found := false
-	err := s.db.Do(ctx, func(tx *gorm.DB) (err error) {
-		found, err = database.Find(tx, &row, "user", user)
-		return err
-	})
+	found, err := s.db.Find(ctx, &row, "user", user)
 	if err != nil || !found {
 		return "", err
 	}

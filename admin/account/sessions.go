@@ -26,10 +26,7 @@ func NewSessions(db *database.DB) *Sessions { return &Sessions{db} }
 // Find reads a session that has not expired.
 func (s *Sessions) Find(ctx context.Context, token string) (data []byte, found bool, err error) {
 	var row sessionRow
-	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
-		found, err = database.Find(tx, &row, "token", token)
-		return err
-	})
+	found, err = s.db.Find(ctx, &row, "token", token)
 	if err != nil || !found || !row.ExpiresAt.After(time.Now()) {
 		return nil, false, err
 	}

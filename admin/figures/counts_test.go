@@ -31,9 +31,6 @@ func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals,
 	}
 	return all, r.err
 }
-func (r *redis) TopicLimits(context.Context, []string) (map[string]queue.TopicLimits, error) {
-	return nil, r.err
-}
 
 type twoShards struct{}
 

@@ -19,7 +19,6 @@ type Options struct {
 		Counts(ctx context.Context) (map[string]queue.Stats, error)
 		Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 		Totals(ctx context.Context, topics []string) (map[string]queue.TopicTotals, error)
-		TopicLimits(ctx context.Context, topics []string) (map[string]queue.TopicLimits, error)
 	}
 	Shards   interface{ ListShards() []registry.Shard }
 	History  History

@@ -242,10 +242,7 @@ func groupDead(jobs []deadJob) []deadGroup {
 		list = append(list, deadGroup{text, n})
 	}
 	slices.SortFunc(list, func(a, b deadGroup) int {
-		if a.Count != b.Count {
-			return b.Count - a.Count
-		}
-		return strings.Compare(a.Text, b.Text)
+		return cmp.Or(b.Count-a.Count, strings.Compare(a.Text, b.Text))
 	})
 	return list[:min(6, len(list))]
 }
