@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -50,9 +51,7 @@ type RedisOptions struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.ShutdownTimeout <= 0 {
 		o.ShutdownTimeout = 30 * time.Second
 	}

@@ -160,16 +160,13 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	s := &Server{
 		jobs: opts.Jobs, registry: opts.Registry, healthy: opts.Healthy,
-		limits: opts.Limits.withDefaults(), opts: opts, log: opts.Logger,
+		limits: opts.Limits.withDefaults(), opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 	}
 	if s.jobs == nil || s.registry == nil || opts.Workers == nil {
 		return nil, errors.New("the server needs Jobs, Workers and a Registry")
 	}
 	if s.healthy == nil {
 		s.healthy = func() error { return nil }
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.opts.Now == nil {

@@ -26,9 +26,9 @@ type tokenView struct {
 }
 
 func viewOfToken(t *registry.Token, used time.Time) tokenView {
-	v := tokenView{ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: instant(t.CreatedAt)}
-	if t.ExpiresAt != nil {
-		v.ExpiresAt = (*instant)(t.ExpiresAt)
+	v := tokenView{
+		ID: t.ID, Name: t.Name, Rights: t.Rights, Topics: t.Topics, CreatedAt: instant(t.CreatedAt),
+		ExpiresAt: (*instant)(t.ExpiresAt),
 	}
 	if !used.IsZero() {
 		v.LastUsedAt = (*instant)(&used)

@@ -138,5 +138,3 @@ func (g *Gateway) answer(w http.ResponseWriter, status int, value any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // a client that left does not read it
 }
-
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

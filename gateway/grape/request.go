@@ -71,7 +71,7 @@ func (r *request) duration(name string, code int) (time.Duration, error) {
 	if err != nil || n < 0 || n > math.MaxInt64/int64(time.Millisecond) {
 		return 0, bad(code, "job "+name+" is invalid")
 	}
-	return millis(n), nil
+	return time.Duration(n) * time.Millisecond, nil
 }
 
 // most is how many jobs the client wants; 1 if it does not say so in numbers.

@@ -86,18 +86,12 @@ func (out *reply) write(w http.ResponseWriter) {
 		answer(w, out.status, out.value)
 		return
 	}
-	text, err := json.MarshalIndent(out.value, "", "    ")
-	if err != nil {
-		answer(w, http.StatusInternalServerError, object{"error": "internal error"})
-		return
-	}
 	kind := jsonType
 	if out.text {
 		kind = "text/plain; charset=utf-8"
 	}
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(out.status)
-	_, _ = w.Write(text) // a client that left does not read it
+	text, err := json.MarshalIndent(out.value, "", "    ")
+	send(w, kind, out.status, text, err)
 }
 
 func ok(value any) (reply, error) { return reply{status: http.StatusOK, value: value}, nil }

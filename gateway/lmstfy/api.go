@@ -281,10 +281,15 @@ func (r *request) answer(status int, v any) error {
 
 func answer(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
+	send(w, jsonType, status, text, err)
+}
+
+// send writes an answer, or that its value could not be written as JSON.
+func send(w http.ResponseWriter, kind string, status int, text []byte, err error) {
 	if err != nil {
-		status, text = http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
+		kind, status, text = jsonType, http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
 	}
-	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // a client that left does not read it
 }
