@@ -52,16 +52,17 @@ func New(o Options) (*Admin, error) {
 // routes makes the rooms and registers their pages.
 func (a *Admin) routes() {
 	o, b, e := a.opts, a.page, a.echo
-	a.access = access.New(b, o.Registry, o.Sessions)
+	a.access = access.New(b, o.Registry, o.Accounts, o.Sessions)
 	fig := figures.New(b, figures.Options{Queue: o.Queue, Shards: o.Registry, History: o.History, Activity: o.Activity})
 	a.jobs = jobs.New(b, jobs.Options{
 		Queue: o.Queue, Figures: fig, Caller: o.Caller, Tasks: o.Tasks, WorkDir: o.WorkDir, Lead: o.Lead,
 	})
 	top := topics.New(b, topics.Options{
-		Queue: o.Queue, Registry: o.Registry, Activity: o.Activity, Caller: o.Caller, APIURL: o.APIURL,
+		Queue: o.Queue, Registry: o.Registry, Editor: o.Editor, Activity: o.Activity, Caller: o.Caller, APIURL: o.APIURL,
 	}, fig, a.jobs)
 	sh := shards.New(b, shards.Options{
-		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Config: o.Config, OpenShard: o.OpenShard,
+		Queue: o.Queue, Registry: o.Registry, Editor: o.Editor, Master: o.Master, Config: o.Config,
+		OpenShard: o.OpenShard,
 	})
 	a.overview = overview.New(b, overview.Options{
 		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Alerts: o.Alerts, Lateness: o.Lateness, Shares: o.Shares,

@@ -115,7 +115,8 @@ func open(t *testing.T, change func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, queue: &fakeQueue{}, registry: openRegistry(t)}
 	opts := quiet()
-	opts.Queue, opts.Registry, opts.Version = s.queue, s.registry, "test"
+	opts.Queue, opts.Registry, opts.Editor, opts.Version = s.queue, s.registry.Registry, s.registry, "test"
+	opts.Accounts = s.registry.Store
 	opts.Sessions, opts.Alerts = account.NewSessions(s.registry.DB()), alert.NewStore(s.registry.DB())
 	opts.Web, opts.Tasks, opts.WorkDir = http.DefaultClient, bulk.NewStore(s.registry.Registry), t.TempDir()
 	if change != nil {

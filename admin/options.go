@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/access"
+	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/alerts"
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/jobs"
@@ -29,20 +30,18 @@ type Queue interface {
 	shards.Queue
 }
 
-// Registry is what the rooms need of the registry.
-type Registry interface {
-	Snapshot() *registry.Snapshot
-	overview.Registry
-	topics.Registry
-	shards.Registry
-	alerts.Registry
-	access.Registry
+// Editor stores what the registry alone cannot judge.
+type Editor interface {
+	topics.Editor
+	shards.Editor
 }
 
 // Options of an Admin. What may be missing says so.
 type Options struct {
 	Queue    Queue
-	Registry Registry
+	Registry *registry.Registry
+	Editor   Editor
+	Accounts *account.Store
 	Sessions access.SessionStore
 	Tasks    bulk.Storage
 	Master   shards.Master

@@ -63,7 +63,7 @@ func TestOverviewTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	var store *alert.Store
 	s := open(t, func(o *Options) {
-		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		store = alert.NewStore(o.Registry.DB())
 		o.Alerts = store
 		o.History = fixedHistory{}
 	})
@@ -273,7 +273,7 @@ func TestAlertsPage(t *testing.T) {
 	t.Parallel()
 	var store *alert.Store
 	s := open(t, func(o *Options) {
-		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		store = alert.NewStore(o.Registry.DB())
 		o.Alerts = store
 	})
 	for _, key := range []string{"a", "b"} {
@@ -300,7 +300,7 @@ func TestTheWorstTenAreShown(t *testing.T) {
 	t.Parallel()
 	var store *alert.Store
 	s := open(t, func(o *Options) {
-		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		store = alert.NewStore(o.Registry.DB())
 		o.Alerts = store
 	})
 	for i := range 25 {

@@ -197,7 +197,7 @@ func TestEveryTimeIsAbsoluteAndRelative(t *testing.T) {
 		j.History[0].StartedAt = time.Now().Add(-time.Minute).UnixMilli()
 	}
 	s := open(t, func(o *Options) {
-		store = alert.NewStore(o.Registry.(testRegistry).DB())
+		store = alert.NewStore(o.Registry.DB())
 		o.Queue, o.Alerts = q, store
 	}).as("root")
 	s.topic("a")

@@ -37,17 +37,11 @@ func (p *parts) newAdmin(l net.Listener) (role, error) {
 	return role{run: func(ctx context.Context) error { return a.Run(ctx, l) }}, nil
 }
 
-// adminRegistry is what the admin edits: the registry, and its own users.
-type adminRegistry struct {
-	*editedRegistry
-	*account.Store
-}
-
 // adminOptions are what the pages of the web admin work with.
 func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
-	reader, users := activity.NewReader(p.queue), account.NewStore(p.registry)
+	reader := activity.NewReader(p.queue)
 	return admin.Options{
-		Queue: p.queue, Registry: adminRegistry{p.editedRegistry(), users},
+		Queue: p.queue, Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
 		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataPath()), Config: p.cfg,
 		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
 		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log, Now: time.Now,

@@ -12,7 +12,7 @@ import (
 
 // users caches users for a moment, so that not every request reads the database.
 type users struct {
-	registry Users
+	accounts *account.Store
 	now      func() time.Time
 
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	if ok && age < userFresh {
 		return k.user, nil
 	}
-	list, err := u.registry.ListUsers(ctx)
+	list, err := u.accounts.ListUsers(ctx)
 	if errors.Is(err, registry.ErrUnavailable) && ok && age < userStale {
 		return k.user, nil
 	}

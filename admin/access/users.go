@@ -71,7 +71,7 @@ type tokenLine struct {
 
 func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {
 	ctx := c.Request().Context()
-	list, err := h.registry.ListUsers(ctx)
+	list, err := h.accounts.ListUsers(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (h *Handler) tokens(ctx context.Context) (lines []tokenLine, err error) {
 
 func (h *Handler) createUser(c echo.Context) error {
 	form := map[string]string{"name": strings.TrimSpace(c.FormValue("name")), "role": c.FormValue("role")}
-	err := h.registry.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"),
+	err := h.accounts.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"),
 		account.Role(form["role"]))
 	if err == nil {
 		h.Flash(c, "success", "access.user_created", form["name"])
@@ -132,7 +132,7 @@ func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any)
 
 func (h *Handler) setRole(c echo.Context) error {
 	name := page.Param(c, "name")
-	err := h.registry.SetRole(c.Request().Context(), page.Actor(c), name, account.Role(c.FormValue("role")))
+	err := h.accounts.SetRole(c.Request().Context(), page.Actor(c), name, account.Role(c.FormValue("role")))
 	return h.finish(c, err, "/access", "access.role_set", name)
 }
 
@@ -140,7 +140,7 @@ func (h *Handler) setRole(c echo.Context) error {
 func (h *Handler) setPassword(c echo.Context) error {
 	name := page.Param(c, "name")
 	ctx := c.Request().Context()
-	err := h.registry.SetPassword(ctx, page.Actor(c), name, c.FormValue("password"))
+	err := h.accounts.SetPassword(ctx, page.Actor(c), name, c.FormValue("password"))
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
 	}
@@ -153,7 +153,7 @@ func (h *Handler) deleteUser(c echo.Context) error {
 		h.Flash(c, "danger", "access.not_yourself")
 		return h.Redirect(c, "/access")
 	}
-	err := h.registry.DeleteUser(c.Request().Context(), page.Actor(c), name)
+	err := h.accounts.DeleteUser(c.Request().Context(), page.Actor(c), name)
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
 	}
@@ -170,7 +170,7 @@ func (h *Handler) setDisabled(c echo.Context, disabled bool) error {
 		h.Flash(c, "danger", "access.not_yourself")
 		return h.Redirect(c, "/access")
 	}
-	err := h.registry.SetDisabled(c.Request().Context(), page.Actor(c), name, disabled)
+	err := h.accounts.SetDisabled(c.Request().Context(), page.Actor(c), name, disabled)
 	if err == nil && disabled {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
 	}
@@ -179,7 +179,7 @@ func (h *Handler) setDisabled(c echo.Context, disabled bool) error {
 
 func (h *Handler) clearTOTPOf(c echo.Context) error {
 	name := page.Param(c, "name")
-	return h.finish(c, h.registry.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
+	return h.finish(c, h.accounts.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
 		name)
 }
 

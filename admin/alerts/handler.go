@@ -8,13 +8,8 @@ import (
 
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/alert"
+	"github.com/wakecall/wakecall/registry"
 )
-
-// Registry keeps the settings and who looks after alerts.
-type Registry interface {
-	alert.Changer
-	PutSetting(ctx context.Context, actor, name string, value any) error
-}
 
 // Store keeps alerts and the messages about them; *alert.Store implements it.
 type Store interface {
@@ -24,7 +19,7 @@ type Store interface {
 
 // Options of a Handler.
 type Options struct {
-	Registry Registry
+	Registry *registry.Registry
 	Alerts   Store
 	AdminURL string                                                      // for the links of test messages
 	Web      *http.Client                                                // of webhooks that are tested

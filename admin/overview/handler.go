@@ -24,12 +24,6 @@ type Queue interface {
 	Forecast(ctx context.Context, topic string) (queue.Forecast, error)
 }
 
-// Registry is what this room needs of the registry.
-type Registry interface {
-	Up() bool // whether the database answers
-	ListShards() []registry.Shard
-}
-
 // Alerts lists alerts; *alert.Store implements it.
 type Alerts interface {
 	ListAlerts(ctx context.Context, f alert.Filter) ([]alert.Alert, error)
@@ -38,7 +32,7 @@ type Alerts interface {
 // Options of a Handler.
 type Options struct {
 	Queue    Queue
-	Registry Registry
+	Registry *registry.Registry
 	Master   shards.Master
 	Alerts   Alerts
 	// Lateness of the last minutes' callbacks at a share of them, such as 0.95; false: there were none.

@@ -18,12 +18,9 @@ type Queue interface {
 	Health(ctx context.Context) []queue.ShardHealth
 }
 
-// Registry is what this room needs of the registry.
-type Registry interface {
+// Editor stores shards that are no others already.
+type Editor interface {
 	PutShard(ctx context.Context, actor string, s registry.Shard) error
-	RenameShard(ctx context.Context, actor, name, to string) error
-	DeleteShard(ctx context.Context, actor, name string) error
-	ListShards() []registry.Shard
 }
 
 // Master is the process that started this one.
@@ -39,7 +36,8 @@ type Config interface{ Effective() []conf.Setting }
 // Options of a Handler.
 type Options struct {
 	Queue    Queue
-	Registry Registry
+	Registry *registry.Registry
+	Editor   Editor
 	Master   Master
 	Config   Config
 	// OpenShard connects to a shard as the processes do, to try it.

@@ -195,7 +195,7 @@ func (h *Handler) shardSave(c echo.Context) error {
 	}
 	name := strings.TrimSpace(c.FormValue("name"))
 	if err = errors.Join(err, s.Validate()); err == nil {
-		err = h.Registry.PutShard(c.Request().Context(), page.Actor(c), s)
+		err = h.Editor.PutShard(c.Request().Context(), page.Actor(c), s)
 	}
 	if err == nil && name != "" && name != s.Name {
 		if err = h.Registry.RenameShard(c.Request().Context(), page.Actor(c), s.Name, name); err == nil {
@@ -240,7 +240,7 @@ func (h *Handler) shardState(c echo.Context) error {
 	if s.State == registry.ShardDraining && !registry.OtherActive(h.Registry.ListShards(), s.Name) {
 		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.only_active", s.Name))
 	}
-	if err := h.Registry.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
+	if err := h.Editor.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
 		return err
 	}
 	h.Flash(c, "success", "shards.state_set", s.Name, h.T(c, "shards.state_"+string(s.State)))

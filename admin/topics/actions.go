@@ -16,7 +16,7 @@ import (
 func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.TopicState) error {
 	next := *t
 	next.State, next.Secrets = state, nil // nil: those it has
-	_, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), next)
+	_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), next)
 	return err
 }
 
@@ -90,7 +90,7 @@ func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	next := *t
 	next.Secrets = t.Secrets[:min(1, len(t.Secrets))]
-	if _, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
+	if _, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
 		return err
 	}
 	h.Flash(c, "success", "topic.secret_dropped", t.Name)

@@ -174,7 +174,7 @@ func (h *Handler) createTopic(c echo.Context) error {
 		t.Secrets = []string{secret}
 	}
 	if err == nil {
-		_, err = h.Registry.PutTopic(c.Request().Context(), page.Actor(c), *t, registry.IfNew)
+		_, err = h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *t, registry.IfNew)
 	}
 	if errors.Is(err, registry.ErrChanged) {
 		err = page.FieldError("name", "%s", h.T(c, "topic.name_taken", f["name"]))
@@ -216,7 +216,7 @@ func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
 		if f["etag"] != "" {
 			unchanged = append(unchanged, registry.IfMatch(f["etag"]))
 		}
-		_, err = h.Registry.PutTopic(c.Request().Context(), page.Actor(c), *t, unchanged...)
+		_, err = h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *t, unchanged...)
 	}
 	if errors.Is(err, registry.ErrChanged) {
 		return h.conflictPage(c, f, t)
@@ -237,7 +237,7 @@ func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topi
 	f["etag"] = theirs.ETag()
 	list := conflicts(theirs, yours)
 	if len(list) == 0 { // nothing that the form has, but a secret
-		_, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f["etag"]))
+		_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *yours, registry.IfMatch(f["etag"]))
 		if err != nil {
 			return err
 		}

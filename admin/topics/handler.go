@@ -4,7 +4,6 @@ package topics
 
 import (
 	"context"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,19 +25,11 @@ type Queue interface {
 	DropTopic(ctx context.Context, topic string) (int, error)
 }
 
-// Registry is what this room needs of the registry.
-type Registry interface {
+// Editor stores topics that an installation can keep.
+type Editor interface {
 	PutTopic(
 		ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
 	) (created bool, err error)
-	PutTopics(
-		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
-	) ([]registry.Done, error)
-	DeleteTopic(ctx context.Context, actor, name string, conditions ...registry.Condition) error
-	SetPauseReason(ctx context.Context, actor, topic, reason string) error
-	RotateSecret(ctx context.Context, actor, topic, secret string, until time.Time) error
-	SetRotation(ctx context.Context, actor, topic string, until time.Time) error
-	Rotation(ctx context.Context, topic string) (time.Time, error)
 }
 
 // Activity reads the recent attempts of a topic; *activity.Reader implements it.
@@ -51,7 +42,8 @@ type Activity interface {
 // Options of a Handler.
 type Options struct {
 	Queue    Queue
-	Registry Registry
+	Registry *registry.Registry
+	Editor   Editor
 	Activity Activity
 	Caller   Caller
 	APIURL   string // for the lines to copy

@@ -79,7 +79,7 @@ func (h *Handler) importTopics(c echo.Context) error {
 		return h.Redirect(c, "/topics")
 	}
 	for i, t := range topics {
-		if _, err := h.Registry.PutTopic(c.Request().Context(), page.Actor(c), *t.Topic); err != nil {
+		if _, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *t.Topic); err != nil {
 			h.Flash(c, "warning", "topics.imported", i)
 			return fmt.Errorf("import topic %s: %w", t.Name, err)
 		}
