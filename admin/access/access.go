@@ -25,7 +25,7 @@ type Handler struct {
 func New(b *page.Base, r *registry.Registry, accounts *account.Store, sessions SessionStore) *Handler {
 	h := &Handler{
 		Base: b, registry: r, accounts: accounts, store: newSteadyStore(sessions, b.Now), attempts: newLoginLimit(b.Now),
-		users: &users{accounts: accounts, now: b.Now, known: map[string]knownUser{}},
+		users: &users{accounts: accounts, now: b.Now},
 		codes: &codes{now: b.Now, last: map[string]int64{}},
 	}
 	b.Sessions = h.newSessions()

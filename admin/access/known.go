@@ -16,12 +16,8 @@ type users struct {
 	now      func() time.Time
 
 	mu    sync.Mutex
-	known map[string]knownUser
-}
-
-type knownUser struct {
-	user *account.User
-	at   time.Time
+	known map[string]*account.User // those who may sign in
+	at    time.Time                // when they were read
 }
 
 const (
@@ -32,36 +28,33 @@ const (
 // get is a user, nil when there is none of that name any more.
 func (u *users) get(ctx context.Context, name string) (*account.User, error) {
 	u.mu.Lock()
-	k, ok := u.known[name]
+	user, ok := u.known[name]
+	age := u.now().Sub(u.at)
 	u.mu.Unlock()
-	age := u.now().Sub(k.at)
 	if ok && age < userFresh {
-		return k.user, nil
+		return user, nil
 	}
 	list, err := u.accounts.ListUsers(ctx)
 	if errors.Is(err, registry.ErrUnavailable) && ok && age < userStale {
-		return k.user, nil
+		return user, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.known = map[string]knownUser{}
+	u.known, u.at = map[string]*account.User{}, u.now()
 	for i := range list {
 		if !list[i].Disabled {
-			u.known[list[i].Name] = knownUser{&list[i], u.now()}
+			u.known[list[i].Name] = &list[i]
 		}
 	}
-	return u.known[name].user, nil
+	return u.known[name], nil
 }
 
 // forget makes the next get read the database, after a change.
 func (u *users) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for name, k := range u.known {
-		k.at = u.now().Add(-userFresh)
-		u.known[name] = k
-	}
+	u.at = u.now().Add(-userFresh)
 }

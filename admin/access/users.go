@@ -21,9 +21,9 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/users/:name/role", admin(h.setRole))
 	g.POST("/access/users/:name/password", admin(h.setPassword))
 	g.POST("/access/users/:name/totp", admin(h.clearTOTPOf))
-	g.POST("/access/users/:name/delete", admin(h.deleteUser))
-	g.POST("/access/users/:name/disable", admin(func(c echo.Context) error { return h.setDisabled(c, true) }))
-	g.POST("/access/users/:name/enable", admin(func(c echo.Context) error { return h.setDisabled(c, false) }))
+	g.POST("/access/users/:name/delete", admin(h.changeOther(true, "access.user_deleted", h.accounts.DeleteUser)))
+	g.POST("/access/users/:name/disable", admin(h.changeOther(true, "access.user_disabled", h.setDisabled(true))))
+	g.POST("/access/users/:name/enable", admin(h.changeOther(false, "access.user_enabled", h.setDisabled(false))))
 	g.POST("/access/tokens", admin(h.createToken))
 	g.GET("/access/tokens/:id", admin(h.tokenPage))
 	g.POST("/access/tokens/:id/revoke", admin(h.revokeToken))
@@ -147,34 +147,28 @@ func (h *Handler) setPassword(c echo.Context) error {
 	return h.finish(c, err, "/access", "access.password_set", name)
 }
 
-func (h *Handler) deleteUser(c echo.Context) error {
-	name := page.Param(c, "name")
-	if name == page.Viewer(c).Name {
-		h.Flash(c, "danger", "access.not_yourself")
-		return h.Redirect(c, "/access")
+// changeOther changes a user other than the one who asks. If the change keeps them out, their sessions end.
+func (h *Handler) changeOther(
+	keepsOut bool, done string, change func(ctx context.Context, actor, name string) error,
+) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		name := page.Param(c, "name")
+		if name == page.Viewer(c).Name {
+			h.Flash(c, "danger", "access.not_yourself")
+			return h.Redirect(c, "/access")
+		}
+		err := change(c.Request().Context(), page.Actor(c), name)
+		if err == nil && keepsOut {
+			err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
+		}
+		return h.finish(c, err, "/access", done, name)
 	}
-	err := h.accounts.DeleteUser(c.Request().Context(), page.Actor(c), name)
-	if err == nil {
-		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
-	}
-	return h.finish(c, err, "/access", "access.user_deleted", name)
 }
 
-// setDisabled keeps a user out at once: their sessions end.
-func (h *Handler) setDisabled(c echo.Context, disabled bool) error {
-	name, key := page.Param(c, "name"), "access.user_enabled"
-	if disabled {
-		key = "access.user_disabled"
+func (h *Handler) setDisabled(disabled bool) func(ctx context.Context, actor, name string) error {
+	return func(ctx context.Context, actor, name string) error {
+		return h.accounts.SetDisabled(ctx, actor, name, disabled)
 	}
-	if name == page.Viewer(c).Name {
-		h.Flash(c, "danger", "access.not_yourself")
-		return h.Redirect(c, "/access")
-	}
-	err := h.accounts.SetDisabled(c.Request().Context(), page.Actor(c), name, disabled)
-	if err == nil && disabled {
-		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name })
-	}
-	return h.finish(c, err, "/access", key, name)
 }
 
 func (h *Handler) clearTOTPOf(c echo.Context) error {
