@@ -54,13 +54,6 @@ func (r *handled) handling(alert uint64) Handling {
 	return h
 }
 
-// Changer makes changes with an audit entry; a *registry.Registry is one.
-type Changer interface {
-	Change(
-		ctx context.Context, actor, action, object string, do func(tx *gorm.DB, c *registry.Changed) error,
-	) error
-}
-
 // ErrNoAlert says that the alert is over.
 var ErrNoAlert = errors.New("the alert is over")
 
@@ -68,7 +61,7 @@ const maxWhy = 500
 
 // Handle stores who looks after an open alert; with a zero until it is acknowledged, else muted. An empty reason ends
 // that. Errors: ErrNoAlert.
-func Handle(ctx context.Context, c Changer, actor, key, why string, until time.Time) error {
+func Handle(ctx context.Context, r *registry.Registry, actor, key, why string, until time.Time) error {
 	action := "acknowledge"
 	switch {
 	case why == "":
@@ -76,7 +69,7 @@ func Handle(ctx context.Context, c Changer, actor, key, why string, until time.T
 	case !until.IsZero():
 		action = "mute"
 	}
-	return c.Change(ctx, actor, action, "alert/"+key, func(tx *gorm.DB, c *registry.Changed) error {
+	return r.Change(ctx, actor, action, "alert/"+key, func(tx *gorm.DB, c *registry.Changed) error {
 		if why == "" {
 			return tx.Where("alert_key = ?", key).Delete(&handledRow{}).Error
 		}

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -121,12 +122,8 @@ func (r *Registry) RevokeToken(ctx context.Context, actor string, id uint64) err
 
 // ListTokens lists the tokens as last read, oldest first. It works with the database away.
 func (r *Registry) ListTokens() []*Token {
-	var list []*Token
-	for _, t := range r.Snapshot().Tokens {
-		list = append(list, t)
-	}
-	slices.SortFunc(list, func(a, b *Token) int { return cmp.Compare(a.ID, b.ID) })
-	return list
+	byID := func(a, b *Token) int { return cmp.Compare(a.ID, b.ID) }
+	return slices.SortedFunc(maps.Values(r.Snapshot().Tokens), byID)
 }
 
 // HashToken is the form in which the registry stores a token.

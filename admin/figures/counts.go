@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -98,13 +99,8 @@ func (h *Handler) readCounts(ctx context.Context) (map[string]queue.Stats, error
 		}
 	}
 	stats, statsErr := h.Queue.Stats(ctx, ready)
-	for topic, s := range stats {
-		all[topic] = s
-	}
-	if err == nil {
-		err = statsErr
-	}
-	return all, err
+	maps.Copy(all, stats)
+	return all, cmp.Or(err, statsErr)
 }
 
 // Totals reads the totals of topics. While no shard answers it returns what it read of them last.

@@ -147,12 +147,7 @@ func (h *Handler) busy(o *overviewLive) bool {
 	if o.Now != nil && o.Now.Sums["pushed"] > 0 {
 		return true
 	}
-	for _, s := range o.Shards {
-		if s.Health.Jobs > 0 || s.Down() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Shards, func(s *shards.ShardView) bool { return s.Health.Jobs > 0 || s.Down() })
 }
 
 func (h *Handler) currentRates(ctx context.Context) *rates {
