@@ -39,6 +39,7 @@ type Gateway struct {
 	version string
 	started time.Time
 	counts  counts
+	reading chan struct{} // has a place for who reads all tubes
 }
 
 // counts are the counters of the statistics.
@@ -53,6 +54,7 @@ func New(e *gateway.Endpoint, q Queue, w gateway.Workers, r Registry, maxBody in
 	return &Gateway{
 		Endpoint: e, queue: q, workers: w, finder: gateway.NewFinder(q, Namespace), ids: ids{registry: r},
 		tubes: newTubes(), maxBody: maxBody, version: version, started: time.Now(),
+		reading: make(chan struct{}, 1),
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,5 +233,45 @@ func TestWhatWasSentIsCarriedOut(t *testing.T) {
 	}
 	if s := dial(t, addr).stats("stats-tube default"); s["current-jobs-ready"] != "60" {
 		t.Errorf("stats-tube: %v", s)
+	}
+}
+
+// countsReads is a queue that knows how many list its topics at the same time.
+type countsReads struct {
+	Queue
+	now, most atomic.Int64
+}
+
+func (q *countsReads) Members(ctx context.Context, namespace string) ([]string, error) {
+	n := q.now.Add(1)
+	defer q.now.Add(-1)
+	for most := q.most.Load(); n > most && !q.most.CompareAndSwap(most, n); most = q.most.Load() {
+	}
+	time.Sleep(time.Millisecond) // so that others come meanwhile
+	return q.Queue.Members(ctx, namespace)
+}
+
+// TestStatisticsAreReadForOneAtATime: there may be thousands of tubes, and of clients who ask.
+func TestStatisticsAreReadForOneAtATime(t *testing.T) {
+	t.Parallel()
+	q := pulltest.Start(t, Namespace)
+	jobs := &countsReads{Queue: q}
+	addr := serveOn(t, q, jobs)
+	var asking sync.WaitGroup
+	for range 20 {
+		c := dial(t, addr)
+		asking.Go(func() {
+			for range 5 {
+				_, _ = io.WriteString(c, "stats\r\nlist-tubes\r\n")
+			}
+			_ = c.CloseWrite()
+			if answers, err := io.ReadAll(c.in); err != nil || strings.Count(string(answers), "OK ") != 10 {
+				t.Errorf("%q, %v", answers, err)
+			}
+		})
+	}
+	asking.Wait()
+	if most := jobs.most.Load(); most != 1 {
+		t.Errorf("%d read all tubes at the same time, want 1", most)
 	}
 }

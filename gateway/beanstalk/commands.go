@@ -150,7 +150,7 @@ func (k *conn) pauseTube(args []string, _ []byte) error {
 }
 
 func (k *conn) listTubes([]string, []byte) error {
-	if err := k.tubes.refresh(k.ctx, k.queue); err != nil {
+	if err := k.alone(func() error { return k.tubes.refresh(k.ctx, k.queue) }); err != nil {
 		return err
 	}
 	return k.replyList(k.tubes.names())

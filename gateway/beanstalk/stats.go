@@ -58,16 +58,34 @@ func (c *jobCounts) addTo(y *yaml) {
 	y.add("current-jobs-buried", c.buried)
 }
 
+// alone runs what reads all tubes, for one connection at a time. Thousands of clients that ask for the statistics of
+// thousands of tubes at once would fill the memory, and keep the shards from everybody else.
+func (k *conn) alone(read func() error) error {
+	select {
+	case k.reading <- struct{}{}:
+	case <-k.ctx.Done():
+		return k.ctx.Err()
+	}
+	defer func() { <-k.reading }()
+	return read()
+}
+
 func (k *conn) stats([]string, []byte) error {
-	if err := k.tubes.refresh(k.ctx, k.queue); err != nil {
+	var jobs jobCounts
+	var names []string
+	err := k.alone(func() error {
+		err := k.tubes.refresh(k.ctx, k.queue)
+		if err != nil {
+			return err
+		}
+		names = k.tubes.names()
+		var topics []string
+		for _, name := range names {
+			topics = append(topics, k.tubes.topics(name)...)
+		}
+		jobs, err = k.count(topics)
 		return err
-	}
-	names := k.tubes.names()
-	var topics []string
-	for _, name := range names {
-		topics = append(topics, k.tubes.topics(name)...)
-	}
-	jobs, err := k.count(topics)
+	})
 	if err != nil {
 		return err
 	}
