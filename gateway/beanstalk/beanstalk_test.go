@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -273,5 +274,38 @@ func TestStatisticsAreReadForOneAtATime(t *testing.T) {
 	asking.Wait()
 	if most := jobs.most.Load(); most != 1 {
 		t.Errorf("%d read all tubes at the same time, want 1", most)
+	}
+}
+
+// TestAJobWhoseTTRIsOverComesAgain to anybody, unless it was touched; a release may delay it.
+func TestAJobWhoseTTRIsOverComesAgain(t *testing.T) {
+	addr := serve(t)
+	c, other := dial(t, addr), dial(t, addr)
+	c.send("put 0 0 600 1\r\nx\r\nput 0 0 2 1\r\ny\r\nreserve-job 1\r\n")
+	c.want("INSERTED 1\r\nINSERTED 2\r\nRESERVED 1 1\r\nx\r\n")
+	left := func() int {
+		n, _ := strconv.Atoi(c.stats("stats-job 1")["time-left"])
+		return n
+	}
+	before := 600
+	wait.For(t, "a second of the ttr is over", func() bool { before = left(); return before < 599 })
+	c.send("touch 1\r\n")
+	c.want("TOUCHED\r\n")
+	if after := left(); after <= before {
+		t.Errorf("a touch leaves %d s, before there were %d", after, before)
+	}
+	c.send("release 1 3 3600\r\nreserve-job 1\r\nrelease 1 3 3600\r\n")
+	c.want("RELEASED\r\nRESERVED 1 1\r\nx\r\nRELEASED\r\n")
+	if s := c.stats("stats-job 1"); s["state"] != "delayed" || s["pri"] != "3" {
+		t.Errorf("after a release with a delay: %v", s)
+	}
+	c.send("reserve-job 2\r\n")
+	c.want("RESERVED 2 1\r\ny\r\n")
+	other.send("reserve\r\n")
+	other.want("RESERVED 2 1\r\ny\r\n")
+	c.send("delete 2\r\n")
+	c.want("NOT_FOUND\r\n")
+	if s := other.stats("stats-job 2"); s["reserves"] != "2" || s["timeouts"] != "1" {
+		t.Errorf("after its ttr: %v", s)
 	}
 }

@@ -46,7 +46,7 @@ type Gateway struct {
 	popWait time.Duration
 }
 
-// New makes a gateway that takes jobs of up to maxBody bytes.
+// New makes a gateway that takes jobs of maxBody bytes, however they are escaped, and so longer ones that are not.
 func New(e *gateway.Endpoint, q Queue, w gateway.Workers, maxBody int64) *Gateway {
 	return &Gateway{Endpoint: e, store: newStore(q, w), maxBody: maxBody, popWait: popWait}
 }

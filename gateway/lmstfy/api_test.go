@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -367,5 +368,50 @@ func TestDeadJobsRespawn(t *testing.T) {
 	if w := c.do("GET", "q/job/"+second, ""); w.Code != 404 ||
 		c.do("GET", "q/deadletter", "").Body.String() != dead("", 0) {
 		t.Errorf("a dead job that was deleted: %d", w.Code)
+	}
+}
+
+// A consume that waits answers 404 when its timeout is over, never before; with a count it waits for one job.
+func TestAConsumeWaitsForItsTimeout(t *testing.T) {
+	c := newClient(t)
+	began := time.Now()
+	if w := c.do("GET", "q?timeout=1", ""); w.Code != 404 || w.Body.String() != `{"msg":"no job available"}` {
+		t.Errorf("nothing came: %d %s", w.Code, w.Body)
+	}
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("answered after %s", took)
+	}
+	c.publish("q?delay=1", "x")
+	if jobs := c.consume("q?timeout=600&count=5"); len(jobs) != 1 {
+		t.Errorf("consumed %+v", jobs)
+	}
+}
+
+// A publish without parameters has a ttl of a day and one try. An ack is final in every state; a destroy leaves jobs
+// that are delayed or running.
+func TestDefaultsAcksAndDestroys(t *testing.T) {
+	c := newClient(t)
+	ids := map[string]string{"running": c.publish("q", "x"), "delayed": c.publish("q?delay=3600", "x")}
+	if job := c.consume("q?ttr=600")[0]; job.TTL != 86400 || job.RemainTries != 0 {
+		t.Errorf("by default %+v", job)
+	}
+	ids["ready"] = c.publish("q", "x")
+	if w := c.do("DELETE", "q", ""); w.Code != 204 || c.do("GET", "q/job/"+ids["ready"], "").Code != 404 {
+		t.Errorf("destroy: %d", w.Code)
+	}
+	ids["dead"] = c.publish("q", "x")
+	c.consume("q?ttr=0")
+	wait.For(t, "the job is dead", func() bool {
+		return strings.Contains(c.do("GET", "q/deadletter/size", "").Body.String(), `"size":1`)
+	})
+	for _, state := range []string{"running", "delayed", "dead"} {
+		if w := c.do("GET", "q/job/"+ids[state], ""); w.Code != 200 {
+			t.Errorf("a job that is %s: %d %s", state, w.Code, w.Body)
+		}
+		c.do("DELETE", "other/job/"+ids[state], "") // it is in another queue
+		if w := c.do("DELETE", "q/job/"+ids[state], ""); w.Code != 204 ||
+			c.do("GET", "q/job/"+ids[state], "").Code != 404 {
+			t.Errorf("an ack of a job that is %s: %d %s", state, w.Code, w.Body)
+		}
 	}
 }
