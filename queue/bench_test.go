@@ -139,6 +139,50 @@ func BenchmarkReserveSettle(b *testing.B) {
 	})
 }
 
+// BenchmarkTakeEnd takes and acks jobs of a pull topic: 64 workers one job a call, and 16 workers 100.
+func BenchmarkTakeEnd(b *testing.B) {
+	for _, load := range []struct{ workers, size int }{{64, 1}, {16, 100}} {
+		b.Run(fmt.Sprint(load.size), func(b *testing.B) {
+			q, s := benchQueue(b)
+			topic := TopicConf{
+				Name: "shop.order.close", TTR: time.Minute, MaxAttempts: 10, Pull: true, Remember: RememberLast,
+			}
+			if err := q.SetTopics(b.Context(), slices.Values([]TopicConf{topic})); err != nil {
+				b.Fatal(err)
+			}
+			pushAll(b, q, b.N, func(int) time.Duration { return 0 })
+			measured(b, s, b.N, func() {
+				var wg sync.WaitGroup
+				for range load.workers {
+					wg.Go(func() { takeAll(b, q, topic.Name, load.size) })
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+func takeAll(b *testing.B, q *Queue, topic string, size int) {
+	for {
+		jobs, err := q.Take(b.Context(), TakeRequest{Topics: []string{topic}, Max: size})
+		if err != nil {
+			panic(err)
+		}
+		if len(jobs) == 0 {
+			return
+		}
+		list := make([]Ending, len(jobs))
+		for i := range jobs {
+			list[i] = Ending{Lease: jobs[i].Lease}
+		}
+		for _, e := range q.End(b.Context(), list) {
+			if e.Err != nil {
+				panic(e.Err)
+			}
+		}
+	}
+}
+
 func BenchmarkAdvance(b *testing.B) {
 	q, s := benchQueue(b)
 	pushAll(b, q, b.N, func(int) time.Duration { return 2 * time.Second })

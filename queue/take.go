@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,6 +66,7 @@ const takePattern = "0102010201"
 type takeCall struct {
 	requests []TakeRequest
 	await    []string
+	groups   []*takeGroup // of the requests; nil: its worker has left
 	answered[Taken]
 }
 
@@ -108,20 +110,29 @@ type flight struct {
 	bucket int
 	name   string
 	calls  []*takeCall
-	tokens []string // of the requests
+	groups []*takeGroup
 	args   []any
+	head   []any // what the answer begins with
+}
+
+// takeGroup are successive requests that ask for the same. The script takes jobs for all of them at once, which are
+// handed out in the order of the requests.
+type takeGroup struct {
+	TakeRequest // Max of all
+	token       string
+	jobs        []Leased
 }
 
 func (f *flight) fly() {
 	token := crand.Text()
 	f.encode(token)
-	if len(f.tokens) == 0 && len(f.args) == takeHead { // nobody is there any more
+	if len(f.groups) == 0 && len(f.args) == takeHead { // nobody is there any more
 		f.fail(errLeft)
 		return
 	}
-	answer, err := f.call()
+	err := f.call()
 	if err == nil {
-		f.deliver(answer)
+		f.deliver()
 		return
 	}
 	f.fail(err)
@@ -141,63 +152,84 @@ const takeHead = 6 // arguments of take.lua before the topics that are waited fo
 // encode makes the arguments of the script, without those who have left.
 func (f *flight) encode(token string) {
 	var await []string
-	var requests []any
 	for _, c := range f.calls {
+		c.groups = make([]*takeGroup, len(c.requests))
 		for i := range c.requests {
-			r := &c.requests[i]
-			if r.Alive != nil && !r.Alive() {
-				r.Max = 0
-				continue
+			if r := &c.requests[i]; r.Alive == nil || r.Alive() {
+				c.groups[i] = f.join(r)
 			}
-			key := newToken()
-			f.tokens = append(f.tokens, key)
-			ttr := ""
-			if r.TTR > 0 {
-				ttr = strconv.FormatInt(max(1, r.TTR.Milliseconds()), 10)
-			}
-			requests = append(requests, key, orderNames[r.Order], min(r.Max, TakeLimit), ttr, len(r.Topics))
-			requests = append(requests, anys(r.Topics)...)
 		}
 		await = append(await, c.await...)
 	}
 	f.args = append([]any{f.name, token, "", takePattern, len(await), awaitFor.Milliseconds()}, anys(await)...)
-	f.args = append(f.args, requests...)
+	for _, g := range f.groups {
+		ttr := ""
+		if g.TTR > 0 {
+			ttr = strconv.FormatInt(max(1, g.TTR.Milliseconds()), 10)
+		}
+		f.args = append(f.args, g.token, orderNames[g.Order], g.Max, ttr, len(g.Topics))
+		f.args = append(f.args, anys(g.Topics)...)
+	}
 }
 
-// takenHead is the length of what the answer of take.lua begins with.
-const takenHead = 5
-
-// takenAnswer is the answer of take.lua.
-type takenAnswer struct {
-	now    time.Time
-	retry  time.Duration
-	more   []string
-	counts []string
-	jobs   []any
+// join adds a request to the last group, if that asks for the same, else to a new one.
+func (f *flight) join(r *TakeRequest) *takeGroup {
+	if n := len(f.groups); n > 0 {
+		g := f.groups[n-1]
+		if g.Order == r.Order && g.TTR == r.TTR && slices.Equal(g.Topics, r.Topics) {
+			g.Max += min(r.Max, TakeLimit)
+			return g
+		}
+	}
+	g := &takeGroup{TakeRequest: *r, token: newToken()}
+	g.Max = min(r.Max, TakeLimit)
+	f.groups = append(f.groups, g)
+	return g
 }
 
-func (f *flight) call() (a takenAnswer, err error) {
+const takenHead = 5 // length of what the answer of take.lua begins with
+
+// call calls the script, and reads what the groups got.
+func (f *flight) call() error {
 	reply, err := f.s.run(context.WithoutCancel(f.s.ctx), f.bucket, "take", f.args...)
 	if err != nil {
-		return a, err
+		return err
 	}
 	v, ok := reply.([]any)
 	if !ok || len(v) < takenHead || (len(v)-takenHead)%reservedJob != 0 {
-		return a, fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
+		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
 	if newer, _ := v[2].(string); newer != "" {
 		f.s.logNewer(newer)
 	}
-	more, _ := v[3].(string)
 	counts, _ := v[4].(string)
-	a = takenAnswer{now: millis(v[0]), more: strings.Fields(more), counts: strings.Fields(counts), jobs: v[takenHead:]}
-	if at, _ := v[1].(int64); at > 0 {
-		a.retry = millis(at).Sub(a.now)
+	got := strings.Fields(counts)
+	if len(got) != len(f.groups) {
+		return fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
 	}
-	if len(a.counts) != len(f.tokens) {
-		return a, fmt.Errorf("take from shard %s: %w", f.s.name, errReply)
+	f.head, v = v[:takenHead], v[takenHead:]
+	for i, g := range f.groups {
+		n, _ := strconv.Atoi(got[i])
+		n = min(n, len(v)/reservedJob)
+		g.jobs = f.read(v[:n*reservedJob], g.token)
+		v = v[n*reservedJob:]
 	}
-	return a, nil
+	return nil
+}
+
+// read reads the jobs of one group.
+func (f *flight) read(v []any, token string) []Leased {
+	now, jobs := millis(f.head[0]), make([]Leased, 0, len(v)/reservedJob)
+	for ; len(v) > 0; v = v[reservedJob:] {
+		l, err := f.s.leased(v[:reservedJob], token)
+		if err != nil {
+			f.s.log.Error("a reserved job cannot be read; it dies when enough leases have expired", "error", err)
+			continue
+		}
+		t := ticket{f.s.name, l.Topic, l.ID, l.ref, token, now, l.Attempts + 1}
+		jobs = append(jobs, Leased{Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now), Attempt: t.attempt})
+	}
+	return jobs
 }
 
 func (f *flight) fail(err error) {
@@ -207,53 +239,32 @@ func (f *flight) fail(err error) {
 }
 
 // deliver gives every caller its jobs, and releases those of callers who have left.
-func (f *flight) deliver(a takenAnswer) {
-	more := map[string]bool{}
-	for _, topic := range a.more {
-		more[topic] = true
+func (f *flight) deliver() {
+	var retry time.Duration
+	if at, _ := f.head[1].(int64); at > 0 {
+		retry = millis(at).Sub(millis(f.head[0]))
 	}
+	names, _ := f.head[3].(string)
+	more := strings.Fields(names)
 	var left []Leased
 	for _, c := range f.calls {
-		t := Taken{Jobs: make([][]Leased, len(c.requests)), Retry: a.retry}
-		for i := range c.requests {
-			if c.requests[i].Max > 0 {
-				t.Jobs[i] = f.next(&a)
+		t := Taken{Jobs: make([][]Leased, len(c.requests)), Retry: retry}
+		for i, g := range c.groups {
+			if g != nil {
+				n := min(c.requests[i].Max, TakeLimit, len(g.jobs))
+				t.Jobs[i], g.jobs = g.jobs[:n:n], g.jobs[n:]
 			}
 		}
 		for _, topic := range c.await {
-			if more[topic] {
+			if slices.Contains(more, topic) {
 				t.More = append(t.More, topic)
 			}
 		}
-		if c.answer(t, nil) {
-			continue
-		}
-		for _, jobs := range t.Jobs {
-			left = append(left, jobs...)
+		if !c.answer(t, nil) {
+			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
 	f.s.giveBack(f.bucket, left)
-}
-
-// next reads the jobs of the next request.
-func (f *flight) next(a *takenAnswer) []Leased {
-	n, _ := strconv.Atoi(a.counts[0])
-	token := f.tokens[0]
-	a.counts, f.tokens = a.counts[1:], f.tokens[1:]
-	jobs := make([]Leased, 0, n)
-	for ; n > 0 && len(a.jobs) >= reservedJob; n-- {
-		l, err := f.s.leased(a.jobs[:reservedJob], token)
-		a.jobs = a.jobs[reservedJob:]
-		if err != nil {
-			f.s.log.Error("a reserved job cannot be read; it dies when enough leases have expired", "error", err)
-			continue
-		}
-		t := ticket{f.s.name, l.Topic, l.ID, l.ref, token, a.now, l.Attempts + 1}
-		jobs = append(jobs, Leased{
-			Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(a.now), Attempt: t.attempt,
-		})
-	}
-	return jobs
 }
 
 // recover asks for the lost answer until it comes, and releases its jobs: their callers have been told of the error.
@@ -265,15 +276,12 @@ func (f *flight) recover() {
 			return
 		case <-time.After(backoff):
 		}
-		a, err := f.call()
-		if err != nil {
+		if f.call() != nil {
 			continue
 		}
-		var jobs []Leased
-		for len(f.tokens) > 0 {
-			jobs = append(jobs, f.next(&a)...)
+		for _, g := range f.groups {
+			f.s.giveBack(f.bucket, g.jobs)
 		}
-		f.s.giveBack(f.bucket, jobs)
 		return
 	}
 }

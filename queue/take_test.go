@@ -704,8 +704,8 @@ func TestALostAnswerTakesNothing(t *testing.T) {
 	c := &takeCall{requests: []TakeRequest{{Topics: []string{"t"}, Max: 1}}, answered: newAnswered[Taken]()}
 	fl := flight{s: f.s, name: "test/0", calls: []*takeCall{c}}
 	fl.encode("token")
-	if a, err := fl.call(); err != nil || len(a.jobs) != reservedJob {
-		t.Fatalf("took %v, %v", a, err)
+	if err := fl.call(); err != nil || len(fl.groups[0].jobs) != 1 {
+		t.Fatalf("took %v, %v", fl.groups[0].jobs, err)
 	}
 	f.push("t", "b", 0)
 	fl.recover()
@@ -715,6 +715,46 @@ func TestALostAnswerTakesNothing(t *testing.T) {
 	}
 	if got := f.take(2, "t"); !slices.Equal(idsOf(got), []string{"a", "b"}) {
 		t.Fatalf("took %v", idsOf(got))
+	}
+}
+
+// TestRequestsOfOneCallAreSharedOut: each gets at most what it asks for, with its own TTR, and none of those who left.
+func TestRequestsOfOneCallAreSharedOut(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t", "u")
+	for i := range 6 {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	f.push("u", "other", 0)
+	ask := func(topic string, most int, ttr time.Duration) TakeRequest {
+		return TakeRequest{Topics: []string{topic}, Max: most, TTR: ttr}
+	}
+	left := ask("t", 9, 0)
+	left.Alive = func() bool { return false }
+	c := &takeCall{answered: newAnswered[Taken](), requests: []TakeRequest{
+		ask("t", 2, 0), ask("t", 1, time.Hour), left, ask("u", 1, 0), ask("t", 9, 0), ask("t", 9, 0),
+	}}
+	fl := flight{s: f.s, name: "test/0", calls: []*takeCall{c}}
+	fl.fly()
+	taken, err := c.answered.await(f.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for _, jobs := range taken.Jobs {
+		got = append(got, idsOf(jobs))
+	}
+	want := [][]string{{"0", "1"}, {"2"}, nil, {"other"}, {"3", "4", "5"}, nil}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Fatalf("they got %q, not %q", got, want)
+	}
+	if long := taken.Jobs[1][0].For; long != time.Hour {
+		t.Errorf("the lease of an hour lasts %s", long)
+	}
+	for _, e := range f.q.End(f.ctx, Untaken(slices.Concat(taken.Jobs...))) {
+		if e.Err != nil {
+			t.Error(e.Err)
+		}
 	}
 }
 

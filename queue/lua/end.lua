@@ -16,21 +16,49 @@
 local EXPIRED, JOB, HISTORY = ARGV[1], 9, 20
 local out = {}
 
-local refs, tokens = {}, {} -- of the leases that the call names; tokens by reference, as long as they are held
-for i = 2, #ARGV, JOB do
-  if ARGV[i + 3] ~= '' then refs[#refs + 1] = ARGV[i + 3] end
+-- Of the leases that the call names: by reference the tokens of those that are held; in the order of the call the
+-- pages, indexes and records of their jobs; and by page whether any job there has attempts.
+local held, pages, indexes, records, tried = {}, {}, {}, {}, {}
+local function readLeases()
+  local refs, read = {}, {}
+  for i = 2, #ARGV, JOB do
+    if ARGV[i + 3] ~= '' then refs[#refs + 1] = ARGV[i + 3] end
+  end
+  if #refs == 0 then return end
+  for i, token in ipairs(ask('HMGET', P .. 'tok', refs)) do held[refs[i]] = token end
+  readAll(refs, function(i, page, index, rec)
+    pages[i], indexes[i], records[i], read[page] = page, index, rec, true
+  end)
+  tried = having('a:', keysOf(read))
 end
-for i, token in ipairs(#refs > 0 and ask('HMGET', P .. 'tok', refs) or {}) do tokens[refs[i]] = token end
 
--- The job that a lease names, if it is held.
-local function leased(topic, id, ref, token)
-  if tokens[ref] ~= token then return nil end
-  local page, index = placeOf(ref)
-  local rec = read(page, index)
-  if not rec or topicOf(page) ~= topic then return nil end
-  local _, _, _, have = decode(rec)
-  if have ~= id and not (have and isNonce(have)) then return nil end
-  return tonumber(ref), page, index, rec
+-- The job at hand. There is one table for all, made with its fields: to make and to collect one for each job takes
+-- longer than what is done with it.
+local j = {
+  topic = '', address = '', ref = 0, text = '', page = 0, index = 0, rec = '', tried = false, state = '', made = 0,
+  due = 0, created = 0, flags = 0, id = '', at = 0,
+}
+
+local function setRecord(rec) j.rec, j.due, j.created, j.flags, j.id, j.at = rec, decode(rec) end
+
+-- Sets the job that the lease of a number names. Says whether it is held.
+local function leased(n, id, ref, token)
+  local rec, page = records[n], pages[n]
+  if held[ref] ~= token or not rec or rec == '' then return false end
+  setRecord(rec)
+  if j.id ~= id and not (j.id and isNonce(j.id)) then return false end
+  j.ref, j.text, j.page, j.index, j.tried, j.state = tonumber(ref), ref, page, indexes[n], tried[page], 'u'
+  return topicOf(page) == j.topic
+end
+
+-- Sets the job of an id. Says whether it exists.
+local function named(id)
+  local ref, page, index, rec = find(j.topic, j.address, id)
+  if not ref then return false end
+  setRecord(rec)
+  j.ref, j.text, j.page, j.index, j.tried = ref, string.format('%d', ref), page, index, true
+  j.state = call('ZSCORE', P .. 'lease', j.text) and 'u' or stateOf(j.topic, ref, page, j.due)
+  return true
 end
 
 -- A job's history with an attempt, and with the leases that expired before it, which reason has.
@@ -47,14 +75,14 @@ local function appended(history, reason, made, attempt)
   return cjson.encode(list)
 end
 
-local function delayed(topic, ref, ms)
+local function delayed(ms)
   if ms <= 0 then
-    ready(topic, ref % 4, string.format('%d', ref))
+    ready(j.topic, j.ref % 4, j.text)
     return 'r', now
   end
-  call('ZADD', P .. 'd:' .. topic, now + ms, string.format('%d', ref))
-  event(topic, now + ms)
-  count('nd', topic, 1)
+  call('ZADD', P .. 'd:' .. j.topic, now + ms, j.text)
+  event(j.topic, now + ms)
+  count('nd', j.topic, 1)
   return 'd', now + ms
 end
 
@@ -72,12 +100,12 @@ end
 
 -- Takes a job that stays alive out of what holds it. Its reference must not stay in a ready list: it would be leased
 -- by that, whatever has become of it.
-local function takeOut(j)
-  if j.state == 'r' then call('LREM', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, 1, string.format('%d', j.ref)) end
+local function takeOut()
+  if j.state == 'r' then call('LREM', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, 1, j.text) end
   detach(j.topic, j.ref, j.state)
 end
 
-local function fail(j, schedule, attempt, forGood)
+local function fail(schedule, attempt, forGood)
   local made, _, reason, history = readAttempts(j.page, j.index)
   if not made then return '' end -- of a newer format
   made = made + 1
@@ -85,69 +113,75 @@ local function fail(j, schedule, attempt, forGood)
   max = max or confOf(j.topic).max
   local dead = forGood or max > 0 and made >= max
   history = appended(history, reason, made, attempt)
-  takeOut(j)
+  takeOut()
   total('f', j.topic, 1)
   j.made = made
   if not dead then
     writeAttempts(j.page, j.index, made, 0, '', history)
     total('r', j.topic, 1)
-    return delayed(j.topic, j.ref, waitAfter(made, j.rec, j.flags, j.at, schedule))
+    return delayed(waitAfter(made, j.rec, j.flags, j.at, schedule))
   end
   writeAttempts(j.page, j.index, made, 0, forGood and 'buried' or 'attempts', history)
-  call('ZADD', P .. 'x:' .. j.topic, now, string.format('%d', j.ref))
+  call('ZADD', P .. 'x:' .. j.topic, now, j.text)
   count('nx', j.topic, 1)
   total('k', j.topic, 1)
   return 'x', now
 end
 
-local function release(j, ms, first)
+local function release(ms, first)
   if j.state == 'f' then return '' end
-  takeOut(j)
+  takeOut()
   if j.state == 'x' then
     total('v', j.topic, 1)
     restartAttempts(j.page, j.index)
     liftExpiry(j.page, j.index)
   end
-  if not first then return delayed(j.topic, j.ref, ms) end
-  offer(j.topic, j.ref % 4, call('LPUSH', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, string.format('%d', j.ref)) == 1)
+  if not first then return delayed(ms) end
+  offer(j.topic, j.ref % 4, call('LPUSH', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, j.text) == 1)
   count('nr', j.topic, 1)
   return 'r', now
 end
 
--- Remembers a job that a worker has done, in the form of finished.go.
-local function rememberDone(j, started, answer)
-  if confOf(j.topic).keep == 0 or j.state ~= 'u' or not j.at or isNonce(j.id) then return end
-  local made, _, _, _, attempts = readAttempts(j.page, j.index)
-  if not made then return end
+-- Remembers a job that a worker has done, in the form of finished.go. Says whether its locator stays.
+local function rememberDone(key, field, started, answer)
+  if confOf(j.topic).keep == 0 or j.state ~= 'u' or not j.at or isNonce(j.id) then return false end
+  local made, _, attempts = 0, nil, nil
+  if j.tried then made, _, _, _, attempts = readAttempts(j.page, j.index) end
+  if not made then return false end
   local extra = (attempts or answer ~= '') and (attempts or '') .. '\0' .. answer or ''
   local late, took = math.max(0, started - j.due), math.max(0, now - started) * 10
-  local most, n, field = 2 ^ 32 - 1, struct.unpack('>I3c8', j.address)
+  local most = 2 ^ 32 - 1
   local head = struct.pack('>I4I4I2I2I2', math.min(late, most), math.min(took, most), 0, made + 1, #extra)
-  remember(j.topic, head .. extra .. j.rec, smallHash(n, field), field)
+  return remember(j.topic, head .. extra .. j.rec, key, field)
 end
 
 local done = {} -- references of jobs that are gone, whose leases end at last
 
+local function finishJob(started, answer)
+  local n, field = struct.unpack('>I3c8', j.address)
+  local key = smallHash(n, field)
+  if not rememberDone(key, field, tonumber(started) or now, answer) then call('HDEL', key, field) end
+  total(j.state == 'u' and 'd' or j.state == 'x' and 'o' or 'x', j.topic, 1)
+  if j.state == 'u' and confOf(j.topic).pull then
+    done[#done + 1] = j.text
+    count('nu', j.topic, -1)
+  else
+    detach(j.topic, j.ref, j.state)
+  end
+  if j.tried then call('HDEL', P .. 'a:' .. j.page, j.index) end
+  free(j.topic, j.ref, j.page, j.index, j.flags or 0)
+  return 'g', now
+end
+
 local verbs = {
-  A = function(j, started, answer)
-    rememberDone(j, tonumber(started) or now, answer)
-    total(j.state == 'u' and 'd' or j.state == 'x' and 'o' or 'x', j.topic, 1)
-    if j.state == 'u' and confOf(j.topic).pull then
-      done[#done + 1] = string.format('%d', j.ref)
-      count('nu', j.topic, -1)
-    else
-      detach(j.topic, j.ref, j.state)
-    end
-    erase(j.topic, j.ref, j.page, j.index, j.flags or 0, struct.unpack('>I3c8', j.address))
-    return 'g', now
-  end,
-  L = function(j, number) return release(j, tonumber(number), false) end,
-  H = function(j) return release(j, 0, true) end,
-  F = function(j, _, text) return fail(j, string.match(text, '^([^;]*);(.*)$')) end,
-  B = function(j, _, text) return fail(j, '', text, true) end,
-  E = function(j, number)
+  A = finishJob,
+  L = function(number) return release(tonumber(number), false) end,
+  H = function() return release(0, true) end,
+  F = function(_, text) return fail(string.match(text, '^([^;]*);(.*)$')) end,
+  B = function(_, text) return fail('', text, true) end,
+  E = function(number)
     local ms = tonumber(number) or own(j.rec, j.flags, j.at) or confOf(j.topic).ttr
-    call('ZADD', P .. 'lease', 'XX', now + ms, string.format('%d', j.ref))
+    call('ZADD', P .. 'lease', 'XX', now + ms, j.text)
     if ms < 2000 then wakeTimers = true end
     return 'u', now + ms
   end,
@@ -160,32 +194,34 @@ local function nextRevision(left)
   return revision
 end
 
+readLeases()
+local size, leases = 0, 0 -- of the answer; how many were named
 for i = 2, #ARGV, JOB do
-  local j = {topic = ARGV[i], address = ARGV[i + 1]}
   local id, ref, token, allowed, verb = ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]
-  if ref ~= '' then
-    j.ref, j.page, j.index, j.rec = leased(j.topic, id, ref, token)
+  j.topic, j.address, j.made = ARGV[i], ARGV[i + 1], 0
+  local found
+  if ref == '' then
+    found = named(id)
   else
-    j.ref, j.page, j.index, j.rec = find(j.topic, j.address, id)
+    leases = leases + 1
+    found = leased(leases, id, ref, token)
   end
-  local became, was, at, created, have = '', '', 0, 0, ''
-  if j.ref then
-    j.due, created, j.flags, have, j.at = decode(j.rec)
-    j.id = have
-    local held = ref ~= '' or call('ZSCORE', P .. 'lease', string.format('%d', j.ref))
-    j.state = held and 'u' or stateOf(j.topic, j.ref, j.page, j.due)
+  local became, was, at, changed = '', '', 0, false
+  if found then
     was = j.state
-    if string.find(allowed, j.state, 1, true) and (j.at or verb == 'A') then
-      became, at = verbs[verb](j, ARGV[i + 7], ARGV[i + 8])
-      if became ~= '' and verb ~= 'E' then tokens[string.format('%d', j.ref)] = nil end
+    if string.find(allowed, was, 1, true) and (j.at or verb == 'A') then
+      became, at = verbs[verb](ARGV[i + 7], ARGV[i + 8])
+      changed = became ~= '' and verb ~= 'E'
+      if changed then held[j.text] = nil end
     end
   end
-  local n = #out
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = became, was, at or 0, created or 0
-  local changed = became ~= '' and verb ~= 'E'
-  out[n + 5], out[n + 6], out[n + 7] = j.made or 0, changed and nextRevision((#ARGV + 1 - i) / JOB) or 0, have or ''
-  out[n + 8] = became ~= '' and verb == 'L' and ref == ''
-    and describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true) or ''
+  out[size + 1], out[size + 2], out[size + 3], out[size + 4] = became, was, at or 0, found and j.created or 0
+  out[size + 5], out[size + 6] = j.made, changed and nextRevision((#ARGV + 1 - i) / JOB) or 0
+  out[size + 7], out[size + 8] = found and j.id or '', ''
+  if changed and verb == 'L' and ref == '' then
+    out[size + 8] = describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true)
+  end
+  size = size + 8
 end
 many('ZREM', P .. 'lease', done)
 many('HDEL', P .. 'tok', done)

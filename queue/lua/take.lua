@@ -3,32 +3,32 @@
 -- KEYS[1] the bucket's prefix.
 -- ARGV    name under which the answer can be asked again, token of the call, '1' when it is (then nothing is taken),
 --         pattern of priorities, how many topics are waited for, for how long that is noted in ms, those topics; then
---         for each request: token of its leases, 'listed' or 'fair', how many, TTR in ms ('' the job's), how many
---         topics, its topics.
+--         for each group of requests: token of its leases, 'listed' or 'fair', how many, TTR in ms ('' the job's),
+--         how many topics, its topics.
 -- Returns {now; when to try again a topic whose rate leaves nothing now, in ms, else 0; TOPIC/ID of one of the jobs
 --         that were put off since their format is newer, or ''; the topics waited for that may have more, with spaces
---         between; how many jobs each request got, likewise; then six of each job, as reserve.lua}.
+--         between; how many jobs each group got, likewise; then six of each job, as reserve.lua}.
 -- Keeps   invariants 1 to 4, as reserve.lua. A topic that is waited for is noted if nothing can be taken of it now, so
 --         the next job that becomes ready is told: none comes unnoticed between two calls.
 local name, callToken, marks = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local again, keep = ARGV[3] == '1', tonumber(ARGV[6])
 out, size, reservation = {now, 0, '', '', ''}, 5, {callToken}
 
-local requests, at = {}, 7 + marks
+local groups, at = {}, 7 + marks
 wanted = 0
 while at < #ARGV do
   local n = tonumber(ARGV[at + 4])
   local r = {token = ARGV[at], listed = ARGV[at + 1] == 'listed', max = tonumber(ARGV[at + 2]), topics = {}, got = 0}
   if ARGV[at + 3] ~= '' then r.expiry = string.format('%d', now + ARGV[at + 3]) end
   for i = 1, n do r.topics[i] = ARGV[at + 4 + i] end
-  requests[#requests + 1] = r
+  groups[#groups + 1] = r
   wanted = wanted + r.max
   at = at + 5 + n
 end
 
 local function answerCounts()
   local got = {}
-  for i, r in ipairs(requests) do got[i] = r.got end
+  for i, r in ipairs(groups) do got[i] = r.got end
   out[5] = table.concat(got, ' ')
 end
 
@@ -39,11 +39,11 @@ if again then
   end
   local r = 1
   for word in string.gmatch(call('GETRANGE', P .. 'v:' .. name, #callToken + 1, -1), '%S+') do
-    local next = string.match(word, '^r(%d+)$') -- the request that the following ones are of
+    local next = string.match(word, '^r(%d+)$') -- the group that the following ones are of
     if next then
       r = tonumber(next)
-    elseif requests[r] and answerAgain(word, requests[r].token) then
-      requests[r].got = requests[r].got + 1
+    elseif groups[r] and answerAgain(word, groups[r].token) then
+      groups[r].got = groups[r].got + 1
     end
   end
   answerAttempts()
@@ -115,7 +115,7 @@ local function serve(r, i)
 end
 
 readPattern(ARGV[4])
-for i, r in ipairs(requests) do serve(r, i) end
+for i, r in ipairs(groups) do serve(r, i) end
 writeLeases(name)
 for p in pairs(turned) do call('HSET', P .. 'turn', p, turn[p] % 65536) end
 for topic, g in pairs(gates) do

@@ -64,9 +64,9 @@ local function remember(topic, record, key, field)
   local keep = confOf(topic).keep
   if keep == 0 or nearlyFull() then return false end
   local f = finished[topic]
-  if not f then f = {records = {}, keys = {}, fields = {}}; finished[topic] = f end
-  local n = #f.records + 1
-  f.records[n], f.keys[n], f.fields[n] = record, key, field
+  if not f then f = {n = 0, records = {}, keys = {}, fields = {}}; finished[topic] = f end
+  local n = f.n + 1
+  f.n, f.records[n], f.keys[n], f.fields[n] = n, record, key, field
   return keep > 0
 end
 

@@ -85,21 +85,12 @@ local function lease(topic, ref, page, index, rec, usual)
   return true
 end
 
--- Leases those of a topic's jobs that are still there, and returns how many. Of jobs that are beside each other on a
--- page the records are read at once; the first place of a page has none, so a run does not reach into the next page.
+-- Leases those of a topic's jobs that are still there, and returns how many.
 local function leaseAll(topic, list)
-  local usual, got, from = endOf(confOf(topic).ttr), 0, 1
-  while from <= #list do
-    local page, index = placeOf(list[from])
-    local to = from
-    while to < #list and list[to + 1] - list[to] == 4 do to = to + 1 end
-    local recs = to > from and call('LRANGE', pageKey(page), index, index + to - from) or {read(page, index)}
-    for i = from, to do
-      local rec = recs[i - from + 1]
-      if rec and rec ~= '' and lease(topic, list[i], page, index + i - from, rec, usual) then got = got + 1 end
-    end
-    from = to + 1
-  end
+  local usual, got = endOf(confOf(topic).ttr), 0
+  readAll(list, function(i, page, index, rec)
+    if rec and rec ~= '' and lease(topic, list[i], page, index, rec, usual) then got = got + 1 end
+  end)
   return got
 end
 

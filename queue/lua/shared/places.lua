@@ -46,10 +46,10 @@ end
 -- Counts n more records of a page as gone. finish() removes pages without any left.
 local function gone(topic, page, n) freed[page], topics[page] = (freed[page] or 0) + n, topic end
 
--- Empties the place of a job that nothing holds any more. The caller removes the locator.
+-- Empties the place of a job that nothing holds any more. The caller removes the locator and the attempts.
 local function free(topic, ref, page, index, flags)
-  redis.pcall('LSET', P .. 'p:' .. page, index, '')
-  if hasBodyKey(flags) then call('UNLINK', P .. 'b:' .. ref) end
+  redis.pcall('LSET', pageKey(page), index, '')
+  if hasBodyKey(flags) then call('UNLINK', P .. 'b:' .. string.format('%d', ref)) end
   gone(topic, page, 1)
 end
 
@@ -90,18 +90,14 @@ local function detach(topic, ref, state)
   end
 end
 
--- Removes what leads to a job that nothing holds any more, and the job.
-local function erase(topic, ref, page, index, flags, n, field)
-  call('HDEL', smallHash(n, field), field)
-  call('HDEL', P .. 'a:' .. page, index)
-  free(topic, string.format('%d', ref), page, index, flags)
-end
-
 -- Removes a live job.
 local function remove(topic, ref, page, index, rec)
   local due, _, flags, id = decode(rec)
   detach(topic, ref, stateOf(topic, ref, page, due))
-  erase(topic, ref, page, index, flags or 0, locator(topic, id or ''))
+  local n, field = locator(topic, id or '')
+  call('HDEL', smallHash(n, field), field)
+  call('HDEL', P .. 'a:' .. page, index)
+  free(topic, ref, page, index, flags or 0)
 end
 
 -- A record of a job that does not expire.

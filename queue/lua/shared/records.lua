@@ -31,6 +31,21 @@ local function read(page, index)
   return rec
 end
 
+-- Calls visit with the number of each of the references, its page, its index and the record there: nil or '' when the
+-- job is gone. Of jobs that are beside each other on a page the records are read at once; the first place of a page has
+-- none, so a run does not reach into the next page.
+local function readAll(refs, visit)
+  local from = 1
+  while from <= #refs do
+    local page, index = placeOf(refs[from])
+    local to = from
+    while to < #refs and refs[to + 1] - refs[to] == 4 do to = to + 1 end
+    local recs = to > from and call('LRANGE', pageKey(page), index, index + to - from) or {read(page, index)}
+    for i = from, to do visit(i, page, index + i - from, recs[i - from + 1]) end
+    from = to + 1
+  end
+end
+
 -- Of a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the gate to
 -- newer formats (flags from NEWER on): only so much is the same in all formats. There is no rest of a newer one, and
 -- who needs it leaves the job.
