@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// RedriveDead makes dead jobs ready again with attempts 0: those of ids, or without any the oldest, up to limit. It
-// returns how many. Ids of jobs that are not dead are skipped.
+// RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: those of ids, or
+// without any the oldest of each shard and topic, up to limit. It returns how many. Ids of jobs that are not dead are
+// skipped.
 func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
 	return q.dead(ctx, deadCall{kind: Redriven, topic: topic}, ids, limit)
 }
@@ -40,18 +41,23 @@ type deadCall struct {
 const deadStep = 200
 
 func (q *Queue) dead(ctx context.Context, c deadCall, ids []string, limit int) (int, error) {
+	members, err := q.membersOf(ctx, c.topic)
+	if err != nil {
+		return 0, err
+	}
 	total := 0
-	for _, s := range *q.shards.Load() {
-		var n int
-		var err error
-		if len(ids) > 0 {
-			n, err = q.deadIDs(ctx, s, c, ids)
-		} else {
-			n, err = q.deadOldest(ctx, s, c, limit-total)
-		}
-		total += n
-		if err != nil {
-			return total, err
+	for _, c.topic = range members {
+		for _, s := range *q.shards.Load() {
+			var n int
+			if len(ids) > 0 {
+				n, err = q.deadIDs(ctx, s, c, ids)
+			} else {
+				n, err = q.deadOldest(ctx, s, c, limit-total)
+			}
+			total += n
+			if err != nil {
+				return total, err
+			}
 		}
 	}
 	return total, nil

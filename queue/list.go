@@ -17,12 +17,54 @@ var innerCursor = regexp.MustCompile(
 )
 
 // List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
-// where to go on ("" at the end). Long bodies, and attempts but the last, are left out. Errors: ErrCursor,
-// *UnavailableError.
+// where to go on ("" at the end). Those of a namespace come topic by topic. Long bodies, and attempts but the last, are
+// left out. Errors: ErrCursor, *UnavailableError; of a namespace *PartialError.
 func (q *Queue) List(ctx context.Context, topic string, state State, cursor string, limit int) ([]Job, string, error) {
+	if isNamespace(topic) {
+		return q.listMembers(ctx, topic, state, cursor, limit)
+	}
 	return q.list(cursor, limit, math.MaxInt, func(s *Shard, inner string, limit int) ([]Job, string, error) {
 		return s.listStep(ctx, topic, state, inner, limit)
 	})
+}
+
+// listMembers lists the jobs of a namespace. Its cursor is the name of a topic and, behind a space, the cursor there.
+func (q *Queue) listMembers(
+	ctx context.Context, namespace string, state State, cursor string, limit int,
+) ([]Job, string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	first, inner, ok := strings.Cut(string(text), " ")
+	if err != nil || cursor != "" && !ok {
+		return nil, "", fmt.Errorf("cursor %.60q: %w", cursor, ErrCursor)
+	}
+	members, err := q.Members(ctx, namespace)
+	if err != nil {
+		return nil, "", err
+	}
+	jobs := []Job{}
+	for _, topic := range members {
+		if topic < first {
+			continue
+		}
+		if topic != first {
+			inner = ""
+		}
+		if len(jobs) == limit {
+			return jobs, memberCursor(topic, ""), nil
+		}
+		found, next, err := q.List(ctx, topic, state, inner, limit-len(jobs))
+		if err != nil {
+			return nil, "", err
+		}
+		if jobs = append(jobs, found...); next != "" {
+			return jobs, memberCursor(topic, next), nil
+		}
+	}
+	return jobs, "", nil
+}
+
+func memberCursor(topic, inner string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(topic + " " + inner))
 }
 
 // list asks the shards in turn, with steps calls at most.

@@ -675,6 +675,55 @@ func TestATopicMovesBetweenNamespaces(t *testing.T) {
 	f.balancedTopics("x.*")
 }
 
+// TestANamespaceIsListedTopicByTopic, page by page, and its dead jobs are redriven and deleted together.
+func TestANamespaceIsListedTopicByTopic(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("x.*")
+	var want []string
+	for _, topic := range []string{"x.a", "x.b", "x.c"} {
+		for i := range 3 {
+			want = append(want, f.push(topic, fmt.Sprint(topic, i), 0).Job.ID)
+		}
+	}
+	f.push("other.a", "not-in-it", 0)
+	list := func(state State) (ids []string) {
+		t.Helper()
+		for cursor := ""; ; {
+			jobs, next, err := f.q.List(f.ctx, "x.*", state, cursor, 2)
+			if err != nil || len(jobs) > 2 {
+				t.Fatalf("page %q: %d jobs, %v", cursor, len(jobs), err)
+			}
+			for _, j := range jobs {
+				ids = append(ids, j.ID)
+			}
+			if cursor = next; cursor == "" {
+				return ids
+			}
+		}
+	}
+	if got := list(Ready); !slices.Equal(got, want) {
+		t.Fatalf("listed %q, not %q", got, want)
+	}
+	for _, cursor := range []string{"%", "eA", encodeCursor("a", "")} {
+		if _, _, err := f.q.List(f.ctx, "x.*", Ready, cursor, 2); !errors.Is(err, ErrCursor) {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+	for _, job := range f.take(9, "x.a", "x.b", "x.c") {
+		f.ended(Ending{Lease: job.Lease, Verb: BuryLeased})
+	}
+	if got := list(Dead); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Fatalf("dead are %q, not %q", got, want)
+	}
+	if n, err := f.q.RedriveDead(f.ctx, "x.*", nil, 4); n != 4 || err != nil {
+		t.Fatalf("redrove %d, %v", n, err)
+	}
+	if n, err := f.q.DeleteDead(f.ctx, "x.*", []string{"x.b2", "x.c2", "none"}, 0); n != 2 || err != nil {
+		t.Fatalf("deleted %d, %v", n, err)
+	}
+	f.stats("x.*", 0, 4, 0, 3)
+}
+
 // TestWhoeverLeftTakesNothing: neither before the call, nor when its answer has come.
 func TestWhoeverLeftTakesNothing(t *testing.T) {
 	f := newFixture(t)

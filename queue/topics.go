@@ -251,12 +251,20 @@ func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error)
 	return slices.Sorted(maps.Keys(found)), err
 }
 
+// isNamespace reports whether a name means the topics of a namespace.
+func isNamespace(topic string) bool { return strings.HasSuffix(topic, ".*") }
+
+// membersOf are the topics that a name means: those of a namespace that have jobs, or the topic itself.
+func (q *Queue) membersOf(ctx context.Context, topic string) ([]string, error) {
+	if !isNamespace(topic) {
+		return []string{topic}, nil
+	}
+	return q.Members(ctx, topic)
+}
+
 // DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns how many.
 func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
-	if !strings.HasSuffix(topic, ".*") {
-		return q.dropTopic(ctx, topic)
-	}
-	members, err := q.Members(ctx, topic)
+	members, err := q.membersOf(ctx, topic)
 	if err != nil {
 		return 0, err
 	}

@@ -21,20 +21,8 @@ import (
 func TestAdminSignsInWithThePasswordOfTheFirstStart(t *testing.T) {
 	t.Parallel()
 	i := start(t, harness.Options{})
-	i.WaitRole("admin", 1)
-	password, err := os.ReadFile(filepath.Join(i.Data, "admin-password"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	jar, _ := cookiejar.New(nil) // has no errors without options
-	browser := &http.Client{Jar: jar, Timeout: soon}
-	res, err := browser.PostForm(i.AdminURL()+"/login",
-		url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	res, err = browser.Get(i.AdminURL() + "/processes")
+	browser := signIn(t, i.Wakecall)
+	res, err := browser.Get(i.AdminURL() + "/processes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +32,25 @@ func TestAdminSignsInWithThePasswordOfTheFirstStart(t *testing.T) {
 		!strings.Contains(string(body), "WAKECALL_ADMIN_ADDR") {
 		t.Errorf("%v: the page of processes is\n%s", err, body)
 	}
+}
+
+// signIn returns a client that is signed in with the password of the first start.
+func signIn(t *testing.T, w *harness.Wakecall) *http.Client {
+	t.Helper()
+	w.WaitRole("admin", 1)
+	password, err := os.ReadFile(filepath.Join(w.Data, "admin-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jar, _ := cookiejar.New(nil) // has no errors without options
+	browser := &http.Client{Jar: jar, Timeout: soon}
+	res, err := browser.PostForm(w.AdminURL()+"/login",
+		url.Values{"username": {"admin"}, "password": {strings.TrimSpace(string(password))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return browser
 }
 
 func TestHangupReplacesTheAdminWithoutARefusal(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	beanstalk "github.com/beanstalkd/go-beanstalk"
+	"github.com/wakecall/wakecall/client"
 )
 
 // waitListening waits until something accepts connections.
@@ -102,6 +104,66 @@ func TestBeanstalkClient(t *testing.T) {
 	must(c.Delete(delayed))
 	if all, err := c.Stats(); err != nil || all["total-jobs"] != "4" || all["max-job-size"] != "65535" {
 		t.Errorf("stats: %v %v", all, err)
+	}
+}
+
+// TestBuriedJobsAreListedAndRedriven: through the API and the admin, by the namespace and by the tube.
+func TestBuriedJobsAreListedAndRedriven(t *testing.T) {
+	t.Parallel()
+	const orders = "beanstalk.orders.0000000001" // a tube has a topic for each priority
+	w, addr := startGateway(t, "BEANSTALK")
+	c := dialBeanstalk(t, addr)
+	for _, tube := range []string{"mails", "orders"} {
+		if _, err := (&beanstalk.Tube{Conn: c, Name: tube}).Put([]byte("x"), 1, 0, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		id, _, err := beanstalk.NewTubeSet(c, tube).Reserve(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Bury(id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api, err := client.New(client.Options{URL: w.Base, Token: w.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics := func() (names []string) {
+		t.Helper()
+		for cursor := ""; ; {
+			page, err := api.List(t.Context(), "beanstalk.*", client.ListOptions{State: client.Dead, Limit: 1, Cursor: cursor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range page.Jobs {
+				names = append(names, page.Jobs[i].Topic)
+			}
+			if cursor = page.Next; cursor == "" {
+				return names
+			}
+		}
+	}
+	if got := topics(); !slices.Equal(got, []string{"beanstalk.mails.0000000001", orders}) {
+		t.Fatalf("the API lists dead jobs of %q", got)
+	}
+	browser := signIn(t, w)
+	for _, topic := range []string{"", "beanstalk.*", orders} {
+		until(t, fmt.Sprintf("the dead jobs of %q are shown", topic), func() bool {
+			res, err := browser.Get(w.AdminURL() + "/dead?topic=" + url.QueryEscape(topic))
+			if err != nil {
+				return false
+			}
+			defer func() { _ = res.Body.Close() }()
+			page, _ := io.ReadAll(res.Body)
+			return strings.Contains(string(page), orders+"/")
+		})
+	}
+	if n, err := api.RetryDead(t.Context(), "beanstalk.*", client.Selection{Limit: 5}); n != 2 || err != nil {
+		t.Fatalf("redrove %d, %v", n, err)
+	}
+	if got := topics(); got != nil {
+		t.Errorf("then dead jobs of %q are left", got)
 	}
 }
 

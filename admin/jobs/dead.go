@@ -125,7 +125,7 @@ func (h *Handler) deadPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "dead", d)
 }
 
-// deadTopicsOf are the topics with dead jobs, or one of them.
+// deadTopicsOf are the topics with dead jobs, or one of them. Those of a namespace are counted together, under its name.
 func deadTopicsOf(counts figures.Counts, only string) (list []deadTopic) {
 	for name, s := range counts.Topics {
 		if s.Dead > 0 && (only == "" || only == name) {
@@ -146,8 +146,13 @@ func sortDead(list []deadTopic) {
 func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filter, limit time.Duration) deadChosen {
 	d := deadChosen{Filter: f, Known: counts.Known() && !counts.Old()}
 	until := time.Now().Add(limit)
-	for _, t := range deadTopicsOf(counts, f.Topic) {
-		if f.Narrow() {
+	topics := deadTopicsOf(counts, f.Topic)
+	member := f.Topic != "" && h.Snapshot().Topics.Get(f.Topic) == nil && h.Snapshot().Topic(f.Topic) != nil
+	if member {
+		topics = []deadTopic{{Name: f.Topic}}
+	}
+	for _, t := range topics {
+		if f.Narrow() || member {
 			m := matching{Topic: t.Name, Filter: f}
 			h.count(ctx, &m, time.Until(until))
 			t.Dead, d.AtLeast = m.Count, d.AtLeast || m.AtLeast
@@ -269,7 +274,7 @@ func (h *Handler) deadDelete(c echo.Context) error {
 }
 
 func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) error {
-	if p.Filter.Topic != "" && h.Snapshot().Topics.Get(p.Filter.Topic) == nil {
+	if p.Filter.Topic != "" && h.Snapshot().Topic(p.Filter.Topic) == nil {
 		return echo.NewHTTPError(http.StatusBadRequest, h.T(c, "dead.no_topic", p.Filter.Topic))
 	}
 	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), kind, p)

@@ -62,7 +62,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 		return c.NoContent(http.StatusNoContent)
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}
-	if t := h.Snapshot().Topics.Get(topic); t != nil && d.Max == 0 {
+	if t := h.Snapshot().Topic(topic); t != nil && d.Max == 0 {
 		d.Max = t.MaxAttempts
 	}
 	d.Leased = job.State == queue.Running && h.isPull(topic)
@@ -76,7 +76,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 
 // signedCurl is the job's next callback as a command line; empty if it cannot be described.
 func (h *Handler) signedCurl(c echo.Context, job *queue.Job) string {
-	t := h.Snapshot().Topics.Get(job.Topic)
+	t := h.Snapshot().Topic(job.Topic)
 	if t == nil {
 		return ""
 	}
