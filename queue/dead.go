@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: those of ids, or
-// without any the oldest of each shard and topic, up to limit. It returns how many. Ids of jobs that are not dead are
-// skipped.
+// RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: those of ids,
+// or without any the oldest of each shard and topic, up to limit. It returns how many. Ids of jobs that are not dead
+// are skipped.
 func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
 	return q.dead(ctx, deadCall{kind: Redriven, topic: topic}, ids, limit)
 }

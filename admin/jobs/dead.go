@@ -125,7 +125,7 @@ func (h *Handler) deadPage(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "dead", d)
 }
 
-// deadTopicsOf are the topics with dead jobs, or one of them. Those of a namespace are counted together, under its name.
+// deadTopicsOf are the topics with dead jobs, or one of them. Those of a namespace are counted under its name.
 func deadTopicsOf(counts figures.Counts, only string) (list []deadTopic) {
 	for name, s := range counts.Topics {
 		if s.Dead > 0 && (only == "" || only == name) {
