@@ -170,7 +170,7 @@ func (s *Shard) bucketOf(topic string) int {
 // bucketsOf are the buckets that have jobs of a topic. The topics of a namespace are in all of them, and each counts
 // its own.
 func (s *Shard) bucketsOf(topic string) []int {
-	if !strings.HasSuffix(topic, ".*") {
+	if !isNamespace(topic) {
 		return []int{s.bucketOf(topic)}
 	}
 	all := make([]int, len(s.nodes))

@@ -147,7 +147,7 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 	d := deadChosen{Filter: f, Known: counts.Known() && !counts.Old()}
 	until := time.Now().Add(limit)
 	topics := deadTopicsOf(counts, f.Topic)
-	member := f.Topic != "" && h.Snapshot().Topics.Get(f.Topic) == nil && h.Snapshot().Topic(f.Topic) != nil
+	member := h.Snapshot().Namespace(f.Topic) != nil
 	if member {
 		topics = []deadTopic{{Name: f.Topic}}
 	}

@@ -237,9 +237,10 @@ func TestWhatWasSentIsCarriedOut(t *testing.T) {
 	}
 }
 
-// countsReads is a queue that knows how many list its topics at the same time.
+// countsReads is a queue that knows how many list its topics at the same time, from when all have asked.
 type countsReads struct {
 	Queue
+	asked     chan struct{}
 	now, most atomic.Int64
 }
 
@@ -248,7 +249,7 @@ func (q *countsReads) Members(ctx context.Context, namespace string) ([]string, 
 	defer q.now.Add(-1)
 	for most := q.most.Load(); n > most && !q.most.CompareAndSwap(most, n); most = q.most.Load() {
 	}
-	time.Sleep(time.Millisecond) // so that others come meanwhile
+	<-q.asked
 	return q.Queue.Members(ctx, namespace)
 }
 
@@ -256,21 +257,20 @@ func (q *countsReads) Members(ctx context.Context, namespace string) ([]string, 
 func TestStatisticsAreReadForOneAtATime(t *testing.T) {
 	t.Parallel()
 	q := pulltest.Start(t, Namespace)
-	jobs := &countsReads{Queue: q}
+	jobs := &countsReads{Queue: q, asked: make(chan struct{})}
 	addr := serveOn(t, q, jobs)
 	var asking sync.WaitGroup
 	for range 20 {
 		c := dial(t, addr)
+		c.send(strings.Repeat("stats\r\nlist-tubes\r\n", 5))
 		asking.Go(func() {
-			for range 5 {
-				_, _ = io.WriteString(c, "stats\r\nlist-tubes\r\n")
-			}
 			_ = c.CloseWrite()
 			if answers, err := io.ReadAll(c.in); err != nil || strings.Count(string(answers), "OK ") != 10 {
 				t.Errorf("%q, %v", answers, err)
 			}
 		})
 	}
+	close(jobs.asked)
 	asking.Wait()
 	if most := jobs.most.Load(); most != 1 {
 		t.Errorf("%d read all tubes at the same time, want 1", most)
