@@ -142,6 +142,11 @@ func lookup(env []string, name string) string {
 // notKeys are WAKECALL_ variables that are not keys.
 var notKeys = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "WAKECALL_URL"}
 
+// jobVariables are those that `wakecall work` sets for the commands that it runs, which may call wakecall themselves. They
+// come with a WAKECALL_ID; elsewhere WAKECALL_PRIORITY is a mistyped key.
+var jobVariables = []string{"WAKECALL_TOPIC", "WAKECALL_ID", "WAKECALL_ATTEMPT", "WAKECALL_MAX_ATTEMPTS",
+	"WAKECALL_PRIORITY", "WAKECALL_CONTENT_TYPE"}
+
 const testPrefix = "WAKECALL_TEST_"
 
 // serviceLink is what Kubernetes puts into the environment of every pod for a service named wakecall or wakecall-….
@@ -154,10 +159,12 @@ func (l *loader) fromEnv(env []string) (layer []assignment) {
 	for _, k := range keys {
 		keyOf[k.Env()] = k.Path
 	}
+	hasJob := lookup(env, "WAKECALL_ID") != ""
 	for _, e := range env {
 		name, v, _ := strings.Cut(e, "=")
 		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notKeys, name) ||
-			strings.HasPrefix(name, testPrefix) || serviceLink.MatchString(e) {
+			strings.HasPrefix(name, testPrefix) || serviceLink.MatchString(e) ||
+			hasJob && slices.Contains(jobVariables, name) {
 			continue
 		}
 		if keyOf[name] == "" {

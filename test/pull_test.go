@@ -250,7 +250,8 @@ func (i *installation) pullWorker(t *testing.T) {
 func (i *installation) pullCommand(t *testing.T) {
 	topic := i.pullTopic(t, M{"max_attempts": 2})
 	out := filepath.Join(i.Dir, "worked")
-	script := `body=$(cat); case "$WAKECALL_ID" in bad) echo "no good" >&2; exit 3;; later) test -e ` + out +
+	script := `body=$(cat); case "$WAKECALL_ID" in bad) echo "no good" >&2; exit 3;; good) ` + harness.Binary(t) +
+		` config >/dev/null || exit 4;; later) test -e ` + out +
 		`.later || { touch ` + out + `.later; exit 75; };; esac; echo "$WAKECALL_ID $WAKECALL_ATTEMPT $body" >> ` + out
 	for _, id := range []string{"good", "bad", "later"} {
 		i.MustPush(t, topic, M{"id": id, "body": "of " + id})
