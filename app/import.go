@@ -93,22 +93,26 @@ func openOld(from string) (db *redis.Client, closeRedis func(), err error) {
 	return db, func() { _ = db.Close() }, nil
 }
 
-// OpenLmstfy is the Redis of a pool of a lmstfy; close closes it.
-func OpenLmstfy(cfg *conf.Config, from, pool string) (old *importer.Lmstfy, closeRedis func(), err error) {
+// OpenLmstfy is a pool of a lmstfy: its Redis, and admin, which has the tokens; "": the same one. close closes them.
+func OpenLmstfy(cfg *conf.Config, from, admin, pool string) (old *importer.Lmstfy, closeRedis func(), err error) {
 	pools := strings.Split(cfg.Gateways.Lmstfy.Pools, ",")
 	if pool = cmp.Or(pool, pools[0]); !slices.Contains(pools, pool) {
 		return nil, nil, fmt.Errorf("gateways.lmstfy.pools has no pool %q: add it there first", pool)
 	}
-	db, closeRedis, err := openOld(from)
+	tokens, err := redis.ParseURL(cmp.Or(admin, from))
+	if err != nil {
+		return nil, nil, fmt.Errorf("the Redis of the tokens: %w", err)
+	}
+	db, closeJobs, err := openOld(from)
 	if err != nil {
 		return nil, nil, err
 	}
 	g := lmstfy.New(&gateway.Endpoint{}, lmstfy.Options{Pools: pools})
 	old = &importer.Lmstfy{
-		Redis: db, Pool: pool, Namespace: lmstfyNamespace(g.NamespaceOf(pool)),
+		Redis: db, Admin: redis.NewClient(tokens), Pool: pool, Namespace: lmstfyNamespace(g.NamespaceOf(pool)),
 		TopicOf: func(namespace, queue string) string { return g.TopicOf(pool, namespace, queue) },
 	}
-	return old, closeRedis, nil
+	return old, func() { closeJobs(); _ = old.Admin.Close() }, nil
 }
 
 // importTokens brings the tokens of a lmstfy and their limits. Those that exist stay as they are.
@@ -116,6 +120,10 @@ func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
 	list, err := old.Tokens(ctx)
 	if err != nil {
 		return err
+	}
+	if len(list) == 0 {
+		p.log.Warn("there are no tokens of this pool: name lmstfy's AdminRedis with --admin-redis if it is another Redis",
+			"pool", old.Pool)
 	}
 	tokens := lmstfy.NewTokens(p.registry)
 	for _, t := range list {

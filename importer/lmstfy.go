@@ -31,6 +31,7 @@ var lmstfyClaim = script("lmstfy_claim.lua")
 // Lmstfy is the Redis of a pool of lmstfy.
 type Lmstfy struct {
 	Redis     *redis.Client
+	Admin     *redis.Client // lmstfy's AdminRedis: the tokens and limits of all pools
 	Pool      string
 	Namespace registry.Topic                       // with the settings of all queues
 	TopicOf   func(namespace, queue string) string // where the gateway has the jobs of a queue
@@ -135,16 +136,16 @@ type LmstfyToken struct {
 
 // Tokens are those of the pool.
 func (l *Lmstfy) Tokens(ctx context.Context) (list []LmstfyToken, err error) {
-	keys, err := scan(ctx, l.Redis, lmstfyTokens+l.Pool+"/*")
+	keys, err := scan(ctx, l.Admin, lmstfyTokens+l.Pool+"/*")
 	if err != nil {
 		return nil, err
 	}
-	limits, err := l.Redis.HGetAll(ctx, lmstfyLimits).Result()
+	limits, err := l.Admin.HGetAll(ctx, lmstfyLimits).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the limits: %w", err)
 	}
 	for _, key := range keys {
-		tokens, err := l.Redis.HGetAll(ctx, key).Result()
+		tokens, err := l.Admin.HGetAll(ctx, key).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read the tokens %s: %w", key, err)
 		}

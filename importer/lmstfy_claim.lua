@@ -8,8 +8,9 @@
 -- A claim is NUMBER DUE TRIES EXPIRES BODY: due in seconds and expires in ms of the Unix time, 0 for a job that is ready
 -- and one that does not expire.
 --
--- Invariant: a job is in the timer or a queue, or in claims, never in both. Jobs without a body were acknowledged or have
--- expired, and are removed. One without tries is leased for the last time; it stays, and ends in the dead letter.
+-- Invariant: a job is in the timer or a queue, or in claims, never in both, and no consumer has it. Jobs without a body
+-- were acknowledged or have expired, and are removed. A job of the timer whose delay is over by its id is leased until it
+-- is due. One without tries is leased for the last time; it stays, and ends in the dead letter.
 local most, skip, timer = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'timer'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -31,6 +32,25 @@ local function parse(member)
   return name .. '/' .. text(member, at + 2), tries
 end
 
+-- An id ends in a ULID: the Unix ms at which it was made, and in its last four bytes the delay in s, little-endian. 0: it
+-- had no delay, or is another id.
+local function delayedUntil(id)
+  local alphabet, made, last = '0123456789ABCDEFGHJKMNPQRSTVWXYZ', 0, 0
+  for i = 1, 26 do
+    local digit = string.find(alphabet, string.sub(id, i - 27, i - 27), 1, true)
+    if not digit or #id < 26 then return 0 end
+    if i <= 10 then made = made * 32 + digit - 1 end
+    if i >= 20 then last = last * 32 + digit - 1 end
+  end
+  local delay = struct.unpack('<I4', struct.pack('>I4', last % 2 ^ 32))
+  return delay > 0 and made / 1000 + delay or 0
+end
+
+-- lmstfy takes the time of an id first, and then that of the timer, in whole seconds.
+local function leased(name, due)
+  return timer and due * 1000 > now and due > delayedUntil(name) + 1
+end
+
 local found
 if timer then
   found = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
@@ -46,11 +66,11 @@ local result = {number, skip, #found / 2}
 for i = 1, #found, 2 do
   local member, due = found[i], found[i + 1]
   local ok, name, tries = pcall(parse, member)
-  if not ok or tries == 0 then
+  local key = ok and 'j/' .. name
+  local body = ok and redis.call('GET', key)
+  if not ok or tries == 0 or body and leased(name, tonumber(due)) then
     result[2] = result[2] + 1
   else
-    local key = 'j/' .. name
-    local body = redis.call('GET', key)
     if body then
       local left = redis.call('PTTL', key)
       local expires = left > 0 and string.format('%d', now + left) or '0'

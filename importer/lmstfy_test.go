@@ -1,12 +1,14 @@
 package importer
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/registry"
@@ -21,7 +23,18 @@ func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
 	t.Helper()
 	db := oldRedis(t)
 	topicOf := func(ns, q string) string { return "lmstfy." + registry.EscapeName(ns) + "." + registry.EscapeName(q) }
-	return &Lmstfy{Redis: db, Pool: "default", Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf}, db
+	return &Lmstfy{
+		Redis: db, Admin: db, Pool: "default", Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf,
+	}, db
+}
+
+// lmstfyID is an id of a job that is pushed now.
+func lmstfyID(delay time.Duration) string {
+	var id ulid.ULID
+	_ = id.SetTime(ulid.Now())
+	_, _ = rand.Read(id[6:12])
+	binary.LittleEndian.PutUint32(id[12:], uint32(delay/time.Second))
+	return id.String()
 }
 
 func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
@@ -40,19 +53,23 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 		must(db.LPush(ctx, "q/shop/q", string(le16(2))+lmstfyText(id)).Err())
 	}
 	must(db.LPush(ctx, "q/shop/q", string(le16(1))+lmstfyText("acked")).Err())
-	due := time.Now().Add(time.Hour).Unix()
+	const delay = 40 * 24 * time.Hour // so that it takes all four bytes of an id
+	due := time.Now().Add(delay).Unix()
 	timer := func(id string, tries int) {
 		member := lmstfyText("shop") + lmstfyText("later") + string(le16(tries)) + lmstfyText(id)
 		must(db.ZAdd(ctx, "timer_set", redis.Z{Score: float64(due), Member: member}).Err())
 		must(db.Set(ctx, "j/shop/later/"+id, "\x00\xff", 0).Err())
 	}
-	timer("delayed", 5)
-	timer("leased for the last time", 0)
-	attributes := "1" + "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	delayed, attributes := lmstfyID(delay), "1"+lmstfyID(delay)
+	timer(delayed, 5)
 	timer(attributes, 1)
+	timer("leased for the last time", 0)
+	for _, delay := range []time.Duration{0, delay - 5*time.Second} { // their ttr is over when the others are due
+		timer(lmstfyID(delay), 3)
+	}
 	must(db.Set(ctx, "j/shop/later/"+attributes, `{"body":"aGk=","attributes":{"a":"b"}}`, 0).Err())
 
-	if n, err := l.Waiting(ctx); n != 7 || err != nil {
+	if n, err := l.Waiting(ctx); n != 9 || err != nil {
 		t.Errorf("%d jobs wait, %v", n, err)
 	}
 	ready, err := l.Claim(ctx, 100)
@@ -77,7 +94,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 		for _, job := range again {
 			byID[job.Push.ID] = job
 		}
-		if p := byID["delayed"].Push; p.DueAt.Unix() != due || string(p.Body) != "\x00\xff" || !p.ExpiresAt.IsZero() {
+		if p := byID[delayed].Push; p.DueAt.Unix() != due || string(p.Body) != "\x00\xff" || !p.ExpiresAt.IsZero() {
 			t.Errorf("the delayed job is %+v", p)
 		}
 		if p := byID[attributes].Push; string(p.Body) != "hi" || fmt.Sprint(p.Headers) != "map[a:b]" {
@@ -91,17 +108,24 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	for _, jobs := range byClaim(left) {
 		must(l.Drop(ctx, jobs))
 	}
-	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 3 {
-		t.Errorf("keys at the end: %v %v, want the job that is leased for the last time and the number", keys, err)
+	if keys, err := db.Keys(ctx, "*").Result(); err != nil || len(keys) != 5 {
+		t.Errorf("keys at the end: %v %v, want the jobs that are leased and the number", keys, err)
 	}
 	if none, err := l.Claim(ctx, 100); len(none) != 0 || err != nil {
 		t.Errorf("then %d jobs, %v", len(none), err)
+	}
+	due = time.Now().Unix() // and lmstfy has stopped
+	timer(lmstfyID(0), 2)
+	if over, err := l.Claim(ctx, 100); len(over) != 1 || err != nil {
+		t.Errorf("then %d jobs whose ttr is over, %v", len(over), err)
 	}
 }
 
 func TestLmstfyTokensAreRead(t *testing.T) {
 	t.Parallel()
-	l, db := oldLmstfy(t)
+	l, _ := oldLmstfy(t)
+	db := oldRedis(t)
+	l.Admin = db
 	if err := db.HSet(t.Context(), "tk/default/shop", "secret", "the shop").Err(); err != nil {
 		t.Fatal(err)
 	}

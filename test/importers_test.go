@@ -2,6 +2,7 @@ package test
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/freeport"
@@ -222,28 +224,51 @@ func le16(s string) string {
 	return string(binary.LittleEndian.AppendUint16(nil, uint16(len(s)))) + s
 }
 
+// lmstfyID is an id as lmstfy makes it.
+func lmstfyID(delay time.Duration) string {
+	var id ulid.ULID
+	_ = id.SetTime(ulid.Now())
+	_, _ = rand.Read(id[6:12])
+	binary.LittleEndian.PutUint32(id[12:], uint32(delay/time.Second))
+	return id.String()
+}
+
 func oldLmstfy(t *testing.T) *oldSystem {
 	url, db := oldRedisServer(t)
+	timed := func(due time.Time, tries, id string) redis.Z {
+		return redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + tries + le16(id)}
+	}
 	return &oldSystem{
-		args: []string{"--redis", url}, topic: "lmstfy.shop.q", number: itself,
-		fill: filled(t, db, func(c redis.Pipeliner, n int, id string, due time.Time) {
-			c.Set(ctx, "j/shop/q/"+id, "body", time.Hour)
+		args: []string{"--redis", url}, topic: "lmstfy.shop.q", number: func(_, body string) string { return body },
+		fill: filled(t, db, func(c redis.Pipeliner, n int, number string, due time.Time) {
+			id := lmstfyID(time.Until(due).Round(time.Hour))
+			c.Set(ctx, "j/shop/q/"+id, number, time.Hour)
 			if n%2 == 0 {
 				c.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))
 				return
 			}
-			c.ZAdd(ctx, "timer_set",
-				redis.Z{Score: float64(due.Unix()), Member: le16("shop") + le16("q") + "\x03\x00" + le16(id)})
+			c.ZAdd(ctx, "timer_set", timed(due, "\x03\x00", id))
 		}),
-		consume: func() string {
+		consume: func() string { // as lmstfy: pop, lease, read, acknowledge
 			member := db.RPop(ctx, "q/shop/q").Val()
-			if len(member) < 4 || db.Del(ctx, "j/shop/q/"+member[4:]).Val() == 0 {
+			if len(member) < 4 {
 				return ""
 			}
-			return member[4:]
+			id := member[4:]
+			db.ZAdd(ctx, "timer_set", timed(time.Now().Add(time.Minute), "\x02\x00", id))
+			body := db.Get(ctx, "j/shop/q/"+id).Val()
+			time.Sleep(20 * time.Millisecond) // its work: an import meets the lease
+			if db.Del(ctx, "j/shop/q/"+id).Val() == 0 {
+				t.Errorf("the job %s was imported while a consumer had it", body)
+			}
+			return body
 		},
-		left: func() int64 {
-			return db.LLen(ctx, "q/shop/q").Val() + db.ZCard(ctx, "timer_set").Val() + db.HLen(ctx, "wakecall_claims").Val()
+		left: func() int64 { // the timer also has what was acknowledged
+			keys, err := db.Keys(ctx, "j/*").Result()
+			if err != nil {
+				return -1
+			}
+			return int64(len(keys)) + db.HLen(ctx, "wakecall_claims").Val()
 		},
 	}
 }

@@ -427,8 +427,10 @@ func TestImportOfLmstfy(t *testing.T) {
 	db := redis.NewClient(&redis.Options{Addr: old.Addr()})
 	defer db.Close()
 	const token, jobs = "a-token-of-the-old-lmstfy", 1500
+	admin := redis.NewClient(&redis.Options{Addr: old.Addr(), DB: 1})
+	defer admin.Close()
+	must(t, admin.HSet(t.Context(), "tk/default/old", token, "of old").Err())
 	_, err := db.Pipelined(t.Context(), func(c redis.Pipeliner) error {
-		c.HSet(t.Context(), "tk/default/old", token, "of old")
 		for i := range jobs {
 			id := fmt.Sprintf("01ARZ3NDEKTSV4RRFF%08d", i)
 			c.Set(t.Context(), "j/old/Q/"+id, "body "+id, time.Hour)
@@ -444,8 +446,11 @@ func TestImportOfLmstfy(t *testing.T) {
 		!strings.Contains(out, "1500") {
 		t.Fatalf("dry run: %d %s", code, out)
 	}
-	if code, out := l.w.Run("import", "lmstfy", "--redis", from); code != 0 {
-		t.Fatalf("import: %d %s", code, out)
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from); code != 0 || !strings.Contains(out, "--admin-redis") {
+		t.Fatalf("import: %d %s, want a hint that there are no tokens", code, out)
+	}
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from+"/1"); code != 0 {
+		t.Fatalf("import of the tokens: %d %s", code, out)
 	}
 	header := map[string]string{"X-Token": token}
 	until(t, "the old token is known", func() bool {
@@ -458,7 +463,7 @@ func TestImportOfLmstfy(t *testing.T) {
 	if first["job_id"] != "01ARZ3NDEKTSV4RRFF00000000" || first["remain_tries"] != 1.0 {
 		t.Errorf("the first job is %v", first)
 	}
-	if left, err := db.Keys(t.Context(), "*").Result(); err != nil || len(left) != 2 {
-		t.Errorf("left in the old Redis: %v %v, want its token and our number", left, err)
+	if left, err := db.Keys(t.Context(), "*").Result(); err != nil || len(left) != 1 {
+		t.Errorf("left in the old Redis: %v %v, want our number", left, err)
 	}
 }

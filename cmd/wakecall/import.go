@@ -107,9 +107,11 @@ func (p *program) importLmstfy() *cobra.Command {
 	cmd := &cobra.Command{Use: "lmstfy", Short: "import from a lmstfy: tokens, limits and waiting jobs of a pool"}
 	pool := cmd.Flags().String("pool", "",
 		"`NAME` of the pool whose Redis it is (default: the first of gateways.lmstfy.pools)")
+	admin := cmd.Flags().String("admin-redis", "",
+		"`URL` of lmstfy's AdminRedis, which has the tokens and limits of all pools (default: that of --redis)")
 	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
 		func(cfg *conf.Config, from string) (importer.Old, func(), error) {
-			return app.OpenLmstfy(cfg, from, *pool)
+			return app.OpenLmstfy(cfg, from, *admin, *pool)
 		})
 }
 
