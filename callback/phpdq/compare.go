@@ -2,10 +2,9 @@ package phpdq
 
 import (
 	"cmp"
-	"math"
 	"reflect"
+	"regexp"
 	"strconv"
-	"strings"
 )
 
 // comparisons are PHP's operators. Values are nil, bool, float64, string, []any and map[string]any.
@@ -41,7 +40,7 @@ func truth(v any) bool {
 	return false
 }
 
-// order compares loosely, as PHP 8 does: -1, 0, 1 or unordered.
+// order compares loosely, as PHP 7 does: -1, 0, 1 or unordered. php-delayqueue does not run on later versions.
 func order(a, b any) int {
 	textA, isTextA := a.(string)
 	textB, isTextB := b.(string)
@@ -57,12 +56,12 @@ func order(a, b any) int {
 	case isArray(a) || isArray(b):
 		return orderArrays(a, b)
 	}
-	numberA, isNumberA := asNumber(a)
-	numberB, isNumberB := asNumber(b)
-	if isNumberA && isNumberB {
-		return cmp.Compare(numberA, numberB)
+	numberA, wholeA := asNumber(a)
+	numberB, wholeB := asNumber(b)
+	if isTextA && isTextB && !(wholeA && wholeB) {
+		return cmp.Compare(textA, textB)
 	}
-	return cmp.Compare(asText(a), asText(b)) // one is a text that is no number
+	return cmp.Compare(numberA, numberB)
 }
 
 func asInt(b bool) int {
@@ -72,29 +71,20 @@ func asInt(b bool) int {
 	return 0
 }
 
-func asText(v any) string {
-	if f, ok := v.(float64); ok {
-		if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			return strconv.FormatFloat(f, 'f', -1, 64)
-		}
-		return phpFloat(f)
-	}
-	s, _ := v.(string)
-	return s
-}
+var number = regexp.MustCompile(`^[ \t\n\r\v\f]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)`)
 
-// asNumber is the number of a value, also of a numeric text.
-func asNumber(v any) (float64, bool) {
+// asNumber is the number that a value begins with, and whether it is nothing else.
+func asNumber(v any) (f float64, whole bool) {
 	if f, ok := v.(float64); ok {
 		return f, true
 	}
 	s, _ := v.(string)
-	s = strings.Trim(s, " \t\n\r\v\f")
-	if s == "" || strings.Trim(s, "0123456789+-.eE") != "" { // Go also reads hex, underlines, Inf and NaN
+	found := number.FindStringSubmatch(s)
+	if found == nil {
 		return 0, false
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	return f, err == nil
+	f, _ = strconv.ParseFloat(found[1], 64) // one that is too large is infinite
+	return f, found[0] == s
 }
 
 func isArray(v any) bool {
