@@ -171,6 +171,16 @@ func TestRequests(t *testing.T) {
 			method: "PUT", uri: "/v1/topics/t", contentType: "application/json",
 			body: `{"callback_url":"http://h/?a&b","retry":["1m0s"]}`,
 		}},
+		"a topic without a limit of attempts, read and put again": {`{"name":"t","max_attempts":0}`, func(c *Client) error {
+			topic, err := c.Topic(ctx, "t")
+			if err != nil || topic.MaxAttempts != NoLimit {
+				t.Errorf("%+v, %v", topic, err)
+			}
+			_, _, err = c.PutTopic(ctx, *topic)
+			return err
+		}, seen{
+			method: "PUT", uri: "/v1/topics/t", contentType: "application/json", body: `{"max_attempts":0}`,
+		}},
 		"delete of a topic": {"", func(c *Client) error { return c.DeleteTopic(ctx, "t") },
 			seen{method: "DELETE", uri: "/v1/topics/t"}},
 		"drop of a topic": {"", func(c *Client) error { return c.DropTopic(ctx, "t") },

@@ -89,6 +89,23 @@ func TestShownTopicCanBeApplied(t *testing.T) {
 	}
 }
 
+// TestNoLimitOfAttemptsIsKept: 0 attempts of a pull topic are none without end, which is not the default.
+func TestNoLimitOfAttemptsIsKept(t *testing.T) {
+	f := newFakeAPI(t)
+	const file = "name: mail\ndelivery: pull\n"
+	apply := func(text, says string) {
+		t.Helper()
+		if got := f.wakecall(t, text, "topic", "apply", "-f", "-"); got.out != says {
+			t.Errorf("applying %q: %s%s", text, got.out, got.err)
+		}
+	}
+	apply(file+"max_attempts: 0\n", "mail created\n")
+	apply(file+"max_attempts: 0\n", "mail unchanged\n")
+	shown := f.wakecall(t, "", "topic", "show", "mail").out
+	apply(file, "mail changed (max_attempts)\n")
+	apply(shown, "mail changed (max_attempts)\n")
+}
+
 func TestApplyChecksEverythingFirst(t *testing.T) {
 	f := newFakeAPI(t)
 	for name, tt := range map[string]struct {
