@@ -186,8 +186,16 @@ func (p *PHPDQ) job(key, claim string) (Job, error) {
 	priority, _ := queue.ParsePriority(topic.Priority)
 	return Job{Added: added, Claimed: time.UnixMilli(claimed), Push: queue.Push{
 		Topic: strings.ToLower(name), ID: id, Body: body, DueAt: due, Priority: priority,
-		MaxAttempts: max(1, phpCalls-times.Failures),
+		MaxAttempts: max(1, phpCalls-times.Failures), Retry: phpRetry(times.Failures),
 	}}, nil
+}
+
+// phpRetry are the waits of a job that has failed some times before: 2n - 1 minutes after failure n.
+func phpRetry(failures int) (waits []time.Duration) {
+	for n := failures + 1; failures > 0 && n < phpCalls; n++ {
+		waits = append(waits, time.Duration(2*n-1)*time.Minute)
+	}
+	return waits
 }
 
 // phpTopic is a row of dq_topic.
