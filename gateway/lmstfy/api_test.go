@@ -124,7 +124,8 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 		{"GET /api/ns/q/deadletter", "", "401", noToken}, {"GET /api/ns/q/peek", "", "401", noToken},
 		{"DELETE /api/ns/q", "", "401", noToken}, {"PUT /api/ns/q/deadletter", "", "401", noToken},
 		{"GET /api/ns", "", "404", `{"error":"api not found"}`}, {"GET /api/ns/q/", "", "404", `{"error":"api not found"}`},
-		{"POST /api/ns/q", "", "404", `{"error":"api not found"}`}, {"GET /", "", "404", `{"error":"api not found"}`},
+		{"POST /api/ns/q", "", "404", `{"error":"api not found"}`},
+		{"HEAD /api/ns/q", "", "404", `{"error":"api not found"}`}, {"GET /", "", "404", `{"error":"api not found"}`},
 	})
 	if w := c.ask(c.api, "PUT", "/api/ns/q?token=none", "", "X-Token", clientToken); w.Code != 201 {
 		t.Errorf("the header counts before the query: %d %s", w.Code, w.Body)
@@ -197,8 +198,8 @@ func TestJobsAreConsumedAsTheyWerePublished(t *testing.T) {
 		shown.RemainTries != 0 || shown.JobID != first || string(shown.Data) != string(one.Data) {
 		t.Errorf("peeked %s", w.Body)
 	}
-	if jobs := c.consume("q?count=2"); len(jobs) != 1 || len(jobs[0].Data) != 0 || jobs[0].TTL != 0 ||
-		jobs[0].RemainTries != 0 {
+	if jobs := c.consume("q?count=2"); len(jobs) != 1 || jobs[0].Data == nil || len(jobs[0].Data) != 0 ||
+		jobs[0].TTL != 0 || jobs[0].RemainTries != 0 {
 		t.Errorf("then %+v, want an array with the job without a body", jobs)
 	}
 	if w := c.do("PUT", "q/bulk?tries=2", `[1, {"a": "<"}, "x"]`); w.Code != 201 ||
@@ -309,6 +310,9 @@ func TestLimitsOfTokens(t *testing.T) {
 		{"POST " + limit, members, "500", `{"error":"throttler token(` + clientToken + `) has already exists"}`},
 		{"PUT " + limit, members, "200", `{"limiter":` + members + `}`}, {"GET " + limit, "", "200", members},
 		{"GET /limits", "", "200", `[{"namespace":"ns","token":"` + clientToken + `","limiter":` + members + `}]`},
+		{"POST /token/ns/big:" + clientToken + "/limit", members, "201", `{"limiter":` + members + `}`},
+		{"GET /limits", "", "200", `[{"namespace":"ns","token":"` + clientToken + `","limiter":` + members +
+			`},{"namespace":"ns","token":"big:` + clientToken + `","limiter":` + members + `}]`},
 	}, "Authorization", clientBasic)
 	over := func(kind string) string {
 		return `{"msg":"token(` + clientToken + `) ` + kind + ` reach the limit rate, please retry later"}`
