@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -53,7 +54,7 @@ type Topic struct {
 	Delay       Duration          `json:"delay,omitempty"` // of a push that names none
 	TTR         Duration          `json:"ttr,omitempty"`   // how long one attempt may take
 	Priority    string            `json:"priority,omitempty"`
-	MaxAttempts int               `json:"max_attempts,omitempty"`
+	MaxAttempts Attempts          `json:"max_attempts,omitempty"` // of a pull topic also NoLimit
 	// the waits between attempts; the last repeats. Empty: 1, 3, 5 … minutes
 	Retry        []Duration `json:"retry,omitempty"`
 	RetryIf      string     `json:"retry_if,omitempty"` // an expression over status, body, res and headers
@@ -76,6 +77,34 @@ type Topic struct {
 	UpdatedAt *time.Time `json:"updated_at,omitempty"`
 	// ETag names the state that Topic returned. PutTopic and DeleteTopicIf refuse to change another one: ErrChanged.
 	ETag string `json:"-"`
+}
+
+// Attempts is how many attempts the jobs of a topic have.
+type Attempts int
+
+// NoLimit are attempts without end, which the API has as 0. Here 0 is the server's default.
+const NoLimit Attempts = -1
+
+func (a Attempts) String() string {
+	if a == NoLimit {
+		return "no limit"
+	}
+	return strconv.Itoa(int(a))
+}
+
+// MarshalJSON writes the number as the API has it.
+func (a Attempts) MarshalJSON() ([]byte, error) { return json.Marshal(max(int(a), 0)) }
+
+// UnmarshalJSON reads the number as the API has it.
+func (a *Attempts) UnmarshalJSON(b []byte) error {
+	var n int
+	if err := json.Unmarshal(b, &n); err != nil {
+		return err
+	}
+	if *a = Attempts(n); n == 0 {
+		*a = NoLimit
+	}
+	return nil
 }
 
 // TopicFilter chooses topics; empty fields choose all.

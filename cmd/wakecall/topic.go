@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +49,7 @@ func topicTable(w io.Writer, topics []client.Topic) error {
 	var rows [][]string
 	for _, t := range topics {
 		rows = append(rows, []string{
-			t.Name, t.State, t.Priority, printable.ShortDuration(t.TTR.Std()), strconv.Itoa(t.MaxAttempts),
+			t.Name, t.State, t.Priority, printable.ShortDuration(t.TTR.Std()), t.MaxAttempts.String(),
 			t.CallbackURL, t.Title,
 		})
 	}
