@@ -135,6 +135,6 @@ func (g *Gateway) deleteLimit(r *http.Request) (reply, error) {
 }
 
 func (g *Gateway) listLimits(*http.Request) (reply, error) {
-	list, err := g.Tokens.Limits()
+	list, err := g.Tokens.Limits(g.Pools[0])
 	return reply{status: http.StatusOK, value: list}, err
 }

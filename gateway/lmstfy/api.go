@@ -126,10 +126,10 @@ func (g *Gateway) handler() http.Handler {
 	return identified(exactPaths(mux))
 }
 
-// exactPaths answers paths that http.ServeMux would redirect.
+// exactPaths answers paths that http.ServeMux would redirect, and HEAD, which it takes for GET.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") {
+		if r.Method == http.MethodHead || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") {
 			answer(w, http.StatusNotFound, object{"error": "api not found"})
 			return
 		}

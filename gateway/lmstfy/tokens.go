@@ -181,15 +181,20 @@ type LimitOf struct {
 	Limiter   Limit  `json:"limiter"`
 }
 
-// Limits lists the limits of all tokens.
-func (t *Tokens) Limits() ([]LimitOf, error) {
+// Limits lists the limits of all tokens. Those of other pools than the default one begin with their pool.
+func (t *Tokens) Limits(defaultPool string) ([]LimitOf, error) {
 	all, err := t.all()
 	list := []LimitOf{}
 	for _, of := range all {
 		for _, token := range of.Tokens {
-			if token.Limit != nil {
-				list = append(list, LimitOf{of.Namespace, string(token.Text), *token.Limit})
+			if token.Limit == nil {
+				continue
 			}
+			text := string(token.Text)
+			if of.Pool != defaultPool {
+				text = of.Pool + ":" + text
+			}
+			list = append(list, LimitOf{of.Namespace, text, *token.Limit})
 		}
 	}
 	slices.SortFunc(list, func(a, b LimitOf) int {
