@@ -106,16 +106,11 @@ func (m *collector) chosen(ctx context.Context) (own []string, rest *queue.Stats
 	maps.DeleteFunc(counts, func(topic string, _ queue.Stats) bool { return !m.c.opts.Known(topic) })
 	own = slices.Collect(maps.Keys(counts))
 	if most := m.c.opts.MetricTopics; len(own) > most {
-		jobs := func(topic string) int64 {
-			s := counts[topic]
-			return s.Delayed + s.Ready + s.Running + s.Dead
-		}
+		jobs := func(topic string) int64 { return counts[topic].Jobs() }
 		slices.SortFunc(own, func(a, b string) int { return cmp.Or(cmp.Compare(jobs(b), jobs(a)), cmp.Compare(a, b)) })
 		rest = &queue.Stats{}
 		for _, topic := range own[most:] {
-			s := counts[topic]
-			rest.Delayed, rest.Ready, rest.Running, rest.Dead =
-				rest.Delayed+s.Delayed, rest.Ready+s.Ready, rest.Running+s.Running, rest.Dead+s.Dead
+			rest.Add(counts[topic])
 		}
 		own = own[:most]
 	}

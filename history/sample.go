@@ -96,14 +96,6 @@ func decode(s Sample) (record, error) {
 	return r, nil
 }
 
-// addLiving adds up living jobs; the oldest job is the older one.
-func addLiving(a, b Living) Living {
-	return Living{
-		Delayed: a.Delayed + b.Delayed, Ready: a.Ready + b.Ready, Running: a.Running + b.Running, Dead: a.Dead + b.Dead,
-		OldestReady: max(a.OldestReady, b.OldestReady),
-	}
-}
-
 func fields(t *Totals) [11]*int64 {
 	return [...]*int64{
 		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,

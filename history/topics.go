@@ -96,7 +96,7 @@ func (s *topicStates) first(r Reading, missing string) *topicState {
 func (s *topicStates) sumLiving() {
 	s.all.Living = Living{}
 	for _, t := range s.topics {
-		s.all.Living = addLiving(s.all.Living, t.now.Living)
+		s.all.Living.Add(t.now.Living)
 	}
 }
 

@@ -169,6 +169,18 @@ type Stats struct {
 	OldestReady                   time.Duration // how long the oldest ready job has been due; 0 without one
 }
 
+// Jobs is how many there are in all states.
+func (st Stats) Jobs() int64 { return st.Delayed + st.Ready + st.Running + st.Dead }
+
+// Add adds the counts of other jobs.
+func (st *Stats) Add(o Stats) {
+	st.Delayed += o.Delayed
+	st.Ready += o.Ready
+	st.Running += o.Running
+	st.Dead += o.Dead
+	st.OldestReady = max(st.OldestReady, o.OldestReady)
+}
+
 // Of is the count of a state.
 func (st Stats) Of(state State) int64 {
 	return map[State]int64{Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead}[state]

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
@@ -297,13 +296,11 @@ func (s *Server) emptyTopic(c *call, drop bool) error {
 	if err != nil {
 		return err
 	}
-	if n := total(all[name]); n > 0 {
+	if n := all[name].Jobs(); n > 0 {
 		return conflict("topic %s has %d jobs; let them end, delete them, or delete it with ?drop=true", name, n)
 	}
 	return nil
 }
-
-func total(st queue.Stats) int64 { return st.Delayed + st.Ready + st.Running + st.Dead }
 
 func (s *Server) drop(c *call) error {
 	if err := s.writable(); err != nil {

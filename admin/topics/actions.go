@@ -105,9 +105,8 @@ func (h *Handler) deleteTopic(c echo.Context, t *registry.Topic) error {
 	if err != nil {
 		return err
 	}
-	n := stats[t.Name]
 	drop := c.FormValue("drop") != ""
-	if jobs := n.Delayed + n.Ready + n.Running + n.Dead; jobs > 0 && !drop {
+	if jobs := stats[t.Name].Jobs(); jobs > 0 && !drop {
 		h.Flash(c, "danger", "topic.has_jobs", t.Name, jobs)
 		return h.Redirect(c, h.Below("/topics", t.Name))
 	}

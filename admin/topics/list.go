@@ -236,9 +236,8 @@ func busiest(lines []*topicLine) []*topicLine {
 	if len(lines) <= topicsJudged {
 		return lines
 	}
-	jobs := func(l *topicLine) int64 { return l.Stats.Delayed + l.Stats.Ready + l.Stats.Running + l.Stats.Dead }
 	lines = slices.Clone(lines)
-	slices.SortFunc(lines, func(x, y *topicLine) int { return cmp.Compare(jobs(y), jobs(x)) })
+	slices.SortFunc(lines, func(x, y *topicLine) int { return cmp.Compare(y.Stats.Jobs(), x.Stats.Jobs()) })
 	return lines[:topicsJudged]
 }
 
