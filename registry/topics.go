@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -23,6 +25,27 @@ func (t *Topic) ETag() string {
 	}
 	sum := sha256.Sum256(spec)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// Fields are the values of the topic's fields as JSON, without its secrets and times.
+func (t *Topic) Fields() (fields map[string]json.RawMessage) {
+	b, _ := json.Marshal(t.Public()) // has no values that JSON cannot write
+	_ = json.Unmarshal(b, &fields)
+	delete(fields, "created_at")
+	delete(fields, "updated_at")
+	return fields
+}
+
+// DifferingFields are the names of the fields in which two topics differ, sorted.
+func DifferingFields(a, b *Topic) (names []string) {
+	ours, theirs := a.Fields(), b.Fields()
+	for _, name := range append(slices.Collect(maps.Keys(ours)), slices.Collect(maps.Keys(theirs))...) {
+		if !bytes.Equal(ours[name], theirs[name]) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Condition is what must hold for the topic that an edit finds, which is nil if there is none. Otherwise the edit is

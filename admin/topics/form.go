@@ -40,24 +40,16 @@ type topicFormData struct {
 type conflict struct{ Field, Theirs, Yours string }
 
 func conflicts(theirs, yours *registry.Topic) (list []conflict) {
-	a, b := jsonFields(theirs), jsonFields(yours)
-	for _, field := range page.SortedKeys(a) {
-		if string(a[field]) != string(b[field]) && field != "created_at" && field != "updated_at" {
-			list = append(list, conflict{field, string(a[field]), string(b[field])})
-		}
+	a, b := theirs.Fields(), yours.Fields()
+	for _, field := range registry.DifferingFields(theirs, yours) {
+		list = append(list, conflict{field, string(a[field]), string(b[field])})
 	}
 	return list
 }
 
-func jsonFields(t *registry.Topic) (fields map[string]json.RawMessage) {
-	b, _ := json.Marshal(t.Public())
-	_ = json.Unmarshal(b, &fields)
-	return fields
-}
-
 func formOf(t *registry.Topic) topicForm {
 	f := topicForm{"etag": t.ETag()}
-	for name, value := range jsonFields(t) {
+	for name, value := range t.Fields() {
 		f[name] = typed(value)
 	}
 	return f

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -179,63 +178,16 @@ func differences(w topicfile.Topic, t client.Topic) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	current, err := registry.DecodeTopic(w.Name, withoutOwn(b))
+	current, err := registry.DecodeTopic(w.Name, b)
 	if err != nil {
 		return nil, fmt.Errorf("read the server's topic: %w", err)
 	}
-	have, err := fieldsOf(current)
-	if err != nil {
-		return nil, err
-	}
-	want, err := fieldsOf(w.Topic)
-	if err != nil {
-		return nil, err
-	}
-	var fields []string
-	for name, value := range want {
-		if !reflect.DeepEqual(value, have[name]) {
-			fields = append(fields, name)
-		}
-	}
+	fields := registry.DifferingFields(current, w.Topic)
 	if w.HasSecrets {
 		fields = append(fields, "secrets")
+		slices.Sort(fields)
 	}
-	slices.Sort(fields)
 	return fields, nil
-}
-
-// withoutOwn removes what the registry adds to a topic.
-func withoutOwn(topic []byte) []byte {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(topic, &m) != nil {
-		return topic
-	}
-	for _, name := range []string{"name", "created_at", "updated_at", "secrets"} {
-		delete(m, name)
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		return topic
-	}
-	return b
-}
-
-// fieldsOf are the JSON fields of a topic that are compared. Empty lists and maps are nil.
-func fieldsOf(t *registry.Topic) (map[string]any, error) {
-	b, err := json.Marshal(t)
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	if err := json.Unmarshal(withoutOwn(b), &m); err != nil {
-		return nil, err
-	}
-	for name, value := range m {
-		if v := reflect.ValueOf(value); (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0 {
-			m[name] = nil
-		}
-	}
-	return m, nil
 }
 
 // readTopics reads and checks all files.
