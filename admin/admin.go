@@ -23,7 +23,6 @@ import (
 
 // Admin is the web admin.
 type Admin struct {
-	opts     Options
 	page     *page.Base
 	access   *access.Handler
 	jobs     *jobs.Handler
@@ -34,14 +33,11 @@ type Admin struct {
 
 // New makes an admin. It fails when an embedded template or text is broken.
 func New(o Options) (*Admin, error) {
-	base, err := page.New(page.Options{
-		BasePath: o.BasePath, TrustedProxies: o.TrustedProxies, Version: o.Version, Host: o.Host,
-		Registry: o.Registry, Log: o.Logger, Now: o.Now,
-	})
+	base, err := page.New(o)
 	if err != nil {
 		return nil, err
 	}
-	a := &Admin{opts: o, page: base, echo: echo.New()}
+	a := &Admin{page: base, echo: echo.New()}
 	a.echo.HTTPErrorHandler = base.Fail
 	a.echo.IPExtractor = page.AddressOf(o.TrustedProxies)
 	a.routes()
@@ -51,26 +47,15 @@ func New(o Options) (*Admin, error) {
 
 // routes makes the rooms and registers their pages.
 func (a *Admin) routes() {
-	o, b, e := a.opts, a.page, a.echo
-	a.access = access.New(b, o.Registry, o.Accounts, o.Sessions)
-	fig := figures.New(b, figures.Options{Queue: o.Queue, Shards: o.Registry, History: o.History, Activity: o.Activity})
-	a.jobs = jobs.New(b, jobs.Options{
-		Queue: o.Queue, Figures: fig, Caller: o.Caller, Tasks: o.Tasks, WorkDir: o.WorkDir, Lead: o.Lead,
-	})
-	top := topics.New(b, topics.Options{
-		Queue: o.Queue, Registry: o.Registry, Editor: o.Editor, Activity: o.Activity, Caller: o.Caller, APIURL: o.APIURL,
-	}, fig, a.jobs)
-	sh := shards.New(b, shards.Options{
-		Queue: o.Queue, Registry: o.Registry, Editor: o.Editor, Master: o.Master, Config: o.Config,
-		OpenShard: o.OpenShard,
-	})
-	a.overview = overview.New(b, overview.Options{
-		Queue: o.Queue, Registry: o.Registry, Master: o.Master, Alerts: o.Alerts, Lateness: o.Lateness, Shares: o.Shares,
-		Weights: o.Weights,
-		APIURL:  o.APIURL, TokenFile: o.TokenFile,
-	}, fig, sh)
-	al := alerts.New(b, alerts.Options{Registry: o.Registry, Alerts: o.Alerts, AdminURL: o.AdminURL, Web: o.Web,
-		TestMail: o.TestMail})
+	b, e := a.page, a.echo
+	a.access = access.New(b)
+	fig := figures.New(b)
+	a.jobs = jobs.New(b, fig)
+	sh := shards.New(b)
+	a.overview = overview.New(b, fig, sh)
+	rooms := []interface{ Routes(*echo.Group) }{
+		a.overview, fig, topics.New(b, fig, a.jobs), a.jobs, sh, alerts.New(b), a.access,
+	}
 
 	e.Use(b.Headers)
 	e.GET(b.BasePath+"/assets/:name", echo.WrapHandler(b.Assets()))
@@ -85,7 +70,7 @@ func (a *Admin) routes() {
 	a.access.OpenRoutes(open)
 	b.ChoiceRoutes(open)
 	g := open.Group("", a.access.SignedIn)
-	for _, room := range []interface{ Routes(*echo.Group) }{a.overview, fig, top, a.jobs, sh, al, a.access} {
+	for _, room := range rooms {
 		room.Routes(g)
 	}
 	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
@@ -122,9 +107,9 @@ func (a *Admin) Run(ctx context.Context, l net.Listener) error {
 	err := listen.HTTP(ctx, l, &http.Server{
 		Handler: a, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(a.page.Log.Handler(), slog.LevelDebug),
 	}, listen.Options{
-		MaxConns: maxConns, TLS: a.opts.TLS, ShutdownTimeout: a.opts.ShutdownTimeout, Draining: a.page.Hub.Close,
+		MaxConns: maxConns, TLS: a.page.TLS, ShutdownTimeout: a.page.ShutdownTimeout, Draining: a.page.Hub.Close,
 		Refusal: page.Refusal,
 	})
 	a.page.Hub.Close()

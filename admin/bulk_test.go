@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
@@ -29,7 +30,7 @@ func (s *site) working(ctx context.Context) (stop func()) {
 }
 
 // stocked is a shop whose topic has n delayed jobs, order-0 and on, due a second after each other from an hour ahead.
-func stocked(t *testing.T, n int, wrap func(*queue.Queue) Queue) (*site, *queue.Queue, time.Time) {
+func stocked(t *testing.T, n int, wrap func(*queue.Queue) page.Queue) (*site, *queue.Queue, time.Time) {
 	t.Helper()
 	q := realQueue(t)
 	dir := t.TempDir()
@@ -66,7 +67,7 @@ func (s *site) result(id uint64) bulk.Result {
 	if v.State != bulk.Done || v.Done != v.Total {
 		s.Fatalf("the task is %+v", v)
 	}
-	if left, _ := os.ReadDir(s.admin.opts.WorkDir); len(left) > 0 {
+	if left, _ := os.ReadDir(s.admin.page.WorkDir); len(left) > 0 {
 		s.Errorf("the task left %s", left[0].Name())
 	}
 	return v.About.Result
@@ -135,7 +136,7 @@ func TestAShiftHappensOnceThoughTheAdminRestarts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	q := &stopping{at: 1010, stop: cancel}
-	s, real, begin := stocked(t, 2500, func(r *queue.Queue) Queue {
+	s, real, begin := stocked(t, 2500, func(r *queue.Queue) page.Queue {
 		q.Queue = r
 		return q
 	})

@@ -3,10 +3,10 @@
 // which it knows as interfaces.
 //
 // The pages are in rooms, one package for what a person does: access (signing in, users, tokens, audit), topics, jobs
-// (a job, dead letters, bulk work), shards (and processes), alerts, overview. Each has a Handler with the few things it
-// needs; this package makes them and registers their routes. What they share is in page, live (the stream) and figures
-// (charts, forecasts). A page's template is in web/templates/pages, its texts in web/locales/LANGUAGE. Handlers return
-// errors; page.Base.Fail makes pages of them, so that all look alike.
+// (a job, dead letters, bulk work), shards (and processes), alerts, overview. Each has a Handler; this package makes
+// them and registers their routes. What all of them work with is page.Options, and what they share is in page, live
+// (the stream) and figures (charts, forecasts). A page's template is in web/templates/pages, its texts in
+// web/locales/LANGUAGE. Handlers return errors; page.Base.Fail makes pages of them, so that all look alike.
 //
 // A request passes, from the outside in: CrossOriginProtection (a change that another site sends is refused), security
 // headers, the session, Catch, SignedIn (who is it, and may it be here), and, for what not every user may do, Need.

@@ -19,8 +19,7 @@ import (
 
 	"github.com/wakecall/wakecall/activity"
 	"github.com/wakecall/wakecall/admin/account"
-	"github.com/wakecall/wakecall/admin/shards"
-	"github.com/wakecall/wakecall/admin/topics"
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/callback"
@@ -117,7 +116,7 @@ func open(t *testing.T, change func(*Options)) *site {
 	opts := quiet()
 	opts.Queue, opts.Registry, opts.Editor, opts.Version = s.queue, s.registry.Registry, s.registry, "test"
 	opts.Accounts = s.registry.Store
-	opts.Sessions, opts.Alerts = account.NewSessions(s.registry.DB()), alert.NewStore(s.registry.DB())
+	opts.SessionStore, opts.Alerts = account.NewSessions(s.registry.DB()), alert.NewStore(s.registry.DB())
 	opts.Web, opts.Tasks, opts.WorkDir = http.DefaultClient, bulk.NewStore(s.registry.Registry), t.TempDir()
 	if change != nil {
 		change(&opts)
@@ -149,15 +148,15 @@ func quiet() Options {
 		Lateness: func(context.Context, float64) (time.Duration, bool) { return 0, false },
 		Shares:   func(context.Context) ([3]int64, error) { return [3]int64{}, nil },
 		Weights:  [3]int{5, 3, 2},
-		Logger:   slog.New(slog.DiscardHandler), Now: time.Now, Host: "localhost", ShutdownTimeout: 30 * time.Second,
+		Log:      slog.New(slog.DiscardHandler), Now: time.Now, Host: "localhost", ShutdownTimeout: 30 * time.Second,
 	}
 }
 
 type (
-	idleMaster struct{ shards.Master }
+	idleMaster struct{ page.Master }
 	noHistory  struct{}
 	noActivity struct{}
-	noCalls    struct{ topics.Caller }
+	noCalls    struct{ page.Caller }
 )
 
 func (idleMaster) Ps(context.Context) (*master.Tree, error) { return &master.Tree{}, nil }

@@ -81,7 +81,7 @@ func TestAGuesserKeepsNobodyOut(t *testing.T) {
 func TestALimitHasNoWayAround(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
-	s := open(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	s := open(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
 	if status, _ := s.post("/login", "username", "root ", "password", password); status != http.StatusUnauthorized {
 		t.Errorf("root with a space got %d", status)
 	}

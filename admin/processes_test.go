@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 )
@@ -74,7 +74,7 @@ func TestProcesses(t *testing.T) {
 }
 
 // noMaster is what a process finds that runs alone.
-type noMaster struct{ shards.Master }
+type noMaster struct{ page.Master }
 
 func (noMaster) Ps(context.Context) (*master.Tree, error) { return nil, master.ErrNoMaster }
 

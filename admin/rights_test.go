@@ -216,8 +216,8 @@ func TestStrangersWriteNothing(t *testing.T) {
 	t.Parallel()
 	db := &FlakyStore{}
 	s := open(t, func(o *Options) {
-		db.SessionStore = o.Sessions
-		o.Sessions = db
+		db.SessionStore = o.SessionStore
+		o.SessionStore = db
 	})
 	for _, r := range s.admin.echo.Routes() {
 		if r.Method == echo.RouteNotFound || r.Path == "/events" {

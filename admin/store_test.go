@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/admin/access"
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // FlakyStore is the registry's store with a database that can go away.
 type FlakyStore struct {
-	access.SessionStore
+	page.SessionStore
 	Away   bool
 	Writes int
 }
@@ -43,8 +43,8 @@ func TestPagesThatChangeNothingWriteNothing(t *testing.T) {
 	t.Parallel()
 	db := &FlakyStore{}
 	s := open(t, func(o *Options) {
-		db.SessionStore = o.Sessions
-		o.Sessions = db
+		db.SessionStore = o.SessionStore
+		o.SessionStore = db
 	}).as("look")
 	s.get("/")
 	before := db.Writes

@@ -42,9 +42,9 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 	reader := activity.NewReader(p.queue)
 	return admin.Options{
 		Queue: p.queue, Registry: p.registry, Editor: p.editedRegistry(), Accounts: account.NewStore(p.registry),
-		Sessions: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataPath()), Config: p.cfg,
+		SessionStore: account.NewSessions(p.registry.DB()), Master: master.At(p.cfg.DataPath()), Config: p.cfg,
 		Activity: reader, Caller: caller, BasePath: p.cfg.Admin.BasePath, TrustedProxies: p.cfg.Admin.Proxies(),
-		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Logger: p.log, Now: time.Now,
+		ShutdownTimeout: p.cfg.ShutdownTimeout, Version: p.version, Log: p.log, Now: time.Now,
 
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   bulk.NewStore(p.registry),

@@ -5,16 +5,12 @@ package access
 import (
 	"github.com/labstack/echo/v4"
 
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	registry *registry.Registry
-	accounts *account.Store
 	store    *steadyStore
 	users    *users
 	attempts *loginLimit
@@ -22,10 +18,10 @@ type Handler struct {
 }
 
 // New makes a Handler and gives the base its sessions.
-func New(b *page.Base, r *registry.Registry, accounts *account.Store, sessions SessionStore) *Handler {
+func New(b *page.Base) *Handler {
 	h := &Handler{
-		Base: b, registry: r, accounts: accounts, store: newSteadyStore(sessions, b.Now), attempts: newLoginLimit(b.Now),
-		users: &users{accounts: accounts, now: b.Now},
+		Base: b, store: newSteadyStore(b.SessionStore, b.Now), attempts: newLoginLimit(b.Now),
+		users: &users{accounts: b.Accounts, now: b.Now},
 		codes: &codes{now: b.Now, last: map[string]int64{}},
 	}
 	b.Sessions = h.newSessions()

@@ -50,7 +50,7 @@ func (h *Handler) confirmPassword(c echo.Context) (problem string, err error) {
 	if wait := h.waits(c, name); wait > 0 {
 		return h.T(c, "login.wait", h.Words(c, wait)), nil
 	}
-	_, err = h.accounts.CheckPassword(c.Request().Context(), name, c.FormValue("current"))
+	_, err = h.Accounts.CheckPassword(c.Request().Context(), name, c.FormValue("current"))
 	if errors.Is(err, account.ErrNoUser) {
 		return h.T(c, "account.wrong_current"), nil
 	}
@@ -71,7 +71,7 @@ func (h *Handler) changePassword(c echo.Context) error {
 	if c.FormValue("password") != c.FormValue("again") {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"again": h.T(c, "account.not_same")})
 	}
-	err = h.accounts.SetPassword(c.Request().Context(), page.Actor(c), page.Viewer(c).Name, c.FormValue("password"))
+	err = h.Accounts.SetPassword(c.Request().Context(), page.Actor(c), page.Viewer(c).Name, c.FormValue("password"))
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == page.Viewer(c).Name && !s.Current })
 	}
@@ -111,7 +111,7 @@ func (h *Handler) finishTOTP(c echo.Context) error {
 	if !h.codes.use(page.Viewer(c).Name, c.FormValue("code"), secret) {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"code": h.T(c, "login.wrong_code")})
 	}
-	if err := h.accounts.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
+	if err := h.Accounts.SetTOTP(ctx, page.Actor(c), page.Viewer(c).Name, secret); err != nil {
 		return err
 	}
 	h.Sessions.Remove(ctx, keyNewSecret)
@@ -127,7 +127,7 @@ func (h *Handler) clearTOTP(c echo.Context) error {
 	if problem != "" {
 		return h.accountPage(c, http.StatusUnprocessableEntity, map[string]string{"totp_current": problem})
 	}
-	return h.finish(c, h.accounts.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
+	return h.finish(c, h.Accounts.ClearTOTP(c.Request().Context(), page.Actor(c), page.Viewer(c).Name), "/account",
 		"account.totp_off_now")
 }
 

@@ -52,7 +52,7 @@ func (h *Handler) auditPage(c echo.Context) error {
 	f.Since, _ = page.Minute(c.QueryParam("since"), page.Zone(c)) // nonsense leaves nothing out
 	f.Until, _ = page.Minute(c.QueryParam("until"), page.Zone(c))
 	f.Before, _ = page.ID(c.QueryParam("cursor")) // nonsense is the beginning
-	list, err := h.registry.Audit(c.Request().Context(), f)
+	list, err := h.Registry.Audit(c.Request().Context(), f)
 	if err != nil {
 		return err
 	}

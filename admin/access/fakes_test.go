@@ -4,15 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/registry"
 )
 
 // flakyStore keeps sessions in memory, as a database that can go away.
 type flakyStore struct {
-	SessionStore // nil: what is not needed here
-	sessions     map[string][]byte
-	away         bool
-	writes       int
+	page.SessionStore // nil: what is not needed here
+	sessions          map[string][]byte
+	away              bool
+	writes            int
 }
 
 func (f *flakyStore) Find(_ context.Context, token string) ([]byte, bool, error) {

@@ -58,7 +58,7 @@ func (h *Handler) login(c echo.Context) error {
 		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login", form)
 	}
-	u, err := h.accounts.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
+	u, err := h.Accounts.CheckPassword(c.Request().Context(), form.Username, c.FormValue("password"))
 	if errors.Is(err, account.ErrNoUser) {
 		h.Log.Warn("sign-in failed", "user", form.Username, "address", c.RealIP())
 		form.Error = h.T(c, "login.wrong")
@@ -89,7 +89,7 @@ func (h *Handler) startSession(c echo.Context, u *account.User, form loginForm) 
 	h.Sessions.Put(ctx, keyOwn, rand.Text())
 	h.Sessions.Put(ctx, keySince, h.Now().Unix())
 	h.users.forget()
-	if err := h.accounts.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
+	if err := h.Accounts.NoteSignIn(ctx, u.Name, c.RealIP()); err != nil {
 		h.Log.Warn("note the sign-in", "user", u.Name, "error", err)
 	}
 	if form.Action != "" {

@@ -9,18 +9,9 @@ import (
 	"github.com/alexedwards/scs/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/registry"
 )
-
-// SessionStore keeps sessions by the hashes of their tokens: the registry. Update leaves a session that has ended
-// alone.
-type SessionStore interface {
-	Find(ctx context.Context, token string) (data []byte, found bool, err error)
-	Create(ctx context.Context, token string, data []byte, expiry time.Time) error
-	Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error)
-	Delete(ctx context.Context, token string) (found bool, err error)
-	All(ctx context.Context) (map[string][]byte, error)
-}
 
 // steadyStore is the store of the session manager. While the database is unavailable, it serves the sessions seen last
 // for a while: that is when operators need the pages. Otherwise each request reads the database, so that a session that
@@ -30,7 +21,7 @@ type SessionStore interface {
 // meanwhile.
 type steadyStore struct {
 	scs.Store // nil: the manager calls the methods that take a context
-	sessions  SessionStore
+	sessions  page.SessionStore
 	now       func() time.Time
 
 	known *lru.Cache[string, knownSession] // by the token's hash
@@ -48,7 +39,7 @@ const (
 	maxKnown      = 10_000
 )
 
-func newSteadyStore(s SessionStore, now func() time.Time) *steadyStore {
+func newSteadyStore(s page.SessionStore, now func() time.Time) *steadyStore {
 	known, _ := lru.New[string, knownSession](maxKnown) // which only fails for no sessions
 	return &steadyStore{sessions: s, now: now, known: known}
 }

@@ -25,7 +25,7 @@ const (
 const pendingLife = 5 * time.Minute
 
 func (h *Handler) hasTOTP(ctx context.Context, user string) (bool, error) {
-	secret, err := h.accounts.TOTPSecret(ctx, user)
+	secret, err := h.Accounts.TOTPSecret(ctx, user)
 	return secret != "", err
 }
 
@@ -52,7 +52,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login_code", form)
 	}
-	secret, err := h.accounts.TOTPSecret(ctx, name)
+	secret, err := h.Accounts.TOTPSecret(ctx, name)
 	if err != nil {
 		return err
 	}

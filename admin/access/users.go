@@ -21,7 +21,7 @@ func (h *Handler) usersRoutes(g *echo.Group) {
 	g.POST("/access/users/:name/role", admin(h.setRole))
 	g.POST("/access/users/:name/password", admin(h.setPassword))
 	g.POST("/access/users/:name/totp", admin(h.clearTOTPOf))
-	g.POST("/access/users/:name/delete", admin(h.changeOther(true, "access.user_deleted", h.accounts.DeleteUser)))
+	g.POST("/access/users/:name/delete", admin(h.changeOther(true, "access.user_deleted", h.Accounts.DeleteUser)))
 	g.POST("/access/users/:name/disable", admin(h.changeOther(true, "access.user_disabled", h.setDisabled(true))))
 	g.POST("/access/users/:name/enable", admin(h.changeOther(false, "access.user_enabled", h.setDisabled(false))))
 	g.POST("/access/tokens", admin(h.createToken))
@@ -71,7 +71,7 @@ type tokenLine struct {
 
 func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) error {
 	ctx := c.Request().Context()
-	list, err := h.accounts.ListUsers(ctx)
+	list, err := h.Accounts.ListUsers(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func (h *Handler) accessPage(c echo.Context, status int, forms accessForms) erro
 }
 
 func (h *Handler) tokens(ctx context.Context) (lines []tokenLine, err error) {
-	uses, err := h.registry.TokenUses(ctx)
-	for _, t := range h.registry.ListTokens() {
+	uses, err := h.Registry.TokenUses(ctx)
+	for _, t := range h.Registry.ListTokens() {
 		lines = append(lines, tokenLine{t, t.Expired(h.Now()), uses[t.ID]})
 	}
 	return lines, err
@@ -102,7 +102,7 @@ func (h *Handler) tokens(ctx context.Context) (lines []tokenLine, err error) {
 
 func (h *Handler) createUser(c echo.Context) error {
 	form := map[string]string{"name": strings.TrimSpace(c.FormValue("name")), "role": c.FormValue("role")}
-	err := h.accounts.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"),
+	err := h.Accounts.CreateUser(c.Request().Context(), page.Actor(c), form["name"], c.FormValue("password"),
 		account.Role(form["role"]))
 	if err == nil {
 		h.Flash(c, "success", "access.user_created", form["name"])
@@ -132,7 +132,7 @@ func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any)
 
 func (h *Handler) setRole(c echo.Context) error {
 	name := page.Param(c, "name")
-	err := h.accounts.SetRole(c.Request().Context(), page.Actor(c), name, account.Role(c.FormValue("role")))
+	err := h.Accounts.SetRole(c.Request().Context(), page.Actor(c), name, account.Role(c.FormValue("role")))
 	return h.finish(c, err, "/access", "access.role_set", name)
 }
 
@@ -140,7 +140,7 @@ func (h *Handler) setRole(c echo.Context) error {
 func (h *Handler) setPassword(c echo.Context) error {
 	name := page.Param(c, "name")
 	ctx := c.Request().Context()
-	err := h.accounts.SetPassword(ctx, page.Actor(c), name, c.FormValue("password"))
+	err := h.Accounts.SetPassword(ctx, page.Actor(c), name, c.FormValue("password"))
 	if err == nil {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == name && !s.Current })
 	}
@@ -167,13 +167,13 @@ func (h *Handler) changeOther(
 
 func (h *Handler) setDisabled(disabled bool) func(ctx context.Context, actor, name string) error {
 	return func(ctx context.Context, actor, name string) error {
-		return h.accounts.SetDisabled(ctx, actor, name, disabled)
+		return h.Accounts.SetDisabled(ctx, actor, name, disabled)
 	}
 }
 
 func (h *Handler) clearTOTPOf(c echo.Context) error {
 	name := page.Param(c, "name")
-	return h.finish(c, h.accounts.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
+	return h.finish(c, h.Accounts.ClearTOTP(c.Request().Context(), page.Actor(c), name), "/access", "access.totp_cleared",
 		name)
 }
 
@@ -196,7 +196,7 @@ func (h *Handler) createToken(c echo.Context) error {
 	var secret string
 	var t *registry.Token
 	if err == nil {
-		secret, t, err = h.registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name,
+		secret, t, err = h.Registry.CreateToken(c.Request().Context(), page.Actor(c), form.Name,
 			registry.RightsOf(form.Rights), page.Words(form.Topics), expires)
 	}
 	if err == nil {
@@ -215,7 +215,7 @@ func (h *Handler) createToken(c echo.Context) error {
 // tokenPage shows a new token, once.
 func (h *Handler) tokenPage(c echo.Context) error {
 	secret := h.TakeSecret(c, keyToken+page.Param(c, "id"))
-	for _, t := range h.registry.ListTokens() {
+	for _, t := range h.Registry.ListTokens() {
 		if secret != "" && fmt.Sprint(t.ID) == page.Param(c, "id") {
 			return h.Render(c, http.StatusOK, "access_token", createdToken{t, secret})
 		}
@@ -228,7 +228,7 @@ func (h *Handler) revokeToken(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	return h.finish(c, h.registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
+	return h.finish(c, h.Registry.RevokeToken(c.Request().Context(), page.Actor(c), id), "/access",
 		"access.token_revoked")
 }
 

@@ -36,11 +36,7 @@ type Counts struct {
 // Sum adds up all topics.
 func (c Counts) Sum() (sum queue.Stats) {
 	for _, t := range c.Topics {
-		sum.Delayed += t.Delayed
-		sum.Ready += t.Ready
-		sum.Running += t.Running
-		sum.Dead += t.Dead
-		sum.OldestReady = max(sum.OldestReady, t.OldestReady)
+		sum.Add(t)
 	}
 	return sum
 }
@@ -146,7 +142,7 @@ func (h *Handler) missing(err error) []string {
 
 // shards are those in use.
 func (h *Handler) shards() (names []string) {
-	for _, s := range h.Shards.ListShards() {
+	for _, s := range h.Registry.ListShards() {
 		if s.State != registry.ShardOffline {
 			names = append(names, s.Name)
 		}

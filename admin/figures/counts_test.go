@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 // redis is what a Handler asks, as far as it answers.
 type redis struct {
+	page.Queue
 	stats map[string]queue.Stats
 	err   error
 }
@@ -32,17 +34,27 @@ func (r *redis) Totals(context.Context, []string) (map[string]queue.TopicTotals,
 	return all, r.err
 }
 
-type twoShards struct{}
-
-func (twoShards) ListShards() []registry.Shard {
-	return []registry.Shard{{Name: "s1", State: registry.ShardActive}, {Name: "s2", State: registry.ShardActive}}
-}
-
-type noTopics struct{}
-
-func (noTopics) Snapshot() *registry.Snapshot {
-	a, b := registry.NewTopic("a"), registry.NewTopic("b")
-	return &registry.Snapshot{Topics: registry.NewTopics(&a, &b)}
+func openRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	r, err := registry.Open(registry.Options{DSN: "sqlite:" + filepath.Join(t.TempDir(), "registry.db"), Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	for _, name := range []string{"a", "b"} {
+		topic := registry.NewTopic(name)
+		topic.CallbackURL = "http://localhost/"
+		if _, err := r.PutTopic(t.Context(), "test", topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"s1", "s2"} {
+		shard := registry.Shard{Name: name, URL: "redis://localhost/" + name, State: registry.ShardActive}
+		if err := r.PutShard(t.Context(), "test", shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
 }
 
 // TestWhatIsNotKnownIsNotZero: before the first answer nothing is known, later the last answer is, with its age; the
@@ -50,10 +62,11 @@ func (noTopics) Snapshot() *registry.Snapshot {
 func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	base := &page.Base{Options: page.Options{Now: func() time.Time { return now }, Registry: noTopics{}}}
 	all := &queue.PartialError{Shards: []string{"s1", "s2"}, Err: errors.New("timeout")}
 	r := &redis{stats: map[string]queue.Stats{"a": {}}, err: all}
-	h := New(base, Options{Queue: r, Shards: twoShards{}})
+	h := New(&page.Base{Options: page.Options{
+		Now: func() time.Time { return now }, Registry: openRegistry(t), Queue: r,
+	}})
 	if c := h.Counts(t.Context()); c.Known() || len(c.Missing) != 2 {
 		t.Errorf("nobody ever answered, and the counts are %+v", c)
 	}

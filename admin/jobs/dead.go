@@ -3,7 +3,6 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -28,14 +27,12 @@ func (h *Handler) deadRoutes(g *echo.Group) {
 }
 
 const (
-	deadShown           = 50   // of one topic
-	deadScanned         = 5000 // jobs looked through for one page
-	deadTopics          = 20   // topics of which jobs are shown together
-	deadPerTopic        = 20
-	deadPerTopicScanned = 500
-	deadListLimit       = 100
-	defaultRate         = 10
-	defaultStopPct      = 20
+	deadShown      = 50 // of one topic
+	deadTopics     = 20 // topics of which jobs are shown together
+	deadPerTopic   = 20
+	deadListLimit  = 100
+	defaultRate    = 10
+	defaultStopPct = 20
 )
 
 // deadTopic is a topic with dead jobs.
@@ -111,7 +108,7 @@ func readDeadFilter(c echo.Context) bulk.Filter {
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
 	f := readDeadFilter(c)
-	d := deadData{Counts: h.Figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
+	d := deadData{Counts: h.figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
 	d.Topics = deadTopicsOf(d.Counts, "")
 	d.Chosen = h.chosen(ctx, d.Counts, f, h.patience)
 	d.Chosen.Later, d.Chosen.AtLeast = d.Chosen.AtLeast, false
@@ -169,7 +166,7 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 // deadCount answers the part of the page with the number of jobs and what can be done with them.
 func (h *Handler) deadCount(c echo.Context) error {
 	ctx := c.Request().Context()
-	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.Figures.Counts(ctx), readDeadFilter(c), countLimit))
+	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), readDeadFilter(c), countLimit))
 }
 
 // deadTasks are the open tasks on dead jobs.
@@ -183,22 +180,20 @@ func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
 
 func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) error {
 	f := d.Chosen.Filter
+	until := time.Now().Add(matchAtOnce)
 	if f.Topic != "" {
-		jobs, next, err := h.deadOf(ctx, f, f.Topic, c.QueryParam("cursor"), deadShown, deadScanned)
-		if err != nil {
-			return err
-		}
-		d.Jobs, d.Pager = jobs, page.CursorPager(c, next)
-		return nil
+		jobs, next, err := h.matching(ctx, f, f.Topic, c.QueryParam("cursor"), deadShown, until)
+		d.Jobs, d.Pager = newDeadJobs(jobs), page.CursorPager(c, next)
+		return err
 	}
 	for _, t := range d.Topics[:min(deadTopics, len(d.Topics))] {
-		jobs, next, err := h.deadOf(ctx, f, t.Name, "", deadPerTopic, deadPerTopicScanned)
+		jobs, next, err := h.matching(ctx, f, t.Name, "", deadPerTopic, until)
 		if err != nil {
 			d.Away = h.Explain(c, err)
 			continue
 		}
 		d.Partial = d.Partial || next != ""
-		d.Jobs = append(d.Jobs, jobs...)
+		d.Jobs = append(d.Jobs, newDeadJobs(jobs)...)
 	}
 	slices.SortFunc(d.Jobs, func(x, y deadJob) int { return y.DeadAt.Compare(x.DeadAt) })
 	d.Partial = d.Partial || len(d.Topics) > deadTopics || len(d.Jobs) > deadListLimit
@@ -206,35 +201,15 @@ func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) err
 	return nil
 }
 
-// deadOf reads a bounded number of a topic's dead jobs and returns those that match.
-func (h *Handler) deadOf(
-	ctx context.Context, f bulk.Filter, topic, cursor string, want, scan int,
-) ([]deadJob, string, error) {
-	var list []deadJob
-	for seen := 0; ; {
-		jobs, next, err := h.Queue.List(ctx, topic, queue.Dead, cursor, want)
-		if err != nil {
-			return nil, "", err
-		}
-		for i := range jobs {
-			if f.Match(&jobs[i]) {
-				list = append(list, newDeadJob(jobs[i]))
-			}
-		}
-		seen += len(jobs)
-		cursor = next
-		if cursor == "" || len(list) >= want || seen >= scan || len(jobs) == 0 {
-			return list, cursor, nil
+func newDeadJobs(jobs []queue.Job) []deadJob {
+	list := make([]deadJob, len(jobs))
+	for i := range jobs {
+		list[i] = deadJob{Job: jobs[i], Last: bulk.LastError(&jobs[i])}
+		if n := len(jobs[i].History); n > 0 {
+			list[i].Status = jobs[i].History[n-1].Status
 		}
 	}
-}
-
-func newDeadJob(j queue.Job) deadJob {
-	d := deadJob{Job: j, Last: bulk.LastError(&j)}
-	if n := len(j.History); n > 0 {
-		d.Status = j.History[n-1].Status
-	}
-	return d
+	return list
 }
 
 func groupDead(jobs []deadJob) []deadGroup {
@@ -278,13 +253,8 @@ func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) error {
 		return echo.NewHTTPError(http.StatusBadRequest, h.T(c, "dead.no_topic", p.Filter.Topic))
 	}
 	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), kind, p)
-	var refused *bulk.LocalizedError
-	if errors.As(err, &refused) {
-		h.Flash(c, "warning", refused.Key, refused.Args...)
-		return h.Redirect(c, "/dead?"+filterQuery(p.Filter))
-	}
 	if err != nil {
-		return err
+		return h.refuse(c, err, "/dead?"+filterQuery(p.Filter))
 	}
 	return h.Redirect(c, h.Below("/tasks", id))
 }

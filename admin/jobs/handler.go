@@ -2,7 +2,6 @@
 package jobs
 
 import (
-	"context"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -10,52 +9,19 @@ import (
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/bulk"
-	"github.com/wakecall/wakecall/callback"
-	"github.com/wakecall/wakecall/queue"
 )
-
-// Queue is what this room needs of the queue.
-type Queue interface {
-	bulk.Queue
-	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-	FindAny(ctx context.Context, id string, topics []string) ([]*queue.Job, error)
-	Recall(ctx context.Context, topic, id string) (*queue.Job, error)
-	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
-	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
-	Push(ctx context.Context, p queue.Push) queue.Result
-	End(ctx context.Context, list []queue.Ending) []queue.Ended
-}
-
-// Caller describes callbacks as a dispatcher makes them; *callback.Caller implements it.
-type Caller interface {
-	Describe(e *callback.Endpoint, r *callback.Request) (*callback.Sent, error)
-}
-
-// Options of a Handler.
-type Options struct {
-	Queue   Queue
-	Figures *figures.Handler
-	Caller  Caller
-	Tasks   bulk.Storage
-	WorkDir string // where tasks keep lists of jobs
-	Lead    Lead
-}
-
-// Lead reports whether a process has a role for itself: a replaced admin and its successor must not both carry out
-// tasks.
-type Lead func(ctx context.Context, role, holder string, ttl time.Duration) (bool, error)
 
 // Handler serves the pages of this room.
 type Handler struct {
 	*page.Base
-	Options
+	figures  *figures.Handler
 	runner   *bulk.Runner
 	patience time.Duration // for counting what matches while a page is made; what takes longer is counted after it
 }
 
 // New makes a Handler.
-func New(b *page.Base, o Options) *Handler {
-	h := &Handler{Base: b, Options: o, patience: countAtOnce}
+func New(b *page.Base, f *figures.Handler) *Handler {
+	h := &Handler{Base: b, figures: f, patience: countAtOnce}
 	h.runner = h.newRunner()
 	return h
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -191,23 +190,14 @@ func (h *Handler) actOnJob(c echo.Context, topic, id, do string) error {
 }
 
 func (h *Handler) changeDue(ctx context.Context, topic, id, delay, at string, zone *time.Location) error {
-	change := queue.Change{}
-	switch {
-	case at != "":
-		due, err := page.Minute(at, zone)
-		if err != nil {
-			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30", at)
-		}
-		change.DueAt = &due
-	default:
-		var d registry.Duration
-		if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 {
-			return page.FieldError("delay", "%.40q is not a duration like 90s, 30m or 1h30m", delay)
-		}
-		std := d.Std()
-		change.Delay = &std
+	due, after, err := readWhen(at, delay, zone)
+	change := queue.Change{Delay: &after}
+	if at != "" {
+		change = queue.Change{DueAt: &due}
 	}
-	_, err := h.Queue.Change(ctx, topic, id, change)
+	if err == nil {
+		_, err = h.Queue.Change(ctx, topic, id, change)
+	}
 	return err
 }
 

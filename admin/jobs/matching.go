@@ -112,29 +112,36 @@ func (h *Handler) orderedPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	return nil
 }
 
-// matchingPage reads matching jobs for a bounded time; it returns fewer than twice jobsEach.
+// matchingPage shows fewer than twice jobsEach of the jobs that match.
 func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error {
 	if f.State == queue.Delayed && !f.Narrow() {
 		return h.orderedPage(c, l, f)
 	}
 	until := time.Now().Add(matchAtOnce)
-	for cursor := c.QueryParam("cursor"); ; {
-		jobs, next, err := h.Queue.List(c.Request().Context(), f.Topic, f.State, cursor, jobsEach)
-		if err != nil {
-			return err
+	jobs, next, err := h.matching(c.Request().Context(), f, f.Topic, c.QueryParam("cursor"), jobsEach, until)
+	if f.State == queue.Delayed {
+		slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
+	}
+	l.Jobs, l.Pager = jobs, page.CursorPager(c, next)
+	return err
+}
+
+// matching reads the jobs of a topic that match, until there are as many as wanted, or the time is over.
+func (h *Handler) matching(
+	ctx context.Context, f bulk.Filter, topic, cursor string, want int, until time.Time,
+) (list []queue.Job, next string, err error) {
+	for next = cursor; ; {
+		var jobs []queue.Job
+		if jobs, next, err = h.Queue.List(ctx, topic, f.State, next, want); err != nil {
+			return nil, "", err
 		}
 		for i := range jobs {
 			if f.Match(&jobs[i]) {
-				l.Jobs = append(l.Jobs, jobs[i])
+				list = append(list, jobs[i])
 			}
 		}
-		cursor = next
-		if cursor == "" || !f.Narrow() || len(l.Jobs) >= jobsEach || time.Now().After(until) {
-			if f.State == queue.Delayed {
-				slices.SortStableFunc(l.Jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
-			}
-			l.Pager = page.CursorPager(c, cursor)
-			return nil
+		if next == "" || len(list) >= want || time.Now().After(until) {
+			return list, next, nil
 		}
 	}
 }
@@ -189,11 +196,11 @@ func (h *Handler) startBulk(c echo.Context, t *registry.Topic) error {
 	}
 	p, err := readBulk(t.Name, form, page.Zone(c))
 	if err != nil {
-		return h.refuse(c, err)
+		return h.refuse(c, err, "/topics")
 	}
 	id, err := h.runner.Start(c.Request().Context(), page.Actor(c), bulk.KindJobs(p.Do), p)
 	if err != nil {
-		return h.refuse(c, err)
+		return h.refuse(c, err, "/topics")
 	}
 	return h.Redirect(c, h.Below("/tasks", id))
 }
@@ -207,14 +214,14 @@ func readBulk(topic string, form url.Values, zone *time.Location) (p bulk.Params
 	return p, err
 }
 
-// refuse shows what is wrong with a form on the page that it came from.
-func (h *Handler) refuse(c echo.Context, err error) error {
+// refuse shows what is wrong with a form on the page that it came from, or on the one named.
+func (h *Handler) refuse(c echo.Context, err error, from string) error {
 	var localized *bulk.LocalizedError
 	if !errors.As(err, &localized) {
 		return err
 	}
 	h.Flash(c, "warning", localized.Key, localized.Args...)
-	return h.Back(c, "/topics")
+	return h.Back(c, from)
 }
 
 // bulkJobs does something with the jobs that are checked, at most a page of them.
@@ -232,12 +239,12 @@ func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 	do := bulk.Action{Do: form.Get("do")}
 	if do.Do == bulk.Due {
 		if do.At, do.Shift, err = readDue(form, page.Zone(c)); err != nil {
-			return h.refuse(c, err)
+			return h.refuse(c, err, "/topics")
 		}
 	}
 	result, err := bulk.Apply(c.Request().Context(), h.Queue, t.Name, ids, do)
 	if err != nil {
-		return h.refuse(c, err)
+		return h.refuse(c, err, "/topics")
 	}
 	h.flashResult(c, result, len(ids))
 	return h.Back(c, "/topics")

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/account"
@@ -113,33 +111,35 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 }
 
 func validID(id string) error {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	if len(id) > maxID || !utf8.ValidString(id) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, hidden) {
+	if queue.CheckID(id) != nil {
 		return page.FieldError("id", "%.80q is not an id: 1 to %d bytes of printable UTF-8 without spaces at the ends", id,
 			maxID)
 	}
 	return nil
 }
 
-func setWhen(p *queue.Push, f pushForm, t *registry.Topic, zone *time.Location) error {
-	if f.DueAt != "" {
-		at, err := page.Minute(f.DueAt, zone)
-		if err != nil {
-			return page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30", f.DueAt)
-		}
-		p.DueAt = at
-		return nil
-	}
-	if f.Delay == "" {
+func setWhen(p *queue.Push, f pushForm, t *registry.Topic, zone *time.Location) (err error) {
+	if f.DueAt == "" && f.Delay == "" {
 		p.Delay = t.Delay.Std()
 		return nil
 	}
-	var d registry.Duration
-	if err := d.UnmarshalText([]byte(f.Delay)); err != nil || d < 0 || d.Std() > queue.MaxDelay {
-		return page.FieldError("delay", "%.40q is not a delay like 90s, 30m or 1h30m, at most ten years", f.Delay)
+	p.DueAt, p.Delay, err = readWhen(f.DueAt, f.Delay, zone)
+	return err
+}
+
+// readWhen reads a due time, or else a delay.
+func readWhen(at, delay string, zone *time.Location) (due time.Time, after time.Duration, err error) {
+	if at != "" {
+		if due, err = page.Minute(at, zone); err != nil {
+			err = page.FieldError("due_at", "%.40q is not a time like 2026-01-31T08:30", at)
+		}
+		return due, 0, err
 	}
-	p.Delay = d.Std()
-	return nil
+	var d registry.Duration
+	if err := d.UnmarshalText([]byte(strings.TrimSpace(delay))); err != nil || d < 0 || d.Std() > queue.MaxDelay {
+		return due, 0, page.FieldError("delay", "%.40q is not a delay like 90s, 30m or 1h30m, at most ten years", delay)
+	}
+	return due, d.Std(), nil
 }
 
 func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {

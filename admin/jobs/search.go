@@ -105,7 +105,7 @@ func (h *Handler) findJobs(ctx context.Context, d *searchData, on bool) error {
 	if on {
 		until = h.Now().Add(searchOn)
 	}
-	counts := h.Figures.Counts(ctx)
+	counts := h.figures.Counts(ctx)
 	for _, state := range []queue.State{queue.Dead, queue.Running, queue.Ready, queue.Delayed} {
 		for _, topic := range page.SortedKeys(counts.Topics) {
 			n := counts.Topics[topic]

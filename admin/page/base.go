@@ -3,8 +3,6 @@
 package page
 
 import (
-	"log/slog"
-	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,20 +10,8 @@ import (
 	"github.com/alexedwards/scs/v2"
 
 	"github.com/wakecall/wakecall/admin/live"
-	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/web"
 )
-
-// Options of a Base.
-type Options struct {
-	BasePath       string // under which everything is served: / or /wakecall
-	TrustedProxies []*net.IPNet
-	Version        string
-	Host           string
-	Registry       interface{ Snapshot() *registry.Snapshot }
-	Log            *slog.Logger
-	Now            func() time.Time
-}
 
 // Base is embedded in the handlers of every room.
 type Base struct {

@@ -14,13 +14,6 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Caller makes callbacks as a dispatcher does; *callback.Caller implements it.
-type Caller interface {
-	Do(ctx context.Context, e *callback.Endpoint, r *callback.Request) callback.Outcome
-	Probe(ctx context.Context, e *callback.Endpoint, r *callback.Request) *callback.Report
-	Describe(e *callback.Endpoint, r *callback.Request) (*callback.Sent, error)
-}
-
 type testData struct {
 	Topic  *registry.Topic
 	Body   string

@@ -198,7 +198,7 @@ func (h *Handler) fillAttempts(ctx context.Context, d *topicData) error {
 
 func (d *topicData) fillLedger() {
 	t := d.Live.Totals
-	d.Living = t.Delayed + t.Ready + t.Running + t.Stats.Dead
+	d.Living = t.Stats.Jobs()
 	d.Even = history.Reading{Totals: t.Total, Living: t.Stats}.Missing() == 0
 	d.Ledger = append(d.Ledger, ledgerDay{time.Now().UTC().Format("2006-01-02"), t.Today})
 	days := page.SortedKeys(t.Days)
