@@ -26,7 +26,7 @@ func Max(limit int) int {
 const quietAge = time.Second
 
 // Listener bounds the connections of another listener. When it is full it closes those that have been without a request
-// for longest; while every connection is busy it accepts none.
+// for longest, or still send one; while every connection is busy it accepts none.
 type Listener struct {
 	net.Listener
 	limit int

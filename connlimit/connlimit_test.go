@@ -238,3 +238,31 @@ func TestMaxLeavesDescriptors(t *testing.T) {
 		t.Errorf("of %d descriptors %d connections may have one", files.Cur, got)
 	}
 }
+
+// TestAHalfSentRequestGivesWay: clients that never send all of their requests keep nobody out.
+func TestAHalfSentRequestGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		l := connlimit.New(p, 1)
+		srv := &http.Server{
+			ConnContext: connlimit.ConnContext,
+			Handler: connlimit.Track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+			})),
+		}
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(l) }()
+		half, _ := p.dial(t)
+		if _, err := io.WriteString(half, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhalf"); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := p.dial(t); !ok {
+			t.Error("no other connection is accepted")
+		}
+		if !isClosed(half) {
+			t.Error("the half-sent request keeps its connection")
+		}
+		_ = srv.Close()
+		<-served
+	})
+}

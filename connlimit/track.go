@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -17,7 +18,8 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Track tells the listener which connections have a request under way: it closes none of them.
+// Track tells the listener which connections have a request under way: it closes none of them, but those whose client
+// has not sent all of its request yet.
 func Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connKey{}).(*conn)
@@ -27,8 +29,25 @@ func Track(next http.Handler) http.Handler {
 		}
 		c.begin()
 		defer c.end()
+		if r.Body != http.NoBody {
+			r.Body = body{r.Body, c}
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// body is that of a request. While it waits for its client, its connection gives way as one without a request: clients
+// that never send the rest would keep all others out.
+type body struct {
+	io.ReadCloser
+	c *conn
+}
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	b.c.busy.Add(-1)
+	defer b.c.busy.Add(1)
+	return b.ReadCloser.Read(p)
 }
 
 // Begin tells the listener that an accepted connection has a request under way, as Track does for HTTP.
