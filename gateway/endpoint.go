@@ -23,7 +23,8 @@ type Endpoint struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 
-	conns atomic.Int64
+	conns  atomic.Int64
+	bodies atomic.Int64 // bytes of requests under way
 }
 
 // Limits of HTTP requests. An answer may wait: protocols that wait for jobs have no write timeout here, and end by
@@ -38,7 +39,7 @@ const (
 // HTTP serves requests until ctx is done and then stops gracefully.
 func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
-		Handler: h, DisableGeneralOptionsHandler: true,
+		Handler: e.bounded(h), DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, s http.ConnState) {

@@ -2,6 +2,7 @@ package grape
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -85,7 +87,10 @@ func (r *request) most() int {
 
 func (r *request) body() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, r.maxBody))
-	if err != nil {
+	switch {
+	case errors.Is(err, gateway.ErrBodies):
+		return nil, &problem{http.StatusInternalServerError, faultCode, err.Error()}
+	case err != nil:
 		return nil, &problem{http.StatusBadRequest, codeBody, "job data cannot be read: " + err.Error()}
 	}
 	return body, nil

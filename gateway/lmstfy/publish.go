@@ -2,11 +2,13 @@ package lmstfy
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -170,7 +172,10 @@ func (r *request) body(most int64, tooLarge string) ([]byte, error) {
 		return nil, told(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
-	if err != nil {
+	switch {
+	case errors.Is(err, gateway.ErrBodies):
+		return nil, told(http.StatusServiceUnavailable, err.Error())
+	case err != nil:
 		return nil, bad("failed to read body")
 	}
 	if int64(len(body)) > most {
