@@ -55,6 +55,10 @@ var topicsGroup = group{
 			unit: "times",
 		},
 		{
+			group: "topics", name: "topics_push_single", title: "single pushes round robin over them, by those to one topic",
+			unit: "times", atLeast: 0.7, fullOnly: true,
+		},
+		{
 			group: "topics", name: "topics_memory", title: "Redis memory per delayed job over all topics",
 			unit: "bytes", atMost: 200, fullOnly: true,
 		},
@@ -169,13 +173,13 @@ func (s *suite) changeTopics(ctx context.Context, in *installation) ([]Raw, erro
 // pushOverTopics pushes jobs to one topic and over all, and looks at what depends on topics with jobs.
 func (s *suite) pushOverTopics(ctx context.Context, in *installation) ([]Raw, error) {
 	b := batch{topic: manyTopic(0), token: in.token, size: batchSize, delay: between(time.Hour, time.Hour+time.Minute)}
-	one, _, _, err := s.batchLoad(ctx, in, b, batchConnections)
+	batches, err := s.roundRobin(ctx, in, b, batchConnections)
 	if err != nil {
 		return nil, err
 	}
-	b.topics = s.scale.manyTopics
-	b.id = func(conn, n int, _ time.Duration) string { return jobID(conn+batchConnections, n) }
-	all, _, _, err := s.batchLoad(ctx, in, b, batchConnections)
+	b.size = 1
+	b.id = idsFrom(1)
+	singles, err := s.roundRobin(ctx, in, b, pushConnections)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +187,7 @@ func (s *suite) pushOverTopics(ctx context.Context, in *installation) ([]Raw, er
 	if err != nil {
 		return nil, err
 	}
-	b.id = func(conn, n int, _ time.Duration) string { return jobID(conn+2*batchConnections, n) }
+	b.size, b.topics, b.id = batchSize, s.scale.manyTopics, idsFrom(2)
 	if err := s.fill(ctx, in, b, s.scale.memoryJobs); err != nil {
 		return nil, err
 	}
@@ -198,10 +202,30 @@ func (s *suite) pushOverTopics(ctx context.Context, in *installation) ([]Raw, er
 	slowest, took, err := in.slowestPage(ctx, manyTopic(0))
 	return []Raw{
 		{Value: float64(lines)},
-		{Value: all.Rate / one.Rate, Detail: map[string]any{"one": one.Rate * batchSize, "all": all.Rate * batchSize}},
+		batches,
+		singles,
 		{Value: float64(after-before) / float64(s.scale.memoryJobs)},
 		{Value: slowest, Detail: map[string]any{"ms": took}},
 	}, err
+}
+
+// roundRobin pushes jobs to one topic, then over all. An id may be in both: it belongs to its topic.
+func (s *suite) roundRobin(ctx context.Context, in *installation, b batch, conns int) (Raw, error) {
+	one, _, _, err := s.batchLoad(ctx, in, b, conns)
+	if err != nil {
+		return Raw{}, err
+	}
+	b.topics = s.scale.manyTopics
+	all, _, _, err := s.batchLoad(ctx, in, b, conns)
+	size := float64(b.size)
+	return Raw{
+		Value: all.Rate / one.Rate, Detail: map[string]any{"one": one.Rate * size, "all": all.Rate * size},
+	}, err
+}
+
+// idsFrom makes the ids of the n-th set of connections.
+func idsFrom(n int) func(conn, job int, _ time.Duration) string {
+	return func(conn, job int, _ time.Duration) string { return jobID(conn+n*pushConnections, job) }
 }
 
 func (in *installation) metricsLines(ctx context.Context) (int, error) {
