@@ -40,6 +40,7 @@ type Shard struct {
 	identified atomic.Bool            // its data is known to be its own
 	sameAs     atomic.Pointer[string] // the shard that it is already; nil: none
 
+	counted atomic.Pointer[jobCount] // the last count of its jobs
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

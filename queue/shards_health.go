@@ -64,7 +64,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 		}
 	}
 	if err == nil && h.SameAs == "" { // otherwise they are the other one's
-		h.Jobs, err = s.jobs(ctx)
+		h.Jobs, err = s.countJobs(ctx)
 	}
 	if err == nil && h.State == "draining" {
 		if h.Moved, err = s.client.Get(ctx, prefix(0)+"moved").Int64(); errors.Is(err, redis.Nil) {
@@ -196,6 +196,33 @@ func (h *ShardHealth) add(m map[string]string) {
 
 // jobsStep is how many topics are read at once, which takes Redis about two milliseconds.
 const jobsStep = 10_000
+
+// jobCount is how many jobs a shard had, and what it took to count them.
+type jobCount struct {
+	jobs int64
+	at   time.Time
+	took time.Duration
+}
+
+const (
+	countCheap = 20 * time.Millisecond // a count that takes no longer is made each time
+	countShare = 20                    // others take at most this part of the time
+)
+
+// countJobs counts the jobs of the shard. Of many topics, the count may be as old as a multiple of what it took, unless
+// the shard is draining: it may be removed once it has no jobs.
+func (s *Shard) countJobs(ctx context.Context) (int64, error) {
+	began := time.Now()
+	if c := s.counted.Load(); c != nil && s.State() == "active" && c.took > countCheap &&
+		began.Sub(c.at) < countShare*c.took {
+		return c.jobs, nil
+	}
+	jobs, err := s.jobs(ctx)
+	if err == nil {
+		s.counted.Store(&jobCount{jobs: jobs, at: began, took: time.Since(began)})
+	}
+	return jobs, err
+}
 
 // jobs counts the jobs of all topics. While Redis gives a hash more room, some may count twice.
 func (s *Shard) jobs(ctx context.Context) (sum int64, err error) {

@@ -555,3 +555,25 @@ func TestAMoveWaitsForTheReplicaOfDurableTopics(t *testing.T) {
 		t.Fatalf("the job is in shard %s", j.Shard)
 	}
 }
+
+// TestACountOfManyTopicsIsKept for a while, but not of a shard that is drained: it may be removed once it is empty.
+func TestACountOfManyTopicsIsKept(t *testing.T) {
+	f, states := twoShards(t, Options{})
+	f.push("t", "one", time.Hour)
+	jobs := func(want int64) {
+		t.Helper()
+		if h := f.s.Health(f.ctx); h.Jobs != want {
+			t.Errorf("the shard has %d jobs; want %d", h.Jobs, want)
+		}
+	}
+	counted := func(ago, took time.Duration) { f.s.counted.Store(&jobCount{7, time.Now().Add(-ago), took}) }
+	counted(0, time.Millisecond)
+	jobs(1)
+	counted(time.Second, time.Minute)
+	jobs(7)
+	counted(time.Hour, time.Minute)
+	jobs(1)
+	counted(time.Second, time.Minute)
+	states("draining", "active")
+	jobs(1)
+}

@@ -137,29 +137,52 @@ func (l topicLine) Health() string {
 
 const topicsEach = 50
 
-var topicSorts = map[string]func(x, y *topicLine) int{
-	"name":   func(x, y *topicLine) int { return strings.Compare(x.Name, y.Name) },
-	"health": func(x, y *topicLine) int { return cmp.Compare(rankOf(x), rankOf(y)) },
-	"success": func(x, y *topicLine) int {
-		return cmp.Or(cmp.Compare(unknownLast(y.Success), unknownLast(x.Success)), cmp.Compare(y.Attempts, x.Attempts))
-	},
-	"p99":       byNumber(func(l *topicLine) float64 { return orZero(l.P99) }),
-	"oldest":    byNumber(func(l *topicLine) time.Duration { return l.Stats.OldestReady }),
-	"pushed":    byNumber(func(l *topicLine) int64 { return l.Moved().Pushed }),
-	"delivered": byNumber(func(l *topicLine) int64 { return l.Moved().Delivered }),
-	"failed":    byNumber(func(l *topicLine) int64 { return l.Moved().Failed }),
-	"deleted":   byNumber(func(l *topicLine) int64 { return l.Moved().Deleted }),
-	"delayed":   byNumber(func(l *topicLine) int64 { return l.Stats.Delayed }),
-	"ready":     byNumber(func(l *topicLine) int64 { return l.Stats.Ready }),
-	"running":   byNumber(func(l *topicLine) int64 { return l.Stats.Running }),
-	"dead":      byNumber(func(l *topicLine) int64 { return l.Stats.Dead }),
+// sortKey is what a list is sorted by: the lowest first, and of the same key by name.
+type sortKey [2]float64
+
+// topicSorts are the columns but for the name, by which the topics are sorted already.
+var topicSorts = map[string]func(*topicLine) sortKey{
+	"health":    func(l *topicLine) sortKey { return sortKey{float64(slices.Index(healths, l.Health()))} },
+	"success":   func(l *topicLine) sortKey { return sortKey{-unknownLast(l.Success), -float64(l.Attempts)} },
+	"p99":       func(l *topicLine) sortKey { return sortKey{-orZero(l.P99)} },
+	"oldest":    highest(func(l *topicLine) int64 { return int64(l.Stats.OldestReady) }),
+	"pushed":    highest(func(l *topicLine) int64 { return l.Moved().Pushed }),
+	"delivered": highest(func(l *topicLine) int64 { return l.Moved().Delivered }),
+	"failed":    highest(func(l *topicLine) int64 { return l.Moved().Failed }),
+	"deleted":   highest(func(l *topicLine) int64 { return l.Moved().Deleted }),
+	"delayed":   highest(func(l *topicLine) int64 { return l.Stats.Delayed }),
+	"ready":     highest(func(l *topicLine) int64 { return l.Stats.Ready }),
+	"running":   highest(func(l *topicLine) int64 { return l.Stats.Running }),
+	"dead":      highest(func(l *topicLine) int64 { return l.Stats.Dead }),
 }
 
-func byNumber[N cmp.Ordered](of func(*topicLine) N) func(x, y *topicLine) int {
-	return func(x, y *topicLine) int { return cmp.Compare(of(y), of(x)) }
+func highest(of func(*topicLine) int64) func(*topicLine) sortKey {
+	return func(l *topicLine) sortKey { return sortKey{-float64(of(l))} }
 }
 
-func rankOf(l *topicLine) int { return slices.Index(healths, l.Health()) }
+// sortedBy sorts lines that are in the order of their names. Each key is made once: there may be 100,000.
+func sortedBy(lines []*topicLine, key func(*topicLine) sortKey, down bool) []*topicLine {
+	type place struct {
+		key sortKey
+		at  int
+	}
+	places := make([]place, len(lines))
+	for i, l := range lines {
+		k := key(l)
+		if down {
+			k = sortKey{-k[0], -k[1]}
+		}
+		places[i] = place{k, i}
+	}
+	slices.SortFunc(places, func(x, y place) int {
+		return cmp.Or(cmp.Compare(x.key[0], y.key[0]), cmp.Compare(x.key[1], y.key[1]), cmp.Compare(x.at, y.at))
+	})
+	sorted := make([]*topicLine, len(lines))
+	for i, p := range places {
+		sorted[i] = lines[p.at]
+	}
+	return sorted
+}
 
 func unknownLast(share float64) float64 {
 	if math.IsNaN(share) {
@@ -187,20 +210,21 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 		"page": {q.Get("page")}}.Encode()
 	topics := h.matchingTopics(d)
 	key, down := strings.CutPrefix(d.Sort, "-")
-	if topicSorts[key] == nil {
-		d.Sort, key, down = "name", "name", false
+	by := topicSorts[key]
+	if by == nil && key != "name" {
+		d.Sort, down = "name", false
 	}
 	d.Pager = page.NewPager(q.Get("page"), len(topics), topicsEach)
 	var shown []*topicLine
-	if key == "name" { // as they are
+	if by == nil { // as they are
 		if down {
 			slices.Reverse(topics)
 		}
 		shown = h.newLines(page.PageOf(d.Pager, topics), d)
 	} else {
 		lines := h.newLines(topics, d)
-		h.sortLines(ctx, lines, key, down)
-		shown = page.PageOf(d.Pager, lines)
+		h.fillJudged(ctx, lines, key)
+		shown = page.PageOf(d.Pager, sortedBy(lines, by, down))
 	}
 	h.fillTotals(ctx, shown)
 	h.fillVitals(ctx, shown)
@@ -211,21 +235,14 @@ func (h *Handler) listTopics(ctx context.Context, q url.Values) *topicsData {
 	return d
 }
 
-func (h *Handler) sortLines(ctx context.Context, lines []*topicLine, key string, down bool) {
+// fillJudged reads what the list is sorted by.
+func (h *Handler) fillJudged(ctx context.Context, lines []*topicLine, key string) {
 	switch key {
 	case "pushed", "delivered", "failed", "deleted":
 		h.fillTotals(ctx, busiest(lines))
 	case "health", "success", "p99":
 		h.fillVitals(ctx, busiest(lines))
 	}
-	by := topicSorts[key]
-	slices.SortFunc(lines, func(x, y *topicLine) int {
-		order := by(x, y)
-		if down {
-			order = -order
-		}
-		return cmp.Or(order, strings.Compare(x.Name, y.Name))
-	})
 }
 
 // topicsJudged is of how many topics the health or the totals are read for sorting by them.
@@ -236,9 +253,7 @@ func busiest(lines []*topicLine) []*topicLine {
 	if len(lines) <= topicsJudged {
 		return lines
 	}
-	lines = slices.Clone(lines)
-	slices.SortFunc(lines, func(x, y *topicLine) int { return cmp.Compare(y.Stats.Jobs(), x.Stats.Jobs()) })
-	return lines[:topicsJudged]
+	return sortedBy(lines, highest(func(l *topicLine) int64 { return l.Stats.Jobs() }), false)[:topicsJudged]
 }
 
 var topicStates = []string{string(registry.TopicActive), string(registry.TopicPaused), string(registry.TopicOffline)}
@@ -269,10 +284,11 @@ func (h *Handler) matchingTopics(d *topicsData) []*registry.Topic {
 // newLines are lines without what is read for them alone.
 func (h *Handler) newLines(topics []*registry.Topic, d *topicsData) []*topicLine {
 	rules := h.rules()
-	lines := make([]*topicLine, len(topics))
+	all, lines := make([]topicLine, len(topics)), make([]*topicLine, len(topics))
 	for i, t := range topics {
-		lines[i] = h.newLine(t, d.Counts, rules)
-		lines[i].count = d.Count
+		all[i] = h.newLine(t, d.Counts, rules)
+		all[i].count = d.Count
+		lines[i] = &all[i]
 	}
 	return lines
 }
@@ -283,8 +299,8 @@ func (h *Handler) rules() *alert.Rules {
 	return &settings.Rules
 }
 
-func (h *Handler) newLine(t *registry.Topic, counts figures.Counts, rules *alert.Rules) *topicLine {
-	return &topicLine{
+func (h *Handler) newLine(t *registry.Topic, counts figures.Counts, rules *alert.Rules) topicLine {
+	return topicLine{
 		Topic: t, Stats: counts.Topics[t.Name], Answered: counts.Answered,
 		Vitals: noVitals, Totals: noTotals, limit: rules.Objective(t),
 	}

@@ -58,8 +58,8 @@ func (h *Handler) topicLive(ctx context.Context, t *registry.Topic) *topicLive {
 	totals := h.figures.Totals(ctx, []string{t.Name})[t.Name]
 	line.Totals, line.Note = &totals, h.Snapshot().Notes.Get(t.Name)
 	line.Stats, line.Answered = line.Totals.Stats, line.Totals.Answered
-	l := &topicLive{topicLine: line}
-	h.fillVitals(ctx, []*topicLine{line})
+	l := &topicLive{topicLine: &line}
+	h.fillVitals(ctx, []*topicLine{&line})
 	if limits, err := h.Queue.TopicLimits(ctx, []string{t.Name}); err == nil {
 		l.Limits = limits[t.Name]
 	}
