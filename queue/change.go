@@ -122,9 +122,7 @@ func (q *Queue) changeIn(
 		return nil, nil, err
 	}
 	job.ChangedAt = millis(reply[0])
-	if job.Revision, _ = reply[1].(int64); job.Revision == 0 {
-		return job, unsafe, nil
-	}
+	job.Revision, _ = reply[1].(int64)
 	if err := q.record(ctx, kind, *job); err != nil {
 		return nil, nil, err
 	}

@@ -105,10 +105,12 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 	for _, id := range ids {
 		args = append(args, s.address(topic, id), id)
 	}
-	reply, err := s.list(ctx, s.bucketOf(topic), -1, "dead", args...)
+	// Once: when its answer is lost, the same call would take the next ones, and nobody would record the first.
+	v, err := s.run(ctx, s.bucketOf(topic), "dead", args...)
 	if err != nil {
 		return 0, err
 	}
+	reply, _ := v.([]any)
 	if len(reply)%4 != 1 {
 		return 0, fmt.Errorf("dead jobs of %s: %w", topic, errReply)
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -166,4 +167,80 @@ func proxied(t *testing.T, url string, connect func() (request, answer func([]by
 	})
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
 	return url + ".proxy"
+}
+
+// TestALostAnswerEndsNoMoreDeadJobsThanAsked: made again, the call would redrive or delete the next ones.
+func TestALostAnswerEndsNoMoreDeadJobsThanAsked(t *testing.T) {
+	f, lose := deafened(t, "lost.letters")
+	for i := range 5 {
+		f.push("lost.letters", fmt.Sprint(i), 0)
+	}
+	f.settle(Bury, nil, f.reserve(5)...)
+	if n, err := f.q.RedriveDead(f.ctx, "lost.letters", nil, 1); n != 1 || err != nil { // the server knows the script now
+		t.Fatalf("redrove %d, %v", n, err)
+	}
+	for _, act := range []func(context.Context, string, []string, int) (int, error){f.q.RedriveDead, f.q.DeleteDead} {
+		lose.Store(1)
+		var un *UnavailableError
+		if n, err := act(f.ctx, "lost.letters", nil, 1); n != 0 || !errors.As(err, &un) {
+			t.Errorf("%d, %v; want that it may have been done", n, err)
+		}
+	}
+	if m, err := f.q.Stats(f.ctx, []string{"lost.letters"}); m["lost.letters"].Dead != 2 || err != nil {
+		t.Errorf("%+v are left of 4 dead jobs after two calls about one, %v", m, err)
+	}
+}
+
+// TestARunWhoseAnswerIsLostIsRecorded, though the repeated call finds the job due: the journal is all that remembers it
+// when Redis loses it.
+func TestARunWhoseAnswerIsLostIsRecorded(t *testing.T) {
+	f, lose := deafened(t, "run.lost")
+	var recorded []Job
+	f.q.opts.Changed = func(_ ChangeKind, jobs []Job) error { recorded = append(recorded, jobs...); return nil }
+	for i := range int32(2) { // the second time the server knows the script
+		f.push("run.lost", fmt.Sprint(i), time.Hour)
+		lose.Store(i)
+		if j, err := f.q.RunNow(f.ctx, "run.lost", fmt.Sprint(i)); err != nil || j.State != Ready {
+			t.Fatalf("%+v, %v", j, err)
+		}
+	}
+	if len(recorded) != 2 || recorded[1].ID != "1" || recorded[1].Revision == 0 {
+		t.Fatalf("recorded: %+v", recorded)
+	}
+	l := f.reserve(2)[0]
+	if j, err := f.q.RunNow(f.ctx, "run.lost", l.ID); err != nil || j.Revision != l.Reservation {
+		t.Errorf("a run of a job that is called has the revision %d, %v; its delivery has %d", j.Revision, err, l.Reservation)
+	}
+}
+
+// TestAnAnswerThatIsCutOffTakesNothing: the jobs in it are released, and count no attempt.
+func TestAnAnswerThatIsCutOffTakesNothing(t *testing.T) {
+	url, _ := startRedis(t)
+	var cut atomic.Bool
+	link := proxied(t, url, func() (request, answer func([]byte) bool) {
+		parts := 0
+		return func([]byte) bool { return true }, func(b []byte) bool {
+			if cut.Load() && len(b) > 1000 {
+				parts++
+			}
+			return parts < 2
+		}
+	})
+	f := fixtureOn(t, link, Options{})
+	f.pullTopics("t")
+	for i := range 50 {
+		f.push("t", fmt.Sprint(i), 0, func(p *Push) { p.Body = make([]byte, 200_000) })
+	}
+	cut.Store(true)
+	if jobs, err := f.q.Take(f.ctx, TakeRequest{Topics: []string{"t"}, Max: 50}); err == nil {
+		t.Fatalf("took %d", len(jobs))
+	}
+	cut.Store(false)
+	eventually(t, "they are ready again", func() bool {
+		m, err := f.q.Stats(f.ctx, []string{"t"})
+		return err == nil && m["t"].Ready == 50
+	})
+	if j := f.get("t", "0"); j.Attempts != 0 {
+		t.Errorf("it counts %d attempts", j.Attempts)
+	}
 }

@@ -231,7 +231,8 @@ func reasonOf(err error) string {
 		return "duplicate"
 	case redis.HasErrorPrefix(err, "OOM"):
 		return "full"
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		return "connection"
 	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, redis.ErrPoolTimeout):

@@ -6,6 +6,8 @@
 --         has a key of its own ('1' or '').
 -- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'other' (it
 --         has another etag), 'newer' (of a format that is not known here), or the description of the job as it is now.
+--         A run of a job that is ready or running has a revision, too: the same call may have made it due before, and
+--         its answer was lost. That of a running job is the reservation's.
 -- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time
 --         stay.
 local topic, id, what = ARGV[1], ARGV[3], ARGV[5]
@@ -29,8 +31,8 @@ if what == 'run' then
   end
   if state ~= 'f' then
     finish()
-    local revision = (state == 'd' or state == 'x') and revise(1) or 0
-    return {now, revision, describe(topic, ref, page, index, read(page, index), true)}
+    local called = reservationOf(ref) -- or a line of this run would outlive the job's delivery
+    return {now, called > 0 and called or revise(1), describe(topic, ref, page, index, read(page, index), true)}
   end
 end
 if state == 'u' then return {now, 0, 'running'} end
