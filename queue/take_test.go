@@ -537,6 +537,26 @@ func TestAReadyJobThatIsEndedByItsIDIsTakenOnce(t *testing.T) {
 	f.stats("t", 1, 0, 2, 1)
 }
 
+// TestAJobThatTwoMakeReadyAtOnceIsTakenOnce: calls about one job come together in one call of the script.
+func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Verb: BuryLeased})
+	ref, in := Ref{"t", "a"}, []State{Ready, Dead}
+	for _, d := range f.s.end(f.ctx, 0, []Ending{
+		{Ref: ref, In: in, Verb: GiveBack}, {Ref: ref, In: in, Verb: Untake}, {Ref: ref, In: in, Verb: GiveBack},
+	}) {
+		if d.Err != nil || d.Job == nil || d.Job.State != Ready {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if jobs := f.take(5, "t"); len(jobs) != 1 {
+		t.Errorf("took %v", idsOf(jobs))
+	}
+	f.stats("t", 0, 0, 1, 0)
+}
+
 // TestTenThousandQueuesLeaveNothing: one for each synchronous job, made by a push and emptied by its worker.
 func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	f := newFixture(t)

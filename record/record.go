@@ -60,8 +60,10 @@ func opOf(d *queue.Ended) journal.Op {
 	switch {
 	case d.Was == queue.Running:
 		return ""
-	case d.Verb == queue.GiveBack:
+	case d.Verb == queue.GiveBack || d.Verb == queue.Untake:
 		return journal.OpRedrive
+	case d.Verb != queue.Ack:
+		return ""
 	case d.Was == queue.Dead:
 		return journal.OpDrop
 	}

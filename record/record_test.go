@@ -104,7 +104,8 @@ func TestWhatWorkersDidIsRecorded(t *testing.T) {
 		ended(queue.Fail, queue.Running, queue.Dead), ended(queue.BuryLeased, queue.Running, queue.Dead), failed,
 		ended(queue.GiveBack, queue.Running, queue.Ready), ended(queue.ExtendLeased, queue.Running, queue.Running),
 		ended(queue.Untake, queue.Running, queue.Ready), ended(queue.Ack, queue.Ready, ""), ended(queue.Ack, queue.Dead, ""),
-		ended(queue.GiveBack, queue.Dead, queue.Ready),
+		ended(queue.GiveBack, queue.Dead, queue.Ready), ended(queue.Untake, queue.Ready, queue.Ready),
+		ended(queue.Untake, queue.Dead, queue.Ready),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +130,8 @@ func TestWhatWorkersDidIsRecorded(t *testing.T) {
 			t.Errorf("request %+v", l)
 		}
 	}
-	if want := []journal.Op{journal.OpDelete, journal.OpDrop, journal.OpRedrive}; !reflect.DeepEqual(ops, want) {
+	redrive := journal.OpRedrive
+	if want := []journal.Op{journal.OpDelete, journal.OpDrop, redrive, redrive, redrive}; !reflect.DeepEqual(ops, want) {
 		t.Errorf("ops %v; want %v", ops, want)
 	}
 }

@@ -75,11 +75,15 @@ local function appended(history, reason, made, attempt)
   return cjson.encode(list)
 end
 
+-- Makes the job ready at once, and not with others in finish(): another of this call may be about it.
+local function readyNow(push)
+  offer(j.topic, j.ref % 4, call(push, P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, j.text) == 1)
+  count('nr', j.topic, 1)
+  return 'r', now
+end
+
 local function delayed(ms)
-  if ms <= 0 then
-    ready(j.topic, j.ref % 4, j.text)
-    return 'r', now
-  end
+  if ms <= 0 then return readyNow('RPUSH') end
   call('ZADD', P .. 'd:' .. j.topic, now + ms, j.text)
   event(j.topic, now + ms)
   count('nd', j.topic, 1)
@@ -136,10 +140,8 @@ local function release(ms, first)
     restartAttempts(j.page, j.index)
     liftExpiry(j.page, j.index)
   end
-  if not first then return delayed(ms) end
-  offer(j.topic, j.ref % 4, call('LPUSH', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, j.text) == 1)
-  count('nr', j.topic, 1)
-  return 'r', now
+  if first then return readyNow('LPUSH') end
+  return delayed(ms)
 end
 
 -- Remembers a job that a worker has done, in the form of finished.go. Says whether its locator stays.
@@ -218,7 +220,7 @@ for i = 2, #ARGV, JOB do
   out[size + 1], out[size + 2], out[size + 3], out[size + 4] = became, was, at or 0, found and j.created or 0
   out[size + 5], out[size + 6] = j.made, changed and nextRevision((#ARGV + 1 - i) / JOB) or 0
   out[size + 7], out[size + 8] = found and j.id or '', ''
-  if changed and verb == 'L' and ref == '' then
+  if changed and ref == '' and (verb == 'L' or verb == 'H') then
     out[size + 8] = describe(j.topic, j.ref, j.page, j.index, read(j.page, j.index), true)
   end
   size = size + 8
