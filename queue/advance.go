@@ -34,10 +34,10 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 }
 
 // NothingToAdvance reports that Advance would find nothing in a bucket, now or later: no job waits for its time, no
-// lease runs, no topic is parked, no finished job is remembered for a duration. It costs one plain command, where
-// Advance takes five.
+// lease runs, no topic is parked, no job expires, no finished job is remembered for a duration. It costs one plain
+// command, where Advance takes five.
 func (s *Shard) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
-	n, err := s.existing(ctx, bucket, "due", "lease", "park", "old")
+	n, err := s.existing(ctx, bucket, "due", "lease", "park", "exp", "old")
 	return n == 0, err
 }
 

@@ -426,6 +426,27 @@ func TestConcurrentPushesAreAllStoredOnce(t *testing.T) {
 	const n = 3000
 	errs := make(chan error, n)
 	for i := range n {
+	f.flush()
+	f.push("t", "expires", 0, func(p *Push) { p.TTL = time.Hour })
+	look("with a ready job that expires", false, false)
+}
+
+// TestDroppingATopicLeavesNothing behind the places of deleted jobs, which a step may find only.
+func TestDroppingATopicLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	const deleted, left = 3 * deadStep, 10
+	for i := range deleted + left {
+		f.push("t", fmt.Sprint(i), 0)
+	}
+	for i := range deleted {
+		if err := f.q.Delete(f.ctx, "t", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := f.q.DropTopic(f.ctx, "t"); n != left || err != nil {
+		t.Errorf("dropped %d, %v", n, err)
+	}
+	f.clean()
 		go func() {
 			errs <- f.q.Push(f.ctx, Push{Topic: "t", ID: fmt.Sprint(i), Delay: time.Hour}).Err
 		}()

@@ -424,6 +424,19 @@ func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	if d := later.ExpiresAt.Sub(later.CreatedAt); d != time.Hour {
 		t.Fatalf("it expires %v after its push", d)
 	}
+	for i := range 3 { // a list that a sweep has emptied leaves its topic in no ring
+		f.push("push", fmt.Sprint(i), 0, func(p *Push) { p.TTL = time.Millisecond })
+		eventually(t, "it is swept", func() bool {
+			minuteOver()
+			f.advance()
+			m, err := f.q.Stats(f.ctx, []string{"push"})
+			return err == nil && m["push"].Ready == 0
+		})
+	}
+	f.push("push", "last", 0)
+	if ring := f.s.client.LRange(f.ctx, prefix(0)+"q:1", 0, -1).Val(); len(ring) > 1 {
+		t.Errorf("its topic has %d turns in the ring", len(ring))
+	}
 	time.Sleep(5 * time.Millisecond) // the subject is that a time has passed
 	if got := f.take(10, "t", "drop"); !slices.Equal(idsOf(got), []string{"later", "later"}) {
 		t.Fatalf("took %v", idsOf(got))

@@ -289,7 +289,7 @@ func (q *Queue) dropTopic(ctx context.Context, topic string) (int, error) {
 			}
 			n, _ := reply[0].(int64)
 			total += int(n)
-			if reply[1] == int64(0) || n == 0 {
+			if reply[1] == int64(0) {
 				revision, _ := reply[2].(int64)
 				if err := q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision}); err != nil {
 					return total, err

@@ -226,7 +226,9 @@ end
 local function sweep(topic)
   local ended, again = 0, now + SWEEP
   for p = 0, 2 do
-    local n, at = sweepList(topic, P .. 'r:' .. p .. ':' .. topic)
+    local key = P .. 'r:' .. p .. ':' .. topic
+    local n, at = sweepList(topic, key)
+    if n > 0 and call('EXISTS', key) == 0 then leaveRing(topic, p) end
     ended, again = ended + n, math.min(again, math.max(at, now + 1000))
     if n == SWEPT then again = now end
   end

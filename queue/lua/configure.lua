@@ -8,13 +8,6 @@
 local STATES = {'nd', 'nr', 'nu', 'nx'}
 local changed = 0
 
-local function leaveRings(topic)
-  for p = 0, 2 do
-    call('LREM', P .. 'q:' .. p, 0, topic)
-    call('ZREM', P .. 'park', p .. ':' .. topic)
-  end
-end
-
 local function enterRings(topic)
   for p = 0, 2 do
     if call('EXISTS', P .. 'r:' .. p .. ':' .. topic) == 1 then
@@ -43,7 +36,7 @@ local function switch(topic, was)
   confs[topic], settings[topic] = nil, nil
   local is = confOf(topic)
   if is.namespace ~= was.namespace then recount(topic, was.namespace, is.namespace) end
-  if is.pull and not was.pull then leaveRings(topic) end
+  for p = 0, is.pull and not was.pull and 2 or -1 do leaveRing(topic, p) end
   if was.pull and not is.pull then enterRings(topic) end
   if is.pull then told[topic] = true end
   if is.keep == 0 and was.keep ~= 0 then forgetTopic(topic) end

@@ -31,10 +31,7 @@ for p = 0, 2 do
       n = n + 1
     end
   end
-  if call('EXISTS', key) == 0 then
-    call('LREM', P .. 'q:' .. p, 0, topic)
-    call('ZREM', P .. 'park', p .. ':' .. topic)
-  end
+  if call('EXISTS', key) == 0 then leaveRing(topic, p) end
 end
 if n > 0 then
   count('nr', topic, -n)

@@ -3,10 +3,11 @@
 -- forgets the finished ones.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many.
--- Returns {how many were deleted, 1 when more may be left, revision}.
+-- Returns {how many were deleted, 1 when more are left, revision}.
 -- Keeps   invariants 1 to 5.
 local topic, limit = ARGV[1], tonumber(ARGV[2])
 local n = 0
+local popped = 0 -- places in ready lists, of which many may be empty
 
 local function drop(ref)
   local page, index = placeOf(ref)
@@ -24,11 +25,9 @@ end
 for p = 0, 2 do
   local key = P .. 'r:' .. p .. ':' .. topic
   local refs = n < limit and call('LPOP', key, limit - n) or {}
-  for _, ref in ipairs(refs or {}) do drop(ref) end
-  if call('EXISTS', key) == 0 then
-    call('LREM', P .. 'q:' .. p, 0, topic)
-    call('ZREM', P .. 'park', p .. ':' .. topic)
-  end
+  popped = popped + #refs
+  for _, ref in ipairs(refs) do drop(ref) end
+  if call('EXISTS', key) == 0 then leaveRing(topic, p) end
 end
 if n < limit then
   local page = call('ZRANGE', P .. 'pg:' .. topic, 0, 0)[1]
@@ -47,7 +46,7 @@ end
 finish()
 local total = 0
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do total = total + math.max(0, call('HGET', P .. key, topic) or 0) end
-if total > 0 then return {n, 1, revise(1)} end
+if total > 0 then return {n, n + popped > 0 and 1 or 0, revise(1)} end
 forgetTopic(topic)
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do call('HDEL', P .. key, topic) end
 call('UNLINK', P .. 'f:' .. topic)

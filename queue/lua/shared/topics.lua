@@ -210,6 +210,12 @@ local function putBack(topic, ref)
   count('nr', topic, 1)
 end
 
+-- Takes a topic out of the ring of a priority for which it has no ready list.
+local function leaveRing(topic, p)
+  call('LREM', P .. 'q:' .. p, 0, topic)
+  call('ZREM', P .. 'park', p .. ':' .. topic)
+end
+
 -- Puts a topic back into the rings, since its limits may leave something.
 local function unpark(topic)
   for p = 0, 2 do
