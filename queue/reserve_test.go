@@ -232,6 +232,29 @@ func TestRateLimitHolds(t *testing.T) {
 	}
 }
 
+// TestAHigherRateHoldsAtOnce, though the lower one allowed the next job in a quarter of an hour only.
+func TestAHigherRateHoldsAtOnce(t *testing.T) {
+	f := newFixture(t)
+	for _, pull := range []bool{false, true} {
+		conf := TopicConf{Name: fmt.Sprint("t", pull), TTR: time.Hour, MaxAttempts: 3, RateLimit: 0.001, Pull: pull}
+		f.setTopics(conf)
+		f.push(conf.Name, "1", 0)
+		f.push(conf.Name, "2", 0)
+		get := func() int {
+			if pull {
+				return len(f.take(1, conf.Name))
+			}
+			return len(f.reserve(1))
+		}
+		if first, second := get(), get(); first != 1 || second != 0 {
+			t.Fatalf("%d and %d jobs at one in 1000 s", first, second)
+		}
+		conf.RateLimit = 100
+		f.setTopics(conf)
+		eventually(t, "the next job", func() bool { return get() == 1 })
+	}
+}
+
 func TestAPausedTopicWaitsAndGoesOn(t *testing.T) {
 	f := newFixture(t)
 	conf := TopicConf{Name: "t", TTR: time.Minute, MaxAttempts: 3, Paused: true}

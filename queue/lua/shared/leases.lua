@@ -118,6 +118,7 @@ end
 local function pace(g, rate, tat)
   local every = 1000 / rate
   local burst = every >= 50 and 0 or 50
+  if tat > now + burst + every + 1000 then tat = now end -- the rate was lower then, or the clock ahead
   g.every, g.burst, g.tat = every, burst, math.max(tat, now)
   local left = floor((now + burst - g.tat) / every + 1 + 1e-9)
   if left <= g.room then g.room, g.paced = left, true end
