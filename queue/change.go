@@ -21,7 +21,7 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 		if *c.Delay > MaxDelay {
 			return nil, fmt.Errorf("change %s/%s: %w", topic, id, ErrTooFar)
 		}
-		when = "+" + strconv.FormatInt(max(0, c.Delay.Milliseconds()), 10)
+		when = "+" + strconv.FormatInt(max(0, ceilDelay(*c.Delay)), 10)
 	}
 	priority, given, ownKey := "", "", ""
 	if c.Priority != nil {

@@ -326,13 +326,17 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	return done
 }
 
-func (q *Queue) shardNamed(name string) *Shard {
+// shardNamed is the shard that has a name, or else one that had it: a lease says the name of its time.
+func (q *Queue) shardNamed(name string) (former *Shard) {
 	for _, s := range *q.shards.Load() {
 		if s.name == name {
 			return s
 		}
+		if slices.Contains(strings.Fields(s.former), name) {
+			former = s
+		}
 	}
-	return nil
+	return former
 }
 
 // endByID looks for the job in all shards that may have it.

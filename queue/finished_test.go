@@ -205,6 +205,23 @@ func TestAnIdIsADuplicateForAsLongAsItIsRemembered(t *testing.T) {
 	f.forgotten("t", "a")
 }
 
+// TestLongAttemptsDamageNoFinishedJob: a dispatcher keeps more of them than a worker's job can remember.
+func TestLongAttemptsDamageNoFinishedJob(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 100})
+	f.push("t", "a", 0)
+	for range HistoryLimit {
+		f.settle(Retry, func(x *Settlement) { x.Attempt.Answer = strings.Repeat("\x01", 1024) }, f.reserve(1)...)
+		f.advanceUntilReady("t")
+	}
+	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, MaxAttempts: 100, Pull: true, Remember: time.Hour})
+	f.ended(Ending{Lease: f.take(1, "t")[0].Lease, Result: `1`})
+	j := f.recall("t", "a")
+	if n := len(j.History); j.Attempts != HistoryLimit+1 || n != 1 || j.History[0].Answer != "1" {
+		t.Errorf("%d attempts, %d of them known: %+v", j.Attempts, n, j)
+	}
+}
+
 func TestWhatIsTooOldGoesFromRedis(t *testing.T) {
 	f := newFixture(t)
 	f.remember("t", 100*time.Millisecond)

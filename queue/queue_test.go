@@ -191,6 +191,13 @@ func TestChangesAndRunNow(t *testing.T) {
 	if _, err = f.q.RunNow(f.ctx, "t", "nobody"); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("run of nothing: %v", err)
 	}
+	part := 1500 * time.Microsecond // is never early
+	if j, err = f.q.Change(f.ctx, "t", "a", Change{Delay: &part}); err != nil || j.DueAt.Sub(j.ChangedAt) < part {
+		t.Fatalf("a delay of %v is %v, %v", part, j.DueAt.Sub(j.ChangedAt), err)
+	}
+	if _, err = f.q.RunNow(f.ctx, "t", "a"); err != nil {
+		t.Fatal(err)
+	}
 	f.settle(Done, nil, f.reserve(1)...)
 	f.clean()
 }
@@ -419,13 +426,6 @@ func TestCheapLooksSeeWhatThereIsAndLeaveNoNote(t *testing.T) {
 	f.reserve(1)
 	f.s.client.ZAdd(f.ctx, prefix(0)+"park", redis.Z{Score: 1, Member: "0:t"})
 	look("with a topic that is parked", false, true)
-}
-
-func TestConcurrentPushesAreAllStoredOnce(t *testing.T) {
-	f := newFixture(t)
-	const n = 3000
-	errs := make(chan error, n)
-	for i := range n {
 	f.flush()
 	f.push("t", "expires", 0, func(p *Push) { p.TTL = time.Hour })
 	look("with a ready job that expires", false, false)
@@ -447,6 +447,13 @@ func TestDroppingATopicLeavesNothing(t *testing.T) {
 		t.Errorf("dropped %d, %v", n, err)
 	}
 	f.clean()
+}
+
+func TestConcurrentPushesAreAllStoredOnce(t *testing.T) {
+	f := newFixture(t)
+	const n = 3000
+	errs := make(chan error, n)
+	for i := range n {
 		go func() {
 			errs <- f.q.Push(f.ctx, Push{Topic: "t", ID: fmt.Sprint(i), Delay: time.Hour}).Err
 		}()

@@ -332,6 +332,21 @@ func TestATopicChangesItsDelivery(t *testing.T) {
 	}
 }
 
+// TestWorkersMayAwaitThousandsOfTopics: those of many workers come together in one call.
+func TestWorkersMayAwaitThousandsOfTopics(t *testing.T) {
+	f := newFixture(t)
+	names := make([]string, 9000)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+	}
+	if _, err := f.s.Take(f.ctx, 0, nil, names); err != nil {
+		t.Error(err)
+	}
+	if n := f.s.client.ZCard(f.ctx, prefix(0)+"awaited").Val(); n != 9000 {
+		t.Errorf("%d topics are noted", n)
+	}
+}
+
 // TestNotingManyTopicsIsOneRound: hubs note all topics that are waited for again and again, so what that costs does not
 // grow with their number. What has ready jobs is named meanwhile.
 func TestNotingManyTopicsIsOneRound(t *testing.T) {
@@ -409,6 +424,19 @@ func TestExpiredJobsAreSwept(t *testing.T) {
 	})
 	f.reserve(1) // finds nothing, and leaves nothing of the list
 	f.clean()
+	for i := range 3 { // a list that a sweep has emptied leaves its topic in no ring
+		f.push("push", fmt.Sprint(i), 0, func(p *Push) { p.TTL = time.Millisecond })
+		eventually(t, "it is swept", func() bool {
+			minuteOver()
+			f.advance()
+			m, err := f.q.Stats(f.ctx, []string{"push"})
+			return err == nil && m["push"].Ready == 0
+		})
+	}
+	f.push("push", "last", 0)
+	if ring := f.s.client.LRange(f.ctx, prefix(0)+"q:1", 0, -1).Val(); len(ring) > 1 {
+		t.Errorf("its topic has %d turns in the ring", len(ring))
+	}
 }
 
 func TestJobsExpireByTheirOwnTime(t *testing.T) {
@@ -423,19 +451,6 @@ func TestJobsExpireByTheirOwnTime(t *testing.T) {
 	later := f.get("t", "later")
 	if d := later.ExpiresAt.Sub(later.CreatedAt); d != time.Hour {
 		t.Fatalf("it expires %v after its push", d)
-	}
-	for i := range 3 { // a list that a sweep has emptied leaves its topic in no ring
-		f.push("push", fmt.Sprint(i), 0, func(p *Push) { p.TTL = time.Millisecond })
-		eventually(t, "it is swept", func() bool {
-			minuteOver()
-			f.advance()
-			m, err := f.q.Stats(f.ctx, []string{"push"})
-			return err == nil && m["push"].Ready == 0
-		})
-	}
-	f.push("push", "last", 0)
-	if ring := f.s.client.LRange(f.ctx, prefix(0)+"q:1", 0, -1).Val(); len(ring) > 1 {
-		t.Errorf("its topic has %d turns in the ring", len(ring))
 	}
 	time.Sleep(5 * time.Millisecond) // the subject is that a time has passed
 	if got := f.take(10, "t", "drop"); !slices.Equal(idsOf(got), []string{"later", "later"}) {
@@ -568,6 +583,31 @@ func TestAJobThatTwoMakeReadyAtOnceIsTakenOnce(t *testing.T) {
 		t.Errorf("took %v", idsOf(jobs))
 	}
 	f.stats("t", 0, 0, 1, 0)
+}
+
+// TestAJobIsReadyUntilItIsPutOff: one that was made ready before its due time does not wait for that when it is changed.
+func TestAJobIsReadyUntilItIsPutOff(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", time.Hour)
+	f.ended(Ending{Ref: Ref{"t", "a"}, In: []State{Delayed}, Verb: GiveBack})
+	high := High
+	if j, err := f.q.Change(f.ctx, "t", "a", Change{Priority: &high}); err != nil || j.State != Ready {
+		t.Errorf("%+v, %v", j, err)
+	}
+}
+
+func TestALeaseOutlivesTheNameOfItsShard(t *testing.T) {
+	url, _ := startRedis(t)
+	f := fixtureOn(t, url, Options{})
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	lease := f.take(1, "t")[0].Lease
+	renamed := []ShardConfig{{Name: "b", URL: url, State: "active", Former: "first a"}}
+	if err := f.q.SetShards(f.ctx, renamed); err != nil {
+		t.Fatal(err)
+	}
+	f.ended(Ending{Lease: lease})
 }
 
 // TestTenThousandQueuesLeaveNothing: one for each synchronous job, made by a push and emptied by its worker.

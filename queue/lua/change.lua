@@ -40,7 +40,7 @@ if state == 'x' then return {now, 0, 'dead'} end
 
 local when, priority, given, body, ownKey = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 if what == 'run' then when, priority, given = '+0', '', '' end
-if state == 'r' then time = due end
+if state == 'r' then time = math.min(due, now) end -- it may have been made ready before
 if when ~= '' then
   due = tonumber(when)
   if string.sub(when, 1, 1) == '+' then due = now + due end

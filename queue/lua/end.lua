@@ -153,7 +153,9 @@ local function rememberDone(key, field, started, answer)
   local extra = (attempts or answer ~= '') and (attempts or '') .. '\0' .. answer or ''
   local late, took = math.max(0, started - j.due), math.max(0, now - started) * 10
   local most = 2 ^ 32 - 1
-  local head = struct.pack('>I4I4I2I2I2', math.min(late, most), math.min(took, most), 0, made + 1, #extra)
+  if #extra > 65535 then extra = '\0' .. answer end -- a dispatcher has kept the endpoint's answers as well
+  made = math.min(made + 1, 65535)
+  local head = struct.pack('>I4I4I2I2I2', math.min(late, most), math.min(took, most), 0, made, #extra)
   return remember(j.topic, head .. extra .. j.rec, key, field)
 end
 

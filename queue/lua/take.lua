@@ -134,7 +134,8 @@ finish()
 
 -- What is waited for and cannot be had now is noted; what may be had is named. Hundreds of topics may be waited for, so
 -- what there is to know of each is read of all at once.
-local waitedFor = {unpack(ARGV, 7, 6 + marks)}
+local waitedFor = {}
+for i = 1, marks do waitedFor[i] = ARGV[6 + i] end
 local waiting = {}
 if marks > 0 then
   know(waitedFor)
