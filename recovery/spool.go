@@ -17,10 +17,11 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// A Spool takes pushes while no shard can: they stand in the journal, and a file beside it says since when there are
-// some. The keeper of the journal brings them to the shards, in the order in which they came.
+// A Spool takes pushes while no shard can: they stand in the journal, and a file beside it says where the first one is.
+// The keeper of the journal brings them to the shards, in the order in which they came. That depends on no clock: a host
+// whose clock was set back while no shard was up has lines that seem older than the spool.
 //
-//	.spool            there are spooled pushes, since the Unix milliseconds in it
+//	.spool            there are spooled pushes, behind the position in the journal in it
 //	.spool-draining   the same of those that the keeper is bringing; it is removed when all of them are in a shard
 //
 // Who writes to the spool holds .spool.lock shared from before it looks for .spool until its lines are written; the
@@ -47,7 +48,7 @@ func (s *Spool) Keep(pushes []queue.Push) ([]queue.Job, error) {
 	}
 	defer unlock()
 	now := time.Now().UTC()
-	if err := markSpool(s.dir, now); err != nil {
+	if err := markSpool(s.dir); err != nil {
 		return nil, fmt.Errorf("spool %d pushes: %w", len(pushes), err)
 	}
 	jobs := make([]queue.Job, len(pushes))
@@ -98,19 +99,22 @@ func lockSpool(dir string, how int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// markSpool has .spool there. Of several that make it at once, one wins; what the others write is at most a moment
-// older than that.
-func markSpool(dir string, now time.Time) error {
+// markSpool has .spool there. Of several that make it at once, one wins; the lines of all of them come later.
+func markSpool(dir string) error {
 	path := filepath.Join(dir, spoolName)
 	if _, err := os.Stat(path); err == nil {
 		return nil
+	}
+	end, err := journal.End(dir)
+	if err != nil {
+		return err
 	}
 	f, err := os.CreateTemp(dir, ".tmp-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = f.WriteString(strconv.FormatInt(now.UnixMilli(), 10))
+	_, err = f.WriteString(end.String())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -143,12 +147,11 @@ type DrainOptions struct {
 // changed since in another way.
 func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
 	var report Report
-	since, err := claimSpool(dir)
+	from, err := claimSpool(dir)
 	if err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
-	if err := (&drain{DrainOptions: o, ctx: ctx, dir: dir, since: since.Add(-clockSlack),
-		report: &report}).run(); err != nil {
+	if err := (&drain{DrainOptions: o, ctx: ctx, dir: dir, from: from, report: &report}).run(); err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, drainingName)); err != nil {
@@ -161,7 +164,7 @@ type drain struct {
 	DrainOptions
 	ctx    context.Context
 	dir    string
-	since  time.Time
+	from   journal.Range
 	report *Report
 }
 
@@ -171,7 +174,8 @@ func (d *drain) run() error {
 		return err
 	}
 	var batch []queue.Push
-	for l, err := range journal.ReadRequests(d.dir, journal.Range{Since: d.since}) {
+	spooled := 0 // lines so far
+	for l, err := range journal.ReadRequests(d.dir, d.from) {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, &d.report.Torn)); err != nil {
 			return err
 		}
@@ -179,7 +183,8 @@ func (d *drain) run() error {
 			continue
 		}
 		via := brought.viaOf(&l)
-		if brought.drained[via] || brought.changed[keyOf(l.Topic, l.ID)].After(l.TS) {
+		spooled++
+		if brought.drained[via] || brought.changed[keyOf(l.Topic, l.ID)] >= spooled {
 			continue
 		}
 		d.report.Jobs++
@@ -202,9 +207,9 @@ func (d *drain) run() error {
 
 // brought is what the journal says of spooled pushes.
 type brought struct {
-	drained map[string]bool   // by viaOf: it was pushed
-	changed map[key]time.Time // when the last line of a job was written that is of no drain
-	spooled map[string]int    // how many lines of the spool have had the same time and id
+	drained map[string]bool // by viaOf: it was pushed
+	changed map[key]int     // how many lines of the spool the last line of a job follows that is of no drain
+	spooled map[string]int  // how many lines of the spool have had the same time and id
 }
 
 const viaSpool = "spool "
@@ -223,17 +228,20 @@ func (b *brought) viaOf(l *journal.RequestLine) string {
 }
 
 func (d *drain) brought() (*brought, error) {
-	b := &brought{drained: map[string]bool{}, changed: map[key]time.Time{}, spooled: map[string]int{}}
-	for l, err := range journal.ReadRequests(d.dir, journal.Range{Since: d.since}) {
+	b := &brought{drained: map[string]bool{}, changed: map[key]int{}, spooled: map[string]int{}}
+	spooled := 0
+	for l, err := range journal.ReadRequests(d.dir, d.from) {
 		if err := errors.Join(d.ctx.Err(), skipTorn(err, new(int))); err != nil {
 			return nil, err
 		}
 		switch {
-		case err != nil || l.Op == journal.OpSpool || l.ID == "":
+		case err != nil || l.ID == "":
+		case l.Op == journal.OpSpool:
+			spooled++
 		case strings.HasPrefix(l.Via, viaSpool):
 			b.drained[l.Via] = true
 		default:
-			b.changed[keyOf(l.Topic, l.ID)] = l.TS
+			b.changed[keyOf(l.Topic, l.ID)] = spooled
 		}
 	}
 	return b, nil
@@ -308,37 +316,38 @@ func pushOf(l *journal.RequestLine) queue.Push {
 
 // claimSpool makes .spool the one that is drained, unless an earlier draining did not come to its end: then it is the
 // older of both.
-func claimSpool(dir string) (since time.Time, err error) {
+func claimSpool(dir string) (from journal.Range, err error) {
 	unlock, err := lockSpool(dir, syscall.LOCK_EX)
 	if err != nil {
-		return since, err
+		return from, err
 	}
 	defer unlock()
 	spool, draining := filepath.Join(dir, spoolName), filepath.Join(dir, drainingName)
-	since, err = readMark(draining)
+	from, err = readMark(draining)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err = os.Rename(spool, draining); err != nil {
-			return since, err
+			return from, err
 		}
 		return readMark(draining)
 	case err != nil:
-		return since, err
+		return from, err
 	}
 	if err = os.Remove(spool); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return since, err
+		return from, err
 	}
-	return since, nil
+	return from, nil
 }
 
-func readMark(path string) (time.Time, error) {
+func readMark(path string) (from journal.Range, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return time.Time{}, err
+		return from, err
 	}
-	ms, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil {
-		return time.Time{}, nil // everything, rather than nothing
+	text := strings.TrimSpace(string(b))
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil { // of an earlier version
+		return journal.Range{Since: time.UnixMilli(ms).Add(-clockSlack)}, nil
 	}
-	return time.UnixMilli(ms), nil
+	from.From, _ = journal.ParsePosition(text) // everything, rather than nothing
+	return from, nil
 }

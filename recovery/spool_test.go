@@ -169,3 +169,40 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 		t.Errorf("the journal has %q", via)
 	}
 }
+
+// TestASpoolHasTheOrderOfItsLines whatever the host's clock said: it was set back while no shard was up, and lines of
+// before seem to come later.
+func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
+	url, _ := startRedis(t)
+	h := newHost(t, url)
+	h.adopt(t)
+	spool := NewSpool(h.dir, h.journal)
+	keep := func(id string) {
+		p := queue.Push{Topic: fixtureTopic, ID: id, Body: []byte("1"), Priority: queue.Normal}
+		if _, err := spool.Keep([]queue.Push{p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(op journal.Op, id string, at time.Time) {
+		line := journal.RequestLine{TS: at, Op: op, Topic: fixtureTopic, ID: id, Body: []byte("1"), Priority: "normal"}
+		if err := h.journal.Durably([]journal.RequestLine{line}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, later := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	keep("first")
+	write(journal.OpSpool, "set back", before)
+	write(journal.OpPush, "pushed again", later)
+	keep("pushed again")
+	keep("deleted")
+	write(journal.OpDelete, "deleted", before)
+	if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"first", "set back", "pushed again"} {
+		wantJob(t, h.queue, id, queue.Ready, func(*queue.Job) bool { return true })
+	}
+	if j, err := h.queue.Get(t.Context(), fixtureTopic, "deleted"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a job that was deleted since is %+v, %v", j, err)
+	}
+}
