@@ -36,7 +36,9 @@ local function switch(topic, was)
   confs[topic], settings[topic] = nil, nil
   local is = confOf(topic)
   if is.namespace ~= was.namespace then recount(topic, was.namespace, is.namespace) end
-  for p = 0, is.pull and not was.pull and 2 or -1 do leaveRing(topic, p) end
+  if is.pull and not was.pull then
+    for p = 0, 2 do leaveRing(topic, p) end
+  end
   if was.pull and not is.pull then enterRings(topic) end
   if is.pull then told[topic] = true end
   if is.keep == 0 and was.keep ~= 0 then forgetTopic(topic) end
