@@ -8,8 +8,7 @@ import (
 	"github.com/wakecall/wakecall/admin/page"
 )
 
-// sessionCodec writes equal sessions as equal bytes, unlike gob, so that one that did not change need not be stored
-// again. Sessions hold texts, whole numbers and flashes.
+// sessionCodec writes sessions as JSON. They hold texts, whole numbers and flashes.
 type sessionCodec struct{}
 
 type encodedSession struct {

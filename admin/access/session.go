@@ -44,14 +44,14 @@ const (
 
 const (
 	sessionCookie = "wakecall_session"
-	sessionLife   = 7 * 24 * time.Hour
+	sessionLife   = 7 * 24 * time.Hour // from the sign-in
 	sessionIdle   = 12 * time.Hour
 )
 
 func (h *Handler) newSessions() *scs.SessionManager {
 	m := scs.New()
 	m.Codec, m.Store = sessionCodec{}, h.store
-	m.Lifetime, m.IdleTimeout, m.HashTokenInStore = sessionLife, sessionIdle, true
+	m.Lifetime, m.HashTokenInStore = sessionIdle, true // noteUse prolongs it, so that most requests write nothing
 	m.Cookie.Name, m.Cookie.HttpOnly, m.Cookie.Path = sessionCookie, true, h.BasePath+"/"
 	m.Cookie.SameSite = http.SameSiteLaxMode // Strict would ask for a password again behind each link of a mail
 	m.ErrorFunc = func(w http.ResponseWriter, r *http.Request, err error) {

@@ -53,15 +53,17 @@ func (s sessionLine) Browser() string {
 	return strings.Join(found, ", ")
 }
 
-// noteUse stores in the session when and from where it is used, at most once a minute.
+// noteUse stores in the session when and from where it is used, and prolongs it, at most once a minute.
 func (h *Handler) noteUse(c echo.Context) {
 	ctx := c.Request().Context()
-	now := h.Now().Unix()
-	if now-h.Sessions.GetInt64(ctx, keySeen) < int64(seenStep/time.Second) {
+	now := h.Now()
+	if now.Unix()-h.Sessions.GetInt64(ctx, keySeen) < int64(seenStep/time.Second) {
 		return
 	}
+	left := time.Unix(h.Sessions.GetInt64(ctx, keySince), 0).Add(sessionLife).Sub(now)
+	h.Sessions.SetDeadline(ctx, now.Add(min(left, sessionIdle)))
 	agent := c.Request().UserAgent()
-	h.Sessions.Put(ctx, keySeen, now)
+	h.Sessions.Put(ctx, keySeen, now.Unix())
 	h.Sessions.Put(ctx, keyAddress, c.RealIP())
 	h.Sessions.Put(ctx, keyAgent, agent[:min(len(agent), maxAgent)])
 }

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -15,7 +14,7 @@ import (
 
 // steadyStore is the store of the session manager. While the database is unavailable, it serves the sessions seen last
 // for a while: that is when operators need the pages. Otherwise each request reads the database, so that a session that
-// was ended elsewhere has ended here, too. A session that hardly changed is not written.
+// was ended elsewhere has ended here, too.
 //
 // A request that found its session in the store may only update it: an insert would revive a session that ended
 // meanwhile.
@@ -28,14 +27,12 @@ type steadyStore struct {
 }
 
 type knownSession struct {
-	data   []byte
-	expiry time.Time // as it was stored
-	seen   time.Time
+	data []byte
+	seen time.Time
 }
 
 const (
 	sessionSteady = 10 * time.Minute // without the database
-	expiryStep    = time.Minute      // by which the end of a session may lag behind
 	maxKnown      = 10_000
 )
 
@@ -44,32 +41,26 @@ func newSteadyStore(s page.SessionStore, now func() time.Time) *steadyStore {
 	return &steadyStore{sessions: s, now: now, known: known}
 }
 
-// openedSession is the session that a request found in the store.
-type openedSession struct {
-	token string // its hash
-	data  []byte // as it was then
-}
-
 type openedKey struct{}
 
 // withOpened makes room for the session that a request will find.
 func withOpened(ctx context.Context) context.Context {
-	return context.WithValue(ctx, openedKey{}, &openedSession{})
+	return context.WithValue(ctx, openedKey{}, new(string))
 }
 
-// opened is the session that the request found; the zero one: it found none.
-func opened(ctx context.Context) openedSession {
-	if o, ok := ctx.Value(openedKey{}).(*openedSession); ok {
-		return *o
+// opened is the hash of the token of the session that the request found; empty: it found none.
+func opened(ctx context.Context) string {
+	if token, ok := ctx.Value(openedKey{}).(*string); ok {
+		return *token
 	}
-	return openedSession{}
+	return ""
 }
 
 // FindCtx implements scs.CtxStore.
 func (s *steadyStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
 	data, found, err := s.find(ctx, token)
-	if o, ok := ctx.Value(openedKey{}).(*openedSession); ok && found {
-		o.token, o.data = token, data
+	if o, ok := ctx.Value(openedKey{}).(*string); ok && found {
+		*o = token
 	}
 	return data, found, err
 }
@@ -86,39 +77,27 @@ func (s *steadyStore) find(ctx context.Context, token string) ([]byte, bool, err
 		s.known.Remove(token)
 		return nil, false, nil
 	}
-	if !bytes.Equal(k.data, data) {
-		k.expiry = time.Time{} // another host wrote it
-	}
-	k.data, k.seen = data, s.now()
-	s.known.Add(token, k)
+	s.known.Add(token, knownSession{data, s.now()})
 	return data, true, nil
 }
 
-// CommitCtx writes a session that changed, or whose end moved by a step. What the request did not change is as another
-// request may have changed it meanwhile: a message for the next page must not get lost.
+// CommitCtx writes a session that a request changed.
 func (s *steadyStore) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	k, ok := s.known.Get(token)
-	if o := opened(ctx); ok && o.token == token && bytes.Equal(o.data, data) {
-		data = k.data
-	}
-	if ok && bytes.Equal(k.data, data) && expiry.Sub(k.expiry).Abs() < expiryStep {
-		return nil
-	}
 	err := s.write(ctx, token, data, expiry)
 	if err != nil && (!ok || !errors.Is(err, registry.ErrUnavailable)) {
 		return err
 	}
-	if err != nil { // the database is away: the change lives here until it is back
-		k.data = data
-		s.known.Add(token, k)
-		return nil
-	}
-	s.known.Add(token, knownSession{data, expiry, s.now()})
+	if err == nil {
+		k.seen = s.now()
+	} // else the database is away: the change lives here until it is back
+	k.data = data
+	s.known.Add(token, k)
 	return nil
 }
 
 func (s *steadyStore) write(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	if opened(ctx).token != token {
+	if opened(ctx) != token {
 		return s.sessions.Create(ctx, token, data, expiry)
 	}
 	_, err := s.sessions.Update(ctx, token, data, expiry) // one that has ended is found out by the next request

@@ -66,7 +66,7 @@ func (h *Handler) loginCode(c echo.Context) error {
 		return h.Render(c, http.StatusUnauthorized, "login_code", form)
 	}
 	h.attempts.passed(name, c.RealIP())
-	if waiting, err := h.store.end(ctx, opened(ctx).token); err != nil {
+	if waiting, err := h.store.end(ctx, opened(ctx)); err != nil {
 		return err
 	} else if !waiting { // the password was changed meanwhile, or the user shut out
 		return h.Redirect(c, "/login")
