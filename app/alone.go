@@ -3,17 +3,15 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/setup"
 )
 
@@ -36,7 +34,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	}
 	sockets := map[string]net.Listener{}
 	for _, spec := range listeners(cfg, name) {
-		if sockets[spec.Name], err = openSocket(spec.Key, spec.Addr); err != nil {
+		if sockets[spec.Name], err = master.Listen(spec.Key, spec.Addr); err != nil {
 			return err
 		}
 	}
@@ -58,33 +56,15 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	return p.run(ctx, r.run, services...)
 }
 
-// openSocket opens a listener; its errors name the key of the configuration.
-func openSocket(key, addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%[1]s: the address %[2]s is in use by another program: "+
-			"stop that one (ss -ltnp shows which), or set %[1]s to another address", key, addr)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	return l, nil
-}
-
 // serveMetrics serves /metrics of this process until stop is called. Several roles on one host need an address each;
 // a role runs without its metrics if it has none.
 func serveMetrics(cfg *conf.Config, m prometheus.Gatherer, log *slog.Logger) (stop func()) {
-	l, err := openSocket("metrics.addr", cfg.Metrics.Addr)
+	l, err := master.Listen("metrics.addr", cfg.Metrics.Addr)
 	if err != nil {
 		log.Warn("this process serves no metrics", "error", err)
 		return func() {}
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
-	srv := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
+	srv := master.MetricsServer(promhttp.HandlerFor(m, promhttp.HandlerOpts{}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

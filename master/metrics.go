@@ -38,15 +38,20 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics.addr: %w", err)
 	}
+	srv := MetricsServer(m.metricsHandler())
+	go func() { _ = srv.Serve(netutil.LimitListener(l, maxScrapers)) }() // ends with Shutdown
+	return srv, nil
+}
+
+// MetricsServer serves /metrics, and /healthz while the process runs.
+func MetricsServer(metrics http.Handler) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", m.metricsHandler())
+	mux.Handle("/metrics", metrics)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	srv := &http.Server{
+	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	go func() { _ = srv.Serve(netutil.LimitListener(l, maxScrapers)) }() // ends with Shutdown
-	return srv, nil
 }
 
 // metricsHandler shows the master's own metrics and those of every child, with a label that names the process.

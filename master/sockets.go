@@ -23,12 +23,9 @@ type socket struct {
 func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 	l := fitting(passed, spec.Addr)
 	if l == nil {
-		opened, err := net.Listen("tcp", spec.Addr)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, &inUse{spec}
-		}
+		opened, err := Listen(spec.Key, spec.Addr)
 		if err != nil {
-			return nil, fmt.Errorf("%s: cannot listen on %q: %w", spec.Key, spec.Addr, err)
+			return nil, err
 		}
 		defer func() { _ = opened.Close() }() // the duplicate keeps the socket open
 		l = opened.(*net.TCPListener)
@@ -40,12 +37,24 @@ func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 	return &socket{spec.Addr, f}, nil
 }
 
+// Listen listens on an address; its errors name the key of the configuration.
+func Listen(key, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &inUse{key, addr}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot listen on %q: %w", key, addr, err)
+	}
+	return l, nil
+}
+
 // inUse is an address that another program listens on.
-type inUse struct{ spec ListenSpec }
+type inUse struct{ key, addr string }
 
 func (e *inUse) Error() string {
-	return fmt.Sprintf("%s: the address %s is in use by another program: stop that one, or set %s to another address",
-		e.spec.Key, e.spec.Addr, e.spec.Key)
+	return fmt.Sprintf("%[1]s: the address %[2]s is in use by another program: stop that one (ss -ltnp shows which), or "+
+		"set %[1]s to another address", e.key, e.addr)
 }
 
 func (e *inUse) Unwrap() error { return syscall.EADDRINUSE }
