@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,7 +21,6 @@ type Options struct {
 	PHPZone  *time.Location // of the times that endpoints of php-delayqueue see; nil: this machine's
 	Networks string         // any (the default), public, or public and networks like 10.1.0.0/16,fd12::/16
 	Version  string         // of Wakecall, for User-Agent
-	Logger   *slog.Logger   // nil: silent
 	RootCAs  *x509.CertPool
 	Resolver *net.Resolver
 }
@@ -33,7 +31,6 @@ type Caller struct {
 	other     *http.Transport // of requests that are no callbacks
 	userAgent string
 	phpZone   *time.Location
-	log       *slog.Logger
 }
 
 const (
@@ -55,7 +52,7 @@ func New(o Options) (*Caller, error) {
 	pools := wire.New(dialer, o.RootCAs)
 	return &Caller{
 		pools: pools, other: pools.Transport(idleTimeout), userAgent: "Wakecall/" + o.Version,
-		phpZone: cmp.Or(o.PHPZone, time.Local), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		phpZone: cmp.Or(o.PHPZone, time.Local),
 	}, nil
 }
 
@@ -147,11 +144,7 @@ func (c *Caller) send(ctx context.Context, x *wire.Exchange, e *Endpoint, m *mes
 		RetryMax:   1,
 		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait },
 		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
-			again := x.Again(ctx, err)
-			if again {
-				c.log.Debug("repeat a callback that did not reach its endpoint", "error", bare(err))
-			}
-			return again, nil
+			return x.Again(ctx, err), nil
 		},
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
