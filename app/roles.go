@@ -14,6 +14,7 @@ import (
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/dispatcher"
+	"github.com/wakecall/wakecall/gateway/phpdq"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/recovery"
@@ -168,8 +169,11 @@ func certificates(section, cert, key string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// jobs is the queue for the API, with the spool behind it if there is one.
-func (p *parts) jobs() server.Jobs {
+// jobs is the queue for the API and the gateway of php-delayqueue, with the spool behind it if there is one.
+func (p *parts) jobs() interface {
+	server.Jobs
+	phpdq.Jobs
+} {
 	if !p.cfg.SpoolOn() {
 		return p.queue
 	}

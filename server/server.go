@@ -18,49 +18,23 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// Pusher stores jobs.
-type Pusher interface {
+// Jobs is the queue as the API needs it. It may keep a push's body only after an error.
+type Jobs interface {
 	Push(ctx context.Context, p queue.Push) queue.Result
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
-}
-
-// JobReader reads jobs.
-type JobReader interface {
-	Get(ctx context.Context, topic, id string) (*queue.Job, error)
 	Recall(ctx context.Context, topic, id string) (*queue.Job, error) // also a finished one
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	ListFinished(ctx context.Context, topic, prefix, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
-}
-
-// JobEditor changes single jobs.
-type JobEditor interface {
 	Change(ctx context.Context, topic, id string, change queue.Change) (*queue.Job, error)
 	DeleteIf(ctx context.Context, topic, id string, m queue.Match) error
 	RunIf(ctx context.Context, topic, id string, m queue.Match) (*queue.Job, error)
 	Resend(ctx context.Context, topic, id string) (*queue.Job, error)
-}
-
-// BulkEditor changes many jobs of a topic.
-type BulkEditor interface {
 	RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 	DeleteDead(ctx context.Context, topic string, ids []string, limit int) (int, error)
 	DropTopic(ctx context.Context, topic string) (int, error)
-}
-
-// Shards is the state of the shards.
-type Shards interface {
 	Health(ctx context.Context) []queue.ShardHealth
 	Ready() error
-}
-
-// Jobs is the queue as the API needs it. It may keep a push's body only after an error.
-type Jobs interface {
-	Pusher
-	JobReader
-	JobEditor
-	BulkEditor
-	Shards
 }
 
 // Tokens are the API's tokens.
