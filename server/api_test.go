@@ -14,7 +14,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/server"
-	"github.com/wakecall/wakecall/server/openapitest"
+	"github.com/wakecall/wakecall/test/openapitest"
 )
 
 // TestRoutesAreDescribed compares the routes with openapi.yaml, both ways.

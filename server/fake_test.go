@@ -22,7 +22,7 @@ import (
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/server"
-	"github.com/wakecall/wakecall/server/openapitest"
+	"github.com/wakecall/wakecall/test/openapitest"
 )
 
 // fakeJobs is a queue in memory. It records what was done to it.

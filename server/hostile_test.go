@@ -15,7 +15,7 @@ import (
 
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/server"
-	"github.com/wakecall/wakecall/server/openapitest"
+	"github.com/wakecall/wakecall/test/openapitest"
 )
 
 // described lists the operations of openapi.yaml, which TestRoutesAreDescribed keeps equal to what is served.

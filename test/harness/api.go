@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/server/openapitest"
+	"github.com/wakecall/wakecall/test/openapitest"
 )
 
 // API speaks to a server over plain net/http, so that the tests see what any client would.
