@@ -41,7 +41,7 @@ type deadCall struct {
 const deadStep = 200
 
 func (q *Queue) dead(ctx context.Context, c deadCall, ids []string, limit int) (int, error) {
-	members, err := q.membersOf(ctx, c.topic)
+	members, err := q.membersOf(ctx, c.topic, Dead)
 	if err != nil {
 		return 0, err
 	}

@@ -37,7 +37,7 @@ func (q *Queue) listMembers(
 	if err != nil || cursor != "" && !ok {
 		return nil, "", fmt.Errorf("cursor %.60q: %w", cursor, ErrCursor)
 	}
-	members, err := q.Members(ctx, namespace)
+	members, err := q.membersOf(ctx, namespace, state)
 	if err != nil {
 		return nil, "", err
 	}

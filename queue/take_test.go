@@ -371,6 +371,27 @@ func TestNotingManyTopicsIsOneRound(t *testing.T) {
 	}
 }
 
+// TestTheDeadOfANamespaceAreFoundAtOnce: topics of a namespace that have none cost nothing.
+func TestTheDeadOfANamespaceAreFoundAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("x.*")
+	for n := range 200 {
+		f.push(fmt.Sprint("x.q", n), "1", time.Hour)
+	}
+	f.push("x.dead", "1", 0)
+	f.ended(Ending{Lease: f.take(1, "x.dead")[0].Lease, Verb: BuryLeased})
+	before := f.calls()
+	if jobs, next, err := f.q.List(f.ctx, "x.*", Dead, "", 10); err != nil || len(jobs) != 1 || next != "" {
+		t.Errorf("the dead jobs are %+v %s %v", jobs, next, err)
+	}
+	if n, err := f.q.RedriveDead(f.ctx, "x.*", nil, 10); n != 1 || err != nil {
+		t.Errorf("redriven %d, %v", n, err)
+	}
+	if n := f.calls() - before; n > 200 {
+		t.Errorf("%d commands for one dead job", n)
+	}
+}
+
 // calls are the commands that Redis has processed, those inside scripts counted.
 func (f *fixture) calls() (n int64) {
 	text := f.s.client.Info(f.ctx, "stats").Val()

@@ -179,6 +179,9 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 	return sum, err
 }
 
+// countKeys count the jobs of topics by state.
+var countKeys = map[State]string{Delayed: "nd", Ready: "nr", Running: "nu", Dead: "nx"}
+
 // countsStep is about how many topics one call of the script counts.
 const countsStep = 1000
 
@@ -188,8 +191,8 @@ const countsStep = 1000
 func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
 	sum := map[string]Stats{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
-		for _, state := range []string{"nd", "nr", "nu", "nx"} {
-			if err := s.counts(ctx, bucket, state, sum); err != nil {
+		for _, key := range countKeys {
+			if err := s.counts(ctx, bucket, key, sum); err != nil {
 				return err
 			}
 		}
@@ -231,10 +234,14 @@ func (st *Stats) addCounts(n []int64) {
 // Members lists the topics of a namespace that have jobs, by their names. With a *PartialError they are those of the
 // shards that answered.
 func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error) {
+	return q.members(ctx, namespace, slices.Collect(maps.Values(countKeys)))
+}
+
+func (q *Queue) members(ctx context.Context, namespace string, keys []string) ([]string, error) {
 	found := map[string]bool{}
 	pattern := strings.TrimSuffix(namespace, "*") + "*"
 	err := q.eachBucket(func(s *Shard, bucket int) error {
-		for _, key := range []string{"nd", "nr", "nu", "nx"} {
+		for _, key := range keys {
 			each := s.client.HScan(ctx, prefix(bucket)+key, 0, pattern, 1000).Iterator()
 			for each.Next(ctx) {
 				if topic := each.Val(); topic != namespace {
@@ -254,17 +261,21 @@ func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error)
 // isNamespace reports whether a name means the topics of a namespace.
 func isNamespace(topic string) bool { return strings.HasSuffix(topic, ".*") }
 
-// membersOf are the topics that a name means: those of a namespace that have jobs, or the topic itself.
-func (q *Queue) membersOf(ctx context.Context, topic string) ([]string, error) {
+// membersOf are the topics that a name means: those of a namespace that have jobs in a state, "" for any, or the topic
+// itself.
+func (q *Queue) membersOf(ctx context.Context, topic string, state State) ([]string, error) {
 	if !isNamespace(topic) {
 		return []string{topic}, nil
 	}
-	return q.Members(ctx, topic)
+	if key, ok := countKeys[state]; ok {
+		return q.members(ctx, topic, []string{key})
+	}
+	return q.Members(ctx, topic) // finished jobs are not counted
 }
 
 // DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns how many.
 func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
-	members, err := q.membersOf(ctx, topic)
+	members, err := q.membersOf(ctx, topic, "")
 	if err != nil {
 		return 0, err
 	}
