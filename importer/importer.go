@@ -142,10 +142,10 @@ func (i *run) topics(ctx context.Context) error {
 		return err
 	}
 	i.Topics = len(topics)
+	if err := valid(topics); err != nil {
+		return err
+	}
 	for _, t := range topics {
-		if err := t.Validate(); err != nil {
-			return fmt.Errorf("the topic %s cannot be registered: %w", t.Name, err)
-		}
 		if i.Registry.Snapshot().Topics.Get(t.Name) != nil {
 			continue
 		}
@@ -158,6 +158,17 @@ func (i *run) topics(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// valid names all topics that cannot be registered.
+func valid(topics []registry.Topic) error {
+	var errs []error
+	for _, t := range topics {
+		if err := t.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("the topic %s cannot be registered: %w", t.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // resume pushes what an interrupted import has claimed and not pushed.

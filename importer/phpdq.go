@@ -210,7 +210,8 @@ const noMark = "重试标记"
 
 func (row *phpTopic) topic() registry.Topic {
 	t := registry.NewTopic(strings.ToLower(row.Topic))
-	t.Title, t.CallbackURL, t.Owner, t.Dialect = row.TName, row.Callback, row.Createor, registry.DialectPHPDQ
+	t.Title, t.Owner, t.Dialect = row.TName, row.Createor, registry.DialectPHPDQ
+	t.CallbackURL = strings.TrimSpace(row.Callback)
 	t.Delay, t.MaxAttempts = registry.Duration(time.Duration(row.Delay)*time.Second), phpCalls
 	if row.Timeout > 0 {
 		t.TTR = registry.Duration(max(registry.MinTTR, time.Duration(row.Timeout)*time.Millisecond))

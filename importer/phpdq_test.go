@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,5 +18,22 @@ func TestAFailedPHPJobGoesOnCounting(t *testing.T) {
 		if got := fmt.Sprint(job.Push.MaxAttempts, " ", job.Push.Retry); err != nil || got != want {
 			t.Errorf("%s: %s %v, want %s", body, got, err, want)
 		}
+	}
+}
+
+func TestAllPHPTopicsThatDoNotFitAreNamed(t *testing.T) {
+	t.Parallel()
+	rows := []phpTopic{
+		{Topic: "good", Callback: " http://x.example/a ", Status: 1}, {Topic: "a name", Callback: "http://x.example/"},
+		{Topic: "ftp", Callback: "ftp://x.example/"},
+	}
+	topics, err := NewPHPDQ(rows, nil, time.UTC).Topics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = valid(topics)
+	if err == nil || !strings.Contains(err.Error(), "a name") || !strings.Contains(err.Error(), "ftp") ||
+		strings.Contains(err.Error(), "good") {
+		t.Errorf("%v, want the last two to be named", err)
 	}
 }
