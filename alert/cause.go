@@ -39,8 +39,12 @@ type Say func(key string, args ...any) string
 
 // Say is the cause in a language. duration writes durations in it.
 func (c Cause) Say(say Say, duration func(time.Duration) string) string {
+	kind := c.Kind
+	if kind == "topic_failing" && !c.answered() { // the attempts of workers, who are no endpoint
+		kind = "attempts_failing"
+	}
 	return say(
-		"alerts.cause_"+c.Kind,
+		"alerts.cause_"+kind,
 		c.N,
 		c.Of,
 		duration(c.For),
@@ -53,6 +57,12 @@ func (c Cause) Say(say Say, duration func(time.Duration) string) string {
 
 // answers are those that have the text alerts.answer_REASON.
 var answers = []string{"timeout", "refused", "dns", "tls", "reset", "protocol", "blocked", "retry_if"}
+
+// answered reports whether it is known what the endpoint does.
+func (c Cause) answered() bool {
+	_, err := strconv.Atoi(c.Answer)
+	return err == nil || slices.Contains(answers, c.Answer)
+}
 
 func (c Cause) answer(say Say) string {
 	if _, err := strconv.Atoi(c.Answer); err == nil {

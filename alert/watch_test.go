@@ -470,6 +470,21 @@ func TestAFailingEndpointIsSaidToAnswerWhatItAnswers(t *testing.T) {
 	})
 }
 
+// TestFailedAttemptsOfWorkersAreOfNoEndpoint: what is known of an endpoint is said, and no endpoint where there is none.
+func TestFailedAttemptsOfWorkersAreOfNoEndpoint(t *testing.T) {
+	t.Parallel()
+	say := english(t)("en")
+	for answer, want := range map[string]string{
+		"500":   "3 of 4 attempts in five minutes failed: the endpoint answers 500",
+		"lease": "3 of 4 attempts in five minutes failed",
+	} {
+		c := Cause{Kind: "topic_failing", N: 3, Of: 4, Answer: answer}
+		if got := c.Say(say, brief); got != want {
+			t.Errorf("%s: %q; want %q", answer, got, want)
+		}
+	}
+}
+
 // TestAnOutageOfAShardIsOneAlert: that topics are late after it is the outage, until it is long over.
 func TestAnOutageOfAShardIsOneAlert(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 const expiredLen = len("@0000000003:1760900291309")
 
 // expiredError is the error of an attempt whose lease expired.
-const expiredError = "no outcome is known: the dispatcher died or lost its lease"
+const expiredError = "no outcome is known: the lease expired"
 
 // decodeAttempts reads what a:PAGE keeps of a job; "" is a job without attempts.
 func decodeAttempts(j *Job, s string) error {

@@ -23,7 +23,7 @@ func TestAnExpiredLeaseComesBackAndCounts(t *testing.T) {
 	}
 	j := f.get("t", "a")
 	if j.State != Ready || j.Attempts != 1 || len(j.History) != 1 ||
-		!strings.Contains(j.History[0].Error, "dispatcher") {
+		!strings.Contains(j.History[0].Error, "lease expired") {
 		t.Fatalf("after the lease: %+v", j)
 	}
 	if f.settle(Done, nil, ls...)[0] {
