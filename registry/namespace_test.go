@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -57,18 +58,20 @@ func TestWhatIsWrongWithAPullTopic(t *testing.T) {
 		"no address":           {"p", `{"delivery":"pull","ttr":"24h","max_attempts":65535}`, ""},
 		"for ever":             {"p", `{"delivery":"pull","max_attempts":0}`, ""},
 		"namespace":            {"lmstfy.ns.*", `{"delivery":"pull"}`, ""},
+		"namespace by default": {"lmstfy.ns.*", `{}`, "delivery"},
 		"push namespace":       {"lmstfy.ns.*", `{"callback_url":"http://x/"}`, "delivery"},
 		"star in the middle":   {"a.*.b", `{"delivery":"pull"}`, "name"},
 		"star alone":           {".*", `{"delivery":"pull"}`, "name"},
 		"attempts":             {"p", `{"delivery":"pull","max_attempts":65536}`, "max_attempts"},
 		"ttr":                  {"p", `{"delivery":"pull","ttr":"25h"}`, "ttr"},
-		"unknown":              {"p", `{"delivery":"poll"}`, "delivery"},
+		"unknown":              {"p", `{"callback_url":"http://x/","delivery":"poll"}`, "delivery"},
 		"push without address": {"p", `{"max_attempts":1}`, "callback_url"},
 		"push for ever":        {"p", `{"callback_url":"http://x/","max_attempts":0}`, "max_attempts"},
 		"push for a day":       {"p", `{"callback_url":"http://x/","ttr":"24h"}`, "ttr"},
 	} {
 		_, err := DecodeTopic(c.name, []byte(c.spec))
-		if (err == nil) != (c.field == "") || err != nil && !strings.Contains(err.Error(), c.field+": ") {
+		var first *FieldError
+		if (err == nil) != (c.field == "") || err != nil && (!errors.As(err, &first) || first.Field != c.field) {
 			t.Errorf("%s: %v; want an error of %q", name, err, c.field)
 		}
 	}

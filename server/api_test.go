@@ -288,8 +288,22 @@ func TestListJobs(t *testing.T) {
 	} {
 		a.do("GET", orders+query, "").problem(400, field)
 	}
+	if r := a.do("GET", orders+"?state=done&prefix=", ""); strings.Contains(r.body, "leave it out to have one made") {
+		t.Errorf("an empty prefix is taken for the id of a push: %s", r.body)
+	}
 	a.do("GET", orders+"?state=dead&limit=0", "").problem(422, "limit")
 	a.do("GET", orders+"?state=dead&limit=1001", "").problem(422, "limit")
+}
+
+// TestATopicIsSentBackAsItWasRead: as openapi.yaml has it, which the client of these tests compares.
+func TestATopicIsSentBackAsItWasRead(t *testing.T) {
+	a := newAPI(t)
+	put := a.do("PUT", "/v1/topics/shop.plain", `{"callback_url":"http://h/","content_type":"text/plain"}`).want(201)
+	got := a.do("GET", "/v1/topics/shop.plain", "").want(200)
+	if put.body != got.body || got.json()["content_type"] != "text/plain" {
+		t.Errorf("read %s, stored %s", got.body, put.body)
+	}
+	a.do("PUT", "/v1/topics/shop.plain", got.body).want(200)
 }
 
 func TestFinishedJobs(t *testing.T) {

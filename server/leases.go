@@ -202,7 +202,11 @@ func readEndings(data []byte) (list []queue.Ending, err error) {
 
 func readMember(d *decoder, name string, e *queue.Ending, fields []string) (err error) {
 	if d.PeekKind() == '{' {
-		return d.object("an object", onceEach(append([]string{"lease"}, fields...), setsEnding(e)))
+		err = d.object("an object", onceEach(append([]string{"lease"}, fields...), setsEnding(e)))
+		if err == nil && e.Lease == "" {
+			err = badField("lease", "missing")
+		}
+		return err
 	}
 	e.Lease, err = d.text(name)
 	return err

@@ -223,6 +223,9 @@ var malformed = []struct {
 	{"max_attempts in parts", `{"body":1,"max_attempts":1.5}`, 400, "max_attempts", []string{"integer"}},
 	{"max_attempts as text", `{"body":1,"max_attempts":"3"}`, 400, "max_attempts",
 		[]string{"expected a number, got a string"}},
+	{"headers null", `{"body":1,"headers":null}`, 400, "headers", []string{"object of texts, got null"}},
+	{"headers in a list", `{"body":1,"headers":["a"]}`, 400, "headers", []string{"got an array"}},
+	{"a header twice", `{"body":1,"headers":{"a":"1","a":"2"}}`, 400, "headers", []string{"duplicate"}},
 	{"unknown on_duplicate", `{"body":1,"on_duplicate":"ignore"}`, 400, "on_duplicate",
 		[]string{"keep, replace or error"}},
 
@@ -381,6 +384,11 @@ func TestPushRawOptions(t *testing.T) {
 	}
 	if got := a.jobs.changes(); len(got) > 0 {
 		t.Errorf("refused pushes changed something: %v", got)
+	}
+	a.do("PUT", orders+"/brief?ttl=1m&max_attempts=1000", "1").want(201)
+	a.do("PUT", orders+"/until?expires_at=2030-01-01T00:00:00Z", "1").want(201)
+	if got := a.jobs.last.ExpiresAt.UnixMilli(); got != 1893456000000 {
+		t.Errorf("expires at %d", got)
 	}
 	for _, q := range []string{"due_at=1893456000000", "due_at=2030-01-01T00:00:00Z", "due_at=2030-01-01T02:00:00%2B02:00",
 		"due_at=2030-01-01T02:00:00+02:00"} {

@@ -181,7 +181,7 @@ func TestLeasesAreEnded(t *testing.T) {
 		t.Errorf("results %v; want %s", got, want)
 	}
 	for body, field := range map[string]string{`{"ack":"x"}`: "ack", `{"keep":["x"]}`: "keep", `{"ack":[1]}`: "ack",
-		`{"ack":[{"lease":1}]}`: "lease", `{"ack":[{"delay":1}]}`: "delay"} {
+		`{"ack":[{"lease":1}]}`: "lease", `{"ack":["x",{}]}`: "lease", `{"ack":[{"delay":1}]}`: "delay"} {
 		a.do("POST", "/v1/leases", body).problem(400, field)
 	}
 	a.do("POST", "/v1/leases", `{}`).problem(422, "ack")
@@ -268,9 +268,9 @@ func TestAJobHasItsOwnTimeHeadersAndWaits(t *testing.T) {
 		t.Errorf("expires at %v", a.jobs.last.ExpiresAt)
 	}
 	for body, field := range map[string]string{
-		`{"body":1,"ttl":"1h","expires_at":1}`: "expires_at", `{"body":1,"headers":[]}`: "",
-		`{"body":1,"headers":{"Host":"x"}}`: "headers",
-		`{"body":1,"headers":{"A":1}}`:      "headers", `{"body":1,"retry":"5s"}`: "retry",
+		`{"body":1,"ttl":"1h","expires_at":1}`: "expires_at", `{"body":1,"headers":[]}`: "headers",
+		`{"body":1,"headers":{"Host":"x"}}`: "headers", `{"body":1,"headers":{"A":1}}`: "headers",
+		`{"body":1,"retry":"5s"}`: "retry",
 	} {
 		a.do("POST", "/v1/topics/p/jobs", body).problem(400, field)
 	}

@@ -21,18 +21,18 @@ const (
 )
 
 func checkID(field, id string) error {
-	if id == "" {
-		return badField(field, "empty; leave it out to have one made")
-	}
 	if err := queue.CheckID(id); err != nil {
 		return badField(field, "%s", err)
 	}
 	return nil
 }
 
-// idOf is a value that must be an id.
+// idOf is a value that must be the id of a push.
 func idOf(field string, v jsontext.Value) (string, error) {
 	id, err := textOf(field, v)
+	if err == nil && id == "" {
+		return "", badField(field, "empty; leave it out to have one made")
+	}
 	if err == nil {
 		err = checkID(field, id)
 	}
@@ -231,6 +231,9 @@ func ttlOf(field string, v jsontext.Value) (time.Duration, error) {
 // headersOf is a value that must be headers of one job, as a topic may have them.
 func headersOf(field string, v jsontext.Value) (map[string]string, error) {
 	headers := map[string]string{}
+	if v.Kind() != '{' {
+		return nil, wrongType(field, "an object of texts", v)
+	}
 	err := decode(v, func(d *decoder) error {
 		return d.object("an object of texts", func(d *decoder, token jsontext.Token) error {
 			name := token.String()
@@ -239,7 +242,7 @@ func headersOf(field string, v jsontext.Value) (map[string]string, error) {
 				return err
 			}
 			if _, twice := headers[name]; twice {
-				return badField(field, "%q is there twice", clip(name))
+				return badField(field, "%q is a duplicate", clip(name))
 			}
 			headers[name], err = textOf(field, value)
 			return err

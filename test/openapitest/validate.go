@@ -105,8 +105,21 @@ func Check(req *http.Request, sent []byte, resp *http.Response) error {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 			return fmt.Errorf("it was accepted, but the request is not as described: %w", err)
 		}
+		if err := checkQuery(route, req.URL.Query()); err != nil {
+			return err
+		}
 	}
 	return checkAnswer(input, resp, got)
+}
+
+// checkQuery refuses parameters that the description does not have, which openapi3filter ignores.
+func checkQuery(route *routers.Route, query url.Values) error {
+	for name := range query {
+		if route.Operation.Parameters.GetByInAndName("query", name) == nil {
+			return fmt.Errorf("the query parameter %s was accepted, but is not described", name)
+		}
+	}
+	return nil
 }
 
 // find is the route of a request. Paths are compared as they were sent, since an id may hold an encoded slash.
