@@ -2,94 +2,89 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
-// batcher gathers the pushes of many goroutines into shared calls of the push script. While two calls are under way,
-// pushes wait and go together in the next call. With no call under way a push goes at once.
+// batcher gathers the pushes of many goroutines into shared calls of the push script.
 type batcher struct {
 	shard      *Shard
 	bucket     int
 	durability Durability
-	atOnce     int // calls under way at most
-	most       int // jobs of one call
 	timeout    time.Duration
 	accepted   func([]Push, []Result) error
-
-	mu      sync.Mutex
-	waiting []*pushCall
-	jobs    int // of waiting
-	flying  int
+	calls      *gatherer[*pushCall]
 }
 
 // pushCall is what one goroutine hands in, at most as many pushes as one call of the script takes.
 type pushCall struct {
-	pushes  []Push
-	results []Result
-	bytes   int
-	since   time.Time // when it was handed in, of pushes that wait for a replica
-	done    chan struct{}
+	pushes []Push
+	size   int       // of their bodies
+	since  time.Time // when it was handed in
+	answered[[]Result]
 }
 
+func (c *pushCall) jobs() int  { return len(c.pushes) }
+func (c *pushCall) bytes() int { return c.size }
+
 const (
-	maxFlying        = 2   // calls under way at once: one is encoded while Redis works on the other
-	secondAt         = 128 // jobs that have to wait before a second call pays off: larger calls cost less a job
 	maxJobs          = 512 // of one call: about 3 ms of Redis, and no more than fit a page
 	maxReplicaFlying = 16  // calls under way at once of pushes that wait for a replica, which takes long
 	maxReplicaJobs   = 128 // of one of these: the fewer, the sooner pushes behind a stopped replica are refused
-	maxBytes         = 1 << 20
-	maxWaiting       = 20000 // jobs; more are refused
 )
 
-func (b *batcher) init(s *Shard, bucket int, d Durability, o Options) {
-	b.shard, b.bucket, b.durability, b.timeout, b.accepted = s, bucket, d, o.Timeout, o.Accepted
-	if b.atOnce, b.most = maxFlying, maxJobs; d == Replica {
-		b.atOnce, b.most = maxReplicaFlying, maxReplicaJobs
+func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
+	b := &batcher{shard: s, bucket: bucket, durability: d, timeout: o.Timeout, accepted: o.Accepted}
+	atOnce, most, call := maxFlying, maxJobs, b.store
+	if d != Memory {
+		atOnce, most, call = maxReplicaFlying, maxReplicaJobs, b.storeSoon
 	}
+	b.calls = newGatherer(s, atOnce, most, call)
+	return b
 }
 
 // push stores pushes of the bucket's topics and waits until all have their result.
 func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
-	n := b.firstChunk(pushes)
-	first := b.enqueue(pushes[:n])
-	if n == len(pushes) {
+	first, rest := b.add(pushes)
+	if len(rest) == 0 {
 		return b.await(ctx, first)
 	}
 	calls := []*pushCall{first}
-	for pushes = pushes[n:]; len(pushes) > 0; pushes = pushes[n:] {
-		n = b.firstChunk(pushes)
-		calls = append(calls, b.enqueue(pushes[:n]))
+	for len(rest) > 0 {
+		first, rest = b.add(rest)
+		calls = append(calls, first)
 	}
-	var results []Result
+	results := make([]Result, 0, len(pushes))
 	for _, c := range calls {
 		results = append(results, b.await(ctx, c)...)
 	}
 	return results
 }
 
-// firstChunk is how many of the pushes go in one call.
-func (b *batcher) firstChunk(pushes []Push) int {
-	bytes := 0
-	for i := range pushes {
-		bytes += len(pushes[i].Body)
-		if i == b.most || (i > 0 && bytes > maxBytes) {
-			return i
+// add hands in as many of the pushes as go in one call, and returns the others.
+func (b *batcher) add(pushes []Push) (c *pushCall, rest []Push) {
+	n, size := 0, 0
+	for ; n < min(len(pushes), b.calls.most); n++ {
+		body := len(pushes[n].Body)
+		if n > 0 && size+body > maxBytes {
+			break
 		}
+		size += body
 	}
-	return len(pushes)
+	c = &pushCall{pushes: pushes[:n], size: size, answered: newAnswered[[]Result]()}
+	if b.durability != Memory {
+		c.since = time.Now()
+	}
+	b.calls.add(c)
+	return c, pushes[n:]
 }
 
 func (b *batcher) await(ctx context.Context, c *pushCall) []Result {
-	select {
-	case <-c.done:
-		return c.results
-	case <-ctx.Done():
+	results, err := c.answered.await(ctx)
+	if err != nil { // behind that of ctx the pushes may still be stored
+		return failAll(len(c.pushes), fmt.Errorf("push to shard %s: %w", b.shard.name, err))
 	}
-	// The pushes may still be stored, and c.results written.
-	return failAll(len(c.pushes), fmt.Errorf("push to shard %s: %w", b.shard.name, ctx.Err()))
+	return results
 }
 
 func failAll(n int, err error) []Result {
@@ -100,88 +95,8 @@ func failAll(n int, err error) []Result {
 	return results
 }
 
-// enqueue adds a call to those that wait, and starts a batch when none is under way.
-func (b *batcher) enqueue(pushes []Push) *pushCall {
-	c := &pushCall{pushes: pushes, done: make(chan struct{})}
-	for i := range pushes {
-		c.bytes += len(pushes[i].Body)
-	}
-	if b.durability != Memory {
-		c.since = time.Now()
-	}
-	b.mu.Lock()
-	if b.jobs > maxWaiting {
-		b.mu.Unlock()
-		c.results = failAll(len(pushes), b.shard.unavailable("overloaded", errors.New("too many pushes are waiting")))
-		close(c.done)
-		return c
-	}
-	b.waiting = append(b.waiting, c)
-	b.jobs += len(pushes)
-	var batch []*pushCall
-	if b.flying == 0 || (b.flying < b.atOnce && b.jobs >= secondAt) {
-		b.flying++
-		batch = b.take()
-	}
-	b.mu.Unlock()
-	if batch != nil && !b.shard.start(func() { b.fly(batch) }) {
-		b.abandon(batch)
-	}
-	return c
-}
-
-// abandon answers a batch that came after the shard was closed.
-func (b *batcher) abandon(batch []*pushCall) {
-	b.mu.Lock()
-	b.flying--
-	b.mu.Unlock()
-	for _, c := range batch {
-		c.results = failAll(len(c.pushes), b.shard.unavailable("down", errClosed))
-		close(c.done)
-	}
-}
-
-var errClosed = errors.New("the shard is closed")
-
-// take removes the calls of the next batch. b.mu is held.
-func (b *batcher) take() []*pushCall {
-	jobs, bytes, n := 0, 0, 0
-	for _, c := range b.waiting {
-		jobs += len(c.pushes)
-		bytes += c.bytes
-		if n > 0 && (jobs > b.most || bytes > maxBytes) {
-			jobs -= len(c.pushes)
-			break
-		}
-		n++
-	}
-	batch := b.waiting[:n:n]
-	b.waiting = b.waiting[n:]
-	if len(b.waiting) == 0 {
-		b.waiting = nil
-	}
-	b.jobs -= jobs
-	return batch
-}
-
-// fly calls the script until no pushes wait.
-func (b *batcher) fly(batch []*pushCall) {
-	for batch != nil {
-		if batch = b.dropLate(batch); len(batch) > 0 {
-			b.store(batch)
-		}
-		b.mu.Lock()
-		if len(b.waiting) > 0 {
-			batch = b.take()
-		} else {
-			b.flying--
-			batch = nil
-		}
-		b.mu.Unlock()
-	}
-}
-
-func (b *batcher) store(batch []*pushCall) {
+// store calls the script.
+func (b *batcher) store(_ int, batch []*pushCall) {
 	pushes := batch[0].pushes
 	if len(batch) > 1 {
 		n := 0
@@ -203,8 +118,24 @@ func (b *batcher) store(batch []*pushCall) {
 		b.markUnsafe(results, unsafe)
 	}
 	for _, c := range batch {
-		c.results, results = results[:len(c.pushes):len(c.pushes)], results[len(c.pushes):]
-		close(c.done)
+		c.answer(results[:len(c.pushes):len(c.pushes)], nil)
+		results = results[len(c.pushes):]
+	}
+}
+
+// storeSoon is store without the calls that waited so long for their turn that their answers would come too late:
+// behind a replica that does not answer, pushes would queue up for minutes.
+func (b *batcher) storeSoon(slot int, batch []*pushCall) {
+	soon := batch[:0:0]
+	for _, c := range batch {
+		if time.Since(c.since) <= b.timeout {
+			soon = append(soon, c)
+			continue
+		}
+		c.refuse(b.shard.unavailable("overloaded", fmt.Errorf("too many pushes wait for durability %s", b.durability)))
+	}
+	if len(soon) > 0 {
+		b.store(slot, soon)
 	}
 }
 
@@ -216,24 +147,6 @@ func (b *batcher) refuse(results []Result, err error) {
 			results[i] = Result{Err: err}
 		}
 	}
-}
-
-// dropLate refuses the calls of a batch that waited so long for their turn that their answers would come too late:
-// behind a replica that does not answer, pushes would queue up for minutes.
-func (b *batcher) dropLate(batch []*pushCall) (soon []*pushCall) {
-	if b.durability == Memory {
-		return batch
-	}
-	for _, c := range batch {
-		if time.Since(c.since) <= b.timeout {
-			soon = append(soon, c)
-			continue
-		}
-		c.results = failAll(len(c.pushes), b.shard.unavailable("overloaded",
-			fmt.Errorf("too many pushes wait for durability %s", b.durability)))
-		close(c.done)
-	}
-	return soon
 }
 
 // markUnsafe turns the results of jobs that are stored, and of duplicates, into errors that say so.

@@ -6,7 +6,7 @@
 //
 //	types.go             what a job is
 //	keys.go, record.go   how Redis stores it; placed.go what earlier versions stored, attempts.go its attempts
-//	push.go              a push as push.lua takes it; batcher.go gathers pushes into calls
+//	push.go              a push as push.lua takes it; batcher.go hands pushes to gather.go, which shares calls
 //	advance.go           what timers do: due jobs become ready, expired leases end
 //	reserve.go           a dispatcher takes ready jobs under leases
 //	settle.go            and ends the leases

@@ -221,9 +221,9 @@ func TestAReplicaThatStandsStillMakesPushesStoredButNotSafe(t *testing.T) {
 }
 
 func (b *batcher) underWay() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.flying > 0
+	b.calls.mu.Lock()
+	defer b.calls.mu.Unlock()
+	return len(b.calls.free) < maxReplicaFlying
 }
 
 func TestABatchIsUnsafeOnlyWhereItsTopicsAskForMore(t *testing.T) {

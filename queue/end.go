@@ -108,8 +108,7 @@ func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
 			done = done[len(c.list):]
 		}
 	}
-	refuse := func(c *endCall, err error) { c.answer(failEndings(c.list, err), nil) }
-	return newGatherer(s, maxTaken, (*endCall).jobs, call, refuse)
+	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
 // refuseEnded turns what was done into errors: what the journal could not take is not acknowledged.

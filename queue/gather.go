@@ -2,78 +2,102 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
 // gatherer collects what many goroutines ask a bucket for into shared calls of a script. With no call under way one
-// goes at once; while maxFlying are, the others wait and go together in the next. Each call under way has a slot.
-type gatherer[C any] struct {
+// goes at once; while atOnce are, the others wait and go together in the next. Each call under way has a slot.
+type gatherer[C gathered] struct {
 	shard  *Shard
-	most   int                       // weight of one call
-	weight func(C) int               // about how many jobs it is about
+	atOnce int                       // calls under way at most
+	most   int                       // jobs of one call
 	call   func(slot int, batch []C) // answers each
-	refuse func(C, error)
 
 	mu      sync.Mutex
 	waiting []C
-	weighs  int // of waiting
+	jobs    int // of waiting
 	free    []int
 }
 
-func newGatherer[C any](
-	s *Shard, most int, weight func(C) int, call func(int, []C), refuse func(C, error),
-) *gatherer[C] {
-	g := &gatherer[C]{shard: s, most: most, weight: weight, call: call, refuse: refuse}
-	for slot := range maxFlying {
+// gathered is what one goroutine asks for.
+type gathered interface {
+	jobs() int  // about how many jobs it is about
+	bytes() int // of long arguments
+	refuse(err error)
+}
+
+const (
+	maxFlying  = 2       // calls under way at once: one is encoded while Redis works on the other
+	secondAt   = 128     // jobs that have to wait before a second call pays off: larger calls cost less a job
+	maxBytes   = 1 << 20 // of one call
+	maxWaiting = 20000   // jobs; more are refused
+)
+
+var (
+	errOverloaded = errors.New("too many calls are waiting")
+	errClosed     = errors.New("the shard is closed")
+)
+
+func newGatherer[C gathered](s *Shard, atOnce, most int, call func(slot int, batch []C)) *gatherer[C] {
+	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, call: call}
+	for slot := range atOnce {
 		g.free = append(g.free, slot)
 	}
 	return g
 }
 
+// add has c answered, or refused.
 func (g *gatherer[C]) add(c C) {
 	g.mu.Lock()
-	if g.weighs > maxWaiting {
+	if g.jobs > maxWaiting {
 		g.mu.Unlock()
-		g.refuse(c, g.shard.unavailable("overloaded", errOverloaded))
+		c.refuse(g.shard.unavailable("overloaded", errOverloaded))
 		return
 	}
 	g.waiting = append(g.waiting, c)
-	g.weighs += g.weight(c)
+	g.jobs += c.jobs()
 	var batch []C
 	slot := 0
-	if n := len(g.free); n == maxFlying || n > 0 && g.weighs >= secondAt {
+	if n := len(g.free); n == g.atOnce || n > 0 && g.jobs >= secondAt {
 		slot, g.free = g.free[n-1], g.free[:n-1]
 		batch = g.next()
 	}
 	g.mu.Unlock()
-	if batch != nil && !g.shard.start(func() { g.fly(slot, batch) }) {
-		for _, c := range batch {
-			g.refuse(c, g.shard.unavailable("down", errClosed))
-		}
+	if batch != nil && !g.shard.start(func() { g.fly(slot, batch, g.call) }) {
+		g.fly(slot, batch, g.refuse)
+	}
+}
+
+// refuse answers a batch that came after the shard was closed.
+func (g *gatherer[C]) refuse(_ int, batch []C) {
+	for _, c := range batch {
+		c.refuse(g.shard.unavailable("down", errClosed))
 	}
 }
 
 // next removes the batch of the next call. g.mu is held.
 func (g *gatherer[C]) next() []C {
-	n, weight := 0, 0
+	n, jobs, bytes := 0, 0, 0
 	for _, c := range g.waiting {
-		w := g.weight(c)
-		if n > 0 && weight+w > g.most {
+		more, long := jobs+c.jobs(), bytes+c.bytes()
+		if n > 0 && (more > g.most || long > maxBytes) {
 			break
 		}
-		n, weight = n+1, weight+w
+		n, jobs, bytes = n+1, more, long
 	}
 	batch := g.waiting[:n:n]
 	if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
 		g.waiting = nil
 	}
-	g.weighs -= weight
+	g.jobs -= jobs
 	return batch
 }
 
-func (g *gatherer[C]) fly(slot int, batch []C) {
+// fly has batches answered until nothing waits.
+func (g *gatherer[C]) fly(slot int, batch []C, call func(slot int, batch []C)) {
 	for len(batch) > 0 {
-		g.call(slot, batch)
+		call(slot, batch)
 		g.mu.Lock()
 		if batch = g.next(); len(batch) == 0 {
 			g.free = append(g.free, slot)
@@ -102,6 +126,13 @@ func (a *answered[R]) answer(r R, err error) bool {
 	close(a.done)
 	return !a.left
 }
+
+func (a *answered[R]) refuse(err error) {
+	var none R
+	a.answer(none, err)
+}
+
+func (a *answered[R]) bytes() int { return 0 }
 
 // await waits for the answer. When ctx ends first nobody takes it.
 func (a *answered[R]) await(ctx context.Context) (r R, err error) {

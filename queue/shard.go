@@ -61,7 +61,7 @@ type bucketState struct {
 	proven atomic.Bool // it has answered a script
 	clock  atomic.Pointer[clockReading]
 	why    atomic.Value // error
-	pushes [durabilities]batcher
+	pushes [durabilities]*batcher
 	takes  *gatherer[*takeCall]
 	ends   *gatherer[*endCall]
 	splits atomic.Uint32 // of its small hashes, as last heard
@@ -113,7 +113,7 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 	for b := range buckets {
 		n := &bucketState{}
 		for d := range n.pushes {
-			n.pushes[d].init(s, b, Durability(d), o)
+			n.pushes[d] = newBatcher(s, b, Durability(d), o)
 		}
 		n.takes, n.ends = s.newTakes(b), s.newEnds(b, o)
 		s.nodes = append(s.nodes, n)

@@ -61,7 +61,7 @@ func tooFar(p *Push) error {
 }
 
 func (q *Queue) batcherOf(s *Shard, topic string) *batcher {
-	return &s.nodes[s.bucketOf(topic)].pushes[q.durability(topic)]
+	return s.nodes[s.bucketOf(topic)].pushes[q.durability(topic)]
 }
 
 // batch is pushes that may go to several shards. Jobs are named by their index.

@@ -51,10 +51,7 @@ type Taken struct {
 	Retry time.Duration // after which a topic may have more whose rate leaves nothing now; 0: none
 }
 
-var (
-	errOverloaded = errors.New("too many calls are waiting")
-	errLeft       = errors.New("the worker has left")
-)
+var errLeft = errors.New("the worker has left")
 
 // awaitFor is how long a bucket notes that a topic is waited for. Whoever waits takes again before that.
 const awaitFor = time.Minute
@@ -86,8 +83,7 @@ func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
 		f := flight{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: batch}
 		f.fly()
 	}
-	refuse := func(c *takeCall, err error) { c.answer(Taken{}, err) }
-	return newGatherer(s, maxTaken, (*takeCall).jobs, call, refuse)
+	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
 // Take takes ready jobs of a bucket's topics for workers. await are topics for which workers go on waiting: the bucket
@@ -234,7 +230,7 @@ func (f *flight) read(v []any, token string) []Leased {
 
 func (f *flight) fail(err error) {
 	for _, c := range f.calls {
-		c.answer(Taken{}, err)
+		c.refuse(err)
 	}
 }
 
