@@ -15,10 +15,10 @@ import (
 // By then the job has been pushed to another shard, or what was refused with 503 has been repeated and is overtaken: a
 // late push would leave a second copy that no journal knows, a late deletion would remove a job that was pushed since.
 // So these scripts get a time, by the clock of the server that runs them, after which they do nothing. The rest of the
-// caller's patience is for the answer.
+// caller's patience is for the answer. What ends a lease needs none: it names the token of the lease.
 
 // timely are the scripts that do nothing when they begin late (lua/shared/deadline.lua).
-var timely = []string{"push", "change", "delete", "dead", "drop", "restore"}
+var timely = []string{"push", "change", "delete", "dead", "drop", "restore", endByID}
 
 // errTooLate is that a script began, or would have begun, when its caller had given up.
 var errTooLate = errors.New("the shard answered too late")

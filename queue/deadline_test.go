@@ -44,11 +44,16 @@ func stopping(t *testing.T) (f *fixture, stopped func(do func())) {
 func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	f, stopped := stopping(t)
 	jobs := map[string]string{} // ids by topic
-	for _, topic := range []string{"change", "run", "delete", "drop"} {
+	for _, topic := range []string{"change", "run", "delete", "drop", "end"} {
 		jobs[topic] = f.push(topic, f.homeIs("a", topic), time.Hour).Job.ID
 	}
 	f.push("dead", f.homeIs("a", "dead"), 0)
 	f.settle(Bury, nil, f.reserve(1)...)
+	for name, code := range f.s.scripts { // or what comes late would be refused since the server does not know it
+		if err := code.Load(f.ctx, f.s.client).Err(); err != nil {
+			t.Fatal(name, err)
+		}
+	}
 	id, pushed := f.homeIs("a", "push"), Result{}
 	body := []byte(`"late"`)
 	for name, do := range map[string]func() error{
@@ -63,7 +68,10 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 		"run":    func() error { _, err := f.q.RunNow(f.ctx, "run", jobs["run"]); return err },
 		"delete": func() error { return f.q.Delete(f.ctx, "delete", jobs["delete"]) },
 		"drop":   func() error { _, err := f.q.DropTopic(f.ctx, "drop"); return err },
-		"dead":   func() error { _, err := f.q.DeleteDead(f.ctx, "dead", nil, 1); return err },
+		"end": func() error {
+			return f.q.End(f.ctx, []Ending{{Ref: Ref{"end", jobs["end"]}, In: []State{Delayed}, Verb: Ack}})[0].Err
+		},
+		"dead": func() error { _, err := f.q.DeleteDead(f.ctx, "dead", nil, 1); return err },
 	} {
 		stopped(func() {
 			var un *UnavailableError

@@ -142,13 +142,16 @@ func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
 const endedJob = 8 // values of each job in the answer of end.lua
 
 func (s *Shard) endAll(bucket int, list []Ending) []Ended {
-	args := append(make([]any, 0, 1+9*len(list)), expiredError)
+	args, script := append(make([]any, 0, 2+9*len(list)), expiredError), "end"
 	tickets := make([]ticket, len(list))
 	for i := range list {
+		if list[i].Lease == "" {
+			script = endByID
+		}
 		tickets[i] = list[i].ticket()
 		args = s.appendEnding(args, &list[i], &tickets[i])
 	}
-	o, err := s.do(s.ctx, bucket, Memory, "end", args...)
+	o, err := s.do(s.ctx, bucket, Memory, script, args...)
 	if err != nil {
 		return failEndings(list, err)
 	}

@@ -50,18 +50,25 @@ func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redi
 		name := strings.TrimSuffix(file.Name(), ".lua")
 		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
 		rest = readShared(sharedBy[name]) + rest
-		if slices.Contains(timely, name) {
-			rest = readShared([]string{"deadline"}) + rest
-		}
-		scripts[name] = redis.NewScript(first + "\n" + guardsOf(name, cluster) + shared + rest + "end)()\n")
-		if name == "list" { // before the server has been compared, see Survey
-			scripts[survey] = redis.NewScript(first + "\n" + guardsOf(survey, cluster) + shared + rest + "end)()\n")
+		for _, name := range append(variants[name], name) {
+			deadline := ""
+			if slices.Contains(timely, name) {
+				deadline = readShared([]string{"deadline"})
+			}
+			scripts[name] = redis.NewScript(
+				first + "\n" + guardsOf(name, cluster) + shared + deadline + rest + "end)()\n")
 		}
 	}
 	return scripts
 }
 
-const survey = "survey"
+const (
+	survey  = "survey"    // list before the server has been compared, see Survey
+	endByID = "end by id" // end, when it names jobs by their ids: it does nothing when it begins late
+)
+
+// variants are other names of scripts, with other guards.
+var variants = map[string][]string{"list": {survey}, "end": {endByID}}
 
 // unguarded are the scripts that work before the server has been compared.
 var unguarded = []string{"attend", "compared", "replay", "configure", "identify", survey}
