@@ -30,8 +30,7 @@ func (p *parts) newChecker() (role, error) {
 	}
 	c := checker.New(checker.Options{
 		Shards: shardsAs(p.queue, func(s *queue.Shard) checker.Shard { return s }), Changed: p.shardsChanged(),
-		Jobs: p.queue, Known: p.hasSeries, MetricTopics: p.cfg.Metrics.Topics, Compared: true, Logger: p.log,
-		Registerer: p.metrics,
+		Jobs: p.queue, Known: p.hasSeries, MetricTopics: p.cfg.Metrics.Topics, Logger: p.log, Registerer: p.metrics,
 	})
 	k, err := p.newKeeper(func(shard string, r recovery.Report, err error) { c.Restarted(shard, restartText(&r, err)) })
 	if err != nil {

@@ -41,7 +41,6 @@ type Options struct {
 	// Known reports whether a topic is registered: only such topics have metrics.
 	Known        func(topic string) bool
 	MetricTopics int           // topics that have metrics of their own
-	Compared     bool          // the caller reports restarts with Restarted; else the checker finds them
 	Notify       func(Finding) // called at the beginning and the end of each finding; may be nil
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
@@ -88,7 +87,7 @@ func (c *Checker) Run(ctx context.Context) error {
 const infoEvery = 10
 
 func (c *Checker) watch(ctx context.Context, s Shard) {
-	w := watched{limit: c.opts.Every, compared: c.opts.Compared}
+	w := watched{limit: c.opts.Every}
 	defer func() {
 		// At the end of this process findings last: the next one takes them up.
 		if errors.Is(context.Cause(ctx), pershard.ErrRemoved) {

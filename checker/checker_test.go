@@ -124,8 +124,9 @@ func TestClocksAndMemoryAndRestartsAreJudged(t *testing.T) {
 		f.set(func() {
 			f.off = 0
 			f.health = queue.ShardHealth{
-				RunID: "2", Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full", LinkDown: true,
-				SameAs: "other", Differ: "one has 8:1:1",
+				RunID: "1", ReplOffset: -1, Memory: 90, MaxMemory: 100, Policy: "allkeys-lru", WriteError: "disk full",
+				LinkDown: true,
+				SameAs:   "other", Differ: "one has 8:1:1",
 			}
 		})
 		pass(11 * time.Second)
@@ -169,10 +170,10 @@ func TestAShardThatCameBackIsLookedAtAtOnce(t *testing.T) {
 	watching(t, func(t *testing.T, c *Checker, f *fake, _ *[]Finding) {
 		f.set(func() { f.err = errors.New("no answer") })
 		pass(3100 * time.Millisecond)
-		f.set(func() { f.err = nil; f.health.RunID = "2" })
+		f.set(func() { f.err = nil; f.health.ReplOffset = -1 })
 		pass(time.Second)
 		if got := c.Findings(); len(got) != 1 || got[0].Kind != health.Restarted {
-			t.Fatalf("a second after it came back as another process: %+v", got)
+			t.Fatalf("a second after it came back with fewer writes: %+v", got)
 		}
 	})
 }

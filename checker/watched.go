@@ -16,7 +16,6 @@ const pingsKept = 60
 // watched is what the checker remembers of one shard.
 type watched struct {
 	limit    time.Duration   // of one ping
-	compared bool            // restarts are reported by others
 	failures int             // pings in a row that failed
 	blind    int             // INFOs in a row that failed
 	last     time.Duration   // of a ping
@@ -104,14 +103,10 @@ func (w *watched) judge(h queue.ShardHealth) verdicts {
 	return judged
 }
 
+// restarted finds writes that were lost under the same process; those of another one are reported with Restarted.
 func (w *watched) restarted(h queue.ShardHealth) string {
 	detail := ""
-	switch {
-	case w.runID == "":
-	case h.RunID != w.runID && w.compared:
-	case h.RunID != w.runID:
-		detail = "another server process answers (run id " + h.RunID + "): acknowledged jobs of its last second may be lost"
-	case h.ReplOffset < w.offset:
+	if h.RunID == w.runID && h.ReplOffset < w.offset {
 		detail = fmt.Sprintf("its replication offset went back from %d to %d: acknowledged jobs may be lost",
 			w.offset, h.ReplOffset)
 	}
