@@ -15,44 +15,25 @@ import (
 // Handling says who looks after an alert. Acknowledged, it is not told again until it gets worse or is over. Muted, it
 // is not told at all until then, also when it ends and begins anew.
 type Handling struct {
-	By    string    `json:"by"`
-	Why   string    `json:"why"`
-	At    time.Time `json:"at"`
-	Until time.Time `json:"until,omitzero"` // of a mute; zero: it is acknowledged
+	Alert uint64     `json:"-"` // of which it was said
+	By    string     `json:"by"`
+	Why   string     `json:"why"`
+	At    time.Time  `json:"at"`
+	Until *time.Time `json:"until,omitempty"` // of a mute; nil: it is acknowledged
 }
 
 // Acknowledged reports whether somebody looks after the alert.
-func (h Handling) Acknowledged() bool { return h.By != "" && h.Until.IsZero() }
+func (h Handling) Acknowledged() bool { return h.By != "" && h.Until == nil }
 
 // Muted reports whether nobody wants to hear of it now.
-func (h Handling) Muted(now time.Time) bool { return now.Before(h.Until) }
+func (h Handling) Muted(now time.Time) bool { return h.Until != nil && now.Before(*h.Until) }
 
 type handledRow struct {
-	AlertKey string  `gorm:"primaryKey"`
-	Handled  handled `gorm:"embedded"`
-}
-
-type handled struct {
-	HandledAlert uint64
-	HandledBy    string
-	HandledWhy   string
-	HandledAt    *time.Time
-	HandledUntil *time.Time
+	AlertKey string   `gorm:"primaryKey"`
+	Handling Handling `gorm:"embedded;embeddedPrefix:handled_"`
 }
 
 func (handledRow) TableName() string { return "alert_handled" }
-
-// handling is that of an alert: an earlier one's acknowledgement is not.
-func (r *handled) handling(alert uint64) Handling {
-	if r.HandledAt == nil || r.HandledUntil == nil && r.HandledAlert != alert {
-		return Handling{}
-	}
-	h := Handling{By: r.HandledBy, Why: r.HandledWhy, At: *r.HandledAt}
-	if r.HandledUntil != nil {
-		h.Until = *r.HandledUntil
-	}
-	return h
-}
 
 // ErrNoAlert says that the alert is over.
 var ErrNoAlert = errors.New("the alert is over")
@@ -77,17 +58,15 @@ func Handle(ctx context.Context, r *registry.Registry, actor, key, why string, u
 		if err := database.MustFind(tx, &open, "open_key", key, ErrNoAlert); err != nil {
 			return err
 		}
-		at := database.Now()
-		h := handled{
-			HandledAlert: open.ID, HandledBy: database.Clip(strings.TrimPrefix(actor, "user/"), maxHost),
-			HandledWhy: database.Clip(why, maxWhy),
-			HandledAt:  &at,
+		said := Handling{
+			Alert: open.ID, By: database.Clip(strings.TrimPrefix(actor, "user/"), maxHost), Why: database.Clip(why, maxWhy),
+			At: database.Now(),
 		}
 		if !until.IsZero() {
 			end := until.UTC().Truncate(time.Microsecond)
-			h.HandledUntil = &end
+			said.Until = &end
 		}
-		c.After = h.handling(open.ID)
-		return database.Upsert(tx).Create(&handledRow{key, h}).Error
+		c.After = said
+		return database.Upsert(tx).Create(&handledRow{key, said}).Error
 	})
 }

@@ -49,13 +49,15 @@ func (alertRow) TableName() string { return "alerts" }
 type listedRow struct {
 	Row     alertRow `gorm:"embedded"`
 	Stored  string   // causes
-	Handled handled  `gorm:"embedded"`
+	Handled Handling `gorm:"embedded;embeddedPrefix:handled_"`
 }
 
 func (l *listedRow) alert() Alert {
 	a := l.Row.Alert
-	_ = json.Unmarshal([]byte(l.Stored), &a.Causes) // none: of an earlier version
-	a.Handling = l.Handled.handling(a.ID)
+	_ = json.Unmarshal([]byte(l.Stored), &a.Causes)        // none: of an earlier version
+	if l.Handled.Until != nil || l.Handled.Alert == a.ID { // the acknowledgement of an earlier alert is not this one's
+		a.Handling = l.Handled
+	}
 	return a
 }
 

@@ -279,7 +279,7 @@ func TestSomebodyIsOnIt(t *testing.T) {
 		}
 		d.pass(t, time.Minute)
 		d.open["topic/acked"].alert.Handling = Handling{By: "ann", Why: "on it"}
-		d.open["topic/muted"].alert.Handling = Handling{By: "ann", Why: "known", Until: time.Now().Add(24 * time.Hour)}
+		d.open["topic/muted"].alert.Handling = Handling{By: "ann", Why: "known", Until: new(time.Now().Add(24 * time.Hour))}
 		d.pass(t, 110*time.Minute)
 		if mails := d.mails("ann@test.example"); len(mails) != 1 {
 			t.Errorf("reminders of what somebody is on:%s", d.log("ann@test.example"))
