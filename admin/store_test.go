@@ -31,9 +31,9 @@ func (f *FlakyStore) Create(ctx context.Context, token string, data []byte, expi
 	return f.SessionStore.Create(ctx, token, data, expiry)
 }
 
-func (f *FlakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) (bool, error) {
+func (f *FlakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	if f.Away {
-		return false, registry.ErrUnavailable
+		return registry.ErrUnavailable
 	}
 	f.Writes++
 	return f.SessionStore.Update(ctx, token, data, expiry)

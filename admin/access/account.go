@@ -76,7 +76,7 @@ func (h *Handler) changePassword(c echo.Context) error {
 		err = h.endSessions(c, func(s sessionLine) bool { return s.User == page.Viewer(c).Name && !s.Current })
 	}
 	if err != nil {
-		fields, rest := h.FormErrors(c, err, "password")
+		fields, rest := h.FieldErrors(c, err)
 		if rest != nil {
 			return rest
 		}

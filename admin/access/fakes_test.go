@@ -33,11 +33,11 @@ func (f *flakyStore) Create(_ context.Context, token string, data []byte, _ time
 	return nil
 }
 
-func (f *flakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) (bool, error) {
+func (f *flakyStore) Update(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	if _, found := f.sessions[token]; !found && !f.away {
-		return false, nil
+		return nil
 	}
-	return true, f.Create(ctx, token, data, expiry)
+	return f.Create(ctx, token, data, expiry)
 }
 
 func (f *flakyStore) Delete(_ context.Context, token string) (bool, error) {

@@ -100,8 +100,7 @@ func (s *steadyStore) write(ctx context.Context, token string, data []byte, expi
 	if opened(ctx) != token {
 		return s.sessions.Create(ctx, token, data, expiry)
 	}
-	_, err := s.sessions.Update(ctx, token, data, expiry) // one that has ended is found out by the next request
-	return err
+	return s.sessions.Update(ctx, token, data, expiry) // one that has ended is found out by the next request
 }
 
 // DeleteCtx implements scs.CtxStore.

@@ -108,7 +108,7 @@ func (h *Handler) createUser(c echo.Context) error {
 		h.Flash(c, "success", "access.user_created", form["name"])
 		return h.Redirect(c, "/access")
 	}
-	fields, rest := h.FormErrors(c, err, "name")
+	fields, rest := h.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}
@@ -123,7 +123,7 @@ func (h *Handler) finish(c echo.Context, err error, to, key string, args ...any)
 		h.Flash(c, "success", key, args...)
 		return h.Redirect(c, to)
 	}
-	if p := page.ProblemOf(err); p.Status >= http.StatusInternalServerError && !page.IsRefusal(err) {
+	if p := page.ProblemOf(err); p.Status >= http.StatusInternalServerError {
 		return err
 	}
 	h.FlashText(c, "danger", h.Explain(c, err))
@@ -205,7 +205,7 @@ func (h *Handler) createToken(c echo.Context) error {
 		}
 		return h.Redirect(c, h.Below("/access/tokens", t.ID))
 	}
-	fields, rest := h.FormErrors(c, err, "name")
+	fields, rest := h.FieldErrors(c, err)
 	if rest != nil {
 		return rest
 	}

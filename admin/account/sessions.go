@@ -43,18 +43,12 @@ func (s *Sessions) Create(ctx context.Context, token string, data []byte, expiry
 	})
 }
 
-// Update changes a session that is stored, and reports whether it is: one that was ended meanwhile stays ended.
-func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error) {
-	err = s.db.Do(ctx, func(tx *gorm.DB) (err error) {
-		res := tx.Model(&sessionRow{}).Where("token = ?", token).
-			Updates(map[string]any{"data": data, "expires_at": expiry})
-		if found = res.RowsAffected > 0; found || res.Error != nil {
-			return res.Error
-		}
-		found, err = database.Find(tx, &sessionRow{}, "token", token) // MySQL counts only rows that changed
-		return err
+// Update changes a session that is stored: one that was ended meanwhile stays ended.
+func (s *Sessions) Update(ctx context.Context, token string, data []byte, expiry time.Time) error {
+	return s.db.Do(ctx, func(tx *gorm.DB) error {
+		return tx.Model(&sessionRow{}).Where("token = ?", token).
+			Updates(map[string]any{"data": data, "expires_at": expiry}).Error
 	})
-	return found, err
 }
 
 // Delete ends a session and reports whether it existed.

@@ -20,8 +20,8 @@ func TestAnEndedSessionStaysEnded(t *testing.T) {
 			t.Error("a session was created over another")
 		}
 		for range 2 { // the second changes nothing
-			if found, err := s.Update(ctx, "a", []byte("3"), later); err != nil || !found {
-				t.Errorf("update: %v, %v", found, err)
+			if err := s.Update(ctx, "a", []byte("3"), later); err != nil {
+				t.Error(err)
 			}
 		}
 		if data, found, err := s.Find(ctx, "a"); err != nil || !found || string(data) != "3" {
@@ -30,8 +30,8 @@ func TestAnEndedSessionStaysEnded(t *testing.T) {
 		if _, err := s.Delete(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
-		if found, err := s.Update(ctx, "a", []byte("4"), later); err != nil || found {
-			t.Errorf("update of an ended session: %v, %v", found, err)
+		if err := s.Update(ctx, "a", []byte("4"), later); err != nil {
+			t.Error(err)
 		}
 		if _, found, err := s.Find(ctx, "a"); err != nil || found {
 			t.Errorf("an ended session came back: %v, %v", found, err)

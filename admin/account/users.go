@@ -45,7 +45,6 @@ type User struct {
 // Errors about users.
 var (
 	ErrNoUser    = database.NewRefusal("no such user")
-	ErrExists    = database.NewRefusal("it exists already")
 	ErrLastAdmin = database.NewRefusal("it is the last user with the role admin: give the role to another first")
 )
 
@@ -84,7 +83,7 @@ func validRole(role Role) error {
 	return e
 }
 
-// CreateUser adds a user. Errors: *registry.FieldError, ErrExists, ErrUnavailable.
+// CreateUser adds a user. Errors: *registry.FieldError, ErrUnavailable.
 func (s *Store) CreateUser(ctx context.Context, actor, name, password string, role Role) error {
 	hash, err := hashPassword(password)
 	if err := errors.Join(validUserName(name), validRole(role), err); err != nil {
@@ -94,7 +93,7 @@ func (s *Store) CreateUser(ctx context.Context, actor, name, password string, ro
 		if found, err := database.Find(tx, &userRow{}, "name", name); err != nil {
 			return err
 		} else if found {
-			return fmt.Errorf("user %s: %w", name, ErrExists)
+			return registry.NewFieldError("name", "it exists already")
 		}
 		u := userRow{User{Name: name, Role: role, CreatedAt: database.Now()}, hash}
 		c.After = u.User

@@ -49,7 +49,8 @@ func TestUsers(t *testing.T) {
 		if err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleAdmin); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleViewer); !errors.Is(err, ErrExists) {
+		err := r.CreateUser(ctx, "me", "anna@shop.example", password, RoleViewer)
+		if !errors.As(err, new(*registry.FieldError)) {
 			t.Errorf("second user of the name: %v", err)
 		}
 		if u, err := r.CheckPassword(ctx, "anna@shop.example", password); err != nil || u.Role != RoleAdmin {

@@ -18,7 +18,7 @@ import (
 var known = []error{
 	queue.ErrNotFound, queue.ErrRunning, queue.ErrDuplicate, queue.ErrDead, queue.ErrCursor, queue.ErrNewer,
 	queue.ErrCollision, queue.ErrTooFar, queue.ErrAlive, queue.ErrBodyGone, registry.ErrUnavailable, registry.ErrNoTopic,
-	registry.ErrNoShard, registry.ErrNoToken, account.ErrNoUser, account.ErrExists, account.ErrLastAdmin, bulk.ErrNoTask,
+	registry.ErrNoShard, registry.ErrNoToken, account.ErrNoUser, account.ErrLastAdmin, bulk.ErrNoTask,
 }
 
 // Explain is an error in the language of the request, as far as it is known.

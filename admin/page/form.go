@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -71,21 +70,6 @@ func Flatten(err error) []error {
 		list = append(list, Flatten(e)...)
 	}
 	return list
-}
-
-// FormErrors is FieldErrors for what the registry refuses; refusals that name no field stand at the field named first.
-func (b *Base) FormErrors(c echo.Context, err error, first string) (fields map[string]string, rest error) {
-	fields, rest = b.FieldErrors(c, err)
-	if rest != nil && IsRefusal(rest) {
-		fields[first] = b.Explain(c, rest)
-		rest = nil
-	}
-	return fields, rest
-}
-
-// IsRefusal reports whether the registry answered that it cannot be done, rather than failed.
-func IsRefusal(err error) bool {
-	return errors.Is(err, account.ErrExists) || errors.Is(err, account.ErrLastAdmin)
 }
 
 // TopicOf is the topic that the path names.

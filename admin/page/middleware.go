@@ -112,6 +112,8 @@ func ProblemOf(err error) problem {
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer),
 		errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
+	case errors.Is(err, account.ErrLastAdmin):
+		return problem{http.StatusConflict, titleOf(http.StatusConflict), err.Error()}
 	case errors.Is(err, queue.ErrCursor):
 		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}
 	case errors.As(err, &field):

@@ -95,7 +95,7 @@ type Editor interface {
 type SessionStore interface {
 	Find(ctx context.Context, token string) (data []byte, found bool, err error)
 	Create(ctx context.Context, token string, data []byte, expiry time.Time) error
-	Update(ctx context.Context, token string, data []byte, expiry time.Time) (found bool, err error)
+	Update(ctx context.Context, token string, data []byte, expiry time.Time) error
 	Delete(ctx context.Context, token string) (found bool, err error)
 	All(ctx context.Context) (map[string][]byte, error)
 }
