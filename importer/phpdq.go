@@ -220,7 +220,7 @@ func (row *phpTopic) topic() registry.Topic {
 		t.Method = "GET"
 	}
 	if row.ReNotifyFlag != noMark {
-		t.RetryIf = strings.TrimSpace(row.ReNotifyFlag)
+		t.RetryIf = strings.Trim(row.ReNotifyFlag, "; \t\r\n") // php-delayqueue evaluates it as a statement
 	}
 	for mail := range strings.SplitSeq(row.Email, ",") {
 		if mail = strings.TrimSpace(mail); mail != "" {

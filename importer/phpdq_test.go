@@ -21,15 +21,19 @@ func TestAFailedPHPJobGoesOnCounting(t *testing.T) {
 	}
 }
 
+// Topics are registered as php-delayqueue reads them, and all that do not fit are named at once.
 func TestAllPHPTopicsThatDoNotFitAreNamed(t *testing.T) {
 	t.Parallel()
 	rows := []phpTopic{
-		{Topic: "good", Callback: " http://x.example/a ", Status: 1}, {Topic: "a name", Callback: "http://x.example/"},
-		{Topic: "ftp", Callback: "ftp://x.example/"},
+		{Topic: "good", Callback: " http://x.example/a ", ReNotifyFlag: " {res.code}!=200; "},
+		{Topic: "a name", Callback: "http://x.example/"}, {Topic: "ftp", Callback: "ftp://x.example/"},
 	}
 	topics, err := NewPHPDQ(rows, nil, time.UTC).Topics(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if mark := topics[0].RetryIf; mark != "{res.code}!=200" {
+		t.Errorf("its retry mark is %q", mark)
 	}
 	err = valid(topics)
 	if err == nil || !strings.Contains(err.Error(), "a name") || !strings.Contains(err.Error(), "ftp") ||
