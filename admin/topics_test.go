@@ -434,3 +434,16 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 		}
 	}
 }
+
+// TestNoLimitOfAttemptsIsSaidSo: 0 attempts of a pull topic are not none.
+func TestNoLimitOfAttemptsIsSaidSo(t *testing.T) {
+	q := realQueue(t)
+	s := open(t, func(o *Options) { o.Queue = q }).as("look")
+	topic := registry.NewTopic("films")
+	topic.Delivery, topic.MaxAttempts = registry.DeliveryPull, 0
+	_, err := s.registry.PutTopic(t.Context(), "test", topic)
+	must(t, err)
+	must(t, q.Push(t.Context(), queue.Push{Topic: "films", ID: "one", Body: []byte(`{}`), Delay: time.Hour}).Err)
+	s.wants("/topics/films", "<dt>Attempts</dt><dd>no limit</dd>")
+	s.wants("/topics/films/jobs/one", "<dt>Attempts</dt><dd>0</dd>")
+}

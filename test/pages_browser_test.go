@@ -55,8 +55,8 @@ func (i *installation) firstScreen(t *testing.T, b *harness.Browser) {
 	}
 }
 
-// nothingIsHidden: no button lies over another one, a long id leaves room for the due time, and on a phone the re-drive
-// is on the first screens.
+// nothingIsHidden: no button lies over another one, a long id leaves room for the due time and an error has more than a
+// word a line, and on a phone the re-drive is on the first screens.
 func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 	for _, width := range []int64{390, 768, 1440} {
 		b.Size(width, 900)
@@ -71,6 +71,11 @@ func (i *installation) nothingIsHidden(t *testing.T, b *harness.Browser) {
 			if len(over) > 0 {
 				t.Errorf("%s at %d: one lies over the other: %q", path, width, over)
 			}
+		}
+		b.Open("/topics/mail.welcome?tab=attempts")
+		b.Shows(soon, "500")
+		if narrow := harness.Evaluate[float64](b, `document.querySelector("td.wk-break").clientWidth`); narrow < 150 {
+			t.Errorf("at %d an error is %v wide", width, narrow)
 		}
 		b.Open("/topics/shop.close?tab=jobs&state=delayed&id=a-long-id")
 		b.Shows(soon, "a-long-id")
