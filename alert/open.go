@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -84,6 +85,8 @@ func (o *openAlert) add(c Cause, now time.Time) {
 	o.alert.Causes[i] = c
 }
 
+var levels = map[string]slog.Level{Critical: slog.LevelError, Warning: slog.LevelWarn, Info: slog.LevelInfo}
+
 // settle drops the causes of an alert that are over, stores it, and closes it when it has none.
 func (a *Alerts) settle(ctx context.Context, s *Settings, key string, o *openAlert, over Judge, now time.Time) {
 	left := o.alert.Causes[:0:0]
@@ -109,7 +112,8 @@ func (a *Alerts) settle(ctx context.Context, s *Settings, key string, o *openAle
 		return // others may find it
 	}
 	if o.storedAt.IsZero() {
-		a.opts.Logger.Error("an alert", "subject", o.alert.Subject, "detail", o.alert.Detail)
+		level := levels[o.alert.Severity]
+		a.opts.Logger.Log(ctx, level, "an alert", "subject", o.alert.Subject, "detail", o.alert.Detail)
 	}
 	if now.Sub(o.storedAt) >= touchEvery {
 		a.store(ctx, o, now)
