@@ -223,6 +223,30 @@ func TestJobsComeThroughALostConnection(t *testing.T) {
 	}
 }
 
+// TestAShardThatDoesNotAnswerIsAskedAgain while a worker waits, though another one does answer: it did not note what the
+// worker waits for.
+func TestAShardThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+	f := newFixture(t, "t")
+	b := harness.StartRedis(t, harness.RedisOptions{})
+	shards := []queue.ShardConfig{
+		{Name: "a", URL: f.redis.URL(), State: "active"}, {Name: "b", URL: b.URL(), State: "active"},
+	}
+	if err := f.q.SetShards(t.Context(), shards); err != nil {
+		t.Fatal(err)
+	}
+	b.Kill9()
+	var asked atomic.Int32
+	r := request(wait.Limit, "t")
+	r.Alive = func() bool { asked.Add(1); return true }
+	ctx, cancel := context.WithCancel(t.Context())
+	worker := f.worker(ctx, r)
+	wait.For(t, "the shards are asked again, and again", func() bool { return asked.Load() >= 6 })
+	cancel()
+	if got := <-worker; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestAFailedJobComesAfterTheTopicsWait, by a lease and by an id.
 func TestAFailedJobComesAfterTheTopicsWait(t *testing.T) {
 	f := newFixture(t, "t")

@@ -29,7 +29,7 @@ type waiter struct {
 	places []*list.Element // in the lines of ask.Topics
 
 	pending map[spot]bool // what told since the last take; hub.mu is held
-	again   time.Duration // after which a topic's rate leaves something; used by the worker's goroutine alone
+	again   time.Duration // after which all shards are asked, 0: never; used by the worker's goroutine alone
 }
 
 func (h *Hub) enter(r queue.TakeRequest) *waiter {
@@ -152,10 +152,13 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, 
 		}
 		answered++
 	}
-	if answered > 0 {
-		return nil, nil
+	if answered == 0 {
+		return nil, missed
 	}
-	return nil, missed
+	if missed != nil { // that bucket has not noted what is waited for
+		w.askAgain(unavailablePause)
+	}
+	return nil, nil
 }
 
 // takeFrom asks one bucket. When the answer says that there is more, others are told who wait for that.
@@ -169,13 +172,18 @@ func (w *waiter) takeFrom(ctx context.Context, at queue.Spot) ([]queue.Leased, e
 	for _, topic := range taken.More {
 		w.hub.signal(spot{at.Shard, at.Bucket}, topic, manyAtOnce)
 	}
-	if taken.Retry > 0 && (w.again == 0 || taken.Retry < w.again) {
-		w.again = taken.Retry
-	}
+	w.askAgain(taken.Retry)
 	return taken.Jobs[0], nil
 }
 
-// retry ticks when a topic whose rate left nothing may leave something; nil: never.
+// askAgain has the worker ask all shards after some time, unless it does so before; 0: only when it is told to.
+func (w *waiter) askAgain(after time.Duration) {
+	if after > 0 && (w.again == 0 || after < w.again) {
+		w.again = after
+	}
+}
+
+// retry ticks when all shards are to be asked; nil: never.
 func (w *waiter) retry() <-chan time.Time {
 	if w.again == 0 {
 		return nil
