@@ -232,7 +232,7 @@ func (s *Shard) jobs(ctx context.Context) (sum int64, err error) {
 	}
 	var left []rest
 	for b := range s.nodes {
-		for _, k := range []string{"nd", "nr", "nu", "nx"} {
+		for _, k := range allCounts {
 			left = append(left, rest{key: prefix(b) + k})
 		}
 	}

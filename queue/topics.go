@@ -182,6 +182,10 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 // countKeys count the jobs of topics by state.
 var countKeys = map[State]string{Delayed: "nd", Ready: "nr", Running: "nu", Dead: "nx"}
 
+// allCounts are in the order in which a job goes from state to state: one that goes on while they are read one after the
+// other may be counted twice, but is not missed.
+var allCounts = []string{countKeys[Delayed], countKeys[Ready], countKeys[Running], countKeys[Dead]}
+
 // countsStep is about how many topics one call of the script counts.
 const countsStep = 1000
 
@@ -191,7 +195,7 @@ const countsStep = 1000
 func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
 	sum := map[string]Stats{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
-		for _, key := range countKeys {
+		for _, key := range allCounts {
 			if err := s.counts(ctx, bucket, key, sum); err != nil {
 				return err
 			}
@@ -234,7 +238,7 @@ func (st *Stats) addCounts(n []int64) {
 // Members lists the topics of a namespace that have jobs, by their names. With a *PartialError they are those of the
 // shards that answered.
 func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error) {
-	return q.members(ctx, namespace, slices.Collect(maps.Values(countKeys)))
+	return q.members(ctx, namespace, allCounts)
 }
 
 func (q *Queue) members(ctx context.Context, namespace string, keys []string) ([]string, error) {
