@@ -162,8 +162,8 @@ func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 		case <-w.wake:
 			jobs, err = w.takeSignaled(ctx)
 		}
-		if unavailable(err) { // it was available when the wait began
-			w.again, err = unavailablePause, nil
+		if unavailable(err) { // it was available when the wait began, and is asked again
+			err = nil
 		}
 	}
 	return jobs, err

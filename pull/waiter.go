@@ -152,11 +152,11 @@ func (w *waiter) take(ctx context.Context, spots []queue.Spot) ([]queue.Leased, 
 		}
 		answered++
 	}
-	if answered == 0 {
-		return nil, missed
-	}
 	if missed != nil { // that bucket has not noted what is waited for
 		w.askAgain(unavailablePause)
+	}
+	if answered == 0 {
+		return nil, missed
 	}
 	return nil, nil
 }
