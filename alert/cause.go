@@ -65,13 +65,13 @@ func (c Cause) answered() bool {
 }
 
 func (c Cause) answer(say Say) string {
-	if _, err := strconv.Atoi(c.Answer); err == nil {
-		return say("alerts.answer_status", c.Answer)
-	}
-	if slices.Contains(answers, c.Answer) {
+	switch {
+	case !c.answered():
+		return say("alerts.answer_unknown")
+	case slices.Contains(answers, c.Answer):
 		return say("alerts.answer_" + c.Answer)
 	}
-	return say("alerts.answer_unknown")
+	return say("alerts.answer_status", c.Answer)
 }
 
 // Finding is a cause that is found now.

@@ -470,8 +470,8 @@ func TestAFailingEndpointIsSaidToAnswerWhatItAnswers(t *testing.T) {
 	})
 }
 
-// TestFailedAttemptsOfWorkersAreOfNoEndpoint: what is known of an endpoint is said, and no endpoint where there is none.
-func TestFailedAttemptsOfWorkersAreOfNoEndpoint(t *testing.T) {
+// TestFailedAttemptsOfWorkersNameNoEndpoint: an alert says what an endpoint answered only if there is one.
+func TestFailedAttemptsOfWorkersNameNoEndpoint(t *testing.T) {
 	t.Parallel()
 	say := english(t)("en")
 	for answer, want := range map[string]string{

@@ -142,8 +142,8 @@ func lookup(env []string, name string) string {
 // notKeys are WAKECALL_ variables that are not keys.
 var notKeys = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "WAKECALL_URL"}
 
-// jobVariables are those that `wakecall work` sets for the commands that it runs, which may call wakecall themselves. They
-// come with a WAKECALL_ID; elsewhere WAKECALL_PRIORITY is a mistyped key.
+// jobVariables are those that `wakecall work` sets for the commands that it runs, which may call wakecall themselves.
+// They come with a WAKECALL_ID; elsewhere WAKECALL_PRIORITY is a mistyped key.
 var jobVariables = []string{"WAKECALL_TOPIC", "WAKECALL_ID", "WAKECALL_ATTEMPT", "WAKECALL_MAX_ATTEMPTS",
 	"WAKECALL_PRIORITY", "WAKECALL_CONTENT_TYPE"}
 

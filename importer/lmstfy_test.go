@@ -1,17 +1,16 @@
 package importer
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/harness"
 )
 
 func le16(n int) []byte { return binary.LittleEndian.AppendUint16(nil, uint16(n)) }
@@ -26,15 +25,6 @@ func oldLmstfy(t *testing.T) (*Lmstfy, *redis.Client) {
 	return &Lmstfy{
 		Redis: db, Admin: db, Pool: "default", Namespace: registry.NewTopic("lmstfy.*"), TopicOf: topicOf,
 	}, db
-}
-
-// lmstfyID is an id of a job that is pushed now.
-func lmstfyID(delay time.Duration) string {
-	var id ulid.ULID
-	_ = id.SetTime(ulid.Now())
-	_, _ = rand.Read(id[6:12])
-	binary.LittleEndian.PutUint32(id[12:], uint32(delay/time.Second))
-	return id.String()
 }
 
 func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
@@ -60,12 +50,12 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 		must(db.ZAdd(ctx, "timer_set", redis.Z{Score: float64(due), Member: member}).Err())
 		must(db.Set(ctx, "j/shop/later/"+id, "\x00\xff", 0).Err())
 	}
-	delayed, attributes := lmstfyID(delay), "1"+lmstfyID(delay)
+	delayed, attributes := harness.LmstfyID(delay), "1"+harness.LmstfyID(delay)
 	timer(delayed, 5)
 	timer(attributes, 1)
 	timer("leased for the last time", 0)
 	for _, delay := range []time.Duration{0, delay - 5*time.Second} { // their ttr is over when the others are due
-		timer(lmstfyID(delay), 3)
+		timer(harness.LmstfyID(delay), 3)
 	}
 	must(db.Set(ctx, "j/shop/later/"+attributes, `{"body":"aGk=","attributes":{"a":"b"}}`, 0).Err())
 
@@ -115,7 +105,7 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 		t.Errorf("then %d jobs, %v", len(none), err)
 	}
 	due = time.Now().Unix() // and lmstfy has stopped
-	timer(lmstfyID(0), 2)
+	timer(harness.LmstfyID(0), 2)
 	if over, err := l.Claim(ctx, 100); len(over) != 1 || err != nil {
 		t.Errorf("then %d jobs whose ttr is over, %v", len(over), err)
 	}

@@ -2,7 +2,6 @@ package test
 
 import (
 	"cmp"
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/wakecall/wakecall/test/freeport"
@@ -224,15 +222,6 @@ func le16(s string) string {
 	return string(binary.LittleEndian.AppendUint16(nil, uint16(len(s)))) + s
 }
 
-// lmstfyID is an id as lmstfy makes it.
-func lmstfyID(delay time.Duration) string {
-	var id ulid.ULID
-	_ = id.SetTime(ulid.Now())
-	_, _ = rand.Read(id[6:12])
-	binary.LittleEndian.PutUint32(id[12:], uint32(delay/time.Second))
-	return id.String()
-}
-
 func oldLmstfy(t *testing.T) *oldSystem {
 	url, db := oldRedisServer(t)
 	timed := func(due time.Time, tries, id string) redis.Z {
@@ -241,7 +230,7 @@ func oldLmstfy(t *testing.T) *oldSystem {
 	return &oldSystem{
 		args: []string{"--redis", url}, topic: "lmstfy.shop.q", number: func(_, body string) string { return body },
 		fill: filled(t, db, func(c redis.Pipeliner, n int, number string, due time.Time) {
-			id := lmstfyID(time.Until(due).Round(time.Hour))
+			id := harness.LmstfyID(time.Until(due).Round(time.Hour))
 			c.Set(ctx, "j/shop/q/"+id, number, time.Hour)
 			if n%2 == 0 {
 				c.LPush(ctx, "q/shop/q", "\x03\x00"+le16(id))

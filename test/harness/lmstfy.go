@@ -1,0 +1,18 @@
+package harness
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// LmstfyID is an id as lmstfy makes it for a job that is pushed now.
+func LmstfyID(delay time.Duration) string {
+	var id ulid.ULID
+	_ = id.SetTime(ulid.Now()) // fails behind the year 10889 only
+	_, _ = rand.Read(id[6:12]) // never fails
+	binary.LittleEndian.PutUint32(id[12:], uint32(delay/time.Second))
+	return id.String()
+}
