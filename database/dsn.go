@@ -56,6 +56,7 @@ func mysqlConfig(dsn string) (*mysqldriver.Config, error) {
 		return nil, errors.New("no database: write mysql://user:password@tcp(host:3306)/database")
 	}
 	c.ParseTime, c.Loc = true, time.UTC
+	c.InterpolateParams = true // one round trip for a statement, not two to prepare and execute it
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout(), ioTimeout()
 	c.RejectReadOnly = true             // after a fail-over: drop connections to the new replica
 	c.Logger = &mysqldriver.NopLogger{} // what matters is returned as an error

@@ -229,9 +229,6 @@ func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
 	})
 }
 
-// resealChunk is how many topics are stored in one transaction, so that it ends in time.
-const resealChunk = 500
-
 // reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What cannot be opened
 // is an error, unless it is to be forgotten. It is no change of the topics, so processes need not read them again.
 func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
@@ -243,7 +240,7 @@ func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for chunk := range slices.Chunk(names, resealChunk) {
+	for chunk := range slices.Chunk(names, rowsAtOnce) {
 		err := r.db.Change(ctx, func(tx *gorm.DB) error {
 			done, err := r.resealTopics(tx, chunk, forget)
 			n += done
