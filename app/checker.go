@@ -55,7 +55,7 @@ func (p *parts) newChecker() (role, error) {
 func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.KeptShard { return s }),
-		Changed: p.shardsChanged(), Queue: p.queue, Topic: p.hasTopic, Told: told, Logger: p.log, Registerer: p.metrics,
+		Changed: p.shardsChanged(), Queue: p.queue, Told: told, Logger: p.log, Registerer: p.metrics,
 	})
 }
 

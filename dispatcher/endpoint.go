@@ -72,8 +72,11 @@ func (d *Dispatcher) topic(name string) *registry.Topic {
 	return nil
 }
 
-// deleted reports whether an unknown topic was deleted. It asks once per revision of the registry.
+// deleted reports whether an unknown topic was deleted. It asks once per revision of the registry, however many jobs of
+// the topic come at once.
 func (d *Dispatcher) deleted(name string) (bool, error) {
+	d.unknown.asking.Lock()
+	defer d.unknown.asking.Unlock()
 	revision := d.opts.Topics().Revision
 	if u := d.unknown.at(name, revision); u != nil && u.asked {
 		return u.deleted, nil
@@ -92,7 +95,8 @@ func (d *Dispatcher) deleted(name string) (bool, error) {
 
 // unknowns are topics that were not found.
 type unknowns struct {
-	mu     sync.Mutex
+	asking sync.Mutex
+	mu     sync.Mutex // of byName
 	byName map[string]unknown
 }
 
@@ -111,9 +115,13 @@ func (u *unknowns) at(name string, revision int64) *unknown {
 	return nil
 }
 
+// note keeps what was asked at the same revision.
 func (u *unknowns) note(name string, k unknown) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if was := u.byName[name]; was.asked && was.revision == k.revision {
+		return
+	}
 	if u.byName == nil || len(u.byName) > maxEndpoints {
 		u.byName = map[string]unknown{}
 	}

@@ -35,7 +35,6 @@ type KeeperOptions struct {
 	Shards  func() []KeptShard
 	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard takes pushes
-	Topic   func(string) bool
 	// Told is called when a shard had lost something, or could not be compared; it may be nil.
 	Told     func(shard string, r Report, err error)
 	Every    time.Duration // how often a shard is polled; 0: 2 s
@@ -141,13 +140,13 @@ func (k *Keeper) drainSpool(ctx context.Context) {
 }
 
 func (k *Keeper) drain(ctx context.Context, failedBefore bool) (failed bool) {
-	r, err := Drain(ctx, DrainOptions{Queue: k.opts.Queue, Topic: k.opts.Topic, Logger: k.opts.Logger}, k.opts.Dir)
+	r, err := Drain(ctx, DrainOptions{Queue: k.opts.Queue, Logger: k.opts.Logger}, k.opts.Dir)
 	k.recovered.WithLabelValues("", "spooled").Add(float64(r.Pushed))
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
 		k.opts.Logger.Warn("pushes that were taken while no shard was up are in a shard now",
-			"pushed", r.Pushed, "refused", r.Failed+r.Unknown)
+			"pushed", r.Pushed, "refused", r.Failed)
 	case !failedBefore:
 		k.opts.Logger.Warn("pushes that were taken while no shard was up cannot be stored yet; trying again",
 			"error", err)

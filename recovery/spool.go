@@ -137,14 +137,13 @@ func spooled(dir string) bool {
 // DrainOptions of Drain.
 type DrainOptions struct {
 	Queue  Pusher
-	Topic  func(string) bool // says whether a topic is registered; nil: all are
 	Logger *slog.Logger
 }
 
 // Drain brings what is in a journal's spool to the shards, in the order in which it came. Only one process may do it at
 // a time: it is the keeper's. After an error it is still there. What a drain brings names its line in the spool, so
 // that the next drain leaves it out if that one did not come to its end. It also leaves out a push of a job that was
-// changed since in another way.
+// changed since in another way. Whether a topic is registered is not asked: dispatchers know what becomes of its jobs.
 func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
 	var report Report
 	from, err := claimSpool(dir)
@@ -188,11 +187,6 @@ func (d *drain) run() error {
 			continue
 		}
 		d.report.Jobs++
-		if d.Topic != nil && !d.Topic(l.Topic) {
-			d.report.Unknown++
-			d.Logger.Warn("a spooled push is left out: its topic is not registered any more", "topic", l.Topic, "id", l.ID)
-			continue
-		}
 		p := pushOf(&l)
 		p.Via = via
 		if batch = append(batch, p); len(batch) == replayStep {

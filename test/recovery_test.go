@@ -145,6 +145,8 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	opts.Env["WAKECALL_SPOOL"] = "on"
 	i := start(t, opts)
 	topic := i.topic(t, nil, nil)
+	lost := topic + ".lost"
+	i.put(t, lost, nil, nil)
 	i.MustPutTopic(t, "spool.*", M{"delivery": "pull"})
 	i.MustPush(t, topic, M{"id": "kept", "body": "first", "delay": "1h"})
 	r.Kill9()
@@ -163,8 +165,10 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 			t.Fatalf("push %d: %s", n, answer)
 		}
 	}
-	if answer := i.Push(ctx, "spool.member", M{"id": "pulled", "body": 1}); answer.Status != http.StatusAccepted {
-		t.Fatalf("a push to a topic of a namespace: %s", answer)
+	for _, name := range []string{"spool.member", lost} {
+		if answer := i.Push(ctx, name, M{"id": "one", "body": 1}); answer.Status != http.StatusAccepted {
+			t.Fatalf("a push to %s: %s", name, answer)
+		}
 	}
 	for _, how := range []string{"error", "replace"} {
 		answer := i.Push(ctx, topic, M{"id": "kept", "body": 1, "on_duplicate": how})
@@ -177,9 +181,12 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	}
 	i.Kill9()
 	r.Restart()
+	i.loseTopic(t, lost)
 	i.Up()
 	i.WaitReady()
 	calls := i.endpoint.WaitCalls(t, topic, 50)
+	i.put(t, lost, nil, nil)
+	i.MustGet(t, lost, "one")
 	seen := map[string]int{}
 	for _, c := range calls {
 		seen[c.ID]++
@@ -187,7 +194,7 @@ func TestPushesAreSpooledWhileNoShardIsUp(t *testing.T) {
 	if len(seen) != 50 || len(calls) != 50 {
 		t.Errorf("%d calls of %d jobs, want one each of 50", len(calls), len(seen))
 	}
-	i.MustGet(t, "spool.member", "pulled")
+	i.MustGet(t, "spool.member", "one")
 	if got := i.MustGet(t, topic, "kept"); string(got.Body) != `"first"` {
 		t.Errorf("the job that was there has the body %s", got.Body)
 	}

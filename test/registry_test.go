@@ -1,6 +1,7 @@
 package test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -144,13 +145,7 @@ func TestAnOldRegistryKillsNoJob(t *testing.T) {
 	i.MustPush(t, "a.member", M{"id": "waits", "body": 1})
 	i.Signal(syscall.SIGTERM)
 	i.WaitExit()
-	db := i.registryFile(t)
-	const lost = `DELETE FROM topics WHERE name NOT LIKE '%*'`
-	for _, restore := range []string{lost, `DELETE FROM audit`, `DELETE FROM change_log`} {
-		if _, err := db.Exec(restore); err != nil {
-			t.Fatal(err)
-		}
-	}
+	db := i.loseTopic(t, topic)
 	i.Up()
 	harness.Eventually(t, soon, "an alert about the topic, and none about that of a namespace", func() error {
 		var subjects string
@@ -171,4 +166,18 @@ func TestAnOldRegistryKillsNoJob(t *testing.T) {
 		t.Fatalf("%d jobs are dead", dead)
 	}
 	ledger.Verdict(t, i.API, i.endpoint, 0)
+}
+
+// loseTopic makes the registry that of an old backup, which does not have a topic.
+func (i *installation) loseTopic(t *testing.T, topic string) *sql.DB {
+	t.Helper()
+	db := i.registryFile(t)
+	for _, restore := range []string{
+		`DELETE FROM topics WHERE name = '` + topic + `'`, `DELETE FROM audit`, `DELETE FROM change_log`,
+	} {
+		if _, err := db.Exec(restore); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
 }
