@@ -98,6 +98,7 @@ type dayFile struct {
 	stream Stream
 	day    time.Time
 	packed bool
+	newer  bool // a plain file that was begun after its day was packed
 }
 
 var dayFileName = regexp.MustCompile(`^(request|notify|error)-(\d{8})\.jsonl(\.gz)?$`)

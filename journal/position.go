@@ -133,7 +133,7 @@ func (p Position) skip(f dayFile) (bytes int64, whole bool) {
 		return 0, true
 	}
 	i := slices.IndexFunc(p, func(e dayEnd) bool { return e.day.Equal(f.day) })
-	if i < 0 {
+	if i < 0 || f.newer {
 		return 0, false
 	}
 	bytes = p[i].requests

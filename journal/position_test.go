@@ -94,4 +94,8 @@ func TestWhatIsWrittenLaterIsBehindThePosition(t *testing.T) {
 	if got := ids(nil); got != "[a b clock set back c d e f]" {
 		t.Errorf("all: %s", got)
 	}
+	write(noon, "clock set back to a packed day", false)
+	if got := ids(early); got != "[clock set back d clock set back to a packed day e f]" {
+		t.Errorf("behind %s, at last: %s", early, got)
+	}
 }

@@ -92,6 +92,7 @@ func inOrder(files []dayFile, s Stream, r Range) (selected []dayFile) {
 		}
 		last := len(selected) - 1
 		if last >= 0 && f.packed && selected[last].day.Equal(f.day) {
+			selected[last].newer = true
 			selected = append(selected[:last], f, selected[last])
 			continue
 		}
