@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 // Filter chooses jobs. Texts are compared without regard to case.
@@ -33,9 +34,12 @@ func (f Filter) Narrow() bool { return f != Filter{Topic: f.Topic, State: f.Stat
 
 // overlaps reports whether jobs may match both filters.
 func (f Filter) overlaps(o Filter) bool {
-	return (f.Topic == "" || o.Topic == "" || f.Topic == o.Topic) &&
+	return (hasTopics(f.Topic, o.Topic) || hasTopics(o.Topic, f.Topic)) &&
 		(f.Reason == "" || o.Reason == "" || f.Reason == o.Reason)
 }
+
+// hasTopics reports whether a filter's topics, those of a namespace perhaps, are all that another one names.
+func hasTopics(all, of string) bool { return all == "" || registry.MatchesPattern(all, of) }
 
 // Match reports whether the filter chooses a job of its topic.
 func (f Filter) Match(j *queue.Job) bool {

@@ -70,3 +70,22 @@ func TestWhyATaskStopped(t *testing.T) {
 		t.Errorf("%s is read as %+v", is.Error, why)
 	}
 }
+
+// TestTasksOverlap: two that a job may match, also where one is about all topics of a namespace.
+func TestTasksOverlap(t *testing.T) {
+	for _, c := range []struct {
+		a, b Filter
+		want bool
+	}{
+		{Filter{Topic: "shop.a"}, Filter{Topic: "shop.a"}, true},
+		{Filter{Topic: "shop.a"}, Filter{Topic: "shop.b"}, false},
+		{Filter{Topic: "shop.*"}, Filter{Topic: "shop.a"}, true},
+		{Filter{Topic: "shop.*"}, Filter{Topic: "shopping"}, false},
+		{Filter{Topic: "shop.*"}, Filter{}, true},
+		{Filter{Reason: "gone"}, Filter{Reason: "attempts"}, false},
+	} {
+		if c.a.overlaps(c.b) != c.want || c.b.overlaps(c.a) != c.want {
+			t.Errorf("%+v and %+v overlap: want %t", c.a, c.b, c.want)
+		}
+	}
+}
