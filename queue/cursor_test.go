@@ -15,7 +15,16 @@ func FuzzCursor(f *testing.F) {
 	f.Add("!")
 	f.Add(encodeCursor("redis-1", "d:1:2\nr:0:1"))
 	f.Fuzz(func(t *testing.T, c string) {
-		shard, inner, err := decodeCursor(c)
+		var (
+			state        State
+			shard, inner string
+			err          error
+		)
+		for state = range cursorsOf {
+			if shard, inner, err = decodeCursor(state, c); err == nil {
+				break
+			}
+		}
 		if err != nil {
 			if !errors.Is(err, ErrCursor) {
 				t.Fatalf("%q: %v is not ErrCursor", c, err)
@@ -25,8 +34,23 @@ func FuzzCursor(f *testing.F) {
 		if c == "" {
 			return
 		}
-		if again, same, err := decodeCursor(encodeCursor(shard, inner)); err != nil || again != shard || same != inner {
+		if again, same, err := decodeCursor(state, encodeCursor(shard, inner)); err != nil || again != shard || same != inner {
 			t.Fatalf("%q is %q, %q; written and read again %q, %q, %v", c, shard, inner, again, same, err)
 		}
 	})
+}
+
+// TestACursorBelongsToOneState: the script would answer a page of other jobs, as if nothing were wrong.
+func TestACursorBelongsToOneState(t *testing.T) {
+	inner := map[string]State{
+		"d:5:7": Delayed, "f:1:2:3": Delayed, "r:2:99": Ready, "u:5:7": Running, "x:5:7": Dead, "o:1:2": Finished,
+	}
+	for text, of := range inner {
+		for state := range cursorsOf {
+			_, _, err := decodeCursor(state, encodeCursor("redis-1", text))
+			if (err == nil) != (state == of) || err != nil && !errors.Is(err, ErrCursor) {
+				t.Errorf("%s in state %s: %v", text, state, err)
+			}
+		}
+	}
 }

@@ -204,7 +204,7 @@ const finishedSteps = 100
 func (q *Queue) ListFinished(
 	ctx context.Context, topic, prefix, cursor string, limit int,
 ) ([]Job, string, error) {
-	return q.list(cursor, limit, finishedSteps, func(s *Shard, inner string, limit int) ([]Job, string, error) {
+	return q.list(Finished, cursor, limit, finishedSteps, func(s *Shard, inner string, limit int) ([]Job, string, error) {
 		reply, err := s.list(ctx, s.bucketOf(topic), -1, "list", topic, string(Finished), inner, limit, prefix)
 		if err != nil {
 			return nil, "", err

@@ -16,6 +16,10 @@ var innerCursor = regexp.MustCompile(
 	`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9}|o:\d{1,15}:\d{1,9})$`,
 )
 
+// cursorsOf are the first letters of the inner cursors that the list script gives in a state. It would read those of
+// another state wrongly, and answer a page of other jobs.
+var cursorsOf = map[State]string{Delayed: "df", Ready: "r", Running: "u", Dead: "x", Finished: "o"}
+
 // List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
 // where to go on ("" at the end). Those of a namespace come topic by topic. Long bodies, and attempts but the last, are
 // left out. Errors: ErrCursor, *UnavailableError; of a namespace *PartialError.
@@ -23,7 +27,7 @@ func (q *Queue) List(ctx context.Context, topic string, state State, cursor stri
 	if isNamespace(topic) {
 		return q.listMembers(ctx, topic, state, cursor, limit)
 	}
-	return q.list(cursor, limit, math.MaxInt, func(s *Shard, inner string, limit int) ([]Job, string, error) {
+	return q.list(state, cursor, limit, math.MaxInt, func(s *Shard, inner string, limit int) ([]Job, string, error) {
 		return s.listStep(ctx, topic, state, inner, limit)
 	})
 }
@@ -69,9 +73,10 @@ func memberCursor(topic, inner string) string {
 
 // list asks the shards in turn, with steps calls at most.
 func (q *Queue) list(
-	cursor string, limit, steps int, step func(s *Shard, inner string, limit int) ([]Job, string, error),
+	state State, cursor string, limit, steps int,
+	step func(s *Shard, inner string, limit int) ([]Job, string, error),
 ) ([]Job, string, error) {
-	name, inner, err := decodeCursor(cursor)
+	name, inner, err := decodeCursor(state, cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -119,7 +124,7 @@ func encodeCursor(shard, inner string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(shard + "\n" + inner))
 }
 
-func decodeCursor(c string) (shard, inner string, err error) {
+func decodeCursor(state State, c string) (shard, inner string, err error) {
 	if c == "" {
 		return "", "", nil
 	}
@@ -128,7 +133,7 @@ func decodeCursor(c string) (shard, inner string, err error) {
 		return "", "", fmt.Errorf("cursor %.60q: %w", c, ErrCursor)
 	}
 	shard, inner, ok := strings.Cut(string(b), "\n")
-	if !ok || !innerCursor.MatchString(inner) {
+	if !ok || !innerCursor.MatchString(inner) || inner != "" && !strings.Contains(cursorsOf[state], inner[:1]) {
 		return "", "", fmt.Errorf("cursor %.60q: %w", c, ErrCursor)
 	}
 	return shard, inner, nil
