@@ -360,7 +360,7 @@ type Page struct {
 // List returns a page of a topic's jobs in a state.
 func (c *Client) List(ctx context.Context, topic string, o ListOptions) (*Page, error) {
 	q := queryOf(map[string]string{
-		"state": o.State, "prefix": o.Prefix, "limit": unlessZero(max(o.Limit, 0)), "cursor": o.Cursor,
+		"state": o.State, "prefix": o.Prefix, "limit": unlessZero(o.Limit), "cursor": o.Cursor,
 	})
 	return get[Page](ctx, c, request{method: http.MethodGet, path: jobsPath(topic), query: q, repeatable: true})
 }

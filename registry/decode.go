@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,7 +26,7 @@ func DecodeTopic(name string, data []byte) (*Topic, error) {
 	for _, m := range members {
 		decode, ok := fields[m.name]
 		if !ok {
-			errs = append(errs, malformed(short(m.name, 64), "is not a field of a topic, which are %s", fieldNames))
+			errs = append(errs, malformed(short(m.name, 64), "unknown field; known are %s", fieldNames))
 			continue
 		}
 		if err := m.decode(decode); err != nil {
@@ -48,6 +50,7 @@ var fieldNames = strings.Join([]string{
 const (
 	aText      = "a text"
 	aWhole     = "a whole number"
+	aNumber    = "a number"
 	aDuration  = "a duration like \"90s\" or \"30m\", or a number of seconds"
 	aTextList  = "a list of texts"
 	aTextTable = "an object of texts, like {\"X-Team\": \"shop\"}"
@@ -77,7 +80,7 @@ func (t *Topic) fields() map[string]field {
 		"retry_if":      {into: value(&t.RetryIf), kind: aText},
 		"dialect":       {into: value(&t.Dialect), kind: aText},
 		"max_in_flight": {into: value(&t.MaxInFlight), kind: aWhole},
-		"rate_limit":    {into: value(&t.RateLimit), kind: "a number"},
+		"rate_limit":    {into: value(&t.RateLimit), kind: aNumber},
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
 		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
 		"durability":    {into: value(&t.Durability), kind: aText},
@@ -168,9 +171,37 @@ func (m member) decode(f field) error {
 		return err
 	case f.secret:
 		return malformed(m.name, "expected %s", f.kind)
+	case f.tooLarge(m.value):
+		return outOfRange(m.name, "%s is out of range", short(string(m.value), 60))
 	}
 	return malformed(m.name, "%s: expected %s", short(string(m.value), 60), f.kind)
 }
+
+// tooLarge reports whether a value that could not be decoded is well-formed, but more than its type can hold.
+func (f field) tooLarge(value []byte) bool {
+	switch f.kind {
+	case aDuration:
+		return longDuration.Match(value) || largeNumber(value)
+	case aWhole, aNumber:
+		return largeNumber(value)
+	}
+	return false
+}
+
+func largeNumber(value []byte) bool {
+	var n json.Number
+	if value[0] == '"' || json.Unmarshal(value, &n) != nil {
+		return false
+	}
+	v, _ := n.Float64() // ±Inf where it does not fit
+	return math.Abs(v) > maxNumber
+}
+
+// maxNumber is far above every limit, and below what makes a whole number or a duration overflow.
+const maxNumber = 1e9
+
+// longDuration has the form that time.ParseDuration reads.
+var longDuration = regexp.MustCompile(`^"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+"$`)
 
 // objectMembers splits a JSON object. It refuses duplicate names: readers disagree about which one counts.
 func objectMembers(data []byte) ([]member, error) {

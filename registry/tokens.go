@@ -33,13 +33,13 @@ func (r *Registry) CreateToken(
 	ctx context.Context, actor, name string, rights []Right, topics []string, expires *time.Time,
 ) (secret string, t *Token, err error) {
 	now := database.Now()
-	if err := errors.Join(validToken(name, rights, topics), validExpiry(expires, now)); err != nil {
-		return "", nil, err
-	}
 	secret = newSecret("wk_")
 	t = &Token{
 		Name: name, Hash: HashToken(secret), Rights: slices.Clone(rights), Topics: slices.Clone(topics),
 		CreatedAt: now, ExpiresAt: expires,
+	}
+	if err := errors.Join(t.Validate(), validExpiry(expires, now)); err != nil {
+		return "", nil, err
 	}
 	err = r.Change(ctx, actor, "create", "token", func(tx *gorm.DB, c *Changed) error {
 		row := newTokenRow(t)
@@ -78,7 +78,9 @@ func joinRights(rights []Right) string {
 
 const maxPatterns = 100
 
-func validToken(name string, rights []Right, topics []string) error {
+// Validate checks the name, the rights and the topics of a new token. Errors are joined *FieldErrors.
+func (t *Token) Validate() error {
+	name, rights, topics := t.Name, t.Rights, t.Topics
 	errs := []error{text("name", name, 100)}
 	if strings.TrimSpace(name) == "" {
 		errs = append(errs, malformed("name", "is missing: say whose token it is"))

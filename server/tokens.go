@@ -64,6 +64,9 @@ func (s *Server) createToken(c *call) error {
 		if want.ExpiresAt == nil {
 			want.ExpiresAt = c.token.ExpiresAt
 		}
+		if err := want.Validate(); err != nil { // before the comparison: nobody has a right that does not exist
+			return err
+		}
 		if err := mayCreate(c.token, want); err != nil {
 			return err
 		}
@@ -108,7 +111,7 @@ func (s *Server) revokeToken(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// decodeNewToken leaves what the fields may be to the registry.
+// decodeNewToken reads the fields; Validate checks what they may be.
 func decodeNewToken(data []byte, now time.Time) (*registry.Token, error) {
 	t, expires := &registry.Token{}, ""
 	known := []string{"name", "rights", "topics", "expires"}

@@ -60,6 +60,7 @@ func TestTokensOverTheAPI(t *testing.T) {
 	before := len(a.registry.Snapshot().Tokens)
 	for body, want := range map[string]int{
 		`{"name":"x","rights":["push","tokens"],"topics":["shop.*"]}`:         http.StatusForbidden,
+		`{"name":"x","rights":["push","fly"],"topics":["shop.*"]}`:            http.StatusUnprocessableEntity,
 		`{"name":"x","rights":["push","manage"],"topics":["shop.*"]}`:         http.StatusForbidden,
 		`{"name":"x","rights":["push"],"topics":["shop.orders","*"]}`:         http.StatusForbidden,
 		`{"name":"x","rights":["push"],"topics":["shop*"]}`:                   http.StatusForbidden,
