@@ -62,13 +62,16 @@ func (x *Settlement) finished() []byte {
 	j, a := &x.Lease.Job, x.Attempt
 	extra := finishedExtra(j, a)
 	b := make([]byte, 0, finishedHead+len(extra)+32+len(j.ID)+min(len(j.Body), longBody))
-	b = binary.BigEndian.AppendUint32(b, clamp(float64(a.StartedAt-j.DueAt.UnixMilli())))
+	// A job that is later than 49 days is remembered as due later than it was, so that its end is right: it says until
+	// when the job is remembered.
+	due := max(j.DueAt.UnixMilli(), a.StartedAt-math.MaxUint32)
+	b = binary.BigEndian.AppendUint32(b, clamp(float64(a.StartedAt-due)))
 	b = binary.BigEndian.AppendUint32(b, clamp(a.TookMS*10))
 	b = binary.BigEndian.AppendUint16(b, uint16(a.Status))
 	b = binary.BigEndian.AppendUint16(b, uint16(min(j.Attempts+1, math.MaxUint16)))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(extra)))
 	b = append(b, extra...)
-	b = appendUint48(appendUint48(b, j.DueAt.UnixMilli()), j.CreatedAt.UnixMilli())
+	b = appendUint48(appendUint48(b, due), j.CreatedAt.UnixMilli())
 	b, _ = appendTail(b, &Push{
 		ID: j.ID, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType,
 		ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry, Body: j.Body,

@@ -316,6 +316,26 @@ func TestAJobThatAWorkerHasDoneIsRemembered(t *testing.T) {
 	f.balancedTopics("p")
 }
 
+// TestAJobThatIsMonthsLateIsRememberedFromItsEnd: its lateness does not fit in a record. Counted from its due time,
+// its end would be weeks ago, and its id no duplicate any more.
+func TestAJobThatIsMonthsLateIsRememberedFromItsEnd(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "push", TTR: time.Minute, MaxAttempts: 3, Remember: time.Hour},
+		TopicConf{Name: "pull", TTR: time.Minute, MaxAttempts: 3, Pull: true, Remember: time.Hour})
+	old := func(p *Push) { p.DueAt = time.UnixMilli(1) }
+	f.push("push", "a", 0, old)
+	f.settle(Done, func(s *Settlement) {
+		s.Remember, s.Attempt = true, &Attempt{StartedAt: time.Now().UnixMilli(), Status: 200}
+	}, f.reserve(1)...)
+	f.push("pull", "a", 0, old)
+	f.ended(Ending{Lease: f.take(1, "pull")[0].Lease, Verb: Ack})
+	for _, topic := range []string{"push", "pull"} {
+		if r := f.push(topic, "a", 0); !r.Duplicate || time.Since(r.Job.FinishedAt).Abs() > time.Minute {
+			t.Errorf("%s: a push of the same id: %+v", topic, r)
+		}
+	}
+}
+
 func TestAFinishedJobIsSentAgain(t *testing.T) {
 	f := newFixture(t)
 	f.remember("t", time.Hour)

@@ -151,12 +151,13 @@ local function rememberDone(key, field, started, answer)
   if j.tried then made, _, _, _, attempts = readAttempts(j.page, j.index) end
   if not made then return false end
   local extra = (attempts or answer ~= '') and (attempts or '') .. '\0' .. answer or ''
-  local late, took = math.max(0, started - j.due), math.max(0, now - started) * 10
   local most = 2 ^ 32 - 1
+  local due = math.max(j.due, started - most) -- as in finished.go
+  local late, took = math.max(0, started - due), math.max(0, now - started) * 10
   if #extra > 65535 then extra = '\0' .. answer end -- a dispatcher has kept the endpoint's answers as well
   made = math.min(made + 1, 65535)
-  local head = struct.pack('>I4I4I2I2I2', math.min(late, most), math.min(took, most), 0, made, #extra)
-  return remember(j.topic, head .. extra .. j.rec, key, field)
+  local head = struct.pack('>I4I4I2I2I2', late, math.min(took, most), 0, made, #extra)
+  return remember(j.topic, head .. extra .. struct.pack('>I6', due) .. string.sub(j.rec, 7), key, field)
 end
 
 local done = {} -- references of jobs that are gone, whose leases end at last
