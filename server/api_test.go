@@ -254,7 +254,7 @@ func TestDeleteAndRun(t *testing.T) {
 	if r := a.do("DELETE", orders+"/x", "").want(204); r.body != "" {
 		t.Errorf("204 with %q", r.body)
 	}
-	a.do("DELETE", orders+"/x", "").problem(404, "", "gone")
+	a.do("DELETE", orders+"/x", "").problem(404, "", "was deleted or has ended")
 	a.do("POST", orders+"/x/run", "").problem(404, "")
 }
 
@@ -583,7 +583,7 @@ func TestDeleteTopic(t *testing.T) {
 	a := newAPI(t)
 	const path = "/v1/topics/shop.orders"
 	a.do("POST", orders, `{"body":1,"delay":"1h"}`).want(201)
-	a.do("DELETE", path, "").problem(409, "", "1 jobs", "drop=true")
+	a.do("DELETE", path, "").problem(409, "", "still has jobs (1)", "drop=true")
 	a.do("DELETE", path+"?drop=maybe", "").problem(400, "drop")
 	a.do("DELETE", path+"?force=true", "").problem(400, "force")
 	a.do("DELETE", path+"?drop=true", "").want(204)
@@ -729,4 +729,13 @@ func TestMemoryBudget(t *testing.T) {
 		t.Errorf("the first one: %d", got)
 	}
 	a.do("POST", orders, large).want(201)
+}
+
+// TestANameThatCannotBeATopics says so, instead of sending the caller to a PUT that refuses it.
+func TestANameThatCannotBeATopics(t *testing.T) {
+	a := newAPI(t)
+	r := a.do("POST", "/v1/topics/Shop%20Orders/jobs", `{"body":1}`).problem(404, "", "is not a topic's name")
+	if strings.Contains(r.body, "PUT") {
+		t.Error(r.body)
+	}
 }

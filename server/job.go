@@ -109,8 +109,8 @@ func (c *call) jobProblem(err error) error {
 	topic, id := c.topic.Name, c.id
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
-		return notFound("there is no job %s in topic %s; a job that was deleted is gone, and a delivered one unless it "+
-			"is remembered", id, topic)
+		return notFound("there is no job %s in topic %s: it never existed, was deleted or has ended; while an ended job "+
+			"is remembered, GET shows it and POST …/resend sends it again", id, topic)
 	case errors.Is(err, queue.ErrRunning):
 		return conflict("job %s of topic %s is running; try again when this attempt has ended", id, topic)
 	case errors.Is(err, queue.ErrChanged):

@@ -183,10 +183,13 @@ func (s *Server) topic(ctx context.Context, name string, token *registry.Token, 
 		s.registry.Refresh(ctx)
 		topic = s.registry.Snapshot().Topic(name)
 	}
-	if topic == nil {
-		return nil, notFound("there is no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
+	if topic != nil {
+		return topic, nil
 	}
-	return topic, nil
+	if err := registry.ValidTopicName(name); err != nil {
+		return nil, notFound("there is no topic %q: %v", clip(name), err)
+	}
+	return nil, notFound("there is no topic %q; create it with PUT /v1/topics/%s", clip(name), url.PathEscape(clip(name)))
 }
 
 // readQuery reads the query, in which each known parameter may be once, and no other.

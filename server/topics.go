@@ -297,7 +297,7 @@ func (s *Server) emptyTopic(c *call, drop bool) error {
 		return err
 	}
 	if n := all[name].Jobs(); n > 0 {
-		return conflict("topic %s has %d jobs; let them end, delete them, or delete it with ?drop=true", name, n)
+		return conflict("topic %s still has jobs (%d); let them end, delete them, or delete it with ?drop=true", name, n)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func delayOf(field string, v jsontext.Value) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case d < 0:
-		return 0, outOfRange(field, "%s is negative; leave it out to run now", d)
+		return 0, outOfRange(field, "%s is negative; 0s is now", d)
 	case d > queue.MaxDelay:
 		return 0, outOfRange(field, "more than 10 years")
 	}
