@@ -20,28 +20,25 @@ type serveFunc func(ctx context.Context, l net.Listener) error
 type gatewaySpec struct {
 	protocol string
 	key      string
-	addr     func(*conf.Gateways) string
 	make     func(*parts, *gateway.Endpoint) serveFunc
 }
 
 // gateways are all protocols, a line each.
 var gateways = []gatewaySpec{
-	{"lmstfy", "gateways.lmstfy.addr", func(g *conf.Gateways) string { return g.Lmstfy.Addr }, (*parts).serveLmstfy},
-	{"lmstfy", "gateways.lmstfy.admin_addr", func(g *conf.Gateways) string { return g.Lmstfy.AdminAddr },
-		(*parts).serveLmstfyAdmin},
-	{"phpdq", "gateways.phpdq.addr", func(g *conf.Gateways) string { return g.PHPDQ.Addr }, (*parts).servePHPDQ},
-	{"delayqueue", "gateways.delayqueue.addr", func(g *conf.Gateways) string { return g.DelayQueue.Addr },
-		(*parts).serveDelayQueue},
-	{"grape", "gateways.grape.addr", func(g *conf.Gateways) string { return g.Grape.Addr }, (*parts).serveGrape},
-	{"grape", "gateways.grape.web_addr", func(g *conf.Gateways) string { return g.Grape.WebAddr }, (*parts).serveGrapeWeb},
-	{"beanstalk", "gateways.beanstalk.addr", func(g *conf.Gateways) string { return g.Beanstalk.Addr },
-		(*parts).serveBeanstalk},
+	{"lmstfy", "gateways.lmstfy.addr", (*parts).serveLmstfy},
+	{"lmstfy", "gateways.lmstfy.admin_addr", (*parts).serveLmstfyAdmin},
+	{"phpdq", "gateways.phpdq.addr", (*parts).servePHPDQ},
+	{"delayqueue", "gateways.delayqueue.addr", (*parts).serveDelayQueue},
+	{"grape", "gateways.grape.addr", (*parts).serveGrape},
+	{"grape", "gateways.grape.web_addr", (*parts).serveGrapeWeb},
+	{"beanstalk", "gateways.beanstalk.addr", (*parts).serveBeanstalk},
 }
 
 // gatewayListeners are the sockets of the gateways that are on.
 func gatewayListeners(cfg *conf.Config) (list []master.ListenSpec) {
+	addrs := cfg.Gateways.Addrs()
 	for _, g := range gateways {
-		if addr := g.addr(&cfg.Gateways); addr != "" {
+		if addr := addrs[g.key]; addr != "" {
 			list = append(list, master.ListenSpec{Name: g.key, Key: g.key, Addr: addr})
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/queue"
@@ -30,12 +32,25 @@ func Recover(
 		return report, setup.ExplainRegistry(cfg, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	for _, h := range p.queue.Health(ctx) {
-		if !h.Up {
-			return report, fmt.Errorf("shard %s does not answer: %s; its jobs would count as lost "+
-				"(set it offline, or name another with --shard)", h.Name, h.Err)
-		}
+	if err := answers(p.queue.Health(ctx), o.Shard); err != nil {
+		return report, err
 	}
 	o.Shards, o.Topic, o.Logger = shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s })(), p.hasTopic, p.log
 	return recovery.Recover(ctx, o)
+}
+
+// answers refuses shards that are down, of those that are compared: only the one with a name, or all of them.
+func answers(shards []queue.ShardHealth, only string) error {
+	var names []string
+	for _, h := range shards {
+		names = append(names, h.Name)
+		if !h.Up && (only == "" || only == h.Name) {
+			return fmt.Errorf("shard %s does not answer: %s; its jobs would count as lost "+
+				"(set it offline, or name another with --shard)", h.Name, h.Err)
+		}
+	}
+	if only != "" && !slices.Contains(names, only) {
+		return fmt.Errorf("there is no shard %q in use; there are: %s", only, strings.Join(names, ", "))
+	}
+	return nil
 }

@@ -91,6 +91,19 @@ type Gateways struct {
 	} `koanf:"beanstalk"`
 }
 
+// Addrs are the addresses of the gateways by their keys; the empty ones are off.
+func (g *Gateways) Addrs() map[string]string {
+	return map[string]string{
+		"gateways.lmstfy.addr":       g.Lmstfy.Addr,
+		"gateways.lmstfy.admin_addr": g.Lmstfy.AdminAddr,
+		"gateways.phpdq.addr":        g.PHPDQ.Addr,
+		"gateways.delayqueue.addr":   g.DelayQueue.Addr,
+		"gateways.grape.addr":        g.Grape.Addr,
+		"gateways.grape.web_addr":    g.Grape.WebAddr,
+		"gateways.beanstalk.addr":    g.Beanstalk.Addr,
+	}
+}
+
 // Metrics is where the master serves /metrics.
 type Metrics struct {
 	Addr   string `koanf:"addr"`

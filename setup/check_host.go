@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -96,11 +98,20 @@ func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	} {
 		findings = append(findings, checkPort(at.key, at.addr, master))
 	}
+	gateways := cfg.Gateways.Addrs()
+	for _, key := range slices.Sorted(maps.Keys(gateways)) {
+		if addr := gateways[key]; addr != "" {
+			findings = append(findings, checkPort(key, addr, master))
+		}
+	}
 	return findings
 }
 
-// isOurs reports whether a role that runs alone answers there.
+// isOurs reports whether a role that runs alone answers there. Of gateways it cannot be told, but may be.
 func isOurs(key, addr string) bool {
+	if strings.HasPrefix(key, "gateways.") { // a question in HTTP would be an error in their protocols
+		return true
+	}
 	path, mark := "/healthz", `{"status":"ok"}`
 	if key == "metrics.addr" {
 		path, mark = "/metrics", "wakecall_"
@@ -125,7 +136,8 @@ func checkPort(key, addr string, master int) Finding {
 	case errors.Is(err, syscall.EADDRINUSE) && master > 0:
 		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
 	case errors.Is(err, syscall.EADDRINUSE) && isOurs(key, addr):
-		return fine(key, "%s is used by a running Wakecall", addr)
+		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with another data_dir",
+			"wakecall up cannot start beside it: set "+key+" to another address, if that is what you want")
 	case errors.Is(err, syscall.EADDRINUSE):
 		return failed(key, addr+" is in use by another program",
 			"Stop that program (ss -ltnp shows which), or set "+key+" to another address")

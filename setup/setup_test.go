@@ -182,6 +182,27 @@ func TestCheckPort(t *testing.T) {
 	if f.Verdict != Failed || !strings.Contains(f.Advice, "server.addr") {
 		t.Errorf("held by another: %+v", f)
 	}
+	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"ok"}`))
+	}))
+	defer health.Close()
+	if f := checkPort("server.addr", strings.TrimPrefix(health.URL, "http://"), 0); f.Verdict != Warning {
+		t.Errorf("held by a Wakecall that is not this one, beside which a start fails: %+v", f)
+	}
+}
+
+func TestThePortsOfGatewaysAreChecked(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cfg := conf.Default()
+	cfg.DataDir, cfg.Gateways.Beanstalk.Addr = t.TempDir(), l.Addr().String()
+	list := checkPorts(t.Context(), cfg)
+	if last := list[len(list)-1]; len(list) != 4 || last.What != "gateways.beanstalk.addr" || last.Verdict != Warning {
+		t.Errorf("%+v", list)
+	}
 }
 
 func TestShardConfigsFindTheManagedRedis(t *testing.T) {

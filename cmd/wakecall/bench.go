@@ -27,6 +27,9 @@ func (p *program) benchCommand() *cobra.Command {
 			"process, the endpoint and the bare echo handler in processes of their own. Run nothing else\n" +
 			"meanwhile. The rows of --only:\n\n" + rows.String(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := refuseZero(cmd.Flags(), "runs"); err != nil {
+				return err
+			}
 			if opts.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}

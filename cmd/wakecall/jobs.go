@@ -68,24 +68,28 @@ func (p *program) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list TOPIC", GroupID: groupUse, Short: "list a topic's jobs in a state",
 		Args: exactArgs("TOPIC"), ValidArgsFunction: p.completeTopics,
-		RunE: p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			page, err := c.List(ctx, args[0], o)
-			if err != nil {
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.State, "state", client.Delayed, "delayed, ready, running, dead or done")
+	flags.StringVar(&o.Prefix, "prefix", "", "with --state done: what the ids begin with")
+	flags.IntVar(&o.Limit, "limit", 50, "the largest number of jobs to list, 1 to 1000")
+	flags.StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
+	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := refuseZero(flags, "limit"); err != nil {
+			return err
+		}
+		page, err := c.List(ctx, args[0], o)
+		if err != nil {
+			return err
+		}
+		return p.show(page, func(w io.Writer) error {
+			if len(page.Jobs) == 0 && page.Next == "" {
+				_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(args[0]), o.State)
 				return err
 			}
-			return p.show(page, func(w io.Writer) error {
-				if len(page.Jobs) == 0 && page.Next == "" {
-					_, err := fmt.Fprintf(w, "topic %s has no %s jobs\n", printable.Line(args[0]), o.State)
-					return err
-				}
-				return jobTable(w, page, p.now())
-			})
-		}),
-	}
-	cmd.Flags().StringVar(&o.State, "state", client.Delayed, "delayed, ready, running, dead or done")
-	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "with --state done: what the ids begin with")
-	cmd.Flags().IntVar(&o.Limit, "limit", 50, "the largest number of jobs to list")
-	cmd.Flags().StringVar(&o.Cursor, "cursor", "", "where the previous page ended")
+			return jobTable(w, page, p.now())
+		})
+	})
 	complete(cmd, "state", client.Delayed, client.Ready, client.Running, client.Dead, client.Done)
 	return p.addClientFlags(cmd)
 }

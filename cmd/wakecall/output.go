@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -117,7 +118,16 @@ func distance(d time.Duration) string {
 		return "now"
 	}
 	if d < 0 {
-		return printable.Duration(-d) + " ago"
+		return length(-d) + " ago"
 	}
-	return "in " + printable.Duration(d)
+	return "in " + length(d)
+}
+
+// length counts what is longer than two days in days, since nobody reads 2159h59m59s.
+func length(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day {
+		return printable.Duration(d)
+	}
+	return strconv.FormatInt(int64(d.Round(day)/day), 10) + " days"
 }

@@ -52,6 +52,10 @@ func (p *program) pushCommand() *cobra.Command {
 	complete(cmd, "priority", client.High, client.Normal, client.Low)
 	complete(cmd, "on-duplicate", client.Keep, client.Replace, client.Refuse)
 	cmd.RunE = p.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		err := refuseZero(flags, "id", "due", "priority", "ttr", "max-attempts", "on-duplicate", "content-type")
+		if err != nil {
+			return err
+		}
 		f.hasDelay, f.hasBody = flags.Changed("delay"), flags.Changed("body")
 		job, err := p.push(ctx, c, f, args)
 		if err != nil {

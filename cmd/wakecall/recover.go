@@ -11,6 +11,7 @@ import (
 	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/logging"
+	"github.com/wakecall/wakecall/printable"
 	"github.com/wakecall/wakecall/recovery"
 )
 
@@ -30,6 +31,9 @@ func (p *program) recoverCommand() *cobra.Command {
 		"`DIR` of a journal; repeat it for each host (default: this installation's)")
 	shard := cmd.Flags().String("shard", "", "only jobs of the shard with this `NAME`")
 	return p.addOutputFlag(p.configured(cmd, func(ctx context.Context, cfg *conf.Config) error {
+		if *since < 0 {
+			return usagef("--since %s is negative: it is how far back to read", printable.ShortDuration(*since))
+		}
 		o := recovery.Options{Dirs: *dirs, Shard: *shard, DryRun: *dry}
 		if *since > 0 {
 			o.Since = p.now().Add(-*since)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/conf"
@@ -160,6 +161,24 @@ func suggestion(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
+// refuseZero refuses flags that were given the value which stands for their absence, so that an empty variable in a
+// script ends it: `--id "$ID"` would push a job with an id of its own, `--due "$AT"` one that is due now.
+func refuseZero(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		f := flags.Lookup(name)
+		if !f.Changed {
+			continue
+		}
+		switch v := f.Value.String(); v {
+		case "":
+			return usagef("--%s is empty: give a value, or leave the flag out", name)
+		case "0", "0s":
+			return usagef("--%s %s is too small: give more, or leave the flag out for the default", name, v)
+		}
+	}
+	return nil
+}
+
 // config loads the configuration; flags are the values of the keys' flags on the command line.
 func (p *program) config(flags map[string]string) (*conf.Config, error) {
 	if p.dataDir != "" {
@@ -226,6 +245,9 @@ func (p *program) withClient(
 	f func(ctx context.Context, c *client.Client, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		if err := refuseZero(cmd.Flags(), "url", "token"); err != nil { // another server or token than was meant
+			return err
+		}
 		c, err := p.client()
 		if err != nil {
 			return err

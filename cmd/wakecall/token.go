@@ -95,6 +95,9 @@ func (p *program) tokenCreateCommand() *cobra.Command {
 		Use: "create NAME", Short: "create a token, and show it once", Args: exactArgs("NAME"),
 		Example: "  wakecall token create shop --rights push,read --topics 'shop.*' --expires 90d",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := refuseZero(cmd.Flags(), "expires"); err != nil { // it would never expire
+				return err
+			}
 			until, err := registry.ParseExpiry(expires, p.now())
 			if err != nil {
 				return &usageError{err}

@@ -32,7 +32,13 @@ func (p *program) topicListCommand() *cobra.Command {
 			if topics == nil {
 				topics = []client.Topic{}
 			}
-			return p.show(topics, func(w io.Writer) error { return topicTable(w, topics) })
+			return p.show(topics, func(w io.Writer) error {
+				if len(topics) == 0 && f != (client.TopicFilter{}) {
+					_, err := fmt.Fprintln(w, "no topic matches --prefix, --state and --owner")
+					return err
+				}
+				return topicTable(w, topics)
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&f.Prefix, "prefix", "", "only those whose name begins with `PREFIX`")

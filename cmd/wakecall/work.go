@@ -60,6 +60,12 @@ SIGINT lets the commands end that run.`,
 		if f.concurrency < 1 {
 			return usagef("%s: --concurrency must be at least 1", cmd.CommandPath())
 		}
+		if f.releaseDelay < 0 {
+			return usagef("--release-delay %s is negative", f.releaseDelay)
+		}
+		if err := refuseZero(flags, "ttr", "order"); err != nil {
+			return err
+		}
 		return p.work(ctx, c, f, args)
 	})
 	return p.addClientFlags(cmd)

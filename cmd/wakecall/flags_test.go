@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAFlagIsNeverIgnored: what stands for "not given" is refused, so that an empty variable of a script ends it
+// instead of pushing a job with another id, or at another time, than was meant.
+func TestAFlagIsNeverIgnored(t *testing.T) {
+	for _, c := range []struct{ line, says string }{
+		{"push t --ttr 0s", "--ttr 0s"},
+		{"push t --max-attempts 0", "--max-attempts 0"},
+		{"push t --id=", "--id is empty"},
+		{"push t --due=", "--due is empty"},
+		{"push t --priority=", "--priority is empty"},
+		{"push t --on-duplicate=", "--on-duplicate is empty"},
+		{"push t --content-type=", "--content-type is empty"},
+		{"list t --limit 0", "--limit 0"},
+		{"get t j --token=", "--token is empty"},
+		{"get t j --url=", "--url is empty"},
+		{"token create x --rights push --topics * --expires=", "--expires is empty"},
+		{"work t --exec true --ttr 0s", "--ttr 0s"},
+		{"work t --exec true --release-delay -1s", "--release-delay -1s"},
+		{"recover --since -1h", "--since -1h"},
+		{"bench --runs 0", "--runs 0"},
+	} {
+		api := newFakeAPI(t)
+		args := strings.Fields(c.line)
+		got := wakecall(t, []string{"WAKECALL_URL=" + api.url, "WAKECALL_TOKEN=secret-token"}, "", args...)
+		if got.code != exitUsage || !strings.Contains(got.err, c.says) || len(api.log) > 0 {
+			t.Errorf("%s: code %d, %s, sent %q", c.line, got.code, got.err, api.log)
+		}
+	}
+}
+
+func TestANegativeLimitReachesTheServer(t *testing.T) {
+	api := newFakeAPI(t)
+	api.answers["GET /v1/topics/t/jobs?limit=-1&state=delayed"] = answer{422, `{"status":422,"detail":"limit: no"}`}
+	got := wakecall(t, []string{"WAKECALL_URL=" + api.url, "WAKECALL_TOKEN=secret-token"}, "", "list", "t", "--limit", "-1")
+	if got.code != exitFailed || !strings.Contains(got.err, "limit: no") {
+		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestLongDistancesAreInDays(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		90*24*time.Hour - time.Second: "in 90 days", -72 * time.Hour: "3 days ago", 47 * time.Hour: "in 47h",
+	} {
+		if got := distance(d); got != want {
+			t.Errorf("%s: %q, not %q", d, got, want)
+		}
+	}
+}
