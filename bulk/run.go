@@ -41,19 +41,23 @@ func (t *run) report(params any) {
 	t.Params = b
 }
 
-func (t *run) save(ctx context.Context) {
+func (t *run) save(ctx context.Context) error {
 	t.mu.Lock()
 	t.UpdatedAt = t.runner.Now().UTC()
 	now := t.Record
 	t.mu.Unlock()
-	if err := t.runner.Store.UpdateTask(ctx, now); err != nil && ctx.Err() == nil {
+	err := t.runner.Store.UpdateTask(ctx, now)
+	if err != nil && ctx.Err() == nil {
 		t.runner.Log.Warn("store the progress of a task", "task", t.ID, "error", err)
 	}
+	return err
 }
 
 const endLimit = 10 * time.Second
 
-func (t *run) end(err error) {
+// end stores how the task ended, and repeats that while the store is away and this process works. It reports whether it
+// is stored: else the next process goes on with the task.
+func (t *run) end(ctx context.Context, err error) (stored bool) {
 	var stopped *stoppedError
 	t.mu.Lock()
 	switch {
@@ -67,9 +71,17 @@ func (t *run) end(err error) {
 		t.State, t.Error = Failed, storedError(err)
 	}
 	t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
-	defer cancel()
-	t.save(ctx)
+	for {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+		err := t.save(limited)
+		cancel()
+		if err == nil || errors.Is(err, ErrNoTask) {
+			return true
+		}
+		if pause(ctx, t.runner.wait) != nil {
+			return false
+		}
+	}
 }
 
 // pause waits, or returns the reason why the context ended.

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -218,7 +221,7 @@ func (r *Runner) carryOut(ctx context.Context, t Record) {
 	defer cancel(errEnded)
 	run := &run{Record: t, runner: r}
 	run.State = Running
-	run.save(ctx)
+	_ = run.save(ctx) // the watch repeats it
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(inner, run, cancel) })
 	err := r.kinds[t.Kind](inner, run)
@@ -230,7 +233,14 @@ func (r *Runner) carryOut(ctx context.Context, t Record) {
 	if err != nil && ctx.Err() != nil {
 		return // this process ends, not the task
 	}
-	run.end(err)
+	if run.end(ctx, err) {
+		_ = os.Remove(r.listFile(t.ID))
+	}
+}
+
+// listFile has the jobs that a task is about.
+func (r *Runner) listFile(id uint64) string {
+	return filepath.Join(r.Dir, "task-"+strconv.FormatUint(id, 10)+".jsonl")
 }
 
 // watch stores the progress and notices a request to cancel.
@@ -243,7 +253,7 @@ func (r *Runner) watch(ctx context.Context, run *run, cancel context.CancelCause
 			return
 		case <-t.C:
 		}
-		run.save(ctx)
+		_ = run.save(ctx) // repeated in a second
 		is, err := r.Store.GetTask(ctx, run.ID)
 		if err == nil && is.CancelRequested {
 			cancel(errCancelled)

@@ -403,3 +403,43 @@ func TestATaskThatEndsWhileTasksAreListedIsDoneOnce(t *testing.T) {
 		t.Errorf("%d jobs were changed, and the task is %+v, %v", q.changed, task, err)
 	}
 }
+
+// awayTasks stores nothing while it is away.
+type awayTasks struct {
+	*tasks
+	away atomic.Bool
+	ends atomic.Int32 // that it refused
+}
+
+func (s *awayTasks) UpdateTask(ctx context.Context, t Record) error {
+	if !s.away.Load() {
+		return s.tasks.UpdateTask(ctx, t)
+	}
+	if task := newTask(t); !task.Open() {
+		s.ends.Add(1)
+	}
+	return errors.New("the database is away")
+}
+
+// TestATaskThatEndsWhileTheStoreIsAwayIsDone once the store is back, and leaves no file.
+func TestATaskThatEndsWhileTheStoreIsAwayIsDone(t *testing.T) {
+	q := stock(queue.Dead, 30, time.Now())
+	r := newRunner(t, q)
+	store := &awayTasks{tasks: r.Store.(*tasks)}
+	r.Store, r.wait = store, time.Millisecond
+	q.after = func() { store.away.Store(true) }
+	p := Params{Filter: Filter{Topic: "shop", State: queue.Dead}, Do: Retry}
+	id, err := r.Start(t.Context(), "me", KindRedrive, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := runUntil(t, r, func(task *Task) bool {
+		if store.ends.Load() > 0 {
+			store.away.Store(false)
+		}
+		return hasEnded(task) && !r.taken()[id]
+	})
+	if files, err := os.ReadDir(r.Dir); task.State != Done || task.Done != 30 || len(files) != 0 || err != nil {
+		t.Errorf("the task is %+v, and its folder has %v, %v", task.Record, files, err)
+	}
+}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
@@ -40,12 +38,8 @@ func (r *Runner) work(ctx context.Context, run *run) error {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder for lists of jobs: %w", err)
 	}
-	w.file = filepath.Join(r.Dir, "task-"+strconv.FormatUint(run.ID, 10)+".jsonl")
-	err := w.do(ctx)
-	if err == nil || ctx.Err() == nil || errors.Is(context.Cause(ctx), errCancelled) {
-		_ = os.Remove(w.file) // when this process ends, it stays for the next
-	}
-	return err
+	w.file = r.listFile(run.ID)
+	return w.do(ctx)
 }
 
 func (w *work) do(ctx context.Context) error {
@@ -130,7 +124,7 @@ func (w *work) over() error {
 // keep stores how far the task is, before the next step begins.
 func (w *work) keep(ctx context.Context) {
 	w.run.report(w.params)
-	w.run.save(ctx)
+	_ = w.run.save(ctx) // the watch repeats it
 }
 
 // patiently repeats a step while a shard does not answer.
