@@ -58,6 +58,7 @@ func (r *redisServer) keep(ctx context.Context, wait func()) {
 	for {
 		began := time.Now()
 		wait()
+		r.set(0, false) // another process may have its number now, which stop would end
 		if ctx.Err() != nil {
 			return
 		}

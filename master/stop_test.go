@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wakecall/wakecall/master/child"
+	"github.com/wakecall/wakecall/test/wait"
 )
 
 // workerRole appends its name to a file when it has to stop, and ends when the file named busy is gone.
@@ -318,4 +320,22 @@ func redisSays(t *testing.T, dir, command string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(line)
+}
+
+// TestAServerThatEndedIsNotStopped: its process number may be another process's by now.
+func TestAServerThatEndedIsNotStopped(t *testing.T) {
+	other := exec.Command("sleep", "60")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := newRedis(RedisOptions{}, slog.New(slog.DiscardHandler))
+	r.set(other.Process.Pid, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cancel = cancel
+	go r.keep(ctx, func() {})
+	wait.For(t, "the end of the server to be noticed", func() bool { return r.describe().State != "running" })
+	r.stop()
+	if err := errors.Join(other.Process.Kill(), other.Wait()); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the other process ended with %v, want killed by this test", err)
+	}
 }
