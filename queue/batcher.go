@@ -39,7 +39,10 @@ func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
 	if d != Memory {
 		atOnce, most, call = maxReplicaFlying, maxReplicaJobs, b.storeSoon
 	}
-	b.calls = newGatherer(s, atOnce, most, call)
+	b.calls = newGatherer(s, atOnce, most, nil, func(_ int, batch []*pushCall) (rest func()) {
+		call(batch)
+		return nil
+	})
 	return b
 }
 
@@ -96,7 +99,7 @@ func failAll(n int, err error) []Result {
 }
 
 // store calls the script.
-func (b *batcher) store(_ int, batch []*pushCall) {
+func (b *batcher) store(batch []*pushCall) {
 	pushes := batch[0].pushes
 	if len(batch) > 1 {
 		n := 0
@@ -125,7 +128,7 @@ func (b *batcher) store(_ int, batch []*pushCall) {
 
 // storeSoon is store without the calls that waited so long for their turn that their answers would come too late:
 // behind a replica that does not answer, pushes would queue up for minutes.
-func (b *batcher) storeSoon(slot int, batch []*pushCall) {
+func (b *batcher) storeSoon(batch []*pushCall) {
 	soon := batch[:0:0]
 	for _, c := range batch {
 		if time.Since(c.since) <= b.timeout {
@@ -135,7 +138,7 @@ func (b *batcher) storeSoon(slot int, batch []*pushCall) {
 		c.refuse(b.shard.unavailable("overloaded", fmt.Errorf("too many pushes wait for durability %s", b.durability)))
 	}
 	if len(soon) > 0 {
-		b.store(slot, soon)
+		b.store(soon)
 	}
 }
 

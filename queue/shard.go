@@ -115,7 +115,8 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 		for d := range n.pushes {
 			n.pushes[d] = newBatcher(s, b, Durability(d), o)
 		}
-		n.takes, n.ends = s.newTakes(b), s.newEnds(b, o)
+		workers := newTurns()
+		n.takes, n.ends = s.newTakes(b, workers), s.newEnds(b, workers, o)
 		s.nodes = append(s.nodes, n)
 	}
 	return s, nil

@@ -77,13 +77,13 @@ func (c *takeCall) jobs() (n int) {
 // maxTaken is about how many jobs one call of the script takes at most.
 const maxTaken = 256
 
-func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
+func (s *Shard) newTakes(bucket int, t turns) *gatherer[*takeCall] {
 	name := crand.Text()[:12]
-	call := func(slot int, batch []*takeCall) {
+	call := func(slot int, batch []*takeCall) (rest func()) {
 		f := flight{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: batch}
-		f.fly()
+		return f.fly()
 	}
-	return newGatherer(s, maxFlying, maxTaken, call)
+	return newGatherer(s, maxFlying, maxTaken, t, call)
 }
 
 // Take takes ready jobs of a bucket's topics for workers. await are topics for which workers go on waiting: the bucket
@@ -119,22 +119,23 @@ type takeGroup struct {
 	jobs        []Leased
 }
 
-func (f *flight) fly() {
+// fly answers the callers. What it returns, if anything, releases jobs that reach none of them.
+func (f *flight) fly() (rest func()) {
 	token := crand.Text()
 	f.encode(token)
 	if len(f.groups) == 0 && len(f.args) == takeHead { // nobody is there any more
 		f.fail(errLeft)
-		return
+		return nil
 	}
 	err := f.call()
 	if err == nil {
-		f.deliver()
-		return
+		return f.deliver()
 	}
 	f.fail(err)
 	if lost(err) {
-		f.recover()
+		return f.recover
 	}
+	return nil
 }
 
 // lost reports whether a call may have been carried out although it failed.
@@ -234,8 +235,8 @@ func (f *flight) fail(err error) {
 	}
 }
 
-// deliver gives every caller its jobs, and releases those of callers who have left.
-func (f *flight) deliver() {
+// deliver gives every caller its jobs. What it returns, if anything, releases those of callers who have left.
+func (f *flight) deliver() (rest func()) {
 	var retry time.Duration
 	if at, _ := f.head[1].(int64); at > 0 {
 		retry = millis(at).Sub(millis(f.head[0]))
@@ -260,7 +261,10 @@ func (f *flight) deliver() {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	f.s.giveBack(f.bucket, left)
+	if len(left) == 0 {
+		return nil
+	}
+	return func() { f.s.giveBack(f.bucket, left) }
 }
 
 // recover asks for the lost answer until it comes, and releases its jobs: their callers have been told of the error.
