@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -68,17 +67,11 @@ type Workers interface {
 // Take takes jobs for a request of HTTP. It waits until the request ends, or the listener begins to stop: then nothing
 // came.
 func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error) {
-	waits, cancel := context.WithCancel(ctx)
-	defer cancel()
+	r.Alive = func() bool { return ctx.Err() == nil }
 	if stops, ok := ctx.Value(waitsKey{}).(context.Context); ok {
-		defer context.AfterFunc(stops, cancel)()
+		r.Stopping = stops.Done()
 	}
-	r.Alive = func() bool { return waits.Err() == nil }
-	jobs, err := w.Take(waits, r)
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		err = nil
-	}
-	return jobs, err
+	return w.Take(ctx, r)
 }
 
 // Patient lets the request of an answer wait longer than readTimeout: net/http would end its context then.

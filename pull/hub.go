@@ -27,6 +27,9 @@ type Options struct {
 type Request struct {
 	queue.TakeRequest
 	Wait time.Duration // 0: do not wait
+	// Stopping is closed when nobody may wait any longer, as if Wait were over. A worker whose jobs are on their way
+	// gets them. nil: never.
+	Stopping <-chan struct{}
 }
 
 // Hub takes jobs for workers and ends their leases. Run must run while others use it.
@@ -139,7 +142,8 @@ func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 	}
 }
 
-// Take takes up to Max jobs, and when there are none waits until there are. It returns none when Wait is over. Errors:
+// Take takes up to Max jobs, and when there are none waits until there are. It returns none when Wait is over, or at a
+// stop. Errors:
 // that of ctx, or an *queue.UnavailableError when no shard answers.
 func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 	if r.Wait <= 0 {
@@ -156,6 +160,8 @@ func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-over.C:
+			return nil, nil
+		case <-r.Stopping:
 			return nil, nil
 		case <-retry:
 			jobs, err = w.takeAnywhere(ctx)

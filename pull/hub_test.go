@@ -201,6 +201,45 @@ func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 	}
 }
 
+// TestAStopEndsWaits of workers, while jobs become ready: whoever gets none is told so, and no job stays leased that
+// nobody has.
+func TestAStopEndsWaits(t *testing.T) {
+	f := newFixture(t, "t")
+	const workers = 100
+	stop := make(chan struct{})
+	r := request(time.Hour, "t")
+	r.Stopping = stop
+	var all []<-chan taken
+	for range workers {
+		all = append(all, f.worker(t.Context(), r))
+	}
+	f.waiting("t", workers)
+	var pushes []queue.Push
+	for i := range workers {
+		pushes = append(pushes,
+			queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: 20 * time.Millisecond, Priority: queue.Normal})
+	}
+	f.q.PushBatch(t.Context(), pushes)
+	time.AfterFunc(20*time.Millisecond, func() { close(stop) }) // at the same time: some jobs are on their way
+	got := 0
+	for _, w := range all {
+		g := <-w
+		if g.err != nil {
+			t.Errorf("a worker at a stop: %v", g.err)
+		}
+		got += len(g.jobs)
+	}
+	wait.For(t, "the other jobs are ready", func() bool { return f.ready("t") == int64(workers-got) })
+	st, err := f.q.Stats(t.Context(), []string{"t"})
+	if err != nil || st["t"].Running != int64(got) {
+		t.Errorf("%d jobs are leased, workers have %d: %v", st["t"].Running, got, err)
+	}
+	late, err := f.hub.Take(t.Context(), r)
+	if err != nil || len(late) != min(1, workers-got) {
+		t.Errorf("a worker who asks behind the stop got %d jobs, %v", len(late), err)
+	}
+}
+
 // TestJobsComeThroughALostConnection: a message that tells is lost with it, and the notes with the data.
 func TestJobsComeThroughALostConnection(t *testing.T) {
 	f := newFixture(t, "t")

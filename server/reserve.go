@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -33,31 +32,36 @@ const (
 
 // reserveAny reserves jobs of the topics that the request names.
 func (s *Server) reserveAny(c *call) error {
-	return s.withBody(c, maxReserveBytes, func(body *buffer) error {
-		ask, err := readReserve(body.b, true)
-		if err != nil {
+	ask, err := s.readReserve(c, true)
+	if err != nil {
+		return err
+	}
+	topics := make([]*registry.Topic, len(ask.Topics))
+	for i, name := range ask.Topics {
+		if topics[i], err = s.topic(c.ctx(), name, c.token, mayConsume); err != nil {
 			return err
 		}
-		topics := make([]*registry.Topic, len(ask.Topics))
-		for i, name := range ask.Topics {
-			if topics[i], err = s.topic(c.ctx(), name, c.token, mayConsume); err != nil {
-				return err
-			}
-		}
-		return s.reserve(c, ask, topics)
-	})
+	}
+	return s.reserve(c, ask, topics)
 }
 
 // reserveOf reserves jobs of the topic in the path.
 func (s *Server) reserveOf(c *call) error {
-	return s.withBody(c, maxReserveBytes, func(body *buffer) error {
-		ask, err := readReserve(body.b, false)
-		if err != nil {
-			return err
-		}
-		ask.Topics = []string{c.topic.Name}
-		return s.reserve(c, ask, []*registry.Topic{c.topic})
+	ask, err := s.readReserve(c, false)
+	if err != nil {
+		return err
+	}
+	ask.Topics = []string{c.topic.Name}
+	return s.reserve(c, ask, []*registry.Topic{c.topic})
+}
+
+// readReserve reads the request. Its body is given back before anybody waits.
+func (s *Server) readReserve(c *call, several bool) (r pull.Request, err error) {
+	err = s.withBody(c, maxReserveBytes, func(body *buffer) (err error) {
+		r, err = readReserve(body.b, several)
+		return err
 	})
+	return r, err
 }
 
 func readReserve(data []byte, several bool) (r pull.Request, err error) {
@@ -118,12 +122,10 @@ func setReserve(r *pull.Request, name string, v jsontext.Value) (err error) {
 
 // reserve takes jobs and answers with them. A client that leaves before it has the answer takes none along.
 func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) error {
-	most := map[string]int{}
 	for _, t := range topics {
 		if t.Delivery != registry.DeliveryPull || registry.IsNamespace(t.Name) {
 			return conflict("topic %s is not a pull topic; its jobs are delivered to its callback_url", t.Name)
 		}
-		most[t.Name] = t.MaxAttempts
 	}
 	conn := http.NewResponseController(c.Response().Writer)
 	if ask.Wait > 0 {
@@ -131,21 +133,17 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 		_ = conn.SetReadDeadline(time.Time{})
 		_ = conn.SetWriteDeadline(time.Now().Add(ask.Wait + s.limits.WriteTimeout))
 	}
-	ctx, cancel := context.WithCancel(c.ctx())
-	defer cancel()
-	defer context.AfterFunc(s.stopping, cancel)() // a server that stops lets nobody wait
+	ctx := c.ctx()
 	ask.Alive = func() bool { return ctx.Err() == nil }
+	ask.Stopping = s.stopping.Done() // a server that stops lets nobody wait
 	jobs, err := s.opts.Workers.Take(ctx, ask)
-	if err != nil && s.stopping.Err() != nil && c.ctx().Err() == nil {
-		err = nil
-	}
 	if err != nil {
 		return err
 	}
 	s.metrics.taken(jobs, s.label)
 	// Asked before the answer: after it, a client that closes its connection has the jobs.
-	if err = c.ctx().Err(); err == nil {
-		err = s.answerReserved(c, jobs, most)
+	if err = ctx.Err(); err == nil {
+		err = s.answerReserved(c, jobs, topics)
 	}
 	if err == nil {
 		err = conn.Flush()
@@ -175,19 +173,32 @@ func (s *Server) untake(c *call, jobs []queue.Leased) {
 	}
 }
 
-// answerReserved answers with jobs and their leases. most are the attempts of jobs that have no number of their own.
-func (s *Server) answerReserved(c *call, jobs []queue.Leased, most map[string]int) error {
+// answerReserved answers with jobs of topics, and their leases.
+func (s *Server) answerReserved(c *call, jobs []queue.Leased, topics []*registry.Topic) error {
 	out := s.buffers.get()
 	defer s.buffers.put(out)
 	out.b = append(appendList(append(out.b, '{'), "jobs", len(jobs), func(b []byte, i int) []byte {
-		return appendLeased(b, &jobs[i], most)
+		return appendLeased(b, &jobs[i], attemptsOf(&jobs[i], topics))
 	}), '}')
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(out.b))) // it is flushed
 	return write(c, http.StatusOK, jsonType, out.b)
 }
 
+// attemptsOf is how many attempts a job may have: its own number, or else that of its topic.
+func attemptsOf(j *queue.Leased, topics []*registry.Topic) int {
+	if j.MaxAttempts != 0 {
+		return j.MaxAttempts
+	}
+	for _, t := range topics {
+		if t.Name == j.Topic {
+			return t.MaxAttempts
+		}
+	}
+	return 0
+}
+
 // appendLeased appends a job for a worker.
-func appendLeased(b []byte, j *queue.Leased, most map[string]int) []byte {
+func appendLeased(b []byte, j *queue.Leased, maxAttempts int) []byte {
 	b = append(b, '{')
 	b = member.Text(b, "lease", j.Lease)
 	b = member.Instant(b, "leased_until", j.LeaseUntil)
@@ -196,7 +207,7 @@ func appendLeased(b []byte, j *queue.Leased, most map[string]int) []byte {
 	b = member.Text(b, "id", j.ID)
 	b = member.Text(b, "priority", j.Priority.String())
 	b = member.Int(b, "attempt", j.Attempt)
-	b = member.Int(b, "max_attempts", cmp.Or(j.MaxAttempts, most[j.Topic]))
+	b = member.Int(b, "max_attempts", maxAttempts)
 	b = member.Instant(b, "due_at", j.DueAt)
 	b = member.Instant(b, "created_at", j.CreatedAt)
 	if !j.ExpiresAt.IsZero() {

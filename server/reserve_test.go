@@ -43,8 +43,12 @@ func (f *fakeWorkers) Take(ctx context.Context, r pull.Request) ([]queue.Leased,
 	if f.waits != nil {
 		f.waits <- struct{}{}
 	}
-	<-ctx.Done()
-	return nil, ctx.Err()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-r.Stopping:
+		return nil, nil
+	}
 }
 
 func (f *fakeWorkers) End(_ context.Context, list []queue.Ending) []queue.Ended {
@@ -188,7 +192,7 @@ func TestLeasesAreEnded(t *testing.T) {
 	a.do("POST", "/v1/leases", `{"ack":[`+strings.Repeat(`"x",`, 1000)+`"x"]}`).problem(422, "ack")
 }
 
-// TestAClientThatLeavesGetsNoJob, and one that waits is let go when the server stops.
+// TestAClientThatLeavesGetsNoJob: it counts as gone while it still waits.
 func TestAClientThatLeavesGetsNoJob(t *testing.T) {
 	w := &fakeWorkers{waits: make(chan struct{})}
 	a := newPullAPI(t, func(o *server.Options) { o.Workers = w })

@@ -266,6 +266,39 @@ func TestStopWaitsForRequests(t *testing.T) {
 	}
 }
 
+// TestAStopEndsWaits: a worker who waits for jobs is answered at once that there are none.
+func TestAStopEndsWaits(t *testing.T) {
+	w := &fakeWorkers{waits: make(chan struct{})}
+	var token string
+	r := start(t, listen(t), func(o *server.Options) {
+		topic := registry.NewTopic("p")
+		topic.Delivery = registry.DeliveryPull
+		reg := o.Registry.(*fakeRegistry)
+		reg.edit(func(s *registry.Snapshot) { s.Topics = s.Topics.With("p", &topic) })
+		o.Workers, token = w, reg.grant("worker", "*", registry.RightConsume)
+	})
+	c := dial(t, r.addr)
+	const body = `{"wait":"10m"}`
+	_, err := fmt.Fprintf(c, "POST /v1/topics/p/reserve HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Length: %d\r\n\r\n%s", token, len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.waits
+	r.stop()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 || string(got) != `{"jobs":[]}` {
+		t.Errorf("answered %d %s, %v", resp.StatusCode, got, err)
+	}
+	if err := r.end(t); err != nil || len(w.ended) > 0 {
+		t.Errorf("the stop: %v, released %+v", err, w.ended)
+	}
+}
+
 // leave sends a request and closes the connection once the jobs have it.
 func (r *running) leave(t *testing.T, method, path, body string) {
 	t.Helper()
