@@ -49,7 +49,7 @@ func (p *parts) adminOptions(caller *callback.Caller) admin.Options {
 		History: &history.Reader{Store: history.NewStore(p.registry.DB())},
 		Tasks:   bulk.NewStore(p.registry),
 		WorkDir: filepath.Join(p.cfg.DataPath(), "tasks"),
-		Host:    hostName(),
+		Host:    setup.HostName(p.cfg), // two installations of a host must not take each other's tasks
 		Weights: p.cfg.Priorities,
 		Lead:    p.registry.DB().Lead,
 		Alerts:  alert.NewStore(p.registry.DB()),

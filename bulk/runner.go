@@ -202,8 +202,15 @@ func (r *Runner) open(ctx context.Context) []Record {
 	}
 	return slices.DeleteFunc(list, func(t Record) bool {
 		task := Task{Record: t}
-		return t.Host != r.Host || !task.Open() || r.kinds[t.Kind] == nil
+		return !task.Open() || r.kinds[t.Kind] == nil || t.Host != r.Host && !r.hasList(t.ID)
 	})
+}
+
+// hasList reports whether a task was begun with this folder, perhaps when the host had another name: a container that
+// was made anew has.
+func (r *Runner) hasList(id uint64) bool {
+	_, err := os.Stat(r.listFile(id))
+	return err == nil
 }
 
 var (
@@ -220,7 +227,7 @@ func (r *Runner) carryOut(ctx context.Context, t Record) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(errEnded)
 	run := &run{Record: t, runner: r}
-	run.State = Running
+	run.State, run.Host = Running, r.Host
 	_ = run.save(ctx) // the watch repeats it
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(inner, run, cancel) })

@@ -13,13 +13,14 @@ import (
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/bulk"
+	"github.com/wakecall/wakecall/database"
 )
 
 const (
 	tasksShown = 50
 	tasksEvery = time.Second
 
-	leaseNameLimit = 56 // bytes of a host's name in that of a lease
+	leaseNameLimit = 56 // characters of a host's name in that of a lease
 )
 
 func (h *Handler) tasksRoutes(g *echo.Group) {
@@ -48,7 +49,7 @@ func (h *Handler) newRunner() *bulk.Runner {
 
 // leadTasks takes or extends the lease on this host's tasks.
 func (h *Handler) leadTasks(ctx context.Context, ttl time.Duration) (bool, error) {
-	host := h.Host[:min(len(h.Host), leaseNameLimit)]
+	host := database.Clip(h.Host, leaseNameLimit)
 	return h.Lead(ctx, "tasks/"+host, fmt.Sprintf("%s/%d", host, os.Getpid()), ttl)
 }
 
