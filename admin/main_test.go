@@ -9,11 +9,12 @@ import (
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/callback"
 	"github.com/wakecall/wakecall/registry"
+	"github.com/wakecall/wakecall/test/dbtest"
 )
 
 func TestMain(m *testing.M) {
 	account.PasswordCost = bcrypt.MinCost
 	registry.CheckRetryIf = callback.CheckRetryIf // as app sets it
 	// scs.New starts a store in memory, which the admin replaces; nothing stops its clean-up.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/alexedwards/scs/v2/memstore.(*MemStore).startCleanup"))
+	dbtest.Main(m, goleak.IgnoreAnyFunction("github.com/alexedwards/scs/v2/memstore.(*MemStore).startCleanup"))
 }

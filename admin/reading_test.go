@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/test/wait"
 )
 
@@ -145,8 +146,13 @@ func TestASearchOfManyTopicsShowsAPageAtOnce(t *testing.T) {
 	s := open(t, func(o *Options) {
 		o.Queue, o.Now = q, func() time.Time { return began.Add(time.Duration(q.took.Load())) }
 	})
-	for i := range 1001 {
-		s.topic(fmt.Sprintf("many.%04d", i))
+	topics := make([]registry.Topic, 1001)
+	for i := range topics {
+		topics[i] = registry.NewTopic(fmt.Sprintf("many.%04d", i))
+		topics[i].CallbackURL = "http://127.0.0.1:1/"
+	}
+	if _, err := s.registry.PutTopics(t.Context(), "test", topics); err != nil {
+		t.Fatal(err)
 	}
 	must(t, q.Push(t.Context(), queue.Push{Topic: "many.1000", ID: "order-17", Delay: time.Hour}).Err)
 	page := s.as("look").shows("/search?id=order-17", "/search?on=1&amp;id=order-17")
