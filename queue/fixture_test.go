@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Four models of the queue would take half of the package's time; the seeds differ from run to run.
+	_ = flag.Set("rapid.checks", "40") // a -rapid.checks on the command line counts: flags are parsed later
 	// After failures the client's pool tries to dial until it notices, within a second, that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"context"
+	"flag"
 	"sync"
 	"testing"
 
@@ -11,7 +12,10 @@ import (
 	"github.com/wakecall/wakecall/test/wait"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "40") // the seeds differ from run to run; a -rapid.checks on the command line counts
+	dbtest.Main(m)
+}
 
 const patience = wait.Limit
 

@@ -38,7 +38,7 @@ func TestSeveralHostsOpenAtOnce(t *testing.T) {
 // Roles that are started side by side, as containers are, make the file together.
 func TestTheFirstProcessesMakeOneFile(t *testing.T) {
 	t.Parallel()
-	for range 50 {
+	for range 10 {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "registry.db")
 		var wg sync.WaitGroup
 		for range 4 {
