@@ -72,7 +72,9 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 	}
 	m.startAll(o.Roles)
 	m.supervise(ctx, hup)
-	m.systemd.stopping(m.opts().ShutdownTimeout)
+	limit := m.opts().ShutdownTimeout
+	m.systemd.stopping(limit)
+	m.opts().Logger.Info("stopping when the callbacks in flight have ended; a second signal stops at once", "within", limit)
 	return m.stopAll()
 }
 

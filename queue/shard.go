@@ -344,7 +344,11 @@ func (s *Shard) revive(bucket int, n *bucketState) {
 		n.why.Store(fmt.Errorf("%w", err))
 		return
 	}
+	said := "shard answers again"
+	if n.reason() == comparing {
+		said = "shard was compared with the journals; jobs go on"
+	}
 	n.proven.Store(true)
 	n.down.Store(false)
-	s.log.Info("shard answers again", "bucket", bucket)
+	s.log.Info(said, "bucket", bucket)
 }

@@ -111,8 +111,12 @@ func (k *Keeper) tell(shard string, r *Report, err error) {
 	if err == nil && r.Quiet() {
 		return
 	}
-	k.opts.Logger.Warn("a shard had lost data; the journal was replayed",
-		"shard", shard, "done", r.String(), "error", err)
+	if err != nil {
+		k.opts.Logger.Error("a shard had lost data; replaying the journal failed",
+			"shard", shard, "done", r.String(), "error", err)
+	} else {
+		k.opts.Logger.Warn("a shard had lost data; the journal was replayed", "shard", shard, "done", r.String())
+	}
 	if k.opts.Told != nil {
 		k.opts.Told(shard, *r, err)
 	}
