@@ -56,6 +56,9 @@ func Run(ctx context.Context, hup <-chan os.Signal, o Options) error {
 		return err
 	}
 	defer func() { m.sockets().closeUnused(nil) }()
+	for key, s := range m.held {
+		s.tellFreePort(o.Logger, key)
+	}
 	if o.Redis.Managed {
 		m.redis = newRedis(o.Redis, o.Logger)
 	}

@@ -34,6 +34,7 @@ func (m *Master) serveMetrics() (*http.Server, error) {
 		return nil, err
 	}
 	defer s.close()
+	s.tellFreePort(m.options.Logger, "metrics.addr")
 	l, err := net.FileListener(s.file)
 	if err != nil {
 		return nil, fmt.Errorf("metrics.addr: %w", err)

@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -15,8 +16,16 @@ import (
 type sockets map[string]*socket
 
 type socket struct {
-	addr string
-	file *os.File // what children inherit
+	addr  string
+	bound net.Addr
+	file  *os.File // what children inherit
+}
+
+// tellFreePort logs which port was taken for port 0: nobody could find it otherwise.
+func (s *socket) tellFreePort(log *slog.Logger, key string) {
+	if _, port, err := net.SplitHostPort(s.addr); err == nil && port == "0" {
+		log.Info("a free port was taken", "key", key, "address", s.bound.String())
+	}
 }
 
 // openSocket uses the socket passed in for an address, or listens on it.
@@ -34,7 +43,7 @@ func openSocket(spec ListenSpec, passed []net.Listener) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Key, err)
 	}
-	return &socket{spec.Addr, f}, nil
+	return &socket{spec.Addr, l.Addr(), f}, nil
 }
 
 // Listen listens on an address; its errors name the key of the configuration.
