@@ -18,12 +18,18 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	s, _ := shop(t)
 	s.as("root")
-	for path, form := range map[string]struct{ fields, messages []string }{
+	for path, sent := range map[string]struct{ fields, messages []string }{
 		"/topics/new": {
 			[]string{"name", "No Name", "callback_url", "ftp://h", "ttr", "soon", "max_attempts", "many", "max_in_flight",
 				"-1", "emails", "nobody", "title", "Kept title"},
 			[]string{"is not a topic&#39;s name", "expected http:// or https://", "expected a duration", "is not a number",
 				"-1 is not between 0 and", "is not a mail address", "Kept title"},
+		},
+		"/topics/new?again": {
+			form("name", "x", "headers", "X-A: 1\nno colon"), []string{"&#34;no colon&#34; has no colon"},
+		},
+		"/topics/new?twice": {
+			form("name", "x", "headers", "X-A: 1\nX-A: 2"), []string{"&#34;X-A&#34; is a duplicate"},
 		},
 		"/push": {
 			[]string{"topic", "nowhere", "id", " x", "body", "{", "delay", "soon", "max_attempts", "0"},
@@ -42,11 +48,11 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 			[]string{"is not a shard&#39;s name", "it does not begin with"},
 		},
 	} {
-		status, body := s.post(path, form.fields...)
+		status, body := s.post(path, sent.fields...)
 		if status != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d", path, status)
 		}
-		for _, m := range form.messages {
+		for _, m := range sent.messages {
 			if !strings.Contains(body, m) {
 				t.Errorf("%s does not say %q", path, m)
 			}

@@ -86,8 +86,10 @@ func readTopicForm(c echo.Context) topicForm {
 
 // topic is what the form says, read and validated by the same code that reads the API's topics. state stays as it is.
 func (f topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
+	headers, err := f.headers()
+	errs := []error{err}
 	fields := map[string]any{
-		"emails": splitList(f["emails"]), "retry": splitList(f["retry"]), "headers": f.headers(), "state": string(state),
+		"emails": splitList(f["emails"]), "retry": splitList(f["retry"]), "headers": headers, "state": string(state),
 	}
 	for _, name := range []string{"title", "callback_url", "method", "content_type", "priority", "retry_if", "owner"} {
 		fields[name] = f[name]
@@ -99,7 +101,6 @@ func (f topicForm) topic(state registry.TopicState) (*registry.Topic, error) {
 			fields[name] = f[name]
 		}
 	}
-	var errs []error
 	for _, name := range []string{"max_attempts", "max_in_flight", "rate_limit"} {
 		if _, err := strconv.ParseFloat(f[name], 64); err == nil {
 			fields[name] = json.Number(f[name])
@@ -119,16 +120,24 @@ func splitList(s string) []string {
 	return append([]string{}, page.Words(s)...)
 }
 
-func (f topicForm) headers() map[string]string {
+// headers reads one header a line. It refuses what would be stored otherwise than it was typed.
+func (f topicForm) headers() (map[string]string, error) {
 	headers := map[string]string{}
 	for line := range strings.Lines(f["headers"]) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		name, value, _ := strings.Cut(line, ":")
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		name, value, ok := strings.Cut(line, ":")
+		name = strings.TrimSpace(name)
+		if !ok {
+			return headers, page.FieldError("headers", "%.60q has no colon; write a header as Name: value", line)
+		}
+		if _, ok := headers[name]; ok {
+			return headers, page.FieldError("headers", "%.60q is a duplicate; upper and lower case are the same", name)
+		}
+		headers[name] = strings.TrimSpace(value)
 	}
-	return headers
+	return headers, nil
 }
 
 func (h *Handler) formPage(c echo.Context, status int, d topicFormData) error {
