@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/wakecall/wakecall/conf"
@@ -29,10 +30,12 @@ func (p *parts) remembers(topic string) bool {
 
 // pinned is the shard that a topic is pinned to; empty: none.
 func (p *parts) pinned(topic string) string {
-	if t := p.registry.Snapshot().Topic(topic); t != nil {
-		return t.Shard
+	snapshot := p.registry.Snapshot()
+	t := snapshot.Topic(topic)
+	if t == nil || t.Shard == "" {
+		return ""
 	}
-	return ""
+	return snapshot.PresentName(t.Shard)
 }
 
 // editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep, and a
@@ -62,12 +65,15 @@ func (r *editedRegistry) PutTopic(
 	return err == nil && done[0] == registry.TopicCreated, err
 }
 
-// PutTopics checks a changed durability only: while a replica is away, the rest of a topic can be edited.
+// PutTopics checks a changed durability and shard only: while a replica is away, the rest of a topic can be edited.
 func (r *editedRegistry) PutTopics(
 	ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
 ) ([]registry.Done, error) {
 	checked := map[registry.Durability]bool{}
 	for i := range topics {
+		if err := r.checkPinned(ctx, &topics[i]); err != nil {
+			return nil, err
+		}
 		d := topics[i].Durability
 		if checked[d] || r.hasDurability(&topics[i]) {
 			continue
@@ -78,6 +84,25 @@ func (r *editedRegistry) PutTopics(
 		checked[d] = true
 	}
 	return r.Registry.PutTopics(ctx, actor, topics, conditions...)
+}
+
+// checkPinned refuses a shard that does not exist: all other shards would take the topic's jobs, in no exact order.
+func (r *editedRegistry) checkPinned(ctx context.Context, t *registry.Topic) error {
+	if was := r.Snapshot().Topics.Get(t.Name); t.Shard == "" || was != nil && was.Shard == t.Shard {
+		return nil
+	}
+	if r.Snapshot().PresentName(t.Shard) == "" {
+		r.Refresh(ctx) // another host may have added it a moment ago
+	}
+	if r.Snapshot().PresentName(t.Shard) != "" {
+		return nil
+	}
+	var names []string
+	for _, s := range r.ListShards() {
+		names = append(names, s.Name)
+	}
+	return &registry.FieldError{Field: "shard", OutOfRange: true,
+		Detail: strconv.Quote(t.Shard) + " does not exist; there are: " + strings.Join(names, ", ")}
 }
 
 func (r *editedRegistry) hasDurability(t *registry.Topic) bool {

@@ -194,5 +194,16 @@ func (r *Registry) DeleteShard(ctx context.Context, actor, name string) error {
 	})
 }
 
+// PresentName is the name that a shard has now, of one that it has or had: topics keep the name that they were given.
+// Empty: there is no such shard.
+func (s *Snapshot) PresentName(shard string) string {
+	for i := range s.Shards {
+		if x := &s.Shards[i]; x.Name == shard || slices.Contains(strings.Fields(x.Former), shard) {
+			return x.Name
+		}
+	}
+	return ""
+}
+
 // ListShards lists the shards of the snapshot by name. It works with the database away.
 func (r *Registry) ListShards() []Shard { return slices.Clone(r.Snapshot().Shards) }
