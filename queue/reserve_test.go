@@ -187,6 +187,34 @@ func TestTopicsOfAPriorityTakeTurns(t *testing.T) {
 	}
 }
 
+// Of many topics a call takes some jobs each, since a topic costs more than a job, and the turns stay equal.
+func TestManyTopicsTakeTurnsWithSomeJobsEach(t *testing.T) {
+	f := newFixture(t)
+	const topics, jobs, most = 64, 8, 4
+	for i := range topics * jobs {
+		f.push(fmt.Sprint("t", i%topics), fmt.Sprint(i), 0)
+	}
+	count := map[string]int{}
+	for call := range topics * jobs / ReserveLimit {
+		of := map[string]int{}
+		for _, l := range f.reserve(ReserveLimit) {
+			of[l.Topic]++
+			count[l.Topic]++
+		}
+		for topic, n := range of {
+			if n != most {
+				t.Errorf("call %d takes %d jobs of %s", call, n, topic)
+			}
+		}
+		if turns := (call + 1) * ReserveLimit / most; len(count) != min(turns, topics) {
+			t.Errorf("after call %d %d topics had a turn", call, len(count))
+		}
+	}
+	if len(count) != topics {
+		t.Fatalf("jobs of %d topics", len(count))
+	}
+}
+
 func TestMaxInFlightHolds(t *testing.T) {
 	f := newFixture(t)
 	if err := f.q.SetTopics(f.ctx, slices.Values([]TopicConf{{Name: "t", TTR: time.Minute, MaxAttempts: 3,

@@ -110,13 +110,15 @@ local function rejoin(ring, p, names)
   many('RPUSH', ring, stay)
 end
 
--- Reserves up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked.
+-- Reserves up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked. When many
+-- topics have ready jobs, a turn may take n/TURNS of one: a topic costs Redis as much as a job.
+local TURNS = 32
 local function fetch(p, n)
   local ring = P .. 'q:' .. p
   local got = 0
   while got < n do
     local before = got
-    local visits = math.min(call('LLEN', ring), 256)
+    local visits = math.min(call('LLEN', ring), TURNS)
     while got < n and visits > 0 and mayRead(p) do
       local names = call('LPOP', ring, math.min(visits, n - got))
       if not names then break end
