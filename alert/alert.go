@@ -67,8 +67,8 @@ type Alerts struct {
 
 const (
 	defaultEvery = 5 * time.Second
-	findLimit    = 4 * time.Second
-	storeLimit   = time.Second // of one call to the store
+	findLimit    = 10 * time.Second // 100,000 topics take several seconds
+	storeLimit   = time.Second      // of one call to the store
 
 	mailChannel = "mail"
 )

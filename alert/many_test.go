@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -74,6 +75,28 @@ func TestTopicsAreReadATenthOfTheTime(t *testing.T) {
 			time.Sleep(defaultEvery)
 		}
 		if most := rounds * int(defaultEvery) / int(9*w.slow); w.reads > most+1 {
+			t.Errorf("%d rounds read the topic %d times", rounds, w.reads)
+		}
+	})
+}
+
+// They are also when the time of a round is not enough for it.
+func TestTopicsThatCannotBeReadInTimeAreReadATenthOfTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, watch := newWorld()
+		w.active, w.slow = []string{"a"}, time.Minute
+		const rounds = 40
+		for range rounds {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			_, judge := watch.Find(ctx, Defaults().Rules)
+			cancel()
+			if judge(Finding{Topic: "a", Cause: Cause{Kind: "late"}}) {
+				t.Fatal("a topic that was not read is all right")
+			}
+			time.Sleep(defaultEvery)
+		}
+		if most := rounds*int(defaultEvery+2*time.Second)/int(10*2*time.Second) + 1; w.reads > most {
 			t.Errorf("%d rounds read the topic %d times", rounds, w.reads)
 		}
 	})

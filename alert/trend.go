@@ -94,6 +94,7 @@ func (w *Watch) choose(ctx context.Context, now time.Time) ([]string, error) {
 	if now.Sub(w.swept) >= sweepEvery { // a job that becomes due and that nobody takes is no event
 		all := w.swept.IsZero()
 		w.swept = now
+		w.forgetTrends(now)
 		counts, countsErr := w.src.Queue.Counts(ctx)
 		err = cmp.Or(err, countsErr)
 		for name, n := range counts {
@@ -116,7 +117,6 @@ func (w *Watch) read(
 ) (names []string, ready map[string]queue.Stats, complete bool) {
 	all := w.swept.IsZero()
 	names, err := w.choose(ctx, now)
-	w.forgetTrends(now)
 	ready = map[string]queue.Stats{}
 	for some := range slices.Chunk(names, topicsAtOnce) {
 		totals, readErr := w.src.Queue.Totals(ctx, some)

@@ -143,11 +143,11 @@ type judgement struct {
 	found   []Finding
 	unknown map[string]bool // kinds that could not be judged
 	at      time.Time
-	took    time.Duration // if all could be read, and that was not quick
+	took    time.Duration // if that was long
 }
 
 // With 100,000 topics whose jobs are called it takes seconds to read them. Then they are not read for pauseShare times
-// as long as it took.
+// as long as it took, also if the time of the round was over before all were read.
 const (
 	quickRead  = 500 * time.Millisecond
 	pauseShare = 9
@@ -174,7 +174,7 @@ func (w *Watch) topics(ctx context.Context, r Rules, now time.Time) judgement {
 	j := judgement{found: slices.Concat(list, broken, late, lost), at: now, unknown: map[string]bool{
 		"breaker": brokenErr != nil, "late": lateErr != nil, "topic_unknown": lostErr != nil, manyTopics: failed,
 	}}
-	if took := time.Since(now); !failed && took > quickRead {
+	if took := time.Since(now); took > quickRead && (!failed || ctx.Err() != nil) {
 		j.took = took
 	}
 	return j

@@ -42,9 +42,13 @@ func (w *world) Counts(context.Context) (map[string]queue.Stats, error) {
 	}
 	return all, w.err
 }
-func (w *world) Totals(_ context.Context, names []string) (map[string]queue.TopicTotals, error) {
-	time.Sleep(w.slow)
+func (w *world) Totals(ctx context.Context, names []string) (map[string]queue.TopicTotals, error) {
 	w.reads += len(names)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(w.slow):
+	}
 	if w.err != nil {
 		return map[string]queue.TopicTotals{
 			"a": {Total: queue.Totals{Pushed: 3, Died: 1}},

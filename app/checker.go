@@ -96,7 +96,7 @@ const unknownMost = 100
 
 // unknownTopics are the topics that have jobs but are not in the registry, though nobody deleted them.
 func (p *parts) unknownTopics(ctx context.Context) (map[string]int64, error) {
-	topics, err := p.queue.Topics(ctx)
+	topics, err := p.queue.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}

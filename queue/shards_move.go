@@ -78,21 +78,6 @@ func (s *Shard) living(ctx context.Context, bucket int) (map[string]Stats, error
 	return topics, nil
 }
 
-// Topics returns the topics that have jobs which are not running, with their counts. Errors: *PartialError.
-func (q *Queue) Topics(ctx context.Context) (map[string]Stats, error) {
-	all := map[string]Stats{}
-	err := q.eachBucket(func(s *Shard, bucket int) error {
-		topics, err := s.living(ctx, bucket)
-		for name, n := range topics {
-			sum := all[name]
-			sum.Delayed, sum.Ready, sum.Dead = sum.Delayed+n.Delayed, sum.Ready+n.Ready, sum.Dead+n.Dead
-			all[name] = sum
-		}
-		return err
-	})
-	return all, err
-}
-
 type mover struct {
 	queue   *Queue
 	from    *Shard
