@@ -20,7 +20,8 @@ type fakeSource struct {
 	missing []string
 	late    Lateness
 	asked   [][]string
-	lates   int // how often lateness was asked for
+	lates   int    // how often lateness was asked for
+	reading func() // called when topics are read; nil: nothing
 }
 
 func (f *fakeSource) change(topic string, do func(*Reading)) {
@@ -36,6 +37,9 @@ func (f *fakeSource) Active(context.Context, time.Time) ([]string, error) {
 
 func (f *fakeSource) Totals(_ context.Context, topics []string) (map[string]queue.TopicTotals, error) {
 	f.asked = append(f.asked, topics)
+	if f.reading != nil {
+		f.reading()
+	}
 	out := map[string]queue.TopicTotals{}
 	for _, t := range topics {
 		if r, ok := f.topics[t]; ok {

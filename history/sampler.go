@@ -52,6 +52,8 @@ type Sampler struct {
 
 	leads      bool
 	lastRound  time.Time
+	lastRead   time.Time // of topics
+	readAgain  time.Time // not before; zero: in the next round
 	lastFull   time.Time // when all topics were read
 	lastEvents time.Time // the last round that found a topic with events
 	pruned     time.Time
@@ -141,12 +143,22 @@ const (
 	fullEvery = 10 * time.Minute // how often topics without events are read
 	// activeSlack is how much later than an event the topic may be noted as active.
 	activeSlack = 10 * time.Second
+	// pauseShare is for how many times as long as a reading took topics are not read again: with 100,000 topics whose
+	// jobs are called it takes seconds. Rounds meanwhile store what is known.
+	pauseShare = 19
 )
 
 // readTopics brings the states of the topics up to date.
 func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
+	if at.Before(s.readAgain) {
+		s.lastEvents = at
+		return nil
+	}
+	began := s.opts.Now()
+	defer func() { s.readAgain = began.Add(pauseShare * s.opts.Now().Sub(began)) }()
 	topics, all, err := s.choose(ctx, at)
 	if err == nil && len(topics) == 0 && !all {
+		s.lastRead = at
 		return nil
 	}
 	s.lastEvents = at
@@ -158,6 +170,7 @@ func (s *Sampler) readTopics(ctx context.Context, at time.Time) error {
 		return err
 	}
 	s.topics.update(readings, missing, s.lastTotals(ctx, at, missing))
+	s.lastRead = at
 	if all {
 		s.topics.keepOnly(topics)
 		s.lastFull = at
@@ -196,7 +209,7 @@ func (s *Sampler) choose(ctx context.Context, at time.Time) (topics []string, al
 	if at.Sub(s.lastFull) >= fullEvery {
 		return s.opts.Topics(), true, nil
 	}
-	topics, err = s.opts.Source.Active(ctx, s.lastRound.Add(-activeSlack))
+	topics, err = s.opts.Source.Active(ctx, s.lastRead.Add(-activeSlack))
 	if queue.IsPartial(err) {
 		err = nil
 	}

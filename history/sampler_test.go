@@ -99,6 +99,23 @@ func TestOnlyActiveTopicsAreRead(t *testing.T) {
 	}
 }
 
+func TestTopicsWhoseReadingTakesLongAreReadLessOften(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["a"] = Reading{}
+	b.rounds(1, nil)
+	b.source.reading = func() { b.now = b.now.Add(3 * time.Second) }
+	b.rounds(12, func() {
+		b.source.change("a", push(10))
+		b.now = b.now.Truncate(Round)
+	})
+	if n := len(b.source.asked); n != 3 {
+		t.Errorf("a topic that takes three seconds to read was read %d times in two minutes, want 3", n)
+	}
+	if at, r := b.lastRead, b.topics.topics["a"].now; r.Pushed == 0 || at.Before(b.now.Add(-time.Minute)) {
+		t.Errorf("read at %s, it is %s: %+v", at, b.now, r)
+	}
+}
+
 func TestShardDownHidesNothingAndInventsNothing(t *testing.T) {
 	b := newBench(t)
 	b.source.change("a", push(1000))

@@ -33,6 +33,13 @@ func (t *Totals) fields() []*int64 {
 
 const totalNames = "pdfrzxkevoy"
 
+// set sets what a letter of totalNames counts.
+func (t *Totals) set(name string, n int64) {
+	if i := strings.Index(totalNames, name); i >= 0 && len(name) == 1 {
+		*t.fields()[i] = n
+	}
+}
+
 func (t *Totals) add(o Totals) {
 	mine, theirs := t.fields(), o.fields()
 	for i := range mine {
@@ -84,28 +91,27 @@ func (t *TopicTotals) read(today int64, counts, hash any) error {
 	if !ok {
 		return errReply
 	}
-	have := map[string]string{}
+	var total, began Totals
+	last := int64(0) // the day of the last event; 0 when nothing ever happened
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)
-		have[name], _ = pairs[i+1].(string)
-	}
-	var total, began Totals
-	for i, name := range strings.Split(totalNames, "") {
-		*total.fields()[i] = number(have[name])
-		*began.fields()[i] = number(have["s"+name])
+		value, _ := pairs[i+1].(string)
+		if day, is := strings.CutPrefix(name, "D:"); is {
+			t.addDay(number(day), unpacked(value))
+		} else if name == "day" {
+			last = number(value)
+		} else if what, is := strings.CutPrefix(name, "s"); is {
+			began.set(what, number(value))
+		} else {
+			total.set(name, number(value))
+		}
 	}
 	t.Total.add(total)
-	last := number(have["day"]) // 0 when nothing ever happened
 	day := minus(total, began)
 	if last == today {
 		t.Today.add(day)
 	} else if last > 0 {
 		t.addDay(last, day)
-	}
-	for name, packed := range have {
-		if of, is := strings.CutPrefix(name, "D:"); is {
-			t.addDay(number(of), unpacked(packed))
-		}
 	}
 	return nil
 }
