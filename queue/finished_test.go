@@ -178,6 +178,34 @@ func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 	}
 }
 
+// One settlement may take the place of the last jobs of several quiet topics.
+func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
+	f := newFixture(t)
+	for _, topic := range []string{"a", "b", "c", "many"} {
+		f.conf(topic, "10000 10 0 0 0 0 -5:8")
+	}
+	for _, topic := range []string{"a", "b", "c"} {
+		f.push(topic, "1", 0)
+		f.push(topic, "2", 0)
+		f.deliver()
+		time.Sleep(2 * time.Millisecond)
+	}
+	for i := range 5 {
+		f.push("many", fmt.Sprint(i), 0)
+	}
+	f.deliver()
+	for topic, want := range map[string]int{"a": 0, "b": 1, "c": 2, "many": 5} {
+		got := f.listFinished(topic, "", 10)
+		if len(got) != want {
+			t.Errorf("%s remembers %v; want its last %d", topic, got, want)
+		}
+	}
+	quiet := f.s.client.ZRange(f.ctx, prefix(0)+"om", 0, -1).Val()
+	if n := f.s.client.Get(f.ctx, prefix(0)+"oc").Val(); n != "8" || !slices.Equal(quiet, []string{"b", "c", "many"}) {
+		t.Errorf("%s are counted, of %v", n, quiet)
+	}
+}
+
 func TestAnIdIsADuplicateForAsLongAsItIsRemembered(t *testing.T) {
 	f := newFixture(t)
 	f.remember("t", time.Hour)

@@ -5,18 +5,27 @@ local SAMPLE = 64      -- of so many calls one reads how much memory is used
 
 local finished = {} -- topic → what there is to write: records, keys of small hashes, fields
 
--- The jobs that finished last in a topic, up to n fewer. Returns how many all topics have then.
-local function shorten(topic, n)
-  local jobs, fields = P .. 'o:' .. topic, P .. 'on:' .. topic
-  local length = call('LLEN', jobs)
-  if length > n then
-    call('LTRIM', jobs, n, -1)
-    call('LTRIM', fields, n, -1)
-  else
-    call('UNLINK', jobs, fields)
-    call('ZREM', P .. 'om', topic)
+-- Forgets up to n of the jobs that finished last in topics, all of one topic before those of the next. Returns how many
+-- all topics have then.
+local function shorten(names, n)
+  local removed, keys, over = 0, {}, {}
+  for _, topic in ipairs(names) do
+    local jobs, fields, most = P .. 'o:' .. topic, P .. 'on:' .. topic, n - removed
+    local length = call('LLEN', jobs)
+    if length > most then
+      call('LTRIM', jobs, most, -1)
+      call('LTRIM', fields, most, -1)
+      removed = n
+      break
+    end
+    removed, over[#over + 1] = removed + length, topic
+    keys[#keys + 1], keys[#keys + 2] = jobs, fields
   end
-  return call('INCRBY', P .. 'oc', string.format('%d', -math.min(n, length)))
+  if #over > 0 then
+    call('UNLINK', unpack(keys))
+    call('ZREM', P .. 'om', unpack(over))
+  end
+  return call('INCRBY', P .. 'oc', string.format('%d', -removed))
 end
 
 -- Forgets some of the oldest page: what is all too old, or of any age.
@@ -39,7 +48,7 @@ local function forgetPage(before)
 end
 
 local function forgetTopic(topic)
-  shorten(topic, math.huge)
+  shorten({topic}, math.huge)
   for _, page in ipairs(call('LPOP', P .. 'og:' .. topic, 1000) or {}) do call('ZADD', P .. 'old', 0, page) end
 end
 
@@ -74,7 +83,7 @@ local function writeLast(topic, f, most)
   for k, field in ipairs(f.fields) do f.fields[k] = string.sub(field, 5) end
   local length = call('RPUSH', P .. 'o:' .. topic, unpack(f.records))
   call('RPUSH', P .. 'on:' .. topic, unpack(f.fields))
-  if length > most then shorten(topic, length - most) end
+  if length > most then shorten({topic}, length - most) end
 end
 
 -- Counts n more jobs that finished last in topics, and forgets those of the quietest topics until there are all.
@@ -82,8 +91,8 @@ local function countLast(last, n, all)
   many('ZADD', P .. 'om', last)
   local total = n > 0 and call('INCRBY', P .. 'oc', n) or 0
   while total > all do
-    local quiet = call('ZRANGE', P .. 'om', 0, 0)[1]
-    if not quiet then break end
+    local quiet = call('ZRANGE', P .. 'om', 0, math.min(total - all, STEP) - 1) -- each has a job or more
+    if #quiet == 0 then break end
     total = shorten(quiet, total - all)
   end
 end
