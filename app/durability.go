@@ -14,7 +14,7 @@ import (
 
 // durability is a topic's durability; of an unknown topic it is the default.
 func (p *parts) durability(topic string) queue.Durability {
-	t := p.registry.Snapshot().Topic(topic)
+	t := p.registry.Snapshot().TopicOrNamespace(topic)
 	if t == nil || t.Durability == registry.DurabilityMemory {
 		return queue.Memory
 	}
@@ -24,7 +24,7 @@ func (p *parts) durability(topic string) queue.Durability {
 
 // remembers reports whether finished jobs of a topic count as duplicates.
 func (p *parts) remembers(topic string) bool {
-	t := p.registry.Snapshot().Topic(topic)
+	t := p.registry.Snapshot().TopicOrNamespace(topic)
 	return t != nil && t.Remember > 0
 }
 

@@ -110,3 +110,12 @@ func UnescapeName(name string) (text string, ok bool) {
 	}
 	return b.String(), EscapeName(b.String()) == name
 }
+
+// TopicOrNamespace finds what has the settings of a name: the topic itself, or its namespace under the namespace's
+// own name. For whoever asks on every push: Topic checks the name and copies the namespace.
+func (s *Snapshot) TopicOrNamespace(name string) *Topic {
+	if t := s.Topics.Get(name); t != nil {
+		return t
+	}
+	return s.Namespace(name)
+}
