@@ -67,9 +67,10 @@ func (s *site) result(id uint64) bulk.Result {
 	if v.State != bulk.Done || v.Done != v.Total {
 		s.Fatalf("the task is %+v", v)
 	}
-	if left, _ := os.ReadDir(s.admin.page.WorkDir); len(left) > 0 {
-		s.Errorf("the task left %s", left[0].Name())
-	}
+	wait.For(s.T, "the task's list to be removed, once its end is stored", func() bool {
+		left, _ := os.ReadDir(s.admin.page.WorkDir)
+		return len(left) == 0
+	})
 	return v.About.Result
 }
 

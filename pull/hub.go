@@ -143,8 +143,7 @@ func (h *Hub) refresh(ctx context.Context, s *queue.Shard) {
 }
 
 // Take takes up to Max jobs, and when there are none waits until there are. It returns none when Wait is over, or at a
-// stop. Errors:
-// that of ctx, or an *queue.UnavailableError when no shard answers.
+// stop. Errors: that of ctx, or an *queue.UnavailableError when no shard answers.
 func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 	if r.Wait <= 0 {
 		return h.opts.Queue.Take(ctx, r.TakeRequest)
