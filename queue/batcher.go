@@ -39,10 +39,7 @@ func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
 	if d != Memory {
 		atOnce, most, call = maxReplicaFlying, maxReplicaJobs, b.storeSoon
 	}
-	b.calls = newGatherer(s, atOnce, most, nil, func(_ int, batch []*pushCall) (rest func()) {
-		call(batch)
-		return nil
-	})
+	b.calls = newGatherer(s, atOnce, most, call)
 	return b
 }
 
@@ -99,7 +96,7 @@ func failAll(n int, err error) []Result {
 }
 
 // store calls the script.
-func (b *batcher) store(batch []*pushCall) {
+func (b *batcher) store(_ int, batch []*pushCall) {
 	pushes := batch[0].pushes
 	if len(batch) > 1 {
 		n := 0
@@ -128,7 +125,7 @@ func (b *batcher) store(batch []*pushCall) {
 
 // storeSoon is store without the calls that waited so long for their turn that their answers would come too late:
 // behind a replica that does not answer, pushes would queue up for minutes.
-func (b *batcher) storeSoon(batch []*pushCall) {
+func (b *batcher) storeSoon(slot int, batch []*pushCall) {
 	soon := batch[:0:0]
 	for _, c := range batch {
 		if time.Since(c.since) <= b.timeout {
@@ -138,7 +135,7 @@ func (b *batcher) storeSoon(batch []*pushCall) {
 		c.refuse(b.shard.unavailable("overloaded", fmt.Errorf("too many pushes wait for durability %s", b.durability)))
 	}
 	if len(soon) > 0 {
-		b.store(soon)
+		b.store(slot, soon)
 	}
 }
 

@@ -90,8 +90,8 @@ type endCall struct {
 
 func (c *endCall) jobs() int { return len(c.list) }
 
-func (s *Shard) newEnds(bucket int, t turns, o Options) *gatherer[*endCall] {
-	call := func(_ int, batch []*endCall) (rest func()) {
+func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
+	call := func(_ int, batch []*endCall) {
 		lists := make([][]Ending, len(batch))
 		for i, c := range batch {
 			lists[i] = c.list
@@ -107,9 +107,8 @@ func (s *Shard) newEnds(bucket int, t turns, o Options) *gatherer[*endCall] {
 			c.answer(done[:len(c.list):len(c.list)], nil)
 			done = done[len(c.list):]
 		}
-		return nil
 	}
-	return newGatherer(s, maxFlying, maxTaken, t, call)
+	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
 // refuseEnded turns what was done into errors: what the journal could not take is not acknowledged.

@@ -10,11 +10,9 @@ import (
 // goes at once; while atOnce are, the others wait and go together in the next. Each call under way has a slot.
 type gatherer[C gathered] struct {
 	shard  *Shard
-	atOnce int // calls under way at most
-	most   int // jobs of one call
-	turns  turns
-	// call answers each. What it returns, if anything, is done behind it, with the same slot.
-	call func(slot int, batch []C) (rest func())
+	atOnce int                       // calls under way at most
+	most   int                       // jobs of one call
+	call   func(slot int, batch []C) // answers each
 
 	mu      sync.Mutex
 	waiting []C
@@ -41,28 +39,8 @@ var (
 	errClosed     = errors.New("the shard is closed")
 )
 
-// turns lets gatherers make their calls one after the other; nil: they do not wait for each other. Redis works on one
-// at a time anyway, and what arrives while one waits for its turn goes with it.
-type turns chan struct{}
-
-func newTurns() turns { return make(turns, 1) }
-
-func (t turns) take() {
-	if t != nil {
-		t <- struct{}{}
-	}
-}
-
-func (t turns) pass() {
-	if t != nil {
-		<-t
-	}
-}
-
-func newGatherer[C gathered](
-	s *Shard, atOnce, most int, t turns, call func(slot int, batch []C) (rest func()),
-) *gatherer[C] {
-	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, turns: t, call: call}
+func newGatherer[C gathered](s *Shard, atOnce, most int, call func(slot int, batch []C)) *gatherer[C] {
+	g := &gatherer[C]{shard: s, atOnce: atOnce, most: most, call: call}
 	for slot := range atOnce {
 		g.free = append(g.free, slot)
 	}
@@ -79,30 +57,21 @@ func (g *gatherer[C]) add(c C) {
 	}
 	g.waiting = append(g.waiting, c)
 	g.jobs += c.jobs()
-	n := len(g.free)
-	first := n == g.atOnce
-	if !first && (n == 0 || g.jobs < secondAt) {
-		g.mu.Unlock()
-		return
+	var batch []C
+	slot := 0
+	if n := len(g.free); n == g.atOnce || n > 0 && g.jobs >= secondAt {
+		slot, g.free = g.free[n-1], g.free[:n-1]
+		batch = g.next()
 	}
-	slot, t := g.free[n-1], g.turns
-	g.free = g.free[:n-1]
 	g.mu.Unlock()
-	if !first { // so many wait that it pays to encode them while Redis works on others
-		t = nil
-	}
-	if !g.shard.start(func() { g.fly(slot, t) }) {
-		g.refuse(slot)
+	if batch != nil && !g.shard.start(func() { g.fly(slot, batch, g.call) }) {
+		g.fly(slot, batch, g.refuse)
 	}
 }
 
-// refuse answers what came after the shard was closed.
-func (g *gatherer[C]) refuse(slot int) {
-	g.mu.Lock()
-	late := g.waiting
-	g.waiting, g.jobs, g.free = nil, 0, append(g.free, slot)
-	g.mu.Unlock()
-	for _, c := range late {
+// refuse answers a batch that came after the shard was closed.
+func (g *gatherer[C]) refuse(_ int, batch []C) {
+	for _, c := range batch {
 		c.refuse(g.shard.unavailable("down", errClosed))
 	}
 }
@@ -125,32 +94,16 @@ func (g *gatherer[C]) next() []C {
 	return batch
 }
 
-// fly makes calls until nothing waits. What a call is about is decided when its turn has come.
-func (g *gatherer[C]) fly(slot int, t turns) {
-	for {
-		t.take()
-		batch := g.board(slot)
-		if len(batch) == 0 {
-			t.pass()
-			return
+// fly has batches answered until nothing waits.
+func (g *gatherer[C]) fly(slot int, batch []C, call func(slot int, batch []C)) {
+	for len(batch) > 0 {
+		call(slot, batch)
+		g.mu.Lock()
+		if batch = g.next(); len(batch) == 0 {
+			g.free = append(g.free, slot)
 		}
-		rest := g.call(slot, batch)
-		t.pass()
-		if rest != nil {
-			rest()
-		}
+		g.mu.Unlock()
 	}
-}
-
-// board removes the batch of the next call. When there is none it frees the slot.
-func (g *gatherer[C]) board(slot int) []C {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	batch := g.next()
-	if len(batch) == 0 {
-		g.free = append(g.free, slot)
-	}
-	return batch
 }
 
 // answered is what a caller of a gatherer waits for. A caller that left meanwhile does not get the answer: whoever has

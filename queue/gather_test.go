@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 )
 
 // TestAClosedShardAnswersEveryCall: none waits for what nobody does any more.
@@ -44,50 +43,4 @@ func TestAClosedShardAnswersEveryCall(t *testing.T) {
 			t.Errorf("take: %v", err)
 		}
 	}
-}
-
-// turnCall is a call that records when it is under way.
-type turnCall struct{ answered[string] }
-
-func (c *turnCall) jobs() int { return 1 }
-
-// TestCallsTakeTurns unless many jobs wait, and what is done behind a call keeps nobody waiting.
-func TestCallsTakeTurns(t *testing.T) {
-	s := newFixture(t).s
-	workers := newTurns()
-	begun, end, rest := make(chan string), make(chan string), make(chan struct{})
-	gather := func(name string, behind func()) *gatherer[*turnCall] {
-		return newGatherer(s, maxFlying, maxTaken, workers, func(_ int, batch []*turnCall) func() {
-			begun <- fmt.Sprint(len(batch), " ", name)
-			for _, c := range batch {
-				c.answer(<-end, nil)
-			}
-			return behind
-		})
-	}
-	takes, ends := gather("takes", func() { <-rest }), gather("ends", nil)
-	t.Cleanup(func() { close(end); close(rest) })
-	add := func(g *gatherer[*turnCall], n int) {
-		for range n {
-			g.add(&turnCall{newAnswered[string]()})
-		}
-	}
-	next := func(want string) {
-		t.Helper()
-		if got := <-begun; got != want {
-			t.Fatalf("%s are called, want %s", got, want)
-		}
-	}
-	add(takes, 1)
-	next("1 takes")
-	add(ends, 3)
-	select {
-	case got := <-begun:
-		t.Fatalf("%s are called beside a take", got)
-	case <-time.After(50 * time.Millisecond):
-	}
-	end <- ""
-	next("3 ends") // though the take still does what is behind it
-	add(takes, secondAt)
-	next(fmt.Sprint(secondAt, " takes"))
 }

@@ -115,8 +115,7 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 		for d := range n.pushes {
 			n.pushes[d] = newBatcher(s, b, Durability(d), o)
 		}
-		workers := newTurns()
-		n.takes, n.ends = s.newTakes(b, workers), s.newEnds(b, workers, o)
+		n.takes, n.ends = s.newTakes(b), s.newEnds(b, o)
 		s.nodes = append(s.nodes, n)
 	}
 	return s, nil

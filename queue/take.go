@@ -77,13 +77,13 @@ func (c *takeCall) jobs() (n int) {
 // maxTaken is about how many jobs one call of the script takes at most.
 const maxTaken = 256
 
-func (s *Shard) newTakes(bucket int, t turns) *gatherer[*takeCall] {
+func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
 	name := crand.Text()[:12]
-	call := func(slot int, batch []*takeCall) (rest func()) {
+	call := func(slot int, batch []*takeCall) {
 		f := flight{s: s, bucket: bucket, name: name + "/" + strconv.Itoa(slot), calls: batch}
-		return f.fly()
+		f.fly()
 	}
-	return newGatherer(s, maxFlying, maxTaken, t, call)
+	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
 // Take takes ready jobs of a bucket's topics for workers. await are topics for which workers go on waiting: the bucket
@@ -119,23 +119,22 @@ type takeGroup struct {
 	jobs        []Leased
 }
 
-// fly answers the callers. What it returns, if anything, releases jobs that reach none of them.
-func (f *flight) fly() (rest func()) {
+func (f *flight) fly() {
 	token := crand.Text()
 	f.encode(token)
 	if len(f.groups) == 0 && len(f.args) == takeHead { // nobody is there any more
 		f.fail(errLeft)
-		return nil
+		return
 	}
 	err := f.call()
 	if err == nil {
-		return f.deliver()
+		f.deliver()
+		return
 	}
 	f.fail(err)
 	if lost(err) {
-		return f.recover
+		f.recover()
 	}
-	return nil
 }
 
 // lost reports whether a call may have been carried out although it failed.
@@ -235,8 +234,8 @@ func (f *flight) fail(err error) {
 	}
 }
 
-// deliver gives every caller its jobs. What it returns, if anything, releases those of callers who have left.
-func (f *flight) deliver() (rest func()) {
+// deliver gives every caller its jobs, and releases those of callers who have left.
+func (f *flight) deliver() {
 	var retry time.Duration
 	if at, _ := f.head[1].(int64); at > 0 {
 		retry = millis(at).Sub(millis(f.head[0]))
@@ -261,10 +260,7 @@ func (f *flight) deliver() (rest func()) {
 			left = append(left, slices.Concat(t.Jobs...)...)
 		}
 	}
-	if len(left) == 0 {
-		return nil
-	}
-	return func() { f.s.giveBack(f.bucket, left) }
+	f.s.giveBack(f.bucket, left)
 }
 
 // recover asks for the lost answer until it comes, and releases its jobs: their callers have been told of the error.
