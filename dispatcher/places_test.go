@@ -339,7 +339,7 @@ func TestWhoIsAloneHasAllPlaces(t *testing.T) {
 			scene{topics, constant(latency), 256, 1, 1, default532}.play(t, func(e *endpointsOf, _ []*rings) {
 				sum, n := 0, 0
 				time.Sleep(2*latency + latency/3)
-				for range 50 {
+				for range 100 {
 					time.Sleep(37 * time.Millisecond)
 					e.mu.Lock()
 					for _, underWay := range e.now {
