@@ -31,7 +31,7 @@ func (p *parts) remembers(topic string) bool {
 // pinned is the shard that a topic is pinned to; empty: none.
 func (p *parts) pinned(topic string) string {
 	snapshot := p.registry.Snapshot()
-	t := snapshot.Topic(topic)
+	t := snapshot.TopicOrNamespace(topic)
 	if t == nil || t.Shard == "" {
 		return ""
 	}

@@ -50,16 +50,25 @@ func (s *Snapshot) Namespace(topic string) *Topic {
 // Topic finds a topic: one of its own, or one of a namespace, which need not have any jobs. It returns nil for a name
 // that has no settings.
 func (s *Snapshot) Topic(name string) *Topic {
+	t := s.TopicOrNamespace(name)
+	if t == nil || t.Name == name {
+		return t
+	}
+	if len(name) > MaxMemberName || !memberName.MatchString(name) {
+		return nil
+	}
+	member := *t
+	member.Name = name
+	return &member
+}
+
+// TopicOrNamespace finds what has the settings of a name: the topic itself, or its namespace under the namespace's
+// own name. For whoever asks on every push: Topic checks the name and copies the namespace.
+func (s *Snapshot) TopicOrNamespace(name string) *Topic {
 	if t := s.Topics.Get(name); t != nil {
 		return t
 	}
-	ns := s.Namespace(name)
-	if ns == nil || len(name) > MaxMemberName || !memberName.MatchString(name) {
-		return nil
-	}
-	member := *ns
-	member.Name = name
-	return &member
+	return s.Namespace(name)
 }
 
 // EscapeName makes a part of a topic's name of any text, reversibly: an upper-case letter becomes a tilde and the
@@ -109,13 +118,4 @@ func UnescapeName(name string) (text string, ok bool) {
 		rest = hex[2:]
 	}
 	return b.String(), EscapeName(b.String()) == name
-}
-
-// TopicOrNamespace finds what has the settings of a name: the topic itself, or its namespace under the namespace's
-// own name. For whoever asks on every push: Topic checks the name and copies the namespace.
-func (s *Snapshot) TopicOrNamespace(name string) *Topic {
-	if t := s.Topics.Get(name); t != nil {
-		return t
-	}
-	return s.Namespace(name)
 }
