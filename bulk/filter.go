@@ -34,12 +34,12 @@ func (f Filter) Narrow() bool { return f != Filter{Topic: f.Topic, State: f.Stat
 
 // overlaps reports whether jobs may match both filters.
 func (f Filter) overlaps(o Filter) bool {
-	return (hasTopics(f.Topic, o.Topic) || hasTopics(o.Topic, f.Topic)) &&
+	return (covers(f.Topic, o.Topic) || covers(o.Topic, f.Topic)) &&
 		(f.Reason == "" || o.Reason == "" || f.Reason == o.Reason)
 }
 
-// hasTopics reports whether a filter's topics, those of a namespace perhaps, are all that another one names.
-func hasTopics(all, of string) bool { return all == "" || registry.MatchesPattern(all, of) }
+// covers reports whether a filter's topic (empty: all topics; or a namespace) includes that of another filter.
+func covers(topic, other string) bool { return topic == "" || registry.MatchesPattern(topic, other) }
 
 // Match reports whether the filter chooses a job of its topic.
 func (f Filter) Match(j *queue.Job) bool {

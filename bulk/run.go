@@ -41,7 +41,8 @@ func (t *run) report(params any) {
 	t.Params = b
 }
 
-func (t *run) save(ctx context.Context) error {
+// save stores the task as it is, and reports whether that is done: a task that is gone needs no storing.
+func (t *run) save(ctx context.Context) (done bool) {
 	t.mu.Lock()
 	t.UpdatedAt = t.runner.Now().UTC()
 	now := t.Record
@@ -50,7 +51,7 @@ func (t *run) save(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		t.runner.Log.Warn("store the progress of a task", "task", t.ID, "error", err)
 	}
-	return err
+	return err == nil || errors.Is(err, ErrNoTask)
 }
 
 const endLimit = 10 * time.Second
@@ -73,9 +74,9 @@ func (t *run) end(ctx context.Context, err error) (stored bool) {
 	t.mu.Unlock()
 	for {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
-		err := t.save(limited)
+		stored = t.save(limited)
 		cancel()
-		if err == nil || errors.Is(err, ErrNoTask) {
+		if stored {
 			return true
 		}
 		if pause(ctx, t.runner.wait) != nil {

@@ -206,8 +206,8 @@ func (r *Runner) open(ctx context.Context) []Record {
 	})
 }
 
-// hasList reports whether a task was begun with this folder, perhaps when the host had another name: a container that
-// was made anew has.
+// hasList reports whether a task was begun with this folder, perhaps when the host had another name: a recreated
+// container has a new one.
 func (r *Runner) hasList(id uint64) bool {
 	_, err := os.Stat(r.listFile(id))
 	return err == nil
@@ -228,7 +228,7 @@ func (r *Runner) carryOut(ctx context.Context, t Record) {
 	defer cancel(errEnded)
 	run := &run{Record: t, runner: r}
 	run.State, run.Host = Running, r.Host
-	_ = run.save(ctx) // the watch repeats it
+	run.save(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(inner, run, cancel) })
 	err := r.kinds[t.Kind](inner, run)
@@ -260,7 +260,7 @@ func (r *Runner) watch(ctx context.Context, run *run, cancel context.CancelCause
 			return
 		case <-t.C:
 		}
-		_ = run.save(ctx) // repeated in a second
+		run.save(ctx)
 		is, err := r.Store.GetTask(ctx, run.ID)
 		if err == nil && is.CancelRequested {
 			cancel(errCancelled)

@@ -335,7 +335,7 @@ func TestATaskIsDoneOnceThoughItRestartsInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = r.Run(ctx)
-	r.Host = "renamed" // as a container is that was made anew
+	r.Host = "renamed" // as a recreated container is
 	if task := runUntil(t, r, hasEnded); task.State != Done || task.About.Result != (Result{Done: 1000}) {
 		t.Errorf("the task is %+v", task.Record)
 	}

@@ -124,7 +124,7 @@ func (w *work) over() error {
 // keep stores how far the task is, before the next step begins.
 func (w *work) keep(ctx context.Context) {
 	w.run.report(w.params)
-	_ = w.run.save(ctx) // the watch repeats it
+	w.run.save(ctx)
 }
 
 // patiently repeats a step while a shard does not answer.
