@@ -148,6 +148,18 @@ func TestAWorkerWaitsForAJob(t *testing.T) {
 	}
 }
 
+// ahead is when the jobs of pushAhead become ready.
+const ahead = 20 * time.Millisecond
+
+// pushAhead pushes jobs of topic t that all become ready at once.
+func (f *fixture) pushAhead(n int) {
+	var pushes []queue.Push
+	for i := range n {
+		pushes = append(pushes, queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: ahead, Priority: queue.Normal})
+	}
+	f.q.PushBatch(f.Context(), pushes)
+}
+
 // TestEveryWaitingWorkerGetsAJob of a mass that becomes ready at once, while others leave.
 func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 	f := newFixture(t, "t")
@@ -162,13 +174,8 @@ func TestEveryWaitingWorkerGetsAJob(t *testing.T) {
 		}
 	}
 	f.waiting("t", workers)
-	var pushes []queue.Push
-	for i := range workers {
-		pushes = append(pushes,
-			queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: 20 * time.Millisecond, Priority: queue.Normal})
-	}
-	f.q.PushBatch(t.Context(), pushes)
-	time.AfterFunc(20*time.Millisecond, cancel) // at the same time: some leave with a job on its way to them
+	f.pushAhead(workers)
+	time.AfterFunc(ahead, cancel) // at the same time: some leave with a job on its way to them
 	seen := map[string]bool{}
 	take := func(got taken) {
 		for _, j := range got.jobs {
@@ -214,13 +221,8 @@ func TestAStopEndsWaits(t *testing.T) {
 		all = append(all, f.worker(t.Context(), r))
 	}
 	f.waiting("t", workers)
-	var pushes []queue.Push
-	for i := range workers {
-		pushes = append(pushes,
-			queue.Push{Topic: "t", ID: fmt.Sprint(i), Delay: 20 * time.Millisecond, Priority: queue.Normal})
-	}
-	f.q.PushBatch(t.Context(), pushes)
-	time.AfterFunc(20*time.Millisecond, func() { close(stop) }) // at the same time: some jobs are on their way
+	f.pushAhead(workers)
+	time.AfterFunc(ahead, func() { close(stop) }) // at the same time: some jobs are on their way
 	got := 0
 	for _, w := range all {
 		g := <-w

@@ -156,6 +156,13 @@ func (f *fixture) listFinished(topic, prefix string, limit int) (ids []string) {
 	}
 }
 
+// nextMillisecond returns when Redis's clock shows one: a topic's time of quiet is to the millisecond.
+func (f *fixture) nextMillisecond() {
+	f.Helper()
+	began := f.s.client.Time(f.ctx).Val().UnixMilli()
+	eventually(f.T, "Redis's clock to go on", func() bool { return f.s.client.Time(f.ctx).Val().UnixMilli() > began })
+}
+
 // A topic keeps its last jobs; when all topics have too many together, those go that have been quiet longest.
 func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 	f := newFixture(t)
@@ -165,7 +172,7 @@ func TestTheLastFinishedJobsAreBounded(t *testing.T) {
 			f.push(topic, fmt.Sprint(i), 0)
 		}
 		f.deliver()
-		time.Sleep(2 * time.Millisecond) // a topic's time of quiet is to the millisecond
+		f.nextMillisecond()
 	}
 	for topic, want := range map[string]int{"a": 0, "b": 3, "c": 5} {
 		got := f.listFinished(topic, "", 10)
@@ -188,7 +195,7 @@ func TestFinishedJobsOfSeveralQuietTopicsAreForgottenAtOnce(t *testing.T) {
 		f.push(topic, "1", 0)
 		f.push(topic, "2", 0)
 		f.deliver()
-		time.Sleep(2 * time.Millisecond)
+		f.nextMillisecond()
 	}
 	for i := range 5 {
 		f.push("many", fmt.Sprint(i), 0)
