@@ -21,7 +21,7 @@ BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4d
 # checks of pointers take a seventh of the time of tests with a database. Tests run without vet: lint has run all of it.
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
-RACE := CGO_ENABLED=1 CGO_CFLAGS=-O0 'GOFLAGS=-trimpath -gcflags=modernc.org/...=-d=checkptr=0' GORACE=atexit_sleep_ms=0
+RACE := CGO_ENABLED=1 CGO_CFLAGS=-O0 'GOFLAGS=$(GOFLAGS) -gcflags=modernc.org/...=-d=checkptr=0' GORACE=atexit_sleep_ms=0
 
 # Arguments of `wakecall up` in `make run`, and of `wakecall bench` in `make bench`.
 ARGS     ?=

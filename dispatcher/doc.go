@@ -12,11 +12,10 @@
 //
 // Weights belong to priorities. A free place goes to whatever the pattern of priorities names next, and within a
 // priority to the next of its topics that have ready jobs (reserve.lua; deficit round robin with equal quanta,
-// Shreedhar and Varghese, SIGCOMM 1995; of many topics up to four jobs a turn, since each topic of a call costs Redis as
-// much as a job). No topic is limited while its calls are answered in time. So starts are
-// 5:3:2 however many topics a priority has and whatever their latency: a priority whose calls take longer holds
-// more places, it is not served less often. A share that nobody needs goes to the others, and one topic alone has
-// all places.
+// Shreedhar and Varghese, SIGCOMM 1995; of many topics up to four jobs a turn, since each topic of a call costs
+// Redis as much as a job). No topic is limited while its calls are answered in time. So starts are 5:3:2 however
+// many topics a priority has and whatever their latency: a priority whose calls take longer holds more places, it
+// is not served less often. A share that nobody needs goes to the others, and one topic alone has all places.
 //
 // That alone would let a few topics whose endpoints hang take every place until their TTR. Two rules prevent it:
 //

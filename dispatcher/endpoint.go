@@ -95,7 +95,7 @@ func (d *Dispatcher) deleted(name string) (bool, error) {
 
 // unknowns are topics that were not found.
 type unknowns struct {
-	asking sync.Mutex
+	asking sync.Mutex // held while the audit trail is asked: one question answers all who wait
 	mu     sync.Mutex // of byName
 	byName map[string]unknown
 }

@@ -167,7 +167,7 @@ func (h *Hub) Take(ctx context.Context, r Request) ([]queue.Leased, error) {
 		case <-w.wake:
 			jobs, err = w.takeSignaled(ctx)
 		}
-		if unavailable(err) { // it was available when the wait began, and is asked again
+		if unavailable(err) { // the shards answered when the wait began; they are asked again
 			err = nil
 		}
 	}
