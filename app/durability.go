@@ -39,7 +39,7 @@ func (p *parts) pinned(topic string) string {
 }
 
 // editedRegistry is the registry for the API and the admin: it refuses a durability that a shard cannot keep, and a
-// Redis that is a shard already.
+// Redis with the data of another shard.
 type editedRegistry struct {
 	*registry.Registry
 	cfg     *conf.Config
@@ -50,9 +50,9 @@ func (p *parts) editedRegistry() *editedRegistry {
 	return &editedRegistry{p.registry, p.cfg, p.queue.CanKeep}
 }
 
-// PutShard refuses a Redis that is a shard already.
+// PutShard refuses a Redis with the data of another shard.
 func (r *editedRegistry) PutShard(ctx context.Context, actor string, s registry.Shard) error {
-	if err := errors.Join(s.Validate(), setup.CheckDuplicate(ctx, r.cfg, r.ListShards(), s)); err != nil {
+	if err := errors.Join(s.Validate(), setup.CheckRedis(ctx, r.cfg, r.ListShards(), s)); err != nil {
 		return err
 	}
 	return r.Registry.PutShard(ctx, actor, s)

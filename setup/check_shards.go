@@ -53,7 +53,8 @@ func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []r
 	if !h.Up {
 		return []Finding{unreachableShard(what, s, h)}
 	}
-	if h.SameAs = sameAs(ctx, shard, s, all); h.SameAs != "" {
+	identity, _ := shard.Identity(ctx) // an error would be in h
+	if h.SameAs = sameAs(identity, s, all); h.SameAs != "" {
 		problems = append(problems, health.Judge(h)[0])
 	}
 	findings := []Finding{describeShard(what, h)}

@@ -66,3 +66,27 @@ func TestOneRedisUnderTwoNames(t *testing.T) {
 	i.succeeds(t, "shard", "delete", "twin", "--force")
 	ledger.Verdict(t, i.API, i.endpoint, 0)
 }
+
+// TestAShardGetsNoAddressOfOtherData: the data of a removed shard would neither have the jobs nor get them back from
+// the journals. An empty Redis gets them.
+func TestAShardGetsNoAddressOfOtherData(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	first, second, empty := harness.StartRedis(t, harness.RedisOptions{}), harness.StartRedis(t, harness.RedisOptions{}),
+		harness.StartRedis(t, harness.RedisOptions{})
+	i := start(t, onRedis(first))
+	topic := i.topic(t, nil, nil)
+	ledger := harness.NewLedger()
+	for n := range 20 {
+		ledger.MustPush(t, i.API, topic, fmt.Sprint("job-", n), M{"delay": "20s"})
+	}
+	i.succeeds(t, "shard", "add", "redis-2", "--url", second.URL())
+	i.succeeds(t, "shard", "drain", "redis-1")
+	i.succeeds(t, "shard", "delete", "redis-1")
+	code, output := i.Run("shard", "put", "redis-2", "--url", first.URL())
+	if code <= 0 || !strings.Contains(output, "the jobs of shard redis-2 are not in it") {
+		t.Errorf("the address of a removed shard's data: code %d; want a refusal:\n%s", code, output)
+	}
+	i.succeeds(t, "shard", "put", "redis-2", "--url", empty.URL())
+	ledger.Verdict(t, i.API, i.endpoint, 0)
+}

@@ -30,6 +30,7 @@ func (p *program) topicApplyCommand() *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", Short: "create and change topics as a file says", Long: aboutApply, Args: noArgs,
+		SuggestFor: []string{"add", "create", "edit", "put", "set"},
 		Example: `  wakecall topic apply -f topics.yaml
   wakecall topic show order.close | sed s/active/paused/ | wakecall topic apply -f -`,
 		RunE: p.withClient(func(ctx context.Context, c *client.Client, _ []string) error {

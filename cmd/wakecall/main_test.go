@@ -317,6 +317,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	}{
 		"unknown command":      {[]string{"psuh"}, 2, []string{`no command "psuh"`, "push"}},
 		"unknown subcommand":   {[]string{"topic", "lits"}, 2, []string{`no command "lits"`, "list"}},
+		"its flags as well":    {[]string{"topic", "create", "x", "--url", "u"}, 2, []string{`no command "create"`, "apply"}},
 		"unknown flag":         {[]string{"push", "demo", "--dealy", "1s"}, 2, []string{"--dealy", "--help"}},
 		"missing topic":        {[]string{"push"}, 2, []string{"TOPIC is missing"}},
 		"missing both":         {[]string{"get"}, 2, []string{"TOPIC and ID is missing"}},

@@ -91,7 +91,7 @@ func (p *program) root() *cobra.Command {
 		Use: "wakecall", Short: "a delayed-callback dispatcher", Long: about,
 		SilenceUsage: true, SilenceErrors: true, Version: version,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVarP(&p.configFile, "config", "c", "",
 		"configuration `FILE` (default: $WAKECALL_CONFIG, ./wakecall.yaml, /etc/wakecall/wakecall.yaml)")
@@ -151,6 +151,14 @@ func unexpected(cmd *cobra.Command, arg string) error {
 		return usagef("%s has no command %q%s", cmd.CommandPath(), arg, suggestion(cmd, arg))
 	}
 	return usagef("%s: unexpected argument %q", cmd.CommandPath(), arg)
+}
+
+// flagError blames an unknown command before it: its flags are unknown, too.
+func flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return unexpected(cmd, args[0])
+	}
+	return &usageError{err}
 }
 
 func suggestion(cmd *cobra.Command, arg string) string {

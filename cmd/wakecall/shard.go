@@ -97,7 +97,7 @@ func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Re
 	if err := setup.CheckPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
 		return err
 	}
-	if err := errors.Join(s.Validate(), setup.CheckDuplicate(ctx, cfg, r.ListShards(), s)); err != nil {
+	if err := errors.Join(s.Validate(), setup.CheckRedis(ctx, cfg, r.ListShards(), s)); err != nil {
 		return err
 	}
 	if err := r.PutShard(ctx, actor(), s); err != nil {

@@ -4,16 +4,19 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
 
-// CheckDuplicate refuses to register a Redis that is a shard already: draining one of the two names would destroy the
-// jobs of both. A Redis that does not answer is not refused; the processes leave it alone when it answers and is
-// another shard. Errors: *registry.FieldError.
-func CheckDuplicate(ctx context.Context, cfg *conf.Config, registered []registry.Shard, s registry.Shard) error {
+// CheckRedis refuses to register a Redis that is a shard already: draining one of the two names would destroy the jobs
+// of both. It also refuses to give a shard the address of data that is neither its own nor empty: the shard's jobs would
+// be left behind, and what that data reached says nothing of this shard's lines in the journals, so that these would
+// not be stored there again. A Redis that does not answer is not refused; the processes leave it alone when it answers
+// and is another shard. Errors: *registry.FieldError.
+func CheckRedis(ctx context.Context, cfg *conf.Config, registered []registry.Shard, s registry.Shard) error {
 	for _, other := range registered {
 		if other.Name == s.Name && other.URL == s.URL {
 			return nil
@@ -33,24 +36,35 @@ func CheckDuplicate(ctx context.Context, cfg *conf.Config, registered []registry
 		return &registry.FieldError{Field: "url", Detail: err.Error()}
 	}
 	defer done()
-	if other := sameAs(ctx, shard, s, registered); other != "" {
+	is, err := shard.Identity(ctx)
+	if err != nil || is == "" {
+		return nil
+	}
+	if other := sameAs(is, s, registered); other != "" {
 		return duplicateOf(s, other)
+	}
+	was := slices.IndexFunc(registered, func(r registry.Shard) bool { return r.Name == s.Name })
+	if was >= 0 && registered[was].Identity != is {
+		return otherData(s)
 	}
 	return nil
 }
 
-// sameAs is the name of the other shard that the data of a shard is; "" for none.
-func sameAs(ctx context.Context, shard *queue.Shard, s registry.Shard, registered []registry.Shard) string {
-	is, err := shard.Identity(ctx)
-	if err != nil || is == "" {
-		return ""
-	}
+// sameAs is the name of the other shard that has an identity; "" for none.
+func sameAs(identity string, s registry.Shard, registered []registry.Shard) string {
 	for _, other := range registered {
-		if other.Name != s.Name && other.Identity == is {
+		if other.Name != s.Name && other.Identity == identity {
 			return other.Name
 		}
 	}
 	return ""
+}
+
+func otherData(s registry.Shard) error {
+	return &registry.FieldError{Field: "url", Detail: fmt.Sprintf("is a Redis with the data of another shard, which was "+
+		"removed or belongs to another installation; the jobs of shard %s are not in it. Copy them there, or use an "+
+		"empty Redis, in which what the journals have is stored again. To use this data as it is, add it as a shard of "+
+		"its own: wakecall shard add NAME --url URL", s.Name)}
 }
 
 func duplicateOf(s registry.Shard, other string) error {
