@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -74,8 +75,13 @@ func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error
 	return w.Take(ctx, r)
 }
 
-// Patient lets the request of an answer wait longer than readTimeout: net/http would end its context then.
-func Patient(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
+// Patient lets a request wait longer than readTimeout: net/http would end its context then. It reads what is left of the
+// request's body, since net/http notices only behind it that a client has left. Some send one that nobody needs: PHP's
+// client of lmstfy sends the body of its last publish with every GET.
+func Patient(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
 
 // WriteNow writes an answer that must reach its client, and reports whether it was sent.
 func WriteNow(w http.ResponseWriter, status int, text []byte) error {

@@ -87,7 +87,7 @@ func answered[In any](g *Gateway, f func(context.Context, In) (string, any, erro
 		var out answer
 		err := g.read(w, r, &in)
 		if err == nil {
-			gateway.Patient(w)
+			gateway.Patient(w, r)
 			out.Message, out.Data, err = f(r.Context(), in)
 		}
 		if err != nil {

@@ -4,12 +4,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/pull"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -19,6 +21,7 @@ type client struct {
 	*testing.T
 	api, admin http.Handler
 	token      string
+	hub        *pull.Hub
 }
 
 const (
@@ -33,7 +36,7 @@ func newClient(t *testing.T) *client {
 		Queue: q, Workers: q.Hub, Tokens: NewTokens(q.Registry), Pools: []string{"default", "big"}, Version: "1",
 		Accounts: map[string]string{"ops": "secret"},
 	})
-	c := &client{t, g.handler(), g.adminHandler(), clientToken}
+	c := &client{t, g.handler(), g.adminHandler(), clientToken, q.Hub}
 	w := c.ask(c.admin, "POST", "/token/ns?description=d&token="+clientToken, "", "Authorization", clientBasic)
 	if w.Code != 201 {
 		t.Fatalf("make a token: %d %s", w.Code, w.Body)
@@ -388,6 +391,24 @@ func TestAConsumeWaitsForItsTimeout(t *testing.T) {
 	c.publish("q?delay=1", "x")
 	if jobs := c.consume("q?timeout=600&count=5"); len(jobs) != 1 {
 		t.Errorf("consumed %+v", jobs)
+	}
+}
+
+// TestAClientThatLeavesIsNoticed while its consume waits, although the server has not read the body of its request.
+func TestAClientThatLeavesIsNoticed(t *testing.T) {
+	c := newClient(t)
+	server := httptest.NewServer(c.api)
+	defer server.Close()
+	for _, body := range []string{"", "the last body that PHP's client sent"} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET /api/ns/q?timeout=600 HTTP/1.1\r\nHost: x\r\nX-Token: %s\r\nContent-Length: %d\r\n\r\n%s",
+			c.token, len(body), body)
+		wait.For(t, "the consume waits", func() bool { return c.hub.Workers() == 1 })
+		_ = conn.Close()
+		wait.For(t, "the client's end is noticed", func() bool { return c.hub.Workers() == 0 })
 	}
 }
 

@@ -38,7 +38,7 @@ func (g *Gateway) consume(r *request) error {
 	for i, name := range r.queues {
 		topics[i] = g.TopicOf(r.pool, r.namespace, name)
 	}
-	gateway.Patient(r.w)
+	gateway.Patient(r.w, r.Request)
 	jobs, err := gateway.Take(r.Context(), g.Workers, pull.Request{Wait: timeout, TakeRequest: queue.TakeRequest{
 		Topics: topics, Order: queue.Listed, Max: int(count), TTR: max(ttr, time.Millisecond),
 	}})
