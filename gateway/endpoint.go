@@ -27,8 +27,7 @@ type Endpoint struct {
 	bodies atomic.Int64 // bytes of requests under way
 }
 
-// Limits of HTTP requests. An answer may wait: protocols that wait for jobs have no write timeout here, and end by
-// their own.
+// Limits of HTTP requests. There is no write timeout: an answer may wait for a job (and see stallTimeout).
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = time.Minute
@@ -55,7 +54,8 @@ func (e *Endpoint) HTTP(ctx context.Context, l net.Listener, h http.Handler) err
 	defer stop()
 	o := e.Options
 	o.Draining = stop
-	return listen.HTTP(context.WithValue(queue.Via(ctx, e.Name), waitsKey{}, waits), l, srv, o)
+	ctx = context.WithValue(queue.Via(ctx, e.Name), waitsKey{}, waits)
+	return listen.HTTP(ctx, stallListener{l, stallTimeout}, srv, o)
 }
 
 type waitsKey struct{}
@@ -110,6 +110,7 @@ func (c Conn) End() bool { return connlimit.End(c.Conn) }
 
 // TCP serves connections until ctx is done and then stops gracefully, as listen.TCP explains.
 func (e *Endpoint) TCP(ctx context.Context, l net.Listener, serve func(ctx context.Context, c Conn)) error {
+	l = stallListener{l, stallTimeout}
 	return listen.TCP(queue.Via(ctx, e.Name), l, e.Options, func(ctx context.Context, c net.Conn) {
 		e.count(1)
 		defer e.count(-1)

@@ -121,7 +121,6 @@ func (s *Server) serveOne(ctx context.Context, c gateway.Conn, frame []byte) boo
 	defer cancel()
 	a, result := handle(ctx, &r)
 	s.Endpoint.Observe(r.Cmd, result, began)
-	_ = c.SetWriteDeadline(time.Now().Add(frameTimeout))
 	_, err := c.Write(a.frame())
 	return err == nil
 }

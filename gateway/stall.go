@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"net"
+	"slices"
+	"time"
+)
+
+// stallTimeout is how long a client may leave unread what it is sent. Its connection has a request under way meanwhile:
+// it gives way to no other one, and its answer stays in memory.
+const stallTimeout = 15 * time.Second
+
+// stallListener accepts connections whose writes end when their client reads nothing for a while. http.Server's
+// WriteTimeout would end those of an answer that waited for a job, and long answers to slow readers.
+type stallListener struct {
+	net.Listener
+	timeout time.Duration
+}
+
+func (l stallListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return stallConn{c, l.timeout}, nil
+}
+
+type stallConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+// writeStep is how much a client has to read within the timeout, beside what the connection buffers.
+const writeStep = 64 << 10
+
+// Write implements io.Writer.
+func (c stallConn) Write(b []byte) (n int, err error) {
+	for step := range slices.Chunk(b, writeStep) {
+		_ = c.SetWriteDeadline(time.Now().Add(c.timeout))
+		written, err := c.Conn.Write(step)
+		if n += written; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// CloseWrite is for net/http; see package connlimit, which calls it.
+func (c stallConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
