@@ -301,7 +301,11 @@ type Spot struct {
 	Topics []string
 }
 
-// Spots are all buckets of all shards that may have jobs of topics, beginning with another shard each time.
+// takeStep is how many topics one call of the script asks at most: some milliseconds of Redis.
+const takeStep = 250
+
+// Spots are all buckets of all shards that may have jobs of topics, beginning with another shard each time. A bucket with
+// many of them is there several times.
 func (q *Queue) Spots(topics []string, order Order) []Spot {
 	shards := *q.shards.Load()
 	if len(shards) == 0 {
@@ -310,7 +314,11 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 	first := int(q.turn.Add(1) % uint64(len(shards)))
 	var spots []Spot
 	for i := range shards {
-		spots = append(spots, shards[(first+i)%len(shards)].Spots(topics, order)...)
+		for _, at := range shards[(first+i)%len(shards)].Spots(topics, order) {
+			for some := range slices.Chunk(at.Topics, takeStep) {
+				spots = append(spots, Spot{at.Shard, at.Bucket, some})
+			}
+		}
 	}
 	return spots
 }

@@ -347,6 +347,31 @@ func TestWorkersMayAwaitThousandsOfTopics(t *testing.T) {
 	}
 }
 
+// TestATakeOfManyTopicsIsManyCalls: one call for all of them would keep the shard from everybody else.
+func TestATakeOfManyTopicsIsManyCalls(t *testing.T) {
+	f := newFixture(t)
+	names := make([]string, 9000)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+	}
+	last := names[len(names)-1]
+	f.pullTopics(last)
+	f.push(last, "a", 0)
+	var asked []string
+	for _, at := range f.q.Spots(names, Listed) {
+		if asked = append(asked, at.Topics...); len(at.Topics) > 500 {
+			t.Errorf("one call asks for %d topics", len(at.Topics))
+		}
+	}
+	if !slices.Equal(asked, names) {
+		t.Errorf("%d topics are asked for, want %d in their order", len(asked), len(names))
+	}
+	jobs, err := f.q.Take(f.ctx, TakeRequest{Topics: names, Max: 1, Order: Listed})
+	if err != nil || len(jobs) != 1 || jobs[0].Topic != last {
+		t.Errorf("took %+v, %v", jobs, err)
+	}
+}
+
 // TestNotingManyTopicsIsOneRound: hubs note all topics that are waited for again and again, so what that costs does not
 // grow with their number. What has ready jobs is named meanwhile.
 func TestNotingManyTopicsIsOneRound(t *testing.T) {

@@ -77,6 +77,10 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		`{"code":1,"message":"job id: `) {
 		t.Errorf("an id that is too long: %s", got)
 	}
+	if got := c.ask("POST", "/pop", `{"topic":"`+strings.Repeat("t,", 1001)+`"}`); got !=
+		refusal("topic: 1001 names; the limit is 1000") {
+		t.Errorf("too many topics: %s", got)
+	}
 	if got := c.ask("POST", "/push", `{"id":"`+strings.Repeat("x", 5000)+`"}`); got != refusal("读取request body失败") {
 		t.Errorf("a request that is too long: %s", got)
 	}

@@ -2,6 +2,7 @@ package delayqueue
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/wakecall/wakecall/queue"
@@ -54,10 +55,16 @@ type poppedJob struct {
 	lease string
 }
 
+// maxPopTopics bounds what a pop costs the shards.
+const maxPopTopics = 1000
+
 func (g *Gateway) pop(ctx context.Context, in popRequest) (string, any, error) {
 	topics := named(in.Topic)
-	if len(topics) == 0 {
+	switch {
+	case len(topics) == 0:
 		return "", nil, failure(noPopTopic)
+	case len(topics) > maxPopTopics:
+		return "", nil, failure(fmt.Sprintf("topic: %d names; the limit is %d", len(topics), maxPopTopics))
 	}
 	job, err := g.store.pop(ctx, topics, g.popWait)
 	if err != nil {
