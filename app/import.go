@@ -46,11 +46,11 @@ func (p *parts) prepareImport(ctx context.Context, old importer.Old) (err error)
 		}
 		return grape.CreateTubes(ctx, p.registry, tubes...)
 	case *importer.Beanstalkd:
-		last, err := old.LastID()
+		process, last, err := old.LastID()
 		if err != nil {
 			return err
 		}
-		old.Offset, err = beanstalk.Offset(ctx, p.registry, old.Addr, last)
+		old.Offset, err = beanstalk.Offset(ctx, p.registry, process, last)
 		return err
 	}
 	return nil

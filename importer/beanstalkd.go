@@ -25,7 +25,7 @@ type Beanstalkd struct {
 	Namespace  registry.Topic                            // with the settings of all tubes
 	TopicOf    func(tube string, priority uint32) string // where the gateway has the jobs of a tube
 	PriorityOf func(priority uint32) queue.Priority      // that the gateway gives them
-	// is added to ids: the gateway may have given theirs to other jobs
+	// is added to the ids of what is claimed from now on: other jobs may have theirs
 	Offset uint64
 
 	c       *beanstalkConn
@@ -49,6 +49,7 @@ type beanstalkClaim struct {
 	Priority uint32 `json:"pri"`
 	TTR      uint64 `json:"ttr"`
 	Due      int64  `json:"due,omitempty"` // Unix ms; 0: it is ready
+	Offset   uint64 `json:"offset,omitempty"`
 }
 
 // key of a claim: its list and its id there.
@@ -79,14 +80,19 @@ func (b *Beanstalkd) Lock(context.Context) error {
 	return nil
 }
 
-// LastID is the id of the job that was put last.
-func (b *Beanstalkd) LastID() (uint64, error) {
+// LastID is the id of the job that was put last, and a name of the process that gives the ids: after a start it may
+// begin at 1 again.
+func (b *Beanstalkd) LastID() (process string, last uint64, err error) {
+	stats, err := b.c.one("stats", "OK")
+	if err != nil {
+		return "", 0, err
+	}
 	put, err := b.c.one("put 0 3600 60 0\r\n", "INSERTED") // delayed: it is no list
 	if err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	_, err = b.c.one("delete "+put.words[1], "DELETED")
-	return put.id(), err
+	return b.Addr + " " + stats.text("id"), put.id(), err
 }
 
 // Topics implements Old.
@@ -152,7 +158,7 @@ func (b *Beanstalkd) claimReady(n int) ([]Job, error) {
 	var asked []string
 	for _, r := range replies {
 		if r.is("RESERVED") {
-			list, bodies = append(list, beanstalkClaim{ID: r.id()}), append(bodies, r.body)
+			list, bodies = append(list, beanstalkClaim{ID: r.id(), Offset: b.Offset}), append(bodies, r.body)
 			asked = append(asked, "stats-job "+r.words[1])
 		}
 	}
@@ -191,7 +197,7 @@ func (b *Beanstalkd) claimDelayed(tube string, n int) (jobs []Job, more bool, er
 	var hide []string
 	now := time.Now()
 	for i := range stats {
-		c, s := beanstalkClaim{ID: next[1].id() + uint64(i)}, &stats[i]
+		c, s := beanstalkClaim{ID: next[1].id() + uint64(i), Offset: b.Offset}, &stats[i]
 		if c.learn(s); s.text("state") != "delayed" || s.number("delay") == beanstalkHide || c.Tube == beanstalkLists {
 			continue
 		}
@@ -256,7 +262,7 @@ func (b *Beanstalkd) claimed(
 
 func (b *Beanstalkd) job(list uint64, c beanstalkClaim, body []byte) Job {
 	p := queue.Push{
-		Topic: b.TopicOf(c.Tube, c.Priority), ID: strconv.FormatUint(b.Offset+c.ID, 10), Body: body,
+		Topic: b.TopicOf(c.Tube, c.Priority), ID: strconv.FormatUint(c.Offset+c.ID, 10), Body: body,
 		ContentType: queue.TypeOf(body), DueAt: time.UnixMilli(c.Due), Priority: b.PriorityOf(c.Priority),
 		TTR: min(time.Duration(c.TTR)*time.Second, registry.MaxPullTTR),
 		Via: fmt.Sprintf("import beanstalk %s %d", b.Addr, list),

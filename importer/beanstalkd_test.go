@@ -74,6 +74,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 		return id
 	}
 	must(b.Lock(ctx))
+	b.Offset = 1000
 	ready, delayed := put("T", 5, 0), put("U", 7, time.Hour)
 	held, buried := put("default", 1, 0), put("V", 1, 0)
 	if _, _, err := client.Reserve(0); err != nil { // the one of default
@@ -84,7 +85,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	must(client.Bury(buried, 1))
 	first, err := b.Claim(ctx, 100)
 	must(err)
-	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(ready) || first[0].Push.Topic != "beanstalk.T.5" ||
+	if len(first) != 1 || first[0].Push.ID != fmt.Sprint(1000+ready) || first[0].Push.Topic != "beanstalk.T.5" ||
 		string(first[0].Push.Body) != "body\r\n" || first[0].Push.TTR != 90*time.Second {
 		t.Fatalf("first %+v, want the one that is ready", first)
 	}
@@ -93,7 +94,7 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	}
 	second, err := b.Claim(ctx, 100)
 	must(err)
-	if len(second) != 1 || second[0].Push.ID != fmt.Sprint(delayed) {
+	if len(second) != 1 || second[0].Push.ID != fmt.Sprint(1000+delayed) {
 		t.Fatalf("then %+v, want the one that is delayed", second)
 	}
 	if left := time.Until(second[0].Push.DueAt); left < 59*time.Minute || left > time.Hour+2*time.Second {
@@ -109,6 +110,11 @@ func TestBeanstalkdJobsAreClaimedOnce(t *testing.T) {
 	must(err)
 	if len(left) != 2 || len(byClaim(left)) != 2 {
 		t.Fatalf("%d claims are left, want 2 on two lists", len(left))
+	}
+	for _, job := range left {
+		if job.Push.ID != first[0].Push.ID && job.Push.ID != second[0].Push.ID {
+			t.Errorf("the claim that is left has another id, %s", job.Push.ID)
+		}
 	}
 	if other := openBeanstalkd(t, addr); !errors.Is(other.Lock(ctx), ErrLocked) {
 		t.Error("a second import is not refused")

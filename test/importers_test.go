@@ -343,20 +343,46 @@ func oldGrape(t *testing.T) *oldSystem {
 	}
 }
 
-func oldBeanstalkd(t *testing.T) *oldSystem {
+// startBeanstalkd starts one of Debian's package on a port; stop kills it.
+func startBeanstalkd(t *testing.T, port int) (addr string, stop func()) {
+	t.Helper()
 	needProcesses(t)
 	path, err := exec.LookPath("beanstalkd")
 	if err != nil {
 		t.Skip("SKIPPED: beanstalkd is not installed (apt-get install beanstalkd)")
 	}
-	port := strconv.Itoa(freeport.TCP(t))
-	addr := net.JoinHostPort("127.0.0.1", port)
-	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", port)
+	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", strconv.Itoa(port))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(stop)
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	waitListening(t, addr)
+	return addr, stop
+}
+
+// A beanstalkd that was started again, without its jobs, gives their ids to other ones. Those that wait here stay.
+func TestABeanstalkdThatWasStartedAgainLosesNoJob(t *testing.T) {
+	t.Parallel()
+	port, i := freeport.TCP(t), startImporting(t)
+	for n := range 2 {
+		addr, stop := startBeanstalkd(t, port)
+		if _, err := dialBeanstalk(t, addr).Put([]byte(strconv.Itoa(n)), 100, time.Hour, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := i.Run("import", "beanstalk", "--addr", addr); code != 0 {
+			t.Fatalf("exit %d: %s", code, out)
+		}
+		stop()
+	}
+	if stats := i.MustStats(t, "beanstalk.default.0000000100"); stats.Delayed != 2 {
+		t.Errorf("of two jobs %d are here", stats.Delayed)
+	}
+}
+
+func oldBeanstalkd(t *testing.T) *oldSystem {
+	addr, _ := startBeanstalkd(t, freeport.TCP(t))
 	producer, consumer := dialBeanstalk(t, addr), dialBeanstalk(t, addr)
 	return &oldSystem{
 		args: []string{"--addr", addr}, topic: "beanstalk.default.0000000100",

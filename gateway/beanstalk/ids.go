@@ -19,25 +19,25 @@ type ids struct {
 // counter is the setting of the next block.
 type counter struct {
 	Next    uint64            `json:"next"`
-	Offsets map[string]uint64 `json:"offsets,omitempty"` // of the ids of the servers that were imported from
+	Offsets map[string]uint64 `json:"offsets,omitempty"` // of the ids of the processes that were imported from
 }
 
 // room is how many ids an imported server may still give while its producers move.
 const room = 1_000_000_000
 
-// Offset is what is added to the ids of a beanstalkd that is imported, whose last id is given: 0 for the first one,
-// unless a gateway has given ids already. All ids that the gateways give from now on are larger.
-func Offset(ctx context.Context, r Registry, server string, last uint64) (offset uint64, err error) {
+// Offset is what is added to the ids of a process of beanstalkd that is imported, whose last id is given: 0 for the first
+// one, unless a gateway has given ids already. All ids that the gateways give from now on are larger.
+func Offset(ctx context.Context, r Registry, process string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {
 		var known bool
-		if offset, known = c.Offsets[server]; !known && c.Next > 1 {
+		if offset, known = c.Offsets[process]; !known && c.Next > 1 {
 			offset = c.Next
 		}
 		if c.Offsets == nil {
 			c.Offsets = map[string]uint64{}
 		}
-		c.Offsets[server] = offset
+		c.Offsets[process] = offset
 		if !known {
 			c.Next = offset + last + room
 		}
