@@ -16,6 +16,7 @@ type deadQueue struct {
 	fate     func(topic, id string) *queue.Job
 	alive    map[queue.Ref]bool
 	redriven int
+	lists    int // calls of List
 	health   []queue.ShardHealth
 }
 
@@ -37,6 +38,7 @@ func (q *deadQueue) List(
 ) ([]queue.Job, string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.lists++
 	begin, _ := strconv.Atoi(cursor)
 	all := q.jobs[topic]
 	end := min(len(all), begin+limit)

@@ -36,6 +36,15 @@ type Action struct {
 	Do    string
 	At    time.Time
 	Shift time.Duration
+	// State is the one in which the jobs were shown; empty: any. What was dead and lives again is left alone, and so is
+	// what has died since.
+	State queue.State
+}
+
+// over reports whether a job was shown in another state than it is in, as far as that matters.
+func (d Action) over(j *queue.Job) bool {
+	dead := j.State == queue.Dead
+	return dead && d.Do == Due || !dead && d.Do == Retry || d.State != "" && dead != (d.State == queue.Dead)
 }
 
 // Apply acts at once on jobs of a topic, each as its state allows; running ones are left alone. What failed is in the
@@ -60,7 +69,7 @@ func Apply(ctx context.Context, q Queue, topic string, ids []string, do Action) 
 			a.count(&a.params.Result.Gone, 1, nil)
 		case j.State == queue.Running:
 			a.count(&a.params.Result.Running, 1, nil)
-		case j.State == queue.Dead && do.Do == Due:
+		case do.over(j):
 			a.count(&a.params.Result.Moved, 1, nil)
 		case j.State == queue.Dead:
 			dead = append(dead, j)

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -58,6 +59,12 @@ type Result struct {
 
 // Skipped counts the jobs that needed nothing done.
 func (r Result) Skipped() int64 { return r.Running + r.Gone + r.Moved }
+
+// Add adds the outcomes of other jobs.
+func (r *Result) Add(o Result) {
+	r.Done, r.Running, r.Gone = r.Done+o.Done, r.Running+o.Running, r.Gone+o.Gone
+	r.Moved, r.Failed, r.Error = r.Moved+o.Moved, r.Failed+o.Failed, cmp.Or(r.Error, o.Error)
+}
 
 // complete fills in what the kinds of tasks on dead jobs imply: earlier versions did not store it.
 func (p *Params) complete(kind string) {

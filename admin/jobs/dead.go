@@ -61,6 +61,9 @@ type deadData struct {
 	figures.Counts
 }
 
+// Most are the topics with the most dead jobs.
+func (d *deadData) Most(n int) []deadTopic { return d.Topics[:min(n, len(d.Topics))] }
+
 // deadChosen are the jobs that the filter chooses.
 type deadChosen struct {
 	Filter  bulk.Filter
@@ -97,17 +100,17 @@ type deadGroup struct {
 	Count int
 }
 
-// readDeadFilter reads the filter of the form and ignores malformed times.
-func readDeadFilter(c echo.Context) bulk.Filter {
-	form, _ := c.FormParams()
-	f, _ := readFilter(form, page.Zone(c))
+// readDeadFilter reads the filter of the form; an error is about its times.
+func readDeadFilter(c echo.Context) (bulk.Filter, error) {
+	form, _ := c.FormParams() // of a malformed request, what could be read
+	f, err := readFilter(form, page.Zone(c))
 	f.State = queue.Dead
-	return f
+	return f, err
 }
 
 func (h *Handler) deadPage(c echo.Context) error {
 	ctx := c.Request().Context()
-	f := readDeadFilter(c)
+	f, _ := readDeadFilter(c) // a malformed time is left out, as the page shows
 	d := deadData{Counts: h.figures.Counts(ctx), Reasons: []string{"attempts", "gone", "expired", "lease"}}
 	d.Topics = deadTopicsOf(d.Counts, "")
 	d.Chosen = h.chosen(ctx, d.Counts, f, h.patience)
@@ -119,7 +122,7 @@ func (h *Handler) deadPage(c echo.Context) error {
 	}
 	d.Errors = groupDead(d.Jobs)
 	d.Running = h.deadTasks(ctx)
-	return h.Render(c, http.StatusOK, "dead", d)
+	return h.Render(c, http.StatusOK, "dead", &d)
 }
 
 // deadTopicsOf are the topics with dead jobs, or one of them. Those of a namespace are counted under its name.
@@ -148,7 +151,10 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 	if member {
 		topics = []deadTopic{{Name: f.Topic}}
 	}
-	for _, t := range topics {
+	for i, t := range topics {
+		if d.AtLeast = d.AtLeast || i > 0 && f.Narrow() && time.Now().After(until); d.AtLeast {
+			break
+		}
 		if f.Narrow() || member {
 			m := matching{Topic: t.Name, Filter: f}
 			h.count(ctx, &m, time.Until(until))
@@ -166,7 +172,8 @@ func (h *Handler) chosen(ctx context.Context, counts figures.Counts, f bulk.Filt
 // deadCount answers the part of the page with the number of jobs and what can be done with them.
 func (h *Handler) deadCount(c echo.Context) error {
 	ctx := c.Request().Context()
-	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), readDeadFilter(c), countLimit))
+	f, _ := readDeadFilter(c)
+	return h.Fragment(c, "dead#chosen", h.chosen(ctx, h.figures.Counts(ctx), f, countLimit))
 }
 
 // deadTasks are the open tasks on dead jobs.
@@ -186,7 +193,7 @@ func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) err
 		d.Jobs, d.Pager = newDeadJobs(jobs), page.CursorPager(c, next)
 		return err
 	}
-	for _, t := range d.Topics[:min(deadTopics, len(d.Topics))] {
+	for _, t := range d.Most(deadTopics) {
 		jobs, next, err := h.matching(ctx, f, t.Name, "", deadPerTopic, until)
 		if err != nil {
 			d.Away = h.Explain(c, err)
@@ -238,17 +245,21 @@ func formNumber(c echo.Context, name string, fallback, low, high float64) float6
 
 func (h *Handler) deadRedrive(c echo.Context) error {
 	return h.startDead(c, bulk.KindRedrive, bulk.Params{
-		Filter: readDeadFilter(c), Staged: c.FormValue("staged") != "",
+		Staged:    c.FormValue("staged") != "",
 		Rate:      formNumber(c, "rate", defaultRate, 0, 100_000),
 		StopAbove: formNumber(c, "stop_above", defaultStopPct, 0, 100) / 100,
 	})
 }
 
 func (h *Handler) deadDelete(c echo.Context) error {
-	return h.startDead(c, bulk.KindDeleteDead, bulk.Params{Filter: readDeadFilter(c)})
+	return h.startDead(c, bulk.KindDeleteDead, bulk.Params{})
 }
 
-func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) error {
+// startDead starts a task on the dead jobs that the form chooses, if all of its filter is understood.
+func (h *Handler) startDead(c echo.Context, kind string, p bulk.Params) (err error) {
+	if p.Filter, err = readDeadFilter(c); err != nil {
+		return h.refuse(c, err, "/dead")
+	}
 	if p.Filter.Topic != "" && h.Snapshot().Topic(p.Filter.Topic) == nil {
 		return echo.NewHTTPError(http.StatusBadRequest, h.T(c, "dead.no_topic", p.Filter.Topic))
 	}
@@ -276,19 +287,15 @@ func (h *Handler) deadSelected(c echo.Context) error {
 		h.Flash(c, "warning", "topic.none_checked")
 		return h.Back(c, "/dead")
 	}
-	do, done := bulk.Action{Do: bulk.Retry}, "dead.redriven"
-	if c.FormValue("do") == bulk.Delete {
-		do.Do, done = bulk.Delete, "dead.deleted"
-	}
-	total := int64(0)
+	do := bulk.Action{Do: form.Get("do"), State: queue.Dead}
+	var all bulk.Result
 	for topic, ids := range byTopic {
 		r, err := bulk.Apply(c.Request().Context(), h.Queue, topic, ids, do)
-		total += r.Done
-		if text := r.Error; err != nil || text != "" {
-			h.FlashText(c, "danger", cmp.Or(text, fmt.Sprint(err)))
-			break
+		if err != nil {
+			return h.refuse(c, err, "/dead")
 		}
+		all.Add(r)
 	}
-	h.Flash(c, "success", done, total)
+	h.flashResult(c, all, len(form["job"]))
 	return h.Back(c, "/dead")
 }

@@ -236,7 +236,7 @@ func (h *Handler) bulkJobs(c echo.Context, t *registry.Topic) error {
 		h.Flash(c, "warning", "topic.none_checked")
 		return h.Back(c, "/topics")
 	}
-	do := bulk.Action{Do: form.Get("do")}
+	do := bulk.Action{Do: form.Get("do"), State: queue.State(form.Get("state"))}
 	if do.Do == bulk.Due {
 		if do.At, do.Shift, err = readDue(form, page.Zone(c)); err != nil {
 			return h.refuse(c, err, "/topics")

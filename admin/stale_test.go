@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
+)
+
+// TestWhatLivesAgainIsNotDeletedAsDead: somebody else re-drove a dead letter that this page still shows. Its deletion
+// and re-drive leave the job alone, and say so; and what died since the list of delayed jobs was shown stays a dead
+// letter.
+func TestWhatLivesAgainIsNotDeletedAsDead(t *testing.T) {
+	t.Parallel()
+	s, q := shop(t)
+	s.as("ops")
+	must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "again", Body: []byte(`{}`), Delay: time.Hour}).Err)
+	for _, do := range []string{"delete", "retry"} {
+		_, body := s.post("/dead/selected", "job", "shop.close/again", "do", do)
+		if !strings.Contains(body, "Done for 0 of 1 jobs. Left alone: 0 running, 1 gone or changed meanwhile") {
+			t.Errorf("%s of a job that lives again: %s", do, body)
+		}
+		_, body = s.post("/topics/shop.close/jobs", "job", "again", "do", do, "state", "dead", "back",
+			"/topics/shop.close?tab=jobs&state=delayed")
+		if !strings.Contains(body, "Done for 0 of 1 jobs.") {
+			t.Errorf("%s of a job that lives again, on its topic's page: %s", do, body)
+		}
+	}
+	if j, err := q.Get(t.Context(), "shop.close", "again"); err != nil || j.State != queue.Delayed {
+		t.Errorf("the job is %+v: %v", j, err)
+	}
+	if _, body := s.post("/topics/shop.close/jobs", "job", "again", "do", "delete", "state", "delayed", "back",
+		"/topics/shop.close?tab=jobs"); !strings.Contains(body, "Done for 1 of 1 jobs.") {
+		t.Errorf("a job that is as it was shown is not deleted: %s", body)
+	}
+}
+
+// TestAFilterThatIsNotUnderstoodDeletesNothing: without its time it would choose more than was meant.
+func TestAFilterThatIsNotUnderstoodDeletesNothing(t *testing.T) {
+	t.Parallel()
+	q := newDeadQueue("a", 3)
+	s := deadSite(t, q)
+	for _, path := range []string{"/dead/delete", "/dead/redrive"} {
+		if _, body := s.post(path, "topic", "a", "since", "yesterday"); !strings.Contains(body, "yesterday") {
+			t.Errorf("%s does not name the time that is wrong:\n%s", path, body)
+		}
+	}
+	if status, _ := s.get("/tasks/1"); status != http.StatusNotFound {
+		t.Error("a task was started")
+	}
+}
+
+// TestManyTopicsWithDeadJobsAreCountedInTime: what a filter chooses of 2,000 topics is not counted to the end before the
+// page is answered.
+func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
+	t.Parallel()
+	q := newDeadQueue("a", 1)
+	topics := make([]registry.Topic, 2000)
+	for i := range topics {
+		name := fmt.Sprintf("many.%d", i)
+		topics[i] = registry.NewTopic(name)
+		topics[i].CallbackURL = "http://127.0.0.1:1/"
+		q.jobs[name], q.stats[name] = nil, queue.Stats{Dead: 1}
+	}
+	s := open(t, func(o *Options) { o.Queue = q }).as("ops")
+	_, err := s.registry.PutTopics(t.Context(), "test", topics)
+	must(t, err)
+	s.admin.jobs.SetPatience(0)
+	s.shows("/dead?text=tls", "Counting")
+	if q.lists > 100 {
+		t.Errorf("the page listed dead jobs %d times", q.lists)
+	}
+}
