@@ -155,33 +155,39 @@ func (h *Hub) publish(event string, s Source, f *feed, data any) {
 	h.mu.Lock()
 	f.data, f.ran = data, true
 	h.mu.Unlock()
-	for language, readers := range h.readersOf(f) {
+	for language := range h.languagesOf(f) {
 		text, err := h.text(language, s, data)
 		if err != nil {
 			h.log.Error("render a live part", "event", event, "error", err)
 			return
 		}
-		h.mu.Lock()
-		same := f.last[language] == text
-		f.last[language] = text
-		h.mu.Unlock()
-		if same {
-			continue
-		}
-		for _, r := range readers {
+		h.send(event, f, language, text)
+	}
+}
+
+// send gives a new text to those who read it now: who came while it was rendered got the one before.
+func (h *Hub) send(event string, f *feed, language, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.last[language] == text {
+		return
+	}
+	f.last[language] = text
+	for r := range f.readers {
+		if r.language == language {
 			r.put(event, text)
 		}
 	}
 }
 
-func (h *Hub) readersOf(f *feed) map[string][]*reader {
+func (h *Hub) languagesOf(f *feed) map[string]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	by := map[string][]*reader{}
+	languages := map[string]bool{}
 	for r := range f.readers {
-		by[r.language] = append(by[r.language], r)
+		languages[r.language] = true
 	}
-	return by
+	return languages
 }
 
 func (h *Hub) text(language string, s Source, data any) (string, error) {

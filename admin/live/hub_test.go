@@ -82,3 +82,32 @@ func TestAUserLeavesStreamsToOthers(t *testing.T) {
 		t.Errorf("after one was closed: %v", err)
 	}
 }
+
+// TestWhoComesWhileATextIsRenderedGetsIt: not only the one before, which may not change again for long.
+func TestWhoComesWhileATextIsRenderedGetsIt(t *testing.T) {
+	t.Parallel()
+	var h *Hub
+	var late *reader
+	h = NewHub(func(_, _ string, data any) (string, error) {
+		if data == "new" && late == nil {
+			var err error
+			if late, _, err = h.join("bob", "en", []string{"s"}); err != nil {
+				t.Error(err)
+			}
+		}
+		return data.(string), nil
+	}, slog.New(slog.DiscardHandler))
+	defer h.Close()
+	s := Source{Every: time.Hour, Partial: "x", Data: func(context.Context, string) (any, error) { return "old", nil }}
+	h.Register("s", s)
+	r, _, err := h.join("ann", "en", []string{"s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-r.tick
+	r.take()
+	h.publish("s", s, h.feeds["s"], "new")
+	if got := late.take(); len(got) != 1 || got[0].text != "new" {
+		t.Errorf("who came meanwhile got %v", got)
+	}
+}
