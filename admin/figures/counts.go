@@ -64,14 +64,15 @@ const (
 	totalsKept  = 10_000 // topics
 )
 
-// Counts counts the jobs of all topics. While no shard answers it returns the last counts.
+// Counts counts the jobs of all topics. While no shard answers it returns the last counts. The counts are everybody's,
+// so they are read to the end though the one who asks may leave.
 func (h *Handler) Counts(ctx context.Context) Counts {
 	r := &h.readings
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := h.Now()
 	if now.Sub(r.asked) >= max(countsFresh, countsShare*r.took) || r.asked.IsZero() {
-		all, err := h.readCounts(ctx)
+		all, err := h.readCounts(context.WithoutCancel(ctx))
 		r.took = h.Now().Sub(now)
 		if h.someAnswered(err) {
 			r.counts.Topics, r.counts.At = all, now

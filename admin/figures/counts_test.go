@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/registry"
 )
@@ -20,8 +22,8 @@ type redis struct {
 	err   error
 }
 
-func (r *redis) Counts(context.Context) (map[string]queue.Stats, error) {
-	return maps.Clone(r.stats), r.err
+func (r *redis) Counts(ctx context.Context) (map[string]queue.Stats, error) {
+	return maps.Clone(r.stats), cmp.Or(ctx.Err(), r.err)
 }
 func (r *redis) Stats(context.Context, []string) (map[string]queue.Stats, error) {
 	return r.stats, r.err
@@ -88,4 +90,28 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	if x := h.Totals(t.Context(), []string{"a"})["a"]; !x.Old() || x.Dead != 7 {
 		t.Errorf("no shard answers any more: %+v", x)
 	}
+}
+
+// TestWhoeverLeavesSpoilsNoCounts: a browser that leaves while its page is made cancels its request. The pages of all
+// others must not say then that no shard answers, or that nothing was called.
+func TestWhoeverLeavesSpoilsNoCounts(t *testing.T) {
+	t.Parallel()
+	r := &redis{stats: map[string]queue.Stats{"a": {Dead: 7}}}
+	h := New(&page.Base{Options: page.Options{Now: time.Now, Registry: openRegistry(t), Queue: r, History: called{}}})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	h.Counts(gone)
+	if c := h.Counts(t.Context()); len(c.Missing) > 0 || c.Sum().Dead != 7 {
+		t.Errorf("after somebody left, the counts are %+v", c)
+	}
+	h.Vitals(gone, []string{"a"})
+	if v := h.Vitals(t.Context(), []string{"a"})["a"]; v.Attempts != 9 {
+		t.Errorf("after somebody left, the vitals are %+v", v)
+	}
+}
+
+type called struct{}
+
+func (called) Series(ctx context.Context, _, _ string) (history.Points, error) {
+	return history.Points{Sums: map[string]int64{"delivered": 9}}, ctx.Err()
 }

@@ -42,6 +42,8 @@ func (h *Handler) Vitals(ctx context.Context, topics []string) map[string]Vitals
 		v, known := h.vitals[name]
 		if !known || h.Now().Sub(v.at) > vitalsFresh {
 			v = h.readVitals(ctx, name)
+		}
+		if ctx.Err() == nil { // whoever asked is still there, so it was read
 			h.vitals[name] = v
 		}
 		list[name] = v
