@@ -52,7 +52,7 @@ func (s *site) topic(name string) {
 
 func TestOverviewLeadsToTheFirstJob(t *testing.T) {
 	t.Parallel()
-	s := open(t, func(o *Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("ops")
+	s := open(t, func(o *Options) { o.APIURL, o.TokenFile = "http://127.0.0.1:7", "/d/api-token" }).as("root")
 	s.wants("/", "/topics/new", "http://127.0.0.1:7/v1/topics/demo.hello/jobs", "cat /d/api-token")
 	s.topic("shop.close")
 	s.wants("/", "/v1/topics/shop.close/jobs", "Done: shop.close")

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -231,5 +232,32 @@ func TestStrangersWriteNothing(t *testing.T) {
 	}
 	if db.Writes != 0 {
 		t.Errorf("%d sessions were written", db.Writes)
+	}
+}
+
+var linked = regexp.MustCompile(`(?:href|action|hx-get)="(/[^"#?]*)`)
+
+// TestNoPageOffersWhatARoleMayNot: what a user can click leads to no 403.
+func TestNoPageOffersWhatARoleMayNot(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	for _, user := range []string{"look", "ops", "root"} {
+		s.as(user)
+		tried := map[string]bool{"/logout": true}
+		for _, page := range []string{"/", "/topics", "/dead", "/tasks", "/shards", "/alerts", "/processes", "/audit",
+			"/account", "/search?id=push"} {
+			_, body := s.get(page)
+			for _, link := range linked.FindAllStringSubmatch(body, -1) {
+				if path := link[1]; !tried[path] && !strings.HasPrefix(path, "/assets/") {
+					tried[path] = true
+					if status, _ := s.get(path); status == http.StatusForbidden {
+						t.Errorf("%s offers %s to %s, who may not", page, path, user)
+					}
+				}
+			}
+		}
+		if user == "look" {
+			s.topic("shop.close") // the others have one
+		}
 	}
 }

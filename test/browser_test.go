@@ -132,6 +132,7 @@ func TestTheAdminInABrowser(t *testing.T) {
 	chartsAreTrue(t, b)
 	i.cardsAreSavedAlone(t, b)
 	searchByKeys(t, b)
+	aQuestionOutlivesLiveParts(b)
 	i.redriveOfAFilter(t, b)
 }
 

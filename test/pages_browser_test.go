@@ -188,6 +188,18 @@ func searchByKeys(t *testing.T, b *harness.Browser) {
 	b.Shows(soon, "order-17", "Delayed")
 }
 
+// aQuestionOutlivesLiveParts: a process is restarted though the list with its button would be replaced by a newer one
+// while the question is read.
+func aQuestionOutlivesLiveParts(b *harness.Browser) {
+	b.Open("/processes")
+	b.Click(`form[action$="/processes/restart"]:has([value=timer]) button`)
+	harness.Evaluate[chromedp.Void](b, `document.addEventListener("live", (e) => {
+		if (e.detail.name.startsWith("processes")) document.querySelector("[data-text]").textContent += " Newer.";
+	})`)
+	b.Shows(soon, "Newer.")
+	b.Submit(`#wk-confirm [data-ok]`) // which waits for the page that follows
+}
+
 // redriveOfAFilter: what is typed into the filter is what the action is about, though nobody applied it; Enter in a
 // typed confirmation confirms.
 func (i *installation) redriveOfAFilter(t *testing.T, b *harness.Browser) {

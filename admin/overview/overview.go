@@ -10,6 +10,7 @@ import (
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/admin/shards"
+	"github.com/wakecall/wakecall/alert"
 	"github.com/wakecall/wakecall/history"
 	"github.com/wakecall/wakecall/master"
 )
@@ -67,10 +68,10 @@ type overviewLive struct {
 	Now       *rates // nil: history tells nothing yet
 	Shards    []*shards.ShardView
 	Tree      *master.Tree
-	TreeErr   string
 	Shares    []share
 	Busy      bool // something was pushed lately, or lives
 	CheckedAt time.Time
+	alerts    []alert.Alert // open, those that are muted, too
 }
 
 // rates are the numbers of the last ten seconds, and sums of the last quarter of an hour.
@@ -134,11 +135,9 @@ func (h *Handler) collect(ctx context.Context) *overviewLive {
 	o := &overviewLive{Shards: h.shards.ShardViews(ctx), CheckedAt: h.Now()}
 	o.Now = h.currentRates(ctx)
 	o.Shares = h.shares(ctx)
-	tree, err := h.Master.Ps(ctx)
-	if o.Tree = tree; err != nil {
-		o.TreeErr = err.Error()
-	}
-	o.Problems = h.issues(o, h.openAlerts(ctx))
+	o.Tree, _ = h.Master.Ps(ctx) // away: that is a problem
+	o.alerts = h.openAlerts(ctx)
+	o.Problems = h.issues(o)
 	o.Busy = h.busy(o)
 	return o
 }

@@ -37,7 +37,7 @@ type issue struct {
 }
 
 // issues are the current problems: those that only this process can see, and the open alerts.
-func (h *Handler) issues(o *overviewLive, open []alert.Alert) (all issues) {
+func (h *Handler) issues(o *overviewLive) (all issues) {
 	var list []issue
 	if !h.Registry.Up() {
 		list = append(list, issue{Severity: "danger", Key: "overview.registry_away", To: "/processes"})
@@ -46,12 +46,12 @@ func (h *Handler) issues(o *overviewLive, open []alert.Alert) (all issues) {
 		list = append(list, issue{Severity: "danger", Key: "overview.no_shard", To: "/shards"})
 	}
 	list = append(list, h.processIssues(o)...)
-	for i := range open {
-		if open[i].Handling.Muted(h.Now()) {
+	for i := range o.alerts {
+		if o.alerts[i].Handling.Muted(h.Now()) {
 			all.Muted++
 			continue
 		}
-		list = append(list, alertIssue(&open[i]))
+		list = append(list, alertIssue(&o.alerts[i]))
 	}
 	all.More = max(0, len(list)-issuesShown)
 	all.List = list[:len(list)-all.More]

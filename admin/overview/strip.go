@@ -11,16 +11,7 @@ import (
 	"github.com/wakecall/wakecall/history"
 )
 
-// enrich adds to the strip what the living jobs do not tell: how the last quarter of an hour's attempts went, and how
-// late they were.
-func (h *Handler) enrich(ctx context.Context, s *page.Strip) {
-	s.Unattended = slices.ContainsFunc(h.openAlerts(ctx), func(a alert.Alert) bool { return a.Has("no_consumer") })
-	if late, known := h.Lateness(ctx, 0.95); known {
-		s.LatenessP95 = late
-	}
-	s.SuccessRate = h.successRate(ctx)
-}
-
+// successRate is how the last quarter of an hour's attempts went.
 func (h *Handler) successRate(ctx context.Context) float64 {
 	p, err := h.figures.History.Series(ctx, history.AllTopics, history.Spans()[0])
 	attempts := p.Sums["delivered"] + p.Sums["failed"]
@@ -41,23 +32,28 @@ func (h *Handler) stripSource() {
 	})
 }
 
-// Strip sums up all topics.
+// Strip sums up all topics, and what is wrong.
 func (h *Handler) Strip(ctx context.Context) *page.Strip {
-	counts := h.figures.Counts(ctx)
+	counts, o := h.figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
 		Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At, Missing: counts.Missing,
-		SuccessRate: math.NaN(), LatenessP95: -1,
+		SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(), Unattended: o.has("no_consumer"),
 	}
-	h.enrich(ctx, s)
-	s.Wrong = h.wrong(ctx)
 	s.Wrong["dead"] = int(s.Dead)
+	if late, known := h.Lateness(ctx, 0.95); known {
+		s.LatenessP95 = late
+	}
 	return s
 }
 
+// has reports whether an alert of a kind is open.
+func (o *overviewLive) has(kind string) bool {
+	return slices.ContainsFunc(o.alerts, func(a alert.Alert) bool { return a.Has(kind) })
+}
+
 // wrong counts what the pages show as wrong, by their entries in the menu.
-func (h *Handler) wrong(ctx context.Context) map[string]int {
-	o := h.overviewLive(ctx)
-	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(h.openAlerts(ctx))}
+func (o *overviewLive) wrong() map[string]int {
+	wrong := map[string]int{"overview": o.Problems.Count(), "alerts": len(o.alerts)}
 	for _, s := range o.Shards {
 		if s.Down() {
 			wrong["shards"]++

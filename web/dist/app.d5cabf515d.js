@@ -31,7 +31,8 @@
   }
   function show(name, data) {
     for (const e of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
-      if (e.dataset.liveAs === "data" || e.contains(document.activeElement) && document.activeElement !== document.body) continue;
+      if (e.contains(document.activeElement) && document.activeElement !== document.body) continue;
+      if (e.contains(asked)) continue; // a form that is taken out of the page sends nothing
       e.innerHTML = data; // rendered by html/template of this server
       window.htmx && htmx.process(e);
       enhance(e);
@@ -49,6 +50,7 @@
   // --- confirmation --------------------------------------------------------------------------------------------------
   // <form data-confirm="Delete it?" data-confirm-word="shop.close" data-confirm-label="Delete">
   const dialog = () => $("#wk-confirm");
+  let asked = null; // the form that the open dialog is about
   document.addEventListener("submit", (event) => {
     const form = event.target;
     const by = event.submitter;
@@ -56,6 +58,7 @@
     if (!text || form.dataset.confirmed) { delete form.dataset.confirmed; return; }
     event.preventDefault();
     event.stopImmediatePropagation();
+    asked = form;
     ask(text, (by && by.dataset.confirmWord) || form.dataset.confirmWord || "", (by && by.dataset.confirmLabel) || form.dataset.confirmLabel, () => {
       form.dataset.confirmed = "yes";
       form.requestSubmit(by || undefined);
@@ -73,7 +76,7 @@
     ok.disabled = Boolean(word);
     input.oninput = () => { ok.disabled = input.value !== word; };
     $("[data-cancel]", d).onclick = () => d.close();
-    d.onclose = () => { if (d.returnValue === "ok" && (!word || input.value === word)) yes(); };
+    d.onclose = () => { asked = null; if (d.returnValue === "ok" && (!word || input.value === word)) yes(); };
     d.returnValue = "";
     d.showModal();
     if (word) input.focus();
@@ -152,8 +155,10 @@
   }
 
   // --- times: all of them in one zone, the one that the user chose ----------------------------------------------------
-  const choice = document.documentElement.dataset.zone;
-  const zone = choice && choice !== "browser" ? choice : undefined;
+  const zone = known(document.documentElement.dataset.zone);
+  function known(choice) { // undefined is the browser's; it may not know all that the server does
+    try { return new Intl.DateTimeFormat("en", { timeZone: choice }) && choice; } catch { return undefined; }
+  }
   const iso = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" }); // 2026-11-22 17:03:12
   const full = (at) => iso.format(at);
   const atForms = {
