@@ -67,7 +67,7 @@ func openRegistry(t *testing.T) testRegistry {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	return testRegistry{r, account.NewStore(r)}
+	return testRegistry{r, account.NewStore(r), file}
 }
 
 var seededRegistry = sync.OnceValues(func() (db []byte, err error) {
@@ -97,6 +97,7 @@ const password = "correct horse"
 type testRegistry struct {
 	*registry.Registry
 	*account.Store
+	file string
 }
 
 // site is an admin that serves a test.

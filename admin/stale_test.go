@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +74,68 @@ func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 	s.shows("/dead?text=tls", "Counting")
 	if q.lists > 100 {
 		t.Errorf("the page listed dead jobs %d times", q.lists)
+	}
+}
+
+// TestAnEditOfAnotherHostIsNotLost: what another host changed a moment ago, which this one has not seen yet, stays when
+// a topic is paused here, and the form shows it as the other version.
+func TestAnEditOfAnotherHostIsNotLost(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	s.as("root")
+	form := form("name", "shop.close", "title", "Mine", "etag", s.registry.Snapshot().Topics.Get("shop.close").ETag())
+	other, err := registry.Open(registry.Options{DSN: "sqlite:" + s.registry.file, SecretKey: make([]byte, 32)})
+	must(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	change := func(do func(*registry.Topic)) {
+		t.Helper()
+		other.Refresh(t.Context())
+		next := *other.Snapshot().Topics.Get("shop.close")
+		do(&next)
+		_, err := other.PutTopic(t.Context(), "test", next)
+		must(t, err)
+	}
+	now := func() *registry.Topic {
+		other.Refresh(t.Context())
+		return other.Snapshot().Topics.Get("shop.close")
+	}
+	change(func(t *registry.Topic) { t.Title = "Theirs" })
+	if status, body := s.post("/topics/shop.close/pause"); status != http.StatusOK {
+		t.Errorf("a pause is %d\n%s", status, body)
+	}
+	if x := now(); x.Title != "Theirs" || x.State != registry.TopicPaused {
+		t.Errorf("after a pause here the topic is %+v", x)
+	}
+	change(func(t *registry.Topic) { t.Title = "Newest" })
+	if status, body := s.post("/topics/shop.close/edit", form...); status != http.StatusConflict ||
+		!strings.Contains(body, "Newest") || !strings.Contains(body, "Mine") {
+		t.Errorf("the form answers %d, without both versions", status)
+	}
+}
+
+// TestAnotherSecretIsNotDroppedThanShown: somebody else rotated the secret since the page was opened.
+func TestAnotherSecretIsNotDroppedThanShown(t *testing.T) {
+	t.Parallel()
+	s, _ := shop(t)
+	s.as("root")
+	s.post("/topics/shop.close/secret")
+	s.post("/topics/shop.close/secret")
+	shown := s.registry.Snapshot().Topics.Get("shop.close")
+	s.shows("/topics/shop.close", `name="etag" value="`+shown.ETag()+`"`)
+	s.post("/topics/shop.close/secret", "etag", shown.ETag())
+	before := s.registry.Snapshot().Topics.Get("shop.close")
+	for _, do := range []string{"/secret/drop", "/secret"} {
+		status, body := s.post("/topics/shop.close"+do, "etag", shown.ETag())
+		if !strings.Contains(body, "was changed meanwhile") {
+			t.Errorf("%s of a page from before is %d", do, status)
+		}
+	}
+	if after := s.registry.Snapshot().Topics.Get("shop.close"); !slices.Equal(after.Secrets, before.Secrets) {
+		t.Error("the secrets changed")
+	}
+	s.post("/topics/shop.close/secret/drop", "etag", before.ETag())
+	if after := s.registry.Snapshot().Topics.Get("shop.close"); len(after.Secrets) != 1 ||
+		after.Secrets[0] != before.Secrets[0] {
+		t.Errorf("%d secrets are left", len(after.Secrets))
 	}
 }

@@ -112,7 +112,7 @@ func ProblemOf(err error) problem {
 	case errors.Is(err, registry.ErrUnavailable), errors.As(err, &away), errors.Is(err, queue.ErrNewer),
 		errors.Is(err, seal.ErrKey):
 		return problem{http.StatusServiceUnavailable, titleOf(http.StatusServiceUnavailable), err.Error()}
-	case errors.Is(err, account.ErrLastAdmin):
+	case errors.Is(err, account.ErrLastAdmin), errors.Is(err, registry.ErrChanged):
 		return problem{http.StatusConflict, titleOf(http.StatusConflict), err.Error()}
 	case errors.Is(err, queue.ErrCursor):
 		return problem{http.StatusBadRequest, titleOf(http.StatusBadRequest), err.Error()}

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,12 +13,35 @@ import (
 	"github.com/wakecall/wakecall/registry"
 )
 
-// putState stores a topic with another state.
+// putState stores a topic with another state. What another host changed of it, which may not be known here yet, stays.
 func (h *Handler) putState(c echo.Context, t *registry.Topic, state registry.TopicState) error {
-	next := *t
-	next.State, next.Secrets = state, nil // nil: those it has
-	_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), next)
-	return err
+	put := func() error {
+		next := *t
+		next.State = state
+		_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), next, registry.IfMatch(t.ETag()))
+		return err
+	}
+	err := put()
+	if !errors.Is(err, registry.ErrChanged) {
+		return err
+	}
+	h.Registry.Refresh(c.Request().Context())
+	if t, err = h.TopicOf(c); err != nil {
+		return err
+	}
+	return put()
+}
+
+// asShown wraps a change that is meant for the secrets that the page showed: those of a topic that was changed
+// meanwhile may be others.
+func (h *Handler) asShown(change func(echo.Context, *registry.Topic) error) func(echo.Context, *registry.Topic) error {
+	return func(c echo.Context, t *registry.Topic) error {
+		if etag := c.FormValue("etag"); etag != "" && etag != t.ETag() {
+			h.Flash(c, "danger", "topic.changed", t.Name)
+			return h.Redirect(c, h.Below("/topics", t.Name))
+		}
+		return change(c, t)
+	}
 }
 
 func (h *Handler) pauseTopic(c echo.Context, t *registry.Topic) error {
@@ -90,7 +114,8 @@ func (h *Handler) setOverlap(c echo.Context, t *registry.Topic) error {
 func (h *Handler) dropOldSecret(c echo.Context, t *registry.Topic) error {
 	next := *t
 	next.Secrets = t.Secrets[:min(1, len(t.Secrets))]
-	if _, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), next); err != nil {
+	_, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), next, registry.IfMatch(t.ETag()))
+	if err != nil {
 		return err
 	}
 	h.Flash(c, "success", "topic.secret_dropped", t.Name)

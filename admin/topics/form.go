@@ -231,6 +231,7 @@ func (h *Handler) saveTopic(c echo.Context, was *registry.Topic) error {
 
 // conflictPage shows both versions. Saving again overwrites the one that is shown.
 func (h *Handler) conflictPage(c echo.Context, f topicForm, yours *registry.Topic) error {
+	h.Registry.Refresh(c.Request().Context()) // the change may be another host's, and not known here yet
 	theirs, err := h.TopicOf(c)
 	if err != nil {
 		return err
