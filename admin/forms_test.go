@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
 	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/registry"
 )
 
 // TestAFormSaysAllThatIsWrong: every wrong field has its message, and what was typed stays.
@@ -186,5 +189,28 @@ func TestDelayedJobsAreListedByTheirTimes(t *testing.T) {
 	}
 	if len(ids) != jobs || !slices.IsSorted(ids) {
 		t.Errorf("%d of %d jobs, in order: %v\n%v", len(ids), jobs, slices.IsSorted(ids), ids)
+	}
+}
+
+// awayEditor stores nothing, as while the database is away.
+type awayEditor struct{ page.Editor }
+
+func (awayEditor) PutTopic(context.Context, string, registry.Topic, ...registry.Condition) (bool, error) {
+	return false, registry.ErrUnavailable
+}
+
+// TestAFormWaitsForTheDatabase: what was typed is in the page that says that the database is away, and is sent again from
+// there; passwords are not in it.
+func TestAFormWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := open(t, func(o *Options) { o.Editor = awayEditor{o.Editor} }).as("root")
+	status, body := s.post("/topics/new?from=a", form("name", "shop.mail", "title", "Typed <b>", "password", "x-y-z")...)
+	for _, want := range []string{`action="/topics/new?from=a"`, `name="title" value="Typed &lt;b&gt;"`, "Try again"} {
+		if status != http.StatusServiceUnavailable || !strings.Contains(body, want) {
+			t.Errorf("%d, without %s:\n%s", status, want, body)
+		}
+	}
+	if strings.Contains(body, "x-y-z") {
+		t.Error("a password is in the page")
 	}
 }

@@ -20,10 +20,10 @@ func (h *Handler) loginRoutes(g *echo.Group) {
 }
 
 type loginForm struct {
-	Username string
-	Next     string
-	Error    string
-	Kept     // the form that was sent when the session had expired
+	Username  string
+	Next      string
+	Error     string
+	page.Kept // the form that was sent when the session had expired
 }
 
 func (h *Handler) loginPage(c echo.Context) error {
@@ -53,7 +53,7 @@ func (h *Handler) waits(c echo.Context, name string) time.Duration {
 }
 
 func (h *Handler) login(c echo.Context) error {
-	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next"), Kept: keptOf(c)}
+	form := loginForm{Username: typedName(c.FormValue("username")), Next: c.FormValue("next"), Kept: page.KeptOf(c)}
 	if wait := h.waits(c, form.Username); wait > 0 {
 		form.Error = h.T(c, "login.wait", h.Words(c, wait))
 		return h.Render(c, http.StatusTooManyRequests, "login", form)

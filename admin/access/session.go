@@ -113,7 +113,8 @@ func (h *Handler) outdated(ctx context.Context, u *account.User) bool {
 
 func (h *Handler) toLogin(c echo.Context) error {
 	r := c.Request()
-	if k := h.keep(c); k.Action != "" {
+	k := page.Keep(c)
+	if _, err := c.Cookie(sessionCookie); err == nil && k.Action != "" { // strangers never had a session
 		return h.Render(c, http.StatusUnauthorized, "login", loginForm{Kept: k, Error: h.T(c, "login.expired")})
 	}
 	if r.Method != http.MethodGet || page.IsFragment(c) || r.URL.Path == h.BasePath+"/" {

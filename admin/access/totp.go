@@ -13,6 +13,7 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/totp"
 	"github.com/wakecall/wakecall/admin/account"
+	"github.com/wakecall/wakecall/admin/page"
 )
 
 // What a session holds on the way to a second factor.
@@ -43,7 +44,7 @@ func (h *Handler) askCode(c echo.Context, u *account.User, form loginForm) error
 
 func (h *Handler) loginCode(c echo.Context) error {
 	ctx := c.Request().Context()
-	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: keptOf(c)}
+	name, form := h.Sessions.GetString(ctx, keyPending), loginForm{Next: c.FormValue("next"), Kept: page.KeptOf(c)}
 	began := time.Unix(h.Sessions.GetInt64(ctx, keyPendingSince), 0)
 	if name == "" || h.Now().Sub(began) > pendingLife {
 		return h.Redirect(c, "/login")

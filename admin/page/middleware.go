@@ -167,7 +167,17 @@ func (b *Base) answerProblem(c echo.Context, p problem) error {
 		c.Response().Header().Set("HX-Reswap", "innerHTML")
 		return b.fragmentStatus(c, p.Status, "partials/problem", p)
 	}
-	return b.Render(c, p.Status, "problem", p)
+	shown := shownProblem{problem: p}
+	if p.Status >= http.StatusInternalServerError {
+		shown.Kept = Keep(c)
+	}
+	return b.Render(c, p.Status, "problem", shown)
+}
+
+// shownProblem is the page of an error, with the form that may be sent again.
+type shownProblem struct {
+	problem
+	Kept
 }
 
 // Refusal is the page of a request that is malformed, so that nothing is known of it: neither session nor language.

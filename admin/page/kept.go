@@ -1,4 +1,4 @@
-package access
+package page
 
 import (
 	"net/http"
@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/wakecall/wakecall/admin/page"
 )
 
-// Kept is a form that was sent after its session had expired. The page for signing in carries it, so that nothing is
-// stored for strangers; who has signed in is asked whether to send it. Passwords are left out.
+// Kept is a form that could not be dealt with: its session had expired, or what it changes did not answer. The page that
+// says so carries it, so that nothing is stored and nothing typed is lost; it can be sent again. Passwords are left out.
 type Kept struct {
 	Action string     // a path below the base path; empty: there is no form
 	Fields url.Values // what was typed
@@ -22,14 +20,11 @@ const (
 	keptField  = "kept." // before the names of its fields
 )
 
-// keep takes the form of a request whose session is no longer there. Strangers never had one.
-func (h *Handler) keep(c echo.Context) Kept {
+// Keep takes the form of a request.
+func Keep(c echo.Context) Kept {
 	r := c.Request()
 	form := strings.HasPrefix(r.Header.Get(echo.HeaderContentType), echo.MIMEApplicationForm)
-	if _, err := c.Cookie(sessionCookie); err != nil || r.Method != http.MethodPost || !form || page.IsFragment(c) {
-		return Kept{}
-	}
-	if err := r.ParseForm(); err != nil {
+	if r.Method != http.MethodPost || !form || IsFragment(c) || r.ParseForm() != nil {
 		return Kept{}
 	}
 	k := Kept{Action: r.URL.RequestURI(), Fields: url.Values{}}
@@ -44,8 +39,8 @@ func (h *Handler) keep(c echo.Context) Kept {
 	return k
 }
 
-// keptOf reads the form that the page for signing in carried.
-func keptOf(c echo.Context) Kept {
+// KeptOf reads the form that the page for signing in carried.
+func KeptOf(c echo.Context) Kept {
 	form, err := c.FormParams()
 	if err != nil || !strings.HasPrefix(form.Get(keptAction), "/") || strings.HasPrefix(form.Get(keptAction), "//") {
 		return Kept{}
@@ -61,7 +56,7 @@ func keptOf(c echo.Context) Kept {
 
 // Lines are the fields as a template shows them.
 func (k Kept) Lines() (list []struct{ Name, Value string }) {
-	for _, name := range page.SortedKeys(k.Fields) {
+	for _, name := range SortedKeys(k.Fields) {
 		for _, value := range k.Fields[name] {
 			list = append(list, struct{ Name, Value string }{name, value})
 		}
