@@ -199,8 +199,8 @@ func (awayEditor) PutTopic(context.Context, string, registry.Topic, ...registry.
 	return false, registry.ErrUnavailable
 }
 
-// TestAFormWaitsForTheDatabase: what was typed is in the page that says that the database is away, and is sent again from
-// there; passwords are not in it.
+// TestAFormWaitsForTheDatabase: what was typed is in the page that says that the database is away, and is sent again
+// from there; passwords are not in it.
 func TestAFormWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(o *Options) { o.Editor = awayEditor{o.Editor} }).as("root")
@@ -212,5 +212,40 @@ func TestAFormWaitsForTheDatabase(t *testing.T) {
 	}
 	if strings.Contains(body, "x-y-z") {
 		t.Error("a password is in the page")
+	}
+}
+
+// TestAPushHereIsAsOneThroughTheAPI: the same limits, those of the configuration and of pull topics, and topics of a
+// namespace, which is none itself.
+func TestAPushHereIsAsOneThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	q := realQueue(t)
+	s := open(t, func(o *Options) {
+		o.Queue = q
+		o.Config.Server.MaxBody = 1000
+	}).as("ops")
+	for _, name := range []string{"film.render", "team.*"} {
+		topic := registry.NewTopic(name)
+		topic.Delivery = registry.DeliveryPull
+		_, err := s.registry.PutTopic(t.Context(), "test", topic)
+		must(t, err)
+	}
+	push := func(topic, attempts, body string) (int, string) {
+		return s.post("/push", "topic", topic, "max_attempts", attempts, "body", body, "delay", "1h")
+	}
+	for _, topic := range []string{"film.render", "team.mail"} {
+		if status, body := push(topic, "65535", "1"); status != http.StatusOK {
+			t.Errorf("65,535 attempts of %s: %d\n%s", topic, status, body)
+		}
+	}
+	for want, sent := range map[string][3]string{
+		"is a namespace": {"team.*", "", "1"},
+		"1000":           {"film.render", "", `"` + strings.Repeat("x", 1000) + `"`},
+		"65536&#34; is not a number of 1 to 65535": {"film.render", "65536", "1"},
+	} {
+		if status, body := push(sent[0], sent[1], sent[2]); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(body, want) {
+			t.Errorf("%d, without %s", status, want)
+		}
 	}
 }

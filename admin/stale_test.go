@@ -55,8 +55,8 @@ func TestAFilterThatIsNotUnderstoodDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestManyTopicsWithDeadJobsAreCountedInTime: what a filter chooses of 2,000 topics is not counted to the end before the
-// page is answered.
+// TestManyTopicsWithDeadJobsAreCountedInTime: what a filter chooses of 2,000 topics is not counted to the end before
+// the page is answered.
 func TestManyTopicsWithDeadJobsAreCountedInTime(t *testing.T) {
 	t.Parallel()
 	q := newDeadQueue("a", 1)

@@ -77,10 +77,7 @@ func (h *Handler) pushJob(c echo.Context) error {
 	return h.Redirect(c, h.Below("/topics", p.Topic, "jobs", r.Job.ID))
 }
 
-const (
-	maxID       = 128
-	maxPushBody = 256 << 10
-)
+const maxID = 128
 
 var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep, "replace": queue.Replace,
 	"error": queue.Refuse}
@@ -89,13 +86,17 @@ var duplicates = map[string]queue.OnDuplicate{"": queue.Keep, "keep": queue.Keep
 func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	p := &queue.Push{Topic: f.Topic, ID: f.ID, Body: []byte(strings.TrimSpace(f.Body))}
 	var errs []error
-	t := h.Snapshot().Topics.Get(f.Topic)
+	t := h.Snapshot().Topic(f.Topic)
 	switch {
+	case registry.IsNamespace(f.Topic):
+		errs = append(errs, page.FieldError("topic", "%s is a namespace; push to a topic below it", f.Topic))
 	case t == nil:
 		errs = append(errs, page.FieldError("topic", "there is no topic %.80q", f.Topic))
-		t = &registry.Topic{Priority: queue.Normal.String()}
 	case t.State == registry.TopicOffline:
 		errs = append(errs, page.FieldError("topic", "%s is offline and takes no jobs", t.Name))
+	}
+	if t == nil {
+		t = &registry.Topic{Priority: queue.Normal.String()}
 	}
 	if p.ID == "" {
 		p.ID, p.Fresh = queue.NewID(), true
@@ -104,8 +105,8 @@ func (h *Handler) pushOf(f pushForm, zone *time.Location) (*queue.Push, error) {
 	}
 	if !json.Valid(p.Body) {
 		errs = append(errs, page.FieldError("body", "is not JSON; a text needs quotes"))
-	} else if len(p.Body) > maxPushBody {
-		errs = append(errs, page.FieldError("body", "has %d bytes; at most %d", len(p.Body), maxPushBody))
+	} else if most := int(h.Config.Server.MaxBody); len(p.Body) > most {
+		errs = append(errs, page.FieldError("body", "has %d bytes; at most %d", len(p.Body), most))
 	}
 	return p, errors.Join(append(errs, setWhen(p, f, t, zone), setLimits(p, f, t))...)
 }
@@ -156,8 +157,9 @@ func setLimits(p *queue.Push, f pushForm, t *registry.Topic) error {
 	if f.MaxAttempts == "" {
 		return errors.Join(errs...)
 	}
-	if p.MaxAttempts, err = strconv.Atoi(f.MaxAttempts); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > 1000 {
-		errs = append(errs, page.FieldError("max_attempts", "%.40q is not a number of 1 to 1000", f.MaxAttempts))
+	_, most := t.AttemptBounds()
+	if p.MaxAttempts, err = strconv.Atoi(f.MaxAttempts); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > most {
+		errs = append(errs, page.FieldError("max_attempts", "%.40q is not a number of 1 to %d", f.MaxAttempts, most))
 	}
 	return errors.Join(errs...)
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Kept is a form that could not be dealt with: its session had expired, or what it changes did not answer. The page that
-// says so carries it, so that nothing is stored and nothing typed is lost; it can be sent again. Passwords are left out.
+// Kept is a form that could not be dealt with: its session had expired, or what it changes did not answer. The page
+// that says so carries it, so that nothing is stored and nothing typed is lost; it can be sent again. Passwords are
+// left out.
 type Kept struct {
 	Action string     // a path below the base path; empty: there is no form
 	Fields url.Values // what was typed

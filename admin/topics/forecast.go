@@ -7,13 +7,12 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/wakecall/wakecall/admin/figures"
 	"github.com/wakecall/wakecall/queue"
-	"github.com/wakecall/wakecall/registry"
 )
 
 // fillForecast shows when jobs fall due, and how late they will be called, or at the earliest taken by workers. Of the
 // topics of a namespace there is no forecast.
 func (h *Handler) fillForecast(c echo.Context, d *topicData) error {
-	if registry.IsNamespace(d.Name) {
+	if d.IsNamespace() {
 		return nil
 	}
 	ctx := c.Request().Context()

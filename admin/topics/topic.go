@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -103,6 +104,9 @@ type topicData struct {
 	Span     string
 }
 
+// IsNamespace reports whether it is a namespace, whose topics have the jobs.
+func (d *topicData) IsNamespace() bool { return registry.IsNamespace(d.Name) }
+
 // ledgerDay is what a day brought.
 type ledgerDay struct {
 	Day string
@@ -147,9 +151,12 @@ func (h *Handler) fillTab(c echo.Context, d *topicData) error {
 	case "forecast":
 		return h.fillForecast(c, d)
 	case "push":
-		api := h.APIURL
-		d.Curl = page.CurlLine(api, d.Name, "$WAKECALL_TOKEN", `{"body":{"order":42},"delay":"30m"}`)
-		d.Go = goSnippet(api, d.Name)
+		api, name := h.APIURL, d.Name
+		if d.IsNamespace() {
+			name = strings.TrimSuffix(name, "*") + "orders"
+		}
+		d.Curl = page.CurlLine(api, name, "$WAKECALL_TOKEN", `{"body":{"order":42},"delay":"30m"}`)
+		d.Go = goSnippet(api, name)
 	}
 	return nil
 }
