@@ -435,6 +435,20 @@ func TestTopicsGoOutAndInAsYAML(t *testing.T) {
 	}
 }
 
+// TestAFileOfTopicsIsTakenAsAWhole: one that is too large is not taken for none, and one with a topic twice changes
+// nothing.
+func TestAFileOfTopicsIsTakenAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	if body := s.upload("# " + strings.Repeat("x", 5<<20)); !strings.Contains(body, "too large: at most 4.0 MiB") {
+		t.Errorf("a large file: %s", body)
+	}
+	twice := "name: a\ncallback_url: http://h\n---\nname: b\ncallback_url: http://h\n---\nname: a\ncallback_url: http://i\n"
+	if body := s.upload(twice); !strings.Contains(body, "has the topic a twice") || s.registry.Snapshot().Topics.Len() > 0 {
+		t.Errorf("a file with a topic twice: %s", body)
+	}
+}
+
 // TestNoLimitOfAttemptsIsSaidSo: 0 attempts of a pull topic are not none.
 func TestNoLimitOfAttemptsIsSaidSo(t *testing.T) {
 	q := realQueue(t)

@@ -87,6 +87,9 @@ type Editor interface {
 	PutTopic(
 		ctx context.Context, actor string, t registry.Topic, conditions ...registry.Condition,
 	) (created bool, err error)
+	PutTopics(
+		ctx context.Context, actor string, topics []registry.Topic, conditions ...registry.Condition,
+	) ([]registry.Done, error)
 	PutShard(ctx context.Context, actor string, s registry.Shard) error
 }
 

@@ -3,6 +3,7 @@ package topics
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/wakecall/wakecall/admin/account"
 	"github.com/wakecall/wakecall/admin/page"
+	"github.com/wakecall/wakecall/bulk"
 	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/topicfile"
 )
@@ -47,30 +49,26 @@ func (h *Handler) exportTopics(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", b.Bytes())
 }
 
-const (
-	maxImport = 4 << 20
-	maxTopics = 10000
-)
+const maxTopics = 10000 // of a file
 
-// importTopics checks every topic of a file before it changes the first.
+// importTopics stores all topics of a file, or none.
 func (h *Handler) importTopics(c echo.Context) error {
-	file, err := c.FormFile("file")
-	if err != nil {
+	data, err := uploaded(c)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		h.Flash(c, "danger", "topics.too_large", page.ByteSize(large.Limit))
+		return h.Redirect(c, "/topics")
+	case err != nil:
 		h.Flash(c, "warning", "topics.no_file")
 		return h.Redirect(c, "/topics")
 	}
-	f, err := file.Open()
-	if err != nil {
-		return fmt.Errorf("import topics: %w", err)
+	topics, err := topicsIn(data)
+	if err == nil {
+		_, err = h.Editor.PutTopics(c.Request().Context(), page.Actor(c), topics)
 	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxImport))
-	if err != nil {
-		return fmt.Errorf("import topics: %w", err)
-	}
-	topics, err := topicfile.Parse(data)
-	if err == nil && len(topics) > maxTopics {
-		err = fmt.Errorf("the file has more than %d topics", maxTopics)
+	if page.ProblemOf(err).Status == http.StatusServiceUnavailable {
+		return err
 	}
 	if err != nil {
 		for _, one := range page.Flatten(err) {
@@ -78,12 +76,39 @@ func (h *Handler) importTopics(c echo.Context) error {
 		}
 		return h.Redirect(c, "/topics")
 	}
-	for i, t := range topics {
-		if _, err := h.Editor.PutTopic(c.Request().Context(), page.Actor(c), *t.Topic); err != nil {
-			h.Flash(c, "warning", "topics.imported", i)
-			return fmt.Errorf("import topic %s: %w", t.Name, err)
-		}
-	}
 	h.Flash(c, "success", "topics.imported", len(topics))
 	return h.Redirect(c, "/topics")
+}
+
+// uploaded is the content of the form's file.
+func uploaded(c echo.Context) ([]byte, error) {
+	file, err := c.FormFile("file")
+	if err != nil {
+		return nil, err
+	}
+	f, err := file.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(f) // Headers bounds the request
+}
+
+// topicsIn are the topics of a file, each once.
+func topicsIn(data []byte) ([]registry.Topic, error) {
+	found, err := topicfile.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > maxTopics {
+		return nil, bulk.Localized("topics.too_many", maxTopics)
+	}
+	topics, seen := make([]registry.Topic, len(found)), map[string]bool{}
+	for i, t := range found {
+		if seen[t.Name] {
+			return nil, bulk.Localized("topics.twice", t.Name)
+		}
+		seen[t.Name], topics[i] = true, *t.Topic
+	}
+	return topics, nil
 }
