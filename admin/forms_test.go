@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"regexp"
 	"slices"
@@ -46,6 +47,8 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 			[]string{"name", "", "topics", "No!"},
 			[]string{"is missing: say whose token", "are missing: give at least one of", "is not a pattern"},
 		},
+		"/account/password":  {[]string{"current", password, "password", "0123456789"}, []string{"do not match"}},
+		"/alerts/recipients": {[]string{"recipients", "nobody"}, []string{"is not a mail address"}},
 		"/shards/new": {
 			[]string{"name", "No Name", "url", "http://h"},
 			[]string{"is not a shard&#39;s name", "it does not begin with"},
@@ -54,6 +57,11 @@ func TestAFormSaysAllThatIsWrong(t *testing.T) {
 		status, body := s.post(path, sent.fields...)
 		if status != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d", path, status)
+		}
+		back := regexp.MustCompile(`action="/language"><input type="hidden" name="back" value="([^"]*)"`).
+			FindStringSubmatch(body)
+		if again, _ := s.post("/language", "choice", "en", "back", html.UnescapeString(back[1])); again != http.StatusOK {
+			t.Errorf("%s: a choice of the language leads to %d", path, again)
 		}
 		for _, m := range sent.messages {
 			if !strings.Contains(body, m) {

@@ -11,6 +11,7 @@ import (
 
 func (h *Handler) accountRoutes(g *echo.Group) {
 	g.GET("/account", func(c echo.Context) error { return h.accountPage(c, http.StatusOK, nil) })
+	h.FormsOf(g, "/account", "/account/password", "/account/totp/finish", "/account/totp/clear")
 	g.POST("/account/password", h.changePassword)
 	g.POST("/account/totp/begin", h.beginTOTP)
 	g.POST("/account/totp/finish", h.finishTOTP)

@@ -14,6 +14,7 @@ import (
 
 func (h *Handler) loginRoutes(g *echo.Group) {
 	g.GET("/login", h.loginPage)
+	h.FormsOf(g, "/login", "/login/code")
 	g.POST("/login", h.login)
 	g.POST("/login/code", h.loginCode)
 	g.POST("/logout", h.logout)

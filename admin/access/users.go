@@ -17,6 +17,7 @@ import (
 func (h *Handler) usersRoutes(g *echo.Group) {
 	admin := func(do echo.HandlerFunc) echo.HandlerFunc { return h.Need(account.RoleAdmin, do) }
 	g.GET("/access", admin(func(c echo.Context) error { return h.accessPage(c, http.StatusOK, accessForms{}) }))
+	h.FormsOf(g, "/access", "/access/users", "/access/tokens")
 	g.POST("/access/users", admin(h.createUser))
 	g.POST("/access/users/:name/role", admin(h.setRole))
 	g.POST("/access/users/:name/password", admin(h.setPassword))

@@ -24,6 +24,8 @@ func (h *Handler) Routes(g *echo.Group) {
 	g.GET("/alerts", h.alertsPage)
 	g.GET("/alerts/deliveries", h.deliveriesPage)
 	g.GET("/alerts/settings", admin(h.alertSettings))
+	h.FormsOf(g, "/alerts/settings", "/alerts/mail", "/alerts/recipients", "/alerts/rules", "/alerts/webhooks",
+		"/alerts/webhooks/delete")
 	g.POST("/alerts/handle", h.Need(account.RoleOperator, h.handle))
 	g.POST("/alerts/mail", admin(h.saveMail))
 	g.POST("/alerts/mail/test", admin(h.testMail))

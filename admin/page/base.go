@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
+	"github.com/labstack/echo/v4"
 
 	"github.com/wakecall/wakecall/admin/live"
 	"github.com/wakecall/wakecall/web"
@@ -50,6 +51,14 @@ func New(o Options) (b *Base, err error) {
 // Live registers a live part: pages with data-live="NAME" or "NAME:ARG" show it.
 func (b *Base) Live(name string, every time.Duration, partial string, data live.Data) {
 	b.Hub.Register(name, live.Source{Every: every, Partial: partial, Data: data})
+}
+
+// FormsOf leads from the addresses to which a page's forms are sent to the page. With a mistake in a form the page is
+// shown there, and may be asked for again: by a choice of the language, or by hand.
+func (b *Base) FormsOf(g *echo.Group, path string, forms ...string) {
+	for _, form := range forms {
+		g.GET(form, func(c echo.Context) error { return b.Redirect(c, path) })
+	}
 }
 
 // Assets serves the files that pages load.
