@@ -76,12 +76,14 @@ func unreachableShard(what string, s registry.Shard, h queue.ShardHealth) Findin
 		advice = passwordAdvice
 	case s.URL == registry.ManagedShard:
 		advice = "The master runs it: if `wakecall up` is running, its log says why it does not answer"
+	case strings.HasPrefix(s.URL, "rediss:"):
+		advice = "Is Redis running there, and does that port speak TLS? One that does not answers nothing"
 	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"):
 		advice = "Is a firewall in between?"
 	case h.Forbidden:
 		advice = health.Judge(h)[0].Advice
 	}
-	return failed(what, text, advice)
+	return failed(what, strings.TrimRight(text, ". "), advice) // Redis ends some of its errors with a full stop
 }
 
 func describeShard(what string, h queue.ShardHealth) Finding {

@@ -236,3 +236,21 @@ func TestOpenShardUsesTheConfiguredBuckets(t *testing.T) {
 		t.Errorf("a Cluster is tried with %d buckets, want those of redis.buckets, 5", n)
 	}
 }
+
+// TestAPortWithoutTLSIsExplained: a Redis that expects no TLS answers nothing to one who begins with it.
+func TestAPortWithoutTLSIsExplained(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cfg, err := conf.Load(conf.LoadOptions{Env: []string{"WAKECALL_REDIS_TIMEOUT=100ms"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := registry.Shard{Name: "main", URL: "rediss://" + l.Addr().String(), State: registry.ShardActive}
+	found := checkShard(t.Context(), cfg, s, nil)
+	if len(found) != 1 || found[0].Verdict != Failed || !strings.Contains(found[0].Advice, "TLS") {
+		t.Errorf("%+v", found)
+	}
+}

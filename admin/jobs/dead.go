@@ -187,7 +187,7 @@ func (h *Handler) deadTasks(ctx context.Context) []bulk.Task {
 
 func (h *Handler) deadJobs(ctx context.Context, c echo.Context, d *deadData) error {
 	f := d.Chosen.Filter
-	until := time.Now().Add(matchAtOnce)
+	until := time.Now().Add(h.patience)
 	if f.Topic != "" {
 		jobs, next, err := h.matching(ctx, f, f.Topic, c.QueryParam("cursor"), deadShown, until)
 		d.Jobs, d.Pager = newDeadJobs(jobs), page.CursorPager(c, next)

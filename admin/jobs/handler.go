@@ -16,12 +16,12 @@ type Handler struct {
 	*page.Base
 	figures  *figures.Handler
 	runner   *bulk.Runner
-	patience time.Duration // for counting what matches while a page is made; what takes longer is counted after it
+	patience time.Duration // of a page with finding jobs that match, and with counting them, which goes on after it
 }
 
 // New makes a Handler.
 func New(b *page.Base, f *figures.Handler) *Handler {
-	h := &Handler{Base: b, figures: f, patience: countAtOnce}
+	h := &Handler{Base: b, figures: f, patience: atOnce}
 	h.runner = h.newRunner()
 	return h
 }
@@ -29,7 +29,7 @@ func New(b *page.Base, f *figures.Handler) *Handler {
 // Runner carries out the tasks.
 func (h *Handler) Runner() *bulk.Runner { return h.runner }
 
-// SetPatience changes how long matching jobs are counted while a page is made, for tests on slow machines.
+// SetPatience changes how long a page looks for jobs that match and counts them, for tests on slow machines.
 func (h *Handler) SetPatience(d time.Duration) { h.patience = d }
 
 // Routes registers the pages.

@@ -26,10 +26,9 @@ func (h *Handler) matchingRoutes(g *echo.Group) {
 }
 
 const (
-	matchAtOnce = 100 * time.Millisecond // of looking for one page of those that match
-	countAtOnce = 150 * time.Millisecond // see Admin.patience
-	countPage   = 1000
-	countLimit  = 30 * time.Second
+	atOnce     = 100 * time.Millisecond // see Handler.patience
+	countPage  = 1000
+	countLimit = 30 * time.Second
 )
 
 // matching is how many jobs the filter is about.
@@ -117,7 +116,7 @@ func (h *Handler) matchingPage(c echo.Context, l *JobList, f bulk.Filter) error 
 	if f.State == queue.Delayed && !f.Narrow() {
 		return h.orderedPage(c, l, f)
 	}
-	until := time.Now().Add(matchAtOnce)
+	until := time.Now().Add(h.patience)
 	jobs, next, err := h.matching(c.Request().Context(), f, f.Topic, c.QueryParam("cursor"), jobsEach, until)
 	if f.State == queue.Delayed {
 		slices.SortStableFunc(jobs, func(x, y queue.Job) int { return x.NextAt.Compare(y.NextAt) })
