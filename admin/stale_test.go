@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -137,5 +138,38 @@ func TestAnotherSecretIsNotDroppedThanShown(t *testing.T) {
 	if after := s.registry.Snapshot().Topics.Get("shop.close"); len(after.Secrets) != 1 ||
 		after.Secrets[0] != before.Secrets[0] {
 		t.Errorf("%d secrets are left", len(after.Secrets))
+	}
+}
+
+// TestAShardThatWasChangedMeanwhileIsNotOverwritten: the form shows what somebody else made of the shard, and does not
+// bring one back that was removed.
+func TestAShardThatWasChangedMeanwhileIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	put := func(state registry.ShardState) {
+		t.Helper()
+		must(t, s.registry.PutShard(t.Context(), "test",
+			registry.Shard{Name: "one", URL: "redis://:secret@127.0.0.1:1/0", State: state}))
+	}
+	put(registry.ShardActive)
+	seen := regexp.MustCompile(`name="seen" value="([^"]+)"`)
+	first := seen.FindStringSubmatch(s.shows("/shards/one/edit"))
+	put(registry.ShardDraining)
+	form := func(seen string) []string {
+		return []string{"name", "one", "url", "redis://127.0.0.1:2/0", "state", "active", "seen", seen}
+	}
+	status, body := s.post("/shards/one/edit", form(first[1])...)
+	if status != http.StatusConflict || !strings.Contains(body, "It is now: draining, redis://:") ||
+		!strings.Contains(body, "redis://127.0.0.1:2/0") || strings.Contains(body, "secret") {
+		t.Fatalf("a form from before is %d\n%s", status, body)
+	}
+	if status, _ := s.post("/shards/one/edit", form(seen.FindStringSubmatch(body)[1])...); status != http.StatusOK ||
+		s.registry.ListShards()[0].URL != "redis://127.0.0.1:2/0" {
+		t.Errorf("to save again is %d", status)
+	}
+	must(t, s.registry.DeleteShard(t.Context(), "test", "one"))
+	if status, _ := s.post("/shards/one/edit", form("")...); status != http.StatusNotFound ||
+		len(s.registry.ListShards()) > 0 {
+		t.Errorf("to save one that was removed is %d", status)
 	}
 }

@@ -143,7 +143,12 @@ type shardForm struct {
 	Name   string         // the new name as typed; "": as it is
 	Shard  registry.Shard // its URL as typed
 	Errors map[string]string
+	Seen   string          // of the shard when the form was opened
+	Theirs *registry.Shard // what somebody else has made of it since
 }
+
+// seenOf is what a form shows of a shard.
+func seenOf(s registry.Shard) string { return string(s.State) + " " + registry.MaskURL(s.URL) }
 
 func (h *Handler) shardNew(c echo.Context) error {
 	return h.Render(c, http.StatusOK, "shard_form",
@@ -155,8 +160,9 @@ func (h *Handler) shardEdit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	seen := seenOf(s)
 	s.URL = registry.MaskURL(s.URL)
-	return h.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s})
+	return h.Render(c, http.StatusOK, "shard_form", shardForm{Shard: s, Seen: seen})
 }
 
 // typedShard reads the form; the shard's URL is the one that is meant, with its password.
@@ -193,7 +199,16 @@ func (h *Handler) shardSave(c echo.Context) error {
 	if isNew && stored != nil {
 		err = errors.Join(page.FieldError("name", "%s", h.T(c, "shards.taken")), err)
 	}
-	name := strings.TrimSpace(c.FormValue("name"))
+	name, seen := strings.TrimSpace(c.FormValue("name")), c.FormValue("seen")
+	if !isNew && stored == nil {
+		return registry.ErrNoShard
+	}
+	if !isNew && seen != "" && seen != seenOf(*stored) {
+		theirs := registry.Shard{State: stored.State, URL: registry.MaskURL(stored.URL)}
+		s.URL = c.FormValue("url")
+		return h.Render(c, http.StatusConflict, "shard_form",
+			shardForm{Name: name, Shard: s, Seen: seenOf(*stored), Theirs: &theirs})
+	}
 	if err = errors.Join(err, s.Validate()); err == nil {
 		err = h.Editor.PutShard(c.Request().Context(), page.Actor(c), s)
 	}
@@ -208,7 +223,7 @@ func (h *Handler) shardSave(c echo.Context) error {
 	}
 	if len(fields) > 0 {
 		s.URL = c.FormValue("url")
-		form := shardForm{New: isNew, Name: name, Shard: s, Errors: fields}
+		form := shardForm{New: isNew, Name: name, Shard: s, Errors: fields, Seen: seen}
 		return h.Render(c, http.StatusUnprocessableEntity, "shard_form", form)
 	}
 	h.Flash(c, "success", "shards.saved", s.Name)
