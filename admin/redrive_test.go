@@ -85,7 +85,8 @@ func TestRedriveStopsByItself(t *testing.T) {
 	if v.State != bulk.Stopped || q.redriven != 10 || v.Why() == nil {
 		t.Errorf("%d were re-driven, and the task is %+v", q.redriven, v)
 	}
-	s.shows("/tasks/1", "5 of 10 failed again, more than 20.0 %.")
+	s.shows("/tasks/1", "5 of 10 failed again, more than 20.0 %.", `bg-orange" data-width="4"`)
+	s.shows("/tasks", "Re-drive dead jobs #1", "10 of 250", `bg-orange" data-width="4"`)
 	s.post("/language", "choice", "zh-Hans")
 	s.shows("/tasks/1", "10 个中有 5 个再次失败")
 }
