@@ -57,19 +57,19 @@ func (p *parts) prepareImport(ctx context.Context, old importer.Old) (err error)
 }
 
 // OpenDelayQueue is the Redis of a delay-queue; close closes it.
-func OpenDelayQueue(from string) (old *importer.DelayQueue, closeRedis func(), err error) {
-	db, closeRedis, err := openOld(from)
+func OpenDelayQueue(from *redis.Options) (old *importer.DelayQueue, closeRedis func()) {
+	db := importer.Connect(from)
 	return &importer.DelayQueue{
 		Redis: db, Namespace: namespace(delayqueue.Namespace, "delay-queue", nil), TopicOf: delayqueue.TopicOf,
-	}, closeRedis, err
+	}, func() { _ = db.Close() }
 }
 
 // OpenGrape is the Redis of a Grape; close closes it.
-func OpenGrape(from, group string, base64 bool) (old *importer.Grape, closeRedis func(), err error) {
-	db, closeRedis, err := openOld(from)
+func OpenGrape(from *redis.Options, group string, base64 bool) (old *importer.Grape, closeRedis func()) {
+	db := importer.Connect(from)
 	return &importer.Grape{
 		Redis: db, Group: group, Base64: base64, Namespace: namespace(grape.Namespace, "Grape", nil), TopicOf: grape.TopicOf,
-	}, closeRedis, err
+	}, func() { _ = db.Close() }
 }
 
 // OpenBeanstalkd is a beanstalkd; close closes the connection.
@@ -84,35 +84,21 @@ func OpenBeanstalkd(ctx context.Context, addr string) (old *importer.Beanstalkd,
 	return old, old.Close, nil
 }
 
-func openOld(from string) (db *redis.Client, closeRedis func(), err error) {
-	o, err := redis.ParseURL(from)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the old Redis: %w", err)
-	}
-	db = importer.Connect(o)
-	return db, func() { _ = db.Close() }, nil
-}
-
-// OpenLmstfy is a pool of a lmstfy: its Redis, and admin, which has the tokens; "": the same one. close closes them.
-func OpenLmstfy(cfg *conf.Config, from, admin, pool string) (old *importer.Lmstfy, closeRedis func(), err error) {
+// OpenLmstfy is a pool of a lmstfy: its Redis, and admin, which has the tokens. close closes them.
+func OpenLmstfy(cfg *conf.Config, from, admin *redis.Options, pool string) (
+	old *importer.Lmstfy, closeRedis func(), err error,
+) {
 	pools := strings.Split(cfg.Gateways.Lmstfy.Pools, ",")
 	if pool = cmp.Or(pool, pools[0]); !slices.Contains(pools, pool) {
 		return nil, nil, fmt.Errorf("gateways.lmstfy.pools has no pool %q: add it there first", pool)
 	}
-	tokens, err := redis.ParseURL(cmp.Or(admin, from))
-	if err != nil {
-		return nil, nil, fmt.Errorf("the Redis of the tokens: %w", err)
-	}
-	db, closeJobs, err := openOld(from)
-	if err != nil {
-		return nil, nil, err
-	}
 	g := lmstfy.New(&gateway.Endpoint{}, lmstfy.Options{Pools: pools})
 	old = &importer.Lmstfy{
-		Redis: db, Admin: redis.NewClient(tokens), Pool: pool, Namespace: lmstfyNamespace(g.NamespaceOf(pool)),
-		TopicOf: func(namespace, queue string) string { return g.TopicOf(pool, namespace, queue) },
+		Redis: importer.Connect(from), Admin: redis.NewClient(admin), Pool: pool,
+		Namespace: lmstfyNamespace(g.NamespaceOf(pool)),
+		TopicOf:   func(namespace, queue string) string { return g.TopicOf(pool, namespace, queue) },
 	}
-	return old, func() { closeJobs(); _ = old.Admin.Close() }, nil
+	return old, func() { _, _ = old.Redis.Close(), old.Admin.Close() }, nil
 }
 
 // importTokens brings the tokens of a lmstfy and their limits. Those that exist stay as they are.

@@ -53,7 +53,7 @@ func OpenPHPDQ(
 		parts := strings.SplitN(strings.TrimSpace(master), ":", 3)
 		if len(parts) < 2 {
 			closeAll()
-			return nil, nil, fmt.Errorf("%.60q is not host:port[:password]", parts[0])
+			return nil, nil, fmt.Errorf("the Redis %.60q, of --redis or dq_redis, is not host:port[:password]", parts[0])
 		}
 		o := &redis.Options{Addr: strings.TrimSpace(parts[0]) + ":" + strings.TrimSpace(parts[1])}
 		if len(parts) == 3 {

@@ -31,9 +31,10 @@ const lockName = "wakecall-import-"
 
 // Connect connects to an old Redis. A command is sent once: a claim whose answer is lost is found among those that are
 // left.
-func Connect(o *redis.Options) *redis.Client {
+func Connect(to *redis.Options) *redis.Client {
+	o := *to
 	o.MaxRetries, o.ContextTimeoutEnabled, o.ClientName = -1, true, lockName+rand.Text()
-	return redis.NewClient(o)
+	return redis.NewClient(&o)
 }
 
 // ErrLocked says that another import from the same system is running.

@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/wakecall/wakecall/app"
 	"github.com/wakecall/wakecall/conf"
+	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/importer"
 	"github.com/wakecall/wakecall/logging"
 	"github.com/wakecall/wakecall/printable"
@@ -49,7 +51,10 @@ func (p *program) importFrom(
 		if shown != began {
 			fmt.Fprintln(p.err)
 		}
-		if err != nil {
+		switch {
+		case err != nil && *dry:
+			return err
+		case err != nil:
 			return fmt.Errorf("%w; %d jobs were imported, start it again to go on", err, report.Imported)
 		}
 		return p.show(report, func(w io.Writer) error { return importTable(w, &report, *dry) })
@@ -83,8 +88,11 @@ func (p *program) importPHPDQ() *cobra.Command {
 	shards := cmd.Flags().StringArray("redis", nil,
 		"`HOST:PORT[:PASSWORD]` of its Redis; repeat it for each (default: those of the table dq_redis)")
 	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
-		if *mysql == "" {
+		switch {
+		case *mysql == "":
 			return nil, nil, usagef("%s: --mysql is missing", cmd.CommandPath())
+		case !strings.HasPrefix(*mysql, "mysql://"):
+			return nil, nil, usagef("--mysql %q is not mysql://user:password@tcp(host:3306)/dq", database.MaskDSN(*mysql))
 		}
 		return importer.OpenPHPDQ(cmd.Context(), *mysql, *shards, cfg.Gateways.Location())
 	})
@@ -92,15 +100,29 @@ func (p *program) importPHPDQ() *cobra.Command {
 
 // importFromRedis is importFrom of a system whose jobs are in one Redis.
 func (p *program) importFromRedis(
-	cmd *cobra.Command, example string, open func(cfg *conf.Config, from string) (importer.Old, func(), error),
+	cmd *cobra.Command, example string, open func(cfg *conf.Config, from *redis.Options) (importer.Old, func(), error),
 ) *cobra.Command {
 	from := cmd.Flags().String("redis", "", "`URL` of its Redis: "+example)
 	return p.importFrom(cmd, func(cmd *cobra.Command, cfg *conf.Config) (importer.Old, func(), error) {
 		if *from == "" {
 			return nil, nil, usagef("%s: --redis is missing", cmd.CommandPath())
 		}
-		return open(cfg, *from)
+		o, err := oldRedis("--redis", *from)
+		if err != nil {
+			return nil, nil, err
+		}
+		return open(cfg, o)
 	})
+}
+
+// oldRedis reads the URL of an old Redis. The parser's error may show its password.
+func oldRedis(flag, from string) (*redis.Options, error) {
+	o, err := redis.ParseURL(from)
+	if err != nil {
+		return nil, usagef("%s %q is not the URL of a Redis: write redis://:password@host:6379/0",
+			flag, database.MaskDSN(from))
+	}
+	return o, nil
 }
 
 func (p *program) importLmstfy() *cobra.Command {
@@ -110,15 +132,25 @@ func (p *program) importLmstfy() *cobra.Command {
 	admin := cmd.Flags().String("admin-redis", "",
 		"`URL` of lmstfy's AdminRedis, which has the tokens and limits of all pools (default: that of --redis)")
 	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
-		func(cfg *conf.Config, from string) (importer.Old, func(), error) {
-			return app.OpenLmstfy(cfg, from, *admin, *pool)
+		func(cfg *conf.Config, from *redis.Options) (importer.Old, func(), error) {
+			tokens := from
+			if *admin != "" {
+				var err error
+				if tokens, err = oldRedis("--admin-redis", *admin); err != nil {
+					return nil, nil, err
+				}
+			}
+			return app.OpenLmstfy(cfg, from, tokens, *pool)
 		})
 }
 
 func (p *program) importDelayQueue() *cobra.Command {
 	cmd := &cobra.Command{Use: "delayqueue", Short: "import the waiting jobs of a delay-queue (ouqiang's)"}
 	return p.importFromRedis(cmd, "redis://:pw@host:6379/1",
-		func(_ *conf.Config, from string) (importer.Old, func(), error) { return app.OpenDelayQueue(from) })
+		func(_ *conf.Config, from *redis.Options) (importer.Old, func(), error) {
+			old, closeRedis := app.OpenDelayQueue(from)
+			return old, closeRedis, nil
+		})
 }
 
 func (p *program) importGrape() *cobra.Command {
@@ -126,8 +158,9 @@ func (p *program) importGrape() *cobra.Command {
 	group := cmd.Flags().String("namespace", "", "`NAME` that its keys begin with")
 	base64 := cmd.Flags().Bool("base64", false, "bodies are stored in base64, as by earlier versions of Grape")
 	return p.importFromRedis(cmd, "redis://:pw@host:6379/0",
-		func(_ *conf.Config, from string) (importer.Old, func(), error) {
-			return app.OpenGrape(from, *group, *base64)
+		func(_ *conf.Config, from *redis.Options) (importer.Old, func(), error) {
+			old, closeRedis := app.OpenGrape(from, *group, *base64)
+			return old, closeRedis, nil
 		})
 }
 
@@ -138,6 +171,10 @@ func (p *program) importBeanstalk() *cobra.Command {
 		if *from == "" {
 			return nil, nil, usagef("%s: --addr is missing", cmd.CommandPath())
 		}
-		return app.OpenBeanstalkd(cmd.Context(), *from)
+		old, closeConn, err := app.OpenBeanstalkd(cmd.Context(), *from)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--addr %q: %w", *from, err)
+		}
+		return old, closeConn, nil
 	})
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAWrongSourceOfAnImportIsNamed, with what is wrong and how to write it, and without its password.
+func TestAWrongSourceOfAnImportIsNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const form = " is not the URL of a Redis"
+	for args, want := range map[string]string{
+		"lmstfy --redis foo": `--redis "foo"` + form,
+		"lmstfy --redis redis://127.0.0.1:1 --admin-redis http://h": `--admin-redis "http://h"` + form,
+		"grape --redis redis://:hunt%er2@h --dry-run":               `--redis "redis:***@h"` + form,
+		"delayqueue --redis redis://:hunter2@h/x":                   `--redis "redis:***@h/x"` + form,
+		"delayqueue --redis :hunter2@h:1":                           `--redis ":***@h:1"` + form,
+		"beanstalk --addr foo":                                      `--addr "foo": connect to beanstalkd: `,
+		"phpdq --mysql foo":                                         `--mysql "foo" is not mysql://user:password@`,
+		"phpdq --mysql root:hunter2@tcp(h)/dq":                      `--mysql "root:***@tcp(h)/dq" is not mysql://`,
+	} {
+		r := here(nil, "", append([]string{"import"}, strings.Fields(args)...)...)
+		if r.code == 0 || !strings.Contains(r.err, want) || strings.Contains(r.err, "hunt") {
+			t.Errorf("%s: exit %d, %s", args, r.code, r.err)
+		}
+	}
+}
+
+// TestADryRunThatFailsSaysNothingOfJobs that were imported: it imports none.
+func TestADryRunThatFailsSaysNothingOfJobs(t *testing.T) {
+	r := wakecall(t, nil, "", "import", "grape", "--redis", "redis://127.0.0.1:1", "--dry-run")
+	if r.code == 0 || !strings.Contains(r.err, "connection refused") || strings.Contains(r.err, "imported") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+}
