@@ -36,7 +36,7 @@ type Lmstfy struct {
 	Namespace registry.Topic                       // with the settings of all queues
 	TopicOf   func(namespace, queue string) string // where the gateway has the jobs of a queue
 
-	found []string // the keys of ready queues
+	found []string // the keys of ready queues that were not empty; nil: it is not known yet
 }
 
 // Topics implements Old.
@@ -56,31 +56,32 @@ func (l *Lmstfy) Waiting(ctx context.Context) (int, error) {
 	return length(ctx, l.Redis, queues, []string{lmstfyTimer}, []string{lmstfyClaims})
 }
 
-// Claim implements Old. It looks for ready queues when those that it knows are empty: each job has a key of its own, so
-// a scan of a million jobs takes as long as many claims.
+// Claim implements Old. It looks for ready queues when it has emptied those that it knows, and the timer: each job has a
+// key of its own, so a scan of a million jobs takes as long as many claims.
 func (l *Lmstfy) Claim(ctx context.Context, n int) (jobs []Job, err error) {
 	if l.found != nil {
-		if jobs, err = l.claimAny(ctx, l.found, n); len(jobs) > 0 || err != nil {
+		if jobs, err = l.claimAny(ctx, n); len(jobs) > 0 || err != nil {
 			return jobs, err
 		}
 	}
-	if l.found, err = scan(ctx, l.Redis, lmstfyReady+"*"); err != nil {
+	found, err := scan(ctx, l.Redis, lmstfyReady+"*")
+	if err != nil {
 		return nil, err
 	}
-	return l.claimAny(ctx, l.found, n)
+	l.found = append([]string{}, found...) // not nil, also when there is none
+	return l.claimAny(ctx, n)
 }
 
-func (l *Lmstfy) claimAny(ctx context.Context, queues []string, n int) ([]Job, error) {
-	for _, key := range append(queues[:len(queues):len(queues)], lmstfyTimer) {
-		source := strings.TrimPrefix(key, lmstfyReady)
-		if key == lmstfyTimer {
-			source = "timer"
-		}
-		if jobs, _, err := l.claims().take(ctx, n, key, nil, source); err != nil || len(jobs) > 0 {
+// claimAny claims jobs of the first queue that has some, and forgets those before it: there may be a queue for each job.
+func (l *Lmstfy) claimAny(ctx context.Context, n int) ([]Job, error) {
+	for ; len(l.found) > 0; l.found = l.found[1:] {
+		name := strings.TrimPrefix(l.found[0], lmstfyReady)
+		if jobs, _, err := l.claims().take(ctx, n, l.found[0], nil, name); err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
 	}
-	return nil, nil
+	jobs, _, err := l.claims().take(ctx, n, lmstfyTimer, nil, "timer")
+	return jobs, err
 }
 
 func (l *Lmstfy) claims() *claims {

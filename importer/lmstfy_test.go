@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,52 @@ func TestLmstfyJobsAreClaimedOnce(t *testing.T) {
 	timer(harness.LmstfyID(0), 2)
 	if over, err := l.Claim(ctx, 100); len(over) != 1 || err != nil {
 		t.Errorf("then %d jobs whose ttr is over, %v", len(over), err)
+	}
+}
+
+// TestEachQueueOfLmstfyIsReadOnce: there may be one for each job, and a scan reads the keys of all jobs.
+func TestEachQueueOfLmstfyIsReadOnce(t *testing.T) {
+	t.Parallel()
+	l, db := oldLmstfy(t)
+	ctx := t.Context()
+	const queues, delayed = 200, 100
+	due := float64(time.Now().Add(time.Hour).Unix())
+	_, err := db.Pipelined(ctx, func(c redis.Pipeliner) error {
+		for n := range queues {
+			id := fmt.Sprint("ready", n)
+			c.Set(ctx, "j/shop/"+id+"/"+id, "x", 0)
+			c.LPush(ctx, "q/shop/"+id, string(le16(1))+lmstfyText(id))
+		}
+		for range delayed {
+			id := harness.LmstfyID(2 * time.Hour)
+			c.Set(ctx, "j/shop/q/"+id, "x", 0)
+			c.ZAdd(ctx, "timer_set", redis.Z{Score: due, Member: lmstfyText("shop") + lmstfyText("q") + string(le16(1)) +
+				lmstfyText(id)})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed := 0
+	for {
+		jobs, err := l.Claim(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if claimed += len(jobs); len(jobs) == 0 {
+			break
+		}
+	}
+	calls := func(command string) (n int) {
+		stats := db.Info(ctx, "commandstats").Val()
+		if _, line, found := strings.Cut(stats, "cmdstat_"+command+":calls="); found {
+			_, _ = fmt.Sscan(strings.Split(line, ",")[0], &n)
+		}
+		return n
+	}
+	if scans, scripts := calls("scan"), calls("evalsha"); claimed != queues+delayed || scans > 3 || scripts > 2*claimed+3 {
+		t.Errorf("claimed %d of %d jobs by %d scans and %d scripts", claimed, queues+delayed, scans, scripts)
 	}
 }
 
