@@ -121,7 +121,8 @@ func (p *parts) importTokens(ctx context.Context, old *importer.Lmstfy) error {
 			continue
 		}
 		limit := &lmstfy.Limit{Read: t.Read, Write: t.Write, Interval: t.Interval}
-		if err := tokens.SetLimit(ctx, old.Pool, t.Namespace, t.Token, limit, true); err != nil {
+		err = tokens.SetLimit(ctx, old.Pool, t.Namespace, t.Token, limit, false)
+		if err != nil && !errors.Is(err, lmstfy.ErrLimitExists) {
 			return fmt.Errorf("import a limit of the namespace %s: %w", t.Namespace, err)
 		}
 	}

@@ -430,6 +430,7 @@ func TestImportOfLmstfy(t *testing.T) {
 	admin := redis.NewClient(&redis.Options{Addr: old.Addr(), DB: 1})
 	defer admin.Close()
 	must(t, admin.HSet(t.Context(), "tk/default/old", token, "of old").Err())
+	must(t, admin.HSet(t.Context(), "__throttler_keys__", "default/old/"+token, `{"read":5,"write":5,"interval":9}`).Err())
 	_, err := db.Pipelined(t.Context(), func(c redis.Pipeliner) error {
 		for i := range jobs {
 			id := fmt.Sprintf("01ARZ3NDEKTSV4RRFF%08d", i)
@@ -465,5 +466,21 @@ func TestImportOfLmstfy(t *testing.T) {
 	}
 	if left, err := db.Keys(t.Context(), "*").Result(); err != nil || len(left) != 1 {
 		t.Errorf("left in the old Redis: %v %v, want our number", left, err)
+	}
+	limit := "/token/old/" + token + "/limit"
+	if is := l.ask(l.admin, "GET", limit, "", nil); is.text != `{"read":5,"write":5,"interval":9}` {
+		t.Errorf("the token's limit is %s", is.text)
+	}
+	const changed = `{"read":7,"write":7,"interval":9}`
+	l.ask(l.admin, "PUT", limit, changed, nil).must(t, 200)
+	must(t, admin.HSet(t.Context(), "tk/default/old", "a-second-token-of-the-old", "of old").Err())
+	if code, out := l.w.Run("import", "lmstfy", "--redis", from, "--admin-redis", from+"/1"); code != 0 {
+		t.Fatalf("import of the tokens again: %d %s", code, out)
+	}
+	until(t, "the second token is known", func() bool {
+		return strings.Contains(l.ask(l.admin, "GET", "/token/old", "", nil).text, "a-second-token")
+	})
+	if is := l.ask(l.admin, "GET", limit, "", nil); is.text != changed {
+		t.Errorf("a limit that was changed here is %s", is.text)
 	}
 }
