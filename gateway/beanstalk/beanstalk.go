@@ -63,10 +63,11 @@ const refreshEvery = time.Second
 
 // Serve serves a listener until ctx is done.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	refreshing, stop := context.WithCancel(ctx)
-	var refreshed sync.WaitGroup
-	refreshed.Go(func() { g.refresh(refreshing) })
-	defer func() { stop(); refreshed.Wait() }()
+	serving, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { g.refresh(serving) })
+	background.Go(func() { g.ids.keepReserve(serving) })
+	defer func() { stop(); background.Wait() }()
 	return g.TCP(ctx, l, g.connection)
 }
 

@@ -3,17 +3,24 @@ package beanstalk
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // block is how many ids a gateway takes at a time.
-const block = 10_000
+const block = 100_000
 
-// ids counts jobs, in blocks that the registry gives to one gateway alone.
+// ids counts jobs, in blocks that the registry gives to one gateway alone. One block is in reserve: puts go on while the
+// registry's database is away.
 type ids struct {
 	registry Registry
 
 	mu         sync.Mutex
 	next, last uint64 // last is the one after the block
+	reserve    uint64 // the first of the next block; 0: there is none
+
+	filling sync.Mutex // is held while a block is taken
+	err     error      // of the last try that failed
+	failed  time.Time
 }
 
 // counter is the setting of the next block.
@@ -53,22 +60,80 @@ const (
 
 // take returns an id that no job has had.
 func (i *ids) take(ctx context.Context) (uint64, error) {
+	for {
+		if id, ok := i.known(); ok {
+			return id, nil
+		}
+		if err := i.refill(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// known is the next id, if there is a block.
+func (i *ids) known() (id uint64, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.next == i.last {
-		c := counter{Next: 1}
-		var first uint64
-		err := i.registry.EditSetting(ctx, actor, setting, &c, func() error {
-			first = c.Next
-			c.Next += block
-			return nil
-		})
-		if err != nil {
-			return 0, err
+		if i.reserve == 0 {
+			return 0, false
 		}
-		i.next, i.last = first, first+block
+		i.next, i.last, i.reserve = i.reserve, i.reserve+block, 0
 	}
-	id := i.next
 	i.next++
-	return id, nil
+	return i.next - 1, true
+}
+
+// refillEvery is how soon a block that was begun is replaced, and how long the database is left alone after a failure:
+// many puts may wait for it, one after the other.
+const refillEvery = time.Second
+
+// keepReserve keeps a block in reserve until ctx is done. A put that finds none tells of the error.
+func (i *ids) keepReserve(ctx context.Context) {
+	tick := time.NewTicker(refillEvery)
+	defer tick.Stop()
+	for {
+		_ = i.refill(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// refill takes a block in reserve if there is none.
+func (i *ids) refill(ctx context.Context) error {
+	i.filling.Lock()
+	defer i.filling.Unlock()
+	i.mu.Lock()
+	full := i.reserve != 0
+	i.mu.Unlock()
+	if full {
+		return nil
+	}
+	if time.Since(i.failed) < refillEvery {
+		return i.err
+	}
+	first, err := i.takeBlock(ctx)
+	if err != nil {
+		if ctx.Err() == nil { // else its client has left
+			i.err, i.failed = err, time.Now()
+		}
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.reserve = first
+	return nil
+}
+
+func (i *ids) takeBlock(ctx context.Context) (first uint64, err error) {
+	c := counter{Next: 1}
+	err = i.registry.EditSetting(ctx, actor, setting, &c, func() error {
+		first = c.Next
+		c.Next += block
+		return nil
+	})
+	return first, err
 }

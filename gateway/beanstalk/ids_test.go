@@ -3,13 +3,22 @@ package beanstalk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
+	"time"
 )
 
 // oneSetting is a registry with one setting.
-type oneSetting struct{ text []byte }
+type oneSetting struct {
+	text  []byte
+	away  error // of its database
+	calls int
+}
 
 func (s *oneSetting) EditSetting(_ context.Context, _, _ string, value any, edit func() error) error {
+	if s.calls++; s.away != nil {
+		return s.away
+	}
 	if s.text != nil {
 		if err := json.Unmarshal(s.text, value); err != nil {
 			return err
@@ -46,5 +55,33 @@ func TestIDsOfImportedServersDoNotMeet(t *testing.T) {
 	}
 	if n := offset("a:11300", 600); n != 0 {
 		t.Errorf("ids of the first server are moved by %d when its import goes on", n)
+	}
+}
+
+// TestPutsGoOnWithoutTheRegistry as long as there are ids in reserve. Then its database is not asked for each put.
+func TestPutsGoOnWithoutTheRegistry(t *testing.T) {
+	r, ctx := &oneSetting{}, t.Context()
+	own := ids{registry: r}
+	if err := own.refill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.away = errors.New("the database is away")
+	for n := range uint64(block) {
+		if id, err := own.take(ctx); err != nil || id != n+1 {
+			t.Fatalf("id %d, %v", id, err)
+		}
+	}
+	before := r.calls
+	for range 100 {
+		if _, err := own.take(ctx); !errors.Is(err, r.away) {
+			t.Fatalf("without an id: %v", err)
+		}
+	}
+	if asked := r.calls - before; asked > 10 {
+		t.Errorf("the database was asked %d times for 100 puts", asked)
+	}
+	own.failed, r.away = time.Time{}, nil
+	if id, err := own.take(ctx); err != nil || id != block+1 {
+		t.Errorf("then id %d, %v", id, err)
 	}
 }
