@@ -48,13 +48,34 @@ func New(opts Options) (*Client, error) {
 	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
 		return nil, fmt.Errorf("the server's URL %q is not http://HOST:PORT or https://HOST", opts.URL)
 	}
-	c := &Client{base: base, token: opts.Token, retryFor: opts.RetryFor, http: opts.HTTPClient}
+	c := &Client{base: base, token: opts.Token, retryFor: opts.RetryFor}
 	c.userAgent = cmp.Or(opts.UserAgent, "wakecall-client")
-	if c.http == nil {
-		c.http = newHTTPClient()
+	if opts.HTTPClient == nil {
+		opts.HTTPClient = newHTTPClient()
 	}
+	c.http = keepingMethods(*opts.HTTPClient)
 	return c, nil
 }
+
+// keepingMethods makes a client leave a redirect alone that would turn a write into a GET (301, 302 and 303): the
+// success of that would pass for the write's.
+func keepingMethods(h http.Client) *http.Client {
+	next := h.CheckRedirect
+	h.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		switch {
+		case r.Method != via[0].Method:
+			return http.ErrUseLastResponse
+		case next != nil:
+			return next(r, via)
+		case len(via) == maxRedirects:
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		}
+		return nil
+	}
+	return &h
+}
+
+const maxRedirects = 10
 
 func newHTTPClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -348,6 +349,46 @@ func TestNewRefusesWhatIsNoURL(t *testing.T) {
 	for _, u := range []string{"", "127.0.0.1:6789", "ftp://x", "http://", "http://a b"} {
 		if _, err := New(Options{URL: u}); err == nil {
 			t.Errorf("%q was taken", u)
+		}
+	}
+}
+
+// TestAWriteIsNotTurnedIntoARead: after a redirect with 301 or 302, net/http asks with GET, whose success would pass
+// for that of the write.
+func TestAWriteIsNotTurnedIntoARead(t *testing.T) {
+	var methods []string
+	real := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		methods = append(methods, r.Method)
+		_, _ = io.WriteString(w, jobJSON)
+	}), 0)
+	status := http.StatusMovedPermanently
+	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, real.URL()+r.URL.Path, status)
+	}), 0)
+	err := c.Delete(context.Background(), "t", "x")
+	if err == nil || !strings.Contains(err.Error(), real.URL()) || len(methods) > 0 {
+		t.Errorf("a delete that was redirected: %v, and asked the other server with %v", err, methods)
+	}
+	if _, err := c.Get(context.Background(), "t", "x"); err != nil {
+		t.Errorf("a read that was redirected: %v", err)
+	}
+	status = http.StatusPermanentRedirect // which keeps the method
+	if err := c.Delete(context.Background(), "t", "x"); err != nil || methods[len(methods)-1] != http.MethodDelete {
+		t.Errorf("a delete that was redirected with its method: %v, %v", err, methods)
+	}
+}
+
+func TestAReasonFitsTheServer(t *testing.T) {
+	for _, reason := range []string{
+		strings.Repeat("\xff", 400), strings.Repeat("ä", 400), "x" + strings.Repeat("😀", 200), strings.Repeat("x", 513),
+	} {
+		c, got := newServer(t, 204, "")
+		if err := c.Fail(context.Background(), "l", reason); err != nil {
+			t.Fatal(err)
+		}
+		var sent struct{ Reason string }
+		if err := json.Unmarshal([]byte(got.body), &sent); err != nil || len(sent.Reason) > maxReason {
+			t.Errorf("%d bytes of %.8q were sent, %v", len(sent.Reason), reason, err)
 		}
 	}
 }

@@ -78,7 +78,9 @@ func (p problem) error() *Error {
 
 func newError(resp *http.Response, body []byte) *Error {
 	var p problem
-	if json.Unmarshal(body, &p) != nil { // a proxy in between, most likely
+	if place := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && place != "" {
+		p.Detail = "redirected to " + place + ": give the URL of the server itself"
+	} else if json.Unmarshal(body, &p) != nil { // a proxy in between, most likely
 		p = problem{Detail: excerpt(body)}
 	}
 	e := p.error()

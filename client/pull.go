@@ -137,9 +137,9 @@ func (c *Client) endLease(ctx context.Context, lease, verb string, ask map[strin
 const maxReason = 512
 
 func cutReason(reason string) string {
-	for len(reason) > maxReason {
-		runes := []rune(reason)
-		reason = string(runes[:len(runes)*maxReason/len(reason)])
+	reason = strings.ToValidUTF8(reason, "\uFFFD") // JSON would make three bytes of each that is not
+	if len(reason) <= maxReason {
+		return reason
 	}
-	return reason
+	return strings.ToValidUTF8(reason[:maxReason], "")
 }

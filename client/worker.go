@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -21,7 +22,9 @@ type Worker struct {
 	TTR         time.Duration // how long a lease lasts without being extended; 0: the job's, or its topic's
 	Order       string        // Fair or Listed; empty: Fair
 	StopTimeout time.Duration // for the jobs at hand when the worker is stopped; 0: 30 s
-	Failed      func(error)   // told of what the worker tries again, and of leases that it lost; nil: nobody is
+	// Failed is told of what the worker tries again, of leases that it lost and of panics of Handle, by several jobs at
+	// once; nil: nobody is.
+	Failed func(error)
 }
 
 // released and buried are errors of a handler that do not count as a failed attempt.
@@ -43,6 +46,8 @@ const (
 	maxPause      = 5 * time.Second  // after calls that failed
 	endTimeout    = 10 * time.Second // for the end of a lease that is over soon, or of a worker that was stopped
 	shortestPause = 20 * time.Millisecond
+	// arriving is how long a Reserve may take that does not wait: jobs of one that began later may be on their way.
+	arriving = time.Second
 )
 
 // Run works until ctx ends; then it takes no more jobs and waits for those at hand. It fails when the server refuses
@@ -67,29 +72,52 @@ func (w *Worker) Run(ctx context.Context) error {
 			running.Wait()
 			return nil
 		}
-		jobs, err := w.Client.Reserve(ctx, Reserve{
-			Topics: w.Topics, Max: n, Wait: workerWait, TTR: w.TTR, Order: w.Order,
-		})
+		began := time.Now()
+		jobs, err := w.reserve(ctx, n)
 		for range n - len(jobs) {
 			<-places
+		}
+		do := w.do
+		if ctx.Err() != nil {
+			do = w.giveBack
 		}
 		for i := range jobs {
 			running.Go(func() {
 				defer func() { <-places }()
-				w.do(work, &jobs[i])
+				do(work, &jobs[i])
 			})
 		}
 		switch {
-		case err == nil || ctx.Err() != nil:
+		case ctx.Err() != nil:
+			continue
+		case err == nil && (len(jobs) > 0 || time.Since(began) > arriving):
 			pause = 0
 			continue
+		case err == nil: // a server that stops lets nobody wait
 		case !temporary(err):
 			return fmt.Errorf("reserve jobs: %w", err)
+		default:
+			w.failed(fmt.Errorf("reserve jobs: %w", err))
 		}
-		w.failed(fmt.Errorf("reserve jobs: %w", err))
 		pause = min(max(2*pause, 100*time.Millisecond), maxPause)
 		_ = sleep(ctx, pause/2+rand.N(pause/2))
 	}
+}
+
+// reserve takes up to n jobs. When ctx ends it still gets those that may be on their way: their leases would expire.
+func (w *Worker) reserve(ctx context.Context, n int) ([]LeasedJob, error) {
+	arrived := time.Now().Add(arriving)
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Until(arrived), cancel) })()
+	return w.Client.Reserve(call, Reserve{
+		Topics: w.Topics, Max: n, Wait: workerWait, TTR: w.TTR, Order: w.Order,
+	})
+}
+
+// giveBack releases a job that came when the worker was stopped.
+func (w *Worker) giveBack(ctx context.Context, job *LeasedJob) {
+	w.end(ctx, job, time.Now(), Released(0))
 }
 
 // temporary reports whether a call may succeed when it is made again: the server, or a proxy before it, is away.
@@ -147,6 +175,7 @@ func (w *Worker) handle(ctx context.Context, job *LeasedJob) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
+			w.failed(fmt.Errorf("%s/%s: %w\n%s", job.Topic, job.ID, err, debug.Stack()))
 		}
 	}()
 	return w.Handle(ctx, job)

@@ -156,3 +156,94 @@ func handleFor(
 	}
 	return lost
 }
+
+// workerOf is a worker for one job at once, whose server answers as told.
+func workerOf(t *testing.T, serve answering, handle func(context.Context, *LeasedJob) error) *Worker {
+	c, err := New(Options{URL: "http://wakecall.test", HTTPClient: &http.Client{Transport: serve}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Worker{Client: c, Topics: []string{"t"}, Handle: handle}
+}
+
+const oneJob = `{"jobs":[{"lease":"l","topic":"t","id":"x","ttr":"1m"}]}`
+
+// TestAWorkerThatStopsGivesBackWhatArrives: the server may have leased a job whose answer is on its way, and a lease
+// that nobody ends counts as a failed attempt.
+func TestAWorkerThatStopsGivesBackWhatArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var ended []string
+		w := workerOf(t, func(r *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(r.URL.Path, "/reserve") {
+				ended = append(ended, r.URL.Path)
+				return answer(http.StatusNoContent, http.NoBody)
+			}
+			stop()
+			if err := sleep(r.Context(), 20*time.Millisecond); err != nil {
+				return nil, err
+			}
+			return answer(http.StatusOK, strings.NewReader(oneJob))
+		}, func(context.Context, *LeasedJob) error { return errors.New("it is handled") })
+		if err := w.Run(ctx); err != nil || len(ended) != 1 || !strings.HasSuffix(ended[0], "/release") {
+			t.Errorf("%v; ended %v", err, ended)
+		}
+	})
+}
+
+func TestAWorkerThatWaitsStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		began := time.Now()
+		w := workerOf(t, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}, nil)
+		if err := w.Run(ctx); err != nil || time.Since(began) != 5*time.Second {
+			t.Errorf("%v, after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestAWorkerDoesNotSpin while a server that stops lets nobody wait.
+func TestAWorkerDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		calls := 0
+		w := workerOf(t, func(*http.Request) (*http.Response, error) {
+			if calls++; calls == 1000 {
+				stop()
+			}
+			return answer(http.StatusOK, strings.NewReader(`{"jobs":[]}`))
+		}, nil)
+		if err := w.Run(ctx); err != nil || calls > 20 {
+			t.Errorf("%v; asked %d times", err, calls)
+		}
+	})
+}
+
+func TestAPanicIsAFailedAttemptAndTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var reason []byte
+		var told error
+		w := workerOf(t, func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/reserve") {
+				return answer(http.StatusOK, strings.NewReader(oneJob))
+			}
+			stop()
+			reason, _ = io.ReadAll(r.Body)
+			return answer(http.StatusNoContent, http.NoBody)
+		}, func(context.Context, *LeasedJob) error { panic("oops") })
+		w.Failed = func(err error) { told = err }
+		if err := w.Run(ctx); err != nil || string(reason) != `{"reason":"panic: oops"}` {
+			t.Errorf("%v; the reason is %s", err, reason)
+		}
+		if told == nil || !strings.Contains(told.Error(), "t/x: panic: oops") ||
+			!strings.Contains(told.Error(), "worker_test.go") {
+			t.Errorf("told %v", told)
+		}
+	})
+}
