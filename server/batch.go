@@ -88,7 +88,7 @@ func (s *Server) decodeMember(c *call, in *input, member []byte) error {
 	if in.given&fieldTopic == 0 {
 		return badField("topic", "missing")
 	}
-	topic, err := s.topic(c.ctx(), in.push.Topic, c.token, mayPush)
+	topic, err := s.topic(c, in.push.Topic, mayPush)
 	if err != nil {
 		return err
 	}

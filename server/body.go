@@ -145,11 +145,11 @@ func (s *Server) read(c *call, buf *buffer, limit int64) error {
 // readAll takes memory for what has arrived, not for what Content-Length announces.
 func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 	r := c.Request()
-	most := int(limit) + 1
-	if r.ContentLength >= 0 {
+	most, known := int(limit)+1, r.ContentLength >= 0
+	if known {
 		most = int(r.ContentLength)
 	}
-	if most <= firstBuffer { // too small for a pace: ReadTimeout is enough
+	if known && most <= firstBuffer { // too small for a pace: ReadTimeout is enough
 		buf.b = buf.b[:most]
 		_, err := io.ReadFull(r.Body, buf.b)
 		return err
@@ -166,7 +166,7 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 		n, err := r.Body.Read(buf.b[len(buf.b):room])
 		buf.b = buf.b[:len(buf.b)+n]
 		switch {
-		case errors.Is(err, io.EOF) && r.ContentLength >= 0 && len(buf.b) < most:
+		case errors.Is(err, io.EOF) && known && len(buf.b) < most:
 			return io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			most = len(buf.b)
@@ -177,14 +177,14 @@ func (s *Server) readAll(c *call, buf *buffer, limit int64) error {
 	if int64(len(buf.b)) > limit {
 		return tooLarge("", "the request's body has more than %d bytes", limit)
 	}
-	pace.end()
 	return nil
 }
 
 // minRate is how many bytes of a body have to arrive a second, on average, once Limits.BodyGrace is over.
 const minRate = 1 << 10
 
-// pace sets the deadlines of a body's reads.
+// pace sets the deadlines of a body's reads. When the body has arrived, net/http removes the deadline, since it goes on
+// reading to notice a client that leaves; that of a body that was refused bounds its attempt to read the rest.
 type pace struct {
 	conn         *http.ResponseController
 	began, until time.Time
@@ -204,10 +204,6 @@ func (p *pace) expect(received int) {
 	}
 	_ = p.conn.SetReadDeadline(at)
 }
-
-// end removes the deadline of a body that has arrived: from now on net/http reads only to notice a client that leaves.
-// A body that was refused keeps its deadline, which bounds net/http's attempt to read the rest.
-func (p *pace) end() { _ = p.conn.SetReadDeadline(time.Time{}) }
 
 // checkEncoding refuses compressed bodies, which would be stored as they are.
 func checkEncoding(r *http.Request) error {

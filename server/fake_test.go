@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -335,6 +336,8 @@ func (f *fakeJobs) Ready() error { return f.fail }
 
 // fakeRegistry keeps topics in memory.
 type fakeRegistry struct {
+	refreshes atomic.Int32
+
 	mu       sync.Mutex
 	snapshot *registry.Snapshot
 	fail     error
@@ -462,7 +465,7 @@ func (f *fakeRegistry) storedUses() []string {
 	return uses
 }
 
-func (f *fakeRegistry) Refresh(context.Context) {}
+func (f *fakeRegistry) Refresh(context.Context) { f.refreshes.Add(1) }
 
 func (f *fakeRegistry) Up() bool { return f.fail == nil }
 

@@ -167,3 +167,38 @@ func TestOptionsOfEverything(t *testing.T) {
 		t.Errorf("answered %d", got)
 	}
 }
+
+// TestASmallLimitHoldsForAnyLength: a body whose length is not announced is read as any other.
+func TestASmallLimitHoldsForAnyLength(t *testing.T) {
+	a := newAPI(t, func(o *server.Options) { o.Limits.MaxBody = 100 })
+	for length, want := range map[int]int{10: http.StatusCreated, 100: http.StatusCreated, 101: http.StatusRequestEntityTooLarge} {
+		req, err := http.NewRequest("PUT", fmt.Sprintf("%s%s/%d", a.url, orders, length),
+			io.NopCloser(strings.NewReader(strings.Repeat("1", length))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+a.token)
+		if got := a.send(req); got.status != want {
+			t.Errorf("%d bytes are answered %d: %s", length, got.status, got.body)
+		}
+	}
+}
+
+// TestTheReadTimeoutIsTheClients: it does not bound how long Redis takes.
+func TestTheReadTimeoutIsTheClients(t *testing.T) {
+	r := start(t, listen(t), func(o *server.Options) { o.Limits.ReadTimeout = 100 * time.Millisecond })
+	r.jobs.hold, r.jobs.holding = make(chan struct{}), make(chan struct{}, 2)
+	for _, length := range []int{11, 100 << 10} {
+		c := r.begin(t, length)
+		if _, err := fmt.Fprintf(c, `{"body":"%s"}`, strings.Repeat("x", length-11)); err != nil {
+			t.Fatal(err)
+		}
+		<-r.jobs.holding
+		select {
+		case <-r.jobs.holding:
+			t.Errorf("a push of %d bytes is called off", length)
+		case <-time.After(300 * time.Millisecond):
+			r.jobs.hold <- struct{}{}
+		}
+	}
+}

@@ -585,3 +585,13 @@ func TestJournalBroken(t *testing.T) {
 	}
 	a.do("GET", orders+"/x", "").want(200)
 }
+
+// TestABatchLooksOnceForUnknownTopics: the registry is read at most every 20 ms, so 1,000 times take 20 s.
+func TestABatchLooksOnceForUnknownTopics(t *testing.T) {
+	a := newAPI(t)
+	a.do("POST", "/v1/jobs", `{"jobs":[`+strings.Repeat(`{"topic":"shop.unknown","body":1},`, 99)+
+		`{"topic":"shop.orders","body":1}]}`).want(http.StatusOK)
+	if n := a.registry.refreshes.Load(); n != 1 {
+		t.Errorf("the registry was read %d times", n)
+	}
+}

@@ -38,7 +38,7 @@ func (s *Server) reserveAny(c *call) error {
 	}
 	topics := make([]*registry.Topic, len(ask.Topics))
 	for i, name := range ask.Topics {
-		if topics[i], err = s.topic(c.ctx(), name, c.token, mayConsume); err != nil {
+		if topics[i], err = s.topic(c, name, mayConsume); err != nil {
 			return err
 		}
 	}
@@ -129,8 +129,6 @@ func (s *Server) reserve(c *call, ask pull.Request, topics []*registry.Topic) er
 	}
 	conn := http.NewResponseController(c.Response().Writer)
 	if ask.Wait > 0 {
-		// net/http goes on reading to notice a client that leaves; the deadline of the request would end the wait.
-		_ = conn.SetReadDeadline(time.Time{})
 		_ = conn.SetWriteDeadline(time.Now().Add(ask.Wait + s.limits.WriteTimeout))
 	}
 	ctx := c.ctx()

@@ -85,6 +85,8 @@ type call struct {
 	topic *registry.Topic
 	id    string // of a job
 	query url.Values
+
+	refreshed bool // the registry was read for it: once is enough for all topics of a batch
 }
 
 type handler func(c *call) error
@@ -161,7 +163,7 @@ func (s *Server) readTopicName(c *call, right registry.Right) error {
 	if err != nil {
 		return err
 	}
-	c.topic, err = s.topic(c.ctx(), name, c.token, right)
+	c.topic, err = s.topic(c, name, right)
 	return err
 }
 
@@ -172,15 +174,15 @@ func (c *call) readID() (err error) {
 	return checkID("id", c.id)
 }
 
-// topic finds a topic for a token with a right on it.
-func (s *Server) topic(ctx context.Context, name string, token *registry.Token, right registry.Right) (*registry.Topic,
-	error) {
-	if err := allow(token, right, name); err != nil {
+// topic finds a topic on which the token has a right.
+func (s *Server) topic(c *call, name string, right registry.Right) (*registry.Topic, error) {
+	if err := allow(c.token, right, name); err != nil {
 		return nil, err
 	}
 	topic := s.registry.Snapshot().Topic(name)
-	if topic == nil { // another server may have registered it a moment ago
-		s.registry.Refresh(ctx)
+	if topic == nil && !c.refreshed { // another server may have registered it a moment ago
+		c.refreshed = true
+		s.registry.Refresh(c.ctx())
 		topic = s.registry.Snapshot().Topic(name)
 	}
 	if topic != nil {
