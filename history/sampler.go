@@ -128,6 +128,9 @@ func (s *Sampler) round(ctx context.Context, at time.Time) error {
 	if !s.leads {
 		return leadErr
 	}
+	if at.Before(s.lastRound) { // the clock was set back: these would last until it is there again
+		s.readAgain, s.lastFull, s.pruned = time.Time{}, time.Time{}, time.Time{}
+	}
 	err := errors.Join(leadErr, s.readTopics(ctx, at))
 	s.shards.add(s.opts.Shards())
 	for _, t := range tiers {

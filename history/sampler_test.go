@@ -243,3 +243,17 @@ func TestUntilNext(t *testing.T) {
 		t.Errorf("%v to the next round, want 7s", d)
 	}
 }
+
+// TestAClockThatWasSetBack: a host may start with a clock that is ahead, until it is corrected.
+func TestAClockThatWasSetBack(t *testing.T) {
+	b := newBench(t)
+	b.source.topics["waiting"] = Reading{Totals: Totals{Pushed: 9}, Living: Living{Delayed: 9}}
+	b.rounds(12, nil)
+	b.now = b.now.Add(-24 * time.Hour)
+	b.rounds(12, func() { b.source.change("a", push(10)) })
+	wantTail(t, b.series(AllTopics, "15m"), "pushed", 1, 1, 1)
+	wantTail(t, b.series("waiting", "15m"), "delayed", 9)
+	if b.pruned.After(b.now) {
+		t.Errorf("samples were deleted at %s, and it is %s", b.pruned, b.now)
+	}
+}

@@ -118,7 +118,7 @@ func (s *topicStates) changed(tier Tier, at time.Time) []change {
 	for topic, t := range s.topics {
 		stored := t.stored[tier.Name]
 		same := stored.Totals == t.now.Totals && sameCounts(stored.Living, t.now.Living)
-		if same && (t.now.Living == Living{} || at.Sub(stored.at) < tier.Again) {
+		if same && (t.now.Living == Living{} || at.Sub(stored.at).Abs() < tier.Again) {
 			continue
 		}
 		resumes := !same && !stored.at.Equal(at.Add(-tier.Step))
