@@ -1,13 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	encodingjson "github.com/go-json-experiment/json/v1"
 
 	"github.com/wakecall/wakecall/printable"
 )
@@ -51,11 +54,19 @@ func (p *program) say(v any, format string, args ...any) error {
 	})
 }
 
+// writeJSON writes v with times as the API has them: encoding/json drops the zeros at their end, and such texts cannot
+// be sorted.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(printable.JSON{W: w})
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	instants := json.MarshalToFunc(func(enc *jsontext.Encoder, t time.Time) error {
+		return enc.WriteToken(jsontext.String(t.UTC().Format(timeLayout)))
+	})
+	b, err := json.Marshal(v, encodingjson.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.WithIndent("  "),
+		json.WithMarshalers(instants))
+	if err != nil {
+		return err
+	}
+	_, err = printable.JSON{W: w}.Write(append(b, '\n'))
+	return err
 }
 
 // table prints rows below their titles, in columns.
