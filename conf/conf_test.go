@@ -202,10 +202,13 @@ func TestForeignVariables(t *testing.T) {
 	if _, err := Load(LoadOptions{File: write(t, ""), Env: []string{"WAKECALL_SERVER_PORT=6789"}}); err == nil {
 		t.Error("WAKECALL_SERVER_PORT=6789 is accepted")
 	}
-	load(t, "", "WAKECALL_ID=order-42", "WAKECALL_TOPIC=mail", "WAKECALL_ATTEMPT=1", "WAKECALL_MAX_ATTEMPTS=10",
-		"WAKECALL_PRIORITY=high", "WAKECALL_CONTENT_TYPE=application/json") // of a command that `wakecall work` runs
 	if _, err := Load(LoadOptions{Env: []string{"WAKECALL_PRIORITY=high"}, Search: []string{}}); err == nil {
-		t.Error("without a job WAKECALL_PRIORITY is a mistyped key")
+		t.Error("WAKECALL_PRIORITY=high is accepted")
+	}
+	if _, err := Load(LoadOptions{
+		Env: []string{"WAKECALL_PRIORITY=high"}, Foreign: []string{"WAKECALL_PRIORITY"}, Search: []string{},
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

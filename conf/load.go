@@ -17,10 +17,11 @@ import (
 
 // LoadOptions are the sources of a configuration.
 type LoadOptions struct {
-	File   string            // --config; empty: $WAKECALL_CONFIG, else the first of Search that exists
-	Env    []string          // as os.Environ has it; nil: none
-	Flags  map[string]string // key → value, of the flags that were given
-	Search []string          // nil: ./wakecall.yaml, /etc/wakecall/wakecall.yaml
+	File    string            // --config; empty: $WAKECALL_CONFIG, else the first of Search that exists
+	Env     []string          // as os.Environ has it; nil: none
+	Foreign []string          // WAKECALL_ variables of Env that are no keys
+	Flags   map[string]string // key → value, of the flags that were given
+	Search  []string          // nil: ./wakecall.yaml, /etc/wakecall/wakecall.yaml
 }
 
 // Load returns the effective configuration, or *Errors with everything that is wrong.
@@ -32,7 +33,7 @@ func Load(opts LoadOptions) (*Config, error) {
 	l := newLoader()
 	l.base = base
 	l.readFile(opts)
-	l.add(l.fromEnv(opts.Env))
+	l.add(l.fromEnv(opts.Env, opts.Foreign))
 	l.add(fromFlags(opts.Flags))
 	l.crossCheck()
 	return l.config()
@@ -142,11 +143,6 @@ func lookup(env []string, name string) string {
 // notKeys are WAKECALL_ variables that are not keys.
 var notKeys = []string{"WAKECALL_CONFIG", "WAKECALL_CHILD", "WAKECALL_TOKEN", "WAKECALL_URL"}
 
-// jobVariables are those that `wakecall work` sets for the commands that it runs, which may call wakecall themselves.
-// They come with a WAKECALL_ID; elsewhere WAKECALL_PRIORITY is a mistyped key.
-var jobVariables = []string{"WAKECALL_TOPIC", "WAKECALL_ID", "WAKECALL_ATTEMPT", "WAKECALL_MAX_ATTEMPTS",
-	"WAKECALL_PRIORITY", "WAKECALL_CONTENT_TYPE"}
-
 const testPrefix = "WAKECALL_TEST_"
 
 // serviceLink is what Kubernetes puts into the environment of every pod for a service named wakecall or wakecall-….
@@ -154,17 +150,15 @@ var serviceLink = regexp.MustCompile(
 	`^WAKECALL_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP)(_[A-Z]+)?)=|` +
 		`^WAKECALL_([A-Z0-9_]+_)?PORT=(tcp|udp)://`)
 
-func (l *loader) fromEnv(env []string) (layer []assignment) {
+func (l *loader) fromEnv(env, foreign []string) (layer []assignment) {
 	keyOf := map[string]string{}
 	for _, k := range keys {
 		keyOf[k.Env()] = k.Path
 	}
-	hasJob := lookup(env, "WAKECALL_ID") != ""
 	for _, e := range env {
 		name, v, _ := strings.Cut(e, "=")
 		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notKeys, name) ||
-			strings.HasPrefix(name, testPrefix) || serviceLink.MatchString(e) ||
-			hasJob && slices.Contains(jobVariables, name) {
+			strings.HasPrefix(name, testPrefix) || serviceLink.MatchString(e) || slices.Contains(foreign, name) {
 			continue
 		}
 		if keyOf[name] == "" {

@@ -192,7 +192,9 @@ func (p *program) config(flags map[string]string) (*conf.Config, error) {
 	if p.dataDir != "" {
 		flags["data_dir"] = p.dataDir
 	}
-	return conf.Load(conf.LoadOptions{File: p.configFile, Env: p.env, Flags: flags})
+	return conf.Load(conf.LoadOptions{
+		File: p.configFile, Env: p.env, Foreign: p.foreignVariables(), Flags: flags,
+	})
 }
 
 // getenv is os.Getenv of the app's environment.

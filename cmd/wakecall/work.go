@@ -24,6 +24,28 @@ type workFlags struct {
 	ttr, releaseDelay, timeout time.Duration
 }
 
+// jobVariables are in the environment of a command.
+var jobVariables = []string{"WAKECALL_TOPIC", "WAKECALL_ID", "WAKECALL_ATTEMPT", "WAKECALL_MAX_ATTEMPTS",
+	"WAKECALL_PRIORITY", "WAKECALL_CONTENT_TYPE"}
+
+// jobEnv has a value for each of them.
+func jobEnv(j *client.LeasedJob) []string {
+	env := []string{j.Topic, j.ID, strconv.Itoa(j.Attempt), strconv.Itoa(j.MaxAttempts), j.Priority, j.ContentType}
+	for i, value := range env {
+		env[i] = jobVariables[i] + "=" + value
+	}
+	return env
+}
+
+// foreignVariables are those of the environment that are no keys of the configuration although they begin like them.
+// The variables of a job come with its id; elsewhere WAKECALL_PRIORITY is a mistyped key.
+func (p *program) foreignVariables() []string {
+	if p.getenv("WAKECALL_ID") == "" {
+		return nil
+	}
+	return jobVariables
+}
+
 // exitRelease is the exit status of a command that gives its job back (EX_TEMPFAIL of sysexits.h).
 const exitRelease = 75
 
@@ -31,11 +53,11 @@ func (p *program) workCommand() *cobra.Command {
 	var f workFlags
 	cmd := &cobra.Command{
 		Use: "work TOPIC... --exec CMD", GroupID: groupUse, Short: "run a command for each job of pull topics",
-		Long: `Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and
-WAKECALL_TOPIC, WAKECALL_ID, WAKECALL_ATTEMPT, WAKECALL_MAX_ATTEMPTS, WAKECALL_PRIORITY and WAKECALL_CONTENT_TYPE in
-its environment. Exit status 0 ends the job, 75 gives it back without counting the attempt; any other is a failed
-attempt, whose reason is the end of standard error. Leases are extended while commands run. The first SIGTERM or
-SIGINT lets the commands end that run.`,
+		Long: "Reserves jobs of pull topics and runs a shell command for each, with the job's body on standard input and in\n" +
+			"its environment " + strings.Join(jobVariables, ", ") + `.
+Exit status 0 ends the job, 75 gives it back without counting the attempt; any other is a failed attempt, whose reason
+is the end of standard error. Leases are extended while commands run. The first SIGTERM or SIGINT lets the commands
+end that run.`,
 		Example:           `  wakecall work order.mail --exec './send-mail' --concurrency 4`,
 		ValidArgsFunction: p.completeTopics,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -80,6 +102,10 @@ func (p *program) work(ctx context.Context, c *client.Client, f workFlags, topic
 	return w.Run(ctx)
 }
 
+// outputWait is how long a command that was told to end may go on, and how long one that has ended is waited for by
+// what it has left behind with its standard error.
+var outputWait = 5 * time.Second
+
 // runCommand runs the command for one job. What it prints goes where this program's output goes, and the end of its
 // standard error is the reason of a failure.
 func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
@@ -87,16 +113,17 @@ func runCommand(ctx context.Context, f workFlags, job *client.LeasedJob) error {
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(job.Payload()), os.Stdout
 	last := &tail{}
 	cmd.Stderr = last
-	cmd.Env = append(os.Environ(), "WAKECALL_TOPIC="+job.Topic, "WAKECALL_ID="+job.ID,
-		"WAKECALL_ATTEMPT="+strconv.Itoa(job.Attempt), "WAKECALL_MAX_ATTEMPTS="+strconv.Itoa(job.MaxAttempts),
-		"WAKECALL_PRIORITY="+job.Priority, "WAKECALL_CONTENT_TYPE="+job.ContentType)
+	cmd.Env = append(os.Environ(), jobEnv(job)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C on the terminal is for this program
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = outputWait
 	err := cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil { // what ignored SIGTERM
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	var exit *exec.ExitError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded, and something still has its standard error
 		return nil
 	case errors.As(err, &exit) && exit.ExitCode() == exitRelease:
 		return client.Released(f.releaseDelay)

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/client"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+// TestExitStatus0EndsAJob, also when the command has left a process that keeps standard error open.
+func TestExitStatus0EndsAJob(t *testing.T) {
+	shortenOutputWait(t)
+	if err := runCommand(t.Context(), workFlags{exec: "sleep 5 & echo $! >&2"}, &client.LeasedJob{}); err != nil {
+		t.Error(err)
+	}
+	err := runCommand(t.Context(), workFlags{exec: "sleep 5 & exit 3"}, &client.LeasedJob{})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("exit status 3 is %v", err)
+	}
+}
+
+// TestACommandWhoseLeaseIsOverEnds with all that it started, even what ignores SIGTERM: another worker has the job.
+func TestACommandWhoseLeaseIsOverEnds(t *testing.T) {
+	shortenOutputWait(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- runCommand(ctx, workFlags{exec: `trap "" TERM; sleep 60 & echo $! > ` + file + `.new && mv ` + file +
+			`.new ` + file + `; wait; sleep 60`}, &client.LeasedJob{})
+	}()
+	var pid int
+	wait.For(t, "the command", func() bool {
+		text, _ := os.ReadFile(file)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid > 0
+	})
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a command that was ended has succeeded")
+	}
+	wait.For(t, "the end of what the command started", func() bool {
+		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(state), ") Z ") || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	})
+}
+
+func shortenOutputWait(t *testing.T) {
+	was := outputWait
+	outputWait = 100 * time.Millisecond
+	t.Cleanup(func() { outputWait = was })
+}
+
+// TestTheVariablesOfAJobAreNoKeys: a command may call wakecall itself.
+func TestTheVariablesOfAJobAreNoKeys(t *testing.T) {
+	job := client.LeasedJob{Topic: "mail", ID: "42", Attempt: 1, MaxAttempts: 10, Priority: "high", ContentType: "text/plain"}
+	env := jobEnv(&job)
+	if got := wakecall(t, env, "", "config"); got.code != 0 {
+		t.Errorf("code %d: %s", got.code, got.err)
+	}
+	got := wakecall(t, []string{"WAKECALL_PRIORITY=high"}, "", "config")
+	if got.code != exitUsage || !strings.Contains(got.err, "WAKECALL_PRIORITIES") {
+		t.Errorf("without a job WAKECALL_PRIORITY is a mistyped key: code %d: %s", got.code, got.err)
+	}
+	help := wakecall(t, nil, "", "work", "--help").out
+	for _, variable := range env {
+		if name, _, _ := strings.Cut(variable, "="); !strings.Contains(help, name) {
+			t.Errorf("the help does not name %s", name)
+		}
+	}
+}
