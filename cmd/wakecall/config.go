@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/wakecall/wakecall/conf"
 )
@@ -15,6 +16,7 @@ func (p *program) configured(
 	cmd *cobra.Command, run func(ctx context.Context, cfg *conf.Config) error,
 ) *cobra.Command {
 	addSettings(cmd)
+	cmd.SetHelpFunc(helpWithoutSettings)
 	cmd.Args = noArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := p.load(cmd)
@@ -35,6 +37,18 @@ func addSettings(cmd *cobra.Command) {
 		}
 		flags.Var(&rawFlag{shown: k.Default}, k.Flag(), k.Doc)
 	}
+}
+
+// helpWithoutSettings shows the flags that are a command's own; among those of all keys nobody finds them.
+func helpWithoutSettings(cmd *cobra.Command, args []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, setting := f.Value.(*rawFlag); setting {
+			f.Hidden = true
+		}
+	})
+	cmd.Root().HelpFunc()(cmd, args)
+	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nEvery key of the configuration is a flag, too, such as --redis-nodes: "+
+		"`wakecall config --help` lists them.")
 }
 
 // load is the configuration with a command's own flags.

@@ -53,3 +53,19 @@ func TestLongDistancesAreInDays(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpShowsACommandsOwnFlags: among those of the configuration, 50 of them, nobody finds the others.
+func TestHelpShowsACommandsOwnFlags(t *testing.T) {
+	for line, own := range map[string]string{
+		"check": "--output", "recover": "--since", "import lmstfy": "--admin-redis", "up": "--demo",
+	} {
+		got := wakecall(t, nil, "", append(strings.Fields(line), "--help")...)
+		if !strings.Contains(got.out, own) || strings.Contains(got.out, "--redis-pool-size") ||
+			!strings.Contains(got.out, "wakecall config --help") {
+			t.Errorf("%s: %s", line, got.out)
+		}
+	}
+	if got := wakecall(t, nil, "", "config", "--help"); !strings.Contains(got.out, "--redis-pool-size") {
+		t.Errorf("config: %s", got.out)
+	}
+}

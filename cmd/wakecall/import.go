@@ -40,7 +40,8 @@ func (p *program) importFrom(
 			return err
 		}
 		defer closeOld()
-		began, shown := p.now(), p.now()
+		began := p.now()
+		shown := began
 		o := importer.Options{Old: old, DryRun: *dry, Follow: *follow, Progress: func(r importer.Report) {
 			if now := p.now(); now.Sub(shown).Milliseconds() >= 500 {
 				shown = now

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -199,12 +198,10 @@ func (p *program) topicNames(ctx context.Context, prefix string) ([]string, erro
 		return nil, err
 	}
 	defer c.Close()
-	topics, err := c.Topics(ctx)
-	var names []string
-	for _, t := range topics {
-		if strings.HasPrefix(t.Name, prefix) {
-			names = append(names, t.Name)
-		}
+	topics, err := c.FilteredTopics(ctx, client.TopicFilter{Prefix: prefix})
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Name
 	}
 	return names, err
 }

@@ -74,7 +74,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/topics":
 		list := []map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(f.topics)) {
-			list = append(list, f.topics[name])
+			if strings.HasPrefix(name, r.URL.Query().Get("prefix")) {
+				list = append(list, f.topics[name])
+			}
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"topics": list})
 	case isTopic && !strings.Contains(name, "/"):
