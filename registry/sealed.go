@@ -162,7 +162,7 @@ func (r *Registry) checkKey(ctx context.Context) error {
 	case err != nil || state == sealed:
 		return err
 	}
-	n, err := r.reseal(ctx, false)
+	n, err := r.reseal(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -230,8 +230,9 @@ func (r *Registry) noteKey(ctx context.Context, n keyNote) error {
 }
 
 // reseal stores topics and shards again, sealed under this key, and returns how many had secrets. What cannot be opened
-// is an error, unless it is to be forgotten. It is no change of the topics, so processes need not read them again.
-func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
+// is an error, unless lost is to count it: then it is forgotten. It is no change of the topics, so processes need not
+// read them again.
+func (r *Registry) reseal(ctx context.Context, lost *Forgotten) (n int, err error) {
 	var names []string
 	var shards []shardRow
 	err = r.db.Do(ctx, func(tx *gorm.DB) error {
@@ -242,7 +243,7 @@ func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
 	}
 	for chunk := range slices.Chunk(names, rowsAtOnce) {
 		err := r.db.Change(ctx, func(tx *gorm.DB) error {
-			done, err := r.resealTopics(tx, chunk, forget)
+			done, err := r.resealTopics(tx, chunk, lost)
 			n += done
 			return err
 		})
@@ -251,7 +252,7 @@ func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
 		}
 	}
 	for i := range shards {
-		err := r.db.Change(ctx, func(tx *gorm.DB) error { return r.resealShard(tx, &shards[i], forget) })
+		err := r.db.Change(ctx, func(tx *gorm.DB) error { return r.resealShard(tx, &shards[i], lost) })
 		if err != nil {
 			return n, err
 		}
@@ -261,14 +262,14 @@ func (r *Registry) reseal(ctx context.Context, forget bool) (n int, err error) {
 
 // resealTopics locks its rows, so that nobody changes them meanwhile, and stores them with one statement: one for each
 // row took 15 s in MariaDB for 100,000 topics, this takes 5 s.
-func (r *Registry) resealTopics(tx *gorm.DB, names []string, forget bool) (n int, err error) {
+func (r *Registry) resealTopics(tx *gorm.DB, names []string, lost *Forgotten) (n int, err error) {
 	var rows []topicRow
 	if err := tx.Clauses(clause.Locking{Strength: "UPDATE"}).Where("name IN ?", names).Find(&rows).Error; err != nil {
 		return 0, err
 	}
 	var changed []topicRow
 	for i := range rows {
-		next, err := r.resealTopic(tx, &rows[i], forget)
+		next, err := r.resealTopic(tx, &rows[i], lost)
 		if err != nil {
 			return 0, err
 		}
@@ -284,13 +285,14 @@ func (r *Registry) resealTopics(tx *gorm.DB, names []string, forget bool) (n int
 }
 
 // resealTopic is the row of a topic as it is to be stored; nil: as it is.
-func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, forget bool) (*topicRow, error) {
+func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, lost *Forgotten) (*topicRow, error) {
 	t, err := row.topic(r.db.Key)
-	lost := forget && errors.Is(err, seal.ErrKey)
+	forget := lost != nil && errors.Is(err, seal.ErrKey)
 	switch {
 	case errors.Is(err, errSpec):
 		return nil, nil // somebody has to repair it
-	case lost:
+	case forget:
+		lost.Topics++
 		if t, err = row.withoutSecrets(); err == nil {
 			at := database.Now()
 			t.Locked, t.State = false, TopicPaused // its endpoint would refuse callbacks
@@ -300,15 +302,16 @@ func (r *Registry) resealTopic(tx *gorm.DB, row *topicRow, forget bool) (*topicR
 	if err != nil {
 		return nil, err
 	}
-	if !lost && !t.hasSecrets() {
+	if !forget && !t.hasSecrets() {
 		return nil, nil
 	}
 	return newTopicRow(r.db.Key, t)
 }
 
-func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, forget bool) error {
+func (r *Registry) resealShard(tx *gorm.DB, row *shardRow, lost *Forgotten) error {
 	s, err := row.shard(r.db.Key)
-	if forget && errors.Is(err, seal.ErrKey) {
+	if lost != nil && errors.Is(err, seal.ErrKey) {
+		lost.Shards++
 		s, err = Shard{Name: row.Name, State: ShardOffline}, nil
 	}
 	if err != nil {
@@ -340,22 +343,28 @@ func (r *topicRow) withoutSecrets() (*Topic, error) {
 	return t, nil
 }
 
+// Forgotten is what was encrypted under a lost key: topics without their secrets, and shards without their URL.
+type Forgotten struct {
+	Topics int `json:"topics"`
+	Shards int `json:"shards"`
+}
+
 // ForgetSecrets replaces the key of a registry after its loss. What was encrypted under the lost key is removed: topics
 // are paused without their secrets, shards are offline without a URL. Settings stay, and are entered again in the
 // admin.
-func ForgetSecrets(ctx context.Context, o Options) error {
+func ForgetSecrets(ctx context.Context, o Options) (lost Forgotten, err error) {
 	r, err := connect(o)
 	if err != nil {
-		return err
+		return lost, err
 	}
 	note := keyNote{actor: "command line", object: "setting/" + keyCheck, state: sealing, replace: true}
 	if err = r.noteKey(ctx, note); err == nil {
 		var n int
-		n, err = r.reseal(ctx, true)
+		n, err = r.reseal(ctx, &lost)
 		note.object, note.state, note.after = "secrets", sealed, map[string]int{"sealed or forgotten": n}
 		if err == nil {
 			err = r.noteKey(ctx, note) // of all secrets: every process reads everything again
 		}
 	}
-	return errors.Join(err, r.db.Close())
+	return lost, errors.Join(err, r.db.Close())
 }

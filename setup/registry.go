@@ -29,10 +29,10 @@ func OpenRegistry(
 }
 
 // ForgetSecrets makes the key of this host that of the registry; see registry.ForgetSecrets.
-func ForgetSecrets(ctx context.Context, cfg *conf.Config) error {
+func ForgetSecrets(ctx context.Context, cfg *conf.Config) (registry.Forgotten, error) {
 	key, err := secretKey(cfg)
 	if err != nil {
-		return err
+		return registry.Forgotten{}, err
 	}
 	return registry.ForgetSecrets(ctx, registry.Options{DSN: cfg.RegistryDSN().Reveal(), SecretKey: key})
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/database"
 	"github.com/wakecall/wakecall/migrations"
+	"github.com/wakecall/wakecall/printable"
+	"github.com/wakecall/wakecall/registry"
 	"github.com/wakecall/wakecall/setup"
 )
 
@@ -40,11 +42,15 @@ func (p *program) forgetSecretsCommand() *cobra.Command {
 		if err := setup.MakeDataDir(cfg); err != nil {
 			return err
 		}
-		if err := setup.ForgetSecrets(ctx, cfg); err != nil {
+		lost, err := setup.ForgetSecrets(ctx, cfg)
+		if err != nil {
 			return setup.ExplainRegistry(cfg, err)
 		}
-		return p.say(map[string]bool{"forgotten": true},
-			"the registry now uses the key of this host; enter what was removed again")
+		if lost == (registry.Forgotten{}) {
+			return p.say(lost, "nothing was removed: the key of this host opens the secrets of all topics and shards")
+		}
+		return p.say(lost, "the registry now uses the key of this host; secrets were removed of %s, now paused, and the URLs "+
+			"of %s, now offline: enter them again", printable.Count(lost.Topics, "topic"), printable.Count(lost.Shards, "shard"))
 	}))
 }
 
