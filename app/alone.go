@@ -26,7 +26,7 @@ func RunAlone(ctx context.Context, cfg *conf.Config, name, version string, log *
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	// Passwords first: a wrong one must not be stored in the registry.
-	if err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(cfg, p.registry.Snapshot())); err != nil {
+	if _, err := setup.CheckPasswords(ctx, cfg, setup.PlannedShards(ctx, cfg, p.registry)); err != nil {
 		return err
 	}
 	if err := setup.Seed(ctx, cfg, p.registry, log); err != nil {

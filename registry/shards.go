@@ -48,6 +48,14 @@ func (r *Registry) SeedShards(ctx context.Context, shards []Shard) error {
 	})
 }
 
+// Seeded reports whether shards were registered already: SeedShards registers none again. It is false when the database
+// does not answer.
+func (r *Registry) Seeded(ctx context.Context) bool {
+	var row revisionRow
+	found, err := r.db.Find(ctx, &row, "id", 1)
+	return err == nil && found && row.Seeded > 0
+}
+
 // createShard stores a new shard, with an identity that nothing else has unless it brings one.
 func (r *Registry) createShard(tx *gorm.DB, s *Shard) error {
 	if err := checkFormer(tx, s); err != nil {

@@ -51,8 +51,8 @@ func Check(ctx context.Context, cfg *conf.Config) []Finding {
 	findings := []Finding{fine("configuration", "%s", source)}
 	findings = append(findings, checkDirs(cfg)...)
 	findings = append(findings, checkPorts(ctx, cfg)...)
-	registryFindings, snapshot := checkRegistry(ctx, cfg)
+	registryFindings, shards := checkRegistry(ctx, cfg)
 	findings = append(findings, registryFindings...)
-	findings = append(findings, checkShards(ctx, cfg, snapshot)...)
+	findings = append(findings, checkShards(ctx, cfg, shards)...)
 	return append(findings, checkCallbacks(cfg))
 }

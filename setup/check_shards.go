@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,8 +18,10 @@ import (
 )
 
 // checkShards checks the Redis of every shard of the registry, or before the first start of redis.nodes.
-func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
-	shards := PlannedShards(cfg, snapshot)
+func checkShards(ctx context.Context, cfg *conf.Config, shards []registry.Shard) []Finding {
+	if len(shards) == 0 {
+		return []Finding{failed("redis", noShard, addingShard)}
+	}
 	findings := make([][]Finding, len(shards))
 	var wg sync.WaitGroup
 	for i, s := range shards {
@@ -29,7 +32,7 @@ func checkShards(ctx context.Context, cfg *conf.Config, snapshot *registry.Snaps
 	for _, f := range findings {
 		all = append(all, f...)
 	}
-	return append(all, unregistered(cfg, snapshot)...)
+	return append(all, unregistered(cfg, shards)...)
 }
 
 func checkShard(ctx context.Context, cfg *conf.Config, s registry.Shard, all []registry.Shard) []Finding {
@@ -114,17 +117,10 @@ func checkRedisBinary(ctx context.Context, what, binary string) Finding {
 }
 
 // unregistered warns of nodes in redis.nodes that are no shards: after the first start the registry's list is used.
-func unregistered(cfg *conf.Config, snapshot *registry.Snapshot) []Finding {
-	if snapshot == nil || len(snapshot.Shards) == 0 {
-		return nil
-	}
-	known := map[string]bool{}
-	for _, s := range snapshot.Shards {
-		known[s.URL] = true
-	}
+func unregistered(cfg *conf.Config, shards []registry.Shard) []Finding {
 	missing := 0
-	for _, s := range seedShards(cfg) {
-		if !known[s.URL] {
+	for _, node := range cfg.Redis.Nodes {
+		if !slices.ContainsFunc(shards, func(s registry.Shard) bool { return s.URL == node.Reveal() }) {
 			missing++
 		}
 	}

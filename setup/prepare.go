@@ -30,19 +30,23 @@ func Prepare(ctx context.Context, cfg *conf.Config, log *slog.Logger) ([]registr
 	if err := othersRedis(cfg, r.Snapshot().Shards); err != nil {
 		return nil, err
 	}
-	planned := PlannedShards(cfg, r.Snapshot())
+	planned := PlannedShards(ctx, cfg, r)
 	if IsManaged(planned) {
 		if f := checkRedisBinary(ctx, "redis-server", cfg.Redis.Binary); f.Verdict == Failed {
 			return nil, fmt.Errorf("%s. %s", f.Detail, f.Advice)
 		}
 	}
-	if err := CheckPasswords(ctx, cfg, planned); err != nil {
+	if _, err := CheckPasswords(ctx, cfg, planned); err != nil {
 		return nil, err
 	}
 	if err := Seed(ctx, cfg, r, log); err != nil {
 		return nil, err
 	}
-	return r.Snapshot().Shards, nil
+	shards := r.Snapshot().Shards
+	if len(shards) == 0 {
+		log.Warn(noShard + ". " + addingShard)
+	}
+	return shards, nil
 }
 
 // othersRedis refuses to run a managed redis-server beside that of another host: the two would share a registry, and
@@ -122,9 +126,9 @@ func firstStartFile(path string) string {
 	return "the password of the web admin's user admin"
 }
 
-// CheckPasswords returns an error for each Redis that refuses its password: retrying would not help. A Redis that
-// does not answer may come back, and is no error.
-func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) error {
+// CheckPasswords returns an error for each Redis that refuses its password: retrying would not help. One that does not
+// answer may come back: silent says why.
+func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Shard) (silent, err error) {
 	q := queue.Open(queue.Options{Timeout: cfg.Redis.Timeout, PoolSize: 1, Buckets: cfg.Redis.Buckets})
 	defer q.Close()
 	var foreign []registry.Shard
@@ -134,7 +138,7 @@ func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Sha
 		}
 	}
 	if err := q.SetShards(ctx, ShardConfigs(cfg, foreign)); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Redis.Timeout)
 	defer cancel()
@@ -142,14 +146,17 @@ func CheckPasswords(ctx context.Context, cfg *conf.Config, shards []registry.Sha
 	errs := make([]error, len(open))
 	var wg sync.WaitGroup
 	for i, s := range open {
-		wg.Go(func() {
-			if _, _, err := s.Ping(ctx); err != nil && isPasswordError(err.Error()) {
-				errs[i] = fmt.Errorf("%w. %s; `wakecall check` tries again", err, passwordAdvice)
-			}
-		})
+		wg.Go(func() { _, _, errs[i] = s.Ping(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	for _, e := range errs {
+		if e != nil && isPasswordError(e.Error()) {
+			err = errors.Join(err, fmt.Errorf("%w. %s; `wakecall check` tries again", e, passwordAdvice))
+			continue
+		}
+		silent = errors.Join(silent, e)
+	}
+	return silent, err
 }
 
 const passwordAdvice = "Correct the user and password in its URL " +

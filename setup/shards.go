@@ -43,12 +43,19 @@ func seedShards(cfg *conf.Config) []registry.Shard {
 }
 
 // PlannedShards are the shards that a start would use.
-func PlannedShards(cfg *conf.Config, snapshot *registry.Snapshot) []registry.Shard {
-	if snapshot != nil && len(snapshot.Shards) > 0 {
-		return snapshot.Shards
+func PlannedShards(ctx context.Context, cfg *conf.Config, r *registry.Registry) []registry.Shard {
+	if list := r.Snapshot().Shards; len(list) > 0 || r.Seeded(ctx) {
+		return list
 	}
 	return seedShards(cfg)
 }
+
+// What is wrong without any shard, and the way out.
+const (
+	noShard     = "no shard is registered, so no push is accepted"
+	addingShard = "Add one: `wakecall shard add redis-1 --url redis://…`, or, for the redis-server that `wakecall up` " +
+		"runs itself, `wakecall shard add managed --url managed:` and a restart"
+)
 
 // OpenShard connects to one shard, which must not be offline. Its data is left as it is: it gets no identity.
 func OpenShard(ctx context.Context, cfg *conf.Config, s registry.Shard) (*queue.Shard, func(), error) {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wakecall/wakecall/conf"
 	"github.com/wakecall/wakecall/master"
 	"github.com/wakecall/wakecall/setup"
 )
@@ -65,6 +67,18 @@ func TestShardsAreKeptInTheRegistry(t *testing.T) {
 	}
 }
 
+// TestAddingAShardThatDoesNotAnswerWarns: it may come later, but a mistyped port should not be found by an alert.
+func TestAddingAShardThatDoesNotAnswerWarns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	got := here(nil, "", "shard", "add", "redis-1", "--url", "redis://127.0.0.1:1")
+	if got.code != 0 || !strings.Contains(got.err, "redis-1") || !strings.Contains(got.err, "connection refused") {
+		t.Errorf("code %d: %s%s", got.code, got.out, got.err)
+	}
+	if got := here(nil, "", "shard", "put", "redis-1", "--state", "offline"); got.code != 0 || got.err != "" {
+		t.Errorf("offline: code %d: %s%s", got.code, got.out, got.err)
+	}
+}
+
 func findingOf(findings []setup.Finding, what string) setup.Finding {
 	for _, f := range findings {
 		if strings.HasPrefix(f.What, what) {
@@ -106,6 +120,34 @@ func TestCheckBeforeTheFirstStart(t *testing.T) {
 	}
 	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
 		t.Errorf("the check left %v, %v", entries, err)
+	}
+}
+
+// TestCheckNamesThatThereIsNoShard: the redis-server of the first start is not registered again.
+func TestCheckNamesThatThereIsNoShard(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cfg, err := conf.Load(conf.LoadOptions{Env: []string{"WAKECALL_REDIS_NODES=redis://127.0.0.1:1"}})
+	if err == nil {
+		_, err = setup.Prepare(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, findings := runCheck(t); findingOf(findings, "redis.nodes").What != "" {
+		t.Errorf("without redis.nodes the check finds %+v", findings)
+	}
+	if got := here(nil, "", "shard", "delete", "redis-1", "--force"); got.code != 0 {
+		t.Fatal(got.err)
+	}
+	got, findings := runCheck(t)
+	if f := findingOf(findings, "redis"); got.code != 1 || f.Verdict != setup.Failed ||
+		!strings.Contains(f.Advice, "wakecall shard add") {
+		t.Errorf("code %d: %+v", got.code, findings)
+	}
+	var log strings.Builder
+	if _, err := setup.Prepare(t.Context(), cfg, slog.New(slog.NewTextHandler(&log, nil))); err != nil ||
+		!strings.Contains(log.String(), "wakecall shard add") {
+		t.Errorf("a start says %v, and logs %s", err, &log)
 	}
 }
 

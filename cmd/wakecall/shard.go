@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -94,7 +95,8 @@ func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Re
 	if err != nil {
 		return err
 	}
-	if err := setup.CheckPasswords(ctx, cfg, []registry.Shard{s}); err != nil {
+	silent, err := setup.CheckPasswords(ctx, cfg, []registry.Shard{s})
+	if err != nil {
 		return err
 	}
 	if err := errors.Join(s.Validate(), setup.CheckRedis(ctx, cfg, r.ListShards(), s)); err != nil {
@@ -103,7 +105,18 @@ func (p *program) putShard(ctx context.Context, cfg *conf.Config, r *registry.Re
 	if err := r.PutShard(ctx, actor(), s); err != nil {
 		return err
 	}
+	p.warnOfSilence(cfg, s, silent)
 	return p.showShard(s, "saved")
+}
+
+// warnOfSilence says why a shard cannot take jobs yet. It may be registered before its Redis is there.
+func (p *program) warnOfSilence(cfg *conf.Config, s registry.Shard, silent error) {
+	if silent != nil {
+		_, _ = fmt.Fprintf(p.err, "warning: %s; the shard gets jobs when it answers\n", printable.Line(silent.Error()))
+	}
+	if _, err := os.Stat(cfg.RedisSocket()); err != nil && setup.IsManaged([]registry.Shard{s}) {
+		_, _ = fmt.Fprintln(p.err, "`wakecall up` runs its redis-server when it is started next")
+	}
 }
 
 func registered(snapshot *registry.Snapshot, name string) (registry.Shard, error) {
