@@ -50,7 +50,7 @@ func TestWhatACallerGaveUpOnIsNotDoneLater(t *testing.T) {
 	f.push("dead", f.homeIs("a", "dead"), 0)
 	f.settle(Bury, nil, f.reserve(1)...)
 	for name, code := range f.s.scripts { // or what comes late would be refused since the server does not know it
-		if err := code.Load(f.ctx, f.s.client).Err(); err != nil {
+		if err := f.s.client.ScriptLoad(f.ctx, code.text()).Err(); err != nil {
 			t.Fatal(name, err)
 		}
 	}

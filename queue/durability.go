@@ -91,7 +91,7 @@ func (s *Shard) evalReplicated(
 	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
 	keys, code := []string{prefix(bucket)}, s.scripts[script]
-	send := func(p redis.Pipeliner) *redis.Cmd { return code.EvalSha(ctx, p, keys, args...) }
+	send := func(p redis.Pipeliner) *redis.Cmd { return code.evalSha(ctx, p, keys, args...) }
 	for guarded := false; ; {
 		v, unsafe, err = s.pipeReplicated(ctx, bucket, send)
 		var retry error
@@ -99,7 +99,7 @@ func (s *Shard) evalReplicated(
 		case err == nil:
 			return v, unsafe, nil
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			send = func(p redis.Pipeliner) *redis.Cmd { return code.Eval(ctx, p, keys, args...) }
+			send = func(p redis.Pipeliner) *redis.Cmd { return code.eval(ctx, p, keys, args...) }
 		case redis.HasErrorPrefix(err, "NOBUCKET") && !guarded:
 			guarded, retry = true, s.makeSlotGuard(ctx, bucket)
 		case redis.HasErrorPrefix(err, "MOVED"):

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,8 +32,27 @@ var sharedBy = map[string][]string{
 	"drop": {"recall", "finished"}, "configure": {"recall", "finished"},
 }
 
+// script makes its text when a server asks for it: the texts of all scripts would take 1.4 MiB in each process.
+type script struct {
+	text func() string
+	hash func() string
+}
+
+func newScript(text func() string) *script {
+	return &script{text, sync.OnceValue(func() string { return redis.NewScript(text()).Hash() })}
+}
+
+// evalSha calls a script that the server may know, eval one that it does not know.
+func (c *script) evalSha(ctx context.Context, r redis.Scripter, keys []string, args ...any) *redis.Cmd {
+	return r.EvalSha(ctx, c.hash(), keys, args...)
+}
+
+func (c *script) eval(ctx context.Context, r redis.Scripter, keys []string, args ...any) *redis.Cmd {
+	return r.Eval(ctx, c.text(), keys, args...)
+}
+
 // loadScripts returns the scripts of a shard by the names of their files.
-func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redis.Script {
+func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*script {
 	shared := readShared(sharedOuter) + "return (function()\n" + readShared(sharedInner)
 	shared = strings.NewReplacer(
 		"@LOCATORS@", strconv.FormatUint(uint64(locators), 10), "@PARTS@", strconv.Itoa(hashParts),
@@ -42,24 +62,27 @@ func loadScripts(locators uint32, long, thin int, cluster bool) map[string]*redi
 	if err != nil {
 		panic(err) // embedded: cannot be missing
 	}
-	scripts := make(map[string]*redis.Script, len(files))
+	scripts := make(map[string]*script, len(files))
 	for _, file := range files {
 		if file.IsDir() {
 			continue
 		}
-		name := strings.TrimSuffix(file.Name(), ".lua")
-		first, rest, _ := strings.Cut(mustRead(file.Name()), "\n") // #!lua and its flags must stay the first line
-		rest = readShared(sharedBy[name]) + rest
-		for _, name := range append(variants[name], name) {
-			deadline := ""
-			if slices.Contains(timely, name) {
-				deadline = readShared([]string{"deadline"})
-			}
-			scripts[name] = redis.NewScript(
-				first + "\n" + guardsOf(name, cluster) + shared + deadline + rest + "end)()\n")
+		of := strings.TrimSuffix(file.Name(), ".lua")
+		for _, name := range append(variants[of], of) {
+			scripts[name] = newScript(func() string { return compose(of, name, shared, cluster) })
 		}
 	}
 	return scripts
+}
+
+// compose returns the text of a script, or of a variant of one.
+func compose(of, name, shared string, cluster bool) string {
+	first, rest, _ := strings.Cut(mustRead(of+".lua"), "\n") // #!lua and its flags must stay the first line
+	deadline := ""
+	if slices.Contains(timely, name) {
+		deadline = readShared([]string{"deadline"})
+	}
+	return first + "\n" + guardsOf(name, cluster) + shared + deadline + readShared(sharedBy[of]) + rest + "end)()\n"
 }
 
 const (
@@ -203,9 +226,9 @@ func (s *Shard) run(ctx context.Context, bucket int, script string, args ...any)
 
 func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	keys, code := []string{prefix(bucket)}, s.scripts[script]
-	v, err := code.EvalSha(ctx, s.client, keys, args...).Result()
+	v, err := code.evalSha(ctx, s.client, keys, args...).Result()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = code.Eval(ctx, s.client, keys, args...).Result()
+		v, err = code.eval(ctx, s.client, keys, args...).Result()
 	}
 	if !redis.HasErrorPrefix(err, "NOBUCKET") {
 		return v, err
@@ -213,7 +236,7 @@ func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any
 	if err := s.makeSlotGuard(ctx, bucket); err != nil {
 		return nil, err
 	}
-	return code.EvalSha(ctx, s.client, keys, args...).Result()
+	return code.evalSha(ctx, s.client, keys, args...).Result()
 }
 
 // errDoubtful is the error of a repeated call that finds nothing to do: the first one, whose answer was lost, may

@@ -28,7 +28,7 @@ type Shard struct {
 	client      redis.UniversalClient
 	waits       redis.UniversalClient // for what waits for replicas
 	timeout     time.Duration         // of one command
-	scripts     map[string]*redis.Script
+	scripts     map[string]*script
 	locators    uint32
 	nodes       []*bucketState
 	log         *slog.Logger
