@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -13,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
@@ -38,6 +42,10 @@ func serve(t *testing.T) net.Addr {
 
 // serveOn is serve with a queue that may fail.
 func serveOn(t *testing.T, q *pulltest.Queue, jobs Queue) net.Addr {
+	return serveAt(t, pulltest.Endpoint(t, "beanstalk"), q, jobs)
+}
+
+func serveAt(t *testing.T, e *gateway.Endpoint, q *pulltest.Queue, jobs Queue) net.Addr {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +53,7 @@ func serveOn(t *testing.T, q *pulltest.Queue, jobs Queue) net.Addr {
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- New(pulltest.Endpoint(t, "beanstalk"), jobs, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
+		served <- New(e, jobs, q.Hub, q.Registry, 64, "test").Serve(ctx, l)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -155,7 +163,7 @@ type extendsNothing struct{ Queue }
 
 func (q extendsNothing) End(ctx context.Context, list []queue.Ending) []queue.Ended {
 	if list[0].Verb == queue.ExtendLeased {
-		return []queue.Ended{{Err: errors.New("no shard answers")}}
+		return []queue.Ended{{Err: &queue.UnavailableError{Reason: "down", Err: errors.New("no shard answers")}}}
 	}
 	return q.Queue.End(ctx, list)
 }
@@ -169,6 +177,50 @@ func TestATouchThatFailsIsAnsweredOnce(t *testing.T) {
 	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
 	c.send("touch 1\r\nlist-tube-used\r\n")
 	c.want("INTERNAL_ERROR\r\nUSING default\r\n")
+}
+
+// TestResultsAreCounted: the metrics tell of commands that were refused, or failed.
+func TestResultsAreCounted(t *testing.T) {
+	t.Parallel()
+	q, counted := pulltest.Start(t, Namespace), prometheus.NewRegistry()
+	metrics, err := gateway.NewMetrics(counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &gateway.Endpoint{Name: "beanstalk", Log: slog.New(slog.DiscardHandler), Metrics: metrics}
+	c := dial(t, serveAt(t, e, q, extendsNothing{q}))
+	c.send("put 0 0 10 1\r\nx\r\nreserve\r\ntouch 1\r\nkick x\r\nfoo\r\nput 0 0 10 65\r\n" + strings.Repeat("x", 67))
+	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\nINTERNAL_ERROR\r\nBAD_FORMAT\r\nUNKNOWN_COMMAND\r\nJOB_TOO_BIG\r\n")
+	c.send("quit\r\n")
+	const want = "map[kick refused:1 put done:1 put refused:1 reserve done:1 touch unavailable:1 unknown refused:1]"
+	var got string
+	defer func() {
+		if t.Failed() {
+			t.Log("counted: ", got)
+		}
+	}()
+	wait.For(t, "the counts "+want, func() bool {
+		got = fmt.Sprint(requests(t, counted))
+		return got == want
+	})
+}
+
+// requests are the requests that were counted, by command and result.
+func requests(t *testing.T, counted prometheus.Gatherer) map[string]float64 {
+	families, err := counted.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "wakecall_gateway_requests_total" {
+			continue
+		}
+		for _, m := range family.Metric { // its labels are in alphabetical order
+			requests[m.Label[0].GetValue()+" "+m.Label[2].GetValue()] = m.Counter.GetValue()
+		}
+	}
+	return requests
 }
 
 // TestPrioritiesDoNotOrderWhatIsNotReady: delayed jobs are peeked and kicked by due time, buried ones by when they were

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/queue"
 )
 
@@ -71,29 +72,34 @@ func (c *command) known() string {
 	return "unknown"
 }
 
-func (k *conn) execute(c command) error {
-	if c.refusal != "" {
-		return k.reply(c.refusal)
-	}
+// execute runs a command and writes its answer. result is for the metrics; an error ends the connection.
+func (k *conn) execute(c command) (result string, err error) {
 	s, ok := specs[c.name]
-	if !ok {
-		return k.reply(unknownCommand)
-	}
-	if len(c.args) != s.args {
-		return k.reply(badFormat)
+	switch {
+	case c.refusal != "":
+		return gateway.Refused, k.reply(c.refusal)
+	case !ok:
+		return gateway.Refused, k.reply(unknownCommand)
+	case len(c.args) != s.args:
+		return gateway.Refused, k.reply(badFormat)
 	}
 	k.counts.commands[slices.Index(commandNames[:], c.name)].Add(1)
 	k.expire(time.Now())
-	err := s.run(k, c.args, c.body)
+	err = s.run(k, c.args, c.body)
 	switch {
 	case err == nil, errors.Is(err, errQuit), k.ctx.Err() != nil, errors.Is(err, k.waits.Err()):
-		return err
+		return gateway.ResultOf(err), err
+	case errors.Is(err, errBadFormat):
+		return gateway.Refused, k.reply(badFormat)
 	case isFull(err):
-		return k.reply("OUT_OF_MEMORY")
+		return gateway.Unavailable, k.reply("OUT_OF_MEMORY")
 	}
 	k.Log.Error("a command failed", "command", c.name, "error", err)
-	return k.reply("INTERNAL_ERROR")
+	return gateway.ResultOf(err), k.reply("INTERNAL_ERROR")
 }
+
+// errBadFormat is the error of a command whose arguments cannot be understood.
+var errBadFormat = errors.New("the arguments cannot be understood")
 
 func isFull(err error) bool {
 	var away *queue.UnavailableError
@@ -104,7 +110,7 @@ func isFull(err error) bool {
 func named(run func(*conn, string) error) func(*conn, []string, []byte) error {
 	return func(k *conn, args []string, _ []byte) error {
 		if !validTube(args[0]) {
-			return k.reply(badFormat)
+			return errBadFormat
 		}
 		return run(k, args[0])
 	}
@@ -115,7 +121,7 @@ func identified(run func(*conn, uint64) error) func(*conn, []string, []byte) err
 	return func(k *conn, args []string, _ []byte) error {
 		id, ok := number(args[0], 64)
 		if !ok {
-			return k.reply(badFormat)
+			return errBadFormat
 		}
 		return run(k, id)
 	}
@@ -141,7 +147,7 @@ func (k *conn) ignoreTube(name string) error {
 func (k *conn) pauseTube(args []string, _ []byte) error {
 	seconds, ok := number(args[1], 32)
 	if !validTube(args[0]) || !ok {
-		return k.reply(badFormat)
+		return errBadFormat
 	}
 	if !k.tubes.pauseTube(args[0], time.Duration(seconds)*time.Second) {
 		return k.reply("NOT_FOUND")

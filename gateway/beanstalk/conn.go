@@ -83,14 +83,14 @@ func (k *conn) run(commands <-chan command) {
 	for c := range commands {
 		k.c.Begin()
 		began := time.Now()
-		err := k.execute(c)
+		result, err := k.execute(c)
 		if errors.Is(err, errQuit) {
 			return
 		}
 		if err == nil {
 			err = k.w.Flush()
 		}
-		k.Observe(c.known(), gateway.ResultOf(err), began)
+		k.Observe(c.known(), result, began)
 		if err != nil || !k.c.End() {
 			return
 		}

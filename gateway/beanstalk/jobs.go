@@ -78,7 +78,7 @@ const maxTimeout = 1<<31 - 1
 func (k *conn) reserveWithTimeout(args []string, _ []byte) error {
 	seconds, ok := number(args[0], 32)
 	if !ok || seconds > maxTimeout {
-		return k.reply(badFormat)
+		return errBadFormat
 	}
 	return k.reserve(time.Now().Add(time.Duration(seconds) * time.Second))
 }
@@ -256,7 +256,7 @@ func (k *conn) release(args []string, _ []byte) error {
 	priority, okPriority := number(args[1], 32)
 	delay, okDelay := number(args[2], 32)
 	if !known || !okPriority || !okDelay {
-		return k.reply(badFormat)
+		return errBadFormat
 	}
 	h := k.held[id]
 	if h == nil {
@@ -305,7 +305,7 @@ func (k *conn) move(id uint64, h *held, name string, priority uint32, delay time
 func (k *conn) bury(args []string, _ []byte) error {
 	id, known := number(args[0], 64)
 	if _, ok := number(args[1], 32); !ok || !known {
-		return k.reply(badFormat)
+		return errBadFormat
 	}
 	return k.endHeld(id, queue.Ending{Verb: queue.BuryLeased, Error: buriedError}, "BURIED")
 }
@@ -314,7 +314,7 @@ func (k *conn) bury(args []string, _ []byte) error {
 func (k *conn) kick(args []string, _ []byte) error {
 	n, ok := number(args[0], 32)
 	if !ok {
-		return k.reply(badFormat)
+		return errBadFormat
 	}
 	for _, state := range []queue.State{queue.Dead, queue.Delayed} {
 		kicked, err := k.kickSome(state, int(n))
