@@ -22,7 +22,7 @@ func OpenPHPDQ(
 	var rows []struct{ TContent string }
 	db, err := database.Open(dsn, seal.Key{})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, ofOld(err)
 	}
 	err = db.Read(ctx, func(tx *gorm.DB) error {
 		if err := tx.Table("dq_topic").Order("id").Find(&topics).Error; err != nil {
@@ -32,7 +32,7 @@ func OpenPHPDQ(
 	})
 	_ = db.Close()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the tables of php-delayqueue: %w", err)
+		return nil, nil, ofOld(err)
 	}
 	if len(shards) == 0 {
 		for _, row := range rows {
@@ -62,4 +62,10 @@ func OpenPHPDQ(
 		clients = append(clients, Connect(o))
 	}
 	return NewPHPDQ(topics, clients, zone), closeAll, nil
+}
+
+// ofOld is an error of the old system's database, which is not Wakecall's registry.
+func ofOld(err error) error {
+	text := strings.TrimPrefix(err.Error(), database.ErrUnavailable.Error()+": ")
+	return fmt.Errorf("the database of php-delayqueue: %s", strings.TrimPrefix(text, "registry "))
 }

@@ -16,6 +16,8 @@ func TestAWrongSourceOfAnImportIsNamed(t *testing.T) {
 		"delayqueue --redis redis://:hunter2@h/x":                   `--redis "redis:***@h/x"` + form,
 		"delayqueue --redis :hunter2@h:1":                           `--redis ":***@h:1"` + form,
 		"beanstalk --addr foo":                                      `--addr "foo": connect to beanstalkd: `,
+		"phpdq --mysql mysql://u:hunter2@tcp(127.0.0.1:1)/dq":       `the database of php-delayqueue: dial tcp 127.0.0.1:1: `,
+		"phpdq --mysql mysql://u:hunter2@h/dq":                      `of php-delayqueue: mysql://u:***@h/dq: expected`,
 		"phpdq --mysql foo":                                         `--mysql "foo" is not mysql://user:password@`,
 		"phpdq --mysql root:hunter2@tcp(h)/dq":                      `--mysql "root:***@tcp(h)/dq" is not mysql://`,
 	} {
