@@ -15,13 +15,14 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# One set of build flags, so that lint, the binary and the integration tests share the cached packages. RACE adds the race
-# detector, which needs cgo; its packages are built for the unit tests and chaos runs only. With cgo, gorm brings along the C
-# SQLite, which nothing calls: optimizing it would take half a minute. In SQLite's translation to Go, which is what runs,
-# checks of pointers take a seventh of the time of tests with a database. Tests run without vet: lint has run all of it.
+# One set of build flags, so that lint, the binary and the tests share the cached packages. RACE_ENV is that of tests with
+# the race detector, which needs cgo and packages of its own: building these takes minutes, so it is for CI and for whoever
+# works on what runs at once. With cgo, gorm brings along the C SQLite, which nothing calls: optimizing it would take half a
+# minute. In SQLite's translation to Go, which is what runs, checks of pointers take a seventh of the time of tests with a
+# database. Tests run without vet: lint has run all of it.
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath
-RACE := CGO_ENABLED=1 CGO_CFLAGS=-O0 'GOFLAGS=$(GOFLAGS) -gcflags=modernc.org/...=-d=checkptr=0' GORACE=atexit_sleep_ms=0
+RACE_ENV := CGO_ENABLED=1 CGO_CFLAGS=-O0 'GOFLAGS=$(GOFLAGS) -gcflags=modernc.org/...=-d=checkptr=0' GORACE=atexit_sleep_ms=0
 
 # Arguments of `wakecall up` in `make run`, and of `wakecall bench` in `make bench`.
 ARGS     ?=
@@ -43,6 +44,8 @@ RUN      ?= .
 # How often up to three failed tests are run again by themselves; the run passes when they do, and names them at its end. CI
 # sets 1, so that one test that depends on the machine's timing does not hold up a change. A data race always fails.
 RERUN    ?= 0
+# RACE=1 runs unit tests with the race detector. CI sets it.
+RACE     ?=
 
 # The argument is the environment of the tests, but not of gotestsum, which would be built a second time.
 TESTS = $(GO) run -exec "env $(1)" $(GOTESTSUM) --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUN) \
@@ -72,9 +75,10 @@ web: ## fetch the web admin's npm packages and rebuild web/dist (committed)
 test: need-all lint audit unit integration ## install what is missing, then run every check and test but chaos
 
 .PHONY: unit
-unit: ## the packages' own tests, with the race detector; four packages at once, because their tests wait a lot
-	$(UNIT) $(call TESTS,$(RACE)) --packages "$$packages" -- -race -vet=off -p 4 -parallel 8 -timeout 20m
-	$(call TESTS) --packages ./dispatcher -- -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody'
+unit: ## the packages' own tests, four packages at once, because their tests wait a lot; RACE=1: with the race detector
+	$(UNIT) $(call TESTS,$(if $(RACE),$(RACE_ENV))) --packages "$$packages" -- \
+		$(if $(RACE),-race) -vet=off -p 4 -parallel 8 -timeout 20m
+	$(if $(RACE),$(call TESTS) --packages ./dispatcher -- -vet=off -run 'Priorit|Alone|ShareEqually|DelayNobody')
 
 .PHONY: integration
 integration: build ## tests of real processes: the binary of make build, redis-server, MariaDB
@@ -87,7 +91,7 @@ chaos: need-all ## inject faults under load for SECONDS (1800) from SEED (random
 
 .PHONY: chaos-short
 chaos-short: need-all ## the same for 90 seconds, with the race detector in every process
-	env $(RACE) CHAOS_SECONDS=90 $(GO) test -race -count=1 -timeout 15m ./test/chaos/
+	env $(RACE_ENV) CHAOS_SECONDS=90 $(GO) test -race -count=1 -timeout 15m ./test/chaos/
 
 .PHONY: bad-day
 bad-day: need-redis build ## play 36 bad minutes of 41 topics in six, and count the mails and the lines of the overview
