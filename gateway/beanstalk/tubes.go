@@ -38,6 +38,7 @@ func parseTopic(topic string) (tube string, priority uint32, ok bool) {
 // tube is what a gateway knows of a tube. One that nobody uses or watches is there as long as it has jobs.
 type tube struct {
 	name       string
+	order      uint64               // among all tubes
 	priorities map[uint32]time.Time // of its jobs, and maybe of earlier ones; when one was met last
 
 	permanent                      bool
@@ -51,19 +52,20 @@ func (t *tube) idle() bool {
 	return !t.permanent && t.using == 0 && t.watching == 0 && len(t.priorities) == 0
 }
 
-// tubes are the tubes of a gateway, in the order in which it met them.
+// tubes are the tubes of a gateway.
 type tubes struct {
 	now func() time.Time
 
 	mu        sync.Mutex
-	list      []*tube
+	known     map[string]*tube
+	made      uint64 // how many there have been
 	refreshed time.Time
 	changed   context.Context // ends when a reserve may have other topics
 	change    context.CancelFunc
 }
 
 func newTubes() *tubes {
-	t := &tubes{now: time.Now}
+	t := &tubes{now: time.Now, known: map[string]*tube{}}
 	t.changed, t.change = context.WithCancel(context.Background())
 	t.at(defaultTube).permanent = true
 	return t
@@ -71,20 +73,13 @@ func newTubes() *tubes {
 
 // at finds or makes a tube. t.mu is held, or t is new.
 func (t *tubes) at(name string) *tube {
-	if known := t.find(name); known != nil {
+	if known := t.known[name]; known != nil {
 		return known
 	}
-	made := &tube{name: name, priorities: map[uint32]time.Time{}}
-	t.list = append(t.list, made)
+	t.made++
+	made := &tube{name: name, order: t.made, priorities: map[uint32]time.Time{}}
+	t.known[name] = made
 	return made
-}
-
-func (t *tubes) find(name string) *tube {
-	i := slices.IndexFunc(t.list, func(t *tube) bool { return t.name == name })
-	if i < 0 {
-		return nil
-	}
-	return t.list[i]
 }
 
 // edit changes a tube, which is made if need be, and removes it if it is idle then.
@@ -94,7 +89,7 @@ func (t *tubes) edit(name string, change func(*tube)) {
 	known := t.at(name)
 	change(known)
 	if known.idle() {
-		t.list = slices.DeleteFunc(t.list, func(t *tube) bool { return t == known })
+		delete(t.known, name)
 	}
 }
 
@@ -102,17 +97,19 @@ func (t *tubes) edit(name string, change func(*tube)) {
 func (t *tubes) look(name string, read func(*tube)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.find(name)
+	known := t.known[name]
 	if known != nil {
 		read(known)
 	}
 	return known != nil
 }
 
+// names are those of all tubes, in the order in which the gateway met them.
 func (t *tubes) names() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, known := range t.list {
+	byOrder := func(a, b *tube) int { return cmp.Compare(a.order, b.order) }
+	for _, known := range slices.SortedFunc(maps.Values(t.known), byOrder) {
 		names = append(names, known.name)
 	}
 	return names
@@ -140,7 +137,7 @@ func (t *tubes) tell() {
 func (t *tubes) pauseTube(name string, d time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.find(name)
+	known := t.known[name]
 	if known == nil {
 		return false
 	}
@@ -154,7 +151,7 @@ func (t *tubes) pauseTube(name string, d time.Duration) bool {
 func (t *tubes) topics(name string) (topics []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known := t.find(name); known != nil {
+	if known := t.known[name]; known != nil {
 		for _, priority := range slices.Sorted(maps.Keys(known.priorities)) {
 			topics = append(topics, TopicOf(name, priority))
 		}
@@ -179,7 +176,7 @@ func (t *tubes) plan(names []string) plan {
 	}
 	var places []place
 	for _, name := range names {
-		known := t.find(name)
+		known := t.known[name]
 		if known == nil {
 			continue
 		}
@@ -232,10 +229,10 @@ func (t *tubes) refresh(ctx context.Context, q Queue) error {
 		known.priorities[priority] = t.now()
 		fresh = fresh || !before
 	}
-	for _, known := range t.list {
+	maps.DeleteFunc(t.known, func(_ string, known *tube) bool {
 		maps.DeleteFunc(known.priorities, func(_ uint32, met time.Time) bool { return met.Before(began) })
-	}
-	t.list = slices.DeleteFunc(t.list, (*tube).idle)
+		return known.idle()
+	})
 	if fresh {
 		t.tell()
 	}
