@@ -93,6 +93,20 @@ func WriteNow(w http.ResponseWriter, status int, text []byte) error {
 	return http.NewResponseController(w).Flush()
 }
 
+// Ender ends leases.
+type Ender interface {
+	End(ctx context.Context, list []queue.Ending) []queue.Ended
+}
+
+// GiveBack releases jobs that did not reach their client, and does not count it.
+func (e *Endpoint) GiveBack(ctx context.Context, q Ender, jobs []queue.Leased) {
+	for _, done := range q.End(context.WithoutCancel(ctx), queue.Untaken(jobs)) {
+		if done.Err != nil {
+			e.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
+		}
+	}
+}
+
 func (e *Endpoint) count(n int64) {
 	e.conns.Add(n)
 	e.Metrics.conns.WithLabelValues(e.Name).Add(float64(n))

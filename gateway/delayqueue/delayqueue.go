@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wakecall/wakecall/gateway"
+	"github.com/wakecall/wakecall/queue"
 )
 
 // popWait is how long a pop waits for a job. Clients give up after 180 s.
@@ -131,11 +132,8 @@ func (g *Gateway) write(w http.ResponseWriter, r *http.Request, out any, lease s
 		w.Header().Set("Content-Type", contentType)
 		err = gateway.WriteNow(w, http.StatusOK, text)
 	}
-	if err == nil || lease == "" {
-		return
-	}
-	if err := g.store.giveBack(context.WithoutCancel(r.Context()), lease); err != nil {
-		g.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", err)
+	if err != nil && lease != "" {
+		g.GiveBack(r.Context(), g.store.queue, []queue.Leased{{Lease: lease}})
 	}
 }
 

@@ -84,11 +84,6 @@ func (s *store) pop(ctx context.Context, names []string, wait time.Duration) (*q
 	return &jobs[0], nil
 }
 
-// giveBack releases a job, and does not count its attempt.
-func (s *store) giveBack(ctx context.Context, lease string) error {
-	return s.queue.End(ctx, []queue.Ending{{Lease: lease, Verb: queue.Untake}})[0].Err
-}
-
 // remove ends the job of an id in any state. It is no error if there is none.
 func (s *store) remove(ctx context.Context, id string) error {
 	_, err := s.finder.Try(ctx, id, func(topic string) (bool, error) { return s.end(ctx, topic, id) })

@@ -89,13 +89,16 @@ func (g *Gateway) serve(rt route) http.HandlerFunc {
 			return
 		}
 		began := time.Now()
-		value, err := rt.handle(&request{Request: r, w: w, query: r.URL.Query(), maxBody: g.maxBody})
+		in := &request{Request: r, w: w, query: r.URL.Query(), maxBody: g.maxBody}
+		value, err := rt.handle(in)
 		g.Observe(r.Pattern[len("/api/"):], gateway.ResultOf(err), began)
 		if err != nil {
 			g.fail(w, r, err)
 			return
 		}
-		g.answer(w, http.StatusOK, value)
+		if g.answer(w, http.StatusOK, value) != nil {
+			g.GiveBack(r.Context(), g.queue, in.taken)
+		}
 	}
 }
 
@@ -125,16 +128,16 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 			g.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
 	}
-	g.answer(w, p.status, p)
+	_ = g.answer(w, p.status, p) // a client that left does not read it
 }
 
-func (g *Gateway) answer(w http.ResponseWriter, status int, value any) {
+// answer reports whether the answer was sent.
+func (g *Gateway) answer(w http.ResponseWriter, status int, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		g.Log.Error("an answer cannot be written", "error", err)
 		status, text = http.StatusInternalServerError, []byte(`{"code":9999,"desc":"internal error"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that left does not read it
+	return gateway.WriteNow(w, status, text)
 }

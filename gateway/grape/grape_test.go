@@ -3,6 +3,7 @@ package grape
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -51,6 +52,20 @@ func newClient(t *testing.T) (*client, *pulltest.Queue) {
 	c := &client{T: t, h: g.handler()}
 	c.want("POST", "/api/tube/create?tube=T", "", 200, "true")
 	return c, q
+}
+
+// brokenWriter is the connection of a client that has left.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the client has left") }
+
+// TestWhatReachesNoClientIsReadyAgain: it does not wait for its ttr, and was not executed.
+func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
+	c, _ := newClient(t)
+	c.want("POST", "/api/job/produce?tube=T&jid=1&ttr=3600000", "x", 200, "true")
+	consume := httptest.NewRequest("GET", "/api/job/consume?tube=T", nil)
+	c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, consume)
+	c.want("GET", "/api/job/consume?tube=T", "", 200, `[{"id":"1","dtr":0,"ttr":3600000,"noe":0,"data":"eA"}]`)
 }
 
 func TestWhatIsWrongIsTold(t *testing.T) {

@@ -119,6 +119,7 @@ func (g *Gateway) consume(r *request) (any, error) {
 		if len(taken) == 0 {
 			break
 		}
+		r.taken = append(r.taken, taken...)
 		for i := range taken {
 			list = append(list, shown(&taken[i].Job))
 		}

@@ -33,6 +33,7 @@ type request struct {
 	w       http.ResponseWriter
 	query   url.Values
 	maxBody int64
+	taken   []queue.Leased // that the answer brings
 }
 
 var tubeName = regexp.MustCompile(`^([a-z]|[A-Z])(\w|-)*$`)

@@ -1,7 +1,6 @@
 package lmstfy
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -49,20 +48,11 @@ func (g *Gateway) consume(r *request) error {
 		return r.answer(http.StatusNotFound, object{"msg": "no job available"})
 	}
 	if err := r.answerJobs(jobs, count > 1); err != nil {
-		g.giveBack(r, jobs)
+		g.GiveBack(r.Context(), g.Queue, jobs)
 		return nil // nobody reads an answer
 	}
 	g.metrics.consumed(r, jobs)
 	return nil
-}
-
-// giveBack releases jobs that did not reach their client, and does not count it.
-func (g *Gateway) giveBack(r *request, jobs []queue.Leased) {
-	for _, done := range g.Queue.End(context.WithoutCancel(r.Context()), queue.Untaken(jobs)) {
-		if done.Err != nil {
-			g.Log.Warn("a job that did not reach its client is leased until its ttr is over", "error", done.Err)
-		}
-	}
 }
 
 // answerJobs answers one job as an object, several as an array.
