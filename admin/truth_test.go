@@ -83,6 +83,10 @@ func TestOldNumbersAreDimmedAndSayTheirAge(t *testing.T) {
 	}
 	s.admin.page.SetStrip(s.admin.overview.Strip(t.Context()))
 	s.shows("/audit", `<dl class="wk-old">`, "1m ago")
+	passed.Store(int64(time.Hour)) // in which nobody looked at a page
+	if body := s.shows("/audit", "<dd>–</dd>"); strings.Contains(body, `<dd class="text-red">7</dd>`) {
+		t.Error("a page begins with the numbers of an hour ago")
+	}
 }
 
 // sick is what topics are found to be: one has failed only, one has delivered nothing for a breaker, one is late.

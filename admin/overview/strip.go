@@ -36,7 +36,7 @@ func (h *Handler) stripSource() {
 func (h *Handler) Strip(ctx context.Context) *page.Strip {
 	counts, o := h.figures.Counts(ctx), h.overviewLive(ctx)
 	s := &page.Strip{
-		Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At, Missing: counts.Missing,
+		Made: h.Now(), Stats: counts.Sum(), Known: counts.Known(), Old: counts.Old(), At: counts.At, Missing: counts.Missing,
 		SuccessRate: h.successRate(ctx), LatenessP95: -1, Wrong: o.wrong(), Unattended: o.has("no_consumer"),
 	}
 	s.Wrong["dead"] = int(s.Dead)

@@ -73,7 +73,7 @@ func (b *Base) view(c echo.Context, page string, data any) *View {
 	u.Path = strings.TrimPrefix(u.Path, b.BasePath)
 	u.RawPath = strings.TrimPrefix(u.RawPath, b.BasePath)
 	return &View{
-		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u, Strip: b.strip.Load(),
+		Page: page, Lang: Lang(c), Theme: theme(c), Zone: zoneChoice(c), User: Viewer(c), URL: &u, Strip: b.currentStrip(),
 		Version: b.Version,
 		Data:    data, base: b.BasePath,
 	}
