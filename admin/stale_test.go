@@ -173,3 +173,33 @@ func TestAShardThatWasChangedMeanwhileIsNotOverwritten(t *testing.T) {
 		t.Errorf("to save one that was removed is %d", status)
 	}
 }
+
+// TestThePageOfAJobTakesItselfAnew: when something has happened it asks for its parts, and what it says of the last
+// action waits for the page that is on its way.
+func TestThePageOfAJobTakesItselfAnew(t *testing.T) {
+	t.Parallel()
+	s, q := shop(t)
+	s.as("ops")
+	must(t, q.Push(t.Context(), queue.Push{Topic: "shop.close", ID: "one", Body: []byte(`{}`), Delay: time.Hour}).Err)
+	mark := regexp.MustCompile(`/jobs/one\?was=([^"]+)"`).FindStringSubmatch(s.shows("/topics/shop.close/jobs/one"))
+	ask := func() (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			s.url+"/topics/shop.close/jobs/one?was="+mark[1], nil)
+		must(t, err)
+		r.Header.Set("HX-Request", "true")
+		return s.send(r)
+	}
+	if status, _ := ask(); status != http.StatusNoContent {
+		t.Errorf("nothing has happened, and the answer is %d", status)
+	}
+	follow := s.client.CheckRedirect
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	s.post("/topics/shop.close/jobs/one", "do", "run")
+	s.client.CheckRedirect = follow
+	if status, body := ask(); status != http.StatusOK || !strings.Contains(body, `id="wk-head"`) ||
+		!strings.Contains(body, `id="wk-body"`) {
+		t.Errorf("the parts are %d", status)
+	}
+	s.shows("/topics/shop.close/jobs/one", "one is due now.")
+}

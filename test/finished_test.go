@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/wakecall/wakecall/client"
 	"github.com/wakecall/wakecall/test/harness"
 )
@@ -117,6 +119,22 @@ func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
 	b.Open("/topics/" + topic + "/jobs/order-42")
 	b.Shows(soon, "Delayed")
 	b.Shows(soon, "Delivered", "200", "late", "Send again")
+	if n := harness.Evaluate[int](b, `document.querySelectorAll("#content time:not([title])").length`); n > 0 {
+		t.Errorf("%d times are not in the zone of the browser", n)
+	}
+	i.MustPush(t, topic, M{"id": "later-1", "body": M{"n": 1}, "delay": "1h"})
+	b.Open("/topics/" + topic + "/jobs/later-1")
+	b.Submit(`main button[value=run]`)
+	b.Shows(soon, "later-1 is due now.", "Delivered", "Send again") // both at once
+	i.MustPush(t, topic, M{"id": "later-2", "body": M{"n": 2}, "delay": "1h"})
+	b.Open("/topics/" + topic + "/jobs/later-2")
+	b.Click(`main .btn-outline-danger`)
+	harness.Evaluate[chromedp.Void](b, `document.addEventListener("htmx:oobBeforeSwap",
+		() => { document.querySelector("[data-text]").textContent += " Newer."; })`)
+	i.MustDo(t, http.StatusOK, http.MethodPatch, "/v1/topics/"+topic+"/jobs/later-2", M{"delay": "2h"})
+	b.Shows(soon, "Newer.")
+	b.Submit(`#wk-confirm [data-ok]`) // it still stands for the form
+	b.Shows(soon, "later-2 was deleted.")
 	harness.Eventually(t, soon, "the attempt to be listed", func() error {
 		b.Open("/topics/" + topic + "?tab=attempts")
 		if !strings.Contains(b.Text(), "order-42") {
@@ -130,7 +148,7 @@ func TestThePageOfAJobLivesToTheEnd(t *testing.T) {
 	b.Shows(soon, "called once more")
 	b.Submit(`#wk-confirm [data-ok]`)
 	b.Shows(soon, "order-42 is sent again.")
-	i.endpoint.WaitCalls(t, topic, 2)
+	i.endpoint.WaitCalls(t, topic, 3)
 	b.Open("/topics/" + topic + "?tab=jobs&state=done&id=order")
 	b.Shows(soon, "order-42")
 	b.Open("/search?id=order-42")

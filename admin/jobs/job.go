@@ -44,7 +44,8 @@ func markOf(j *queue.Job) string {
 	return fmt.Sprintf("%s-%d-%d-%d", j.State, j.Attempts, len(j.History), j.DueAt.UnixMilli())
 }
 
-// jobPage asks every second, with the mark of what it shows, and is loaded again when something has happened.
+// jobPage asks every second, with the mark of what it shows, and takes itself anew when something has happened. What it
+// says of the last action stays.
 func (h *Handler) jobPage(c echo.Context) error {
 	topic, id := page.Param(c, "topic"), page.Param(c, "id")
 	job, err := h.Queue.Recall(c.Request().Context(), topic, id)
@@ -54,10 +55,7 @@ func (h *Handler) jobPage(c echo.Context) error {
 		return h.Fragment(c, "job#over", nil)
 	case err != nil:
 		return err
-	case asks:
-		if c.QueryParam("was") != markOf(job) {
-			c.Response().Header().Set("HX-Refresh", "true")
-		}
+	case asks && c.QueryParam("was") == markOf(job):
 		return c.NoContent(http.StatusNoContent)
 	}
 	d := &jobData{Job: job, Size: len(job.Body), Max: job.MaxAttempts, Mark: markOf(job)}
@@ -69,6 +67,10 @@ func (h *Handler) jobPage(c echo.Context) error {
 	if job.State != queue.Finished &&
 		page.May(c, account.RoleOperator) { // it is signed, so whoever has it can call the endpoint
 		d.Curl = h.signedCurl(c, job)
+	}
+	if asks {
+		c.Response().Header().Set("HX-Reswap", "none") // but for the parts that it names
+		return h.Parts(c, "job", d)
 	}
 	return h.Render(c, http.StatusOK, "job", d)
 }

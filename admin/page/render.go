@@ -86,6 +86,12 @@ func (b *Base) Render(c echo.Context, status int, page string, data any) error {
 	return b.write(c, status, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
 }
 
+// Parts answers htmx with a page of which it takes parts. Messages wait for the next page.
+func (b *Base) Parts(c echo.Context, page string, data any) error {
+	v := b.view(c, page, data)
+	return b.write(c, http.StatusOK, func(w io.Writer) error { return b.templates[v.Lang].Page(w, page, v) })
+}
+
 // Fragment answers htmx with a partial ("partials/x"), or with a block of a page ("topics#rows"). data is the
 // template's .Data.
 func (b *Base) Fragment(c echo.Context, name string, data any) error {

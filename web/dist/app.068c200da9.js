@@ -82,6 +82,12 @@
     if (word) input.focus();
   }
 
+  // A page that takes itself anew leaves alone what is asked about or typed into, and asks again in a second.
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const typing = document.activeElement.matches("#wk-body :is(input, textarea)");
+    if (event.target.id !== "wk-flash" && (asked || typing)) event.preventDefault();
+  });
+
   // --- small behaviours by attribute ---------------------------------------------------------------------------------
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
@@ -269,7 +275,7 @@
       time.title = full(at) + " " + (zone || Intl.DateTimeFormat().resolvedOptions().timeZone);
     }
   }
-  document.addEventListener("htmx:afterSettle", (e) => enhance(e.target));
+  for (const event of ["htmx:afterSettle", "htmx:oobAfterSwap"]) document.addEventListener(event, (e) => enhance(e.target));
   document.addEventListener("DOMContentLoaded", () => {
     for (const name of document.querySelectorAll("[data-zone-name]")) name.textContent = zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
     enhance(document);
