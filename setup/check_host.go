@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -107,24 +108,32 @@ func checkPorts(ctx context.Context, cfg *conf.Config) []Finding {
 	return findings
 }
 
-// isOurs reports whether a role that runs alone answers there. Of gateways it cannot be told, but may be.
-func isOurs(key, addr string) bool {
-	if strings.HasPrefix(key, "gateways.") { // a question in HTTP would be an error in their protocols
-		return true
+// whoAnswers says what answers at an address: Wakecall, or something else. Of gateways it cannot be told: a question in
+// HTTP would be an error in their protocols.
+func whoAnswers(key, addr string) (wakecall, other bool) {
+	if strings.HasPrefix(key, "gateways.") {
+		return true, false
 	}
 	path, mark := "/healthz", `{"status":"ok"}`
 	if key == "metrics.addr" {
 		path, mark = "/metrics", "wakecall_"
 	}
-	c := http.Client{Timeout: 2 * time.Second}
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // nothing is told to it
+	c := http.Client{Timeout: 2 * time.Second, Transport: insecure}
 	defer c.CloseIdleConnections()
-	resp, err := c.Get("http://" + Reachable(addr) + path)
-	if err != nil {
-		return false
+	for _, scheme := range []string{"http", "https"} {
+		resp, err := c.Get(scheme + "://" + Reachable(addr) + path)
+		if err != nil {
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		resp.Body.Close()
+		if err == nil && strings.Contains(string(text), mark) {
+			return true, false
+		}
+		other = true
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	return err == nil && strings.Contains(string(text), mark)
+	return false, other
 }
 
 func checkPort(key, addr string, master int) Finding {
@@ -133,20 +142,27 @@ func checkPort(key, addr string, master int) Finding {
 	case err == nil:
 		l.Close()
 		return fine(key, "%s is free", addr)
-	case errors.Is(err, syscall.EADDRINUSE) && master > 0:
-		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
-	case errors.Is(err, syscall.EADDRINUSE) && isOurs(key, addr):
-		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with another data_dir",
-			"wakecall up cannot start beside it: set "+key+" to another address, if that is what you want")
 	case errors.Is(err, syscall.EADDRINUSE):
-		return failed(key, addr+" is in use by another program",
-			"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
+		return checkUsedPort(key, addr, master)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return failed(key, addr+" is not an address of this machine", "Set "+key+" to one, or to 0.0.0.0:PORT for all")
 	case errors.Is(err, syscall.EACCES):
 		return failed(key, "this user may not listen on "+addr, "Set "+key+" to a port from 1024")
 	}
 	return failedErr(key, err, "Set "+key+" to HOST:PORT of this machine")
+}
+
+func checkUsedPort(key, addr string, master int) Finding {
+	wakecall, other := whoAnswers(key, addr)
+	switch {
+	case master > 0 && !other: // what does not answer may be busy
+		return fine(key, "%s is used by the master (pid %d) of this data_dir", addr, master)
+	case wakecall:
+		return warn(key, addr+" is used by a role that runs alone, or by a Wakecall with another data_dir",
+			"wakecall up cannot start beside it: set "+key+" to another address, if that is what you want")
+	}
+	return failed(key, addr+" is in use by another program",
+		"Stop that program (ss -ltnp shows which), or set "+key+" to another address")
 }
 
 // PsLimit is how long the master may take to ask all its processes.

@@ -182,12 +182,21 @@ func TestCheckPort(t *testing.T) {
 	if f.Verdict != Failed || !strings.Contains(f.Advice, "server.addr") {
 		t.Errorf("held by another: %+v", f)
 	}
+	if f = checkPort("server.addr", strings.TrimPrefix(other.URL, "http://"), 42); f.Verdict != Failed {
+		t.Errorf("held by another, while our master runs with other addresses: %+v", f)
+	}
 	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"status":"ok"}`))
 	}))
 	defer health.Close()
 	if f := checkPort("server.addr", strings.TrimPrefix(health.URL, "http://"), 0); f.Verdict != Warning {
 		t.Errorf("held by a Wakecall that is not this one, beside which a start fails: %+v", f)
+	}
+	secure := httptest.NewTLSServer(health.Config.Handler)
+	defer secure.Close()
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	if f := checkPort("server.addr", strings.TrimPrefix(secure.URL, "https://"), 42); f.Verdict != Good {
+		t.Errorf("held by our master, with TLS: %+v", f)
 	}
 }
 
