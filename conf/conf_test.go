@@ -142,6 +142,8 @@ func TestBadFiles(t *testing.T) {
 		"server:\n  max_body: 17MiB":                  `is not a size from 1 to 16MiB`,
 		"server:\n  tls_cert: a.pem":                  `server.tls_cert: server.tls_cert is "a.pem"`,
 		"admin:\n  addr: :6789":                       `two listeners cannot share a port`,
+		"admin:\n  addr: 0.0.0.0:6789":                `two listeners cannot share a port`,
+		"admin:\n  addr: \"[::]:6789\"":               `two listeners cannot share a port`,
 		"admin:\n  base_path: /x/":                    `does not end with it`,
 		"admin:\n  public_url: wakecall.example.com":  `is not an address like https://`,
 		"callback:\n  networks: 10.0.0.0/33":          `is not any, public or a list of CIDRs`,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -206,7 +207,13 @@ func ownPorts(a, b string) bool {
 	}
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)
-	return portA != portB || portA == "0" || hostA != "" && hostB != "" && hostA != hostB
+	return portA != portB || portA == "0" || !everyHost(hostA) && !everyHost(hostB) && hostA != hostB
+}
+
+// everyHost says whether a host stands for all addresses; 0.0.0.0 includes those of IPv6.
+func everyHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 func (l *loader) checkPair(a, b string, agree func(a, b string) bool, detail string) {
