@@ -75,11 +75,11 @@ func (t *Topic) fields() map[string]field {
 		"delay":         {into: value(&t.Delay), kind: aDuration},
 		"ttr":           {into: value(&t.TTR), kind: aDuration},
 		"priority":      {into: value(&t.Priority), kind: aText},
-		"max_attempts":  {into: value(&t.MaxAttempts), kind: aWhole},
+		"max_attempts":  {into: whole(&t.MaxAttempts), kind: aWhole},
 		"retry":         {into: list(&t.Retry), kind: "a list of durations, like [\"10s\", \"1m\"]"},
 		"retry_if":      {into: value(&t.RetryIf), kind: aText},
 		"dialect":       {into: value(&t.Dialect), kind: aText},
-		"max_in_flight": {into: value(&t.MaxInFlight), kind: aWhole},
+		"max_in_flight": {into: whole(&t.MaxInFlight), kind: aWhole},
 		"rate_limit":    {into: value(&t.RateLimit), kind: aNumber},
 		"expires_after": {into: value(&t.ExpiresAfter), kind: aDuration},
 		"on_expiry":     {into: value(&t.OnExpiry), kind: aText},
@@ -99,6 +99,21 @@ func (t *Topic) fields() map[string]field {
 
 func value[T any](to *T) func([]byte) error {
 	return func(b []byte) error { return json.Unmarshal(b, to) }
+}
+
+// whole reads a whole number however JSON has it: 1000, 1e3 or 1000.0.
+func whole(to *int) func([]byte) error {
+	return func(b []byte) error {
+		var f float64
+		if err := json.Unmarshal(b, &f); err != nil {
+			return err
+		}
+		if f != math.Trunc(f) || math.Abs(f) > maxNumber {
+			return errors.New("not a whole number, or too large")
+		}
+		*to = int(f)
+		return nil
+	}
 }
 
 // list refuses null in a list, which encoding/json reads as the zero value.

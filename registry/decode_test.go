@@ -36,6 +36,9 @@ func TestDecodeTopic(t *testing.T) {
 		`{"callback_url":"http://h","rate_limit":0.5,"max_in_flight":1}`: func(x *Topic) bool {
 			return x.RateLimit == 0.5 && x.MaxInFlight == 1
 		},
+		`{"callback_url":"http://h","max_attempts":1e2,"max_in_flight":3.0}`: func(x *Topic) bool { // as in a push
+			return x.MaxAttempts == 100 && x.MaxInFlight == 3
+		},
 		`{"callback_url":"http://h","durability":"replica"}`: func(x *Topic) bool {
 			return x.Durability == DurabilityReplica
 		},

@@ -116,8 +116,13 @@ func topicsOf(document any) ([]map[string]any, error) {
 }
 
 func newTopic(name string, fields map[string]any) (t Topic, err error) {
-	if name == "" {
-		return t, errors.New("it has no name")
+	switch other := fields["name"].(type) {
+	case string, nil:
+		if name == "" {
+			return t, errors.New("it has no name")
+		}
+	default: // YAML takes 2026 for a number
+		return t, fmt.Errorf("its name is no text: write %.60q, with the quotes", fmt.Sprint(other))
 	}
 	if err := registry.ValidTopicName(name); err != nil {
 		return t, err
