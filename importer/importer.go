@@ -72,6 +72,7 @@ type Report struct {
 	Resumed  int `json:"resumed"` // of an import that was interrupted
 	Kept     int `json:"kept"`    // their ids exist here, pushed later than there
 	Refused  int `json:"refused"` // their claims stay; the log says why
+	Left     int `json:"left"`    // in the old system at the end: its consumers have them, say
 }
 
 const (
@@ -112,15 +113,20 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 			}
 			o.Progress(i.Report)
 		case !o.Follow:
-			return i.Report, nil
+			return i.end(ctx)
 		default:
 			pause(ctx, followEach)
 		}
 	}
 	if o.Follow {
-		return i.Report, nil
+		return i.end(context.WithoutCancel(ctx))
 	}
 	return i.Report, ctx.Err()
+}
+
+func (i *run) end(ctx context.Context) (_ Report, err error) {
+	i.Left, err = i.Old.Waiting(ctx)
+	return i.Report, err
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,9 @@ func TestImportOfPHPDelayqueue(t *testing.T) {
 		t.Errorf("a dry run registered a topic: %d", n)
 	}
 	out := run()
+	if !regexp.MustCompile(`left in the old system +1\n`).MatchString(out) {
+		t.Errorf("the import does not tell of the job whose topic is not registered: %s", out)
+	}
 	var topic struct {
 		Title, Dialect, Method, Priority, TTR, Delay, Owner, State string
 		RetryIf                                                    string `json:"retry_if"`
