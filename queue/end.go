@@ -313,16 +313,14 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 		by[p] = append(by[p], i)
 	}
 	for p, which := range by {
-		for len(which) > 0 {
-			n := min(len(which), EndLimit)
-			some := make([]Ending, n)
-			for k, i := range which[:n] {
+		for chunk := range slices.Chunk(which, EndLimit) {
+			some := make([]Ending, len(chunk))
+			for k, i := range chunk {
 				some[k] = list[i]
 			}
 			for k, d := range p.s.end(ctx, p.bucket, some) {
-				done[which[k]] = d
+				done[chunk[k]] = d
 			}
-			which = which[n:]
 		}
 	}
 	return done

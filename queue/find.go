@@ -6,6 +6,15 @@ import (
 	"slices"
 )
 
+// refsOf name the jobs of one id in topics.
+func refsOf(id string, topics []string) []Ref {
+	refs := make([]Ref, len(topics))
+	for i, topic := range topics {
+		refs[i] = Ref{topic, id}
+	}
+	return refs
+}
+
 // findStep is how many topics one call of the script searches: well under a millisecond of Redis.
 const findStep = 250
 
@@ -13,26 +22,9 @@ const findStep = 250
 func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, error) {
 	var found []*Job
 	err := q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
-		args := make([]any, 1, 1+2*len(some))
-		args[0] = id
-		for _, t := range some {
-			args = append(args, t, s.address(t, id))
-		}
-		reply, err := s.list(ctx, bucket, 1+len(some), "find", args...)
-		if err != nil {
-			return err
-		}
-		for i, topic := range some {
-			if reply[1+i] == "" {
-				continue
-			}
-			j, err := s.described(topic, reply[1+i])
-			if err != nil {
-				return err
-			}
-			found = append(found, j)
-		}
-		return nil
+		jobs, err := s.readJobs(ctx, bucket, "get", refsOf(id, some))
+		found = append(found, slices.DeleteFunc(jobs, func(j *Job) bool { return j == nil })...)
+		return err
 	})
 	return found, err
 }
@@ -47,11 +39,7 @@ func (q *Queue) FindAny(ctx context.Context, id string, topics []string) ([]*Job
 	rest := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return have[topic] })
 	last := map[string]*Job{} // by topic, over all shards
 	err := q.eachTopic(rest, getStep, func(s *Shard, bucket int, some []string) error {
-		refs := make([]Ref, len(some))
-		for i, topic := range some {
-			refs[i] = Ref{topic, id}
-		}
-		jobs, err := s.recall(ctx, bucket, refs)
+		jobs, err := s.recall(ctx, bucket, refsOf(id, some)...)
 		for _, j := range jobs {
 			if j != nil && (last[j.Topic] == nil || j.FinishedAt.After(last[j.Topic].FinishedAt)) {
 				last[j.Topic] = j

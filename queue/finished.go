@@ -72,10 +72,7 @@ func (x *Settlement) finished() []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(extra)))
 	b = append(b, extra...)
 	b = appendUint48(appendUint48(b, due), j.CreatedAt.UnixMilli())
-	b, _ = appendTail(b, &Push{
-		ID: j.ID, Priority: j.Priority, TTR: j.TTR, MaxAttempts: j.MaxAttempts, ContentType: j.ContentType,
-		ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry, Body: j.Body,
-	})
+	b, _ = appendTail(b, j.push())
 	return b
 }
 
@@ -143,29 +140,10 @@ func (j *Job) Late() time.Duration {
 	return time.UnixMilli(j.History[len(j.History)-1].StartedAt).Sub(j.DueAt)
 }
 
-// recall returns the finished jobs of these names in a shard, all of one bucket, nil where none is remembered.
-func (s *Shard) recall(ctx context.Context, bucket int, refs []Ref) ([]*Job, error) {
-	jobs := make([]*Job, 0, len(refs))
-	for some := range slices.Chunk(refs, getStep) {
-		args := make([]any, 0, 3*len(some))
-		for _, r := range some {
-			args = append(args, r.Topic, s.address(r.Topic, r.ID), r.ID)
-		}
-		reply, err := s.list(ctx, bucket, 1+len(some), "recall", args...)
-		if err != nil {
-			return nil, err
-		}
-		for i, v := range reply[1:] {
-			var j *Job
-			if v != "" {
-				if j, err = s.described(some[i].Topic, v); err != nil {
-					return nil, err
-				}
-			}
-			jobs = append(jobs, j)
-		}
-	}
-	return jobs, nil
+// recall returns the finished jobs of these names in a shard, all of one bucket and getStep at most, nil where none is
+// remembered.
+func (s *Shard) recall(ctx context.Context, bucket int, refs ...Ref) ([]*Job, error) {
+	return s.readJobs(ctx, bucket, "recall", refs)
 }
 
 // Recall returns a job as Get does, or a finished one that is remembered.
@@ -182,7 +160,7 @@ func (q *Queue) recall(ctx context.Context, topic, id string) (*Job, error) {
 	var last *Job
 	var missed error
 	for _, s := range q.order(topic, id) {
-		jobs, err := s.recall(ctx, s.bucketOf(topic), []Ref{{topic, id}})
+		jobs, err := s.recall(ctx, s.bucketOf(topic), Ref{topic, id})
 		switch {
 		case err != nil:
 			missed = err
@@ -234,17 +212,11 @@ func (q *Queue) Resend(ctx context.Context, topic, id string) (*Job, error) {
 	case j.BodyGone:
 		return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrBodyGone)
 	}
-	r := q.Push(ctx, j.again())
+	again := *j.push() // without its expiry, which is over, or was meant for the first time
+	again.ExpiresAt, again.OnDuplicate, again.Again = time.Time{}, Refuse, true
+	r := q.Push(ctx, again)
 	if errors.Is(r.Err, ErrDuplicate) {
 		return nil, fmt.Errorf("%s/%s is %s: %w", topic, id, r.Job.State, ErrAlive)
 	}
 	return &r.Job, r.Err
-}
-
-// again is the push of a finished job. It has no expiry: that is over, or was meant for the first time.
-func (j *Job) again() Push {
-	return Push{
-		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
-		MaxAttempts: j.MaxAttempts, Headers: j.Headers, Retry: j.Retry, OnDuplicate: Refuse, Again: true,
-	}
 }

@@ -18,7 +18,7 @@ import (
 func identityKey() string { return prefix(0) + "shard" }
 
 // sameError is what a shard answers whose data is another shard's.
-type sameError struct{ name, of string }
+type sameError struct{ of string }
 
 func (e *sameError) Error() string { return fmt.Sprintf("it is the same Redis as shard %s", e.of) }
 
@@ -59,7 +59,7 @@ func (s *Shard) identify(ctx context.Context) error {
 		return err
 	}
 	if of := s.SameAs(); is == "" && of != "" { // flushed: it gets back the identity that it had
-		return &sameError{s.name, of}
+		return &sameError{of}
 	}
 	if is != s.identity && names[is] == "" {
 		args := []any{s.identity}
@@ -80,7 +80,7 @@ func (s *Shard) identify(ctx context.Context) error {
 		return nil
 	}
 	s.setSame(names[is])
-	return &sameError{s.name, names[is]}
+	return &sameError{names[is]}
 }
 
 // setSame notes that the shard is another one already, or none, and has the queue leave it out, or use it again.

@@ -66,17 +66,38 @@ func etagOf(ref int64, state State, at any, record, attempts string) string {
 // Ref names a job.
 type Ref struct{ Topic, ID string }
 
-// getStep is how many jobs one call of the get script reads.
+// getStep is how many jobs one call of the scripts get and recall reads.
 const getStep = 100
 
-// read calls the get script for jobs of one bucket. It returns the shard's clock and a description of each job, ""
+// read calls get, or recall, for jobs of one bucket. It returns the shard's clock and a description of each job, ""
 // for none.
-func (s *Shard) read(ctx context.Context, bucket int, refs []Ref) ([]any, error) {
+func (s *Shard) read(ctx context.Context, bucket int, script string, refs []Ref) ([]any, error) {
 	args := make([]any, 0, 3*len(refs))
 	for _, r := range refs {
 		args = append(args, r.Topic, s.address(r.Topic, r.ID), r.ID)
 	}
-	return s.list(ctx, bucket, 1+len(refs), "get", args...)
+	return s.list(ctx, bucket, 1+len(refs), script, args...)
+}
+
+// readJobs is read that decodes the jobs: nil where there is none; after an error those that could be decoded.
+func (s *Shard) readJobs(ctx context.Context, bucket int, script string, refs []Ref) ([]*Job, error) {
+	jobs := make([]*Job, len(refs))
+	reply, err := s.read(ctx, bucket, script, refs)
+	if err != nil {
+		return jobs, err
+	}
+	for i, description := range reply[1:] {
+		if description == "" {
+			continue
+		}
+		job, failed := s.described(refs[i].Topic, description)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		jobs[i] = job
+	}
+	return jobs, err
 }
 
 // get returns nil without an error when there is no such job.
@@ -108,20 +129,9 @@ func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []in
 	for k, i := range which {
 		some[k] = refs[i]
 	}
-	reply, err := s.read(ctx, bucket, some)
-	if err != nil {
-		return err
-	}
+	found, err := s.readJobs(ctx, bucket, "get", some)
 	for k, i := range which {
-		if reply[1+k] == "" {
-			continue
-		}
-		job, failed := s.described(refs[i].Topic, reply[1+k])
-		if failed != nil {
-			err = failed
-			continue
-		}
-		jobs[i] = job
+		jobs[i] = found[k]
 	}
 	return err
 }

@@ -84,12 +84,16 @@ func appendTail(b []byte, p *Push) (record, long []byte) {
 	return append(b, p.Body...), nil
 }
 
-// MaxWaits is the most waits between attempts that a job can have of its own, and MaxHeaders the most bytes of its
-// headers, encoded as JSON.
-const (
-	MaxWaits   = 50
-	MaxHeaders = 16 << 10
-)
+// push is a push that stores the job as it is, apart from its times.
+func (j *Job) push() *Push {
+	return &Push{
+		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
+		MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
+	}
+}
+
+// MaxWaits is the most waits between attempts that a job can have of its own.
+const MaxWaits = 50
 
 // appendExtras appends the extras of a record, as extrasAt in lua/shared finds them.
 func appendExtras(b []byte, p *Push) []byte {

@@ -189,7 +189,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	for i := range listed {
 		refs[i] = Ref{topic, listed[i].ID}
 	}
-	reply, err := s.read(ctx, s.bucketOf(topic), refs)
+	reply, err := s.read(ctx, s.bucketOf(topic), "get", refs)
 	if err != nil {
 		return nil, err
 	}

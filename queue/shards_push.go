@@ -203,7 +203,7 @@ func (b *batch) recallElsewhere(ctx context.Context, s *Shard, which []int, foun
 			!b.q.opts.Remembers(p.Topic) {
 			continue
 		}
-		jobs, err := s.recall(ctx, s.bucketOf(p.Topic), []Ref{{p.Topic, p.ID}})
+		jobs, err := s.recall(ctx, s.bucketOf(p.Topic), Ref{p.Topic, p.ID})
 		if err != nil {
 			return err
 		}

@@ -40,8 +40,5 @@ func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
 // recordOf is the record of a job, and its body when that gets a key of its own.
 func recordOf(j *Job) (record, long []byte) {
 	record = appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
-	return appendTail(record, &Push{
-		ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
-		MaxAttempts: j.MaxAttempts, ExpiresAt: j.ExpiresAt, Headers: j.Headers, Retry: j.Retry,
-	})
+	return appendTail(record, j.push())
 }
