@@ -42,24 +42,13 @@ type Part struct {
 // maxSubjectBytes limits the alert's part of a subject, because lines of a mail's header are limited.
 const maxSubjectBytes = 200
 
-// oneLine makes a text of others safe, such as the error of a server or an endpoint: its lines must not look like
-// lines of the message, and it must not contain control sequences for a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if printable.Steers(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 // Subject is the subject of a mail, and the first line of the text.
 func (m *Message) Subject() string {
 	s := m.Title
 	if s == "" {
 		s = m.Alert.Subject
 	}
-	if s = oneLine(s); len(s) > maxSubjectBytes {
+	if s = printable.Line(s); len(s) > maxSubjectBytes {
 		s = strings.ToValidUTF8(s[:maxSubjectBytes], "") + "…"
 	}
 	return "[Wakecall] " + s
@@ -80,13 +69,14 @@ func (m *Message) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// parts are the parts with lines that are safe.
+// parts are the parts with lines that are safe: texts of others, such as the error of a server or an endpoint, must not
+// look like lines of the message, nor contain control sequences for a terminal.
 func (m *Message) parts() []Part {
 	list := make([]Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
-		safe := Part{Title: oneLine(p.Title)}
+		safe := Part{Title: printable.Line(p.Title)}
 		for _, line := range p.Lines {
-			safe.Lines = append(safe.Lines, oneLine(line))
+			safe.Lines = append(safe.Lines, printable.Line(line))
 		}
 		list = append(list, safe)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/wakecall/wakecall/callback/wire"
+	"github.com/wakecall/wakecall/printable"
 )
 
 // Options of a Caller.
@@ -72,7 +73,7 @@ func (c *Caller) Close() {
 // Do makes one call. It returns when the outcome is known, at the latest when the timeout is over or ctx ends.
 func (c *Caller) Do(ctx context.Context, e *Endpoint, r *Request) (o Outcome) {
 	o.StartedAt = time.Now()
-	defer func() { o.Took, o.Err = time.Since(o.StartedAt), oneLine(o.Err) }()
+	defer func() { o.Took, o.Err = time.Since(o.StartedAt), printable.Line(o.Err) }() // some quote what endpoints sent
 	m, err := c.message(e, r, o.StartedAt)
 	if err != nil {
 		o.Class, o.Reason, o.Err = Failure, "bad_body", err.Error()

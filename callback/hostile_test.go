@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wakecall/wakecall/printable"
 )
 
 // forged would be a line of its own, and clear the screen, wherever it was printed as it is.
@@ -63,7 +65,7 @@ func TestAnErrorIsOneLine(t *testing.T) {
 			if o.Class == Success || o.Err == "" {
 				t.Fatalf("the outcome is %+v", o)
 			}
-			if strings.ContainsFunc(o.Err, steers) {
+			if strings.ContainsFunc(o.Err, printable.Steers) {
 				t.Errorf("the error is %q", o.Err)
 			}
 		})
@@ -103,7 +105,7 @@ func TestACopiedCommandIsInert(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sent.Method, sent.Header = http.MethodPost, http.Header{"X-A": {"it's $(id) \\ `id`", "@file"}}
 			line := sent.Curl()
-			if strings.ContainsFunc(strings.ReplaceAll(line, " \\\n", " "), steers) {
+			if strings.ContainsFunc(strings.ReplaceAll(line, " \\\n", " "), printable.Steers) {
 				t.Errorf("a terminal would obey %q", line)
 			}
 			out, err := exec.Command("bash", "-c",

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 )
 
 // Class is what an outcome means for the job.
@@ -127,23 +126,6 @@ func (o *Outcome) fail(err error, ttr time.Duration) {
 	default:
 		o.Reason, o.Err = "protocol", err.Error()
 	}
-}
-
-// oneLine makes an error safe for logs, mails and pages. Some quote what endpoints sent: names in certificates,
-// headers.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if steers(r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-// steers reports whether a terminal, or a reader of lines, may obey a character instead of showing it: control
-// characters, line separators and marks of direction.
-func steers(r rune) bool {
-	return unicode.IsControl(r) || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
 func isTLS(err error) bool {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/wakecall/wakecall/printable"
 )
 
 // Sent is a request as it is sent.
@@ -60,7 +62,7 @@ func (s *Sent) Curl() string {
 
 // shellWord quotes a text as one word. Characters that a terminal would obey while it is pasted are escaped.
 func shellWord(text string) string {
-	if !strings.ContainsFunc(text, steers) {
+	if !strings.ContainsFunc(text, printable.Steers) {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 	}
 	var b strings.Builder
@@ -69,7 +71,7 @@ func shellWord(text string) string {
 		switch {
 		case r == '\'' || r == '\\':
 			b.WriteString(`\` + string(r))
-		case steers(r):
+		case printable.Steers(r):
 			for _, c := range []byte(string(r)) {
 				fmt.Fprintf(&b, `\%03o`, c)
 			}

@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"seal":       {},
 	"database":   {"migrations", "seal"},
 	"registry":   {"conf", "database", "migrations", "seal"},
-	"callback":   {"conf"},
+	"callback":   {"conf", "printable"},
 	"journal":    {"conf", "member"},
 	"member":     {},
 	"activity":   {"queue"},
