@@ -54,7 +54,7 @@ func (p *parts) newChecker() (role, error) {
 // newKeeper replays the journal in shards that lost writes, and tells what it did.
 func (p *parts) newKeeper(told func(shard string, r recovery.Report, err error)) (*recovery.Keeper, error) {
 	return recovery.NewKeeper(recovery.KeeperOptions{
-		Dir: p.cfg.JournalDir(), Shards: shardsAs(p.queue, func(s *queue.Shard) recovery.KeptShard { return s }),
+		Dir: p.cfg.JournalDir(), Shards: p.queue.Shards,
 		Changed: p.shardsChanged(), Queue: p.queue, Told: told, Logger: p.log, Registerer: p.metrics,
 	})
 }

@@ -35,7 +35,7 @@ func Recover(
 	if err := answers(p.queue.Health(ctx), o.Shard); err != nil {
 		return report, err
 	}
-	o.Shards, o.Topic, o.Logger = shardsAs(p.queue, func(s *queue.Shard) recovery.Shard { return s })(), p.hasTopic, p.log
+	o.Shards, o.Topic, o.Logger = p.queue.Shards(), p.hasTopic, p.log
 	return recovery.Recover(ctx, o)
 }
 

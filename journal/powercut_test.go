@@ -55,7 +55,7 @@ func startMachine(t *testing.T, dir string, r *harness.Redis) *machine {
 	k, err := recovery.NewKeeper(recovery.KeeperOptions{
 		Dir: dir, Queue: m.queue, Every: 5 * time.Millisecond, Settle: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
-		Shards: func() []recovery.KeptShard { return []recovery.KeptShard{m.queue.Shards()[0]} },
+		Shards: m.queue.Shards,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // attendant attends one shard for this host.
 type attendant struct {
 	*Keeper
-	shard    KeptShard
+	shard    *queue.Shard
 	end      journal.Position // as the shard was told last
 	attended time.Time
 	failed   bool // the last time
@@ -34,7 +34,7 @@ type lateLines struct {
 	gap    queue.Gap
 }
 
-func newAttendant(k *Keeper, s KeptShard) *attendant { return &attendant{Keeper: k, shard: s} }
+func newAttendant(k *Keeper, s *queue.Shard) *attendant { return &attendant{Keeper: k, shard: s} }
 
 func (a *attendant) run(ctx context.Context) {
 	wakeups := a.shard.Wakeups(ctx)

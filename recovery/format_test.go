@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,7 +188,7 @@ func TestStoredJournalsAreRead(t *testing.T) {
 		url, _ := startRedis(t)
 		h := newHost(t, url)
 		h.adopt(t)
-		report, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}})
+		report, err := Recover(t.Context(), Options{Shards: h.queue.Shards(), Dirs: []string{dir}})
 		if err != nil || report.Torn != 1 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -220,7 +221,7 @@ func TestStoredJournalsAreRead(t *testing.T) {
 		if j, err := h.queue.Get(t.Context(), "cleared.jobs", "cleared"); !errors.Is(err, queue.ErrNotFound) {
 			t.Errorf("cleared: %+v, %v", j, err)
 		}
-		if again, err := Recover(t.Context(), Options{Shards: h.shards(), Dirs: []string{dir}}); err != nil ||
+		if again, err := Recover(t.Context(), Options{Shards: h.queue.Shards(), Dirs: []string{dir}}); err != nil ||
 			!again.Quiet() {
 			t.Errorf("a second time: %+v, %v", again, err)
 		}
@@ -248,7 +249,7 @@ func TestStoredSpoolsAreDrained(t *testing.T) {
 		url, _ := startRedis(t)
 		h := newHost(t, url)
 		h.adopt(t)
-		report, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, dir)
+		report, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), dir)
 		if err != nil || report.Failed != 0 || report.Torn != 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}

@@ -20,7 +20,7 @@ import (
 // attendant attends the host's only shard, when it is told to.
 func (h *host) attendant(t fataler) *attendant {
 	k, err := NewKeeper(KeeperOptions{
-		Dir: h.dir, Shards: func() []KeptShard { return nil }, Queue: h.queue, Patience: wait.Limit,
+		Dir: h.dir, Shards: func() []*queue.Shard { return nil }, Queue: h.queue, Patience: wait.Limit,
 		Settle: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -14,15 +14,6 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// KeptShard is the part of a queue.Shard that a Keeper needs.
-type KeptShard interface {
-	Shard
-	ComparedWith(ctx context.Context) ([]string, error)
-	Attend(ctx context.Context, bucket int, host, position string, leaves bool) (queue.Comparison, error)
-	Compared(ctx context.Context, bucket int, c queue.ComparedBy) (queue.Opened, error)
-	Wakeups(ctx context.Context) <-chan queue.Wakeup
-}
-
 // Pusher is the part of a queue.Queue that the spool is drained to.
 type Pusher interface {
 	PushBatch(ctx context.Context, pushes []queue.Push) []queue.Result
@@ -32,7 +23,7 @@ type Pusher interface {
 // KeeperOptions of a Keeper.
 type KeeperOptions struct {
 	Dir     string // of this host's journal
-	Shards  func() []KeptShard
+	Shards  func() []*queue.Shard
 	Changed <-chan struct{} // ticks when Shards may have changed; nil: they never do
 	Queue   Pusher          // for the spool, which is drained when a shard takes pushes
 	// Told is called when a shard had lost something, or could not be compared; it may be nil.
@@ -96,7 +87,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.drainSpool(ctx) })
-	pershard.Run(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s KeptShard) {
+	pershard.Run(ctx, k.opts.Shards, k.opts.Changed, func(ctx context.Context, s *queue.Shard) {
 		newAttendant(k, s).run(ctx)
 	})
 	return nil
@@ -144,7 +135,7 @@ func (k *Keeper) drainSpool(ctx context.Context) {
 }
 
 func (k *Keeper) drain(ctx context.Context, failedBefore bool) (failed bool) {
-	r, err := Drain(ctx, DrainOptions{Queue: k.opts.Queue, Logger: k.opts.Logger}, k.opts.Dir)
+	r, err := Drain(ctx, k.opts.Queue, k.opts.Logger, k.opts.Dir)
 	k.recovered.WithLabelValues("", "spooled").Add(float64(r.Pushed))
 	switch {
 	case ctx.Err() != nil:

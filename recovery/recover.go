@@ -12,21 +12,9 @@ import (
 	"github.com/wakecall/wakecall/queue"
 )
 
-// Shard is the part of a queue.Shard that a recovery needs.
-type Shard interface {
-	Name() string
-	Former() string // earlier names, with spaces between
-	Buckets() int
-	BucketOf(topic string) int
-	Replay(
-		ctx context.Context, bucket int, m queue.ReplayMode, name string, dry bool, entries []queue.Entry,
-	) ([]queue.Effect, error)
-	Survey(ctx context.Context, topic string, state queue.State, cursor string) ([]queue.Job, string, error)
-}
-
 // Options say what Recover compares.
 type Options struct {
-	Shards []Shard
+	Shards []*queue.Shard
 	Dirs   []string  // journals of one or several hosts
 	Since  time.Time // only lines since then, by the clock of their host; zero: all
 	Shard  string    // only what this shard accepted; empty: all
@@ -72,7 +60,7 @@ func Recover(ctx context.Context, o Options) (Report, error) {
 }
 
 // home is the shard that gets the jobs of shards which are not in use any more.
-func (o *Options) home() Shard {
+func (o *Options) home() *queue.Shard {
 	if len(o.Shards) == 0 || o.Shard != "" {
 		return nil
 	}
@@ -80,10 +68,12 @@ func (o *Options) home() Shard {
 }
 
 // isOf says whether a line is about a shard. Old lines of dead jobs and of cleared topics name none.
-func isOf(l *line, s Shard) bool { return l.shard() == "" || slices.Contains(namesOf(s), l.shard()) }
+func isOf(l *line, s *queue.Shard) bool {
+	return l.shard() == "" || slices.Contains(namesOf(s), l.shard())
+}
 
 // namesOf are the names under which journals have a shard.
-func namesOf(s Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
+func namesOf(s *queue.Shard) []string { return append(strings.Fields(s.Former()), s.Name()) }
 
 func (r *Report) add(o *Report) {
 	r.Jobs += o.Jobs

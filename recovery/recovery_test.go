@@ -96,17 +96,8 @@ func (h *host) adopt(t fataler) {
 	}
 }
 
-// shards are as a recovery wants them.
-func (h *host) shards() []Shard {
-	var list []Shard
-	for _, s := range h.queue.Shards() {
-		list = append(list, s)
-	}
-	return list
-}
-
 func (h *host) recover(ctx context.Context, dry bool) (Report, error) {
-	return Recover(ctx, Options{Shards: h.shards(), Dirs: []string{h.dir}, DryRun: dry})
+	return Recover(ctx, Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, DryRun: dry})
 }
 
 func (h *host) change(ctx context.Context, topic, id string, c queue.Change) error {
@@ -232,7 +223,7 @@ func TestADryRunChangesNothingAndCounts(t *testing.T) {
 	if after := remember(t, client); len(after) != len(before) {
 		t.Errorf("%d keys, before %d", len(after), len(before))
 	}
-	o := Options{Shards: h.shards(), Dirs: []string{h.dir}, Topic: func(string) bool { return false }}
+	o := Options{Shards: h.queue.Shards(), Dirs: []string{h.dir}, Topic: func(string) bool { return false }}
 	if report, err = Recover(t.Context(), o); err != nil || report.Pushed != 0 || report.Unknown == 0 {
 		t.Errorf("a topic that is not registered: %+v, %v", report, err)
 	}
@@ -256,13 +247,7 @@ func (h *host) keep(t *testing.T, patience time.Duration) (k *Keeper, stop func(
 	k, err := NewKeeper(KeeperOptions{
 		Dir: h.dir, Queue: h.queue, Every: 10 * time.Millisecond, Quiet: 50 * time.Millisecond, Again: 200 * time.Millisecond,
 		Patience: patience, Away: h.away, Settle: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		Shards: func() []KeptShard {
-			var list []KeptShard
-			for _, s := range h.queue.Shards() {
-				list = append(list, s)
-			}
-			return list
-		},
+		Shards: h.queue.Shards,
 	})
 	if err != nil {
 		t.Fatal(err)

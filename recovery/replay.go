@@ -83,7 +83,7 @@ func (r *Report) countJobs(f *fold) {
 
 // target is where entries are replayed.
 type target struct {
-	shard Shard
+	shard *queue.Shard
 	mode  queue.ReplayMode
 	names map[int]string // comparison by bucket; of other buckets nothing is replayed
 	dry   bool

@@ -134,23 +134,17 @@ func spooled(dir string) bool {
 	return false
 }
 
-// DrainOptions of Drain.
-type DrainOptions struct {
-	Queue  Pusher
-	Logger *slog.Logger
-}
-
 // Drain brings what is in a journal's spool to the shards, in the order in which it came. Only one process may do it at
 // a time: it is the keeper's. After an error it is still there. What a drain brings names its line in the spool, so
 // that the next drain leaves it out if that one did not come to its end. It also leaves out a push of a job that was
 // changed since in another way. Whether a topic is registered is not asked: dispatchers know what becomes of its jobs.
-func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
+func Drain(ctx context.Context, q Pusher, log *slog.Logger, dir string) (Report, error) {
 	var report Report
 	from, err := claimSpool(dir)
 	if err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
-	if err := (&drain{DrainOptions: o, ctx: ctx, dir: dir, from: from, report: &report}).run(); err != nil {
+	if err := (&drain{ctx: ctx, queue: q, log: log, dir: dir, from: from, report: &report}).run(); err != nil {
 		return report, fmt.Errorf("drain the spool: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, drainingName)); err != nil {
@@ -160,8 +154,9 @@ func Drain(ctx context.Context, o DrainOptions, dir string) (Report, error) {
 }
 
 type drain struct {
-	DrainOptions
 	ctx    context.Context
+	queue  Pusher
+	log    *slog.Logger
 	dir    string
 	from   journal.Range
 	report *Report
@@ -268,7 +263,7 @@ func distinct(pushes []queue.Push) int {
 
 func (d *drain) pushSome(pushes []queue.Push) error {
 	var away error
-	for i, result := range d.Queue.PushBatch(d.ctx, pushes) {
+	for i, result := range d.queue.PushBatch(d.ctx, pushes) {
 		p := &pushes[i]
 		var un *queue.UnavailableError
 		switch {
@@ -280,7 +275,7 @@ func (d *drain) pushSome(pushes []queue.Push) error {
 			away = result.Err
 		default:
 			d.report.Failed++
-			d.Logger.Error("a push that was taken while no shard was up is refused now",
+			d.log.Error("a push that was taken while no shard was up is refused now",
 				"topic", p.Topic, "id", p.ID, "error", result.Err)
 		}
 	}

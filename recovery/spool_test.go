@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -57,7 +58,7 @@ func TestSpooledPushesOfOneIDAreAsIfPushedInTheirOrder(t *testing.T) {
 					eventually(t, "another millisecond", func() bool { return time.Since(began) > tt.apart })
 				}
 			}
-			if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+			if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 				t.Fatal(err)
 			}
 			wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == tt.want })
@@ -94,10 +95,10 @@ func TestAnInterruptedDrainLosesNoReplacement(t *testing.T) {
 	if _, err := spool.Keep([]queue.Push{first, second}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Drain(t.Context(), DrainOptions{Queue: &interrupted{h.queue, 1}}, h.dir); err == nil {
+	if _, err := Drain(t.Context(), &interrupted{h.queue, 1}, slog.New(slog.DiscardHandler), h.dir); err == nil {
 		t.Fatal("the drain was not interrupted")
 	}
-	if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 		t.Fatal(err)
 	}
 	wantJob(t, h.queue, "one", queue.Ready, func(j *queue.Job) bool { return string(j.Body) == "new" })
@@ -119,7 +120,7 @@ func TestASpooledJobKeepsWhatItHasOfItsOwn(t *testing.T) {
 	if err != nil || !jobs[0].ExpiresAt.Equal(at) || jobs[1].ExpiresAt.Sub(jobs[1].CreatedAt) != time.Hour {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
-	if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 		t.Fatal(err)
 	}
 	own := func(expires func(time.Time) bool) func(*queue.Job) bool {
@@ -153,7 +154,7 @@ func TestASpooledPushKeepsItsProtocol(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(h.dir, drainingName), []byte("0"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+		if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,7 +197,7 @@ func TestASpoolHasTheOrderOfItsLines(t *testing.T) {
 	keep("pushed again")
 	keep("deleted")
 	write(journal.OpDelete, "deleted", before)
-	if _, err := Drain(t.Context(), DrainOptions{Queue: h.queue}, h.dir); err != nil {
+	if _, err := Drain(t.Context(), h.queue, slog.New(slog.DiscardHandler), h.dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"first", "set back", "pushed again"} {
