@@ -17,19 +17,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Range limits what is read to lines with Since <= ts < Until. A zero time is no limit.
+// Range limits what is read.
 type Range struct {
-	Since, Until time.Time
-	From         Position // only what was written behind it
+	Since time.Time // only lines since then; zero: all
+	From  Position  // only what was written behind it
 }
 
 func (r Range) hasDay(d time.Time) bool {
 	// A line may be in the file of the next day, since its ts is taken before the write.
-	return (r.Since.IsZero() || d.Add(day).After(r.Since)) && (r.Until.IsZero() || d.Add(-day).Before(r.Until))
-}
-
-func (r Range) has(ts time.Time) bool {
-	return (r.Since.IsZero() || !ts.Before(r.Since)) && (r.Until.IsZero() || ts.Before(r.Until))
+	return d.Add(day).After(r.Since)
 }
 
 // TornError is a line that cannot be read, such as one whose writer was killed.
@@ -75,7 +71,7 @@ func read[T any](dir string, s Stream, r Range, ts func(*T) time.Time) iter.Seq2
 				if at.Err = json.Unmarshal(line, &l, lenient); at.Err != nil {
 					return yield(none, at)
 				}
-				return !r.has(ts(&l)) || yield(l, nil)
+				return ts(&l).Before(r.Since) || yield(l, nil)
 			})
 			if !goOn {
 				return
