@@ -15,11 +15,17 @@ import (
 // durability is a topic's durability; of an unknown topic it is the default.
 func (p *parts) durability(topic string) queue.Durability {
 	t := p.registry.Snapshot().TopicOrNamespace(topic)
-	if t == nil || t.Durability == registry.DurabilityMemory {
+	if t == nil {
 		return queue.Memory
 	}
-	d, _ := queue.ParseDurability(string(t.Durability))
-	return d
+	return durabilityOf(t.Durability)
+}
+
+func durabilityOf(d registry.Durability) queue.Durability {
+	if d == registry.DurabilityReplica {
+		return queue.Replica
+	}
+	return queue.Memory
 }
 
 // remembers reports whether finished jobs of a topic count as duplicates.
@@ -111,8 +117,7 @@ func (r *editedRegistry) hasDurability(t *registry.Topic) bool {
 }
 
 func (r *editedRegistry) checkDurability(ctx context.Context, wanted registry.Durability) error {
-	d, _ := queue.ParseDurability(string(wanted)) // the registry refuses an unknown one
-	if err := r.canKeep(ctx, d); err != nil {
+	if err := r.canKeep(ctx, durabilityOf(wanted)); err != nil { // the registry refuses an unknown one
 		reasons := strings.ReplaceAll(err.Error(), "\n", "; ")
 		return &registry.FieldError{
 			Field: "durability", OutOfRange: true, Detail: string(wanted) + " cannot be kept by every active shard: " + reasons,

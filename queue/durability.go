@@ -21,23 +21,7 @@ const (
 
 var durabilityNames = [durabilities]string{"memory", "replica"}
 
-func (d Durability) String() string {
-	if d < durabilities {
-		return durabilityNames[d]
-	}
-	return fmt.Sprintf("durability(%d)", uint8(d))
-}
-
-// ParseDurability reads "memory" or "replica"; "" is memory.
-func ParseDurability(s string) (Durability, error) {
-	switch s {
-	case "", "memory":
-		return Memory, nil
-	case "replica":
-		return Replica, nil
-	}
-	return 0, fmt.Errorf("durability %q is not memory or replica", s)
-}
+func (d Durability) String() string { return durabilityNames[d] }
 
 // Stored reports whether an error of a push, change or deletion means that it was made, but that no replica has
 // confirmed it yet. The same call again waits again.
@@ -50,7 +34,7 @@ func (q *Queue) durability(topic string) Durability {
 	if q.opts.Durability == nil {
 		return Memory
 	}
-	return min(q.opts.Durability(topic), durabilities-1)
+	return q.opts.Durability(topic)
 }
 
 // replicaWait is how long a replica may take to confirm a write.
