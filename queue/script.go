@@ -29,7 +29,7 @@ var (
 var sharedBy = map[string][]string{
 	"reserve": {"leases"}, "take": {"leases"}, "push": {"recall"}, "recall": {"recall"}, "list": {"recall"},
 	"settle": {"recall", "finished"}, "end": {"recall", "finished"}, "advance": {"recall", "finished"},
-	"drop": {"recall", "finished"}, "configure": {"recall", "finished"},
+	"drop": {"recall", "finished"}, "configure": {"recall", "finished"}, "stats": {"stats"}, "totals": {"stats"},
 }
 
 // script makes its text when a server asks for it: the texts of all scripts would take 1.4 MiB in each process.

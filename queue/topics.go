@@ -164,14 +164,15 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 		sum[t] = Stats{}
 	}
 	err := q.eachTopic(topics, topicStep, func(s *Shard, bucket int, some []string) error {
-		reply, err := s.list(ctx, bucket, 5*len(some), "stats", anys(some)...)
+		reply, err := s.list(ctx, bucket, len(some), "stats", anys(some)...)
 		if err != nil {
 			return err
 		}
-		counts := ints(reply)
 		for i, topic := range some {
 			st := sum[topic]
-			st.addCounts(counts[5*i:])
+			if err := st.addCounts(reply[i]); err != nil {
+				return fmt.Errorf("count the jobs of %s on shard %s: %w", topic, s.name, err)
+			}
 			sum[topic] = st
 		}
 		return nil
@@ -227,12 +228,16 @@ func (s *Shard) counts(ctx context.Context, bucket int, state string, sum map[st
 }
 
 // addCounts adds what one shard counts: delayed, ready, running, dead, ms since the oldest ready one fell due.
-func (st *Stats) addCounts(n []int64) {
-	st.Delayed += n[0]
-	st.Ready += n[1]
-	st.Running += n[2]
-	st.Dead += n[3]
-	st.OldestReady = max(st.OldestReady, time.Duration(n[4])*time.Millisecond)
+func (st *Stats) addCounts(counts any) error {
+	list, _ := counts.([]any)
+	n := ints(list)
+	if len(n) != 5 {
+		return errReply
+	}
+	st.Add(Stats{
+		Delayed: n[0], Ready: n[1], Running: n[2], Dead: n[3], OldestReady: time.Duration(n[4]) * time.Millisecond,
+	})
+	return nil
 }
 
 // Members lists the topics of a namespace that have jobs, by their names. With a *PartialError they are those of the

@@ -82,11 +82,9 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 
 // read adds what one shard counts.
 func (t *TopicTotals) read(today int64, counts, hash any) error {
-	n, ok := counts.([]any)
-	if !ok || len(n) != 5 {
-		return errReply
+	if err := t.addCounts(counts); err != nil {
+		return err
 	}
-	t.addCounts(ints(n))
 	pairs, ok := hash.([]any)
 	if !ok {
 		return errReply

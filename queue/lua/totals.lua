@@ -2,20 +2,13 @@
 -- Reads the totals of topics, and counts their jobs, at one instant.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topics.
--- Returns the number of today (days since 1970, UTC), then two a topic: {delayed, ready, running, dead, ms since the
---         oldest ready job fell due}; t:TOPIC as names and values.
+-- Returns the number of today (days since 1970, UTC), then two a topic: what statsOf has of it; t:TOPIC as names and
+--         values.
 -- Keeps   all invariants: it reads.
-local out = {floor(now / 86400000)}
-local byState = {}
-for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(ARGV)) end
-local keys = {}
+local out, keys = {floor(now / 86400000)}, {}
 for k, topic in ipairs(ARGV) do keys[k] = P .. 't:' .. topic end
 local some = call('EXISTS', unpack(keys)) > 0 -- many topics never had a job
-for k, topic in ipairs(ARGV) do
-  local counts = {}
-  for i = 1, 4 do counts[i] = math.max(0, tonumber(byState[i][k] or 0)) end
-  counts[5] = counts[2] > 0 and oldestReady(topic) or 0
-  out[#out + 1] = counts
-  out[#out + 1] = some and call('HGETALL', keys[k]) or {}
+for k, counts in ipairs(statsOf(ARGV)) do
+  out[2 * k], out[2 * k + 1] = counts, some and call('HGETALL', keys[k]) or {}
 end
 return out

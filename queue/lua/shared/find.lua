@@ -67,22 +67,3 @@ local function describe(topic, ref, page, index, rec, whole)
   local body = whole and flags and hasBodyKey(flags) and call('GET', P .. 'b:' .. ref)
   return {ref, state, at or 0, rec, body or '', attempts or ''}
 end
-
--- How long the oldest ready job of a topic has been due, in ms: at most since its push, which may name a time long
--- past.
-local function oldestReady(topic)
-  local oldest = 0
-  for p = 0, 2 do
-    local refs = call('LRANGE', P .. 'r:' .. p .. ':' .. topic, 0, 9)
-    for _, ref in ipairs(refs) do
-      local page, index = placeOf(ref)
-      local rec = read(page, index)
-      local due, created = decode(rec or '')
-      if due then
-        oldest = math.max(oldest, now - math.max(due, created))
-        break
-      end
-    end
-  end
-  return oldest
-end
