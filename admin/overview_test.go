@@ -116,7 +116,7 @@ func TestShardsAreRegistered(t *testing.T) {
 		t.Errorf("a name that is taken got %d", status)
 	}
 	if status, _ := s.post("/shards/s1/edit", "url", "redis://:***@h:6379/0", "state",
-		"draining"); status != http.StatusOK {
+		"offline"); status != http.StatusOK {
 		t.Errorf("keeping the password got %d", status)
 	}
 	if status, body := s.post("/shards/s1/edit", "url",
@@ -125,7 +125,7 @@ func TestShardsAreRegistered(t *testing.T) {
 		t.Errorf("the kept password for another host got %d", status)
 	}
 	list := s.registry.ListShards()
-	if len(list) != 1 || list[0].URL != "redis://:hush@h:6379/0" || list[0].State != registry.ShardDraining {
+	if len(list) != 1 || list[0].URL != "redis://:hush@h:6379/0" || list[0].State != registry.ShardOffline {
 		t.Errorf("the registry has %+v", list)
 	}
 	s.post("/shards/s1/state", "state", "active")

@@ -174,6 +174,21 @@ func TestAShardThatWasChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	}
 }
 
+// TestTheOnlyShardIsNotDrainedByItsForm: nor by the button beside it, for its jobs could go nowhere.
+func TestTheOnlyShardIsNotDrainedByItsForm(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil).as("root")
+	one := registry.Shard{Name: "one", URL: "redis://127.0.0.1:1/0", State: registry.ShardActive}
+	must(t, s.registry.PutShard(t.Context(), "test", one))
+	status, body := s.post("/shards/one/edit", "name", "one", "url", one.URL, "state", "draining")
+	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "only active shard") {
+		t.Errorf("draining the only shard is %d\n%s", status, body)
+	}
+	if state := s.registry.ListShards()[0].State; state != registry.ShardActive {
+		t.Errorf("the shard is %s", state)
+	}
+}
+
 // TestThePageOfAJobTakesItselfAnew: when something has happened it asks for its parts, and what it says of the last
 // action waits for the page that is on its way.
 func TestThePageOfAJobTakesItselfAnew(t *testing.T) {

@@ -209,6 +209,9 @@ func (h *Handler) shardSave(c echo.Context) error {
 		return h.Render(c, http.StatusConflict, "shard_form",
 			shardForm{Name: name, Shard: s, Seen: seenOf(*stored), Theirs: &theirs})
 	}
+	if h.drainsTheLast(s) {
+		err = errors.Join(err, page.FieldError("state", "%s", h.T(c, "shards.only_active", s.Name)))
+	}
 	if err = errors.Join(err, s.Validate()); err == nil {
 		err = h.Editor.PutShard(c.Request().Context(), page.Actor(c), s)
 	}
@@ -246,13 +249,18 @@ func (h *Handler) shardTest(c echo.Context) error {
 	return h.Fragment(c, "partials/shard_test", h.testShard(c.Request().Context(), s))
 }
 
+// drainsTheLast reports whether the jobs of a shard that is to be drained could go nowhere.
+func (h *Handler) drainsTheLast(s registry.Shard) bool {
+	return s.State == registry.ShardDraining && !registry.OtherActive(h.Registry.ListShards(), s.Name)
+}
+
 func (h *Handler) shardState(c echo.Context) error {
 	s, err := h.storedShard(page.Param(c, "name"))
 	if err != nil {
 		return err
 	}
 	s.State = registry.ShardState(c.FormValue("state"))
-	if s.State == registry.ShardDraining && !registry.OtherActive(h.Registry.ListShards(), s.Name) {
+	if h.drainsTheLast(s) {
 		return echo.NewHTTPError(http.StatusConflict, h.T(c, "shards.only_active", s.Name))
 	}
 	if err := h.Editor.PutShard(c.Request().Context(), page.Actor(c), s); err != nil {
