@@ -79,7 +79,11 @@ func Take(ctx context.Context, w Workers, r pull.Request) ([]queue.Leased, error
 // request's body, since net/http notices only behind it that a client has left. Some send one that nobody needs: PHP's
 // client of lmstfy sends the body of its last publish with every GET.
 func Patient(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
+	rest := r.Body
+	if counted, ok := rest.(*body); ok { // what is discarded takes no memory
+		rest = counted.ReadCloser
+	}
+	_, _ = io.Copy(io.Discard, rest)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
