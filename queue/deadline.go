@@ -18,7 +18,7 @@ import (
 // caller's patience is for the answer. What ends a lease needs none: it names the token of the lease.
 
 // timely are the scripts that do nothing when they begin late (lua/shared/deadline.lua).
-var timely = []string{"push", "change", "delete", "dead", "drop", "restore", endByID}
+var timely = []string{"push", "change", "delete", "dead", "drop", "restore", "takebyid", endByID}
 
 // errTooLate is that a script began, or would have begun, when its caller had given up.
 var errTooLate = errors.New("the shard answered too late")

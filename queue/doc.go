@@ -10,7 +10,8 @@
 //	advance.go           what timers do: due jobs become ready, expired leases end
 //	reserve.go           a dispatcher takes ready jobs under leases
 //	settle.go            and ends the leases
-//	take.go, lease.go, end.go   the same for workers of pull topics; gather.go gathers their calls
+//	take.go, lease.go, end.go   the same for workers of pull topics; gather.go gathers their calls, takebyid.go takes
+//	                     the one job that a worker names
 //	job.go, change.go, delete.go, list.go, dead.go   what people and clients do with jobs
 //	finished.go          how finished jobs are remembered
 //	topics.go, totals.go, notes.go, find.go, forecast.go   what is asked about topics

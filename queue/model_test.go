@@ -232,6 +232,32 @@ func (m *model) Reserve(t *rapid.T) {
 	}
 }
 
+func (m *model) TakeByID(t *rapid.T) {
+	topic, id := m.key(t)
+	l, err := m.q.TakeByID(t.Context(), topic, id)
+	j := m.jobs[topic+"/"+id]
+	if j == nil || j.state == Running {
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("took %+v, %v; want %+v", l, err, j)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.state == Dead {
+		j.attempts = 0
+	}
+	if l.ID != id || j.body != string(l.Body) || j.priority != l.Priority || j.attempts != l.Attempts {
+		t.Fatalf("took %+v; want %+v", l.Job, j)
+	}
+	k, err := parseTicket(l.Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.state, j.far, j.lease = Running, false, &Lease{Job: l.Job, ref: k.ref, Token: k.token, hasKeys: true}
+}
+
 func (m *model) Settle(t *rapid.T) {
 	var st []Settlement
 	for _, k := range slices.Sorted(maps.Keys(m.jobs)) {
@@ -411,7 +437,7 @@ func checkAgainstModel(t *testing.T, f *fixture, remembers bool) {
 		f.lasting("b", hour, time.Hour)
 		rt.Repeat(map[string]func(*rapid.T){
 			"push": m.Push, "push made": m.PushMade, "open": m.Open, "delete": m.Delete, "change": m.Change,
-			"run": m.Run, "reserve": m.Reserve, "settle": m.Settle,
+			"run": m.Run, "reserve": m.Reserve, "take by id": m.TakeByID, "settle": m.Settle,
 			"dead": m.Dead, "advance": m.Advance, "": m.Check,
 		})
 		for _, topic := range []string{"a", "b"} {

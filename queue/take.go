@@ -222,8 +222,7 @@ func (f *flight) read(v []any, token string) []Leased {
 			f.s.log.Error("a reserved job cannot be read; it dies when enough leases have expired", "error", err)
 			continue
 		}
-		t := ticket{f.s.name, l.Topic, l.ID, l.ref, token, now, l.Attempts + 1}
-		jobs = append(jobs, Leased{Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now), Attempt: t.attempt})
+		jobs = append(jobs, *f.s.handed(l, now))
 	}
 	return jobs
 }

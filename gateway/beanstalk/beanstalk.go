@@ -20,6 +20,7 @@ type Queue interface {
 	List(ctx context.Context, topic string, state queue.State, cursor string, limit int) ([]queue.Job, string, error)
 	Stats(ctx context.Context, topics []string) (map[string]queue.Stats, error)
 	RunNow(ctx context.Context, topic, id string) (*queue.Job, error)
+	TakeByID(ctx context.Context, topic, id string) (*queue.Leased, error)
 }
 
 // Registry counts the ids.

@@ -361,3 +361,16 @@ func TestAJobWhoseTTRIsOverComesAgain(t *testing.T) {
 		t.Errorf("after its ttr: %v", s)
 	}
 }
+
+// TestReserveJobGivesADelayedJobToNobodyElse: it would be early. A pause of the tube is not about it.
+func TestReserveJobGivesADelayedJobToNobodyElse(t *testing.T) {
+	addr := serve(t)
+	c, other := dial(t, addr), dial(t, addr)
+	other.send("reserve\r\n")
+	wait.For(t, "the other to wait", func() bool { return c.stats("stats")["current-waiting"] == "1" })
+	c.send("put 0 600 60 1\r\nx\r\nreserve-job 1\r\nput 0 0 60 1\r\ny\r\n")
+	c.want("INSERTED 1\r\nRESERVED 1 1\r\nx\r\nINSERTED 2\r\n")
+	other.want("RESERVED 2 1\r\ny\r\n")
+	c.send("delete 1\r\nput 0 600 60 1\r\nz\r\npause-tube default 60\r\nreserve-job 3\r\n")
+	c.want("DELETED\r\nINSERTED 3\r\nPAUSED\r\nRESERVED 3 1\r\nz\r\n")
+}

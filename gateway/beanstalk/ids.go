@@ -9,8 +9,8 @@ import (
 // block is how many ids a gateway takes at a time.
 const block = 100_000
 
-// ids counts jobs, in blocks that the registry gives to one gateway alone. One block is in reserve: puts go on while the
-// registry's database is away.
+// ids counts jobs, in blocks that the registry gives to one gateway alone. One block is in reserve: puts go on while
+// the registry's database is away.
 type ids struct {
 	registry Registry
 
@@ -32,8 +32,8 @@ type counter struct {
 // room is how many ids an imported server may still give while its producers move.
 const room = 1_000_000_000
 
-// Offset is what is added to the ids of a process of beanstalkd that is imported, whose last id is given: 0 for the first
-// one, unless a gateway has given ids already. All ids that the gateways give from now on are larger.
+// Offset is what is added to the ids of a process of beanstalkd that is imported, whose last id is given: 0 for the
+// first one, unless a gateway has given ids already. All ids that the gateways give from now on are larger.
 func Offset(ctx context.Context, r Registry, process string, last uint64) (offset uint64, err error) {
 	c := counter{Next: 1}
 	err = r.EditSetting(ctx, actor, setting, &c, func() error {

@@ -1,0 +1,48 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// TakeByID takes a ready, delayed or dead job for a worker, whatever its topic's limits leave. A dead one starts its
+// attempts again. Errors: ErrNotFound, also of a job that somebody has, *UnavailableError.
+func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, err error) {
+	token := newToken()
+	err = q.search(topic, id, func(s *Shard) (bool, error) {
+		job, err = s.takeByID(ctx, topic, id, token)
+		return job != nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := q.record(ctx, Redriven, job.Job); err != nil {
+		q.End(ctx, Untaken([]Leased{*job})) // or its lease expires, which counts an attempt
+		return nil, err
+	}
+	return job, nil
+}
+
+// takeByID returns nil when the shard has no such job that can be taken.
+func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased, error) {
+	v, err := s.list(ctx, s.bucketOf(topic), -1, "takebyid", topic, s.address(topic, id), id, token)
+	if err != nil || len(v) == 1 {
+		return nil, err
+	}
+	if len(v) != 2+reservedJob {
+		return nil, fmt.Errorf("take %s/%s: %w", topic, id, errReply)
+	}
+	l, err := s.leased(v[2:], token)
+	if err != nil {
+		return nil, err
+	}
+	l.Revision, _ = v[1].(int64)
+	return s.handed(l, millis(v[0])), nil
+}
+
+// handed is a job that was taken at a time as its worker gets it.
+func (s *Shard) handed(l *Lease, now time.Time) *Leased {
+	t := ticket{s.name, l.Topic, l.ID, l.ref, l.Token, now, l.Attempts + 1}
+	return &Leased{Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now), Attempt: t.attempt}
+}

@@ -1,0 +1,88 @@
+package queue
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestATakenJobIsReadyForNobodyElse: neither a worker who waits is told of it, nor one who asks gets it.
+func TestATakenJobIsReadyForNobodyElse(t *testing.T) {
+	for name, delay := range map[string]time.Duration{"ready": 0, "delayed": 50 * time.Second, "far": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.thinUpTo(0)
+			f.pullTopics("t")
+			f.push("t", "a", delay)
+			if _, err := f.s.Take(f.ctx, 0, nil, []string{"t"}); err != nil { // a worker waits
+				t.Fatal(err)
+			}
+			job, err := f.q.TakeByID(f.ctx, "t", "a")
+			if err != nil || job.ID != "a" || job.Attempt != 1 || job.For != time.Hour {
+				t.Fatalf("took %+v, %v", job, err)
+			}
+			if again, err := f.q.TakeByID(f.ctx, "t", "a"); !errors.Is(err, ErrNotFound) {
+				t.Fatalf("somebody has it, and %+v, %v were taken", again, err)
+			}
+			if got := f.take(1, "t"); len(got) > 0 {
+				t.Fatalf("it was taken twice: %+v", got)
+			}
+			if err := f.s.client.ZScore(f.ctx, prefix(0)+"awaited", "t").Err(); delay > 0 && err != nil {
+				t.Fatalf("workers who wait were told of it: %v", err)
+			}
+			f.push("t", "b", 0)
+			if got := f.take(2, "t"); len(got) != 1 || got[0].ID != "b" {
+				t.Fatalf("took %+v", got)
+			}
+			f.ended(Ending{Lease: job.Lease, Verb: Ack})
+			f.stats("t", 0, 0, 1, 0)
+		})
+	}
+}
+
+// TestALimitDoesNotKeepAJobFromWhoNamesIt: nor does a pause; who names it knows what they do.
+func TestALimitDoesNotKeepAJobFromWhoNamesIt(t *testing.T) {
+	f := newFixture(t)
+	f.setTopics(TopicConf{Name: "t", TTR: time.Hour, Pull: true, Paused: true, MaxInFlight: 1})
+	f.push("t", "a", 0)
+	f.push("t", "b", 0)
+	for _, id := range []string{"a", "b"} {
+		if _, err := f.q.TakeByID(f.ctx, "t", id); err != nil {
+			t.Fatal(id, err)
+		}
+	}
+	f.stats("t", 0, 0, 2, 0)
+}
+
+func TestALostAnswerOfATakeByIDIsAskedForAgain(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", time.Hour)
+	token := newToken()
+	first, err := f.s.takeByID(f.ctx, "t", "a", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.s.takeByID(f.ctx, "t", "a", token); err != nil || again == nil || again.ID != first.ID ||
+		!again.LeaseUntil.Equal(first.LeaseUntil) {
+		t.Fatalf("the second call answers %+v, %v", again, err)
+	}
+	f.stats("t", 0, 0, 1, 0)
+}
+
+// TestATakeThatTheJournalCannotHoldIsTakenBack: without its line a dead job would die again when a server has been
+// compared with the journals.
+func TestATakeThatTheJournalCannotHoldIsTakenBack(t *testing.T) {
+	f := newFixture(t)
+	f.pullTopics("t")
+	f.push("t", "a", 0)
+	f.q.opts.Changed = func(ChangeKind, []Job) error { return errors.New("the disk is full") }
+	var un *UnavailableError
+	if job, err := f.q.TakeByID(f.ctx, "t", "a"); !errors.As(err, &un) || un.Reason != "journal" {
+		t.Fatalf("took %+v, %v", job, err)
+	}
+	f.stats("t", 0, 1, 0, 0)
+	if j := f.get("t", "a"); j.Attempts != 0 {
+		t.Errorf("it counts %d attempts", j.Attempts)
+	}
+}
