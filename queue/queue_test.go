@@ -258,6 +258,21 @@ func TestAnETagIsOfOneState(t *testing.T) {
 	f.clean()
 }
 
+// TestNoCallbackStartsAfterADrop: a dispatcher that has a job of the topic may start its callback for StartWindow.
+func TestNoCallbackStartsAfterADrop(t *testing.T) {
+	f := newFixture(t)
+	f.push("t", "a", 0)
+	f.push("t", "b", time.Hour)
+	f.reserve(1)
+	began := time.Now()
+	if n, err := f.q.DropTopic(f.ctx, "t"); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	if took := time.Since(began); took < StartWindow {
+		t.Errorf("the answer came after %s; the callback may start until %s", took, StartWindow)
+	}
+}
+
 func TestListsGoThroughEveryJobOnce(t *testing.T) {
 	f := newFixture(t)
 	var batch []Push

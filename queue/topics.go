@@ -282,43 +282,51 @@ func (q *Queue) membersOf(ctx context.Context, topic string, state State) ([]str
 	return q.Members(ctx, topic) // finished jobs are not counted
 }
 
-// DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns how many.
+// DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns how many. When it returns
+// without an error no callback of them starts any more; those that run are not stopped.
 func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	members, err := q.membersOf(ctx, topic, "")
 	if err != nil {
 		return 0, err
 	}
-	total := 0
+	total, ran := 0, false
 	for _, member := range members {
-		n, err := q.dropTopic(ctx, member)
-		total += n
+		n, running, err := q.dropTopic(ctx, member)
+		total, ran = total+n, ran || running
 		if err != nil {
 			return total, err
 		}
 	}
+	if ran {
+		return total, outwaitStart(ctx)
+	}
 	return total, nil
 }
 
-func (q *Queue) dropTopic(ctx context.Context, topic string) (int, error) {
-	total := 0
+// dropTopic deletes the jobs of one topic. running: some of them were, or may have been.
+func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, running bool, err error) {
 	for _, s := range *q.shards.Load() {
 		for {
-			reply, err := s.list(ctx, s.bucketOf(topic), 3, "drop", topic, deadStep)
+			o, err := s.do(ctx, s.bucketOf(topic), Memory, "drop", topic, deadStep)
+			reply, ok := o.value.([]any)
+			if err == nil && (!ok || len(reply) != 4) {
+				err = errReply
+			}
 			if err != nil {
-				return total, fmt.Errorf("delete the jobs of %s: %w", topic, err)
+				return total, running, fmt.Errorf("delete the jobs of %s: %w", topic, err)
 			}
 			n, _ := reply[0].(int64)
-			total += int(n)
+			total, running = total+int(n), running || o.repeated || reply[3] == int64(1)
 			if reply[1] == int64(0) {
 				revision, _ := reply[2].(int64)
 				if err := q.record(ctx, Cleared, Job{Topic: topic, Shard: s.name, Revision: revision}); err != nil {
-					return total, err
+					return total, running, err
 				}
 				break
 			}
 		}
 	}
-	return total, nil
+	return total, running, nil
 }
 
 // TopicLimits are the window and breaker of a topic, of the shard where they are worst.

@@ -3,17 +3,20 @@
 -- forgets the finished ones.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, how many.
--- Returns {how many were deleted, 1 when more are left, revision}.
+-- Returns {how many were deleted, 1 when more are left, revision, 1 when one of them was running: see delete.lua}.
 -- Keeps   invariants 1 to 5.
 local topic, limit = ARGV[1], tonumber(ARGV[2])
 local n = 0
 local popped = 0 -- places in ready lists, of which many may be empty
+local running = 0
 
 local function drop(ref)
   local page, index = placeOf(ref)
   local rec = read(page, index)
   if not rec or topicOf(page) ~= topic then return end
-  total(stateOf(topic, ref, page, decode(rec)) == 'x' and 'o' or 'x', topic, 1)
+  local state = stateOf(topic, ref, page, decode(rec))
+  if state == 'u' then running = 1 end
+  total(state == 'x' and 'o' or 'x', topic, 1)
   remove(topic, tonumber(ref), page, index, rec)
   n = n + 1
 end
@@ -46,9 +49,9 @@ end
 finish()
 local total = 0
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do total = total + math.max(0, call('HGET', P .. key, topic) or 0) end
-if total > 0 then return {n, n + popped > 0 and 1 or 0, revise(1)} end
+if total > 0 then return {n, n + popped > 0 and 1 or 0, revise(1), running} end
 forgetTopic(topic)
 for _, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do call('HDEL', P .. key, topic) end
 call('UNLINK', P .. 'f:' .. topic)
 call('ZREM', P .. 'due', topic)
-return {n, 0, revise(1)}
+return {n, 0, revise(1), running}
