@@ -16,9 +16,7 @@ func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options(dir, "").Redis
-	stopped := make(chan error, 1)
-	go func() { stopped <- child.StopOrphanedRedis(t.Context(), dir, o.Socket, 20*time.Second) }()
-	r := newRedis(o, slog.New(slog.DiscardHandler)) // starts while the orphan looks already
+	r := newRedis(o, slog.New(slog.DiscardHandler))
 	if err := r.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +24,7 @@ func TestARedisThatIsStillStartingIsNoOrphanForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-stopped; err != nil {
+	if err := child.StopOrphanedRedis(t.Context(), dir, o.Socket, time.Minute); err != nil { // it has no socket yet
 		t.Fatal(err)
 	}
 	wait()

@@ -137,8 +137,8 @@ func TestAnEarlierJobIsMovedThoughTheTimerSleeps(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
+	push("late", time.Hour) // of which it hears, or it looks when it begins to listen
 	eventually(t, "the timer listens", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.calls >= 2 })
-	push("late", time.Hour)
 	push("early", 50*time.Millisecond)
 	eventually(t, "the earlier job is moved", func() bool { return c.total() == 1 })
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -384,5 +385,34 @@ func TestMessagesOfAnotherVersionAreRead(t *testing.T) {
 	}
 	if m.Boot == nil || m.Boot.Role != "timer" || !slices.Equal(m.Boot.Listeners, nil) {
 		t.Errorf("got %+v", m.Boot)
+	}
+}
+
+// TestAServerThatStartsSlowlyIsWaitedFor: it has the lock of its directory, and no socket yet.
+func TestAServerThatStartsSlowlyIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, LockFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if err := syscall.Flock(int(server.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- StopOrphanedRedis(t.Context(), dir, filepath.Join(dir, "redis.sock"), time.Minute) }()
+	select {
+	case err := <-done:
+		t.Fatalf("it was given up while it started: %v", err)
+	case <-time.After(2 * certain * orphanPoll):
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -19,8 +19,8 @@ const LockFile = "master.lock"
 
 const (
 	orphanPoll = 200 * time.Millisecond
-	// certain is how often a state must be seen before it counts. A dying master's control sockets may close before its
-	// lock does, and a redis-server that is starting has no socket yet.
+	// certain is how often a state must be seen before it counts: a dying master's control sockets may close before its
+	// lock does.
 	certain = 4
 )
 
@@ -39,7 +39,7 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 		}
 		n, err := clients(socket)
 		switch {
-		case errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED):
+		case isAbsent(err) && (ctx.Err() != nil || !isStarting(socket)):
 			absent++
 		case err == nil && n == 0 || ctx.Err() != nil:
 			defer unlock()
@@ -50,6 +50,21 @@ func StopOrphanedRedis(ctx context.Context, dataDir, socket string, wait time.Du
 		unlock()
 	}
 	return nil
+}
+
+func isAbsent(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// isStarting reports whether a redis-server lives that has no socket yet: it inherited a lock from its master. No other
+// master asks for that meanwhile, since the caller has the lock of masters.
+func isStarting(socket string) bool {
+	f, err := os.Open(filepath.Join(filepath.Dir(socket), "lock"))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
 func lockMaster(dataDir string) (unlock func(), err error) {
