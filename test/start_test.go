@@ -126,7 +126,7 @@ func (i *installation) registryFile(t *testing.T) *sql.DB {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("data_dir holds %v (%v), want one *.db", files, err)
 	}
-	db, err := sql.Open("sqlite", files[0])
+	db, err := sql.Open("sqlite", "file:"+files[0]+"?_pragma=busy_timeout(10000)") // the installation writes, too
 	if err != nil {
 		t.Fatal(err)
 	}
