@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Lists the topics to whose jobs something happened lately, those first to which it happened longest ago. Whatever
--- happens meanwhile moves a topic behind all others, so a caller who goes on from the last time misses none.
+-- Lists the topics whose jobs had an event lately, the longest ago first. A new event moves its topic behind all
+-- others, so a caller that continues from the last time misses none.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many ms back; the time to go on from, '' for the first call; how many topics of that time to skip; how
+-- ARGV    how many ms back; the time to continue from, '' in the first call; how many topics of that time to skip; how
 --         many topics at most.
--- Returns the time of the last topic, '' without any; then topics.
+-- Returns the time of the last topic, '' for none; then topics.
 -- Keeps   all invariants: it reads.
 local from = ARGV[2] ~= '' and ARGV[2] or string.format('%d', now - ARGV[1] - 1000)
 local list = call('ZRANGE', P .. 'act', from, '+inf', 'BYSCORE', 'LIMIT', ARGV[3], ARGV[4], 'WITHSCORES')

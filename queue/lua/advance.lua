@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; ends ready jobs whose own time
---         is over; opens the pages of the coming minute. When nothing is due it forgets finished jobs and splits small
+-- Moves what is due: jobs to the ready lists, expired leases back, topics out of park; ends ready jobs that have
+--         expired; opens the pages of the coming minute. When nothing is due it forgets finished jobs and splits small
 --         hashes, see locators.lua.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    how many jobs to handle at most.
--- Returns {now, next (when to call again, ms; -1 when nothing is to come), moved, expired, more (1 when work was
---         left), µs that now leaves out}.
+-- Returns {now, next (when to call again, ms; -1 if never), moved, expired, more (1 when work was
+--         left), the fraction of a ms that now leaves out, in µs}.
 -- Keeps   invariants 1 to 5. An expired lease counts as an attempt, so a job that kills its dispatcher or worker dies
 --         at its limit.
-local EXPIRED = 25 -- bytes of an expired lease behind the reason, see attempts.go; the last 20 are kept
+local EXPIRED = 25 -- bytes of an expired lease after the reason, see attempts.go; the last 20 are kept
 local SWEPT = 100 -- jobs of a ready list that a sweep reads
 local PAUSE = 4 -- ms from one call that splits small hashes, which takes one or two, to the next
 
@@ -17,8 +17,8 @@ local function head(key)
   return at and tonumber(at) or math.huge
 end
 
--- When something is to be done next, by the heads of the four sets; -1 when nothing is to come. When a timer polls,
--- there is mostly no lease, no parked topic and no job that expires, which one command shows.
+-- When the next work is due, by the heads of the four sets; -1 for none. When a timer polls there is usually no lease,
+-- no parked topic and no job that expires, which one command shows.
 local function soonest(due)
   local at = due
   if call('EXISTS', P .. 'lease', P .. 'park', P .. 'exp') > 0 then
@@ -40,13 +40,13 @@ local function divide(key, n)
   for part, list in pairs(lists) do many('HSET', partKey(n, part), list) end
 end
 
--- Splits the small hashes whose turn is next, if they are long, LONG of them in PAUSE at most. Returns when to call
--- again: at, or soon. Free memory does not matter: a shard's first round takes 26 MB.
+-- Splits the small hashes whose turn is next, if they are long, at most LONG of them in PAUSE. Returns when to call
+-- again: at, or soon. It need not check for free memory: a shard's first round takes 26 MB.
 local function split(at)
   if at <= now then return at end
   knowSplits(call('HGET', P .. 'cur', '/'))
-  if parts * PARTS > 256 then return at end -- one byte of the field says which part
-  if call('HLEN', partKey(turn, 0)) < LONG / 2 then return at end -- which is so in most calls
+  if parts * PARTS > 256 then return at end -- one byte of the field selects the part
+  if call('HLEN', partKey(turn, 0)) < LONG / 2 then return at end -- true in most calls
   if not call('SET', P .. 'split', 1, 'NX', 'PX', PAUSE - 1) then return at end
   local keys, fields, last = {}, 0, turn
   repeat
@@ -121,8 +121,8 @@ for _, member in ipairs(parked) do
 end
 if #parked == 200 then more = 1 end
 
--- Opens a page of a topic: its records' due times become near ones. Returns how many. A due time outside the page's
--- minute is of a damaged record, which reserve buries.
+-- Opens a page of a topic: its jobs become near ones. Returns how many. A due time outside the page's minute means a
+-- damaged record, which reserve buries.
 local function open(topic, page, minute)
   local slot = tonumber(minute)
   local entries = call('LRANGE', P .. 'p:' .. page, 0, -1)
@@ -133,7 +133,7 @@ local function open(topic, page, minute)
       local due = slot
       if #rec >= 6 then due = struct.unpack('>I6', rec) end
       if due < slot or due >= slot + SLOT then due = now end
-      args[n + 1] = string.format('%d', due) -- what Redis makes of a number takes longer
+      args[n + 1] = string.format('%d', due) -- faster than Redis's own conversion
       args[n + 2] = string.format('%d', base + i * 4 + priorityOf(rec))
       n = n + 2
     end
@@ -144,8 +144,8 @@ local function open(topic, page, minute)
   return n / 2
 end
 
--- The references of up to limit due jobs of a topic, and when the next job is due, nil if that is not known. Few are
--- due of most topics: one command shows them and the next.
+-- The references of up to limit due jobs of a topic, and when the next job is due, nil if not known. Most topics have
+-- few due jobs: one command reads them and the next.
 local FEW = 2
 local function dueOf(key, limit)
   local first, refs = call('ZRANGE', key, 0, FEW, 'WITHSCORES'), {}
@@ -159,7 +159,7 @@ local function dueOf(key, limit)
   return call('ZRANGE', key, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit)
 end
 
--- Makes up to limit due jobs of a topic ready. Returns how many, and when the next is due if that is known.
+-- Makes up to limit due jobs of a topic ready. Returns how many, and when the next is due, nil if not known.
 local function move(topic, limit)
   local key = P .. 'd:' .. topic
   local refs, next = dueOf(key, limit)
@@ -203,7 +203,7 @@ end
 many('ZREM', P .. 'due', over)
 many('ZADD', P .. 'due', later)
 
--- Ends those of the first jobs of a ready list whose time is over. Returns how many, and when to sweep again.
+-- Ends the expired ones among the first jobs of a ready list. Returns how many, and when to sweep again.
 local function sweepList(topic, key)
   local ended, again = 0, now + SWEEP
   for _, ref in ipairs(call('LRANGE', key, 0, SWEPT - 1)) do
@@ -222,7 +222,7 @@ local function sweepList(topic, key)
   return ended, again
 end
 
--- Sweeps the ready lists of a topic. It is swept again while it has jobs.
+-- Sweeps the ready lists of a topic, again and again while it has jobs.
 local function sweep(topic)
   local ended, again = 0, now + SWEEP
   for p = 0, 2 do

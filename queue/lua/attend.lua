@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- Tells a bucket that a host is at work and how far its journal reaches. When another server answers than the one that
--- hosts have compared their journals with, or when the data is gone, it begins a comparison: see shards_compare.go.
+-- Stores that a host is running and how far its journal reaches. When the server is not the one that hosts have
+-- compared their journals with, or the data is gone, it begins a comparison: see shards_compare.go.
 -- KEYS[1] the bucket's prefix.
--- ARGV    host, position of the end of its journal, '1' when the host leaves, a name for a comparison that begins,
---         which no other has had.
+-- ARGV    host, position of the end of its journal, '1' when the host leaves, a unique name in case a comparison
+--         begins.
 -- Returns {now, open (1 when the other scripts work), name of the comparison, revision up to which the data reaches,
---         the position that the host noted last, or '', '' or what an older version noted of the host ('same',
---         'until MS'), 1 when the bucket holds nothing; the comparisons that the host has missed, each as name, after
---         and upto; '', then host and when it was heard of (negative: it left then), of all others}.
--- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is what the data reached when the
---         server came. hosts has "at comparison position" of each host: when it was heard of (negative: it left then),
---         the comparison up to which it has done all ('-': none) and how far its journal had been written.
--- A host that was silent for so long is forgotten: when it is back it reads all of its journal.
+--         the position that the host noted last, or ''; '' or what an older version noted about the host ('same',
+--         'until MS'), 1 when the bucket is empty; the comparisons that the host has missed, each as name, after
+--         and upto; '', then host and when it last attended (negative: it left then), for all others}.
+-- Keeps   all invariants. While it is not open no script changes a job, so cmp.after is the revision of the data when
+--         the server appeared. hosts has "at comparison position" for each host: when it last attended (negative: it
+--         left), the comparison up to which it has done all ('-': none) and how far its journal was written. A host
+--         that was silent for so long is forgotten: when it returns it reads all of its journal.
 local KEPT = 7 * 86400000
 local id = serverID()
 local host, position, leaves, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]

@@ -1,13 +1,13 @@
 #!lua
 -- Changes a delayed or ready job, or makes a job due now.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, address (see find), id, etags that it may have (see matches), what ('change' or 'run'), then for a
---         change: when ('' as it is, '+ms' from now, 'ms'), priority ('' as it is), body given ('1' or ''), body, body
---         has a key of its own ('1' or '').
--- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'other' (it
---         has another etag), 'newer' (of a format that is not known here), or the description of the job as it is now.
---         A run of a job that is ready or running has a revision, too: the same call may have made it due before, and
---         its answer was lost. That of a running job is the reservation's.
+-- ARGV    topic, address (see find), id, allowed etags (see matches), action ('change' or 'run'), then for a change:
+--         when ('' unchanged, '+ms' from now, 'ms'), priority ('' unchanged), body given ('1' or ''), body, body has a
+--         key of its own ('1' or '').
+-- Returns {now, revision (0 when nothing was changed), result}: 'none' (no such job), 'running', 'dead', 'other' (other
+--         etag), 'newer' (a format that this version does not know), or the description of the job as it is now.
+--         A run of a ready or running job has a revision, too: the same call may have made it due before, and
+--         its answer was lost. For a running job it is the reservation's.
 -- Keeps   invariants 1 to 5. A changed job gets a new place, and a record with its id; its attempts and creation time
 --         stay.
 local topic, id, what = ARGV[1], ARGV[3], ARGV[5]
@@ -31,7 +31,7 @@ if what == 'run' then
   end
   if state ~= 'f' then
     finish()
-    local called = reservationOf(ref) -- or a line of this run would outlive the job's delivery
+    local called = reservationOf(ref) -- otherwise the journal's line of this run would outrank the job's delivery
     return {now, called > 0 and called or revise(1), describe(topic, ref, page, index, read(page, index), true)}
   end
 end
@@ -40,7 +40,7 @@ if state == 'x' then return {now, 0, 'dead'} end
 
 local when, priority, given, body, ownKey = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 if what == 'run' then when, priority, given = '+0', '', '' end
-if state == 'r' then time = math.min(due, now) end -- it may have been made ready before
+if state == 'r' then time = math.min(due, now) end -- it may have been made ready early
 if when ~= '' then
   due = tonumber(when)
   if string.sub(when, 1, 1) == '+' then due = now + due end

@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- Notes that a host has replayed its journal, and opens the bucket when all hosts that are waited for have.
+-- Stores that a host has replayed its journal, and opens the bucket when all hosts to wait for have.
 -- KEYS[1] the bucket's prefix.
--- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms a host that is silent is
---         waited for, '1' when it has replayed all comparisons that it had missed, then the hosts that are waited for.
--- Returns {1 when the bucket is open, 0 when hosts are waited for, -1 when another comparison has begun; the revision
---         that the new ones follow, as text; then, when this call has opened the bucket, the hosts that did not
+-- ARGV    host, name of the comparison, highest revision in its journal, for how long in ms to wait for a silent
+--         host, '1' when it has replayed all comparisons that it had missed, then the hosts to wait for.
+-- Returns {1 when the bucket is open, 0 while it waits for hosts, -1 when another comparison has begun; the revision
+--         that new ones follow, as text; then, when this call has opened the bucket, the hosts that did not
 --         answer in time}.
--- Keeps   all invariants. Revisions go on behind every one that a journal knows: of two changes the later one has the
---         higher revision, whatever the server lost in between. rv goes an hour later. What the host noted of its
---         journal stays: if this server goes before the bucket is open, the next comparison needs the same lines. A
---         host that had missed an earlier comparison has not done all up to this one: it replays both when the bucket
+-- Keeps   all invariants. Revisions continue after every one in any journal: of two changes the later one has the
+--         higher revision, whatever the server lost in between. rv expires after an hour. The host's position in its
+--         journal stays: if this server fails before the bucket is open, the next comparison needs the same lines. A
+--         host that missed an earlier comparison has not done all up to this one: it replays both when the bucket
 --         is open.
-local GAP = 1000000 -- behind the highest revision that is known
-local RATE = 100    -- more than the changes of a millisecond: behind those too that only a host which is away knows
+local GAP = 1000000 -- after the highest known revision
+local RATE = 100    -- more than the changes in a millisecond: skips those, too, that only an absent host knows
 local KEPT = 64     -- comparisons that a host may have missed
-local LONG = 20     -- times as long a host that is at work is waited for
+local LONG = 20     -- times as long the bucket waits for a host that attends
 local id = serverID()
 local host, name, highest, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after', 'upto', 'max', 'at')

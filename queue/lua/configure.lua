@@ -1,10 +1,8 @@
 #!lua flags=allow-oom
 -- Sets topics' settings. A topic whose limits changed is unparked; one that became a pull topic leaves the rings, and
--- one that became a push topic enters them. One that remembers no finished jobs any more forgets those it has.
--- KEYS[1] the bucket's prefix.
--- ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it has none any more).
--- Returns how many changed.
--- Keeps   invariants 2, 4 and 5.
+-- one that became a push topic enters them. One that no longer remembers finished jobs forgets those it has. KEYS[1]
+-- the bucket's prefix. ARGV    pairs (topic or namespace, settings as confOf reads them, or '' when it no longer has
+-- any). Returns how many changed. Keeps   invariants 2, 4 and 5.
 local STATES = {'nd', 'nr', 'nu', 'nx'}
 local changed = 0
 
@@ -17,7 +15,7 @@ local function enterRings(topic)
   end
 end
 
--- The living jobs of a topic count for another namespace from now on, and their pushes where they count.
+-- Counts the live jobs of a topic, and their pushes, for another namespace from now on.
 local function recount(topic, from, to)
   local live = 0
   for _, state in ipairs(STATES) do
@@ -48,7 +46,7 @@ local function set(name, conf)
   if conf == '' then call('HDEL', P .. 'conf', name) else call('HSET', P .. 'conf', name, conf) end
 end
 
--- The topics of a namespace that have jobs, and those that are waited for.
+-- The topics of a namespace that have jobs, and those that workers wait for.
 local function members(namespace)
   local begin, found = string.sub(namespace, 1, -2), {}
   local function add(topic)

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Redrives dead jobs, with attempts 0 and due now, or deletes them.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts and time to live in ms that redriven
---         jobs get ('' as they are; an expiry is lifted), then pairs (address (see find), id).
--- Returns {revision of the first, then reference, id as in the record and creation in ms of each, and of redriven ones
---         the description, else ''}.
+-- ARGV    topic, 'retry' or 'delete', limit (of the oldest; 0 with ids), attempts and time to live in ms for redriven
+--         jobs ('' unchanged; an expiry is removed), then pairs (address (see find), id).
+-- Returns {revision of the first, then for each its reference, id as in the record, creation in ms, and if redriven
+--         its description, else ''}.
 -- Keeps   invariants 1 to 5. Ids of jobs that are not dead are skipped.
 local topic, what, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max, ttl = ARGV[4], ARGV[5]
@@ -44,7 +44,7 @@ for _, ref in ipairs(refs) do
   local rec = read(page, index)
   if not rec then
     call('ZREM', dead, ref)
-  elseif call('ZSCORE', dead, ref) then -- and not an id that came twice
+  elseif call('ZSCORE', dead, ref) then -- not true for an id's second time in the call
     local due, created, _, id = decode(rec)
     local n = #out
     out[n + 1], out[n + 2], out[n + 3], out[n + 4] = ref, id or '', created or 0, ''

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Deletes a job.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, address (see find), id, etags that it may have (see matches).
--- Returns {the state it was in (d, f, r, u, x; '' when there was none, 'other' when it has another etag and was not
+-- ARGV    topic, address (see find), id, allowed etags (see matches).
+-- Returns {the state it was in (d, f, r, u, x; '' for no such job, 'other' when it has another etag and was not
 --         deleted), its creation in ms, revision}.
---         A job that was running (u) has lost its lease: the dispatcher can settle nothing, but may have started the
+--         A job that was running (u) has lost its lease: the dispatcher cannot settle it, but may have started the
 --         callback.
 -- Keeps   invariants 1 to 5.
 local topic = ARGV[1]

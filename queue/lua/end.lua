@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- Ends leases of workers, or extends them; and does the same with jobs that are named by their ids.
+-- Ends or extends leases of workers, and does the same with jobs that are named by their ids.
 -- KEYS[1] the bucket's prefix.
--- ARGV    expired: the error of an attempt whose lease expired; then nine a job: topic, address (see find), id,
---         reference and token of its lease (both '' for a job that is named by its id), the states in which it may be
---         ('u' of a lease), verb, number, text. Verbs: A it is done; L back, after as many ms, no attempt is counted; H
---         the same to the head of its list; F an attempt failed, to be made again after the waits of the text (in ms,
---         with spaces between; '' 1, 3, 5 … minutes); B it failed for good; E extend the lease by as many ms from now
---         ('' the job's TTR). The number of A is when its lease began, in ms, its text what the worker answered. Behind
---         the waits of F, and in the text of B, is the attempt as JSON, after a semicolon.
--- Returns eight a job: what became of it ('' nothing: its lease was over, or there is no such job in these states; g
---         gone, d delayed, r ready, x dead, u still leased), the state in which it was, the time of that in ms (when it
---         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record, and of
---         one that was given back by its id the description, else ''.
+-- ARGV    expired: the error of an attempt whose lease expired; then nine for each job: topic, address (see find), id,
+--         reference and token of its lease (both '' for a job that is named by its id), the states that it may have
+--         ('u' for a lease), verb, number, text. Verbs: A done; L back after that many ms, no attempt is counted; H
+--         as L, to the head of its list; F an attempt failed, retry after the waits in the text (in ms, separated
+--         by spaces; '' 1, 3, 5 … minutes); B it failed for good; E the lease ends that many ms from now
+--         ('' the job's TTR). The number of A is when its lease began, in ms, its text the worker's answer. After
+--         the waits of F, and in the text of B, comes a semicolon and the attempt as JSON.
+-- Returns eight for each job: what it is now ('' nothing done: its lease was over, or no such job in these states; g
+--         gone, d delayed, r ready, x dead, u still leased), the state before, the time of the new one in ms (when it
+--         becomes ready, or its lease ends), its creation in ms, attempts made, revision, id as in the record, and for
+--         one given back by its id the description, else ''.
 -- Keeps   invariants 1 to 5. Tokens are compared before anything is written, so a repeated call is harmless.
 local EXPIRED, JOB, HISTORY = ARGV[1], 9, 20
 local out = {}
 
--- Of the leases that the call names: by reference the tokens of those that are held; in the order of the call the
+-- About the leases that the call names: by reference the tokens of those that are held; in the order of the call the
 -- pages, indexes and records of their jobs; and by page whether any job there has attempts.
 local held, pages, indexes, records, tried = {}, {}, {}, {}, {}
 local function readLeases()
@@ -32,8 +32,8 @@ local function readLeases()
   tried = having('a:', keysOf(read))
 end
 
--- The job at hand. There is one table for all, made with its fields: to make and to collect one for each job takes
--- longer than what is done with it.
+-- The current job. All jobs share one table, created with all fields: to create and collect a table for each job would
+-- take longer than the work on it.
 local j = {
   topic = '', address = '', ref = 0, text = '', page = 0, index = 0, rec = '', tried = false, state = '', made = 0,
   due = 0, created = 0, flags = 0, id = '', at = 0,
@@ -41,7 +41,7 @@ local j = {
 
 local function setRecord(rec) j.rec, j.due, j.created, j.flags, j.id, j.at = rec, decode(rec) end
 
--- Sets the job that the lease of a number names. Says whether it is held.
+-- Makes the job of the n-th lease the current one. Returns whether the lease is held.
 local function leased(n, id, ref, token)
   local rec, page = records[n], pages[n]
   if held[ref] ~= token or not rec or rec == '' then return false end
@@ -51,7 +51,7 @@ local function leased(n, id, ref, token)
   return topicOf(page) == j.topic
 end
 
--- Sets the job of an id. Says whether it exists.
+-- Makes the job of an id the current one. Returns whether it exists.
 local function named(id)
   local ref, page, index, rec = find(j.topic, j.address, id)
   if not ref then return false end
@@ -61,7 +61,7 @@ local function named(id)
   return true
 end
 
--- A job's history with an attempt, and with the leases that expired before it, which reason has.
+-- A job's history with an attempt appended, after the expired leases that reason lists.
 local function appended(history, reason, made, attempt)
   local list = cjson.decode(history)
   for n, at in string.gmatch(reason, '@(%d+):(%d+)') do
@@ -75,7 +75,7 @@ local function appended(history, reason, made, attempt)
   return cjson.encode(list)
 end
 
--- Makes the job ready at once, and not with others in finish(): another of this call may be about it.
+-- Makes the job ready at once, not later in finish(): another ending in this call may name it.
 local function readyNow(push)
   offer(j.topic, j.ref % 4, call(push, P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, j.text) == 1)
   count('nr', j.topic, 1)
@@ -103,7 +103,7 @@ local function waitAfter(made, rec, flags, at, schedule)
 end
 
 -- Takes a job that stays alive out of what holds it. Its reference must not stay in a ready list: it would be leased
--- by that, whatever has become of it.
+-- from there in whatever state it is.
 local function takeOut()
   if j.state == 'r' then call('LREM', P .. 'r:' .. j.ref % 4 .. ':' .. j.topic, 1, j.text) end
   detach(j.topic, j.ref, j.state)
@@ -144,7 +144,7 @@ local function release(ms, first)
   return delayed(ms)
 end
 
--- Remembers a job that a worker has done, in the form of finished.go. Says whether its locator stays.
+-- Remembers a job that a worker has done, in the form of finished.go. Returns whether its locator stays.
 local function rememberDone(key, field, started, answer)
   if confOf(j.topic).keep == 0 or j.state ~= 'u' or not j.at or isNonce(j.id) then return false end
   local made, _, attempts = 0, nil, nil
@@ -154,13 +154,13 @@ local function rememberDone(key, field, started, answer)
   local most = 2 ^ 32 - 1
   local due = math.max(j.due, started - most) -- as in finished.go
   local late, took = math.max(0, started - due), math.max(0, now - started) * 10
-  if #extra > 65535 then extra = '\0' .. answer end -- a dispatcher has kept the endpoint's answers as well
+  if #extra > 65535 then extra = '\0' .. answer end -- too long: a dispatcher has stored endpoints' answers as well
   made = math.min(made + 1, 65535)
   local head = struct.pack('>I4I4I2I2I2', late, math.min(took, most), 0, made, #extra)
   return remember(j.topic, head .. extra .. struct.pack('>I6', due) .. string.sub(j.rec, 7), key, field)
 end
 
-local done = {} -- references of jobs that are gone, whose leases end at last
+local done = {} -- references of removed jobs; their leases are removed at the end
 
 local function finishJob(started, answer)
   local n, field = struct.unpack('>I3c8', j.address)
@@ -192,7 +192,7 @@ local verbs = {
   end,
 }
 
--- The revision of the next change. All that the call may need are taken at once.
+-- The revision of the next change. The call takes all that it may need at once.
 local revision
 local function nextRevision(left)
   revision = revision and revision + 1 or revise(left)
@@ -200,7 +200,7 @@ local function nextRevision(left)
 end
 
 readLeases()
-local size, leases = 0, 0 -- of the answer; how many were named
+local size, leases = 0, 0 -- of the answer; how many leases were named
 for i = 2, #ARGV, JOB do
   local id, ref, token, allowed, verb = ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]
   j.topic, j.address, j.made = ARGV[i], ARGV[i + 1], 0

@@ -1,10 +1,10 @@
 #!lua
--- Says which shard the data is, unless it is another shard of the registry already.
+-- Sets the identity of the data, unless it has that of another shard in the registry.
 -- KEYS[1] the prefix of bucket 0.
 -- ARGV    the identity, then those of the other shards.
 -- Returns the identity that the data has now.
--- Keeps   all invariants: no job depends on it. Data without an identity (new, or flushed) gets one, and so does the
---         data of a shard that the registry does not have.
+-- Keeps   all invariants: no job depends on it. Data without an identity (new, or flushed) gets this one, and so does
+--         data with an identity that the registry does not have.
 local is = call('GET', P .. 'shard')
 for i = 2, #ARGV do
     if is == ARGV[i] then return is end

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Removes jobs that another shard has now, if they are as they were when they were read.
+-- Removes jobs that another shard has now, if they are still as they were read.
 -- KEYS[1] the bucket's prefix.
--- ARGV    six a job: topic, address (see find), id, reference, when it becomes ready, or died, in ms, attempts as in
---         a:PAGE, or ''.
--- Returns the revision of the first, then for each 1 when it was removed, now or by an earlier call whose answer may
+-- ARGV    six for each job: topic, address (see find), id, reference, when it becomes ready, or died, in ms, attempts
+--         as in a:PAGE, or ''.
+-- Returns the revision of the first, then for each 1 if it was removed, now or by an earlier call whose answer may
 --         have been lost; else 0: it was changed, deleted or called.
--- Keeps   invariants 1 to 5: the totals count it as never pushed here, since it counts where it is now. left
+-- Keeps   invariants 1 to 5: the totals count it as never pushed here, since the other shard counts it now. left
 --         remembers the last ones.
 local out = {revise(#ARGV / 6)}
 for i = 1, #ARGV, 6 do

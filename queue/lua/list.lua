@@ -1,10 +1,10 @@
 #!lua flags=no-writes
 -- Lists the jobs of a topic in one state, a step at a time.
 -- KEYS[1] the bucket's prefix.
--- ARGV    topic, state (done: finished jobs that are remembered, the last first), cursor ('' at the beginning), limit,
---         what the ids of finished jobs begin with.
--- Returns {now, next cursor ('' at the end), descriptions …}, fewer than limit where a step has read enough; without
---         the bodies that have keys of their own.
+-- ARGV    topic, state (done: remembered finished jobs, the last first), cursor ('' at the beginning), limit,
+--         prefix of the ids of finished jobs.
+-- Returns {now, next cursor ('' at the end), descriptions …}, fewer than limit if a step has read enough; without
+--         bodies that have keys of their own.
 -- Keeps   all invariants: it reads.
 local topic, state, cursor, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local out = {now, ''}
@@ -13,7 +13,7 @@ local function add(ref, page, index, rec)
   out[#out + 1] = describe(topic, ref, page, index, rec, false)
 end
 
--- A sorted set of references, after the last one of the cursor; a step reads limit members.
+-- Lists a sorted set of references, after the last one in the cursor; a step reads limit members.
 local function set(key, tag, mine)
   local score, last = string.match(cursor, '^%a:([^:]*):(.*)$')
   local from = 0
@@ -32,7 +32,7 @@ local function set(key, tag, mine)
   return true
 end
 
--- The unopened pages, minute by minute.
+-- Lists the unopened pages, minute by minute.
 local function pages()
   local slot, last, index = string.match(cursor, '^f:([^:]*):(%d+):(%d+)$')
   local key = P .. 'pg:' .. topic
@@ -62,7 +62,7 @@ local function pages()
   if #following > 0 then out[2] = 'f:' .. following[2] .. ':' .. following[1] .. ':0' end
 end
 
--- The ready lists, by position: it shifts when jobs are reserved meanwhile, so a page may miss some.
+-- Lists the ready lists, by position, which shifts when jobs are reserved meanwhile, so a step may miss some.
 local function lists()
   local p, from = string.match(cursor, '^r:(%d):(%d+)$')
   p, from = tonumber(p or 0), tonumber(from or 0)
@@ -79,7 +79,7 @@ local function lists()
   end
 end
 
--- The finished jobs: those of the pages, then the others.
+-- Lists the finished jobs: those in pages, then the others.
 local function finished()
   local prefix, keep = ARGV[5], confOf(topic).keep
   if keep == 0 then return end

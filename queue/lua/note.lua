@@ -28,7 +28,8 @@ local function noteError(key, print, n, example)
   call('HSET', key, print, string.format('%d', count + n) .. ' ' .. first .. ' ' .. stamp .. ' ' .. example)
 end
 
--- Adds to what topics have in this slot. A slot of many topics is removed in the background, which expiry is not.
+-- Adds to the counts of topics in this slot. A slot of many topics is removed by UNLINK in the background, since expiry
+-- would block.
 local function noteLateness(byTopic)
   local key, names, args = P .. 'lat:' .. slot, keysOf(byTopic), {}
   for i, packed in ipairs(#names > 0 and ask('HMGET', key, names) or {}) do

@@ -5,7 +5,7 @@
 --         'pri', slots back.
 -- Returns log: JSON texts, newest first; err: fingerprints and "count first last example"; clear: 1; lat: for each
 --         topic the buckets of each slot, each followed by its count; pri: three counts.
--- Keeps   all invariants: notes are nobody else's.
+-- Keeps   all invariants: no other script uses the notes.
 local what = ARGV[1]
 if what == 'log' then return call('LRANGE', P .. 'log:' .. ARGV[2], 0, ARGV[3] - 1) end
 if what == 'err' then return call('HGETALL', P .. 'err:' .. ARGV[2]) end

@@ -1,20 +1,21 @@
 #!lua
 -- Stores jobs, PAGE - 1 at most.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by; how many runs of jobs of one topic there are, and of each its
---         topic and how many; then each job, followed by its body when that gets a key of its own (flag 4). A job is
---         mode (bits 0-1: what to do when the id exists, bit 2: the time is an instant, not a delay, bit 3: the id
---         names a place, bit 4: its expiry is a time to live, bit 5: finished jobs do not count), time in ms (6 bytes),
---         key of the small hash (behind one byte of length), address (see find), and its record from the flags on.
--- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. An
+-- ARGV    the number of splits for which the keys of small hashes were made; the number of runs of jobs of one topic,
+--         and for each its topic and length; then each job, followed by its body if that gets a key of its own (flag
+--         4). A job is mode (bits 0-1: what to do when the id exists, bit 2: the time is an instant, not a delay, bit
+--         3: the id names a place, bit 4: its expiry is a time to live, bit 5: finished jobs do not count), time in ms
+--         (6 bytes), key of the small hash (after one byte of length), address (see find), and its record from the
+--         flags on.
+-- Returns {now, splits, revision of the first job, then for each job whose id existed: its number from 1, answer}. The
 --         answer is 'replaced', 'collision' (another id has the same locator), or {'kept' or 'refused', description,
---         revision of the reservation under which the job is called, 0 when it is not}.
+--         revision of the reservation under which the job is running, 0 if it is not}.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script before it has written anything. The same
 --         call again finds the jobs that it stored by their ids.
 --
--- First the records are sorted by their pages, then each page is written at once, and then every job gets its
--- locator, in the order of the call. A record whose id existed is taken back at the end. What is done for each job is
--- kept to few texts and tables: Lua looks up each text among all it has, and collects each table.
+-- First the records are sorted by their pages, then each page is written at once, and then every job gets its locator,
+-- in the order of the call. A record whose id existed is removed at the end. The work for each job makes few strings
+-- and tables: Lua interns each string, and collects each table.
 local ARGV, format, sub, byte = ARGV, string.format, string.sub, string.byte
 local unpackStruct, packStruct = struct.unpack, struct.pack
 local REPLACE, INSTANT, PLACED, TTL, AGAIN = 1, 4, 8, 16, 32
@@ -22,10 +23,10 @@ local ANSWERS = {[0] = 'kept', [2] = 'refused'} -- by the lowest bits of the mod
 local PLACE = 13                                -- bytes of a place
 local CREATED = packStruct('>I6', now)
 
--- Where the flags of a job begin.
+-- The position of a job's flags.
 local function tailOf(mode, keyLength) return 20 + keyLength + (mode % TTL >= PLACED and PLACE or 0) end
 
--- A record in which the expiry counts from now.
+-- A record with its time to live replaced by the instant of expiry.
 local function living(record)
   local _, _, flags, _, at = decode(record)
   local extras = extrasAt(record, flags, at)
@@ -34,16 +35,16 @@ local function living(record)
   return sub(record, 1, extras + 1) .. expiry .. sub(record, extras + 8)
 end
 
--- A group is what goes to one page. By its number: its topic and slot (0: near), the field of cur that has its page,
--- its records, how many of them are stored, and, once it is written, what to add to a record's code to get its
--- reference. A code is the record's number in its group, times four since references count so, and the job's
--- priority. Where a page gets full, codes past a limit have another base.
+-- A group is the records for one page. Stored by its number: its topic and slot (0: near), the field of cur that has
+-- its page, its records, how many of them are stored, and, once it is written, the base to add to a record's code to
+-- get its reference. A code is the record's number in its group times four, as in references, plus the job's priority.
+-- Where a page gets full, codes past a limit have another base.
 local groups, groupOf = 0, {}
 local groupTopic, slots, fields, records, sizes, readied = {}, {}, {}, {}, {}, {}
 local thin = {} -- of topics: false, true, or the number of their group
 local bases, nextBases, limits = {}, {}, {}
 
--- By the jobs' numbers. Only jobs with a body key have bodies, and only near ones dues.
+-- Indexed by the jobs' numbers. Only jobs with a body key have bodies, and only near ones dues.
 local args, bodies, dues, group, codes = {}, {}, {}, {}, {}
 local jobs = 0
 
@@ -83,7 +84,7 @@ local function sortIntoGroups()
   findThin(runs)
   for run = 3, 2 * runs + 2, 2 do
     local topic, size = ARGV[run], ARGV[run + 1]
-    local bySlot = groupOf[topic] -- nil: it is thin
+    local bySlot = groupOf[topic] -- nil: the topic is thin
     local latest = bySlot and nearest or math.huge
     for i = jobs + 1, jobs + size do
       local arg = ARGV[at]
@@ -104,16 +105,16 @@ local function sortIntoGroups()
   end
 end
 
-local spare, fresh = 0, 0 -- numbers of pages that are taken and not used, and the last of them
+local spare, fresh = 0, 0 -- page numbers that are taken and not used: how many, and the last of them
 local function newPage()
   if spare == 0 then spare, fresh = 1, call('INCR', P .. 'seq') end
   spare = spare - 1
   return format('%d', fresh - spare)
 end
 
-local current, filled = {}, {} -- for cur: fields and new pages, and the fields whose pages are full
+local current, filled = {}, {} -- for cur: fields and new pages; fields whose pages are full
 
--- Appends the records of a group to its page, and those that it has no room for to a new one.
+-- Appends the records of a group to its page, and those that do not fit to a new one.
 local function write(g, page)
   local topic, field, left, fits = groupTopic[g], fields[g], records[g], 0
   while true do
@@ -160,7 +161,7 @@ local function writeNears()
   nears = {}
 end
 
--- Puts a near job where its time says.
+-- Makes a near job delayed or ready, by its time.
 local function arrive(i, g, ref, text)
   local due, topic = dues[i], groupTopic[g]
   if due <= now then
@@ -185,10 +186,10 @@ local function takeBack(topic, page, index)
   gone(topic, page, 0)
 end
 
--- Answers a push whose id exists, or whose locator another id has. Says whether its job is stored.
+-- Answers a push whose id exists, or whose locator belongs to another id. Returns whether its job is stored.
 local out, taken = {now}, {}
 local function duplicate(i, topic, mode, address, id)
-  writeNears() -- the job may be one of this call
+  writeNears() -- the job may be from this call
   local ref, page, index, rec = find(topic, address, id)
   local answer = 'collision'
   if not ref and page ~= 'collision' then
@@ -208,7 +209,7 @@ local function duplicate(i, topic, mode, address, id)
   return answer == 'replaced'
 end
 
--- Gives a job its locator, unless its id exists. Says whether the job is stored.
+-- Sets a job's locator, unless its id exists. Returns whether the job is stored.
 local function locate(i, topic, text, other)
   local arg = args[i]
   local mode, key, n, field = byte(arg), unpackStruct('>Bc0I3c8', arg, 8)

@@ -1,24 +1,24 @@
 #!lua
--- Applies lines of a journal to what the bucket holds: of all that journals say about a job the line with the highest
--- revision decides, in whatever order and from however many hosts they come.
+-- Applies lines of a journal to the bucket: of all the lines about a job the one with the highest revision decides, in
+-- whatever order and from however many hosts they come.
 -- KEYS[1] the bucket's prefix.
--- ARGV    'compare', 'late' or 'hand'; name of the comparison ('' by hand); '1' to change nothing; then eleven a line:
---         kind, revision, of stored jobs the last revision known at which they were alive (0: not known), topic,
---         address (see find), id, creation in ms, record, the body again when it has a key of its own, else '', when
---         the job died in ms, or '', attempts as in a:PAGE, or ''. Kinds: 'stored' (the whole job; with the time of
---         its death if it died later), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic).
--- Returns for each what was done: 'stored', 'replaced', 'removed', 'buried', or '' for nothing.
+-- ARGV    'compare', 'late' or 'hand'; name of the comparison ('' by hand); '1' for a dry run; then eleven for each
+--         line: kind, revision, for stored jobs the last revision at which they are known to have been alive (0: none),
+--         topic, address (see find), id, creation in ms, record, the body again if it has a key of its own, else '',
+--         when the job died in ms, or '', attempts as in a:PAGE, or ''. Kinds: 'stored' (the whole job; with the time
+--         of its death if it died later), 'deleted', 'delivered', 'died', 'cleared' (the jobs of a topic).
+-- Returns for each the effect: 'stored', 'replaced', 'removed', 'buried', or '' for none.
 -- Keeps   invariants 1 to 5. No flag: a full Redis refuses the whole script. The same lines again change nothing.
 --
--- rv has for each job, by its address, the highest revisions that were replayed: c of its content, l when it was
--- alive, s of its state k ('deleted', 'delivered', 'died'), d the creations that were delivered by lines without a
--- revision, of a job that died before its content came also at and a; and for each topic, behind 'T', when it was
--- cleared. Lines that come late, or by hand, may be older than what has happened since: they bring back what is missing
--- and remove what ended, and leave alone what somebody may have changed.
+-- rv has for each job, by its address, the highest replayed revisions: c of its content, l at which it was alive, s of
+-- its state k ('deleted', 'delivered', 'died'); d, the creation times of deliveries by lines without a revision; for a
+-- job that died before its content came also at and a; and for each topic, under 'T' and its name, the revision at
+-- which it was cleared. Lines that are replayed late, or by hand, may be older than later changes: they restore missing
+-- jobs, remove ended ones, and leave alone jobs that somebody may have changed.
 local NONE = -9e15
 local mode, name, dry = ARGV[1], ARGV[2], ARGV[3] == '1'
 local comparing = mode == 'compare'
-local after = 0 -- revision of the data when the server came
+local after = 0 -- revision of the data when the server appeared
 local id = serverID()
 if comparing then
   local cmp = call('HMGET', P .. 'cmp', 'name', 'run', 'after')
@@ -29,8 +29,8 @@ elseif mode == 'late' and call('GET', P .. 'run') ~= id then
 end
 
 local rv = P .. 'rv'
-local line = {} -- the one at hand
-local known     -- what rv has of its job
+local line = {} -- the current one
+local known     -- the entry of its job in rv
 
 local function know()
   local packed = mode ~= 'hand' and call('HGET', rv, line.address)
@@ -68,8 +68,7 @@ local function kill(ref, state, at, attempts)
   total('k', line.topic, 1)
 end
 
--- Makes a job dead. One in a ready list or an unopened page gets another place, since these would still lead to the one
--- that it has.
+-- Makes a job dead. One in a ready list or an unopened page gets a new place, since these still refer to the old one.
 local function bury(ref, state, page, index, at, attempts)
   if state == 'r' or state == 'f' then
     local rec = read(page, index)
@@ -94,7 +93,7 @@ local function same(ref, rec)
   return rec == line.record and (line.long == '' or call('GET', P .. 'b:' .. string.format('%d', ref)) == line.long)
 end
 
--- A job that is there without what the line says of it: whether the line's content is to take its place.
+-- Whether the content of an existing job is to be replaced by the line's.
 local function outdated(ref, rec)
   local _, created, flags = decode(rec)
   if not created or flags >= NEWER then return false end
@@ -103,7 +102,7 @@ local function outdated(ref, rec)
   return mode == 'hand'
 end
 
--- Stores the line's record in place of the one that is there; alive when that has died before.
+-- Stores the line's record in place of the existing one; alive when that has died before.
 local function renew(ref, page, index, rec, alive, at, attempts)
   if dry then return 'replaced' end
   local _, created = decode(rec)
@@ -115,7 +114,7 @@ local function renew(ref, page, index, rec, alive, at, attempts)
   return 'replaced'
 end
 
--- A job whose content is known already, and that was made dead before a line said that it was alive later.
+-- Revives a job with known content that was made dead before a line said that it was alive later.
 local function revive()
   if not comparing or known.l <= after or known.k == 'died' and known.s > known.l then return '' end
   local ref, page, index, rec = find(line.topic, line.address, line.id)
@@ -155,7 +154,7 @@ function kinds.stored()
   known.c = line.rev
   keep()
   if ended then
-    return take(function(created) return not comparing or created == line.created end) -- what it replaced
+    return take(function(created) return not comparing or created == line.created end) -- the job that it replaced
   end
   local ref, page, index, rec = find(line.topic, line.address, line.id)
   if page == 'collision' then return '' end
@@ -183,9 +182,9 @@ function kinds.deleted()
   return take(function(created) return line.created > 0 and created > line.created end)
 end
 
--- The line of a delivery has the revision of its reservation, or of the end of a worker's lease: what the job was by
--- then is over. When the data has that revision, it holds the end as well, or the reservation. Lines of older versions
--- have none, or that of the job's content as far as their host knows it.
+-- The line of a delivery has the revision of its reservation, or of the end of a worker's lease: the job as it was then
+-- has ended. When the data has that revision, it holds the end as well, or the reservation. Lines of older versions
+-- have none, or that of the job's content as far as their host knew it.
 function kinds.delivered()
   if line.rev == 0 then
     if not delivered(line.created) then known.d[#known.d + 1] = line.created end
@@ -216,7 +215,7 @@ function kinds.died()
   return 'buried'
 end
 
--- The jobs that were there are deleted one by one, by lines of the same revision.
+-- Existing jobs are deleted one by one, by lines of the same revision.
 function kinds.cleared()
   local field = 'T' .. line.topic
   if not dry and line.rev > tonumber(call('HGET', rv, field) or NONE) then

@@ -2,19 +2,19 @@
 -- Reserves ready jobs under leases.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    worker, token, how many, pattern of priorities, most of one topic, cap of the first lease in ms, grace in
---         ms, '1' when the token is asked again, then pairs (topic, how many more of it).
--- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs that
---         were put off since their format is newer, or ''; revision of the reservation, 0 of one without jobs; then
---         six of each job: topic, lease's end, reference, record, value of its body key or '', attempts or ''}.
+--         ms, '1' when the token was sent before, then pairs (topic, how many more of it).
+-- Returns {now, 1 when it stopped at empty places and there may be more, else 0; TOPIC/ID of one of the jobs
+--         postponed for their newer format, or ''; revision of the reservation, 0 of one without jobs; then
+--         six for each job: topic, lease's end, reference, record, value of its body key or '', attempts or ''}.
 -- Keeps   invariants 1 to 4: a job leaves its ready list and gets its lease in this one step. The reservation is
---         stored under the worker's name, so the same token asked again returns the same jobs (those still leased
---         under it). The token of the leases is the one given and, behind a colon, the reservation's revision: it
---         orders the line of a delivery, which is written before the lease ends (see replay.lua).
+--         stored under the worker's name, so the same token sent again returns the same jobs (those still leased
+--         under it). The token of the leases is the given one, a colon and the reservation's revision, which
+--         orders the journal's line of a delivery, written before the lease ends (see replay.lua).
 local worker, topicMax, cap, grace = ARGV[1], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 token, wanted = ARGV[2], tonumber(ARGV[3])
 out, size = {now, 0, '', 0}, 4
 
--- When a dispatcher polls, mostly nothing is ready: that costs two commands.
+-- When a dispatcher polls, usually no job is ready: then two commands are enough.
 local rings = call('EXISTS', P .. 'q:0', P .. 'q:1', P .. 'q:2')
 if ARGV[8] ~= '1' and rings == 0 then
   call('SET', P .. 'idle', 1)
@@ -35,8 +35,8 @@ reservation = {token}
 local busy = {}
 for i = 9, #ARGV, 2 do busy[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
--- A gate is what a topic may have of this call: what its limits, window and breaker leave (room) and the dispatcher's
--- own share (mine). wait is when to check again, where that is known.
+-- A gate bounds the jobs of a topic in this call: by its limits, window and breaker (room) and by the dispatcher's own
+-- bound (mine). wait is when to check again, if known.
 local gates, running, noted = {}, {}, {} -- noted: the topics that have f:TOPIC
 local function gateOf(topic)
   local g = gates[topic]
@@ -59,7 +59,7 @@ local function gateOf(topic)
   return g
 end
 
--- When a lease ends, as text, which is made once for each TTR.
+-- By TTR: when a lease ends, as text.
 local ends = {}
 function endOf(ttr)
   local e = ends[ttr]
@@ -70,8 +70,8 @@ function endOf(ttr)
   return e
 end
 
--- Takes a topic out of the ring until its limits may leave something: at a known time, or when one of its calls is
--- settled (g).
+-- Takes a topic out of the ring until its limits may allow a job: at a known time, or when one of its calls is settled
+-- (g).
 local function park(topic, p, g)
   local at = g.wait
   if g.paced then at = pacedUntil(g) end
@@ -84,11 +84,11 @@ local function park(topic, p, g)
   if call('ZRANK', P .. 'park', member) == 0 then wakeTimers = true end
 end
 
--- Takes up to n jobs of a topic from the ring. Returns how many, and whether the topic stays in the ring if its list
--- is not empty.
+-- Takes up to n jobs of a topic from the ring. Returns how many, and whether the topic stays in the ring if its list is
+-- not empty.
 local function visit(topic, p, n)
   local g = gateOf(topic)
-  if confOf(topic).pull then -- since a moment ago
+  if confOf(topic).pull then -- it has just become a pull topic
     told[topic] = true
     return 0, false
   end
@@ -101,7 +101,7 @@ local function visit(topic, p, n)
   return k, not over
 end
 
--- Puts back into the ring those of visited topics whose lists are not empty.
+-- Puts visited topics whose lists are not empty back into the ring.
 local function rejoin(ring, p, names)
   local have, stay = having('r:' .. p .. ':', names), {}
   for _, topic in ipairs(names) do
@@ -110,8 +110,8 @@ local function rejoin(ring, p, names)
   many('RPUSH', ring, stay)
 end
 
--- Reserves up to n jobs of a priority, in turn over its topics. A topic whose limits leave nothing is parked. When many
--- topics have ready jobs, a turn may take n/TURNS of one: a topic costs Redis as much as a job.
+-- Reserves up to n jobs of a priority, round robin over its topics. A topic whose limits allow no job is parked. When
+-- many topics have ready jobs, a turn may take n/TURNS of one: a topic costs Redis as much as a job.
 local TURNS = 32
 local function fetch(p, n)
   local ring = P .. 'q:' .. p
@@ -125,7 +125,7 @@ local function fetch(p, n)
       know(names, 'nu', running)
       local ready = ask('HMGET', P .. 'nr', names)
       for topic in pairs(having('f:', names)) do noted[topic] = true end
-      local empty, more, first = {}, {}, {} -- by what their counts say; first: those that are not visited any more
+      local empty, more, first = {}, {}, {} -- by their counts; first: those that are no longer visited
       for i, topic in ipairs(names) do
         if mayRead(p) then
           local k, may = visit(topic, p, math.ceil((n - got) / visits))
@@ -145,14 +145,14 @@ local function fetch(p, n)
   return got
 end
 
--- Asking the others a second time costs more than to check which rings are empty.
+-- Checking which rings are empty costs less than asking the others a second time.
 readPattern(ARGV[4])
 for _, p in ipairs(rings < 3 and PRIORITIES or {}) do empty[p] = call('EXISTS', P .. 'q:' .. p) == 0 end
 local left = wanted - byPattern(wanted, fetch)
 
 writeLeases(worker)
 for topic, g in pairs(gates) do
-  if g.taken > 0 and (noted[topic] or g.tat) then -- others have the window that a topic starts with
+  if g.taken > 0 and (noted[topic] or g.tat) then -- other topics have the initial window
     call('HSET', P .. 'f:' .. topic, 'w', g.window, 'l', now, 't', tatOf(g))
   end
 end

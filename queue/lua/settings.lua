@@ -1,10 +1,8 @@
 #!lua flags=allow-oom
--- Notes what a host has set that all hosts should have alike, and tells what the others have. It also tries what
--- scripts do, so that a user without rights is found.
--- KEYS[1] the bucket's prefix.
--- ARGV    host ('' to note nothing), its settings as text.
--- Returns every other host and its settings, in turn.
--- Keeps   all invariants. What was noted longer ago than KEPT is of a host that has stopped.
+-- Stores a host's settings that should be the same on all hosts, and returns those of the others. It also tries the
+-- commands of scripts, so that missing rights are found. KEYS[1] the bucket's prefix. ARGV    host ('' to store
+-- nothing), its settings as text. Returns each other host, followed by its settings. Keeps   all invariants. An entry
+-- older than KEPT belongs to a host that has stopped.
 local KEPT = 180000
 local key = P .. 'set'
 if ARGV[1] ~= '' then

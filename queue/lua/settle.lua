@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- Ends leases.
 -- KEYS[1] the bucket's prefix.
--- ARGV    how many splits the keys of small hashes go by; how many jobs; how many kinds there are, and of each its
---         token, topic, verdict and endpoint ('up', 'down' or ''); then seven a job: where its kind is in ARGV,
---         reference, page, index, and three more: of the verdicts D and K the key of the small hash, the field in it,
---         and what to remember of the job ('': nothing); of L nothing (''); of the others the delay in ms and the
---         attempts to keep. The verdicts are the keys of outcomes below.
--- Returns {the numbers, from 1, of those whose lease had ended, among them a job's second time in the call; splits;
---         revision of the first of those that died, in the order of the call}. Such a one changes nothing, so a
+-- ARGV    the number of splits for which the keys of small hashes were made; how many jobs; how many kinds, and for
+--         each its token, topic, verdict and endpoint ('up', 'down' or ''); then seven for each job: the index of its
+--         kind in ARGV, reference, page, index, and three more: for the verdicts D and K the key of the small hash, the
+--         field in it, and the finished job to remember ('': none); for L ''; for the others the delay in ms and the
+--         attempts to store. The verdicts are the keys of outcomes below.
+-- Returns {the numbers, from 1, of jobs whose lease had ended, also of a job's second time in the call; splits;
+--         revision of the first of those that died, in the order of the call}. An ended lease changes nothing, so a
 --         repeated call is harmless.
 -- Keeps   invariants 1 to 5; all tokens are compared before anything is written.
 local ARGV, KIND, JOB = ARGV, 4, 7
@@ -19,7 +19,7 @@ local tokens = call('HMGET', P .. 'tok', unpack(refs))
 knowSplits(call('HGET', P .. 'cur', '/'))
 local other = splits ~= tonumber(ARGV[1]) -- than the keys go by
 
-local held, drop, lost, seen = {}, {}, {}, {} -- held: where the arguments of those begin whose leases are held
+local held, drop, lost, seen = {}, {}, {}, {} -- held: where the arguments of jobs with held leases begin
 for k = 1, jobs do
   local at, ref = first + (k - 1) * JOB, refs[k]
   if tokens[k] == ARGV[tonumber(ARGV[at])] and not seen[ref] then
@@ -72,22 +72,23 @@ local outcomes = {
     done(at, topic)
   end,
   L = function(at, topic) putBack(topic, ARGV[at + 1]) end, -- not called
-  R = delay, -- failed, to be tried again
+  R = delay, -- failed, to be retried
   S = delay, -- snoozed
   B = die, -- failed for good
   E = die, -- expired
 }
--- What outcomes count as in t:TOPIC, and the state that they leave a job in, where the outcome does not count that.
+-- The letters in t:TOPIC that an outcome counts, and the state that it leaves a job in, unless the outcome itself
+-- counts that.
 local TOTALED = {D = 'd', K = 'd', L = '', R = 'fr', S = 'z', B = 'fk', E = 'ek'}
 local LEFT = {R = 'nd', S = 'nd', B = 'nx', E = 'nx'}
 
-local tally = {} -- by kind: how many jobs
+local tally = {} -- by kind: number of jobs
 for _, at in ipairs(held) do
   local kind = tonumber(ARGV[at])
   outcomes[ARGV[kind + 2]](at, ARGV[kind + 1])
   tally[kind] = (tally[kind] or 0) + 1
 end
-local reached = {} -- by topic: how many attempts reached its endpoint, and how many did not
+local reached = {} -- by topic: attempts that reached its endpoint, and those that did not
 for kind, n in pairs(tally) do
   local topic, verdict, endpoint = ARGV[kind + 1], ARGV[kind + 2], ARGV[kind + 3]
   for what in string.gmatch(TOTALED[verdict], '.') do total(what, topic, n) end
@@ -99,9 +100,9 @@ for kind, n in pairs(tally) do
 end
 writeFinished()
 
--- What the attempts showed about the endpoint. It answered: the window grows while it is used, the breaker closes. It
--- did not: the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute
--- between probes.
+-- Adjusts windows and breakers. If the endpoint answered, the window grows while it is used, and the breaker closes. If
+-- not, the window halves, and after ten failures in a row the breaker opens, for 1 s, 2 s, 4 s … up to a minute between
+-- probes.
 local noted = having('f:', names)
 local function judge(topic, up, down)
   local key = P .. 'f:' .. topic

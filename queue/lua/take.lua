@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Takes ready jobs of pull topics for workers, and notes which topics workers go on waiting for.
+-- Takes ready jobs of pull topics for workers, and stores which topics workers go on waiting for.
 -- KEYS[1] the bucket's prefix.
--- ARGV    name under which the answer can be asked again, token of the call, '1' when it is (then nothing is taken),
---         pattern of priorities, how many topics are waited for, for how long that is noted in ms, those topics; then
---         for each group of requests: token of its leases, 'listed' or 'fair', how many, TTR in ms ('' the job's),
+-- ARGV    name under which the answer can be repeated, token of the call, '1' to repeat it (then no job is taken),
+--         pattern of priorities, number of awaited topics, for how long in ms they stay awaited, those topics; then
+--         for each group of requests: token of its leases, 'listed' or 'fair', how many jobs, TTR in ms ('' the job's),
 --         how many topics, its topics.
--- Returns {now; when to try again a topic whose rate leaves nothing now, in ms, else 0; TOPIC/ID of one of the jobs
---         that were put off since their format is newer, or ''; the topics waited for that may have more, with spaces
---         between; how many jobs each group got, likewise; then six of each job, as reserve.lua}.
--- Keeps   invariants 1 to 4, as reserve.lua. A topic that is waited for is noted if nothing can be taken of it now, so
---         the next job that becomes ready is told: none comes unnoticed between two calls.
+-- Returns {now; when to ask again about a topic whose rate limit is used up, in ms, else 0; TOPIC/ID of one of the jobs
+--         postponed for their newer format, or ''; the awaited topics that may have more, separated by
+--         spaces; how many jobs each group got, likewise; then six for each job, as reserve.lua}.
+-- Keeps   invariants 1 to 4, as reserve.lua. An awaited topic is stored if no job of it can be taken now, so
+--         the next job that becomes ready sends a wake-up: none goes unnoticed between two calls.
 local name, callToken, marks = ARGV[1], ARGV[2], tonumber(ARGV[5])
 local again, keep = ARGV[3] == '1', tonumber(ARGV[6])
 out, size, reservation = {now, 0, '', '', ''}, 5, {callToken}
@@ -39,7 +39,7 @@ if again then
   end
   local r = 1
   for word in string.gmatch(call('GETRANGE', P .. 'v:' .. name, #callToken + 1, -1), '%S+') do
-    local next = string.match(word, '^r(%d+)$') -- the group that the following ones are of
+    local next = string.match(word, '^r(%d+)$') -- the group of the following references
     if next then
       r = tonumber(next)
     elseif groups[r] and answerAgain(word, groups[r].token) then
@@ -51,7 +51,7 @@ if again then
   return out
 end
 
--- A gate is what a topic may have of this call.
+-- A gate bounds the jobs of a topic in this call.
 local gates = {}
 local function gateOf(topic)
   local g = gates[topic]
@@ -75,7 +75,7 @@ local function takeOf(topic, p, n)
   return got
 end
 
--- Takes up to n jobs of a priority, in turn over the topics: turn has for each priority whose turn it is.
+-- Takes up to n jobs of a priority, round robin over the topics: turn has, by priority, the topic whose turn it is.
 local turn, turned = nil, {}
 local function inTurn(topics, p, n)
   if #topics == 1 then return takeOf(topics[1], p, n) end
@@ -125,15 +125,15 @@ for topic, g in pairs(gates) do
   end
 end
 
--- A lease that ends before the timers poll again would end late.
+-- Without a wake-up, a lease that ends before the timers poll again would end late.
 if taken > 0 then
   local first = call('ZRANGE', P .. 'lease', 0, 0, 'WITHSCORES')
   if first[2] - now < 2000 then wakeTimers = true end
 end
 finish()
 
--- What is waited for and cannot be had now is noted; what may be had is named. Hundreds of topics may be waited for, so
--- what there is to know of each is read of all at once.
+-- Stores awaited topics of which no job can be taken now, and returns those that may have one. There may be hundreds,
+-- so the state of all is read at once.
 local waitedFor = {}
 for i = 1, marks do waitedFor[i] = ARGV[6 + i] end
 local waiting = {}

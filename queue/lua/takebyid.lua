@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Takes a job that is named by its id for a worker: a ready, delayed or dead one, whatever its topic's limits leave.
+-- Takes a job that is named by its id for a worker: a ready, delayed or dead one, regardless of its topic's limits.
 -- KEYS[1] the bucket's prefix.
 -- ARGV    topic, address (see find), id, token of the lease.
--- Returns {now} when there is no such job in these states; else {now, revision, then six of the job, as reserve.lua}.
+-- Returns {now} when there is no such job in these states; else {now, revision, then six for the job, as reserve.lua}.
 -- Keeps   invariants 1 to 5: the job is never ready in between, so nobody else gets it early. The same token again
---         answers the job again, so a repeated call is harmless.
+--         returns the job again, so a repeated call is harmless.
 local topic, address, id, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ref, page, index, rec = find(topic, address, id)
 if not ref then return {now} end
@@ -13,12 +13,12 @@ if not rest then return {now} end -- of a newer format
 local state, expiry = stateOf(topic, ref, page, due)
 local text = string.format('%d', ref)
 
--- Gives a job in an unopened page another place, since it would become ready when the page is opened.
+-- Moves a job from an unopened page to another place, since it would become ready when the page is opened.
 local function moveOut()
   local long = hasBodyKey(flags) and call('GET', P .. 'b:' .. text)
   local attempts = call('HGET', P .. 'a:' .. page, index)
   remove(topic, ref, page, index, rec)
-  rec = string.sub(rec, 1, 13) .. string.char(#id) .. id .. string.sub(rec, rest) -- it may have had a nonce for its id
+  rec = string.sub(rec, 1, 13) .. string.char(#id) .. id .. string.sub(rec, rest) -- its id may be a nonce
   rest = 15 + #id
   ref = store(topic, ref % 4, now + 2 * LEAD, rec, due)
   page, index = placeOf(ref)
@@ -46,7 +46,7 @@ local function lease()
   call('ZADD', P .. 'lease', expiry, text)
   call('HSET', P .. 'tok', text, token, '', TABLE)
   count('nu', topic, 1)
-  wakeTimers = wakeTimers or ttr < 2000 -- it would end late if the timers polled before
+  wakeTimers = wakeTimers or ttr < 2000 -- otherwise it could end late, since timers poll more rarely
 end
 
 if state == 'u' then

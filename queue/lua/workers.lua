@@ -1,11 +1,9 @@
 #!lua flags=allow-oom
--- Notes how many workers wait for topics in one process, or tells of the workers of a topic: for people to read, no job
--- depends on it.
--- KEYS[1] the bucket's prefix.
--- ARGV    'note', process, for how many ms, topics and counts with spaces between | 'read', topic
--- Returns nothing | {how many wait, when the oldest lease began, in s; 0: none is held}.
--- Keeps   all invariants: it touches no job.
-local LEASES = 1000 -- that are read at most, those that end first
+-- Stores how many workers of a process wait for topics, or describes the workers of a topic: for people to read, no job
+-- depends on it. KEYS[1] the bucket's prefix. ARGV    'note', process, for how many ms, topics and counts separated by
+-- spaces | 'read', topic Returns nothing | {number of waiting workers, when the oldest lease began, in s; 0: none is
+-- held}. Keeps all invariants: it touches no job.
+local LEASES = 1000 -- read at most, those that end first
 
 if ARGV[1] == 'note' then
   call('SADD', P .. 'ww', ARGV[2])
@@ -23,7 +21,7 @@ for _, process in ipairs(call('SMEMBERS', P .. 'ww')) do
 end
 for _, ref in ipairs(call('ZRANGE', P .. 'lease', 0, LEASES - 1)) do
   local token = topicOf(placeOf(ref)) == topic and call('HGET', P .. 'tok', ref)
-  if token and #token == 12 then -- of a worker, see lease.go
+  if token and #token == 12 then -- a worker's, see lease.go
     local began = struct.unpack('>I4', token)
     if oldest == 0 or began < oldest then oldest = began end
   end

@@ -1,5 +1,5 @@
--- What a:PAGE keeps of a job: attempts made, snoozes, reason and history as attempts.go writes them; no made when
--- they are of a newer format.
+-- A job's entry in a:PAGE: attempts made, snoozes, reason and history as attempts.go writes them; made is nil when the
+-- entry has a newer format.
 local function readAttempts(page, index)
   local text = call('HGET', P .. 'a:' .. page, index)
   if not text then return 0, 0, '', '[]' end
@@ -11,13 +11,13 @@ local function writeAttempts(page, index, made, snoozes, reason, history)
   call('HSET', P .. 'a:' .. page, index, made .. ';' .. snoozes .. ';' .. reason .. ';' .. history)
 end
 
--- Counts the attempts of a dead job from 0 again. Its history stays.
+-- Resets the attempts of a dead job to 0. Its history stays.
 local function restartAttempts(page, index)
   local made, _, reason, history = readAttempts(page, index)
   if made then writeAttempts(page, index, 0, 0, string.match(reason, '@.*$') or '', history) end
 end
 
--- Ends a ready job whose own time is over. The caller takes it out of its ready list.
+-- Ends a ready job that has expired. The caller takes it out of its ready list.
 local function expire(topic, ref, page, index, rec)
   if confOf(topic).drop then
     total('x', topic, 1)

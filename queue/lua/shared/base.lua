@@ -1,10 +1,10 @@
--- What every script shares: script.go puts the files of this folder in front of each script. KEYS[1] is the bucket's
--- prefix, "wk:{BUCKET}:"; every key of the bucket begins with it, so all of them are in one slot of a Cluster.
+-- Code that every script shares: script.go puts the files of this folder in front of each script. KEYS[1] is the
+-- bucket's prefix, "wk:{BUCKET}:"; every key of the bucket begins with it, so all of them are in one slot of a Cluster.
 -- keys.go lists them.
 --
--- A job's record is an entry of a page, a LIST of up to PAGE-1 records behind its topic's name. A reference names the
+-- A job's record is an entry of a page, a LIST of its topic's name and up to PAGE-1 records. A reference encodes the
 -- place and the priority, ((page * PAGE) + index) * 4 + priority, and no place is ever used twice: a reference to a
--- job that is gone finds an empty entry or none, whatever has been pushed since.
+-- removed job finds an empty entry or none, whatever has been pushed since.
 --
 -- Invariants that all scripts keep:
 --   1. a live record is in exactly one of: an unopened page (pg:TOPIC), d:TOPIC, a ready list, lease, x:TOPIC;
@@ -21,37 +21,37 @@ local now = T[1] * 1000 + floor(T[2] / 1000)
 local SLOT = 60000    -- a page of jobs that are not near holds one minute of one topic
 local LEAD = 60000    -- and is opened this long before that minute begins
 local PAGE = 1024
-local NEWER = 64      -- flags from here on are of record formats that this version does not know
+local NEWER = 64      -- flags from here on belong to record formats that this version does not know
 local LOCATORS = @LOCATORS@
-local PARTS = @PARTS@ -- a small hash is split into so many
-local LONG = @LONG@   -- when all hold so many locators on average
+local PARTS = @PARTS@ -- into how many hashes a small hash is split
+local LONG = @LONG@   -- at how many locators on average
 local THIN = @THIN@   -- delayed jobs that a thin topic has at most
 local WINDOW = 32     -- calls in flight that a topic starts with
-local GATED = 5000    -- a parked topic that waits for its own calls is checked again after this at the latest
+local GATED = 5000    -- after this at the latest a parked topic that waits for its own calls is checked again
 local NOTCOMPARED = 'NOTCOMPARED this server has not been compared with the journals of the hosts yet'
-local SWEEP = 60000   -- topics with jobs that expire are swept after this at the latest
-local DAYS = 40       -- finished days that t:TOPIC keeps
-local SOME = 16       -- keys that are asked for at once
--- A field with this value makes a hash a table: it is too long for a listpack, which Redis searches from its first
--- field on.
+local SWEEP = 60000   -- after this at the latest topics with jobs that expire are swept
+local DAYS = 40       -- past days that t:TOPIC keeps
+local SOME = 16       -- keys read at once
+-- Adding this field makes Redis store a hash as a table, since it is too long for a listpack, which is searched from
+-- its first field on.
 local TABLE = string.rep('-', 65)
--- What t:TOPIC counts for ever: p pushed, d delivered, f failed attempts, r retries, z snoozes, x deleted, k died, e
--- of those expired, v dead ones redriven, o dead ones deleted, y replaced.
+-- Counters in t:TOPIC: p pushed, d delivered, f failed attempts, r retries, z snoozes, x deleted, k died, e of those
+-- expired, v dead ones redriven, o dead ones deleted, y replaced.
 local TOTALS = 'pdfrzxkevoy'
 
--- What the script has read of topics and pages, and what it gathers for finish() to write once.
+-- What the script has read about topics and pages, and the changes that finish() writes once.
 local topics, pageKeys, settings, confs = {}, {}, {}, {}
-local known = {} -- how many delayed jobs a topic has, without what counts has
+local known = {} -- delayed jobs of a topic, without the changes in counts
 local splits, turn, parts -- see locators.lua
 local counts, totals, events, readies = {}, {}, {}, {}
-local happened = {} -- topics that totals has
-local freed = {}    -- by page: how many of its records are gone
+local happened = {} -- topics in totals
+local freed = {}    -- by page: number of its records that are gone
 local wakeTimers, wakeDispatchers = false, false
-local told = {} -- pull topics that have something for the workers who wait
+local told = {} -- pull topics that have jobs for waiting workers
 
 -- The run id of the server that runs the script.
 local function serverID() return string.match(call('INFO', 'server'), 'run_id:(%x+)') end
 
--- Takes n revisions and returns the first. Each change that a journal has gets one: of two changes of a job the later
--- one has the higher revision, through every restart and loss of data (see shards_compare.go).
+-- Takes n revisions and returns the first. Each change that a journal records gets one: of two changes of a job the
+-- later one has the higher revision, through every restart and loss of data (see shards_compare.go).
 local function revise(n) return call('INCRBY', P .. 'rev', n) - n + 1 end

@@ -1,4 +1,4 @@
--- How jobs are found by their ids, and described.
+-- Finds jobs by their ids, and describes them.
 
 -- Whether a record has a nonce in place of the id: the job's id names its place, and there is no locator (see
 -- placed.go).
@@ -8,7 +8,7 @@ local function isNonce(id)
   return first >= 128 and first < 192
 end
 
--- Whether a record that has no rest is one of a newer format: a damaged one may look like it, but no locator leads to
+-- Whether a record without a decoded rest has a newer format: a damaged one may look the same, but no locator leads to
 -- it.
 local function isNewer(topic, ref, flags, id)
   if not flags then return false end
@@ -17,7 +17,7 @@ local function isNewer(topic, ref, flags, id)
   return call('HGET', smallHash(n, field), field) == string.format('%d', ref)
 end
 
--- The job at a place, which is page, index and nonce: its reference, page, index and record, or nil.
+-- The job at a place (page, index and nonce): its reference, page, index and record, or nil.
 local function findPlace(topic, place)
   local page, index, nonce = struct.unpack('>I6I2c5', place)
   local rec = read(page, index)
@@ -27,9 +27,9 @@ local function findPlace(topic, place)
   return (page * PAGE + index) * 4 + flags % 4, page, index, rec
 end
 
--- The job of (topic, id): its reference, page, index and record; nil when there is none, and 'collision' behind it
--- when another id has the locator. The address is the locator (11 bytes), and the place if the id may name one: a
--- caller may have chosen such an id.
+-- The job of (topic, id): its reference, page, index and record; nil when there is none, followed by 'collision' when
+-- another id has the locator. The address is the locator (11 bytes), and the place if the id may name one: a caller may
+-- have chosen such an id.
 local function find(topic, address, id)
   if #address > 11 then
     local ref, page, index, rec = findPlace(topic, string.sub(address, 12))
@@ -39,7 +39,7 @@ local function find(topic, address, id)
   local ref = call('HGET', smallHash(n, field), field)
   if not ref then return nil end
   ref = tonumber(ref)
-  if ref < 0 then return nil end -- of a finished job
+  if ref < 0 then return nil end -- a finished job's
   local page, index = placeOf(ref)
   local rec = read(page, index)
   if not rec then return nil end
@@ -48,7 +48,7 @@ local function find(topic, address, id)
   return ref, page, index, rec
 end
 
--- Whether a job is in one of the states that etags name, with spaces between ('' any); etagOf in job.go makes them.
+-- Whether a job has one of the etags, separated by spaces ('' any); etagOf in job.go makes them.
 local function matches(etags, topic, ref, page, index, rec)
   if etags == '' then return true end
   local state, at = stateOf(topic, ref, page, (decode(rec)))
@@ -58,8 +58,8 @@ local function matches(etags, topic, ref, page, index, rec)
   return string.find(etags, string.sub(redis.sha1hex(text), 1, 16), 1, true) ~= nil
 end
 
--- A job as described in job.go reads it: reference, state, its time, record, body key's value, attempts. whole: with
--- its long body.
+-- The description of a job that described in job.go decodes: reference, state, its time, record, body key's value,
+-- attempts. whole: with its long body.
 local function describe(topic, ref, page, index, rec, whole)
   local due, _, flags = decode(rec)
   local state, at = stateOf(topic, ref, page, due)

@@ -1,12 +1,12 @@
--- How finished jobs are remembered and forgotten, see finished.go.
-local STEP = 128       -- of those that are too old, at once
-local PRESSED = 0.85   -- of maxmemory: above that they give way
-local SAMPLE = 64      -- of so many calls one reads how much memory is used
+-- Remembers and forgets finished jobs, see finished.go.
+local STEP = 128       -- jobs that are forgotten at once
+local PRESSED = 0.85   -- part of maxmemory above which finished jobs are forgotten
+local SAMPLE = 64      -- one of so many calls reads how much memory is used
 
-local finished = {} -- topic → what there is to write: records, keys of small hashes, fields
+local finished = {} -- topic → what to write: records, keys of small hashes, fields
 
--- Forgets up to n of the jobs that finished last in topics, all of one topic before those of the next. Returns how many
--- all topics have then.
+-- Forgets up to n jobs in the lists of topics, all of one topic before those of the next. Returns how many all lists
+-- have then.
 local function shorten(names, n)
   local removed, keys, over = 0, {}, {}
   for _, topic in ipairs(names) do
@@ -28,14 +28,14 @@ local function shorten(names, n)
   return call('INCRBY', P .. 'oc', string.format('%d', -removed))
 end
 
--- Forgets some of the oldest page: what is all too old, or of any age.
+-- Forgets some jobs of the oldest page, if all its jobs finished before a time ('+inf': any).
 local function forgetPage(before)
   local page = call('ZRANGE', P .. 'old', '-inf', before, 'BYSCORE', 'LIMIT', 0, 1)[1]
   if not page then return end
   local key = P .. 'op:' .. page
   local topic, length = call('LINDEX', key, 0), call('LLEN', key)
   for k, f in ipairs(length > 1 and call('RPOP', key, STEP) or {}) do
-    if k == length then break end -- the topic
+    if k == length then break end -- the topic's name
     local n, field = locator(topic, idOf(f))
     local small = smallHash(n, field)
     local mine = string.format('%d', k - length - page * PAGE)
@@ -52,7 +52,7 @@ local function forgetTopic(topic)
   for _, page in ipairs(call('LPOP', P .. 'og:' .. topic, 1000) or {}) do call('ZADD', P .. 'old', 0, page) end
 end
 
--- Whether Redis is nearly full. Then what has been remembered longest is forgotten.
+-- Whether Redis is nearly full. If so, forgets some of the oldest finished jobs.
 local pressed
 local function nearlyFull()
   if pressed ~= nil then return pressed end
@@ -68,7 +68,7 @@ local function nearlyFull()
   return true
 end
 
--- Takes a finished job for writeFinished. Says whether its locator stays.
+-- Collects a finished job for writeFinished. Returns whether its locator stays.
 local function remember(topic, record, key, field)
   local keep = confOf(topic).keep
   if keep == 0 or nearlyFull() then return false end
@@ -86,19 +86,19 @@ local function writeLast(topic, f, most)
   if length > most then shorten({topic}, length - most) end
 end
 
--- Counts n more jobs that finished last in topics, and forgets those of the quietest topics until there are all.
+-- Counts n more jobs in the lists of topics, and forgets those of the quietest topics until all are left.
 local function countLast(last, n, all)
   many('ZADD', P .. 'om', last)
   local total = n > 0 and call('INCRBY', P .. 'oc', n) or 0
   while total > all do
-    local quiet = call('ZRANGE', P .. 'om', 0, math.min(total - all, STEP) - 1) -- each has a job or more
+    local quiet = call('ZRANGE', P .. 'om', 0, math.min(total - all, STEP) - 1) -- each has at least one job
     if #quiet == 0 then break end
     total = shorten(quiet, total - all)
   end
 end
 
--- The page that a topic's finished jobs are appended to, and how long it is. One is used for an eighth of the
--- duration, so that little stays for longer than that.
+-- The page to which a topic's finished jobs are appended, and its length. A page is used for an eighth of the duration,
+-- so that few jobs stay much longer than it.
 local function finishedPage(topic, keep)
   local page = call('LINDEX', P .. 'og:' .. topic, -1)
   if page and (call('ZSCORE', P .. 'old', page) or 0) - now > keep then

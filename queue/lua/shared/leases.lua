@@ -1,15 +1,15 @@
--- What takes ready jobs under leases shares: reserve.lua for dispatchers, take.lua for workers. Only these two have it.
+-- Code that takes ready jobs under leases: reserve.lua for dispatchers, take.lua for workers. Only these two have it.
 local byte = string.byte
 local PUTOFF = 60000
 local PRIORITIES = {'0', '1', '2'} -- as text: they are parts of keys
 local out, size = {now}, 1         -- the answer; answer() appends to it from size on
-local newer = ''                   -- TOPIC/ID of one of the jobs that were put off
-local token, endOf                 -- of the leases to come: their token, and when one ends by its TTR, as text
-local leases, tokens = {}, {}      -- of the jobs taken: ends and references, references and tokens
+local newer = ''                   -- TOPIC/ID of one of the postponed jobs
+local token, endOf                 -- the token of new leases, and by TTR when one ends, as text
+local leases, tokens = {}, {}      -- of taken jobs: lease ends and references, references and tokens
 local reservation, taken = {}, 0
-local wanted                       -- how many jobs the script is asked for
+local wanted                       -- how many jobs the caller asks for
 
-local pages, answered = {}, {} -- of the answer: the pages of the jobs, and by page the places and indexes of its jobs
+local pages, answered = {}, {} -- the pages of answered jobs, and by page their positions in the answer and indexes
 
 -- Adds the attempts of the jobs to the answer; most have had none.
 local function answerAttempts()
@@ -32,7 +32,7 @@ local function answer(ref, topic, page, index, rec, flags, expiry)
   jobs[#jobs + 1], jobs[#jobs + 2] = size, index
 end
 
--- Answers a job again that an earlier call took under a token, if its lease is held still.
+-- Answers a job again that an earlier call took under a token, if its lease is still held.
 local function answerAgain(ref, under)
   if call('HGET', P .. 'tok', ref) ~= under then return false end
   local page, index = placeOf(ref)
@@ -43,8 +43,8 @@ local function answerAgain(ref, under)
   return true
 end
 
--- A record that cannot be read: dead when it is damaged; one of a newer format waits for a process that knows the
--- format.
+-- Handles a record that cannot be decoded: a damaged one makes the job dead; one of a newer format waits for a process
+-- that knows the format.
 local function setAside(topic, ref, page, index, rec)
   local _, _, flags, id, rest = decode(rec)
   count('nr', topic, -1)
@@ -62,7 +62,7 @@ local function setAside(topic, ref, page, index, rec)
   total('k', topic, 1)
 end
 
--- usual is when a lease of the topic ends.
+-- Leases a job. usual is when a lease with the topic's TTR ends.
 local function lease(topic, ref, page, index, rec, usual)
   local flags, length = byte(rec, 13, 14)
   if not length or #rec < 14 + length or flags >= NEWER then
@@ -85,7 +85,7 @@ local function lease(topic, ref, page, index, rec, usual)
   return true
 end
 
--- Leases those of a topic's jobs that are still there, and returns how many.
+-- Leases those of a topic's jobs that still exist, and returns how many.
 local function leaseAll(topic, list)
   local usual, got = endOf(confOf(topic).ttr), 0
   readAll(list, function(i, page, index, rec)
@@ -94,8 +94,8 @@ local function leaseAll(topic, list)
   return got
 end
 
--- Takes up to n jobs of a topic and priority. Returns how many, and whether its list is known to be empty. The places
--- read are bounded for each priority, since many may be empty.
+-- Takes up to n jobs of a topic and priority. Returns how many, and whether its list is known to be empty. The number
+-- of places read is bounded for each priority, since many may be empty.
 local visited = {['0'] = 0, ['1'] = 0, ['2'] = 0}
 local function mayRead(p) return visited[p] < 2 * wanted + 50 end
 local function take(topic, p, n)
@@ -114,23 +114,24 @@ local function take(topic, p, n)
   return got, over
 end
 
--- Paces a gate by its topic's rate, with GCRA: room is what may be taken now, paced that the rate bounds it.
+-- Limits a gate by its topic's rate, with GCRA: room is how many jobs may be taken now, paced whether the rate bounds
+-- it.
 local function pace(g, rate, tat)
   local every = 1000 / rate
   local burst = every >= 50 and 0 or 50
-  if tat > now + burst + every + 1000 then tat = now end -- the rate was lower then, or the clock ahead
+  if tat > now + burst + every + 1000 then tat = now end -- the rate was lower, or the clock ahead, when tat was stored
   g.every, g.burst, g.tat = every, burst, math.max(tat, now)
   local left = floor((now + burst - g.tat) / every + 1 + 1e-9)
   if left <= g.room then g.room, g.paced = left, true end
 end
 
--- When the rate of a gate leaves room again.
+-- When the rate of a gate allows the next job.
 local function pacedUntil(g) return math.max(now + 1, math.ceil(g.tat + g.taken * g.every - g.burst)) end
 
 local function tatOf(g) return g.tat and string.format('%.3f', g.tat + g.taken * g.every) or '0' end
 
--- The pattern says how many jobs each priority gets; what one cannot use goes to the others, again by the pattern. A
--- priority that is known to have nothing is left out from the beginning.
+-- The pattern says how many jobs each priority gets; the share that one cannot use goes to the others, again by the
+-- pattern. A priority that is known to have no jobs is left out from the beginning.
 local start, pos
 local order, weight, empty = {}, {['0'] = 0, ['1'] = 0, ['2'] = 0}, {}
 
@@ -143,7 +144,7 @@ local function readPattern(pattern)
   end
 end
 
--- How many of the next n jobs each priority gets that is not empty; nil when all are.
+-- How many of the next n jobs each priority gets that is not empty; nil when all are empty.
 local function shares(n)
   local share, round = {}, 0
   for p, w in pairs(weight) do
@@ -161,7 +162,7 @@ local function shares(n)
   return share
 end
 
--- Takes up to n jobs by the pattern, with fetch(priority, how many), and returns how many it got.
+-- Takes up to n jobs by the pattern, with fetch(priority, how many), and returns how many it took.
 local function byPattern(n, fetch)
   local left = n
   while left > 0 do
@@ -177,7 +178,7 @@ local function byPattern(n, fetch)
   return n - left
 end
 
--- Writes the leases, and the reservation under a name for whoever asks again.
+-- Writes the leases, and stores the reservation under a name for a repeated call.
 local function writeLeases(name)
   if taken == 0 then return end
   for i = 1, 2 * taken, 1000 do call('ZADD', P .. 'lease', unpack(leases, i, math.min(i + 999, 2 * taken))) end

@@ -1,6 +1,6 @@
--- How jobs are stored, held and removed.
+-- Stores, holds and removes jobs.
 
--- Notes that a topic has a job that expires, so that advance.lua sweeps the topic from then on.
+-- Records that a topic has a job that expires, so that advance.lua sweeps the topic from now on.
 local expiring = {}
 local function noteExpiry(topic, expires)
   if expires == 0 or expiring[topic] then return end
@@ -8,9 +8,9 @@ local function noteExpiry(topic, expires)
   call('ZADD', P .. 'exp', 'NX', math.max(now + 1000, math.min(expires, now + SWEEP)), topic)
 end
 
--- Appends a record to the page for its time, and the job to what holds it until then. Returns the reference; the
--- caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long it waits:
--- pages are opened by due times. So are all jobs of a thin topic.
+-- Appends a record to the page for its time, and adds the job to the key that holds it until then. Returns the
+-- reference; the caller sets the locator. A job that waits for a retry (at is not its due time) is near, however long
+-- it waits, because pages are opened by due times. All jobs of a thin topic are near, too.
 local function store(topic, priority, at, rec, due)
   local slot = at - at % SLOT
   local near = slot - LEAD <= now or at ~= due or isThin(topic, 1)
@@ -43,17 +43,17 @@ local function store(topic, priority, at, rec, due)
   return ref
 end
 
--- Counts n more records of a page as gone. finish() removes pages without any left.
+-- Counts n more records of a page as gone. finish() removes pages without any record left.
 local function gone(topic, page, n) freed[page], topics[page] = (freed[page] or 0) + n, topic end
 
--- Empties the place of a job that nothing holds any more. The caller removes the locator and the attempts.
+-- Empties the place of a job that no key holds any more. The caller removes the locator and the attempts.
 local function free(topic, ref, page, index, flags)
   redis.pcall('LSET', pageKey(page), index, '')
   if hasBodyKey(flags) then call('UNLINK', P .. 'b:' .. string.format('%d', ref)) end
   gone(topic, page, 1)
 end
 
--- Where a live job is: d and when it becomes ready, u and the lease's end, x and when it died, r.
+-- The state of a live job and its time: d and when it becomes ready, u and the lease's end, x and when it died, or r.
 local function stateOf(topic, ref, page, due)
   local at = call('ZSCORE', P .. 'd:' .. topic, ref)
   if at then return 'd', tonumber(at) end
@@ -70,7 +70,7 @@ local function reservationOf(ref)
   return tonumber(string.match(call('HGET', P .. 'tok', ref) or '', ':(%d+)$') or 0)
 end
 
--- Takes a live job out of what holds it (invariant 1). Its record, locator and attempts stay.
+-- Takes a live job out of the key that holds it (invariant 1). Its record, locator and attempts stay.
 local function detach(topic, ref, state)
   if state == 'd' then
     call('ZREM', P .. 'd:' .. topic, ref)
@@ -86,7 +86,7 @@ local function detach(topic, ref, state)
     call('ZREM', P .. 'x:' .. topic, ref)
     count('nx', topic, -1)
   else
-    count('nr', topic, -1) -- its ready list keeps the reference, which finds nothing
+    count('nr', topic, -1) -- the reference stays in its ready list and finds no job
   end
 end
 
@@ -108,10 +108,10 @@ local function unlimited(rec)
   return string.sub(rec, 1, extras + 1) .. struct.pack('>I6', 0) .. string.sub(rec, extras + 8)
 end
 
--- Makes a job that had expired, or may soon, not expire any more.
+-- Removes the expiry of a job, which has passed or may pass soon.
 local function liftExpiry(page, index) call('LSET', P .. 'p:' .. page, index, unlimited(read(page, index))) end
 
--- Makes a job ready now under the reference that it has. It must not be in an unopened page.
+-- Makes a job ready now under its present reference. It must not be in an unopened page.
 local function makeDue(topic, ref, page, index, rec)
   call('LSET', P .. 'p:' .. page, index, struct.pack('>I6', now) .. string.sub(rec, 7))
   ready(topic, ref % 4, ref)

@@ -1,4 +1,4 @@
--- How finished jobs are found, see finished.go.
+-- Finds finished jobs, see finished.go.
 local HEAD = 14 -- bytes of a finished job before its extra and its record
 
 -- A finished job's id, and when it finished.
@@ -11,7 +11,7 @@ end
 -- Whether a finished job is still remembered.
 local function isRemembered(keep, at) return keep < 0 or at + keep > now end
 
--- A finished job as described in job.go reads it.
+-- The description of a finished job that described in job.go decodes.
 local function describeFinished(f) return {0, 'g', 0, f, '', ''} end
 
 -- The finished job of (topic, id), or nil.

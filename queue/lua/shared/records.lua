@@ -14,7 +14,7 @@ local function topicOf(page)
   return t
 end
 
--- The key of a page. To make text of a number is slow.
+-- The key of a page. Cached, since converting a number to text is slow.
 local function pageKey(page)
   local key = pageKeys[page]
   if not key then
@@ -31,9 +31,8 @@ local function read(page, index)
   return rec
 end
 
--- Calls visit with the number of each of the references, its page, its index and the record there: nil or '' when the
--- job is gone. Of jobs that are beside each other on a page the records are read at once; the first place of a page has
--- none, so a run does not reach into the next page.
+-- Calls visit with each reference's number, page, index and record: nil or '' when the job is gone. Records of adjacent
+-- jobs on a page are read at once; the first place of a page has no record, so a run cannot reach into the next page.
 local function readAll(refs, visit)
   local from = 1
   while from <= #refs do
@@ -46,9 +45,9 @@ local function readAll(refs, visit)
   end
 end
 
--- Of a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the gate to
--- newer formats (flags from NEWER on): only so much is the same in all formats. There is no rest of a newer one, and
--- who needs it leaves the job.
+-- Decodes a record: due, created, flags, id and where the rest begins; nil when it cannot be decoded. This is the only
+-- place that handles newer formats (flags from NEWER on): these fields are the same in all formats. The rest of a newer
+-- one is nil, and callers that need it leave the job alone.
 local function decode(rec)
   if #rec < 14 then return nil end
   local due, created, flags, n, at = struct.unpack('>I6I6BB', rec)
@@ -56,14 +55,13 @@ local function decode(rec)
   return due, created, flags, string.sub(rec, at, at + n - 1), flags < NEWER and at + n or nil
 end
 
--- The priority of a record, by which its reference ends; 0 of one that is damaged.
+-- The priority of a record, part of its reference; 0 if the record is damaged.
 local function priorityOf(rec) return (string.byte(rec, 13) or 0) % 4 % 3 end
 
 local function hasBodyKey(flags) return flags % 8 >= 4 end
 
--- Where the extras of a record begin: two bytes of how long they are; when the job expires, in ms (6 bytes, 0: never);
--- how many waits between attempts it has of its own, and each in ms (4 bytes); its headers, as Go reads them. nil when
--- it has none.
+-- Where the extras of a record begin: their length (2 bytes); when the job expires, in ms (6 bytes, 0: never); the
+-- number of its own waits between attempts, and each in ms (4 bytes); its headers, for Go. nil when it has none.
 local function extrasAt(rec, flags, at)
   if not at or flags % 64 < 32 then return nil end
   if flags % 16 >= 8 then at = at + 6 end
@@ -77,8 +75,7 @@ local function expiryOf(rec, flags, at)
   return extras and struct.unpack('>I6', rec, extras + 2) or 0
 end
 
--- The TTR in ms and the attempts that a job has of its own; nil where its topic's count, or the record is cut off
--- there.
+-- A job's own TTR in ms and attempts; nil where the topic's apply, or the record is truncated.
 local function own(rec, flags, at)
   if not at or flags % 16 < 8 or #rec < at + 5 then return nil, nil end
   local ttr, max = struct.unpack('>I4I2', rec, at)

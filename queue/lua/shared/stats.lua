@@ -1,6 +1,6 @@
--- How many jobs topics have.
+-- Counts the jobs of topics.
 
--- How long the oldest ready job of a topic has been due, in ms: at most since its push, which may name a time long
+-- How long the oldest ready job of a topic has been due, in ms; at most since its push, since the due time may be long
 -- past.
 local function oldestReady(topic)
   local oldest = 0
@@ -19,7 +19,7 @@ local function oldestReady(topic)
   return oldest
 end
 
--- Of each topic: delayed, ready, running, dead, ms since the oldest ready job fell due.
+-- For each topic: delayed, ready, running, dead, ms since the oldest ready job fell due.
 local function statsOf(topics)
   local byState, stats = {}, {}
   for i, key in ipairs({'nd', 'nr', 'nu', 'nx'}) do byState[i] = call('HMGET', P .. key, unpack(topics)) end

@@ -1,14 +1,14 @@
--- What a script gathers about topics, and finish(), which writes it once at the end. A call may be about hundreds of
--- topics: what they have in common keys is read and written at once.
+-- Collects changes of topics, and finish() writes them once at the end. A call may involve hundreds of topics, so
+-- entries in the same key are read and written at once.
 
--- RPUSH, ZADD and the like of many arguments, in steps that unpack() can take. Returns the last answer.
+-- RPUSH, ZADD and the like with many arguments, in steps that unpack() can handle. Returns the last answer.
 local function many(command, key, args)
   local answer
   for i = 1, #args, 1000 do answer = call(command, key, unpack(args, i, math.min(i + 999, #args))) end
   return answer
 end
 
--- HMGET and the like of many fields.
+-- HMGET and the like with many fields.
 local function ask(command, key, fields)
   if #fields <= 1000 then return call(command, key, unpack(fields)) end
   local out = {}
@@ -19,7 +19,7 @@ local function ask(command, key, fields)
   return out
 end
 
--- The names of which there is a key P .. kind .. name, where mostly all of them have one, or none has.
+-- The names for which a key P .. kind .. name exists. Usually all of them have one, or none has.
 local function having(kind, names)
   local have = {}
   for from = 1, #names, SOME do
@@ -55,7 +55,7 @@ local function namespaceOf(topic)
   end
 end
 
--- What conf has of a topic itself; false when it has no settings of its own.
+-- A topic's entry in conf; false when it has no settings of its own.
 local function settingsOf(topic)
   local s = settings[topic]
   if s == nil then
@@ -65,11 +65,11 @@ local function settingsOf(topic)
   return s
 end
 
--- A topic's settings; conf has them as "ttr max_attempts paused max_in_flight rate", behind that the mode if it is not
--- 0 or something follows: 1 for a pull topic, 2 when expired jobs are removed; and behind that, if finished jobs are
--- remembered, for how many ms, or -N:ALL for the last N of the topic, ALL of all topics. Without any settings of its
--- own it has those of its namespace, but of such topics nothing is remembered.
-local alike = {} -- by what conf has: many topics have the same settings
+-- A topic's settings. conf stores "ttr max_attempts paused max_in_flight rate", then the mode if it is not 0 or
+-- something follows (1 for a pull topic, 2 when expired jobs are removed), then, if finished jobs are remembered, for
+-- how many ms, or -N:ALL for the last N of the topic and ALL of all topics. A topic without its own settings has those
+-- of its namespace, but its finished jobs are not remembered.
+local alike = {} -- by entry of conf: many topics have the same settings
 local function confOf(topic)
   local c = confs[topic]
   if c then return c end
@@ -99,7 +99,7 @@ local function inNamespace(topic)
   return string.find(topic, '.', 1, true) and not settingsOf(topic) and confOf(topic).namespace
 end
 
--- Reads at once the settings of topics, and how many jobs each has in a state: delayed ones, if none is given.
+-- Reads at once the settings of topics, and the number of jobs of each in a state, delayed by default.
 local function know(names, state, into)
   if #names == 0 then return end
   state, into = state or 'nd', into or known
@@ -107,7 +107,7 @@ local function know(names, state, into)
   for i, topic in ipairs(names) do settings[topic], into[topic] = of[i], have[i] or 0 end
 end
 
--- Whether a topic is thin with n more delayed jobs: it has so few that they are all in d:TOPIC and in one page. Pages
+-- Whether a topic is thin with n more delayed jobs: they are so few that they are all in d:TOPIC and in one page. Pages
 -- of a minute would have few records each, and a key takes 250 bytes.
 local function isThin(topic, n)
   local delayed = known[topic] or call('HGET', P .. 'nd', topic) or 0
@@ -128,10 +128,10 @@ local function addTotal(what, topic, n)
   happened[topic] = true
 end
 
--- Of a topic that is made by use nothing may be left, so its namespace counts.
+-- A topic that was created by use may vanish without a trace, so its namespace counts.
 local function total(what, topic, n) addTotal(what, inNamespace(topic) or topic, n) end
 
--- The first event of a day (UTC) stores the counts of the day before, and where the totals stand now.
+-- The first event of a day (UTC) stores the counts of the day before, and the present totals.
 local function newDay(key, today, exists)
   local have = exists and call('HGETALL', key) or {}
   local at = {}
@@ -151,7 +151,7 @@ local function newDay(key, today, exists)
   call('HSET', key, unpack(began))
 end
 
--- act has when a topic's totals were written last, so it tells when a day is new.
+-- act has the time when a topic's totals were last written, which shows whether a day is new.
 local function writeTotals()
   local names = keysOf(happened)
   if #names == 0 then return end
@@ -170,7 +170,7 @@ local function writeTotals()
   end
 end
 
--- Something happens to a topic's jobs at a time: due must not be later.
+-- Records that a topic has an event at a time: due must not be later.
 local function event(topic, at)
   local e = events[topic]
   if not e or at < e then events[topic] = at end
@@ -187,7 +187,7 @@ local function ready(topic, priority, ref)
 end
 
 local joining = {} -- by priority: the topics that finish() puts into the ring
--- Says that a ready list has something; first: it was empty before.
+-- Announces that a ready list has a job; first: it was empty before.
 local function offer(topic, p, first)
   if confOf(topic).pull then
     told[topic] = true
@@ -201,8 +201,8 @@ local function offer(topic, p, first)
   wakeDispatchers = true
 end
 
--- Puts a job back to the head of its ready list, as the one that has waited longest. In a pull topic the order is that
--- in which jobs became ready, so there it is the last.
+-- Puts a job back to the head of its ready list, as the one that has waited longest. In a pull topic jobs are in the
+-- order in which they became ready, so there it becomes the last.
 local function putBack(topic, ref)
   local p = ref % 4
   local push = confOf(topic).pull and 'RPUSH' or 'LPUSH'
@@ -216,7 +216,7 @@ local function leaveRing(topic, p)
   call('ZREM', P .. 'park', p .. ':' .. topic)
 end
 
--- Puts a topic back into the rings, since its limits may leave something.
+-- Puts a topic back into the rings, since its limits may allow a job.
 local function unpark(topic)
   for p = 0, 2 do
     if call('ZREM', P .. 'park', p .. ':' .. topic) == 1 then
@@ -226,8 +226,7 @@ local function unpark(topic)
   end
 end
 
--- Removes from the ready lists of a pull topic without ready jobs what is left of jobs that are gone, as far as a
--- bounded step goes.
+-- Removes references to gone jobs from the ready lists of a pull topic without ready jobs, in a bounded step.
 local function purge(topic)
   for p = 0, 2 do
     local key = P .. 'r:' .. p .. ':' .. topic
@@ -239,7 +238,7 @@ local function purge(topic)
   end
 end
 
--- What follows from a count that changed by n.
+-- Handles the consequences of a count that changed by n.
 local function counted(state, topic, n, left)
   local namespace = inNamespace(topic)
   if not namespace and (n > 0 or not confOf(topic).pull) then return end
@@ -250,7 +249,7 @@ local function counted(state, topic, n, left)
   call('HINCRBY', P .. state, namespace, string.format('%d', n))
 end
 
--- How many delayed jobs topics have, if that is known of all of them: nd has it until writeCounts.
+-- The numbers of delayed jobs of topics, as nd has them until writeCounts; nil unless known for all.
 local function knownOf(names)
   local list = {}
   for i, topic in ipairs(names) do
@@ -287,7 +286,7 @@ local function writeEvents()
   for i = 1, #args, 1000 do call('ZADD', P .. 'due', 'LT', unpack(args, i, math.min(i + 999, #args))) end
 end
 
--- Tells the workers who wait for a topic, once.
+-- Sends one wake-up to the workers that wait for topics.
 local function tell()
   local waited = {}
   for topic in pairs(told) do
