@@ -9,16 +9,16 @@ import (
 // Advance is the result of one call of Shard.Advance.
 type Advance struct {
 	Now     time.Time // Redis's clock in the script
-	Next    time.Time // when there is something to do again; zero when nothing is to come
+	Next    time.Time // when the next job, lease or topic needs Advance; zero for none
 	Moved   int       // jobs that became ready
-	Expired int       // leases that expired; their jobs are ready again, or dead
-	More    bool      // work is left because the step is bounded: call again at once
+	Expired int       // expired leases; their jobs are ready again, or dead
+	More    bool      // the step was bounded and left work: call again at once
 }
 
-// advanceStep is how many jobs one Advance moves at most.
+// advanceStep is the most jobs that one Advance moves.
 const advanceStep = 500
 
-// Advance moves what is due in a bucket: delayed jobs to the ready queues, expired leases back. It does a bounded step.
+// Advance makes due jobs of a bucket ready and ends expired leases, one bounded step at a time.
 func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 	reply, err := s.list(ctx, bucket, 6, "advance", advanceStep)
 	if err != nil {
@@ -33,17 +33,17 @@ func (s *Shard) Advance(ctx context.Context, bucket int) (Advance, error) {
 	return a, nil
 }
 
-// NothingToAdvance reports that Advance would find nothing in a bucket, now or later: no job waits for its time, no
-// lease runs, no topic is parked, no job expires, no finished job is remembered for a duration. It costs one plain
-// command, where Advance takes five.
+// NothingToAdvance reports whether Advance has nothing to do in a bucket, now or later: there is no delayed job, lease,
+// parked topic or job that expires, and no finished job is remembered for a duration. It takes one plain command, where
+// Advance takes five.
 func (s *Shard) NothingToAdvance(ctx context.Context, bucket int) (bool, error) {
 	n, err := s.existing(ctx, bucket, "due", "lease", "park", "exp", "old")
 	return n == 0, err
 }
 
-// NothingReady reports that Reserve would find nothing in a bucket now, and that the next ready job wakes the
-// dispatchers, which only Reserve asks for (idle). It costs one plain command: Redis counts a key as often as it is
-// named, so four are there only while nothing but idle is.
+// NothingReady reports whether Reserve would find no job in a bucket now and the next ready job wakes the dispatchers.
+// Only Reserve requests that wake-up (the key idle). It takes one plain command: EXISTS counts a key each time it is
+// named, so the count is four only if idle exists and no ring does.
 func (s *Shard) NothingReady(ctx context.Context, bucket int) (bool, error) {
 	n, err := s.existing(ctx, bucket, "q:0", "q:1", "q:2", "idle", "idle", "idle", "idle")
 	return n == 4, err

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// a:PAGE keeps "made;snoozes;reason;history" of a job that has had an attempt. The history is JSON, and only this
-// file reads and writes it. A lease that expires is an attempt as well: the scripts count it in made and append its
-// number and time to the reason, "reason@0000000003:1760900291309", since an expired lease is all they know of it.
-// The next settlement writes it as history.
+// a:PAGE stores "made;snoozes;reason;history" for each job that has had an attempt. The history is JSON, which only
+// this file reads and writes. An expired lease is an attempt as well: the scripts count it in made and append its
+// number and time to the reason, "reason@0000000003:1760900291309", because they know nothing else about it. The next
+// settlement adds it to the history.
 
-// expiredLen is the length of one expired lease behind the reason.
+// expiredLen is the length of one expired lease after the reason.
 const expiredLen = len("@0000000003:1760900291309")
 
 // expiredError is the error of an attempt whose lease expired.
 const expiredError = "no outcome is known: the lease expired"
 
-// decodeAttempts reads what a:PAGE keeps of a job; "" is a job without attempts.
+// decodeAttempts decodes a job's entry in a:PAGE into j; "" means no attempts.
 func decodeAttempts(j *Job, s string) error {
 	if s == "" {
 		return nil
@@ -38,7 +38,7 @@ func decodeAttempts(j *Job, s string) error {
 	return nil
 }
 
-// decodeReason separates a reason from the expired leases behind it.
+// decodeReason separates a reason from the expired leases after it.
 func decodeReason(s string) (reason string, expired []Attempt) {
 	for at := len(s) - expiredLen; at >= 0 && s[at] == '@'; at -= expiredLen {
 		number, ms, _ := strings.Cut(s[at+1:], ":")
@@ -53,12 +53,12 @@ func decodeReason(s string) (reason string, expired []Attempt) {
 	return s, expired
 }
 
-// lastAttempts are those that a job remembers.
+// lastAttempts returns the last HistoryLimit attempts.
 func lastAttempts(history []Attempt) []Attempt {
 	return history[max(0, len(history)-HistoryLimit):]
 }
 
-// settledAttempts is what a:PAGE keeps of a job after a settlement.
+// settledAttempts returns a job's entry in a:PAGE after a settlement.
 func settledAttempts(s *Settlement) ([]byte, error) {
 	j := &s.Lease.Job
 	made, snoozes, history := j.Attempts, j.Snoozes, j.History
@@ -81,7 +81,7 @@ func settledAttempts(s *Settlement) ([]byte, error) {
 	return b, nil
 }
 
-// encodeAttempts is what decodeAttempts reads.
+// encodeAttempts is the inverse of decodeAttempts.
 func encodeAttempts(made, snoozes int, reason string, history []Attempt) ([]byte, error) {
 	if history == nil {
 		history = []Attempt{}

@@ -16,11 +16,11 @@ type batcher struct {
 	calls      *gatherer[*pushCall]
 }
 
-// pushCall is what one goroutine hands in, at most as many pushes as one call of the script takes.
+// pushCall holds pushes of one goroutine, at most as many as one call of the script takes.
 type pushCall struct {
 	pushes []Push
-	size   int       // of their bodies
-	since  time.Time // when it was handed in
+	size   int       // total size of the bodies
+	since  time.Time // when it was added to the batcher
 	answered[[]Result]
 }
 
@@ -28,9 +28,9 @@ func (c *pushCall) jobs() int  { return len(c.pushes) }
 func (c *pushCall) bytes() int { return c.size }
 
 const (
-	maxJobs          = 512 // of one call: about 3 ms of Redis, and no more than fit a page
-	maxReplicaFlying = 16  // calls under way at once of pushes that wait for a replica, which takes long
-	maxReplicaJobs   = 128 // of one of these: the fewer, the sooner pushes behind a stopped replica are refused
+	maxJobs          = 512 // in one call: about 3 ms of Redis, and they fit in a page
+	maxReplicaFlying = 16  // concurrent calls of pushes that wait for a replica, which takes long
+	maxReplicaJobs   = 128 // in one of these: the fewer, the sooner pushes are refused when a replica has stopped
 )
 
 func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
@@ -43,7 +43,7 @@ func newBatcher(s *Shard, bucket int, d Durability, o Options) *batcher {
 	return b
 }
 
-// push stores pushes of the bucket's topics and waits until all have their result.
+// push stores pushes of the bucket's topics and waits for all results.
 func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 	first, rest := b.add(pushes)
 	if len(rest) == 0 {
@@ -61,7 +61,7 @@ func (b *batcher) push(ctx context.Context, pushes []Push) []Result {
 	return results
 }
 
-// add hands in as many of the pushes as go in one call, and returns the others.
+// add queues as many of the pushes as fit in one call, and returns the others.
 func (b *batcher) add(pushes []Push) (c *pushCall, rest []Push) {
 	n, size := 0, 0
 	for ; n < min(len(pushes), b.calls.most); n++ {
@@ -81,7 +81,7 @@ func (b *batcher) add(pushes []Push) (c *pushCall, rest []Push) {
 
 func (b *batcher) await(ctx context.Context, c *pushCall) []Result {
 	results, err := c.answered.await(ctx)
-	if err != nil { // behind that of ctx the pushes may still be stored
+	if err != nil { // when ctx has ended the pushes may still be stored
 		return failAll(len(c.pushes), fmt.Errorf("push to shard %s: %w", b.shard.name, err))
 	}
 	return results
@@ -114,7 +114,7 @@ func (b *batcher) store(_ int, batch []*pushCall) {
 			b.refuse(results, err)
 		}
 	}
-	if unsafe != nil { // behind the journal, which has them: pushed again they are duplicates
+	if unsafe != nil { // after Accepted, since the journal has them: pushed again they are duplicates
 		b.markUnsafe(results, unsafe)
 	}
 	for _, c := range batch {
@@ -123,8 +123,8 @@ func (b *batcher) store(_ int, batch []*pushCall) {
 	}
 }
 
-// storeSoon is store without the calls that waited so long for their turn that their answers would come too late:
-// behind a replica that does not answer, pushes would queue up for minutes.
+// storeSoon is store, but refuses calls that have waited so long that their answers would come too late. While a
+// replica does not answer, pushes would otherwise queue up for minutes.
 func (b *batcher) storeSoon(slot int, batch []*pushCall) {
 	soon := batch[:0:0]
 	for _, c := range batch {
@@ -132,14 +132,14 @@ func (b *batcher) storeSoon(slot int, batch []*pushCall) {
 			soon = append(soon, c)
 			continue
 		}
-		c.refuse(b.shard.unavailable("overloaded", fmt.Errorf("too many pushes wait for durability %s", b.durability)))
+		c.refuse(b.shard.unavailable("overloaded", fmt.Errorf("too many pushes are waiting for durability %s", b.durability)))
 	}
 	if len(soon) > 0 {
 		b.store(slot, soon)
 	}
 }
 
-// refuse turns the results of stored pushes into errors: a push that the journal could not take is not acknowledged.
+// refuse turns the results of stored pushes into errors: a push that the journal could not record is not acknowledged.
 func (b *batcher) refuse(results []Result, err error) {
 	err = b.shard.unavailable("journal", err)
 	for i := range results {
@@ -149,7 +149,8 @@ func (b *batcher) refuse(results []Result, err error) {
 	}
 }
 
-// markUnsafe turns the results of jobs that are stored, and of duplicates, into errors that say so.
+// markUnsafe turns the results of stored jobs and of duplicates into errors that say that no replica has confirmed
+// them.
 func (b *batcher) markUnsafe(results []Result, why error) {
 	for i := range results {
 		if job := results[i].Job; results[i].Err == nil {

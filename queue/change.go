@@ -8,7 +8,7 @@ import (
 )
 
 // Change edits a delayed or ready job. Errors: ErrNotFound, ErrRunning, ErrDead, ErrChanged, ErrTooFar, ErrNewer,
-// *UnavailableError. Beside an error that is Stored it returns the changed job.
+// *UnavailableError. With an error for which Stored is true it also returns the changed job.
 func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, error) {
 	when := ""
 	switch {
@@ -37,8 +37,8 @@ func (q *Queue) Change(ctx context.Context, topic, id string, c Change) (*Job, e
 	return q.change(ctx, Changed, topic, id, c.Match, "change", when, priority, given, body, ownKey)
 }
 
-// RunNow makes a job due now; a dead one starts its attempts again. A job that is ready or running stays as it is.
-// Errors: ErrNotFound, ErrNewer, *UnavailableError.
+// RunNow makes a job due now; the attempts of a dead one start again. It does not touch a ready or running job. Errors:
+// ErrNotFound, ErrNewer, *UnavailableError.
 func (q *Queue) RunNow(ctx context.Context, topic, id string) (*Job, error) {
 	return q.RunIf(ctx, topic, id, nil)
 }
@@ -48,9 +48,9 @@ func (q *Queue) RunIf(ctx context.Context, topic, id string, m Match) (*Job, err
 	return q.change(ctx, MadeDue, topic, id, m, "run")
 }
 
-// change changes the first job of this id that it finds, and then copies in other shards, which a push left there
-// when its answer was lost: these would be delivered unchanged. Errors of the copies are ignored, since the job is
-// changed. A shard that cannot be asked may have the job, so nothing is changed in the shards after it.
+// change changes the first job of this id that it finds, and then any copies in other shards, which would otherwise be
+// delivered unchanged: a push whose answer was lost may have left one. It ignores errors of the copies, since the job
+// itself is changed. A shard that does not answer may have the job, so change then leaves the shards after it alone.
 func (q *Queue) change(
 	ctx context.Context, kind ChangeKind, topic, id string, m Match, what ...any,
 ) (job *Job, err error) {
@@ -77,22 +77,22 @@ func (q *Queue) change(
 	return nil, err
 }
 
-// hasOther reports whether the shard has another job of this job's id. One with the same creation time is the job
-// itself, on its way from shard to shard: if both were changed, neither would be removed (see Drain).
+// hasOther reports whether the shard has another job of this job's id. A job with the same creation time is the same
+// job, being moved between shards: if both were changed, neither would be removed (see Drain).
 func (s *Shard) hasOther(ctx context.Context, topic string, job *Job) bool {
 	found, err := s.get(ctx, topic, job.ID)
 	return err == nil && found != nil && !found.CreatedAt.Equal(job.CreatedAt)
 }
 
-// The results of change.lua beside a description.
+// Results of change.lua other than a description.
 const changedNone, changedRunning, changedOther = "none", "running", "other"
 
 var changeErrors = map[string]error{
 	changedRunning: ErrRunning, "dead": ErrDead, "newer": ErrNewer, changedOther: ErrChanged,
 }
 
-// changeIn changes a job in one shard; it returns no job when the shard has none of this id. unsafe says why no
-// replica has confirmed the change, though the topic's durability asks for that.
+// changeIn changes a job in one shard; it returns a nil job when the shard has none of this id. unsafe says why no
+// replica has confirmed the change, when the topic's durability requires one.
 func (q *Queue) changeIn(
 	ctx context.Context, s *Shard, kind ChangeKind, topic, id string, m Match, what ...any,
 ) (job *Job, unsafe, err error) {
@@ -108,7 +108,7 @@ func (q *Queue) changeIn(
 	result, _ := reply[2].(string) // "" with a description
 	switch refused := changeErrors[result]; {
 	case o.repeated && (result == changedNone || result == changedRunning || result == changedOther):
-		// The first try may have made it due, and it may have been reserved and delivered since.
+		// The first call may have made it due, and it may have been reserved and delivered since.
 		return nil, nil, s.unavailable("connection", errDoubtful)
 	case result == changedNone:
 		return nil, nil, nil

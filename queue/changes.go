@@ -6,14 +6,14 @@ import (
 )
 
 // Every accepted change of a job takes the next revision of its bucket, a counter in the data (revise in
-// lua/shared/base.lua), and the journal's line of the change has it: of two changes of a job, through whatever hosts,
-// the later one has the higher revision.
+// lua/shared/base.lua), which the journal's line of the change records. Of two changes of a job, through any hosts, the
+// later one has the higher revision.
 
-// ChangeKind says what an accepted change did to jobs, for Options.Changed.
+// ChangeKind is the kind of an accepted change, for Options.Changed.
 type ChangeKind string
 
-// The kinds of changes. Of a changed job, and one that was made due, redriven or moved in, everything is known; of the
-// others Topic, ID, Shard, CreatedAt and Revision; of a cleared topic all but ID and CreatedAt.
+// The kinds of changes. A job that was changed, made due, redriven or moved in has all fields; the others have Topic,
+// ID, Shard, CreatedAt and Revision; a cleared topic has Topic, Shard and Revision.
 const (
 	Changed     ChangeKind = "change"
 	MadeDue     ChangeKind = "run"
@@ -25,7 +25,7 @@ const (
 	MovedOut    ChangeKind = "leave"
 )
 
-// record has a change recorded. What is not recorded is not confirmed.
+// record calls Options.Changed. A change that cannot be recorded is not acknowledged.
 func (q *Queue) record(ctx context.Context, kind ChangeKind, jobs ...Job) error {
 	if len(jobs) == 0 || q.opts.Changed == nil {
 		return nil

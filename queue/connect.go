@@ -20,8 +20,8 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// connect makes the client of one shard; it does not dial yet. The client never repeats a command: only code that
-// knows a script to be harmless calls it twice. A command may take wait longer than the timeout.
+// connect makes the client of one shard without dialling. The client never repeats a command: only code that knows that
+// a script may run twice repeats it. A command may take wait longer than the timeout.
 func connect(url string, o Options, wait time.Duration) (client redis.UniversalClient, buckets int, err error) {
 	node, err := conf.ParseNode(url)
 	if err != nil {

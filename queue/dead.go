@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: those of ids,
-// or without any the oldest of each shard and topic, up to limit. It returns how many. Ids of jobs that are not dead
-// are skipped.
+// RedriveDead makes dead jobs of a topic, or of all topics of a namespace, ready again with attempts 0: the given ids,
+// or without ids the oldest of each shard and topic, up to limit. It returns their number, and skips ids of jobs that
+// are not dead.
 func (q *Queue) RedriveDead(ctx context.Context, topic string, ids []string, limit int) (int, error) {
 	return q.dead(ctx, deadCall{kind: Redriven, topic: topic}, ids, limit)
 }
@@ -20,13 +20,13 @@ func (q *Queue) DeleteDead(ctx context.Context, topic string, ids []string, limi
 	return q.dead(ctx, deadCall{kind: DeadDeleted, topic: topic}, ids, limit)
 }
 
-// Renewal is what redriven jobs get.
+// Renewal holds the attempts and the time to live that redriven jobs get.
 type Renewal struct {
-	MaxAttempts int           // 0: as they have it
+	MaxAttempts int           // 0: unchanged
 	TTL         time.Duration // from now; 0: none
 }
 
-// RedriveAs is RedriveDead of the oldest dead jobs, up to limit, with other attempts and another time to live.
+// RedriveAs redrives the oldest dead jobs, up to limit, with other attempts and another time to live.
 func (q *Queue) RedriveAs(ctx context.Context, topic string, limit int, as Renewal) (int, error) {
 	return q.dead(ctx, deadCall{kind: Redriven, topic: topic, as: &as}, nil, limit)
 }
@@ -87,7 +87,7 @@ func (q *Queue) deadIDs(ctx context.Context, s *Shard, c deadCall, ids []string)
 	return total, nil
 }
 
-// someDead re-drives or deletes dead jobs in one call of the script and has that recorded.
+// someDead re-drives or deletes dead jobs in one call of the script and records that.
 func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, ids []string) (int, error) {
 	kind, topic := c.kind, c.topic
 	what := "retry"
@@ -105,7 +105,7 @@ func (q *Queue) someDead(ctx context.Context, s *Shard, c deadCall, limit int, i
 	for _, id := range ids {
 		args = append(args, s.address(topic, id), id)
 	}
-	// Once: when its answer is lost, the same call would take the next ones, and nobody would record the first.
+	// Not repeated: after a lost answer the same call would take the next jobs, and nobody would record the first ones.
 	v, err := s.run(ctx, s.bucketOf(topic), "dead", args...)
 	if err != nil {
 		return 0, err

@@ -10,8 +10,8 @@ import (
 
 // removal is the result of deleting a job in one shard.
 type removal struct {
-	job    *Job  // what is known of it, and the state it was in; nil when there was none
-	unsafe error // why no replica has confirmed it, though the durability asks for that
+	job    *Job  // the known fields and the state that it was in; nil when there was none
+	unsafe error // why no replica has confirmed it, when the durability requires one
 }
 
 func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durability) (r removal, err error) {
@@ -42,12 +42,12 @@ func (s *Shard) remove(ctx context.Context, topic, id string, m Match, d Durabil
 	return r, nil
 }
 
-// removeAll removes every copy of a job: a push whose shard failed before it answered may have left one there beside
-// that in the next shard. So when a shard before the first that has the job cannot be asked, the answer is not that it
-// is done.
+// removeAll removes every copy of a job: a push whose shard failed before it answered may have left one there, besides
+// the one in the next shard. So it does not report success when a shard before the first that has the job does not
+// answer.
 func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (running bool, err error) {
 	found := false
-	var missed, unsafe, unsafeGone error // unsafeGone: it may have been deleted before, and no replica knows of that
+	var missed, unsafe, unsafeGone error // unsafeGone: an earlier deletion may not have reached a replica
 	for _, s := range q.searchOrder(topic, id) {
 		r, err := s.remove(ctx, topic, id, m, q.durability(topic))
 		var un *UnavailableError
@@ -81,8 +81,8 @@ func (q *Queue) removeAll(ctx context.Context, topic, id string, m Match) (runni
 	return false, fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
 
-// Delete removes a job in any state. When it returns nil no callback of the job starts any more; one that runs is not
-// stopped. Errors: ErrNotFound, *UnavailableError.
+// Delete removes a job in any state. After it returns nil, no callback of the job starts; one that has started goes on.
+// Errors: ErrNotFound, *UnavailableError.
 func (q *Queue) Delete(ctx context.Context, topic, id string) error {
 	return q.DeleteIf(ctx, topic, id, nil)
 }
@@ -96,7 +96,7 @@ func (q *Queue) DeleteIf(ctx context.Context, topic, id string, m Match) error {
 	return err
 }
 
-// outwaitStart waits until a dispatcher must have noticed that a lease has ended (StartWindow).
+// outwaitStart waits until no dispatcher starts a callback under a lease that has ended (StartWindow).
 func outwaitStart(ctx context.Context) error {
 	t := time.NewTimer(StartWindow + 50*time.Millisecond)
 	defer t.Stop()

@@ -8,13 +8,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A push whose answer was lost may have been stored, though the next shard has its job by now. No journal knows that
-// second copy. A change or a deletion that finds it, while the other shard is away, would leave the job that counts as
-// it was. So the process removes it when the shard answers again: a job of that id which was stored while the push was
-// under way, and is as it was pushed. Whoever changed it meanwhile has changed both, and whoever pushed the id again
-// did so later. What a process has not removed within doubtFor, or when it ends, stays.
+// A push whose answer was lost may have been stored, although it then went to the next shard. No journal knows that
+// second copy. A change or deletion that finds the copy while the other shard is unavailable would leave the real job
+// unchanged. So the process removes the copy when the shard answers again: a job of that id which was stored while the
+// push was under way, and is still as it was pushed. A change made meanwhile was made to both, and a later push of the
+// id was stored later. A copy that the process has not removed within doubtFor, or by its own end, stays.
 
-// maxDoubts are kept of a shard; of an outage it is one call of the script or two.
+// maxDoubts bounds the doubts of a shard; an outage leaves those of one or two calls of the script.
 const maxDoubts = 10_000
 
 // doubt is a push that may have left a copy in a shard.
@@ -25,14 +25,14 @@ type doubt struct {
 	noted    time.Time
 }
 
-// doubtFor is how long a process knows of a doubt. A drain that finds a job which is younger than twice that takes it
-// for the copy of one: were the job that is drained removed for its sake, both would be gone.
+// doubtFor is how long a process remembers a doubt. A drain that finds another job of an id, younger than twice that,
+// treats it as such a copy: if it removed the drained job because of the copy, both would be lost.
 const doubtFor = 5 * time.Minute
 
 // clockDrift is more than two clocks drift apart within clockFor.
 const clockDrift = 5 * time.Millisecond
 
-// doubtOf is a push that got no answer since began.
+// doubtOf returns the doubt about a push that was sent at began and got no answer; ok is false if it left no copy.
 func (s *Shard) doubtOf(p Push, began time.Time) (d doubt, ok bool) {
 	clock := s.nodes[s.bucketOf(p.Topic)].clock.Load()
 	if clock == nil {
@@ -44,7 +44,7 @@ func (s *Shard) doubtOf(p Push, began time.Time) (d doubt, ok bool) {
 	return d, true
 }
 
-// left reports whether a job is the copy that the push left, if that is still to be removed.
+// left reports whether a job is the copy that the push left, and the doubt is younger than doubtFor.
 func (d *doubt) left(j *Job) bool {
 	if time.Since(d.noted) > doubtFor {
 		return false
@@ -57,8 +57,8 @@ func (d *doubt) left(j *Job) bool {
 	return isOwn(&p, j)
 }
 
-// doubts has the copy removed that a push may have left, as soon as the shard answers.
-func (s *Shard) doubts(d doubt) {
+// addDoubt arranges that the copy which a push may have left is removed as soon as the shard answers.
+func (s *Shard) addDoubt(d doubt) {
 	s.doubtMu.Lock()
 	defer s.doubtMu.Unlock()
 	if len(s.doubtful) < maxDoubts {
@@ -69,7 +69,7 @@ func (s *Shard) doubts(d doubt) {
 	}
 }
 
-// clearDoubts removes the copies of some pushes if the shard answers, and reports that no push is left.
+// clearDoubts removes copies if the shard answers, and reports whether no doubt is left.
 func (s *Shard) clearDoubts() (done bool) {
 	if !s.Up() {
 		return false
@@ -105,7 +105,7 @@ func (s *Shard) removeCopies(list []doubt) error {
 	return err
 }
 
-// removeCopy removes a job that another shard has, as it was read.
+// removeCopy removes a job that another shard has, if it is still as it was read.
 func (s *Shard) removeCopy(j *Job) error {
 	removed, err := s.remove(s.ctx, j.Topic, j.ID, Match{j.ETag}, Memory)
 	if err != nil || removed.job == nil {

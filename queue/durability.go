@@ -9,12 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Durability is where a job must be before its push, change or deletion is answered.
+// Durability says where a change must be stored before a push, change or deletion is answered.
 type Durability uint8
 
-// The durabilities. Each has push calls of its own (see batcher), so that no push waits for what only others ask for.
+// The durabilities. Each has its own push calls (see batcher), so that no push waits for a replica that only others
+// need.
 const (
-	Memory  Durability = iota // in the memory of its server, which is what Redis promises by itself
+	Memory  Durability = iota // in the memory of its server, which is what Redis itself promises
 	Replica                   // in the memory of a replica as well
 	durabilities
 )
@@ -23,8 +24,8 @@ var durabilityNames = [durabilities]string{"memory", "replica"}
 
 func (d Durability) String() string { return durabilityNames[d] }
 
-// Stored reports whether an error of a push, change or deletion means that it was made, but that no replica has
-// confirmed it yet. The same call again waits again.
+// Stored reports whether an error of a push, change or deletion means that it was carried out, but that no replica has
+// confirmed it yet. Repeating the call waits again.
 func Stored(err error) bool {
 	var un *UnavailableError
 	return errors.As(err, &un) && un.Stored
@@ -40,11 +41,11 @@ func (q *Queue) durability(topic string) Durability {
 // replicaWait is how long a replica may take to confirm a write.
 func (s *Shard) replicaWait() time.Duration { return s.timeout / 2 }
 
-// waitPool is how many connections may wait for replicas. Everything else has a pool of its own and does not queue
-// behind them.
+// waitPool is the most connections that wait for replicas. Other commands have their own pool and do not queue behind
+// them.
 const waitPool = 64
 
-// runReplicated is run with a wait for a replica behind the script.
+// runReplicated is run, followed by a wait for a replica.
 func (s *Shard) runReplicated(
 	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
@@ -63,14 +64,14 @@ func (s *Shard) runReplicated(
 	switch {
 	case err == nil || errors.Is(err, redis.Nil):
 		return v, unsafe, nil
-	case errors.Is(err, redis.ErrPoolTimeout): // all connections wait for replicas; the shard itself may be well
+	case errors.Is(err, redis.ErrPoolTimeout): // all connections wait for replicas; the shard itself may be healthy
 		return nil, nil, s.unavailable("overloaded", err)
 	}
 	return nil, nil, s.failed(ctx, bucket, err)
 }
 
-// evalReplicated is eval with a wait behind the script. It speaks to the bucket's node itself, and so has to find the
-// right one when a Cluster changes.
+// evalReplicated is eval, followed by a wait for a replica. It talks to the bucket's node directly, so it has to find
+// the right one when a Cluster changes.
 func (s *Shard) evalReplicated(
 	ctx context.Context, bucket int, script string, args ...any,
 ) (v any, unsafe, err error) {
@@ -102,7 +103,7 @@ func (s *Shard) evalReplicated(
 	}
 }
 
-// reloadCluster makes the client ask a Cluster which node has which slots, and waits a while for the answer.
+// reloadCluster makes the client ask a Cluster which node has which slots, and waits up to wait for the answer.
 func (s *Shard) reloadCluster(ctx context.Context, wait time.Duration) error {
 	cluster, ok := s.waits.(*redis.ClusterClient)
 	if !ok {
@@ -120,10 +121,10 @@ func (s *Shard) reloadCluster(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// pipeReplicated sends a script and WAIT together over one connection, since Redis waits for what came over that
-// connection. In between it writes a key: Redis waits for a connection's last write, and a script that finds its job
-// stored writes nothing, while the job may still be on its way to the replica. Without a script it waits for all that
-// was written before.
+// pipeReplicated sends a script and WAIT together over one connection, since WAIT covers the writes of its connection.
+// In between it writes a key: WAIT waits for the connection's last write, and a script that finds its job stored writes
+// nothing, while the job may still be on its way to the replica. Without a script it waits for everything written
+// before.
 func (s *Shard) pipeReplicated(
 	ctx context.Context, bucket int, script func(redis.Pipeliner) *redis.Cmd,
 ) (v any, unsafe, err error) {
@@ -157,7 +158,7 @@ func (s *Shard) pipeReplicated(
 	return v, nil, nil
 }
 
-// master is the server that has a bucket, for commands that wait.
+// master returns the client of the server that has a bucket, for commands that wait.
 func (s *Shard) master(ctx context.Context, bucket int) (*redis.Client, error) {
 	switch c := s.waits.(type) {
 	case *redis.ClusterClient:
@@ -172,7 +173,7 @@ func (s *Shard) master(ctx context.Context, bucket int) (*redis.Client, error) {
 func (s *Shard) unconfirmed(ctx context.Context, node *redis.Client) error {
 	text, err := node.Info(ctx, "replication").Result()
 	if n := parseInfo(text)["connected_slaves"]; err == nil && n == "0" {
-		return errors.New("it has no replica that is connected")
+		return errors.New("it has no connected replica")
 	}
 	return fmt.Errorf("no replica has confirmed it within %s", s.replicaWait())
 }
@@ -187,7 +188,7 @@ func waitFailed(err error) error {
 
 func waitKey(bucket int) string { return prefix(bucket) + "wait" }
 
-// CanKeep returns an error that names the active shards which cannot keep a durability, and why. It leaves out shards
+// CanKeep returns an error that names the active shards that cannot provide a durability, and why. It ignores shards
 // that do not answer.
 func (q *Queue) CanKeep(ctx context.Context, d Durability) error {
 	if d == Memory {
@@ -206,10 +207,10 @@ func (q *Queue) CanKeep(ctx context.Context, d Durability) error {
 type noReplicaError struct{ shard string }
 
 func (e *noReplicaError) Error() string {
-	return "shard " + e.shard + " has no replica that is connected: start one with replicaof, or see why it is away"
+	return "shard " + e.shard + " has no connected replica: start one with replicaof, or find out why it is disconnected"
 }
 
-// hasReplicas returns an error when a master of the shard has no replica.
+// hasReplicas returns an error when a master of the shard has no connected replica.
 func (s *Shard) hasReplicas(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -227,15 +228,15 @@ func (s *Shard) hasReplicas(ctx context.Context) error {
 	return nil
 }
 
-// notReplicated is the error of a push, change or deletion that was made, but that no replica has confirmed.
+// notReplicated is the error of a push, change or deletion that was carried out, but that no replica has confirmed.
 func (s *Shard) notReplicated(what, topic, id string, why error) error {
 	return &UnavailableError{Reason: Replica.String(), RetryAfter: time.Second, Stored: true, Err: fmt.Errorf(
-		"%s %s/%s: it is made in shard %s, but not as safe as the topic's durability %s asks: %w; "+
+		"%s %s/%s: shard %s has carried it out, but not with the topic's durability %s: %w; "+
 			"repeat it under the same id to wait again",
 		what, topic, id, s.name, Replica, why)}
 }
 
-// awaitReplica waits until a replica has all that a bucket's server has written so far, and says why it has not.
+// awaitReplica waits until a replica has all that a bucket's server has written so far; the error says why it has not.
 func (s *Shard) awaitReplica(ctx context.Context, bucket int) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+s.replicaWait())
 	defer cancel()

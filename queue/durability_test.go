@@ -266,14 +266,14 @@ func TestChangesAndDeletionsWaitAsPushesDo(t *testing.T) {
 func TestAServerWithoutAReplicaSaysSo(t *testing.T) {
 	url, _ := startRedis(t)
 	f := durableQueue(t, url, Options{Timeout: shortTimeout})
-	if err := f.q.CanKeep(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no replica") {
+	if err := f.q.CanKeep(f.ctx, Replica); err == nil || !strings.Contains(err.Error(), "shard a has no connected replica") {
 		t.Errorf("can keep: %v", err)
 	}
 	if err := f.q.CanKeep(f.ctx, Memory); err != nil {
 		t.Errorf("can keep in memory: %v", err)
 	}
 	res := f.q.Push(f.ctx, Push{Topic: "replica", ID: "x"})
-	if !Stored(res.Err) || !strings.Contains(res.Err.Error(), "no replica that is connected") {
+	if !Stored(res.Err) || !strings.Contains(res.Err.Error(), "no connected replica") {
 		t.Errorf("push = %+v", res)
 	}
 	if !f.s.Up() {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Verb says what becomes of a job that a worker has.
+// Verb says what happens to a job that a worker holds.
 type Verb uint8
 
 // The verbs.
 const (
-	Ack          Verb = iota // done: the job is gone
-	GiveBack                 // delayed or ready again, the attempt is not counted
-	Untake                   // GiveBack to the head of its list, of a job that reached no worker
-	Fail                     // a failed attempt: again after its wait, dead after the last one
+	Ack          Verb = iota // done: the job is removed
+	GiveBack                 // delayed or ready again; the attempt is not counted
+	Untake                   // GiveBack to the head of its list, for a job that reached no worker
+	Fail                     // a failed attempt: retried after its wait, dead after the last one
 	BuryLeased               // a failed attempt, and dead at once
 	ExtendLeased             // the lease ends later
 )
@@ -32,21 +32,21 @@ func (v Verb) String() string { return verbNames[v] }
 
 var verbs = [...]string{Ack: "A", GiveBack: "L", Untake: "H", Fail: "F", BuryLeased: "B", ExtendLeased: "E"}
 
-// Ending is what becomes of one job, which is named by a lease, or by its topic and id: older protocols know no leases.
+// Ending says what happens to one job, named by its lease, or by its topic and id: older protocols know no leases.
 type Ending struct {
 	Lease  string
 	Ref            // without a lease
-	In     []State // without a lease: the states in which the job may be; none: Running
+	In     []State // without a lease: the states that the job may have; none: Running
 	Verb   Verb
 	Delay  time.Duration // of GiveBack
 	TTR    time.Duration // of ExtendLeased: from now; 0: the job's, or its topic's
 	Error  string        // of Fail and BuryLeased
-	Result string        // of Ack, for the journal and as the answer that is remembered: JSON
+	Result string        // of Ack, for the journal and as the remembered answer: JSON
 	via    string
-	Retry  []time.Duration // of Fail: the topic's waits between attempts, for a job that has none of its own
+	Retry  []time.Duration // of Fail: the topic's waits between attempts, for a job without its own
 }
 
-// Untaken are the endings of jobs that reached no worker.
+// Untaken returns the endings of jobs that reached no worker.
 func Untaken(jobs []Leased) []Ending {
 	list := make([]Ending, len(jobs))
 	for i := range jobs {
@@ -62,25 +62,25 @@ type Ended struct {
 	Ref
 	Shard     string
 	Verb      Verb
-	Was       State     // without a lease: the state in which the job was, also of ErrState
-	State     State     // in which it is now; "" when it is gone
+	Was       State     // without a lease: the job's state before, also with ErrState
+	State     State     // its state now; "" when it is gone
 	At        time.Time // when it becomes ready, or its lease ends
 	CreatedAt time.Time
 	Revision  int64
-	Attempt   int       // the one that ended, counted from 1; 0 where it is not known
-	StartedAt time.Time // of the attempt, by the shard's clock; zero where it is not known
+	Attempt   int       // the one that ended, counted from 1; 0 if not known
+	StartedAt time.Time // of the attempt, by the shard's clock; zero if not known
 	Took      time.Duration
 	Error     string
 	Reason    string // why it is dead
 	Via       string // the protocol, see Via
 	Result    string
-	Job       *Job // given back by its id
+	Job       *Job // of GiveBack by id
 }
 
-// ErrState is the error of a job that is in none of the states in which it may be.
+// ErrState is the error of an Ending whose job is in none of the states In.
 var ErrState = errors.New("the job is in another state")
 
-// EndLimit is the most endings of one call of the script; End divides more.
+// EndLimit is the most endings in one call of the script; End splits longer lists.
 const EndLimit = 100
 
 type endCall struct {
@@ -111,7 +111,7 @@ func (s *Shard) newEnds(bucket int, o Options) *gatherer[*endCall] {
 	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
-// refuseEnded turns what was done into errors: what the journal could not take is not acknowledged.
+// refuseEnded turns successful results into errors: an ending that the journal could not record is not acknowledged.
 func refuseEnded(s *Shard, done []Ended, err error) {
 	for i := range done {
 		if done[i].Err == nil {
@@ -128,7 +128,7 @@ func failEndings(list []Ending, err error) []Ended {
 	return done
 }
 
-// end ends leases and jobs of one bucket, EndLimit at most.
+// end carries out endings in one bucket, EndLimit at most.
 func (s *Shard) end(ctx context.Context, bucket int, list []Ending) []Ended {
 	c := &endCall{list: list, answered: newAnswered[[]Ended]()}
 	s.nodes[bucket].ends.add(c)
@@ -166,7 +166,7 @@ func (s *Shard) endAll(bucket int, list []Ending) []Ended {
 	return done
 }
 
-// ticket is what names the job; parseTicket has read the lease before.
+// ticket returns what names the job; parseTicket has validated the lease before.
 func (e *Ending) ticket() ticket {
 	if e.Lease == "" {
 		return ticket{topic: e.Topic, id: e.ID}
@@ -217,7 +217,7 @@ func (e *Ending) states() string {
 	return b.String()
 }
 
-// waits are in ms, with spaces between.
+// waits returns durations in ms, separated by spaces.
 func waits(list []time.Duration) string {
 	var b []byte
 	for _, d := range list {
@@ -228,7 +228,7 @@ func waits(list []time.Duration) string {
 
 const maxReason = 512 // bytes of an attempt's error
 
-// attemptText is the attempt that failed, as the history has it. The script sets its number.
+// attemptText returns the failed attempt as an entry of the history. The script sets its number.
 func attemptText(e *Ending, t *ticket) string {
 	a := Attempt{Error: strings.ToValidUTF8(e.Error[:min(len(e.Error), maxReason)], "")}
 	if !t.taken.IsZero() {
@@ -239,7 +239,7 @@ func attemptText(e *Ending, t *ticket) string {
 	return string(text)
 }
 
-// ended reads what end.lua answered of one job.
+// ended decodes what end.lua answered about one job.
 func (s *Shard) ended(e *Ending, t *ticket, v []any, repeated bool) Ended {
 	became, _ := v[0].(string)
 	was, _ := v[1].(string)
@@ -283,8 +283,8 @@ func deathOf(v Verb, s State) string {
 	return "attempts"
 }
 
-// End ends leases, or changes jobs that are named by their ids; each has its own outcome. Repeated after an error, what
-// was done the first time shows as ErrLease.
+// End ends leases, or changes jobs that are named by their ids; each has its own outcome. When the call is repeated
+// after an error, endings that the first call carried out return ErrLease.
 func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	list = slices.Clone(list)
 	done := make([]Ended, len(list))
@@ -326,7 +326,7 @@ func (q *Queue) End(ctx context.Context, list []Ending) []Ended {
 	return done
 }
 
-// shardNamed is the shard that has a name, or else one that had it: a lease says the name of its time.
+// shardNamed returns the shard that has a name, or else one that had it: a lease has the name at its time.
 func (q *Queue) shardNamed(name string) (former *Shard) {
 	for _, s := range *q.shards.Load() {
 		if s.name == name {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// refsOf name the jobs of one id in topics.
+// refsOf names the jobs of one id in topics.
 func refsOf(id string, topics []string) []Ref {
 	refs := make([]Ref, len(topics))
 	for i, topic := range topics {
@@ -18,7 +18,7 @@ func refsOf(id string, topics []string) []Ref {
 // findStep is how many topics one call of the script searches: well under a millisecond of Redis.
 const findStep = 250
 
-// Find looks for an id in topics. With a *PartialError the jobs are those of the shards that answered.
+// Find looks for an id in topics. With a *PartialError the jobs are from the shards that answered.
 func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, error) {
 	var found []*Job
 	err := q.eachTopic(topics, findStep, func(s *Shard, bucket int, some []string) error {
@@ -29,7 +29,7 @@ func (q *Queue) Find(ctx context.Context, id string, topics []string) ([]*Job, e
 	return found, err
 }
 
-// FindAny is Find, and in topics that have no job of the id it looks for a finished one.
+// FindAny is Find, but also returns a finished job for each topic that has no live job of the id.
 func (q *Queue) FindAny(ctx context.Context, id string, topics []string) ([]*Job, error) {
 	found, missed := q.Find(ctx, id, topics)
 	have := map[string]bool{}

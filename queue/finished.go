@@ -12,21 +12,22 @@ import (
 	"time"
 )
 
-// Finished jobs are remembered, so that people can ask when a job was delivered and what came back. The script that
-// ends a job's lease stores what is remembered of it in the same step, and what must be forgotten for that goes then:
+// A shard remembers finished jobs, so that people can ask when a job was delivered and what the endpoint answered. The
+// script that ends a job's lease stores the finished job in the same step, and removes older ones to make room:
 //
-//   - Of a topic with RememberLast its last jobs are in a list, o:TOPIC, without an index: a second list, on:TOPIC, has
-//     four bytes of each locator, and Redis finds one of a thousand in ten microseconds. Of all such topics a bucket
-//     remembers a bounded number; those of the topic that has been quiet longest go first.
-//   - Of a topic that remembers for a duration they are in pages, op:PAGE, and their locators stay, with a negative
-//     number. So a push finds without further cost that its id exists. Pages go when all in them is too old.
+//   - The last jobs of a topic with RememberLast are in a list, o:TOPIC, without an index: a second list, on:TOPIC, has
+//     four bytes of each locator, and Redis finds one of a thousand in ten microseconds. A bucket remembers a bounded
+//     number of jobs of all such topics; those of the topic that has been quiet longest go first.
+//   - The jobs of a topic that remembers for a duration are in pages, op:PAGE, and keep their locators, with a negative
+//     number. So a push finds at no extra cost that its id exists. A page is removed when all its jobs are too old.
 //
-// When Redis is nearly full nothing is added, and the oldest go.
+// When Redis is nearly full, no jobs are added and the oldest are removed.
 //
-// A finished job is late(4, ms) took(4, 0.1 ms) status(2) attempts(2) extra(2) and its record, as of a live job. The
-// extra, if any, is its earlier attempts as attempts.go writes them, and the endpoint's answer behind a zero byte.
+// A finished job is stored as late(4, ms) took(4, 0.1 ms) status(2) attempts(2) extra(2), followed by the extra and the
+// record of a live job. The extra, if any, is its earlier attempts as attempts.go writes them, a zero byte, and the
+// endpoint's answer.
 
-// RememberLast of a topic remembers its last LastFinished jobs, and of all such topics MaxLast.
+// RememberLast makes a shard remember a topic's last LastFinished jobs, and at most MaxLast of all such topics.
 const (
 	LastFinished = 1000
 	MaxLast      = 100_000
@@ -43,7 +44,7 @@ const (
 	maxEarlierError   = 128 // bytes of each
 )
 
-// encodeRemember is what conf has of Remember.
+// encodeRemember returns Remember as conf stores it.
 func (c *TopicConf) encodeRemember() string {
 	switch {
 	case c.Remember > 0:
@@ -54,7 +55,7 @@ func (c *TopicConf) encodeRemember() string {
 	return ""
 }
 
-// finished is what is to be remembered of a delivered job; empty: nothing.
+// finished returns a delivered job as it is to be remembered; empty if it is not.
 func (x *Settlement) finished() []byte {
 	if !x.Remember || x.Attempt == nil {
 		return nil
@@ -62,8 +63,8 @@ func (x *Settlement) finished() []byte {
 	j, a := &x.Lease.Job, x.Attempt
 	extra := finishedExtra(j, a)
 	b := make([]byte, 0, finishedHead+len(extra)+32+len(j.ID)+min(len(j.Body), longBody))
-	// A job that is later than 49 days is remembered as due later than it was, so that its end is right: it says until
-	// when the job is remembered.
+	// A job that is more than 49 days late gets a later due time here, so that its end stays right: how long the job is
+	// remembered depends on it.
 	due := max(j.DueAt.UnixMilli(), a.StartedAt-math.MaxUint32)
 	b = binary.BigEndian.AppendUint32(b, clamp(float64(a.StartedAt-due)))
 	b = binary.BigEndian.AppendUint32(b, clamp(a.TookMS*10))
@@ -78,7 +79,7 @@ func (x *Settlement) finished() []byte {
 
 func clamp(x float64) uint32 { return uint32(min(max(x, 0), math.MaxUint32)) }
 
-// rememberedAnswer is what is remembered of an endpoint's answer, or of a worker's result.
+// rememberedAnswer returns the part of an endpoint's answer, or of a worker's result, that is remembered.
 func rememberedAnswer(answer string) string {
 	return strings.ToValidUTF8(answer[:min(len(answer), maxFinishedAnswer)], "")
 }
@@ -100,7 +101,7 @@ func finishedExtra(j *Job, a *Attempt) []byte {
 	return append(append(b, 0), answer...)
 }
 
-// finished reads what settlements and end.lua remember of a job.
+// finished decodes a finished job as settlements and end.lua store it.
 func (s *Shard) finished(topic, f string) (*Job, error) {
 	broken := func(err error) error { return fmt.Errorf("read a finished job of %s: %w", topic, err) }
 	if len(f) < finishedHead {
@@ -132,7 +133,7 @@ func (s *Shard) finished(topic, f string) (*Job, error) {
 	return j, nil
 }
 
-// Late is how long after its due time the last attempt of a finished job started.
+// Late returns how long after its due time the last attempt of a finished job started.
 func (j *Job) Late() time.Duration {
 	if len(j.History) == 0 {
 		return 0
@@ -140,13 +141,13 @@ func (j *Job) Late() time.Duration {
 	return time.UnixMilli(j.History[len(j.History)-1].StartedAt).Sub(j.DueAt)
 }
 
-// recall returns the finished jobs of these names in a shard, all of one bucket and getStep at most, nil where none is
-// remembered.
+// recall returns the finished jobs of refs in a shard, nil for each that is not remembered. All refs must be of one
+// bucket, and getStep at most.
 func (s *Shard) recall(ctx context.Context, bucket int, refs ...Ref) ([]*Job, error) {
 	return s.readJobs(ctx, bucket, "recall", refs)
 }
 
-// Recall returns a job as Get does, or a finished one that is remembered.
+// Recall returns a job as Get does, or else the finished one that is remembered.
 func (q *Queue) Recall(ctx context.Context, topic, id string) (*Job, error) {
 	j, err := q.Get(ctx, topic, id)
 	if errors.Is(err, ErrNotFound) {
@@ -180,8 +181,8 @@ func (q *Queue) recall(ctx context.Context, topic, id string) (*Job, error) {
 // finishedSteps bounds the calls of the script for one page of a list of finished jobs: a prefix may match few.
 const finishedSteps = 100
 
-// ListFinished returns up to limit finished jobs of a topic whose ids begin with a prefix, those of a shard that
-// finished last first, and where to go on ("" at the end): there may be more even when these are fewer than limit.
+// ListFinished returns up to limit finished jobs of a topic whose ids begin with a prefix, shard by shard, each shard's
+// latest first, and the next cursor ("" at the end): there may be more even when these are fewer than limit.
 func (q *Queue) ListFinished(
 	ctx context.Context, topic, prefix, cursor string, limit int,
 ) ([]Job, string, error) {
@@ -200,7 +201,7 @@ var ErrBodyGone = errors.New("the body was too long to be remembered")
 // ErrAlive is the error of a job that cannot be pushed again, since it has not ended.
 var ErrAlive = errors.New("the job has not ended")
 
-// Resend pushes a finished job once more under its id, due now. Errors: ErrNotFound, ErrAlive, ErrBodyGone,
+// Resend pushes a finished job again under its id, due now. Errors: ErrNotFound, ErrAlive, ErrBodyGone,
 // *UnavailableError.
 func (q *Queue) Resend(ctx context.Context, topic, id string) (*Job, error) {
 	j, err := q.Recall(ctx, topic, id)
@@ -212,7 +213,7 @@ func (q *Queue) Resend(ctx context.Context, topic, id string) (*Job, error) {
 	case j.BodyGone:
 		return nil, fmt.Errorf("%s/%s: %w", topic, id, ErrBodyGone)
 	}
-	again := *j.push() // without its expiry, which is over, or was meant for the first time
+	again := *j.push() // without its expiry, which has passed, or was meant for the first time
 	again.ExpiresAt, again.OnDuplicate, again.Again = time.Time{}, Refuse, true
 	r := q.Push(ctx, again)
 	if errors.Is(r.Err, ErrDuplicate) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Forecast is when the jobs of a topic fall due.
+// Forecast counts the jobs of a topic by when they fall due.
 type Forecast struct {
 	Now     time.Time // by Redis's clock; the first minute and hour begin here
 	Minutes [60]int64
@@ -15,12 +15,11 @@ type Forecast struct {
 // forecastStep is how many pages (a minute of a topic each, at most 1,023 jobs) one call of the script counts.
 const forecastStep = 1000
 
-// maxForecastPages bounds what a forecast counts on one shard: that many pages hold 20 million jobs.
+// maxForecastPages is the most pages that a forecast counts on one shard; they hold 20 million jobs.
 const maxForecastPages = 20 * forecastStep
 
-// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; those farther ahead
-// than two minutes are known to the minute in which they fall due. With a *PartialError the numbers are those of the
-// shards that answered.
+// Forecast counts the jobs of a topic that fall due in each of the next 60 minutes and 24 hours; for jobs more than two
+// minutes ahead only the minute is known. With a *PartialError the numbers are from the shards that answered.
 func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		for skip := 0; skip < maxForecastPages; skip += forecastStep {
@@ -37,7 +36,7 @@ func (q *Queue) Forecast(ctx context.Context, topic string) (f Forecast, err err
 	return f, err
 }
 
-// add adds what one call of the script counted, and returns how many pages that were.
+// add adds the answer of one call of the script, and returns how many pages it counted.
 func (f *Forecast) add(n []int64) (pages int64) {
 	f.Now = millis(n[0])
 	counts := n[2:]

@@ -6,31 +6,32 @@ import (
 	"sync"
 )
 
-// gatherer collects what many goroutines ask a bucket for into shared calls of a script. With no call under way one
-// goes at once; while atOnce are, the others wait and go together in the next. Each call under way has a slot.
+// gatherer batches requests of many goroutines to a bucket into shared calls of a script. With no call under way a
+// request is sent at once; while atOnce calls are under way, others wait and go together in the next. Each call under
+// way has a slot.
 type gatherer[C gathered] struct {
 	shard  *Shard
-	atOnce int                       // calls under way at most
-	most   int                       // jobs of one call
+	atOnce int                       // most calls under way
+	most   int                       // most jobs in one call
 	call   func(slot int, batch []C) // answers each
 
 	mu      sync.Mutex
 	waiting []C
-	jobs    int // of waiting
+	jobs    int // in waiting
 	free    []int
 }
 
-// gathered is what one goroutine asks for.
+// gathered is the request of one goroutine.
 type gathered interface {
-	jobs() int  // about how many jobs it is about
-	bytes() int // of long arguments
+	jobs() int  // roughly how many jobs it concerns
+	bytes() int // size of its long arguments
 	refuse(err error)
 }
 
 const (
-	maxFlying  = 2       // calls under way at once: one is encoded while Redis works on the other
-	secondAt   = 128     // jobs that have to wait before a second call pays off: larger calls cost less a job
-	maxBytes   = 1 << 20 // of one call
+	maxFlying  = 2       // calls under way at once: one is encoded while Redis executes the other
+	secondAt   = 128     // waiting jobs for which a second call pays off: larger calls cost less for each job
+	maxBytes   = 1 << 20 // in one call
 	maxWaiting = 20000   // jobs; more are refused
 )
 
@@ -47,7 +48,7 @@ func newGatherer[C gathered](s *Shard, atOnce, most int, call func(slot int, bat
 	return g
 }
 
-// add has c answered, or refused.
+// add queues c, which will be answered or refused.
 func (g *gatherer[C]) add(c C) {
 	g.mu.Lock()
 	if g.jobs > maxWaiting {
@@ -69,14 +70,14 @@ func (g *gatherer[C]) add(c C) {
 	}
 }
 
-// refuse answers a batch that came after the shard was closed.
+// refuse refuses a batch that came after the shard was closed.
 func (g *gatherer[C]) refuse(_ int, batch []C) {
 	for _, c := range batch {
 		c.refuse(g.shard.unavailable("down", errClosed))
 	}
 }
 
-// next removes the batch of the next call. g.mu is held.
+// next removes and returns the batch of the next call. g.mu is held.
 func (g *gatherer[C]) next() []C {
 	n, jobs, bytes := 0, 0, 0
 	for _, c := range g.waiting {
@@ -94,7 +95,7 @@ func (g *gatherer[C]) next() []C {
 	return batch
 }
 
-// fly has batches answered until nothing waits.
+// fly calls the script for this batch and the next ones until nothing waits.
 func (g *gatherer[C]) fly(slot int, batch []C, call func(slot int, batch []C)) {
 	for len(batch) > 0 {
 		call(slot, batch)
@@ -106,8 +107,8 @@ func (g *gatherer[C]) fly(slot int, batch []C, call func(slot int, batch []C)) {
 	}
 }
 
-// answered is what a caller of a gatherer waits for. A caller that left meanwhile does not get the answer: whoever has
-// it then must put it right.
+// answered holds the answer that a caller of a gatherer waits for. When the caller has left meanwhile, whoever produced
+// the answer must undo what it stands for.
 type answered[R any] struct {
 	mu     sync.Mutex
 	left   bool
@@ -118,7 +119,7 @@ type answered[R any] struct {
 
 func newAnswered[R any]() answered[R] { return answered[R]{done: make(chan struct{})} }
 
-// answer hands the result over, and reports whether somebody takes it.
+// answer hands over the result, and reports whether the caller still waits for it.
 func (a *answered[R]) answer(r R, err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,7 +135,7 @@ func (a *answered[R]) refuse(err error) {
 
 func (a *answered[R]) bytes() int { return 0 }
 
-// await waits for the answer. When ctx ends first nobody takes it.
+// await waits for the answer. When ctx ends first, the answer has no taker.
 func (a *answered[R]) await(ctx context.Context) (r R, err error) {
 	select {
 	case <-a.done:

@@ -8,21 +8,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The data of each shard says by a key which shard it is: an identity that the registry has, too, and that stays when
-// the shard gets another name or address. So one Redis that is registered under two names is noticed, before draining
-// one of them destroys the jobs of both. A process asks before it uses a shard, and again when the connection broke. A
-// Redis without an identity (a new one, or after FLUSHALL) gets that of the shard; a backup and a replica have the
-// same. The second name is not used at all: whatever can be found there is found under the first. Nor is it compared
-// with the journals, which would open it without the lines of the first name.
+// A key in the data of each shard holds its identity. The registry stores the same identity, which stays when the shard
+// gets another name or address. So a process notices one Redis that is registered under two names, before draining one
+// of them destroys the jobs of both. It reads the identity before it uses a shard, and again after the connection
+// broke. A Redis without an identity (a new one, or after FLUSHALL) gets that of the shard; a backup and a replica have
+// the same one. The second name is not used at all: its jobs are found under the first. Nor is it compared with the
+// journals, which would open it without the lines of the first name.
 
 func identityKey() string { return prefix(0) + "shard" }
 
-// sameError is what a shard answers whose data is another shard's.
+// sameError is the error of a shard whose data has the identity of another shard.
 type sameError struct{ of string }
 
 func (e *sameError) Error() string { return fmt.Sprintf("it is the same Redis as shard %s", e.of) }
 
-// SameAs is the name of the shard that this one is already, under another name; "" for none.
+// SameAs returns the name of the shard that uses the same Redis, when this one is only a second name of it; otherwise
+// "".
 func (s *Shard) SameAs() string {
 	if of := s.sameAs.Load(); of != nil {
 		return *of
@@ -30,19 +31,19 @@ func (s *Shard) SameAs() string {
 	return ""
 }
 
-// Former are the shard's earlier names, with spaces between.
+// Former returns the shard's earlier names, separated by spaces.
 func (s *Shard) Former() string { return s.former }
 
-// Identity is what the shard's data says it is; "" when it does not.
+// Identity returns the identity in the shard's data; "" for none.
 func (s *Shard) Identity(ctx context.Context) (string, error) {
 	is, err := s.client.Get(ctx, identityKey()).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("ask shard %s for its identity: %w", s.name, err)
+		return "", fmt.Errorf("read the identity of shard %s: %w", s.name, err)
 	}
 	return is, nil
 }
 
-// Identify makes sure that the shard's data is its own.
+// Identify checks that the shard's data is its own.
 func (s *Shard) Identify(ctx context.Context) error {
 	s.identified.Store(false)
 	return s.identify(ctx)
@@ -58,7 +59,7 @@ func (s *Shard) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if of := s.SameAs(); is == "" && of != "" { // flushed: it gets back the identity that it had
+	if of := s.SameAs(); is == "" && of != "" { // flushed: it gets its identity back
 		return &sameError{of}
 	}
 	if is != s.identity && names[is] == "" {
@@ -83,14 +84,15 @@ func (s *Shard) identify(ctx context.Context) error {
 	return &sameError{names[is]}
 }
 
-// setSame notes that the shard is another one already, or none, and has the queue leave it out, or use it again.
+// setSame records that the shard is a second name of another one, or of none (""), and makes the queue leave it out, or
+// use it again.
 func (s *Shard) setSame(of string) {
 	if s.SameAs() == of {
 		return
 	}
 	s.sameAs.Store(&of)
 	if of != "" {
-		s.log.Error("the shard is the same Redis as another one, and is not used", "is", of)
+		s.log.Error("the shard is not used: it is the same Redis as another one", "is", of)
 	}
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// stateNames are the letters that the scripts give states; f is delayed in a page that is not open yet.
+// stateNames maps the scripts' letters to states; f is delayed in a page that is not open yet.
 var stateNames = map[string]State{"d": Delayed, "f": Delayed, "r": Ready, "u": Running, "x": Dead}
 
-// described reads a description that describe in lua/shared made of a job.
+// described decodes a job's description, made by describe in lua/shared.
 func (s *Shard) described(topic string, v any) (*Job, error) {
 	d, ok := v.([]any)
 	if !ok || len(d) != 6 {
@@ -45,7 +45,7 @@ func (s *Shard) described(topic string, v any) (*Job, error) {
 	return j, nil
 }
 
-// etagOf names the state of a job: what it has, where it is and the attempts made. matches in lua/shared compares it.
+// etagOf returns a hash of a job's record, state and attempts. matches in lua/shared computes the same.
 func etagOf(ref int64, state State, at any, record, attempts string) string {
 	letter, time := "r", int64(0)
 	switch state {
@@ -59,7 +59,7 @@ func etagOf(ref int64, state State, at any, record, attempts string) string {
 	case Finished:
 		letter = finishedLetter
 	}
-	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record)) // what Redis has; no secret
+	sum := sha1.Sum(fmt.Appendf(nil, "%d %s %d %s%s", ref, letter, time, attempts, record)) // over what Redis stores; no secret
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -69,8 +69,8 @@ type Ref struct{ Topic, ID string }
 // getStep is how many jobs one call of the scripts get and recall reads.
 const getStep = 100
 
-// read calls get, or recall, for jobs of one bucket. It returns the shard's clock and a description of each job, ""
-// for none.
+// read calls the script get or recall for jobs of one bucket. It returns the shard's clock, and for each job its
+// description or "".
 func (s *Shard) read(ctx context.Context, bucket int, script string, refs []Ref) ([]any, error) {
 	args := make([]any, 0, 3*len(refs))
 	for _, r := range refs {
@@ -79,7 +79,7 @@ func (s *Shard) read(ctx context.Context, bucket int, script string, refs []Ref)
 	return s.list(ctx, bucket, 1+len(refs), script, args...)
 }
 
-// readJobs is read that decodes the jobs: nil where there is none; after an error those that could be decoded.
+// readJobs reads and decodes jobs: nil where there is none; with an error it returns those that it could decode.
 func (s *Shard) readJobs(ctx context.Context, bucket int, script string, refs []Ref) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
 	reply, err := s.read(ctx, bucket, script, refs)
@@ -106,7 +106,7 @@ func (s *Shard) get(ctx context.Context, topic, id string) (*Job, error) {
 	return jobs[0], err
 }
 
-// getAll returns the jobs of these names, nil where there is none; after an error those that were read.
+// getAll returns the jobs of refs, nil where there is none; with an error it returns those that were read.
 func (s *Shard) getAll(ctx context.Context, refs []Ref) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
 	byBucket := map[int][]int{}
@@ -123,7 +123,7 @@ func (s *Shard) getAll(ctx context.Context, refs []Ref) ([]*Job, error) {
 	return jobs, errors.Join(errs...)
 }
 
-// getChunk reads the jobs of these indexes, all of one bucket, in one call.
+// getChunk reads in one call the jobs at these indexes, all of one bucket.
 func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []int, jobs []*Job) error {
 	some := make([]Ref, len(which))
 	for k, i := range which {
@@ -136,8 +136,8 @@ func (s *Shard) getChunk(ctx context.Context, bucket int, refs []Ref, which []in
 	return err
 }
 
-// Lookup returns the jobs of these names, thousands at once if need be, nil where no shard that is up has one. The
-// shard that is named, if any, must be up.
+// Lookup returns the jobs of refs, thousands at once if need be, nil where no shard that is up has one. The named
+// shard, if any, must be up.
 func (q *Queue) Lookup(ctx context.Context, refs []Ref, shard string) ([]*Job, error) {
 	jobs := make([]*Job, len(refs))
 	for _, s := range q.drainingFirst() {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ErrLease is the error of a lease that is over, or that never was.
+// ErrLease is the error of a lease that is over, or that never existed.
 var ErrLease = errors.New("the lease is over")
 
-// ticket is what a worker's lease says, so that any server finds the job: the shard, the job's names and reference,
-// and the token that proves the lease. Beside it stands what the journal needs when the lease ends.
+// ticket is the content of a worker's lease, so that any server finds the job: the shard, the job's topic, id and
+// reference, and the token that proves the lease. The other fields are for the journal when the lease ends.
 type ticket struct {
 	shard, topic, id string
 	ref              int64
@@ -27,8 +27,8 @@ const (
 	tokenLen      = 12
 )
 
-// newToken makes a token that nobody can guess. Its first four bytes are when the lease began, in seconds, for people
-// to read.
+// newToken makes a token that nobody can guess. Its first four bytes are the time when the lease began, in seconds;
+// workers.lua reads it.
 func newToken() string {
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, tokenLen), uint32(time.Now().Unix()))
 	_, _ = rand.Read(b[4:tokenLen]) // never fails (crypto/rand)
@@ -47,7 +47,7 @@ func (t *ticket) String() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, t.token...))
 }
 
-// maxLease bounds the text of a lease.
+// maxLease is the longest text of a lease.
 const maxLease = 8 << 10
 
 func parseTicket(lease string) (t ticket, err error) {
@@ -84,7 +84,7 @@ func parseTicket(lease string) (t ticket, err error) {
 	return t, nil
 }
 
-// LeaseOf says of which job a lease is, or was. It does not ask a shard. Error: ErrLease.
+// LeaseOf returns the job that a lease names. It does not ask a shard whether the lease still exists. Error: ErrLease.
 func LeaseOf(lease string) (Ref, error) {
 	t, err := parseTicket(lease)
 	return Ref{t.topic, t.id}, err

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// listStep bounds what one call of the list script reads.
+// listStep bounds the jobs that one call of the list script reads.
 const listStep = 100
 
 var innerCursor = regexp.MustCompile(
 	`^(|[dux]:[-+.0-9einf]+:\d+|f:[-+.0-9einf]+:\d+:\d+|r:[0-2]:\d{1,9}|o:\d{1,15}:\d{1,9})$`,
 )
 
-// cursorsOf are the first letters of the inner cursors that the list script gives in a state. It would read those of
-// another state wrongly, and answer a page of other jobs.
+// cursorsOf maps a state to the first letters of the list script's inner cursors. A cursor of another state would be
+// misread and return a page of other jobs.
 var cursorsOf = map[State]string{Delayed: "df", Ready: "r", Running: "u", Dead: "x", Finished: "o"}
 
 // List returns up to limit jobs of a topic in a state, delayed ones roughly by time, dead ones by when they died, and
-// where to go on ("" at the end). Those of a namespace come topic by topic. Long bodies, and attempts but the last, are
+// the next cursor ("" at the end). Jobs of a namespace come topic by topic. Long bodies, and attempts but the last, are
 // left out. Errors: ErrCursor, *UnavailableError; of a namespace *PartialError.
 func (q *Queue) List(ctx context.Context, topic string, state State, cursor string, limit int) ([]Job, string, error) {
 	if isNamespace(topic) {
@@ -32,7 +32,8 @@ func (q *Queue) List(ctx context.Context, topic string, state State, cursor stri
 	})
 }
 
-// listMembers lists the jobs of a namespace. Its cursor is the name of a topic and, behind a space, the cursor there.
+// listMembers lists the jobs of a namespace. Its cursor is the name of a topic and, after a space, the cursor in that
+// topic.
 func (q *Queue) listMembers(
 	ctx context.Context, namespace string, state State, cursor string, limit int,
 ) ([]Job, string, error) {
@@ -71,7 +72,7 @@ func memberCursor(topic, inner string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(topic + " " + inner))
 }
 
-// list asks the shards in turn, with steps calls at most.
+// list asks the shards in turn, with at most steps calls.
 func (q *Queue) list(
 	state State, cursor string, limit, steps int,
 	step func(s *Shard, inner string, limit int) ([]Job, string, error),
@@ -110,7 +111,7 @@ func (q *Queue) list(
 	return jobs, "", nil
 }
 
-// cursorBehind is the beginning of the next shard, or "".
+// cursorBehind returns the cursor at the beginning of the shard after name, or "".
 func (q *Queue) cursorBehind(name string) string {
 	for _, s := range *q.shards.Load() {
 		if s.name > name {
@@ -149,7 +150,7 @@ func (s *Shard) listStep(
 	return s.listed(topic, state, reply)
 }
 
-// listed reads what the list script answered.
+// listed decodes the answer of the list script.
 func (s *Shard) listed(topic string, state State, reply []any) (jobs []Job, next string, err error) {
 	if len(reply) < 2 {
 		return nil, "", fmt.Errorf("list %s: %w", topic, errReply)
@@ -162,7 +163,7 @@ func (s *Shard) listed(topic string, state State, reply []any) (jobs []Job, next
 			continue
 		}
 		job.History = job.History[max(0, len(job.History)-1):]
-		if job.State == state { // it may have moved on between two steps
+		if job.State == state { // it may have changed its state between two steps
 			jobs = append(jobs, *job)
 		}
 	}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Notes are what a dispatcher stores about its callbacks, for people to read; no job depends on them.
+// Notes holds what a dispatcher stores about its callbacks, for people to read; no job depends on it.
 type Notes struct {
 	Reserved [3]int64 // jobs by priority
 	Topics   []TopicNotes
 }
 
-// TopicNotes are those of one topic.
+// TopicNotes holds the notes about one topic.
 type TopicNotes struct {
 	Topic    string
 	Attempts [][]byte // JSON, oldest first
 	Errors   []ErrorNote
-	Lateness map[int]int64 // calls by bucket
+	Lateness map[int]int64 // calls by bucket of lateness
 }
 
 // ErrorNote is a kind of error.
@@ -29,10 +29,10 @@ type ErrorNote struct {
 	First, Last time.Time // when read
 }
 
-// noteTopics is how many topics one call of the script notes.
+// noteTopics is the most topics in one call of the script.
 const noteTopics = 50
 
-// Note keeps notes on the jobs of a bucket.
+// Note stores notes about the jobs of a bucket.
 func (s *Shard) Note(ctx context.Context, bucket int, n Notes) error {
 	reserved := n.Reserved
 	for some := range slices.Chunk(n.Topics, noteTopics) {
@@ -64,7 +64,7 @@ func (t *TopicNotes) appendTo(args []any) []any {
 	return args
 }
 
-// noted reads the notes of a topic from every shard.
+// noted reads the notes about a topic from every shard.
 func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error, args ...any) error {
 	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		reply, err := s.list(ctx, bucket, -1, "noted", args...)
@@ -75,8 +75,8 @@ func (q *Queue) noted(ctx context.Context, topic string, take func([]any) error,
 	})
 }
 
-// Attempts are the last attempts noted of a topic as JSON, those of each shard newest first. With a *PartialError
-// they are those of the shards that answered; the same holds of the other readers.
+// Attempts returns the last noted attempts of a topic as JSON, shard by shard, newest first. With a *PartialError they
+// are from the shards that answered; the same applies to the other readers.
 func (q *Queue) Attempts(ctx context.Context, topic string, limit int) (list [][]byte, err error) {
 	err = q.noted(ctx, topic, func(reply []any) error {
 		for _, v := range reply {
@@ -88,7 +88,7 @@ func (q *Queue) Attempts(ctx context.Context, topic string, limit int) (list [][
 	return list, err
 }
 
-// Errors are the kinds of errors noted of a topic in the last week.
+// Errors returns the kinds of errors noted for a topic in the last week.
 func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
 	byPrint := map[string]ErrorNote{}
 	err := q.noted(ctx, topic, func(reply []any) error {
@@ -120,7 +120,7 @@ func (q *Queue) Errors(ctx context.Context, topic string) ([]ErrorNote, error) {
 	return list, err
 }
 
-// ClearErrors forgets the kinds of errors of a topic.
+// ClearErrors removes the noted kinds of errors of a topic.
 func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
 	return q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		_, err := s.again(ctx, bucket, "noted", "clear", topic)
@@ -128,7 +128,7 @@ func (q *Queue) ClearErrors(ctx context.Context, topic string) error {
 	})
 }
 
-// latenessReads bounds how many slots of topics one call of the script reads.
+// latenessReads bounds the slots, counted for each topic, that one call of the script reads.
 const latenessReads = 1000
 
 // LatenessCounts sums up the calls of each topic by bucket of lateness since a time, an hour ago at most.
@@ -142,7 +142,7 @@ func (q *Queue) LatenessCounts(
 	return sums, err
 }
 
-// LatenessOfAll is that of all topics together.
+// LatenessOfAll sums up the calls of all topics together by bucket of lateness.
 func (q *Queue) LatenessOfAll(ctx context.Context, since time.Time) (map[int]int64, error) {
 	sums := map[string]map[int]int64{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
@@ -182,7 +182,7 @@ func (q *Queue) ReserveCounts(ctx context.Context, since time.Time) (sums [3]int
 	return sums, err
 }
 
-// slotsSince is how many whole slots of 10 s lie between a time and now, within the hour that they are kept.
+// slotsSince returns the number of whole 10 s slots between a time and now, at most the hour for which they are kept.
 func slotsSince(t time.Time) int {
 	return int(min(max(0, time.Since(t)), time.Hour) / (10 * time.Second))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The mode of a job in a call of the push script. The two lowest bits are its OnDuplicate.
+// Bits of a job's mode in a call of the push script. The two lowest bits are its OnDuplicate.
 const (
 	modeInstant = 1 << 2 // the time is an instant, not a delay
 	modePlace   = 1 << 3 // the id names a place, see placed.go
@@ -16,7 +16,7 @@ const (
 	modeAgain   = 1 << 5 // a finished job of the id does not count
 )
 
-// appendPushes appends pushes of a bucket as push.lua reads them.
+// appendPushes appends the arguments of push.lua for pushes of a bucket.
 func appendPushes(args []any, pushes []Push, small smallHashes) []any {
 	args = append(slices.Grow(args, len(pushes)+8), small.splits, 0)
 	runs := len(args) - 1
@@ -27,14 +27,14 @@ func appendPushes(args []any, pushes []Push, small smallHashes) []any {
 		}
 	}
 	args[runs] = (len(args) - runs) / 2
-	b := make([]byte, 0, roomFor(pushes)) // of all jobs, one after the other
+	b := make([]byte, 0, roomFor(pushes)) // all jobs, one after the other
 	for i := range pushes {
 		args, b = appendPush(args, b, small, &pushes[i])
 	}
 	return args
 }
 
-// roomFor is about how many bytes the pushes take as arguments.
+// roomFor estimates how many bytes the pushes take as arguments.
 func roomFor(pushes []Push) (n int) {
 	for i := range pushes {
 		n += 96 + len(pushes[i].ID) + min(len(pushes[i].Body), longBody)
@@ -42,7 +42,7 @@ func roomFor(pushes []Push) (n int) {
 	return n
 }
 
-// appendPush appends a job to b, and to args what it appended there.
+// appendPush appends a job to b, and the appended part of b to args.
 func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte) {
 	start := len(b)
 	mode := byte(p.OnDuplicate)
@@ -75,7 +75,7 @@ func appendPush(args []any, b []byte, small smallHashes, p *Push) ([]any, []byte
 	return args, b
 }
 
-// askedTime is when a push asks its job to be due, in ms: an instant or a delay.
+// askedTime returns the due time that a push asks for, in ms: an instant or a delay.
 func askedTime(p *Push) (ms int64, instant bool) {
 	if !p.DueAt.IsZero() {
 		return max(ceilMilli(p.DueAt), 0), true
@@ -83,7 +83,7 @@ func askedTime(p *Push) (ms int64, instant bool) {
 	return max(ceilDelay(p.Delay), 0), false
 }
 
-// dueAt is when a push that was stored at now is due, as the script computes it.
+// dueAt returns the due time of a push that was stored at now, as the script computes it.
 func dueAt(p *Push, now time.Time) time.Time {
 	ms, instant := askedTime(p)
 	if instant {
@@ -92,8 +92,8 @@ func dueAt(p *Push, now time.Time) time.Time {
 	return now.Add(time.Duration(ms) * time.Millisecond)
 }
 
-// storeAll calls the push script. A push of a repeated call that finds its own job by the id is no duplicate. unsafe
-// says why no replica has confirmed what was stored, though the durability asks for that.
+// storeAll calls the push script. In a repeated call, a push that finds its own job by the id is no duplicate. unsafe
+// says why no replica has confirmed what was stored, when the durability requires one.
 func (s *Shard) storeAll(
 	bucket int, d Durability, pushes []Push, timeout time.Duration,
 ) (results []Result, unsafe error) {
@@ -114,10 +114,10 @@ func (s *Shard) storeAll(
 	return results, o.unsafe
 }
 
-// pushedHead is the length of what the answer of push.lua begins with: time, splits, revision.
+// pushedHead is the length of the head of push.lua's answer: time, splits, revision.
 const pushedHead = 3
 
-// pushed reads what the push script answered.
+// pushed decodes the answer of the push script.
 func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
 	reply, ok := o.value.([]any)
 	if !ok || len(reply) < pushedHead || len(reply)%2 != pushedHead%2 {
@@ -144,7 +144,7 @@ func (s *Shard) pushed(bucket int, pushes []Push, o outcome) ([]Result, error) {
 	return results, nil
 }
 
-// What push.lua answers when the id of a push exists.
+// Answers of push.lua for a push whose id exists.
 const (
 	answerReplaced  = "replaced"
 	answerCollision = "collision" // another id has the same locator
@@ -152,7 +152,7 @@ const (
 	answerRefused   = "refused"
 )
 
-// duplicate is the result of a push whose id existed. stored is its job if that was stored.
+// duplicate returns the result of a push whose id existed. stored is the job of the push if that was stored.
 func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 	switch answer {
 	case answerCollision:
@@ -179,13 +179,13 @@ func (s *Shard) duplicate(p *Push, stored Job, answer any, again bool) Result {
 	return duplicateOf(p, job)
 }
 
-// isOwn reports whether a job that a repeated push found is the one that its first, unanswered call stored.
+// isOwn reports whether the job that a repeated push found is the one that its first, unanswered call stored.
 func isOwn(p *Push, j *Job) bool {
 	return j.DueAt.Equal(dueAt(p, j.CreatedAt)) && j.Attempts == 0 && j.Priority == p.Priority &&
 		bytes.Equal(j.Body, p.Body)
 }
 
-// fresh is a job as its push stored it.
+// fresh returns a job as its push stored it.
 func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	j := Job{
 		Topic: p.Topic, ID: p.ID, Shard: s.name, State: Ready, Priority: p.Priority, TTR: p.TTR,
@@ -201,7 +201,7 @@ func (s *Shard) fresh(p *Push, due, now time.Time) Job {
 	return j
 }
 
-// duplicateOf is the result of a push that does not replace the job of its id.
+// duplicateOf returns the result of a push that does not replace the existing job of its id.
 func duplicateOf(p *Push, job *Job) Result {
 	if p.OnDuplicate == Refuse {
 		return Result{Job: *job, Err: fmt.Errorf("push %s/%s: %w", p.Topic, p.ID, ErrDuplicate)}

@@ -13,45 +13,44 @@ import (
 	"time"
 )
 
-// ShardConfig is a shard as the registry has it.
+// ShardConfig is a shard's entry in the registry.
 type ShardConfig struct {
 	Name  string
 	URL   string // as in redis.nodes of the configuration
 	State string // active, draining (takes no new jobs) or offline
-	// Identity is what the shard's data says it is, see identity.go. "": it is not asked.
+	// Identity is the expected identity of the shard's data, see identity.go. "": it is not checked.
 	Identity string
-	Former   string // earlier names of the shard, with spaces between
+	Former   string // earlier names of the shard, separated by spaces
 }
 
-// Options of a Queue. Zero values take the defaults that are named.
+// Options of a Queue. Zero values mean the defaults named here.
 type Options struct {
 	Timeout  time.Duration // of one Redis command, 2 s
 	PoolSize int           // connections to each server, go-redis's default
 	Buckets  int           // parts of a Cluster, 16; must stay the same for the life of its data
 	Logger   *slog.Logger
-	// Accepted is called with every batch of pushes that a shard answered, before their callers are: an error makes
-	// all that were stored fail. It may be called from several goroutines.
+	// Accepted is called with every batch of pushes that a shard answered, before their callers get the answer: an
+	// error fails all pushes that were stored. It may be called from several goroutines.
 	Accepted func([]Push, []Result) error
 	// Changed is called with every other accepted change of jobs, after it was made and before its caller is
 	// answered: an error becomes the caller's. It may be called from several goroutines.
 	Changed func(ChangeKind, []Job) error
-	// Ended is called with every batch of endings that a shard answered, before their callers are: an error makes all
-	// that were done fail. It may be called from several goroutines.
+	// Ended is called with every batch of endings that a shard answered, before their callers get the answer: an error
+	// fails all that were carried out. It may be called from several goroutines.
 	Ended func([]Ended) error
-	// Durability says where a topic's jobs must be before their pushes, changes and deletions are answered. nil: in
-	// memory.
+	// Durability returns a topic's durability. nil: Memory for all.
 	Durability func(topic string) Durability
-	// Remembers says of which topics a push of a finished job's id is a duplicate (see TopicConf.Remember). Only a
-	// queue of several shards asks, for jobs that were not in their home. nil: of none.
+	// Remembers reports whether in a topic a push of a finished job's id is a duplicate (see TopicConf.Remember). Only
+	// a queue of several shards calls it, for jobs that were not in their home. nil: never.
 	Remembers func(topic string) bool
-	// Pinned is the shard that takes all jobs of a topic while it can, so that their order is exact; empty: they are
-	// spread. nil: those of all topics are.
+	// Pinned returns the shard that takes all jobs of a topic while it can, so that their order is exact; "": the jobs
+	// are spread. nil: the jobs of all topics are spread.
 	Pinned func(topic string) string
-	// Announced is called after Announce was called somewhere, and when such calls may have been missed. It must return
-	// at once. nil: nothing listens to announcements.
+	// Announced is called after any process called Announce, and when such calls may have been missed. It must return
+	// at once. nil: the queue does not listen to announcements.
 	Announced func()
-	// Settings is what all hosts should have alike, as people read it. Health publishes it under the name in Host, and
-	// tells which other hosts have something else. "": neither; no Host: it is not published.
+	// Settings describes, for people, the settings that should be the same on all hosts. Health publishes it under the
+	// name in Host, and reports which other hosts differ. "": neither; no Host: it is not published.
 	Host, Settings string
 }
 
@@ -59,23 +58,23 @@ type Options struct {
 type Queue struct {
 	opts   Options
 	pace   movePace
-	turn   atomic.Uint64                     // whose shard Take asks first
-	shards atomic.Pointer[[]*Shard]          // by name, offline ones left out, and those that another is already
-	names  atomic.Pointer[map[string]string] // identity → name, of all shards of the registry
-	takers atomic.Pointer[[]*Shard]          // the active ones; states that are read one by one may all seem inactive
+	turn   atomic.Uint64                     // counts calls of Spots: each begins with another shard
+	shards atomic.Pointer[[]*Shard]          // by name, without offline ones and second names of others
+	names  atomic.Pointer[map[string]string] // identity → name, for all shards of the registry
+	takers atomic.Pointer[[]*Shard]          // the active ones, in one snapshot: states read one by one may all seem inactive
 
-	mu     sync.Mutex // of the following and of changes to shards
-	all    []*Shard   // shards, and those that another is already
+	mu     sync.Mutex // guards the following and changes to shards
+	all    []*Shard   // shards, and second names of others
 	topics iter.Seq[TopicConf]
 	// topicsVersion counts changes of topics' limits.
 	topicsVersion uint64
 	retired       map[*Shard]*time.Timer // no longer in use, until they are closed
 }
 
-// retireAfter is how long a shard that is no longer in use stays open, so that callbacks under way can be settled.
+// retireAfter is how long a shard that is no longer in use stays open, so that running callbacks can be settled.
 const retireAfter = time.Minute
 
-// Open makes a queue without shards; SetShards gives it some.
+// Open makes a queue without shards; SetShards adds them.
 func Open(o Options) *Queue {
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Second
@@ -92,7 +91,7 @@ func Open(o Options) *Queue {
 	return q
 }
 
-// Close ends all connections. Nothing may be called any more.
+// Close closes all connections. No method may be called afterwards.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.shards.Store(&[]*Shard{})
@@ -115,7 +114,7 @@ func (q *Queue) Close() error {
 func (q *Queue) retire(s *Shard) {
 	q.retired[s] = time.AfterFunc(retireAfter, func() {
 		if err := s.close(); err != nil {
-			q.opts.Logger.Warn("close a shard that is no longer in use", "shard", s.name, "error", err)
+			q.opts.Logger.Warn("closing a shard that is no longer in use failed", "shard", s.name, "error", err)
 		}
 		q.mu.Lock()
 		delete(q.retired, s)
@@ -123,8 +122,8 @@ func (q *Queue) retire(s *Shard) {
 	})
 }
 
-// SetShards makes the queue use these shards. One that cannot be opened (its URL is wrong) is left out and named in
-// the error.
+// SetShards makes the queue use these shards. It leaves out shards that it cannot open (with a wrong URL), and names
+// them in the error.
 func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,7 +170,7 @@ func (q *Queue) SetShards(_ context.Context, configs []ShardConfig) error {
 	return errors.Join(errs...)
 }
 
-// relist leaves out shards that another is already. q.mu is held.
+// relist leaves out second names of other shards. q.mu is held.
 func (q *Queue) relist() {
 	list, takers := []*Shard{}, []*Shard{}
 	for _, s := range q.all {
@@ -187,14 +186,14 @@ func (q *Queue) relist() {
 	q.takers.Store(&takers)
 }
 
-// Shards are those of the registry that are not offline, by name.
+// Shards returns the registry's shards that are not offline, by name.
 func (q *Queue) Shards() []*Shard {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.all)
 }
 
-// Ready returns why no push can be taken now, or nil.
+// Ready returns nil when a push can be accepted now, otherwise the reason.
 func (q *Queue) Ready() error {
 	err := errors.New("no shard is active: register one, or set redis.nodes")
 	ctx, cancel := context.WithTimeout(context.Background(), q.opts.Timeout)

@@ -14,20 +14,21 @@ import (
 // longBody is the length above which a body has a key of its own, so that pages stay small.
 const longBody = 1024
 
-// newerFormats is where the flags of formats begin that this version does not know: the three highest bits are the
-// format, and this version writes 0, or 1 of a job that has extras. The times, the three lowest bits of the flags and
+// newerFormats is the lowest value of the flags in a format that this version does not know. The three highest bits are
+// the format; this version writes 0, or 1 for a job that has extras. The times, the three lowest bits of the flags and
 // the id are the same in all formats.
 const newerFormats = 1 << 6
 
-// Flags of a record, beside the priority in the two lowest bits.
+// Flags of a record, besides the priority in the two lowest bits.
 const (
-	flagBodyKey = 1 << 2 // the body is under b:REF
-	flagLimits  = 1 << 3 // TTR (4 bytes, ms) and attempts (2 bytes) of its own
-	flagType    = 1 << 4 // content type of its own, behind one byte of length
-	flagExtras  = 1 << 5 // expiry, waits and headers of its own, see appendExtras
+	flagBodyKey = 1 << 2 // the body is in b:REF
+	flagLimits  = 1 << 3 // its own TTR (4 bytes, ms) and attempts (2 bytes)
+	flagType    = 1 << 4 // its own content type, after one byte of length
+	flagExtras  = 1 << 5 // its own expiry, waits and headers, see appendExtras
 )
 
-// locator leads from (topic, id) to the job's reference: three bytes name the small hash, eight the field in it.
+// locator maps (topic, id) to where the job's reference is: three bytes are the number of the small hash, eight the
+// field in it.
 type locator [11]byte
 
 // locate computes a locator, as locator in lua/shared does.
@@ -59,7 +60,7 @@ func uint48(s string) int64 {
 	return int64(s[0])<<40 | int64(s[1])<<32 | int64(s[2])<<24 | int64(s[3])<<16 | int64(s[4])<<8 | int64(s[5])
 }
 
-// appendTail appends the rest of a record behind its two times. It returns a long body in place of appending it.
+// appendTail appends the part of a record that follows its two times. It returns a long body instead of appending it.
 func appendTail(b []byte, p *Push) (record, long []byte) {
 	at := len(b)
 	b = append(b, byte(p.Priority), byte(len(p.ID)))
@@ -84,7 +85,7 @@ func appendTail(b []byte, p *Push) (record, long []byte) {
 	return append(b, p.Body...), nil
 }
 
-// push is a push that stores the job as it is, apart from its times.
+// push returns a push that stores the job as it is, apart from its times.
 func (j *Job) push() *Push {
 	return &Push{
 		Topic: j.Topic, ID: j.ID, Body: j.Body, ContentType: j.ContentType, Priority: j.Priority, TTR: j.TTR,
@@ -92,10 +93,10 @@ func (j *Job) push() *Push {
 	}
 }
 
-// MaxWaits is the most waits between attempts that a job can have of its own.
+// MaxWaits is the most waits between attempts in Push.Retry.
 const MaxWaits = 50
 
-// appendExtras appends the extras of a record, as extrasAt in lua/shared finds them.
+// appendExtras appends the extras of a record, in the form that extrasAt in lua/shared reads.
 func appendExtras(b []byte, p *Push) []byte {
 	at := len(b)
 	expiry := p.TTL.Milliseconds()
@@ -116,7 +117,7 @@ func appendExtras(b []byte, p *Push) []byte {
 	return b
 }
 
-// decodeExtras reads what appendExtras wrote, and returns what follows.
+// decodeExtras decodes what appendExtras wrote, and returns the rest.
 func decodeExtras(j *Job, rest string) (string, error) {
 	if len(rest) < 9 {
 		return "", errRecord
@@ -143,8 +144,8 @@ func decodeExtras(j *Job, rest string) (string, error) {
 
 var errRecord = errors.New("the stored record cannot be decoded")
 
-// decodeRecord reads the record at a reference into j. body is the value of its body key. This is the gate to newer
-// formats: of those only what all formats have in common is read, and j.Newer is set.
+// decodeRecord decodes the record at a reference into j. body is the value of its body key. This is the only place that
+// handles newer formats: it decodes the fields that all formats share, and sets j.Newer.
 func decodeRecord(j *Job, ref int64, rec, body string) error {
 	if len(rec) < 14 {
 		return errRecord

@@ -10,15 +10,15 @@ import (
 
 // Reserve asks for ready jobs.
 type Reserve struct {
-	Worker string // one dispatcher; it has one Reserve at a time under way for a bucket
+	Worker string // names the dispatcher, which sends one Reserve at a time to a bucket
 	Token  string // unique to this call
-	Again  bool   // the same call is made again, after its answer was lost: it returns the same jobs
+	Again  bool   // the call repeats one whose answer was lost: it returns the same jobs
 	Max    int    // at most ReserveLimit
-	// Pattern is the order in which priorities are served, one digit a job ("0102010201" is 5:3:2); the position is
-	// kept in Redis, so it holds over all dispatchers.
+	// Pattern is the order in which priorities are served, one digit for each job ("0102010201" is 5:3:2). The position
+	// is stored in Redis, so the order holds over all dispatchers.
 	Pattern string
-	// TopicMax bounds the jobs of any one topic in this call, Busy those of single topics (0: none now), so that one
-	// slow topic cannot take every place of a dispatcher.
+	// TopicMax bounds the jobs of any one topic in this call, and Busy those of single topics (0: none now), so that
+	// one slow topic cannot take every place of a dispatcher.
 	TopicMax int
 	Busy     map[string]int
 	// LeaseCap bounds the first lease: it lasts min(TTR, LeaseCap) plus LeaseGrace, and Extend prolongs it.
@@ -31,29 +31,29 @@ const ReserveLimit = 128
 // LeaseGrace is added to every lease, for the settling of a call that used all of its TTR.
 const LeaseGrace = time.Second
 
-// StartWindow is how long after Reserve (or Extend) was sent a callback may still be started without asking Extend
-// first. Delete of a running job waits it out, so no callback starts after its answer.
+// StartWindow is how long after Reserve (or Extend) was sent a callback may be started without calling Extend first.
+// Delete of a running job waits until it has passed, so no callback starts after its answer.
 const StartWindow = 250 * time.Millisecond
 
 // Reserved is the answer to Reserve.
 type Reserved struct {
 	Now  time.Time // Redis's clock in the script
 	Jobs []*Lease
-	More bool // there may be others, behind places of jobs that are gone
+	More bool // there may be more jobs, after empty places of removed ones
 }
 
-// Lease is a reserved job. Job.Attempts is the number made before this one, Job.Revision that of the job's death once
-// it was settled as dead.
+// Lease is a reserved job. Job.Attempts is the number of attempts before this one. Job.Revision is set once the job was
+// settled as dead: the revision of its death.
 type Lease struct {
 	Job
 	Token       string
-	Reservation int64 // revision of the Reserve: whatever has a lower one is what is called now, or older
+	Reservation int64 // revision of the Reserve: a change with a lower one is part of this call, or older
 	ref         int64
 	hasKeys     bool // it has attempts or a body key to remove
 }
 
-// Reserve takes ready jobs of a bucket under leases. After an error the jobs may be reserved anyway: the same request
-// with Again returns them.
+// Reserve takes ready jobs of a bucket under leases. After an error jobs may have been reserved: the same request with
+// Again returns them.
 func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, error) {
 	v, err := s.run(ctx, bucket, "reserve", r.args()...)
 	if err != nil {
@@ -62,13 +62,13 @@ func (s *Shard) Reserve(ctx context.Context, bucket int, r Reserve) (Reserved, e
 	return s.reserved(v, r.Token)
 }
 
-// The length of what the answer of reserve.lua begins with, and of each job in it.
+// The lengths of the head of reserve.lua's answer, and of each job in it.
 const (
 	reservedHead = 4
 	reservedJob  = 6
 )
 
-// reserved reads the answer of reserve.lua.
+// reserved decodes the answer of reserve.lua.
 func (s *Shard) reserved(v any, token string) (Reserved, error) {
 	reply, ok := v.([]any)
 	if !ok || len(reply) < reservedHead || (len(reply)-reservedHead)%reservedJob != 0 {
@@ -112,7 +112,7 @@ func (r *Reserve) args() []any {
 	return args
 }
 
-// leased reads what reserve.lua answers of one job.
+// leased decodes one job in the answer of reserve.lua.
 func (s *Shard) leased(v []any, token string) (*Lease, error) {
 	topic, _ := v[0].(string)
 	ref, _ := v[2].(string)
@@ -131,18 +131,18 @@ func (s *Shard) leased(v []any, token string) (*Lease, error) {
 	return l, nil
 }
 
-// logNewerEvery is how often the log names one of the jobs that were put off.
+// logNewerEvery is how often the log names one of the jobs that were postponed.
 const logNewerEvery = time.Minute
 
-// logNewer logs that there are jobs which only a newer version can deliver.
+// logNewer logs that only a newer version can deliver some jobs.
 func (s *Shard) logNewer(job string) {
 	now, last := time.Now().UnixNano(), s.loggedNewer.Load()
 	if now-last >= int64(logNewerEvery) && s.loggedNewer.CompareAndSwap(last, now) {
-		s.log.Error("jobs are put off", "one of them", job, "error", ErrNewer)
+		s.log.Error("jobs are postponed", "one of them", job, "error", ErrNewer)
 	}
 }
 
-// Extend makes leases end d plus LeaseGrace from now. held says for each whether it was still held.
+// Extend makes leases end d plus LeaseGrace from now. held reports for each whether it was still held.
 func (s *Shard) Extend(ctx context.Context, bucket int, leases []*Lease, d time.Duration) (held []bool, err error) {
 	if len(leases) == 0 {
 		return nil, nil

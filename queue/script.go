@@ -17,14 +17,14 @@ import (
 //go:embed lua
 var luaFiles embed.FS
 
-// The files in lua/shared that precede every script, in this order. Lua creates the functions of the second list
-// faster when what the first one declares belongs to an enclosing function.
+// The files in lua/shared that precede every script, in this order. Lua creates the functions of the second list faster
+// when the declarations of the first belong to an enclosing function.
 var (
 	sharedOuter = []string{"base", "locators"}
 	sharedInner = []string{"records", "topics", "places", "find", "attempts"}
 )
 
-// sharedBy are the files in lua/shared that precede some scripts only, behind those of all: the calls of the others
+// sharedBy lists the files in lua/shared that only some scripts need, after those of all: calls of the other scripts
 // need not create their functions.
 var sharedBy = map[string][]string{
 	"reserve": {"leases"}, "take": {"leases"}, "push": {"recall"}, "recall": {"recall"}, "list": {"recall"},
@@ -32,7 +32,7 @@ var sharedBy = map[string][]string{
 	"drop": {"recall", "finished"}, "configure": {"recall", "finished"}, "stats": {"stats"}, "totals": {"stats"},
 }
 
-// script makes its text when a server asks for it: the texts of all scripts would take 1.4 MiB in each process.
+// script composes its text only when a server needs it: the texts of all scripts would take 1.4 MiB in each process.
 type script struct {
 	text func() string
 	hash func() string
@@ -42,7 +42,7 @@ func newScript(text func() string) *script {
 	return &script{text, sync.OnceValue(func() string { return redis.NewScript(text()).Hash() })}
 }
 
-// evalSha calls a script that the server may know, eval one that it does not know.
+// evalSha calls a script that the server may have cached, eval one that it has not.
 func (c *script) evalSha(ctx context.Context, r redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	return r.EvalSha(ctx, c.hash(), keys, args...)
 }
@@ -87,16 +87,16 @@ func compose(of, name, shared string, cluster bool) string {
 
 const (
 	survey  = "survey"    // list before the server has been compared, see Survey
-	endByID = "end by id" // end, when it names jobs by their ids: it does nothing when it begins late
+	endByID = "end by id" // end for jobs named by their ids: it does nothing when it begins late
 )
 
-// variants are other names of scripts, with other guards.
+// variants maps scripts to their other names, which have other guards.
 var variants = map[string][]string{"list": {survey}, "end": {endByID}}
 
-// unguarded are the scripts that work before the server has been compared.
+// unguarded lists the scripts that work before the server has been compared.
 var unguarded = []string{"attend", "compared", "replay", "configure", "identify", survey}
 
-// guardsOf is what a script checks first.
+// guardsOf returns the text of the checks that a script begins with.
 func guardsOf(name string, cluster bool) string {
 	var guards []string
 	if cluster {
@@ -131,7 +131,7 @@ func millis(v any) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// ints reads a list of numbers.
+// ints converts a list of numbers.
 func ints(reply []any) []int64 {
 	list := make([]int64, len(reply))
 	for i, v := range reply {
@@ -153,14 +153,14 @@ func number(s string) int64 {
 	return n
 }
 
-// outcome is what a script answered that may have been called twice.
+// outcome is the answer of a script that may have been called twice.
 type outcome struct {
 	value    any
-	repeated bool  // the answer to the first call was lost; it may have been carried out
-	unsafe   error // why no replica has confirmed it, though the durability asks for that
+	repeated bool  // the first answer was lost; that call may have been carried out
+	unsafe   error // why no replica has confirmed it, when the durability requires one
 }
 
-// do calls a script, once more when the connection broke, and waits until its writes are where d says.
+// do calls a script, a second time when the connection broke, and waits until its writes are as safe as d requires.
 func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string, args ...any) (o outcome, err error) {
 	call := func() (v any, unsafe, err error) {
 		if d == Replica {
@@ -181,13 +181,13 @@ func (s *Shard) do(ctx context.Context, bucket int, d Durability, script string,
 	return o, err
 }
 
-// again is run for scripts that may run twice: once more when the connection broke.
+// again is run for scripts that may run twice: it calls a second time when the connection broke.
 func (s *Shard) again(ctx context.Context, bucket int, script string, args ...any) (any, error) {
 	o, err := s.do(ctx, bucket, Memory, script, args...)
 	return o.value, err
 }
 
-// list is again for scripts that answer with a list of n values; any number when n is negative.
+// list is again for scripts that answer a list of n values, or of any length when n is negative.
 func (s *Shard) list(ctx context.Context, bucket, n int, script string, args ...any) ([]any, error) {
 	v, err := s.again(ctx, bucket, script, args...)
 	if err != nil {
@@ -239,9 +239,9 @@ func (s *Shard) eval(ctx context.Context, bucket int, script string, args ...any
 	return code.evalSha(ctx, s.client, keys, args...).Result()
 }
 
-// errDoubtful is the error of a repeated call that finds nothing to do: the first one, whose answer was lost, may
-// have done it.
+// errDoubtful is the error of a repeated call that finds nothing to do: the first call, whose answer was lost, may have
+// done it.
 var errDoubtful = errors.New("the first answer was lost, and there is nothing left to do: it may have been done")
 
-// errConnection marks a command whose connection broke while it was under way. Another connection may work at once.
+// errConnection marks a command whose connection broke while it was under way. A new connection may work at once.
 var errConnection = errors.New("the connection broke")

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Verdict is what becomes of a reserved job.
+// Verdict says what happens to a reserved job.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Done    Verdict = iota // delivered: the job is gone
+	Done    Verdict = iota // delivered: the job is removed
 	Retry                  // a counted attempt failed: ready again after Delay
-	Snooze                 // "ask again": ready again after Delay, no attempt counted
+	Snooze                 // "ask again later": ready again after Delay, no attempt counted
 	Bury                   // a counted attempt failed for good: dead with Reason
-	Release                // not called: back to the head of its queue, nothing counted (shutdown, paused meanwhile)
+	Release                // not called (shutdown, paused meanwhile): back to the head of its queue, nothing counted
 	Expire                 // not called: dead with Reason, nothing counted
 )
 
-// verdictLetters are the verdicts in settle.lua. doneWithKeys is Done of a job that has attempts or a body key to
+// verdictLetters are the verdicts in settle.lua. doneWithKeys is Done for a job that has attempts or a body key to
 // remove.
 var verdictLetters = [...]string{Done: "D", Retry: "R", Snooze: "S", Bury: "B", Release: "L", Expire: "E"}
 
 const doneWithKeys = "K"
 
-// Endpoint is what an attempt showed about the topic's endpoint. It drives the topic's window of calls in flight and
-// its breaker.
+// Endpoint is what an attempt revealed about the topic's endpoint. It controls the topic's window of calls in flight
+// and its breaker.
 type Endpoint uint8
 
-// What an attempt showed about the endpoint.
+// The values of Endpoint.
 const (
 	EndpointUnknown Endpoint = iota // not called
 	EndpointUp                      // it answered
@@ -47,11 +47,11 @@ type Settlement struct {
 	Reason   string        // of Bury and Expire
 	Attempt  *Attempt      // nil for Release and Expire; N is set by Settle
 	Endpoint Endpoint
-	Remember bool // of Done: the job can be found for as long as its topic says
+	Remember bool // of Done: remember the finished job as its topic says
 }
 
-// Settle ends leases, up to ReserveLimit at once. It says for each whether it was still held; where not, nothing was
-// done. The same call may be repeated after an error: what was done the first time then shows as not held.
+// Settle ends leases, up to ReserveLimit at once. It reports for each whether it was still held; if not, nothing was
+// done. The same call may be repeated after an error: leases that the first call ended are then reported as not held.
 func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool, error) {
 	if len(st) == 0 {
 		return nil, nil
@@ -87,7 +87,7 @@ func (s *Shard) Settle(ctx context.Context, bucket int, st []Settlement) ([]bool
 	return held, nil
 }
 
-// kind is what many settlements of a call have in common.
+// kind holds what many settlements of a call have in common.
 type kind struct{ token, topic, verdict, endpoint string }
 
 func (x *Settlement) kind() kind {
@@ -101,7 +101,7 @@ func (x *Settlement) kind() kind {
 // settleArgs makes the arguments of settle.lua.
 func settleArgs(st []Settlement, small smallHashes) (args []any, err error) {
 	args = append(make([]any, 0, 16+7*len(st)), small.splits, len(st), 0)
-	at := map[kind]int{} // where each is in ARGV, which counts from 1
+	at := map[kind]int{} // index of each in ARGV, which counts from 1
 	for i := range st {
 		k := st[i].kind()
 		if at[k] == 0 {
@@ -135,7 +135,7 @@ func (x *Settlement) appendOutcome(args []any, small smallHashes) ([]any, error)
 	return append(args, max(0, ceilDelay(x.Delay)), attempts, ""), nil
 }
 
-// ceilDelay is in ms, and never early.
+// ceilDelay returns a delay in ms, rounded up so that no job is early.
 func ceilDelay(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -23,10 +23,10 @@ type Shard struct {
 	name        string
 	url         string
 	loggedNewer atomic.Int64 // Unix nanoseconds
-	seed        uint64       // of its weight in rendezvous hashing
+	seed        uint64       // for its weight in rendezvous hashing
 	state       atomic.Value
 	client      redis.UniversalClient
-	waits       redis.UniversalClient // for what waits for replicas
+	waits       redis.UniversalClient // for commands that wait for replicas
 	timeout     time.Duration         // of one command
 	scripts     map[string]*script
 	locators    uint32
@@ -38,9 +38,9 @@ type Shard struct {
 	former     string
 	queue      *Queue
 	identified atomic.Bool            // its data is known to be its own
-	sameAs     atomic.Pointer[string] // the shard that it is already; nil: none
+	sameAs     atomic.Pointer[string] // the shard that it is a second name of; nil: none
 
-	counted atomic.Pointer[jobCount] // the last count of its jobs
+	counted atomic.Pointer[jobCount] // the last count of the shard's jobs
 	probing atomic.Bool
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -49,13 +49,13 @@ type Shard struct {
 
 	doubtMu  sync.Mutex
 	doubtful []doubt
-	clearing bool // a goroutine removes what doubtful names
+	clearing bool // a goroutine removes the copies in doubtful
 
 	confMu      sync.Mutex
-	confVersion uint64 // of the topics' limits that conf in Redis is known to hold; 0: none
+	confVersion uint64 // of the topics' limits that conf in Redis is known to hold; 0: unknown
 }
 
-// bucketState is what this process knows of the server behind a bucket, and the pushes on their way there.
+// bucketState is what this process knows about the server of a bucket, and the calls on their way there.
 type bucketState struct {
 	down   atomic.Bool
 	proven atomic.Bool // it has answered a script
@@ -64,13 +64,13 @@ type bucketState struct {
 	pushes [durabilities]*batcher
 	takes  *gatherer[*takeCall]
 	ends   *gatherer[*endCall]
-	splits atomic.Uint32 // of its small hashes, as last heard
+	splits atomic.Uint32 // of its small hashes, as a script last answered
 }
 
-// comparing is the reason of a bucket that waits to be compared with the hosts' journals.
+// comparing is the reason for a bucket that waits to be compared with the hosts' journals.
 const comparing = "comparing"
 
-// reason is why the bucket is down.
+// reason returns why the bucket is down.
 func (b *bucketState) reason() string {
 	if why, _ := b.why.Load().(error); redis.HasErrorPrefix(why, "NOTCOMPARED") {
 		return comparing
@@ -121,7 +121,7 @@ func openShard(c ShardConfig, o Options, q *Queue) (*Shard, error) {
 	return s, nil
 }
 
-// start runs f in a goroutine that close waits for. It returns false when the shard is closed.
+// start runs f in a goroutine that close waits for. It returns false if the shard is closed.
 func (s *Shard) start(f func()) bool {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -140,13 +140,13 @@ func (s *Shard) close() error {
 	return errors.Join(s.client.Close(), s.waits.Close())
 }
 
-// Name is the shard's in the registry.
+// Name returns the shard's name in the registry.
 func (s *Shard) Name() string { return s.name }
 
-// Buckets is how many parts the shard has: 1, or Options.Buckets of a Cluster.
+// Buckets returns how many parts the shard has: 1, or Options.Buckets for a Cluster.
 func (s *Shard) Buckets() int { return len(s.nodes) }
 
-// State is active, draining or offline, as the registry says.
+// State returns active, draining or offline, as the registry says.
 func (s *Shard) State() string { return s.state.Load().(string) }
 
 // Up reports whether the shard answered when this process last called it.
@@ -159,7 +159,7 @@ func (s *Shard) Up() bool {
 	return true
 }
 
-// bucketOf puts all jobs of a topic into one bucket, so that its limits, its order and its lists are exact on the
+// bucketOf returns the bucket of a topic. All its jobs are in one, so that its limits, order and lists are exact on the
 // shard.
 func (s *Shard) bucketOf(topic string) int {
 	if len(s.nodes) == 1 {
@@ -168,8 +168,8 @@ func (s *Shard) bucketOf(topic string) int {
 	return int(xxhash.Sum64String(topic) % uint64(len(s.nodes)))
 }
 
-// bucketsOf are the buckets that have jobs of a topic. The topics of a namespace are in all of them, and each counts
-// its own.
+// bucketsOf returns the buckets that may have jobs of a topic. The topics of a namespace are spread over all buckets,
+// and each counts its own.
 func (s *Shard) bucketsOf(topic string) []int {
 	if !isNamespace(topic) {
 		return []int{s.bucketOf(topic)}
@@ -181,7 +181,7 @@ func (s *Shard) bucketsOf(topic string) []int {
 	return all
 }
 
-// failed judges an error of a command: the caller's context, the state of the shard, or the connection to it.
+// failed classifies an error of a command: the caller's context, the state of the shard, or the connection to it.
 func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("shard %s: %w", s.name, ctx.Err())
@@ -207,7 +207,7 @@ func (s *Shard) failed(ctx context.Context, bucket int, err error) error {
 	return s.unavailable(reason, err)
 }
 
-// unanswered is unavailable, of a call that may have been carried out.
+// unanswered is unavailable for a call that may have been carried out.
 func (s *Shard) unanswered(reason string, err error) error {
 	un := s.unavailable(reason, err)
 	un.unanswered = true
@@ -222,7 +222,7 @@ func (s *Shard) unavailable(reason string, err error) *UnavailableError {
 	return &UnavailableError{Reason: reason, RetryAfter: retry, Err: fmt.Errorf("shard %s: %w", s.name, err)}
 }
 
-// reasonOf names what an error of Redis or of the connection means for the shard.
+// reasonOf returns the reason for UnavailableError that an error of Redis or of the connection means.
 func reasonOf(err error) string {
 	var ne net.Error
 	var same *sameError
@@ -258,14 +258,14 @@ func reasonOf(err error) string {
 	return "down"
 }
 
-// markDown makes calls of a bucket that does not answer fail at once, until a probe gets an answer.
+// markDown makes calls to a bucket that does not answer fail at once, until a probe gets an answer.
 func (s *Shard) markDown(bucket int, err error) {
 	n := s.nodes[bucket]
-	n.why.Store(fmt.Errorf("%w", err)) // one concrete type, as atomic.Value wants
+	n.why.Store(fmt.Errorf("%w", err)) // one concrete type, as atomic.Value requires
 	if n.down.Swap(true) {
 		return
 	}
-	if n.reason() == comparing { // as at every start
+	if n.reason() == comparing { // happens at every start
 		s.log.Info("shard is being compared with the journals", "bucket", bucket)
 	} else {
 		s.log.Warn("shard does not answer", "bucket", bucket, "error", err)
@@ -280,7 +280,7 @@ func (s *Shard) markDown(bucket int, err error) {
 
 const probeEvery = 100 * time.Millisecond
 
-// probe writes to the buckets that are down until all of them take it.
+// probe writes to the buckets that are down until all of them accept it.
 func (s *Shard) probe() {
 	s.retry(func() (done bool) {
 		if s.reviveAll(); !s.Up() {
@@ -291,7 +291,7 @@ func (s *Shard) probe() {
 	})
 }
 
-// retry calls try every probeEvery until it is done, or the shard is closed.
+// retry calls try every probeEvery until it returns true or the shard is closed.
 func (s *Shard) retry(try func() (done bool)) {
 	t := time.NewTicker(probeEvery)
 	defer t.Stop()
@@ -315,7 +315,7 @@ func (s *Shard) reviveAll() {
 	}
 }
 
-// proven returns nil when every bucket is up and has answered a script since the shard was opened. It asks those that
+// proven returns nil when every bucket is up and has answered a script since the shard was opened. It probes those that
 // have not.
 func (s *Shard) proven(ctx context.Context) error {
 	for b, n := range s.nodes {

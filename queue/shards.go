@@ -10,8 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// activeFor lists the shards that take a push: the one that the topic is pinned to, then the others in the order of
-// rendezvous hashing. The first is the home of the id, the next takes its jobs while the home is down.
+// activeFor lists the shards for a push: the one that the topic is pinned to, then the others in the order of
+// rendezvous hashing. The first is the home of the id; the next takes its jobs while the home is down.
 func (q *Queue) activeFor(topic, id string) []*Shard { return q.ranked(*q.takers.Load(), topic, id) }
 
 // order lists the shards that may have a job: active ones as in activeFor, then the others.
@@ -27,8 +27,7 @@ func (q *Queue) order(topic, id string) []*Shard {
 	return list
 }
 
-// searchOrder is order, with the active shards once more behind draining ones: a job may have been moved there
-// meanwhile.
+// searchOrder is order, with the active shards again after draining ones: a job may have been moved there meanwhile.
 func (q *Queue) searchOrder(topic, id string) []*Shard {
 	order := q.order(topic, id)
 	if n := len(order); n > 0 && order[n-1].State() == "draining" {
@@ -37,8 +36,8 @@ func (q *Queue) searchOrder(topic, id string) []*Shard {
 	return order
 }
 
-// drainingFirst lists all shards so that no job on its way is missed: it is in the draining shard, or afterwards in
-// an active one.
+// drainingFirst lists all shards, draining ones first, so that no job that is being moved is missed: it is in the
+// draining shard, or afterwards in an active one.
 func (q *Queue) drainingFirst() []*Shard {
 	shards := slices.Clone(*q.shards.Load())
 	slices.SortStableFunc(shards, func(a, b *Shard) int { return strings.Compare(b.State(), a.State()) })
@@ -52,7 +51,7 @@ func (q *Queue) ranked(shards []*Shard, topic, id string) []*Shard {
 	}
 	name := q.opts.Pinned(topic)
 	if at := slices.IndexFunc(list, func(s *Shard) bool { return s.name == name }); at > 0 {
-		home := list[at] // the list is ours: byWeight made it
+		home := list[at] // byWeight made the list, so it may be changed
 		copy(list[1:], list[:at])
 		list[0] = home
 	}
@@ -74,8 +73,8 @@ func byWeight(shards []*Shard, topic, id string) []*Shard {
 	return list
 }
 
-// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that weights of different shards are
-// independent.
+// mix spreads the bits of x (the finaliser of SplitMix64, by Sebastiano Vigna), so that the weights of different shards
+// are independent.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -84,8 +83,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// search asks the shards that may have a job until one has it. When none has but one could not be asked, it returns
-// that error.
+// search asks the shards that may have a job until one has it. If none has it and one did not answer, it returns that
+// shard's error.
 func (q *Queue) search(topic, id string, ask func(*Shard) (found bool, err error)) error {
 	var missed error
 	for _, s := range q.searchOrder(topic, id) {
@@ -104,10 +103,10 @@ func (q *Queue) search(topic, id string, ask func(*Shard) (found bool, err error
 	return fmt.Errorf("%s/%s: %w", topic, id, ErrNotFound)
 }
 
-// PartialError accompanies an answer that some shards are missing from.
+// PartialError accompanies an answer in which some shards are missing.
 type PartialError struct {
 	Shards []string
-	Err    error // of the first
+	Err    error // of the first one
 }
 
 func (e *PartialError) Error() string {
@@ -116,13 +115,13 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// IsPartial reports whether an error means that some shards did not answer, beside an answer of the others.
+// IsPartial reports whether an error means that the answer is without some shards.
 func IsPartial(err error) bool {
 	var partial *PartialError
 	return errors.As(err, &partial)
 }
 
-// eachShard asks all shards. Errors make a *PartialError; the other shards are still asked.
+// eachShard asks all shards, also after an error. It returns errors as a *PartialError.
 func (q *Queue) eachShard(ask func(*Shard) error) error {
 	var partial *PartialError
 	for _, s := range *q.shards.Load() {
@@ -153,7 +152,7 @@ func (q *Queue) eachBucket(ask func(s *Shard, bucket int) error) error {
 	})
 }
 
-// eachTopic asks every shard about topics: each bucket about its own, at most step of them at once.
+// eachTopic asks every shard about topics: each bucket about its own, at most step topics in one call.
 func (q *Queue) eachTopic(topics []string, step int, ask func(s *Shard, bucket int, topics []string) error) error {
 	return q.eachShard(func(s *Shard) error {
 		byBucket := make([][]string, len(s.nodes))

@@ -12,13 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Redis can lose writes: the last second of its append-only file, what a replica had not received, or everything. It
-// loses the latest writes first. So every change of a job takes the next revision of its bucket, a counter in the data:
-// the revision that the data holds tells which changes it has, and the journals of the hosts have the rest, each with
-// its revision.
+// A Redis can lose writes: the last second of its append-only file, writes that a replica had not received, or
+// everything. It loses the latest writes first. So every change of a job takes the next revision of its bucket, a
+// counter in the data: the counter's value tells which changes the data has, and the journals of the hosts have the
+// rest, each with its revision.
 //
-// The scripts work only while run names the server that answers (lua/shared/serverguard.lua). A server that is new, or
-// has lost everything, therefore answers nothing until it has been compared:
+// The scripts work only while the key run names the server that answers (lua/shared/serverguard.lua). A server that is
+// new, or has lost everything, therefore refuses all requests until it has been compared:
 //
 //	attend      one process for each journal, every second: this host is at work, and its journal reaches this far. The
 //	            first one that meets a new server begins a comparison: its name, and the revision after which lines are
@@ -28,25 +28,25 @@ import (
 //	compared    each host: it has done that. When all hosts at work have, revisions continue behind all that any journal
 //	            knows, and run is set: the scripts work again
 //
-// Of a job the line with the highest revision decides, in whatever order hosts replay theirs. A host that was away
-// replays late, see replay.lua.
+// For each job the line with the highest revision decides, in whatever order the hosts replay their lines. A host that
+// was absent replays late, see replay.lua.
 
-// ReplayMode says what lines of a journal may change.
+// ReplayMode says which jobs lines of a journal may change.
 type ReplayMode string
 
 // The modes of Replay.
 const (
-	ReplayCompare ReplayMode = "compare" // nobody else changes jobs meanwhile
-	ReplayLate    ReplayMode = "late"    // the bucket is open: what may have been changed since stays
-	ReplayByHand  ReplayMode = "hand"    // the same, of journals that an operator names
+	ReplayCompare ReplayMode = "compare" // the bucket is not open: nothing else changes jobs
+	ReplayLate    ReplayMode = "late"    // the bucket is open: jobs that may have changed since stay
+	ReplayByHand  ReplayMode = "hand"    // the same, with journals that an operator names
 )
 
-// EntryKind says what a line of a journal tells of a job.
+// EntryKind says what a line of a journal records about a job.
 type EntryKind string
 
 // The kinds of entries.
 const (
-	EntryStored    EntryKind = "stored" // Job is all that is known of it
+	EntryStored    EntryKind = "stored" // Job has all known fields
 	EntryDeleted   EntryKind = "deleted"
 	EntryDelivered EntryKind = "delivered"
 	EntryDied      EntryKind = "died"    // Job has DeadAt, DeadReason, Attempts and History
@@ -56,15 +56,15 @@ const (
 // Entry is a line of a journal for Replay.
 type Entry struct {
 	Kind     EntryKind
-	Revision int64 // 0 of delivered ones by older versions, unless what was delivered is known
-	Since    int64 // of stored ones: the last revision known at which the job was alive; 0: it is not known
+	Revision int64 // 0 for deliveries by older versions, unless the delivered revision is known
+	Since    int64 // of EntryStored: the last revision at which the job is known to have been alive; 0: not known
 	Job      Job   // Topic, ID and CreatedAt; more by Kind
 }
 
-// Effect is what replaying an entry did.
+// Effect says what replaying an entry did.
 type Effect string
 
-// The effects of entries. EffectNone is for what was so already, or is overtaken by a later line.
+// The effects of entries. EffectNone means that the data had the change already, or that a later line overrides it.
 const (
 	EffectNone     Effect = ""
 	EffectStored   Effect = "stored"
@@ -73,33 +73,33 @@ const (
 	EffectBuried   Effect = "buried"
 )
 
-// Comparison is what a bucket tells a host that attends it.
+// Comparison is the answer of a bucket to a host that attends it.
 type Comparison struct {
 	Now      time.Time // by Redis's clock
 	Open     bool      // the scripts work
-	Name     string    // of the comparison, different from all others
+	Name     string    // of the comparison, unique
 	After    int64     // revision of the data: later ones are lost
-	Position string    // what this host noted last, "" for nothing
-	// Older is what a version before revisions noted of this host: "same" when it has compared its journal with this
-	// server, else "until " and the milliseconds, by the host's clock, before which its journal is in the data.
+	Position string    // in its journal that this host noted last, "" for none
+	// Older is the note of a version without revisions about this host: "same" when it has compared its journal with
+	// this server, else "until " and the milliseconds, by the host's clock, before which its journal is in the data.
 	Older  string
 	Empty  bool  // there is nothing in the bucket
-	Missed []Gap // comparisons of an open bucket that this host has not done
+	Missed []Gap // comparisons of an open bucket that this host has missed
 	Hosts  []HostSeen
 }
 
-// Gap is a comparison that has been: of the revisions between After and Upto some were lost.
+// Gap is a finished comparison: some of the revisions between After and Upto were lost.
 type Gap struct{ After, Upto int64 }
 
-// HostSeen is what a bucket knows of a host.
+// HostSeen holds what a bucket knows about a host.
 type HostSeen struct {
 	Host string
 	At   time.Time // by Redis's clock, when it attended last
-	Left bool      // it said so then
+	Left bool      // it said then that it leaves
 }
 
-// Attend tells a bucket that a host is at work and that its journal ends at a position. It is to be called again every
-// few seconds, and at last with leaves.
+// Attend tells a bucket that a host is running and that its journal ends at a position. The host must call it every few
+// seconds, and finally with leaves.
 func (s *Shard) Attend(ctx context.Context, bucket int, host, position string, leaves bool) (Comparison, error) {
 	flag := ""
 	if leaves {
@@ -154,12 +154,12 @@ func parseNumber(v any) int64 {
 	return n
 }
 
-// replayStep is how many entries one call of the replay script takes.
+// replayStep is the most entries in one call of the replay script.
 const replayStep = 100
 
-// Replay applies lines of a journal to a bucket. name is the comparison's, ignored by hand. All entries must be of
-// topics in this bucket. dry only tells what would be done. On an error some may have been applied; they may be
-// replayed again.
+// Replay applies lines of a journal to a bucket. name is the comparison's; ReplayByHand ignores it. All entries must be
+// of topics in this bucket. With dry it only returns what it would do. After an error some entries may have been
+// applied; they may be replayed again.
 func (s *Shard) Replay(
 	ctx context.Context, bucket int, m ReplayMode, name string, dry bool, entries []Entry,
 ) ([]Effect, error) {
@@ -229,27 +229,28 @@ func (s *Shard) appendEntry(args []any, e *Entry) ([]any, error) {
 		long, died, attempts), nil
 }
 
-// ComparedBy is what a host tells a bucket when it has replayed its journal.
+// ComparedBy is the report of a host to a bucket that it has replayed its journal.
 type ComparedBy struct {
 	Host    string
 	Name    string   // of the comparison
 	Highest int64    // revision of this bucket in the journal
-	Late    bool     // the bucket was open: it has replayed all that it had missed
-	WaitFor []string // hosts at work
-	// Patience is for how long a host that does not attend the bucket is waited for, and 20 times as long one that does.
+	Late    bool     // the bucket was open: the host has replayed all that it had missed
+	WaitFor []string // running hosts
+	// Patience is how long to wait for a host that does not attend the bucket. The wait for one that does is 20 times
+	// as long.
 	Patience time.Duration
 }
 
-// Opened is what became of a comparison.
+// Opened is the outcome of a comparison.
 type Opened struct {
 	Open    bool
-	Another bool     // another server answers, or it has lost everything: nothing was noted
-	Upto    int64    // revisions continue behind this one
+	Another bool     // another server answers, or it has lost everything: nothing was stored
+	Upto    int64    // revisions continue after this one
 	Absent  []string // hosts that did not answer in time, when this call has opened the bucket
 }
 
-// Compared notes that a host has replayed its journal, and opens the bucket when the hosts that are waited for have
-// done so too.
+// Compared stores that a host has replayed its journal, and opens the bucket when all the hosts to wait for have done
+// so.
 func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened, error) {
 	args := []any{d.Host, d.Name, d.Highest, d.Patience.Milliseconds(), ""}
 	if d.Late {
@@ -273,7 +274,7 @@ func (s *Shard) Compared(ctx context.Context, bucket int, d ComparedBy) (Opened,
 	return o, nil
 }
 
-// Survey lists jobs of a topic in a state, also before the bucket is open. next is "" at the end.
+// Survey lists jobs of a topic in a state, even before the bucket is open. next is "" at the end.
 func (s *Shard) Survey(
 	ctx context.Context, topic string, state State, cursor string,
 ) (jobs []Job, next string, err error) {
@@ -285,10 +286,10 @@ func (s *Shard) Survey(
 	return s.listed(topic, state, reply)
 }
 
-// BucketOf is the bucket that has a topic's jobs.
+// BucketOf returns the bucket that has a topic's jobs.
 func (s *Shard) BucketOf(topic string) int { return s.bucketOf(topic) }
 
-// Adopt opens a shard without comparing it with any journal: for tests, and tools that have a Redis of their own.
+// Adopt opens a shard without comparing it with any journal, for tests and for tools with a Redis of their own.
 func (s *Shard) Adopt(ctx context.Context) error {
 	for bucket := range s.nodes {
 		c, err := s.Attend(ctx, bucket, "adopted", "", true)
@@ -304,8 +305,8 @@ func (s *Shard) Adopt(ctx context.Context) error {
 	return nil
 }
 
-// ComparedWith are the servers that the shard's buckets were compared with, by bucket; "" for one that waits for it, as
-// when it has lost everything. It does not tell when another server answers.
+// ComparedWith returns, by bucket, the run id of the server that was compared; "" while the bucket waits for a
+// comparison, as after it lost everything. It does not notice when another server answers.
 func (s *Shard) ComparedWith(ctx context.Context) ([]string, error) {
 	servers := make([]string, len(s.nodes))
 	cmds := make([]*redis.StringCmd, len(s.nodes))
@@ -314,7 +315,7 @@ func (s *Shard) ComparedWith(ctx context.Context) ([]string, error) {
 		cmds[bucket] = pipe.Get(ctx, prefix(bucket)+"run")
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("ask shard %s which server it was compared with: %w", s.name, err)
+		return nil, fmt.Errorf("read which server of shard %s was compared: %w", s.name, err)
 	}
 	for bucket, c := range cmds {
 		servers[bucket] = c.Val()

@@ -13,12 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ShardHealth is what a shard says about itself. Memory, MaxMemory and Jobs are sums over a Cluster's masters.
+// ShardHealth is a shard's report about itself. Memory, MaxMemory and Jobs are sums over a Cluster's masters.
 type ShardHealth struct {
 	Name       string
 	State      string // active, draining
 	Up         bool
-	Err        string        // why not
+	Err        string        // why it is not up
 	Latency    time.Duration // of one command
 	Version    string
 	RunID      string // of the server; of a Cluster's masters, joined
@@ -26,19 +26,19 @@ type ShardHealth struct {
 	MaxMemory  int64  // bytes; 0: no limit
 	Policy     string // maxmemory-policy; anything but noeviction can lose jobs
 	AOF        bool   // append-only file on
-	WriteError string // persistence trouble: append-only file or background save
-	LinkDown   bool   // a replica that lost its master
+	WriteError string // persistence error: append-only file or background save
+	LinkDown   bool   // a replica has lost its master
 	ReplOffset int64  // master_repl_offset; it never goes back while nothing is lost
 	Jobs       int64
-	Moved      int64  // jobs that it lately gave to other shards, see Drain
-	SameAs     string // the shard that it is already, under another name; it is not used then
-	Forbidden  bool   // Err is that the user lacks rights
-	Differ     string // hosts that have other settings than this one, with these
+	Moved      int64  // jobs recently moved to other shards, see Drain
+	SameAs     string // the shard that it is a second name of; it is not used then
+	Forbidden  bool   // Err says that the user lacks rights
+	Differ     string // hosts whose settings differ from this one's, with their settings
 
 	started, now time.Time // see Server
 }
 
-// Ping asks the server of a bucket for its clock.
+// Ping reads the clock of a bucket's server.
 func (s *Shard) Ping(ctx context.Context) (clock time.Time, took time.Duration, err error) {
 	start := time.Now()
 	clock, err = s.client.Time(ctx).Result()
@@ -48,7 +48,7 @@ func (s *Shard) Ping(ctx context.Context) (clock time.Time, took time.Duration, 
 	return clock, time.Since(start), nil
 }
 
-// Health asks a shard about itself.
+// Health asks a shard about its state.
 func (s *Shard) Health(ctx context.Context) ShardHealth {
 	h := ShardHealth{Name: s.name, State: s.State()}
 	_, took, err := s.Ping(ctx)
@@ -63,7 +63,7 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 			h.SameAs, err = same.of, nil
 		}
 	}
-	if err == nil && h.SameAs == "" { // otherwise they are the other one's
+	if err == nil && h.SameAs == "" { // otherwise the jobs are the other shard's
 		h.Jobs, err = s.countJobs(ctx)
 	}
 	if err == nil && h.State == "draining" {
@@ -80,9 +80,9 @@ func (s *Shard) Health(ctx context.Context) ShardHealth {
 	return h
 }
 
-// differ publishes this host's settings, and tells which hosts have others; nothing while the shard does not tell. Its
-// error is that the user lacks rights: the commands of scripts need some, too, and any other trouble has findings of
-// its own.
+// differ publishes this host's settings, and returns which hosts have others; "" when the shard does not answer. Its
+// only error is that the user lacks rights, which the commands in scripts need as well; other problems have findings of
+// their own.
 func (s *Shard) differ(ctx context.Context) (string, error) {
 	host, settings := s.queue.opts.Host, s.queue.opts.Settings
 	if settings == "" {
@@ -109,15 +109,15 @@ func (s *Shard) differ(ctx context.Context) (string, error) {
 	return strings.Join(list, "; ") + "; this host has " + settings, nil
 }
 
-// Forbidden says whether an error of Redis is that the user lacks rights (ACL). It has a prefix outside of scripts
-// only.
+// Forbidden reports whether an error of Redis means that the user lacks rights (ACL). It has a prefix only outside of
+// scripts.
 func Forbidden(err error) bool {
 	return redis.HasErrorPrefix(err, "NOPERM") || err != nil &&
 		(strings.Contains(err.Error(), "The user executing the script can't") ||
 			strings.Contains(err.Error(), "ACL failure in script"))
 }
 
-// Health asks all shards at once.
+// Health asks all shards concurrently.
 func (q *Queue) Health(ctx context.Context) []ShardHealth {
 	shards := q.Shards()
 	list := make([]ShardHealth, len(shards))
@@ -129,7 +129,7 @@ func (q *Queue) Health(ctx context.Context) []ShardHealth {
 	return list
 }
 
-// info adds up INFO of the server, or of a Cluster's masters.
+// info sums up INFO of the server, or of a Cluster's masters.
 func (s *Shard) info(ctx context.Context, h *ShardHealth) error {
 	var mu sync.Mutex
 	one := func(ctx context.Context, c *redis.Client) error {
@@ -145,7 +145,7 @@ func (s *Shard) info(ctx context.Context, h *ShardHealth) error {
 	return eachMaster(ctx, s.client, one)
 }
 
-// eachMaster asks the server of a client, or all masters of a Cluster.
+// eachMaster calls ask for the server of a client, or for all masters of a Cluster.
 func eachMaster(
 	ctx context.Context, client redis.UniversalClient, ask func(context.Context, *redis.Client) error,
 ) error {
@@ -194,10 +194,10 @@ func (h *ShardHealth) add(m map[string]string) {
 	h.ReplOffset += number("master_repl_offset")
 }
 
-// jobsStep is how many topics are read at once, which takes Redis about two milliseconds.
+// jobsStep is the number of topics read at once, which takes Redis about two milliseconds.
 const jobsStep = 10_000
 
-// jobCount is how many jobs a shard had, and what it took to count them.
+// jobCount is a count of a shard's jobs, and how long it took.
 type jobCount struct {
 	jobs int64
 	at   time.Time
@@ -205,12 +205,12 @@ type jobCount struct {
 }
 
 const (
-	countCheap = 20 * time.Millisecond // a count that takes no longer is made each time
-	countShare = 20                    // others take at most this part of the time
+	countCheap = 20 * time.Millisecond // if counting takes no longer, count each time
+	countShare = 20                    // otherwise spend at most this part of the time on it
 )
 
-// countJobs counts the jobs of the shard. Of many topics, the count may be as old as a multiple of what it took, unless
-// the shard is draining: it may be removed once it has no jobs.
+// countJobs counts the jobs of the shard. With many topics it may return an older count, up to a multiple of the time
+// that counting took, unless the shard is draining: a draining shard may be removed once it has no jobs.
 func (s *Shard) countJobs(ctx context.Context) (int64, error) {
 	began := time.Now()
 	if c := s.counted.Load(); c != nil && s.State() == "active" && c.took > countCheap &&
@@ -224,7 +224,7 @@ func (s *Shard) countJobs(ctx context.Context) (int64, error) {
 	return jobs, err
 }
 
-// jobs counts the jobs of all topics. While Redis gives a hash more room, some may count twice.
+// jobs counts the jobs of all topics. While Redis resizes a hash, some may count twice.
 func (s *Shard) jobs(ctx context.Context) (sum int64, err error) {
 	type rest struct {
 		key    string

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// A draining shard delivers what is due there, and gives the rest to active shards. A job is stored in the other
-// shard first, with its attempts and for the same time, and then removed here if nothing has happened to it
+// A draining shard delivers jobs that are due, and its other jobs are moved to active shards. A job is first stored in
+// the other shard, with its attempts and for the same time, and then removed here if nothing has happened to it
 // meanwhile; otherwise the copy is removed. So the job always exists. It is not called twice, because only jobs are
-// moved that neither shard would call before both steps are done; jobs that are stuck in a ready list are put off
-// first. One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards,
-// since a shard refuses copies that come late: their jobs may have been delivered. A job is called twice when the
-// process ends between the two steps and no other takes over within movePace.ahead.
+// moved that neither shard would call before both steps are done; jobs that are stuck in a ready list are postponed
+// first. One process at a time moves jobs. A process that was suspended in the middle stores nothing afterwards, since
+// a shard refuses copies that come late: their jobs may have been delivered. A job is called twice when the process
+// ends between the two steps and no other takes over within movePace.ahead.
 const (
-	moveStep = 100              // jobs read together
-	moverFor = 15 * time.Second // that a process may move jobs; longer than movePace.within
+	moveStep = 100              // jobs read in one call
+	moverFor = 15 * time.Second // how long a process may move jobs without renewal; longer than movePace.within
 )
 
-// movePace are the times of moving.
+// movePace holds the limits of time for moving.
 type movePace struct {
-	ahead  time.Duration // a job is moved only when it is due later than this
+	ahead  time.Duration // only jobs that are due later than this are moved
 	within time.Duration // a copy that comes later is refused; half of ahead
-	putOff time.Duration // how long a stuck job is put off; more than ahead
-	stuck  time.Duration // a ready job that no dispatcher took for so long is stuck
+	putOff time.Duration // how long a stuck job is postponed; more than ahead
+	stuck  time.Duration // a ready job is stuck when no dispatcher has taken it for so long
 }
 
 var defaultPace = movePace{
 	ahead: 10 * time.Second, within: 5 * time.Second, putOff: 20 * time.Second, stuck: 30 * time.Second,
 }
 
-// Drain moves what can be moved out of a shard, once through its topics, and returns how many jobs that were. holder
-// is the process's name; while another process moves jobs it does nothing. Errors: *UnavailableError when a shard
-// does not answer or no active one is up.
+// Drain goes once through the topics of a shard, moves all jobs that can be moved, and returns their number. holder is
+// the process's name; while another process moves jobs, Drain does nothing. Errors: *UnavailableError when a shard does
+// not answer or no active one is up.
 func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, err error) {
 	m := &mover{queue: q, from: s, holder: holder}
 	for bucket := range s.nodes {
@@ -46,7 +46,7 @@ func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, 
 			}
 		}
 		if err == nil {
-			_, err = m.mayGoOn(ctx) // has what was moved counted
+			_, err = m.mayGoOn(ctx) // reports how many were moved
 		}
 		if err != nil {
 			return m.moved, fmt.Errorf("move jobs out of shard %s: %w", s.name, err)
@@ -55,7 +55,7 @@ func (q *Queue) Drain(ctx context.Context, s *Shard, holder string) (moved int, 
 	return m.moved, nil
 }
 
-// living are the topics of a bucket that have jobs which can be moved.
+// living returns the topics of a bucket that have jobs which can be moved.
 func (s *Shard) living(ctx context.Context, bucket int) (map[string]Stats, error) {
 	topics := map[string]Stats{}
 	for key, set := range map[string]func(*Stats, int64){
@@ -83,10 +83,10 @@ type mover struct {
 	from    *Shard
 	holder  string
 	moved   int
-	counted int // of moved, in the shard's own count
+	counted int // how many of moved the shard has counted
 }
 
-// mayGoOn reports whether the shard is still draining, and this is the process that moves jobs now.
+// mayGoOn reports whether the shard is still draining and this process is the one that moves jobs now.
 func (m *mover) mayGoOn(ctx context.Context) (bool, error) {
 	v, err := m.from.again(ctx, 0, "mover", m.holder, moverFor.Milliseconds(), m.moved-m.counted)
 	m.counted = m.moved
@@ -115,7 +115,7 @@ func (m *mover) topic(ctx context.Context, bucket int, topic string, n Stats) er
 	return nil
 }
 
-// all moves the jobs of a topic in a state. It pauses for as long as it works, so that it hardly slows the shard down.
+// all moves the jobs of a topic in a state. It pauses for as long as it works, so that it hardly slows down the shard.
 func (m *mover) all(ctx context.Context, topic string, state State) error {
 	for cursor := ""; ; {
 		ok, err := m.mayGoOn(ctx)
@@ -142,7 +142,7 @@ func (m *mover) all(ctx context.Context, topic string, state State) error {
 	}
 }
 
-// some moves those of the jobs listed that have time.
+// some moves those of the listed jobs that are due late enough.
 func (m *mover) some(ctx context.Context, began time.Time, topic string, listed []Job) error {
 	cases, err := m.from.cases(ctx, topic, listed, m.queue.pace.ahead)
 	if err != nil || len(cases) == 0 {
@@ -151,7 +151,7 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 	byShard := map[*Shard][]*moving{}
 	for _, c := range cases {
 		order := m.queue.activeFor(topic, c.job.ID)
-		// The shard itself is among them when it has become active again: a job moved there would be removed.
+		// The shard itself is in the list when it has become active again: a job moved there would be removed.
 		i := slices.IndexFunc(order, func(s *Shard) bool { return s != m.from && s.Up() })
 		if i < 0 {
 			return &UnavailableError{Reason: "down", Err: m.queue.noShard()}
@@ -168,19 +168,19 @@ func (m *mover) some(ctx context.Context, began time.Time, topic string, listed 
 	return nil
 }
 
-// moving is a job on its way to another shard: as it was read, and its copy there.
+// moving is a job that is being moved to another shard: as it was read, and its copy there.
 type moving struct {
 	job      Job
 	ref      int64
 	state    string // d or x
 	at       int64  // when it becomes ready, or died, in ms
 	attempts string
-	copied   int64 // the reference there; negative when it was already there; 0 when its id is another job's there
-	revision int64 // of its copy there, and then of its leaving
-	stays    bool  // another job of its id there may be removed
+	copied   int64 // its reference there; negative when it already existed; 0 when another job has its id there
+	revision int64 // of its copy there, and later of its removal here
+	stays    bool  // another job of its id there may still be removed
 }
 
-// cases reads whole jobs. It leaves out those that are due too soon, and those that are gone.
+// cases reads whole jobs. It leaves out jobs that are due too soon or no longer exist.
 func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead time.Duration) ([]*moving, error) {
 	if len(listed) == 0 {
 		return nil, nil
@@ -203,7 +203,7 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 		if err != nil {
 			return nil, err
 		}
-		if job.Newer { // it stays: what cannot be read cannot be stored elsewhere
+		if job.Newer { // it stays: a job that cannot be decoded cannot be stored elsewhere
 			continue
 		}
 		c := &moving{job: *job, state: "d"}
@@ -222,8 +222,8 @@ func (s *Shard) cases(ctx context.Context, topic string, listed []Job, ahead tim
 	return list, nil
 }
 
-// move stores jobs in another shard, has that recorded, and removes them here; copies of jobs that cannot be removed
-// here are removed there. An error in between leaves jobs in both shards, until the next time.
+// move stores jobs in another shard, records that, and removes them here; if a job cannot be removed here, it removes
+// the copy. An error in between leaves jobs in both shards until the next call of Drain.
 func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*moving) error {
 	if err := to.copyOf(ctx, began.Add(m.queue.pace.within), list); err != nil {
 		return err
@@ -252,8 +252,9 @@ func (m *mover) move(ctx context.Context, began time.Time, to *Shard, list []*mo
 	return m.undo(ctx, to, stayed)
 }
 
-// others are jobs of another creation in place of copies. A push whose answer was lost leaves such a one, and no
-// journal has it. Whoever pushed it may remove it at first, see doubt.go; meanwhile the job stays where it is.
+// others returns jobs with another creation time that have the ids of copies. A push whose answer was lost leaves such
+// a job, and no journal has it. At first the process that pushed it may remove it, see doubt.go; until then the job
+// stays where it is.
 func (s *Shard) others(ctx context.Context, list []*moving) (others []*moving, err error) {
 	in := slices.DeleteFunc(slices.Clone(list), func(c *moving) bool { return c.copied != 0 })
 	refs := make([]Ref, len(in))
@@ -284,7 +285,7 @@ func (m *mover) undo(ctx context.Context, to *Shard, copied []*moving) error {
 	return m.queue.left(ctx, to, gone)
 }
 
-// replicated waits until a replica of the other shard has what was copied, if the topic asks for that.
+// replicated waits until a replica of the other shard has the copies, if the topic's durability requires it.
 func (m *mover) replicated(ctx context.Context, to *Shard, topic string) error {
 	if m.queue.durability(topic) == Memory {
 		return nil
@@ -305,8 +306,8 @@ func (s *Shard) copyOf(ctx context.Context, until time.Time, list []*moving) err
 	return s.restore(ctx, s.bucketOf(list[0].job.Topic), list)
 }
 
-// leave removes jobs, all of one topic, that are as they were read, and returns those. ref is their reference in this
-// shard.
+// leave removes those of the jobs, all of one topic, that are still as they were read, and returns them. ref returns a
+// job's reference in this shard.
 func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int64) (gone []*moving, err error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -333,7 +334,7 @@ func (s *Shard) leave(ctx context.Context, list []*moving, ref func(*moving) int
 	return gone, nil
 }
 
-// left has it recorded which jobs another shard has now.
+// left records which jobs have left for another shard.
 func (q *Queue) left(ctx context.Context, s *Shard, list []*moving) error {
 	jobs := make([]Job, len(list))
 	for i, c := range list {

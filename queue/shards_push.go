@@ -20,8 +20,8 @@ func (q *Queue) Push(ctx context.Context, p Push) Result {
 	return q.batcherOf(shards[0], p.Topic).push(ctx, push)[0]
 }
 
-// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that can
-// take it.
+// PushBatch stores jobs; each has its own outcome. A job goes to its home shard, or to the next in its order that
+// accepts it.
 func (q *Queue) PushBatch(ctx context.Context, pushes []Push) []Result {
 	pushes = WithVia(ctx, pushes)
 	b := &batch{q: q, pushes: pushes, results: make([]Result, len(pushes)), replaced: map[int][]*Shard{}}
@@ -64,7 +64,7 @@ func (q *Queue) batcherOf(s *Shard, topic string) *batcher {
 	return s.nodes[s.bucketOf(topic)].pushes[q.durability(topic)]
 }
 
-// batch is pushes that may go to several shards. Jobs are named by their index.
+// batch holds pushes that may go to several shards. Indexes name the jobs.
 type batch struct {
 	q        *Queue
 	pushes   []Push
@@ -80,9 +80,9 @@ type doubtIn struct {
 	push  int
 }
 
-// store pushes each job to the next shard of its order, to all shards and buckets at once. It returns those whose
-// shard is unavailable, and none when no shard is left to try. A push that replaces a job goes to no further shard
-// than that of the job: both would be called.
+// store pushes each job to the next shard of its order, to all shards and buckets concurrently. It returns the jobs
+// whose shard is unavailable, and none when no shard is left to try. A push that replaces a job goes no further than
+// that job's shard: otherwise both would be called.
 func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	to, began := map[*batcher][]int{}, time.Now()
 	for _, i := range todo {
@@ -114,7 +114,7 @@ func (b *batch) store(ctx context.Context, todo []int, try int) (failed []int) {
 	return failed
 }
 
-// noteDoubt notes that a shard may have stored a push which now goes to the next one.
+// noteDoubt records that a shard may have stored a push that now goes to the next one.
 func (b *batch) noteDoubt(i int, s *Shard, began time.Time, un *UnavailableError) {
 	if !un.unanswered {
 		return
@@ -124,12 +124,12 @@ func (b *batch) noteDoubt(i int, s *Shard, began time.Time, un *UnavailableError
 	}
 }
 
-// settleDoubts has the copies removed that pushes may have left which another shard has stored. Without one the copy is
-// the job.
+// settleDoubts arranges the removal of the copies that pushes may have left, if another shard has stored the job. If
+// none has, the copy is the job.
 func (b *batch) settleDoubts() {
 	for _, d := range b.doubts {
 		if r := b.results[d.push]; (r.Err == nil || Stored(r.Err)) && r.Job.Shard != d.shard.name {
-			d.shard.doubts(d.doubt)
+			d.shard.addDoubt(d.doubt)
 		}
 	}
 }
@@ -150,9 +150,9 @@ func (b *batch) storeIn(ctx context.Context, to *batcher, which []int) {
 	}
 }
 
-// settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while it was
-// down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. Shards
-// that do not answer cannot be asked: a push that replaces is refused then, since the old job would be called, too.
+// settleElsewhere looks for ids that already exist in a shard that is not their home: they were pushed while their home
+// was down, or before a shard was added. It answers pushes that keep or refuse these jobs, and returns the rest. While
+// a shard does not answer, it refuses pushes that replace, since the old job could be called as well.
 func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 	away := map[*Shard][]int{}
 	for _, i := range todo {
@@ -161,7 +161,7 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 			continue
 		}
 		for k, s := range b.q.order(p.Topic, p.ID) {
-			// The push script of its home finds it there. A replace needs to know before: it goes to no other shard then.
+			// The push script finds it in its home. Replace must know before, since it then goes to no other shard.
 			if k > 0 || s.State() != "active" || p.OnDuplicate == Replace {
 				away[s] = append(away[s], i)
 			}
@@ -177,7 +177,7 @@ func (b *batch) settleElsewhere(ctx context.Context, todo []int) (rest []int) {
 			for k, i := range which {
 				refs[k] = Ref{b.pushes[i].Topic, b.pushes[i].ID}
 			}
-			found, err := s.getAll(ctx, refs) // what cannot be asked counts as not found
+			found, err := s.getAll(ctx, refs) // a shard that does not answer counts as without the jobs
 			err = errors.Join(err, b.recallElsewhere(ctx, s, which, found))
 			unsafe := b.confirmKept(ctx, s, which, found)
 			mu.Lock()
@@ -212,8 +212,8 @@ func (b *batch) recallElsewhere(ctx context.Context, s *Shard, which []int, foun
 	return nil
 }
 
-// refuseReplace refuses a push that replaces when the old job may be in a shard that could not be asked: in any, or
-// when one has it, in one before that.
+// refuseReplace refuses a push that replaces when the old job may be in a shard that did not answer: in any, or, when a
+// shard has it, in one before that.
 func (b *batch) refuseReplace(i int, missed map[*Shard]error) bool {
 	p := &b.pushes[i]
 	if p.OnDuplicate != Replace || p.Fresh {
@@ -231,8 +231,8 @@ func (b *batch) refuseReplace(i int, missed map[*Shard]error) bool {
 	return false
 }
 
-// found notes that a shard has the job which a push replaces, or answers the push with the job that a shard which is
-// not its home has.
+// found records that a shard has the job which a push replaces, or answers the push with a job that is not in its home
+// shard.
 func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 	if b.pushes[i].OnDuplicate == Replace {
 		b.replaced[i] = append(b.replaced[i], s)
@@ -245,8 +245,8 @@ func (b *batch) found(i int, s *Shard, job *Job, unsafe error) (answered bool) {
 	return true
 }
 
-// confirmKept waits until a replica has the jobs that pushes keep, where their topics ask for that. It returns why
-// none has, by push.
+// confirmKept waits until a replica has the jobs that pushes keep, if their topics' durability requires it. It returns,
+// by push, why no replica has confirmed.
 func (b *batch) confirmKept(ctx context.Context, s *Shard, which []int, found []*Job) map[int]error {
 	unsafe := map[int]error{}
 	waited := map[int]error{} // by bucket
@@ -266,7 +266,7 @@ func (b *batch) confirmKept(ctx context.Context, s *Shard, which []int, found []
 	return unsafe
 }
 
-// acceptKept has the journal record pushes that keep a job in another shard, as the batcher does for all others.
+// acceptKept calls Options.Accepted for pushes that keep a job in another shard, as the batcher does for all others.
 func (b *batch) acceptKept(answered map[int]bool) {
 	var which []int
 	var kept []Push
@@ -286,8 +286,8 @@ func (b *batch) acceptKept(answered map[int]bool) {
 	}
 }
 
-// removeReplaced removes old jobs whose replacements another shard has stored. A replacement that no shard took
-// leaves the old job as it is. When an old job cannot be removed both exist, and the caller is told to push again.
+// removeReplaced removes old jobs whose replacements another shard has stored. If no shard has stored the replacement,
+// the old job stays. If an old job cannot be removed, both exist, and the error asks the caller to push again.
 func (b *batch) removeReplaced(ctx context.Context) {
 	for i, holders := range b.replaced {
 		r := &b.results[i]

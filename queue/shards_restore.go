@@ -4,10 +4,10 @@ import (
 	"context"
 )
 
-// restoreStep is how many jobs one call of the restore script stores.
+// restoreStep is the most jobs in one call of the restore script.
 const restoreStep = 50
 
-// moved records that jobs are in another shard now.
+// moved records that jobs are now in another shard.
 func (q *Queue) moved(ctx context.Context, s *Shard, list []*moving) error {
 	jobs := make([]Job, len(list))
 	for i, c := range list {
@@ -17,7 +17,7 @@ func (q *Queue) moved(ctx context.Context, s *Shard, list []*moving) error {
 	return q.record(ctx, MovedIn, jobs...)
 }
 
-// restore stores jobs of one bucket and sets their references there.
+// restore stores jobs of one bucket and sets their fields copied and revision.
 func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
 	args := make([]any, 0, 1+7*len(jobs))
 	for _, c := range jobs {
@@ -37,7 +37,7 @@ func (s *Shard) restore(ctx context.Context, bucket int, jobs []*moving) error {
 	return nil
 }
 
-// recordOf is the record of a job, and its body when that gets a key of its own.
+// recordOf returns the record of a job, and its body if that gets a key of its own.
 func recordOf(j *Job) (record, long []byte) {
 	record = appendUint48(appendUint48(nil, max(0, j.DueAt.UnixMilli())), max(0, j.CreatedAt.UnixMilli()))
 	return appendTail(record, j.push())

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// makeSlotGuard makes the key that shows on which node of a Cluster a bucket is, see slotguard.lua. It asks the node
-// itself, and makes none while the slot is on its way: redirections would lead to the node that does not have the
+// makeSlotGuard creates the key that shows on which node of a Cluster a bucket is, see slotguard.lua. It asks the node
+// directly, and creates none while the slot is moving: redirections would lead to the node that does not have the
 // bucket yet.
 func (s *Shard) makeSlotGuard(ctx context.Context, bucket int) error {
 	cluster, ok := s.client.(*redis.ClusterClient)

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Order says which of several topics a worker gets jobs of.
+// Order says from which of several topics a worker gets jobs.
 type Order uint8
 
 // The orders.
 const (
-	Fair   Order = iota // 5:3:2 over the priorities, and in turn over the topics
-	Listed              // of the first topic that has ready jobs, then of the next
+	Fair   Order = iota // 5:3:2 over the priorities, round robin over the topics
+	Listed              // from the first topic that has ready jobs, then from the next
 )
 
 var orderNames = [...]string{Fair: "fair", Listed: "listed"}
@@ -32,38 +32,40 @@ type TakeRequest struct {
 	Order  Order
 	Max    int           // 1 to TakeLimit
 	TTR    time.Duration // of the leases; 0: the job's, or its topic's
-	// Alive is asked just before jobs are taken: when it says that the worker has left, none are. nil: it has not.
+	// Alive is called just before jobs are taken; if it returns false the worker has left and no job is taken. nil:
+	// always true.
 	Alive func() bool
 }
 
-// Leased is a job that a worker has until LeaseUntil. Job.Attempts is the number made before this one.
+// Leased is a job that a worker holds until LeaseUntil. Job.Attempts is the number of attempts before this one.
 type Leased struct {
 	Job
 	Lease   string        // ends it, see End
-	For     time.Duration // how long the lease lasts, whatever a clock says
+	For     time.Duration // how long the lease lasts, independent of clocks
 	Attempt int           // counted from 1
 }
 
 // Taken is the answer of one bucket.
 type Taken struct {
-	Jobs  [][]Leased    // of each request
-	More  []string      // topics waited for that may have more now; the others tell through PullWakeups
-	Retry time.Duration // after which a topic may have more whose rate leaves nothing now; 0: none
+	Jobs  [][]Leased    // for each request
+	More  []string      // awaited topics that may have more now; PullWakeups names the others when they have
+	Retry time.Duration // when to ask again about a topic whose rate limit is used up; 0: none is
 }
 
 var errLeft = errors.New("the worker has left")
 
-// awaitFor is how long a bucket notes that a topic is waited for. Whoever waits takes again before that.
+// awaitFor is how long a bucket remembers that workers wait for a topic. Callers that go on waiting take again before
+// that.
 const awaitFor = time.Minute
 
 // takePattern is 5:3:2.
 const takePattern = "0102010201"
 
-// takeCall is what one goroutine wants of a bucket.
+// takeCall is the request of one goroutine to a bucket.
 type takeCall struct {
 	requests []TakeRequest
 	await    []string
-	groups   []*takeGroup // of the requests; nil: its worker has left
+	groups   []*takeGroup // for each request; nil: its worker has left
 	answered[Taken]
 }
 
@@ -74,7 +76,7 @@ func (c *takeCall) jobs() (n int) {
 	return n + 1
 }
 
-// maxTaken is about how many jobs one call of the script takes at most.
+// maxTaken is roughly the most jobs that one call of the script takes.
 const maxTaken = 256
 
 func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
@@ -86,9 +88,9 @@ func (s *Shard) newTakes(bucket int) *gatherer[*takeCall] {
 	return newGatherer(s, maxFlying, maxTaken, call)
 }
 
-// Take takes ready jobs of a bucket's topics for workers. await are topics for which workers go on waiting: the bucket
-// notes those of which nothing can be taken now, and tells when that changes, once. Jobs of a caller whose context
-// ended meanwhile are released, uncounted.
+// Take takes ready jobs of a bucket's topics for workers. await names topics for which workers go on waiting: the
+// bucket remembers those of which nothing can be taken now, and sends one wake-up when that changes. Jobs of a caller
+// whose context ended meanwhile are released, and no attempt is counted.
 func (s *Shard) Take(ctx context.Context, bucket int, requests []TakeRequest, await []string) (Taken, error) {
 	c := &takeCall{requests: requests, await: await, answered: newAnswered[Taken]()}
 	s.nodes[bucket].takes.add(c)
@@ -99,7 +101,7 @@ func (s *Shard) Take(ctx context.Context, bucket int, requests []TakeRequest, aw
 	return taken, nil
 }
 
-// flight is one call of the take script, and its repetition when the answer is lost: its jobs would otherwise count an
+// flight is one call of the take script, and its repetition after a lost answer: otherwise its jobs would count an
 // attempt when their leases expire.
 type flight struct {
 	s      *Shard
@@ -108,10 +110,10 @@ type flight struct {
 	calls  []*takeCall
 	groups []*takeGroup
 	args   []any
-	head   []any // what the answer begins with
+	head   []any // of the answer
 }
 
-// takeGroup are successive requests that ask for the same. The script takes jobs for all of them at once, which are
+// takeGroup holds successive requests with the same parameters. The script takes jobs for all of them at once; they are
 // handed out in the order of the requests.
 type takeGroup struct {
 	TakeRequest // Max of all
@@ -122,7 +124,7 @@ type takeGroup struct {
 func (f *flight) fly() {
 	token := crand.Text()
 	f.encode(token)
-	if len(f.groups) == 0 && len(f.args) == takeHead { // nobody is there any more
+	if len(f.groups) == 0 && len(f.args) == takeHead { // all callers have left
 		f.fail(errLeft)
 		return
 	}
@@ -143,9 +145,9 @@ func lost(err error) bool {
 	return errors.As(err, &un) && (un.Reason == "connection" || un.Reason == "timeout")
 }
 
-const takeHead = 6 // arguments of take.lua before the topics that are waited for
+const takeHead = 6 // arguments of take.lua before the awaited topics
 
-// encode makes the arguments of the script, without those who have left.
+// encode makes the arguments of the script, without callers that have left.
 func (f *flight) encode(token string) {
 	var await []string
 	for _, c := range f.calls {
@@ -168,7 +170,7 @@ func (f *flight) encode(token string) {
 	}
 }
 
-// join adds a request to the last group, if that asks for the same, else to a new one.
+// join adds a request to the last group if its parameters are the same, else to a new one.
 func (f *flight) join(r *TakeRequest) *takeGroup {
 	if n := len(f.groups); n > 0 {
 		g := f.groups[n-1]
@@ -183,9 +185,9 @@ func (f *flight) join(r *TakeRequest) *takeGroup {
 	return g
 }
 
-const takenHead = 5 // length of what the answer of take.lua begins with
+const takenHead = 5 // length of the head of take.lua's answer
 
-// call calls the script, and reads what the groups got.
+// call calls the script, and decodes the jobs of the groups.
 func (f *flight) call() error {
 	reply, err := f.s.run(context.WithoutCancel(f.s.ctx), f.bucket, "take", f.args...)
 	if err != nil {
@@ -213,7 +215,7 @@ func (f *flight) call() error {
 	return nil
 }
 
-// read reads the jobs of one group.
+// read decodes the jobs of one group.
 func (f *flight) read(v []any, token string) []Leased {
 	now, jobs := millis(f.head[0]), make([]Leased, 0, len(v)/reservedJob)
 	for ; len(v) > 0; v = v[reservedJob:] {
@@ -233,7 +235,7 @@ func (f *flight) fail(err error) {
 	}
 }
 
-// deliver gives every caller its jobs, and releases those of callers who have left.
+// deliver gives every caller its jobs, and releases those of callers that have left.
 func (f *flight) deliver() {
 	var retry time.Duration
 	if at, _ := f.head[1].(int64); at > 0 {
@@ -262,7 +264,7 @@ func (f *flight) deliver() {
 	f.s.giveBack(f.bucket, left)
 }
 
-// recover asks for the lost answer until it comes, and releases its jobs: their callers have been told of the error.
+// recover repeats the call until it gets the lost answer, and releases its jobs: their callers have got the error.
 func (f *flight) recover() {
 	f.args[2] = "1"
 	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, 2*time.Second) {
@@ -293,18 +295,18 @@ func (s *Shard) giveBack(bucket int, jobs []Leased) {
 	}
 }
 
-// Spot is a bucket with those of some topics that it has.
+// Spot is a bucket and the topics to take from there.
 type Spot struct {
 	Shard  *Shard
 	Bucket int
 	Topics []string
 }
 
-// takeStep is how many topics one call of the script asks at most: some milliseconds of Redis.
+// takeStep is the most topics in one call of the script: some milliseconds of Redis.
 const takeStep = 250
 
-// Spots are all buckets of all shards that may have jobs of topics, beginning with another shard each time. A bucket with
-// many of them is there several times.
+// Spots returns the buckets of all shards that may have jobs of topics, beginning with another shard each time. A
+// bucket with many of the topics is listed several times.
 func (q *Queue) Spots(topics []string, order Order) []Spot {
 	shards := *q.shards.Load()
 	if len(shards) == 0 {
@@ -322,14 +324,14 @@ func (q *Queue) Spots(topics []string, order Order) []Spot {
 	return spots
 }
 
-// Spots divides topics by the buckets that have them: in the order of the topics when they are listed, so that a bucket
-// may be there several times, else in any.
+// Spots divides topics by the buckets that have them: with Listed in the order of the topics, so that a bucket may be
+// listed several times, otherwise in any order.
 func (s *Shard) Spots(topics []string, order Order) []Spot {
 	if len(s.nodes) == 1 {
 		return []Spot{{s, 0, topics}}
 	}
 	var spots []Spot
-	at := map[int]int{} // where in spots a bucket is
+	at := map[int]int{} // index of a bucket in spots
 	for _, t := range topics {
 		b := s.bucketOf(t)
 		i, there := at[b]
@@ -346,7 +348,7 @@ func (s *Shard) Spots(topics []string, order Order) []Spot {
 	return spots
 }
 
-// Take takes what is ready now, of one shard after the other. It does not wait; package pull does. Error:
+// Take takes jobs that are ready now, from one shard after the other. It does not wait; package pull does. Error:
 // *UnavailableError when nothing was taken and a shard does not answer.
 func (q *Queue) Take(ctx context.Context, r TakeRequest) ([]Leased, error) {
 	var jobs []Leased

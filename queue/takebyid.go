@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TakeByID takes a ready, delayed or dead job for a worker, whatever its topic's limits leave. A dead one starts its
-// attempts again. Errors: ErrNotFound, also of a job that somebody has, *UnavailableError.
+// TakeByID takes a ready, delayed or dead job for a worker, regardless of its topic's limits. The attempts of a dead
+// one start again. Errors: ErrNotFound, also for a running job, *UnavailableError.
 func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, err error) {
 	token := newToken()
 	err = q.search(topic, id, func(s *Shard) (bool, error) {
@@ -18,7 +18,7 @@ func (q *Queue) TakeByID(ctx context.Context, topic, id string) (job *Leased, er
 		return nil, err
 	}
 	if err := q.record(ctx, Redriven, job.Job); err != nil {
-		q.End(ctx, Untaken([]Leased{*job})) // or its lease expires, which counts an attempt
+		q.End(ctx, Untaken([]Leased{*job})) // otherwise its lease would expire, which counts an attempt
 		return nil, err
 	}
 	return job, nil
@@ -41,7 +41,7 @@ func (s *Shard) takeByID(ctx context.Context, topic, id, token string) (*Leased,
 	return s.handed(l, millis(v[0])), nil
 }
 
-// handed is a job that was taken at a time as its worker gets it.
+// handed returns a job that was taken at now in the form that its worker gets.
 func (s *Shard) handed(l *Lease, now time.Time) *Leased {
 	t := ticket{s.name, l.Topic, l.ID, l.ref, l.Token, now, l.Attempts + 1}
 	return &Leased{Job: l.Job, Lease: t.String(), For: l.LeaseUntil.Sub(now), Attempt: t.attempt}

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// TopicConf is what the scripts need to know of a topic.
+// TopicConf holds a topic's settings that the scripts need.
 type TopicConf struct {
 	Name        string
-	Paused      bool // or offline: nothing is reserved
+	Paused      bool // or offline: no job is reserved
 	TTR         time.Duration
 	MaxAttempts int
 	MaxInFlight int     // 0: no limit
-	RateLimit   float64 // a second; 0: no limit
+	RateLimit   float64 // jobs per second; 0: no limit
 	Pull        bool    // workers take its jobs; dispatchers do not see them
-	Drop        bool    // an expired job is removed, and not dead
+	Drop        bool    // an expired job is removed instead of being dead
 	// Remember is how long finished jobs are remembered, or RememberLast; 0: they are not.
 	Remember  time.Duration
-	last, all int  // of RememberLast: how many a shard remembers of the topic, and a bucket of all such topics
-	Gone      bool // it has no settings any more
+	last, all int  // with RememberLast: how many jobs a shard remembers of the topic, and a bucket of all such topics
+	Gone      bool // it no longer has settings
 }
 
 // The mode of a topic in its conf.
@@ -57,15 +57,15 @@ func (c *TopicConf) encode() string {
 	return conf + c.encodeRemember()
 }
 
-// SetTopics sets the limits of all topics on every shard. all lists them as they are when it is called, which is again
-// whenever a shard may hold other ones: one that is down gets them when it answers. Each active shard gets its share of
-// MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
+// SetTopics sets the limits of all topics on every shard. all yields the current topics; the queue calls it again
+// whenever a shard may have other limits, so a shard that is down gets them when it answers. Each active shard gets its
+// share of MaxInFlight, at least one, and of RateLimit, and enforces it exactly.
 func (q *Queue) SetTopics(ctx context.Context, all iter.Seq[TopicConf]) error {
 	return q.changeTopics(ctx, all, nil)
 }
 
-// UpdateTopics sets the limits of topics that changed since SetTopics. A process that did not call SetTopics leaves
-// the others to one that did.
+// UpdateTopics sets the limits of topics that changed since SetTopics. A process that did not call SetTopics leaves the
+// other topics to one that did.
 func (q *Queue) UpdateTopics(ctx context.Context, changed []TopicConf) error {
 	return q.changeTopics(ctx, nil, changed)
 }
@@ -80,8 +80,8 @@ func (q *Queue) changeTopics(ctx context.Context, all iter.Seq[TopicConf], chang
 	return q.syncTopics(ctx, changed, (*q.shards.Load())...)
 }
 
-// syncTopics brings shards up to the present version of the topics' limits: with those that changed since the version
-// before, or with all.
+// syncTopics updates shards to the current version of the topics' limits: with the topics that changed since the
+// previous version, or with all.
 func (q *Queue) syncTopics(ctx context.Context, changed []TopicConf, shards ...*Shard) error {
 	q.mu.Lock()
 	all, version := q.topics, q.topicsVersion
@@ -98,7 +98,7 @@ func (q *Queue) syncTopics(ctx context.Context, changed []TopicConf, shards ...*
 	return errors.Join(errs...)
 }
 
-// share is the part of a topic's limits for each of n shards. Jobs are spread evenly, so equal shares lose little.
+// share returns a topic's limits for each of n shards. Jobs are spread evenly, so equal shares lose little.
 func (c TopicConf) share(n int) TopicConf {
 	if n > 1 && c.MaxInFlight > 0 {
 		c.MaxInFlight = max(1, c.MaxInFlight/n)
@@ -108,7 +108,7 @@ func (c TopicConf) share(n int) TopicConf {
 	return c
 }
 
-const topicStep = 200 // topics of one script call
+const topicStep = 200 // topics in one script call
 
 func (s *Shard) configure(
 	ctx context.Context, version uint64, all iter.Seq[TopicConf], changed []TopicConf, shards int,
@@ -121,7 +121,7 @@ func (s *Shard) configure(
 	if changed != nil && (all == nil || s.confVersion == version-1) {
 		all = slices.Values(changed)
 	}
-	s.confVersion = 0 // unknown, should a call fail
+	s.confVersion = 0 // unknown if a call fails
 	byBucket := make([][]any, s.Buckets())
 	for c := range all {
 		c = c.share(shards)
@@ -180,19 +180,18 @@ func (q *Queue) Stats(ctx context.Context, topics []string) (map[string]Stats, e
 	return sum, err
 }
 
-// countKeys count the jobs of topics by state.
+// countKeys maps a state to the key that counts the jobs of topics in it.
 var countKeys = map[State]string{Delayed: "nd", Ready: "nr", Running: "nu", Dead: "nx"}
 
-// allCounts are in the order in which a job goes from state to state: one that goes on while they are read one after the
-// other may be counted twice, but is not missed.
+// allCounts lists the keys in the order of a job's states: a job that changes its state while they are read one after
+// the other may be counted twice, but is not missed.
 var allCounts = []string{countKeys[Delayed], countKeys[Ready], countKeys[Running], countKeys[Dead]}
 
-// countsStep is about how many topics one call of the script counts.
+// countsStep is roughly the number of topics that one call of the script counts.
 const countsStep = 1000
 
-// Counts counts the jobs of all topics that have some, over all shards, but not for how long they have been ready. It
-// takes time for topics that have had jobs, and none for others. With a *PartialError the numbers are those of the
-// shards that answered.
+// Counts counts the jobs of all topics that have jobs, over all shards, without OldestReady. It takes time for topics
+// that have had jobs, and none for others. With a *PartialError the numbers are from the shards that answered.
 func (q *Queue) Counts(ctx context.Context) (map[string]Stats, error) {
 	sum := map[string]Stats{}
 	err := q.eachBucket(func(s *Shard, bucket int) error {
@@ -227,7 +226,7 @@ func (s *Shard) counts(ctx context.Context, bucket int, state string, sum map[st
 	}
 }
 
-// addCounts adds what one shard counts: delayed, ready, running, dead, ms since the oldest ready one fell due.
+// addCounts adds the counts of one shard: delayed, ready, running, dead, ms since the oldest ready job fell due.
 func (st *Stats) addCounts(counts any) error {
 	list, _ := counts.([]any)
 	n := ints(list)
@@ -240,8 +239,8 @@ func (st *Stats) addCounts(counts any) error {
 	return nil
 }
 
-// Members lists the topics of a namespace that have jobs, by their names. With a *PartialError they are those of the
-// shards that answered.
+// Members lists the topics of a namespace that have jobs, by name. With a *PartialError they are from the shards that
+// answered.
 func (q *Queue) Members(ctx context.Context, namespace string) ([]string, error) {
 	return q.members(ctx, namespace, allCounts)
 }
@@ -267,11 +266,11 @@ func (q *Queue) members(ctx context.Context, namespace string, keys []string) ([
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// isNamespace reports whether a name means the topics of a namespace.
+// isNamespace reports whether a name stands for the topics of a namespace.
 func isNamespace(topic string) bool { return strings.HasSuffix(topic, ".*") }
 
-// membersOf are the topics that a name means: those of a namespace that have jobs in a state, "" for any, or the topic
-// itself.
+// membersOf returns the topics that a name stands for: those of a namespace that have jobs in a state ("" for any), or
+// the topic itself.
 func (q *Queue) membersOf(ctx context.Context, topic string, state State) ([]string, error) {
 	if !isNamespace(topic) {
 		return []string{topic}, nil
@@ -282,8 +281,8 @@ func (q *Queue) membersOf(ctx context.Context, topic string, state State) ([]str
 	return q.Members(ctx, topic) // finished jobs are not counted
 }
 
-// DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns how many. When it returns
-// without an error no callback of them starts any more; those that run are not stopped.
+// DropTopic deletes all jobs of a topic, or of all topics of a namespace, in steps, and returns their number. After it
+// returns without an error, none of their callbacks starts; those that have started go on.
 func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	members, err := q.membersOf(ctx, topic, "")
 	if err != nil {
@@ -303,7 +302,7 @@ func (q *Queue) DropTopic(ctx context.Context, topic string) (int, error) {
 	return total, nil
 }
 
-// dropTopic deletes the jobs of one topic. running: some of them were, or may have been.
+// dropTopic deletes the jobs of one topic. running reports that some of them were running, or may have been.
 func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, running bool, err error) {
 	for _, s := range *q.shards.Load() {
 		for {
@@ -329,14 +328,14 @@ func (q *Queue) dropTopic(ctx context.Context, topic string) (total int, running
 	return total, running, nil
 }
 
-// TopicLimits are the window and breaker of a topic, of the shard where they are worst.
+// TopicLimits holds the window and breaker of a topic, from the shard with the worst ones.
 type TopicLimits struct {
-	Window      int64     // calls in flight that its endpoint is trusted with
+	Window      int64     // calls in flight that its endpoint is allowed
 	Failures    int64     // in a row
-	BreakerOpen time.Time // until when only one job at a time is called; zero: it is closed
+	BreakerOpen time.Time // when it allows the next probe; zero: it is closed
 }
 
-// TopicLimits reads the windows and breakers of topics. With a *PartialError the answer is that of the shards that
+// TopicLimits reads the windows and breakers of topics. With a *PartialError the answer is from the shards that
 // answered.
 func (q *Queue) TopicLimits(ctx context.Context, topics []string) (map[string]TopicLimits, error) {
 	all := make(map[string]TopicLimits, len(topics))

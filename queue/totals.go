@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Totals count what happened to a topic's jobs. The scripts count it in the same step in which they do it, so at any
-// instant Pushed = Delivered + Deleted + Dropped + Replaced + the jobs that live.
+// Totals counts what happened to a topic's jobs. The scripts count each event in the step that causes it, so at any
+// instant Pushed = Delivered + Deleted + Dropped + Replaced + the live jobs.
 type Totals struct {
-	Pushed    int64 // accepted, with those that replaced another
+	Pushed    int64 // accepted, including those that replaced another
 	Delivered int64
 	Failed    int64 // attempts
-	Retried   int64 // of those, how many were followed by another
-	Snoozed   int64 // attempts that asked to be called again
-	Deleted   int64 // before they were called or died
+	Retried   int64 // failed attempts that were followed by another
+	Snoozed   int64 // attempts that asked to be called again later
+	Deleted   int64 // before they were delivered or died
 	Died      int64 // out of attempts, gone or expired
-	Expired   int64 // of those, for their age
-	Redriven  int64 // dead ones put back
-	Dropped   int64 // dead ones deleted
+	Expired   int64 // of these, expired ones
+	Redriven  int64 // dead jobs made ready again
+	Dropped   int64 // dead jobs deleted
 	Replaced  int64
 }
 
-// fields are in the order of TOTALS in lua/shared/base.lua.
+// fields returns the counters in the order of TOTALS in lua/shared/base.lua.
 func (t *Totals) fields() []*int64 {
 	return []*int64{
 		&t.Pushed, &t.Delivered, &t.Failed, &t.Retried, &t.Snoozed, &t.Deleted, &t.Died, &t.Expired, &t.Redriven,
@@ -33,7 +33,7 @@ func (t *Totals) fields() []*int64 {
 
 const totalNames = "pdfrzxkevoy"
 
-// set sets what a letter of totalNames counts.
+// set sets the counter of a letter of totalNames.
 func (t *Totals) set(name string, n int64) {
 	if i := strings.Index(totalNames, name); i >= 0 && len(name) == 1 {
 		*t.fields()[i] = n
@@ -47,7 +47,7 @@ func (t *Totals) add(o Totals) {
 	}
 }
 
-// TopicTotals is a topic at one instant of each shard.
+// TopicTotals holds the counts of a topic at one instant of each shard.
 type TopicTotals struct {
 	Total Totals
 	Today Totals            // since midnight, UTC, by Redis's clock
@@ -55,8 +55,8 @@ type TopicTotals struct {
 	Stats
 }
 
-// Totals reads what happened to the jobs of topics, summed over all shards. With a *PartialError the numbers are
-// those of the shards that answered.
+// Totals reads the totals of topics, summed over all shards. With a *PartialError the numbers are from the shards that
+// answered.
 func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTotals, error) {
 	sum := make(map[string]TopicTotals, len(topics))
 	for _, t := range topics {
@@ -80,7 +80,7 @@ func (q *Queue) Totals(ctx context.Context, topics []string) (map[string]TopicTo
 	return sum, err
 }
 
-// read adds what one shard counts.
+// read adds the counts of one shard.
 func (t *TopicTotals) read(today int64, counts, hash any) error {
 	if err := t.addCounts(counts); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (t *TopicTotals) read(today int64, counts, hash any) error {
 		return errReply
 	}
 	var total, began Totals
-	last := int64(0) // the day of the last event; 0 when nothing ever happened
+	last := int64(0) // the day of the last event; 0 if there was none
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)
 		value, _ := pairs[i+1].(string)
@@ -145,8 +145,8 @@ func minus(a, b Totals) Totals {
 // activeStep is how many topics one call of the script lists.
 const activeStep = 1000
 
-// Active lists the topics to whose jobs something happened since a time, in no order. With a *PartialError they are
-// those of the shards that answered.
+// Active lists the topics whose jobs had an event since a time, in no order. With a *PartialError they are from the
+// shards that answered.
 func (q *Queue) Active(ctx context.Context, since time.Time) ([]string, error) {
 	seen := map[string]bool{}
 	ago := max(0, time.Since(since).Milliseconds())
@@ -171,7 +171,7 @@ func (s *Shard) active(ctx context.Context, bucket int, ago int64, seen map[stri
 		if len(list) <= activeStep {
 			return nil
 		}
-		// To skip all that were listed would make Redis walk over them each time.
+		// Skipping all that were listed would make Redis walk over them each time.
 		if last, _ := list[0].(string); last != from {
 			from, skip = last, 0
 		} else {

@@ -39,25 +39,25 @@ func ParsePriority(s string) (Priority, error) {
 	return 0, fmt.Errorf("priority %q is not high, normal or low", s)
 }
 
-// State is where a job is in its life.
+// State is a job's state.
 type State string
 
-// The states of a job. A job that was deleted is gone, and one that was delivered unless it is remembered.
+// The states of a job. A deleted job has none, and a delivered job has one only while it is remembered.
 const (
-	Delayed  State = "delayed" // waiting for its due time, or for its retry time
+	Delayed  State = "delayed" // waiting for its due time or its retry time
 	Ready    State = "ready"   // due, waiting for a dispatcher or a worker
 	Running  State = "running" // reserved under a lease
-	Dead     State = "dead"    // out of attempts, kept until somebody decides
-	Finished State = "done"    // delivered, and remembered (see finished.go)
-	Spooled  State = "spooled" // in no shard yet: accepted while none was up
+	Dead     State = "dead"    // out of attempts, stored until somebody re-drives or deletes it
+	Finished State = "done"    // delivered and remembered (see finished.go)
+	Spooled  State = "spooled" // in no shard yet: accepted while no shard was up
 )
 
 // OnDuplicate says what a push does when its id already exists.
 type OnDuplicate uint8
 
-// What to do with a second push of an id.
+// The reactions to a push whose id already exists.
 const (
-	Keep    OnDuplicate = iota // answer with the job that is there
+	Keep    OnDuplicate = iota // answer with the existing job
 	Replace                    // new body and due time, attempts start again
 	Refuse                     // ErrDuplicate
 )
@@ -69,22 +69,22 @@ type Push struct {
 	Body        []byte
 	ContentType string        // empty: application/json
 	Delay       time.Duration // counted from Redis's clock when the push arrives there
-	DueAt       time.Time     // instead of Delay when not zero; the past means now
+	DueAt       time.Time     // replaces Delay when not zero; the past means now
 	Priority    Priority
 	TTR         time.Duration     // 0: the topic's
 	MaxAttempts int               // 0: the topic's
-	TTL         time.Duration     // not delivered later than that after the push; 0: no limit
-	ExpiresAt   time.Time         // instead of TTL when not zero
-	Headers     map[string]string // of its own
-	Retry       []time.Duration   // waits between its attempts, MaxWaits at most; the last repeats. nil: the topic's
+	TTL         time.Duration     // the job expires so long after the push; 0: never
+	ExpiresAt   time.Time         // replaces TTL when not zero
+	Headers     map[string]string // the job's own
+	Retry       []time.Duration   // waits between attempts, MaxWaits at most; the last repeats. nil: the topic's
 	OnDuplicate OnDuplicate
 	Again       bool   // a finished job of the id does not count as a duplicate
-	Fresh       bool   // NewID has just made the ID, so no shard needs to be asked for it
-	Via         string // for the journal: the protocol in which it came, set from the context (see Via)
+	Fresh       bool   // NewID has just made the ID, so no shard can have it yet
+	Via         string // for the journal: the protocol of the request, set from the context (see Via)
 }
 
-// TypeOf is the content type of a body that came without one. A record has no room for that of JSON, and a quarter of a
-// small job more for the other.
+// TypeOf returns the content type of a body that came without one. That of JSON is "" and takes no space in the record;
+// the other adds a quarter to a small job.
 func TypeOf(body []byte) string {
 	if utf8.Valid(body) && json.Valid(body) {
 		return ""
@@ -103,28 +103,28 @@ type Job struct {
 	Priority    Priority
 	TTR         time.Duration // 0: the topic's
 	MaxAttempts int           // 0: the topic's
-	ExpiresAt   time.Time     // not delivered later than that; zero: no limit
+	ExpiresAt   time.Time     // zero: it does not expire
 	Headers     map[string]string
 	Retry       []time.Duration // nil: the topic's
 	CreatedAt   time.Time
 	ChangedAt   time.Time // by the shard's clock; only of a job that Change or RunNow returns
-	Revision    int64     // of the change that returns the job (see changes.go); 0 of one that was only read
+	Revision    int64     // of the change that returns the job (see changes.go); 0 if it was only read
 	DueAt       time.Time // as pushed or changed; retries do not move it
 	NextAt      time.Time // when a delayed job becomes ready (DueAt, or its retry time); zero in other states
 	LeaseUntil  time.Time // of a running job
 	DeadAt      time.Time // of a dead job
 	DeadReason  string    // of a dead job: attempts, gone, expired, lease, …
-	Attempts    int       // made so far
+	Attempts    int       // number made so far
 	Snoozes     int       // in a row, since the last attempt that counted
 	History     []Attempt // the last HistoryLimit attempts, oldest first
 	Via         string    // of a changed job, for the journal: as in Push
-	ETag        string    // changes with every change of the job; empty of one that was just pushed
+	ETag        string    // changes with every change of the job; empty for one that was just pushed
 	FinishedAt  time.Time // of a finished job
 	BodyGone    bool      // of a finished job: its body was too long to be remembered
-	Newer       bool      // of a newer format: only topic, id, shard, state, priority and times are known
+	Newer       bool      // stored in a newer format: only topic, id, shard, state, priority and times are known
 }
 
-// HistoryLimit is how many attempts a job remembers.
+// HistoryLimit is the most attempts in a job's history.
 const HistoryLimit = 20
 
 // Attempt is the outcome of one callback. Its JSON form is both the API's and the stored one.
@@ -132,14 +132,14 @@ type Attempt struct {
 	N         int     `json:"n"`
 	StartedAt int64   `json:"started_at"` // Unix milliseconds; the API shows RFC 3339
 	TookMS    float64 `json:"took_ms"`
-	Status    int     `json:"status,omitempty"` // HTTP status, 0 without an answer
+	Status    int     `json:"status,omitempty"` // HTTP status; 0 without an answer
 	Error     string  `json:"error,omitempty"`
 	Answer    string  `json:"answer,omitempty"` // the beginning of the answer's body
 }
 
 // Result is the outcome of one push.
 type Result struct {
-	Job       Job  // without Body and ContentType when the push itself was stored
+	Job       Job  // without Body and ContentType if the push itself was stored
 	Duplicate bool // the id already existed; Job is the existing job (Keep) or what replaced it (Replace)
 	Err       error
 }
@@ -153,23 +153,23 @@ type Change struct {
 	Match    Match
 }
 
-// Match is a condition of a change: that the job has one of these ETags. nil: it may have any.
+// Match is a condition of a change: the job must have one of these ETags. nil: any ETag.
 type Match []string
 
 func (m Match) String() string {
 	if m == nil {
 		return ""
 	}
-	return " " + strings.Join(m, " ") // not empty, so that of none nothing matches
+	return " " + strings.Join(m, " ") // not empty even without ETags, so that nothing matches then
 }
 
-// Stats are the counts of one topic.
+// Stats holds the counts of one topic.
 type Stats struct {
 	Delayed, Ready, Running, Dead int64
 	OldestReady                   time.Duration // how long the oldest ready job has been due; 0 without one
 }
 
-// Jobs is how many there are in all states.
+// Jobs returns the number of jobs in all states.
 func (st Stats) Jobs() int64 { return st.Delayed + st.Ready + st.Running + st.Dead }
 
 // Add adds the counts of other jobs.
@@ -181,7 +181,7 @@ func (st *Stats) Add(o Stats) {
 	st.OldestReady = max(st.OldestReady, o.OldestReady)
 }
 
-// Of is the count of a state.
+// Of returns the count of a state.
 func (st Stats) Of(state State) int64 {
 	return map[State]int64{Delayed: st.Delayed, Ready: st.Ready, Running: st.Running, Dead: st.Dead}[state]
 }
@@ -194,18 +194,18 @@ var (
 	ErrDead      = errors.New("the job is dead")
 	ErrChanged   = errors.New("the job was changed meanwhile") // it has none of the ETags of a Match
 	ErrCursor    = errors.New("the cursor is not one that a list gave")
-	// ErrNewer is for a job that only a newer version can read; it waits for that version.
+	// ErrNewer is the error of a job that only a newer version can read; it waits for that version.
 	ErrNewer = errors.New("the job was stored by a newer version of Wakecall in a format that this one does not know")
-	// ErrCollision is for an id that has the same hash as another existing id of its topic.
+	// ErrCollision is the error of an id that has the same hash as another existing id of its topic.
 	ErrCollision = errors.New("the id collides with another existing id")
-	// ErrTooFar is a due time beyond MaxDelay.
+	// ErrTooFar is the error of a due time beyond MaxDelay.
 	ErrTooFar = errors.New("the due time is too far ahead")
 )
 
-// MaxDelay is the farthest a due time may lie ahead.
+// MaxDelay is how far ahead a due time may be.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
-// UnavailableError is the error of a request that no shard could take or answer. It may have been carried out.
+// UnavailableError is the error of a request that no shard accepted or answered. It may have been carried out.
 type UnavailableError struct {
 	Reason     string // down, full (Redis out of memory), readonly, …
 	RetryAfter time.Duration
@@ -222,8 +222,8 @@ func (e *UnavailableError) Error() string {
 }
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// LevelOf is at what level the error of a shard is logged: every start waits until its shards were compared with the
-// hosts' journals, which is no trouble.
+// LevelOf returns the level at which to log an error of a shard: at every start shards wait to be compared with the
+// hosts' journals, which is normal.
 func LevelOf(err error) slog.Level {
 	var un *UnavailableError
 	if errors.As(err, &un) && un.Reason == comparing {

@@ -7,7 +7,7 @@ import (
 
 type viaKey struct{}
 
-// Via names, for the journal, the protocol in which a request came. The API's has no name.
+// Via returns a context with the protocol of a request, for the journal. The API's has no name.
 func Via(ctx context.Context, protocol string) context.Context {
 	return context.WithValue(ctx, viaKey{}, protocol)
 }
@@ -17,7 +17,7 @@ func viaOf(ctx context.Context) string {
 	return name
 }
 
-// WithVia names in pushes the protocol that ctx has.
+// WithVia sets the protocol of ctx in pushes.
 func WithVia(ctx context.Context, pushes []Push) []Push {
 	via := viaOf(ctx)
 	if via == "" {

@@ -10,18 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Wakeups sends when there may be work, until ctx ends; the channel is never closed. It reconnects by itself and then
-// sends WakeReconnect, since messages may have been missed. The receiver must keep receiving.
+// Wakeups returns a channel that receives a wake-up when there may be work, until ctx ends; it is never closed. Wakeups
+// reconnects by itself and then sends WakeReconnect, since messages may have been missed. The receiver must keep
+// receiving.
 func (s *Shard) Wakeups(ctx context.Context) <-chan Wakeup {
 	return s.wakeups(ctx, wakeChannel, wakeupOf)
 }
 
-// PullWakeups is Wakeups for those who take jobs for workers: it sends WakePull, and WakeReconnect.
+// PullWakeups is Wakeups for processes that take jobs for workers: it sends WakePull and WakeReconnect.
 func (s *Shard) PullWakeups(ctx context.Context) <-chan Wakeup {
 	return s.wakeups(ctx, pullChannel, func(payload string) Wakeup { return Wakeup{Kind: WakePull, About: payload} })
 }
 
-// wakeups listens to the channel of each bucket, whose messages read makes wake-ups of.
+// wakeups listens to the channel of each bucket and sends the wake-ups that read makes of the messages.
 func (s *Shard) wakeups(
 	ctx context.Context, channel func(bucket int) string, read func(payload string) Wakeup,
 ) <-chan Wakeup {
@@ -49,8 +50,8 @@ func (s *Shard) wakeups(
 	return out
 }
 
-// announcements tells of changes of the registry until the shard is closed, and sets the topics' limits whenever it
-// connects, or a comparison begins or ends: the server may be another one, or have lost them.
+// announcements calls announced when the registry changes, until the shard is closed, and sets the topics' limits
+// whenever it connects, or a comparison begins or ends: the server may be another one, or have lost them.
 func (s *Shard) announcements(announced func()) {
 	first := true
 	s.listen(s.ctx, []string{registryChannel}, func(ctx context.Context, m *redis.Message) {
@@ -63,12 +64,12 @@ func (s *Shard) announcements(announced func()) {
 		}
 		first = false
 		if err := s.resync(ctx, s); err != nil {
-			s.log.Warn("set the limits of topics", "error", err)
+			s.log.Warn("setting the limits of topics failed", "error", err)
 		}
 	})
 }
 
-// listen passes on the messages of channels, and nil after each connect, until ctx or the shard ends.
+// listen passes on the messages of channels, and nil after each connect, until ctx ends or the shard is closed.
 func (s *Shard) listen(ctx context.Context, channels []string, pass func(context.Context, *redis.Message)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,7 +110,7 @@ func (s *Shard) listenOnce(ctx context.Context, channels []string, pass func(con
 	}
 }
 
-// Published when a comparison of a bucket begins, and when it was opened, see shards_compare.go.
+// Payloads: a comparison of the bucket began, and the bucket was opened, see shards_compare.go.
 const wakeComparing, wakeOpened = "C", "O"
 
 func wakeupOf(payload string) Wakeup {
@@ -122,7 +123,7 @@ func wakeupOf(payload string) Wakeup {
 	return Wakeup{Kind: WakeTimer}
 }
 
-// listenTimeout is the silence after which the connection is pinged, should it have broken unnoticed.
+// listenTimeout is the silence after which the connection is pinged, since it may have broken unnoticed.
 const listenTimeout = 30 * time.Second
 
 func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
@@ -136,22 +137,22 @@ func send(ctx context.Context, out chan<- Wakeup, w Wakeup) {
 func (q *Queue) Announce(ctx context.Context, revision int64) {
 	for _, s := range *q.shards.Load() {
 		if s.Up() {
-			_ = s.client.Publish(ctx, registryChannel, revision).Err() // a hint: the revision is polled anyway
+			_ = s.client.Publish(ctx, registryChannel, revision).Err() // only a hint: processes poll the revision anyway
 		}
 	}
 }
 
-// Wakeup means that a bucket of a shard may have work of a kind.
+// Wakeup says that a bucket of a shard may have work of a kind.
 type Wakeup struct {
 	Bucket int
 	Kind   WakeupKind
-	About  string // of WakePull the topics, with spaces between
+	About  string // of WakePull: the topics, separated by spaces
 }
 
-// Topics are those of WakePull.
+// Topics returns the topics of WakePull.
 func (w Wakeup) Topics() []string { return strings.Fields(w.About) }
 
-// WakeupKind is whom a wake-up is for.
+// WakeupKind says whom a wake-up is for.
 type WakeupKind uint8
 
 // The kinds of wake-ups.
@@ -159,6 +160,6 @@ const (
 	WakeTimer      WakeupKind = iota // an earlier due time was stored
 	WakeDispatcher                   // a job became ready while a dispatcher waited
 	WakeReconnect                    // messages may have been missed: check everything
-	WakePull                         // pull topics that somebody waited for have something
+	WakePull                         // pull topics that workers wait for may have jobs
 	WakeComparing                    // a comparison with the hosts' journals began, see shards_compare.go
 )

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Workers are those of a pull topic, as far as is known: their processes tell it every few seconds.
+// Workers describes the workers of a pull topic, as their processes report them every few seconds.
 type Workers struct {
 	Waiting int
-	Oldest  time.Time // when the oldest lease began, by the clock of the host that gave it; zero: none is held
+	Oldest  time.Time // when the oldest lease began, by the clock of the host that granted it; zero: none is held
 }
 
-// workersFor is how long it is noted that workers wait; their process notes it again before that.
+// workersFor is how long a bucket remembers waiting workers; their process reports them again before that.
 const workersFor = time.Minute
 
-// NoteWorkers notes how many workers wait in a process for some topics of a bucket.
+// NoteWorkers stores how many workers of a process wait for some topics of a bucket.
 func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, waiting map[string]int) error {
 	var text strings.Builder
 	for topic, n := range waiting {
@@ -26,8 +26,8 @@ func (s *Shard) NoteWorkers(ctx context.Context, bucket int, process string, wai
 	return err
 }
 
-// Workers tells of the workers of a topic. They wait for all shards at once, so the highest count is right. With a
-// *PartialError the answer is that of the shards that answered.
+// Workers describes the workers of a topic. They wait at all shards at once, so the highest count is right. With a
+// *PartialError the answer is from the shards that answered.
 func (q *Queue) Workers(ctx context.Context, topic string) (w Workers, err error) {
 	err = q.eachTopic([]string{topic}, 1, func(s *Shard, bucket int, _ []string) error {
 		reply, err := s.list(ctx, bucket, 2, "workers", "read", topic)

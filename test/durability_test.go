@@ -19,7 +19,7 @@ func TestDurability(t *testing.T) {
 	master := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})
 	i := start(t, onURL(master.URL()))
 	name := topicName(t)
-	i.refusesDurability(t, name, "replica", "has no replica that is connected")
+	i.refusesDurability(t, name, "replica", "has no connected replica")
 	i.refusesDurability(t, name, "fsync", "none of memory, replica")
 	_, port, _ := strings.Cut(master.Addr(), ":")
 	replica := harness.StartRedis(t, harness.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", port}})
