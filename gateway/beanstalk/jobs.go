@@ -179,7 +179,7 @@ func (k *conn) reserved(job *queue.Leased) error {
 		return errors.Join(errForeign, k.queue.End(k.ctx, []queue.Ending{{Lease: job.Lease, Verb: queue.BuryLeased,
 			Error: errForeign.Error()}})[0].Err)
 	}
-	k.held[id] = &held{job.Lease, job.Topic, job.TTR, time.Now().Add(job.TTR)}
+	k.held[id] = &held{job.Lease, job.Topic, job.For, time.Now().Add(job.For)} // its own ttr may be its topic's
 	k.finder.Met(job.ID, job.Topic)
 	return k.replyJob("RESERVED", job.ID, job.Body)
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/gateway"
 	"github.com/wakecall/wakecall/test/pulltest"
 	"github.com/wakecall/wakecall/test/wait"
 )
@@ -21,7 +21,9 @@ type client struct {
 	*testing.T
 	api, admin http.Handler
 	token      string
-	hub        *pull.Hub
+	q          *pulltest.Queue
+	endpoint   *gateway.Endpoint
+	options    Options
 }
 
 const (
@@ -32,11 +34,12 @@ const (
 func newClient(t *testing.T) *client {
 	t.Parallel()
 	q := pulltest.Start(t, "lmstfy.*", "lmstfy-big.*")
-	g := New(pulltest.Endpoint(t, "lmstfy"), Options{
+	o := Options{
 		Queue: q, Workers: q.Hub, Tokens: NewTokens(q.Registry), Pools: []string{"default", "big"}, Version: "1",
 		Accounts: map[string]string{"ops": "secret"},
-	})
-	c := &client{t, g.handler(), g.adminHandler(), clientToken, q.Hub}
+	}
+	g := New(pulltest.Endpoint(t, "lmstfy"), o)
+	c := &client{t, g.handler(), g.adminHandler(), clientToken, q, g.Endpoint, o}
 	w := c.ask(c.admin, "POST", "/token/ns?description=d&token="+clientToken, "", "Authorization", clientBasic)
 	if w.Code != 201 {
 		t.Fatalf("make a token: %d %s", w.Code, w.Body)
@@ -406,9 +409,9 @@ func TestAClientThatLeavesIsNoticed(t *testing.T) {
 		}
 		fmt.Fprintf(conn, "GET /api/ns/q?timeout=600 HTTP/1.1\r\nHost: x\r\nX-Token: %s\r\nContent-Length: %d\r\n\r\n%s",
 			c.token, len(body), body)
-		wait.For(t, "the consume waits", func() bool { return c.hub.Workers() == 1 })
+		wait.For(t, "the consume waits", func() bool { return c.q.Hub.Workers() == 1 })
 		_ = conn.Close()
-		wait.For(t, "the client's end is noticed", func() bool { return c.hub.Workers() == 0 })
+		wait.For(t, "the client's end is noticed", func() bool { return c.q.Hub.Workers() == 0 })
 	}
 }
 

@@ -24,6 +24,7 @@ type Queue struct {
 	*queue.Queue
 	Hub      *pull.Hub
 	Registry *registry.Registry
+	Redis    *harness.Redis // its only shard
 }
 
 // Start starts a queue that ends with the test. The jobs of a namespace have no limit of attempts.
@@ -40,10 +41,9 @@ func Start(t *testing.T, namespaces ...string) *Queue {
 	})
 	must(err)
 	t.Cleanup(func() { _ = r.Close() })
-	q := &Queue{queue.Open(queue.Options{}), nil, r}
+	q := &Queue{queue.Open(queue.Options{}), nil, r, harness.StartRedis(t, harness.RedisOptions{})}
 	t.Cleanup(func() { _ = q.Close() })
-	url := harness.StartRedis(t, harness.RedisOptions{}).URL()
-	must(q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: url, State: "active"}}))
+	must(q.SetShards(t.Context(), []queue.ShardConfig{{Name: "a", URL: q.Redis.URL(), State: "active"}}))
 	must(q.Shards()[0].Adopt(t.Context()))
 	var confs []queue.TopicConf
 	for _, name := range namespaces {

@@ -1,0 +1,234 @@
+package beanstalk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wakecall/wakecall/queue"
+)
+
+// topicList is a queue that knows which topics have jobs.
+type topicList struct {
+	Queue
+	topics []string
+	err    error
+	asked  int
+	during func() // is called while they are listed
+}
+
+func (q *topicList) Members(context.Context, string) ([]string, error) {
+	q.asked++
+	if q.during != nil {
+		q.during()
+	}
+	return q.topics, q.err
+}
+
+// newClockedTubes are tubes with a clock of their own.
+func newClockedTubes() (t *tubes, now *time.Time) {
+	clock := time.Unix(1000, 0)
+	t = newTubes()
+	t.now = func() time.Time { return clock }
+	return t, &clock
+}
+
+func TestTopicsNameTheirTubes(t *testing.T) {
+	t.Parallel()
+	for _, tube := range []string{"default", "A-z0+/;.$_()", strings.Repeat("x", maxName)} {
+		for _, priority := range []uint32{0, 1024, 1<<32 - 1} {
+			name, n, ok := parseTopic(TopicOf(tube, priority))
+			if name != tube || n != priority || !ok {
+				t.Errorf("%s is of %s, %d, %t", TopicOf(tube, priority), name, n, ok)
+			}
+		}
+	}
+	if a, b := TopicOf("t", 9), TopicOf("t", 10); a >= b {
+		t.Errorf("%s comes behind %s: lists of topics are not in the order of priorities", a, b)
+	}
+	for _, foreign := range []string{"beanstalk.t", "beanstalk.t.x", "beanstalk.t.4294967296", "orders"} {
+		if name, n, ok := parseTopic(foreign); ok {
+			t.Errorf("%s is of the tube %s with the priority %d", foreign, name, n)
+		}
+	}
+}
+
+// TestAPlanNamesTheMostUrgentFirst, over all tubes that are watched, and when those go on that are paused.
+func TestAPlanNamesTheMostUrgentFirst(t *testing.T) {
+	t.Parallel()
+	tubes, now := newClockedTubes()
+	for _, job := range []struct {
+		tube     string
+		priority uint32
+	}{{"a", 5}, {"b", 3}, {"a", 1}, {"b", 7}, {"c", 0}, {"unwatched", 0}} {
+		tubes.met(job.tube, job.priority)
+	}
+	want := func(p plan, resumes time.Duration, topics ...string) {
+		t.Helper()
+		if fmt.Sprint(p.topics) != fmt.Sprint(topics) {
+			t.Errorf("the plan is %v, want %v", p.topics, topics)
+		}
+		if at := now.Add(resumes); resumes > 0 && !p.resumes.Equal(at) || resumes == 0 && !p.resumes.IsZero() {
+			t.Errorf("a tube goes on at %s, want in %s", p.resumes, resumes)
+		}
+	}
+	watched := []string{"a", "b", "c", "none"}
+	want(tubes.plan(watched), 0, TopicOf("c", 0), TopicOf("a", 1), TopicOf("b", 3), TopicOf("a", 5), TopicOf("b", 7))
+	tubes.pauseTube("a", 60*time.Second)
+	tubes.pauseTube("c", 20*time.Second)
+	want(tubes.plan(watched), 20*time.Second, TopicOf("b", 3), TopicOf("b", 7))
+	*now = now.Add(20 * time.Second)
+	want(tubes.plan(watched), 40*time.Second, TopicOf("c", 0), TopicOf("b", 3), TopicOf("b", 7))
+	tubes.pauseTube("a", 0)
+	want(tubes.plan([]string{"a"}), 0, TopicOf("a", 1), TopicOf("a", 5))
+	want(tubes.plan([]string{"none"}), 0)
+	if tubes.pauseTube("none", time.Second) {
+		t.Error("a tube that is not there was paused")
+	}
+}
+
+// TestWaitingReservesComputeTheirPlanAnew when it may have changed, and only then.
+func TestWaitingReservesComputeTheirPlanAnew(t *testing.T) {
+	t.Parallel()
+	tubes, _ := newClockedTubes()
+	q := &topicList{topics: []string{TopicOf("a", 5), TopicOf("b", 1)}}
+	for _, step := range []struct {
+		name    string
+		do      func()
+		changes bool
+	}{
+		{"the first job of a priority", func() { tubes.met("a", 5) }, true},
+		{"another one", func() { tubes.met("a", 5) }, false},
+		{"one of another priority", func() { tubes.met("a", 6) }, true},
+		{"a pause", func() { tubes.pauseTube("a", time.Second) }, true},
+		{"the end of it", func() { tubes.pauseTube("a", 0) }, true},
+		{"another host's first job", func() { _ = tubes.refresh(t.Context(), q) }, true},
+		{"nothing new of other hosts", func() { _ = tubes.refresh(t.Context(), q) }, false},
+		{"a tube that is used", func() { tubes.edit("c", func(t *tube) { t.using++ }) }, false},
+	} {
+		before := tubes.plan(nil).changed
+		step.do()
+		if changed := before.Err() != nil; changed != step.changes {
+			t.Errorf("%s: told: %t", step.name, changed)
+		}
+	}
+}
+
+// TestTubesGoWithTheirLastJob, unless somebody uses or watches them. What is stored while they are listed stays.
+func TestTubesGoWithTheirLastJob(t *testing.T) {
+	t.Parallel()
+	tubes, now := newClockedTubes()
+	tubes.met("gone", 1)
+	tubes.met("used", 1)
+	tubes.met("a", 1)
+	tubes.met("a", 2)
+	tubes.edit("used", func(t *tube) { t.using++ })
+	*now = now.Add(time.Second)
+	q := &topicList{topics: []string{TopicOf("a", 2), TopicOf("found", 3), "beanstalk.no-tube"}}
+	q.during = func() {
+		*now = now.Add(time.Second)
+		tubes.met("new", 4)
+	}
+	if err := tubes.refresh(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(tubes.names()); got != "[default used a new found]" {
+		t.Errorf("the tubes are %s", got)
+	}
+	got := fmt.Sprint(tubes.topics("a"), tubes.topics("used"), tubes.topics("none"))
+	if got != "["+TopicOf("a", 2)+"] [] []" {
+		t.Errorf("their topics are %s", got)
+	}
+	tubes.edit("used", func(t *tube) { t.using-- })
+	if got := fmt.Sprint(tubes.names()); got != "[default a new found]" {
+		t.Errorf("then the tubes are %s", got)
+	}
+}
+
+// TestTubesAreListedOnceASecond at most by reserves, and what was known stays when that fails.
+func TestTubesAreListedOnceASecond(t *testing.T) {
+	t.Parallel()
+	tubes, now := newClockedTubes()
+	q := &topicList{topics: []string{TopicOf("a", 1)}}
+	for range 3 {
+		if err := tubes.recent(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q.asked != 1 {
+		t.Errorf("they were listed %d times at once", q.asked)
+	}
+	*now = now.Add(refreshEvery + time.Millisecond)
+	q.err = errors.New("no shard answers")
+	if err := tubes.recent(t.Context(), q); !errors.Is(err, q.err) || q.asked != 2 {
+		t.Errorf("after a second: listed %d times, %v", q.asked, err)
+	}
+	if got := fmt.Sprint(tubes.names()); got != "[default a]" {
+		t.Errorf("then the tubes are %s", got)
+	}
+}
+
+// TestATallyCountsWhatAHistoryTells, on top of what a job brought from another priority.
+func TestATallyCountsWhatAHistoryTells(t *testing.T) {
+	t.Parallel()
+	job := &queue.Job{
+		State: queue.Running, Attempts: 4, Headers: map[string]string{tallyHeader: "10 1 7 2"},
+		History: []queue.Attempt{
+			{Error: releasedError}, {Error: buriedError}, {Error: "lease expired"}, {Error: releasedError},
+		},
+	}
+	if c := tallyOf(job); c != (tally{reserves: 15, timeouts: 2, releases: 9, buries: 3}) {
+		t.Errorf("%+v", c)
+	}
+	if c := tallyOf(&queue.Job{Headers: map[string]string{tallyHeader: "no tally"}}); c != (tally{}) {
+		t.Errorf("a header that is none: %+v", c)
+	}
+}
+
+// sharedSetting is oneSetting for several hosts at once.
+type sharedSetting struct {
+	mu sync.Mutex
+	oneSetting
+}
+
+func (s *sharedSetting) EditSetting(ctx context.Context, a, n string, value any, edit func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.oneSetting.EditSetting(ctx, a, n, value, edit)
+}
+
+// TestNoIDIsGivenTwice, by whatever host.
+func TestNoIDIsGivenTwice(t *testing.T) {
+	t.Parallel()
+	r := &sharedSetting{}
+	hosts := []*ids{{registry: r}, {registry: r}}
+	const takers, each = 4, block/2 + 10 // each host ends its first block
+	given := make([][]uint64, 2*takers)
+	var taking sync.WaitGroup
+	for i := range given {
+		taking.Go(func() {
+			for range each {
+				id, err := hosts[i%2].take(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				given[i] = append(given[i], id)
+			}
+		})
+	}
+	taking.Wait()
+	seen := map[uint64]bool{}
+	for _, list := range given {
+		for i, id := range list {
+			if seen[id] || id == 0 || i > 0 && id < list[i-1] {
+				t.Fatalf("id %d was given twice, or behind a larger one", id)
+			}
+			seen[id] = true
+		}
+	}
+}
