@@ -74,7 +74,7 @@ type running struct {
 	healthy error
 }
 
-// start serves the topics order_close (active, 30 minutes) and old (offline).
+// start serves the topics order_close (active, 30 minutes), old (offline) and pulled (a pull topic).
 func start(t *testing.T, o listen.Options) *running {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +89,9 @@ func start(t *testing.T, o listen.Options) *running {
 	}
 	open, old := registry.NewTopic("order_close"), registry.NewTopic("old")
 	open.Delay, open.Priority, old.State = registry.Duration(30*time.Minute), "high", registry.TopicOffline
-	snapshot := &registry.Snapshot{Topics: registry.NewTopics(&open, &old)}
+	pulled := registry.NewTopic("pulled")
+	pulled.Delivery = registry.DeliveryPull
+	snapshot := &registry.Snapshot{Topics: registry.NewTopics(&open, &old, &pulled)}
 	e := &gateway.Endpoint{Name: "phpdq", Options: o, Log: slog.New(slog.DiscardHandler), Metrics: m}
 	s := phpdq.New(phpdq.Options{
 		Endpoint: e, Jobs: r, Topics: func() *registry.Snapshot { return snapshot },

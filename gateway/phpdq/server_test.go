@@ -2,6 +2,7 @@ package phpdq_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -228,4 +229,100 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 	}
 	r.dial(t).ask(`{"cmd":"add","topic":"order_close","id":"2","body":{}}`, succ)
 	_ = slow.Close()
+}
+
+// TestTimesBeyondAllBoundsAreNone: as due times that wrapped around, their jobs would be called at once.
+func TestTimesBeyondAllBoundsAreNone(t *testing.T) {
+	r := start(t, listen.Options{})
+	c := r.dial(t)
+	for _, text := range []string{
+		"@9223372036854775807", "+1000000000 hours", "+300000000 minutes", "+9999999999 seconds",
+		"+99999999999999999999 days", "1 fortnight", "+ day", "-1 day", "@", "@x", "2026-13-01", "2026-02-30 00:00:00", "",
+	} {
+		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"`+text+`"}`, fail)
+		if len(r.jobs) > 0 {
+			t.Fatalf("%q is due at %s", text, r.last.DueAt)
+		}
+	}
+	before := time.Now()
+	for text, want := range map[string]time.Time{
+		"+3 weeks": before.AddDate(0, 0, 21), "1 month": before.AddDate(0, 1, 0), "+9 Years": before.AddDate(9, 0, 0),
+		" now ": before, "+5min": before.Add(5 * time.Minute), "90 sec": before.Add(90 * time.Second),
+	} {
+		c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"`+text+`"}`, succ)
+		if d := r.last.DueAt.Sub(want); d.Abs() > time.Hour+time.Minute { // summer time may begin or end between
+			t.Errorf("%q is due at %s, want %s", text, r.last.DueAt, want)
+		}
+	}
+	zone := time.FixedZone("CST", 8*3600)
+	c.ask(`{"cmd":"add","topic":"order_close","id":"1","body":{},"fix_time":"tomorrow"}`, succ)
+	if due := r.last.DueAt.In(zone); due.Hour() != 0 || due.Minute() != 0 || due.Before(time.Now()) ||
+		time.Until(due) > 24*time.Hour {
+		t.Errorf("tomorrow is %s", due)
+	}
+}
+
+// TestNumbersAreNames to PHP, which knows no types: of topics, of ids and in fix_time.
+func TestNumbersAreNames(t *testing.T) {
+	r := start(t, listen.Options{})
+	c := r.dial(t)
+	c.ask(`{"cmd":"add","topic":"order_close","id":-1.50,"body":{},"fix_time":20260304}`, succ)
+	if due := r.last.DueAt.UTC().Format(time.RFC3339); r.last.ID != "-1.50" || due != "2026-03-03T16:00:00Z" {
+		t.Errorf("the id %s is due at %s", r.last.ID, due)
+	}
+	c.ask(`{"cmd":"del","topic":"order_close","id":"-1.50"}`, succ)
+	c.ask(`{"cmd":"add","topic":7,"id":"1","body":{}}`, fail)
+	c.ask(`{"cmd":"add","topic":"order_close","id":true,"body":{}}`, fail)
+	// of two members the last counts
+	c.ask(`{"cmd":"add","topic":"order_close","id":"1","id":"2","body":{"a":1},"body":{"a":2,"a":3}}`, succ)
+	if r.last.ID != "2" || string(r.last.Body) != `{"a":2,"a":3}` {
+		t.Errorf("of two members of a name: %s %s", r.last.ID, r.last.Body)
+	}
+}
+
+// TestWhatIsNoPushTopicIsUnknown: workers take the jobs of pull topics, whose clients speak another protocol.
+func TestWhatIsNoPushTopicIsUnknown(t *testing.T) {
+	r := start(t, listen.Options{})
+	r.jobs["pulled/1"] = &queue.Job{Topic: "pulled", ID: "1", State: queue.Ready, Body: []byte("{}")}
+	c := r.dial(t)
+	for _, command := range []string{"add", "get", "del"} {
+		c.ask(`{"cmd":"`+command+`","topic":"pulled","id":"1","body":{}}`, fail)
+	}
+	if r.jobs["pulled/1"] == nil {
+		t.Error("the job of a pull topic was deleted")
+	}
+}
+
+// TestResultsAreCounted: what a client did wrong is refused, what Wakecall could not do is unavailable.
+func TestResultsAreCounted(t *testing.T) {
+	r := start(t, listen.Options{})
+	c := r.dial(t)
+	const add = `{"cmd":"add","topic":"order_close","id":"1","body":{}}`
+	c.ask(add, succ)
+	for _, err := range []error{queue.ErrTooFar, queue.ErrCollision, errors.New("no shard")} {
+		r.down = err
+		c.ask(add, fail)
+	}
+	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail)
+	r.down = nil
+	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, `{"code":1,"msg":"succ","data":{`+
+		`"notify_time":"2026-01-02 11:34:05","dq_set_time":"2026-01-02 11:04:05"}}`)
+	r.jobs["order_close/1"].Newer = true // of a format that this version cannot read
+	c.ask(`{"cmd":"get","topic":"order_close","id":"1"}`, fail)
+	families, err := r.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == "wakecall_gateway_requests_total" { // its labels are in alphabetical order
+				counted[m.Label[0].GetValue()+" "+m.Label[2].GetValue()] = m.Counter.GetValue()
+			}
+		}
+	}
+	const want = "map[add done:1 add refused:2 add unavailable:1 get done:1 get refused:1 get unavailable:1]"
+	if got := fmt.Sprint(counted); got != want {
+		t.Errorf("counted %s, want %s", got, want)
+	}
 }

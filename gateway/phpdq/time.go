@@ -1,6 +1,7 @@
 package phpdq
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ func parseTime(s string, now time.Time) (time.Time, bool) {
 	}
 	if unix, ok := strings.CutPrefix(s, "@"); ok {
 		n, err := strconv.ParseInt(unix, 10, 64)
-		return time.Unix(n, 0), err == nil
+		return time.Unix(n, 0), err == nil && n < maxUnix
 	}
 	switch strings.ToLower(s) {
 	case "now":
@@ -34,6 +35,9 @@ func parseTime(s string, now time.Time) (time.Time, bool) {
 	}
 	return relativeTime(s, now)
 }
+
+// maxUnix is the year 33658. Seconds that time.Time cannot count would be in the past.
+const maxUnix = 1_000_000_000_000
 
 func relativeTime(s string, now time.Time) (time.Time, bool) {
 	amount := strings.TrimLeft(s, "+ ")
@@ -47,11 +51,11 @@ func relativeTime(s string, now time.Time) (time.Time, bool) {
 	}
 	switch strings.TrimSuffix(strings.ToLower(strings.TrimSpace(amount[end:])), "s") {
 	case "sec", "second":
-		return now.Add(time.Duration(n) * time.Second), true
+		return after(now, n, time.Second)
 	case "min", "minute":
-		return now.Add(time.Duration(n) * time.Minute), true
+		return after(now, n, time.Minute)
 	case "hour":
-		return now.Add(time.Duration(n) * time.Hour), true
+		return after(now, n, time.Hour)
 	case "day":
 		return now.AddDate(0, 0, n), true
 	case "week":
@@ -62,4 +66,8 @@ func relativeTime(s string, now time.Time) (time.Time, bool) {
 		return now.AddDate(n, 0, 0), true
 	}
 	return now, false
+}
+
+func after(now time.Time, n int, unit time.Duration) (time.Time, bool) {
+	return now.Add(time.Duration(n) * unit), n <= int(math.MaxInt64/unit)
 }
