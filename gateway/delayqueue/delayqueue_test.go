@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // client asks a gateway whose pops wait 50 ms.
 type client struct {
 	*testing.T
-	g *Gateway
+	q *pulltest.Queue
 	h http.Handler
 }
 
@@ -30,7 +30,7 @@ func newClient(t *testing.T) *client {
 	q := pulltest.Start(t, Namespace)
 	g := New(pulltest.Endpoint(t, "delayqueue"), q, q.Hub, 64)
 	g.popWait = 50 * time.Millisecond
-	return &client{t, g, g.handler()}
+	return &client{t, q, g.handler()}
 }
 
 func (c *client) ask(method, path, body string) string {

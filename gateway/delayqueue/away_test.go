@@ -1,0 +1,90 @@
+package delayqueue
+
+import (
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+const pushOne = `{"id":"1","topic":"t","delay":1,"ttr":600,"body":"x"}`
+
+// TestAFailureNamesWhatFailed, in the words of delay-queue, and always with status 200.
+func TestAFailureNamesWhatFailed(t *testing.T) {
+	c := newClient(t)
+	c.q.Redis.Shutdown()
+	for _, x := range [][3]string{
+		{"/push", pushOne, "添加失败"}, {"/pop", `{"topic":"t"}`, "获取Job失败"}, {"/finish", `{"id":"1"}`, "删除失败"},
+		{"/delete", `{"id":"1"}`, "删除失败"}, {"/get", `{"id":"1"}`, "查询失败"},
+	} {
+		c.want(x[0], x[1], refusal(x[2]))
+	}
+	for command, text := range map[string]string{
+		`"add","topic":"t","id":"1","delay":1,"TTR":1`: "添加失败", `"pop","topic":"t"`: "获取Job失败", `"finish","id":"1"`: "删除失败",
+		`"delete","id":"1"`: "删除失败",
+	} {
+		c.want("/command", `{"command":`+command+`}`, `{"success":false,"error":"`+text+`"}`)
+	}
+}
+
+// TestAFullRedisRefusesPushesOnly: an older job of the id stays as it is, and is popped and finished.
+func TestAFullRedisRefusesPushesOnly(t *testing.T) {
+	c := newClient(t)
+	c.want("/push", pushOne, addedAnswer)
+	c.q.Redis.ConfigSet("maxmemory", "1")
+	c.want("/push", strings.Replace(pushOne, `"x"`, `"new"`, 1), refusal("添加失败"))
+	c.want("/push", strings.Replace(pushOne, `"t"`, `"other"`, 1), refusal("添加失败"))
+	wait.For(t, "a pop", func() bool {
+		return c.ask("POST", "/pop", `{"topic":"t"}`) == `{"code":0,"message":"操作成功","data":{"id":"1","body":"x"}}`
+	})
+	c.want("/finish", `{"id":"1"}`, okAnswer)
+	c.want("/get", `{"id":"1"}`, okAnswer)
+}
+
+// brokenWriter is the connection of a client that has left.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("the client has left") }
+
+// TestWhatReachesNoClientIsReadyAgain: it does not wait for its ttr.
+func TestWhatReachesNoClientIsReadyAgain(t *testing.T) {
+	c := newClient(t)
+	c.want("/push", pushOne, addedAnswer)
+	state := func() queue.State {
+		job, err := c.q.Get(t.Context(), TopicOf("t"), "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job.State
+	}
+	wait.For(t, "the job is due", func() bool { return state() == queue.Ready })
+	for path, body := range map[string]string{"/pop": `{"topic":"t"}`, "/command": `{"command":"pop","topic":"t"}`} {
+		c.h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest("POST", path, strings.NewReader(body)))
+		if s := state(); s != queue.Ready {
+			t.Errorf("after a %s that nobody reads the job is %s", path, s)
+		}
+	}
+	job, err := c.q.Get(t.Context(), TopicOf("t"), "1")
+	if err != nil || job.Attempts != 0 {
+		t.Errorf("%+v %v, want no attempt", job, err)
+	}
+}
+
+// TestAnIDMovesWithItsLastPush: the worker that has the earlier job may finish it, and ends the later one by that.
+func TestAnIDMovesWithItsLastPush(t *testing.T) {
+	c := newClient(t)
+	c.want("/push", pushOne, addedAnswer)
+	wait.For(t, "a pop", func() bool { return c.ask("POST", "/pop", `{"topic":"t"}`) != okAnswer })
+	c.want("/push", `{"id":"1","topic":"T","delay":3600,"ttr":60,"body":"later"}`, addedAnswer)
+	if got := c.ask("POST", "/get", `{"id":"1"}`); !strings.Contains(got, `"topic":"T"`) || !strings.Contains(got, "later") {
+		t.Errorf("get: %s", got)
+	}
+	if n, err := c.q.Stats(t.Context(), []string{TopicOf("t")}); err != nil || n[TopicOf("t")].Jobs() != 0 {
+		t.Errorf("the earlier topic has %+v, %v", n, err)
+	}
+	c.want("/finish", `{"id":" 1 "}`, okAnswer)
+	c.want("/get", `{"id":"1"}`, okAnswer)
+}

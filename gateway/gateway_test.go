@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/wakecall/wakecall/listen"
+	"github.com/wakecall/wakecall/pull"
+	"github.com/wakecall/wakecall/queue"
+	"github.com/wakecall/wakecall/test/wait"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newMetrics(t *testing.T) (*Metrics, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	metrics, err := NewMetrics(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return metrics, reg
+}
+
+func newEndpoint(name string, metrics *Metrics) *Endpoint {
+	log := slog.New(slog.DiscardHandler)
+	return &Endpoint{Name: name, Log: log, Metrics: metrics, Options: listen.Options{LameDuck: -1}}
+}
+
+func listenAnywhere(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestOneListenerThatFailsEndsAll, so that the master starts the process again, and the error names its protocol.
+func TestOneListenerThatFailsEndsAll(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("too many open files")
+	stopped := make(chan struct{})
+	err := Run(t.Context(), []Listener{
+		{Endpoint: &Endpoint{Name: "grape"}, Serve: func(ctx context.Context, _ net.Listener) error {
+			<-ctx.Done()
+			close(stopped)
+			return nil
+		}},
+		{Endpoint: &Endpoint{Name: "phpdq"}, Serve: func(context.Context, net.Listener) error { return broken }},
+	})
+	<-stopped
+	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "phpdq: ") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestOpenConnectionsAreCounted by protocol, over all of its listeners, until they are closed.
+func TestOpenConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	metrics, reg := newMetrics(t)
+	var listeners []Listener
+	for _, name := range []string{"lmstfy", "lmstfy"} {
+		e := newEndpoint(name, metrics)
+		listeners = append(listeners, Listener{e, listenAnywhere(t), func(ctx context.Context, l net.Listener) error {
+			return e.HTTP(ctx, l, http.NotFoundHandler())
+		}})
+	}
+	tcp := newEndpoint("beanstalk", metrics)
+	listeners = append(listeners, Listener{tcp, listenAnywhere(t), func(ctx context.Context, l net.Listener) error {
+		return tcp.TCP(ctx, l, func(_ context.Context, c Conn) { _, _ = io.Copy(io.Discard, c) })
+	}})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, listeners) }()
+	counted := func(want string) {
+		t.Helper()
+		wait.For(t, want, func() bool { return fmt.Sprint(Status(listeners)["connections"]) == want })
+	}
+	counted("map[beanstalk:0 lmstfy:0]")
+	var conns []net.Conn
+	for _, l := range append(listeners, listeners[0]) {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	counted("map[beanstalk:1 lmstfy:3]")
+	families, err := reg.Gather()
+	if err != nil || len(families) != 1 || families[0].Metric[1].Gauge.GetValue() != 3 {
+		t.Errorf("the metrics are %v, %v; want three connections of lmstfy", families, err)
+	}
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	counted("map[beanstalk:0 lmstfy:0]")
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// patientWorkers wait as the Hub does.
+type patientWorkers struct{ waiting chan struct{} }
+
+func (w patientWorkers) Take(_ context.Context, r pull.Request) ([]queue.Leased, error) {
+	close(w.waiting)
+	if !r.Alive() {
+		return nil, errors.New("the client is gone")
+	}
+	<-r.Stopping
+	return nil, nil
+}
+
+// TestAStopEndsWaitsBeforeRequests: who waits is answered that nothing came, instead of being cut off.
+func TestAStopEndsWaitsBeforeRequests(t *testing.T) {
+	t.Parallel()
+	metrics, _ := newMetrics(t)
+	e := newEndpoint("delayqueue", metrics)
+	l, w := listenAnywhere(t), patientWorkers{make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.HTTP(ctx, l, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			Patient(rw, r)
+			jobs, err := Take(r.Context(), w, pull.Request{Wait: time.Hour})
+			_ = WriteNow(rw, http.StatusOK, fmt.Append(nil, len(jobs), err))
+		}))
+	}()
+	answered := make(chan string, 1)
+	go func() {
+		resp, err := http.Get("http://" + l.Addr().String() + "/pop")
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		answered <- string(text)
+	}()
+	<-w.waiting
+	stop()
+	if text := <-answered; text != "0 <nil>" {
+		t.Errorf("answered %q", text)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestResultsTellWhoseFaultItIs(t *testing.T) {
+	t.Parallel()
+	away := &queue.UnavailableError{Reason: "full", Err: errors.New("OOM")}
+	for result, err := range map[string]error{
+		Done: nil, Refused: errors.New("no such topic"), Unavailable: fmt.Errorf("push: %w", away),
+	} {
+		if got := ResultOf(err); got != result {
+			t.Errorf("%v is %s, want %s", err, got, result)
+		}
+	}
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	if _, err := NewMetrics(reg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewMetrics(reg); err == nil {
+		t.Error("a second set of the same names is not refused")
+	}
+}

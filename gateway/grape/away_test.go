@@ -1,0 +1,131 @@
+package grape
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/wakecall/wakecall/test/pulltest"
+)
+
+// TestAFaultIsNotTheClients: without a shard every command answers 500 and says why. The tubes are still known.
+func TestAFaultIsNotTheClients(t *testing.T) {
+	c, q := newClient(t)
+	q.Redis.Shutdown()
+	for _, route := range []string{
+		"POST /api/job/produce", "DELETE /api/job/delete", "GET /api/job/consume", "DELETE /api/job/finish",
+		"PUT /api/job/release", "PUT /api/job/bury", "PUT /api/job/failure", "GET /api/job/peek", "PUT /api/job/kick",
+		"DELETE /api/job/discard", "GET /api/tube/stats", "GET /api/tube/stats/T",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		w := c.ask(method, path+"?tube=T&jid=1", "x")
+		if w.Code != 500 || !strings.HasPrefix(w.Body.String(), `{"code":9999,"desc":"`) ||
+			!strings.Contains(w.Body.String(), "no shard is available") {
+			t.Errorf("%s: %d %s", route, w.Code, w.Body)
+		}
+	}
+	c.want("GET", "/api/tube/list", "", 200, `["T"]`)
+}
+
+// TestAFullRedisRefusesProducersOnly: consumers empty it.
+func TestAFullRedisRefusesProducersOnly(t *testing.T) {
+	c, q := newClient(t)
+	c.want("POST", "/api/job/produce?tube=T&jid=1&ttr=600000", "x", 200, "true")
+	q.Redis.ConfigSet("maxmemory", "1")
+	w := c.ask("POST", "/api/job/produce?tube=T&jid=2", "x")
+	if w.Code != 500 || !strings.Contains(w.Body.String(), "full") {
+		t.Errorf("produce: %d %s", w.Code, w.Body)
+	}
+	if jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T", "")); len(jobs) != 1 {
+		t.Errorf("consumed %+v", jobs)
+	}
+	c.want("DELETE", "/api/job/finish?tube=T&jid=1", "", 200, "true")
+}
+
+// TestTubesDoNotNeedTheDatabase once they were created; only changes of them do, and its error is for the log.
+func TestTubesDoNotNeedTheDatabase(t *testing.T) {
+	c, q := newClient(t)
+	if err := q.Registry.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/api/tube/create?tube=U", "/api/tube/delete?tube=T"} {
+		c.want("POST", path, "", 500, `{"code":9999,"desc":"internal error"}`)
+	}
+	c.want("GET", "/api/tube/list", "", 200, `["T"]`)
+	c.want("POST", "/api/job/produce?tube=T&jid=1", "x", 200, "true")
+	if jobs := consumed(t, c.ask("GET", "/api/job/consume?tube=T", "")); len(jobs) != 1 {
+		t.Errorf("consumed %+v", jobs)
+	}
+}
+
+// TestAConsumeBringsMoreThanAReserve, which takes a hundred jobs at most.
+func TestAConsumeBringsMoreThanAReserve(t *testing.T) {
+	c, _ := newClient(t)
+	const n = maxTake + 20
+	for i := range n {
+		c.want("POST", fmt.Sprintf("/api/job/produce?tube=T&ttr=600000&jid=%d", i), "x", 200, "true")
+	}
+	first := consumed(t, c.ask("GET", fmt.Sprintf("/api/job/consume?tube=T&max=%d", maxTake+10), ""))
+	rest := consumed(t, c.ask("GET", "/api/job/consume?tube=T&max=9223372036854775807", ""))
+	if len(first) != maxTake+10 || len(rest) != 10 {
+		t.Errorf("consumed %d and then %d of %d", len(first), len(rest), n)
+	}
+	c.want("GET", "/api/job/consume?tube=T&max=99999999999999999999", "", 200, "[]")
+}
+
+// TestFailedJobsAreShownWhole, the oldest first, and as many as are asked for.
+func TestFailedJobsAreShownWhole(t *testing.T) {
+	c, _ := newClient(t)
+	long := strings.Repeat("x", 64)
+	for _, id := range []string{"b", "a", "c"} {
+		c.want("POST", "/api/job/produce?tube=T&ttr=600000&jid="+id, long, 200, "true")
+		c.ask("GET", "/api/job/consume?tube=T", "")
+		c.want("PUT", "/api/job/bury?tube=T&jid="+id, "", 200, "true")
+	}
+	for query, want := range map[string]string{"": "b", "&max=2": "b a", "&max=0": "b", "&max=9999999": "b a c"} {
+		var ids []string
+		for _, j := range consumed(t, c.ask("GET", "/api/job/peek?tube=T"+query, "")) {
+			if ids = append(ids, j.ID); len(j.Data) != 86 || j.NOE != 1 {
+				t.Errorf("%s shows %+v", query, j)
+			}
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("peek%s shows %s, want %s", query, got, want)
+		}
+	}
+	c.want("PUT", "/api/job/kick?tube=T&jid=b&dtr=3600000", "", 200, "true") // delayed: nobody consumes it
+	c.want("GET", "/api/job/consume?tube=T", "", 200, "[]")
+	c.want("DELETE", "/api/job/delete?tube=T&jid=b", "", 200, "true")
+}
+
+// TestIDsAreUniqueInTheirTube alone.
+func TestIDsAreUniqueInTheirTube(t *testing.T) {
+	c, _ := newClient(t)
+	c.want("POST", "/api/tube/create?tube=t", "", 200, "true") // names differ by their case
+	for _, tube := range []string{"T", "t"} {
+		c.want("POST", "/api/job/produce?ttr=600000&jid=1&tube="+tube, tube, 200, "true")
+	}
+	c.want("DELETE", "/api/job/delete?tube=T&jid=1", "", 200, "true")
+	c.want("GET", "/api/job/consume?tube=t", "", 200, `[{"id":"1","dtr":0,"ttr":600000,"noe":0,"data":"dA"}]`)
+	c.want("DELETE", "/api/job/finish?tube=T&jid=1", "", 200, "false")
+	c.want("POST", "/api/tube/delete?tube=T", "", 200, "true") // leaves the other tube alone
+	c.want("DELETE", "/api/job/finish?tube=t&jid=1", "", 200, "true")
+}
+
+// TestALoginIsReadToItsLimit: who is not known yet may not fill the memory.
+func TestALoginIsReadToItsLimit(t *testing.T) {
+	t.Parallel()
+	s := NewWeb(pulltest.Endpoint(t, "grape"), nil, nil, map[string]string{"ops": "secret"})
+	c := &client{T: t, h: s.handler()}
+	long := `{"x":"` + strings.Repeat("x", maxLogin) + `","username":"ops","password":"secret"}`
+	c.want("POST", "/api/authen/login", long, 400, `{"code":3000,"desc":"username is empty"}`)
+	c.want("GET", "/api/authen/login", "", 405, "")
+	c.want("POST", "/api/authen/logout", "", 405, "")
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/api/tube/list", nil)
+	r.AddCookie(cookie("not base64!", 1))
+	if c.h.ServeHTTP(w, r); w.Code != 401 {
+		t.Errorf("a cookie that is none of ours: %d", w.Code)
+	}
+}
